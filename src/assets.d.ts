@@ -1,0 +1,6 @@
+declare module '*.sql' {
+  const text: string;
+  export default text;
+}
+/** Set by the build from package.json. */
+declare const __DQ_VERSION__: string | undefined;

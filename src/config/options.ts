@@ -1,0 +1,126 @@
+// Every option of dq, declared once: name, kind, default, sentence. The type of the configuration, its parsing, `dq config`
+// and the README's table are all made from these declarations.
+
+import { availableParallelism } from 'node:os';
+import { limits } from '../core/limits.ts';
+
+export type OptionKind = 'text' | 'port' | 'count' | 'bytes' | 'duration' | 'boolean' | 'list' | 'choice';
+
+export interface Option<T = unknown> {
+  readonly kind: OptionKind;
+  readonly default: T;
+  /** what the README says it is by default, where the value depends on the machine */
+  readonly defaultText?: string;
+  /** one sentence for the README, without a full stop */
+  readonly help: string;
+  readonly min?: number;
+  readonly max?: number;
+  readonly choices?: readonly string[];
+  /** masked wherever values are shown; `_FILE` works in the environment */
+  readonly secret?: boolean;
+}
+
+const cores = availableParallelism();
+type Range = { min?: number; max?: number };
+
+const text = (value: string, help: string, more: Partial<Option> = {}): Option<string> => ({
+  ...more,
+  kind: 'text',
+  default: value,
+  help,
+});
+const port = (value: number, help: string): Option<number> => ({
+  kind: 'port',
+  default: value,
+  help,
+  min: 0,
+  max: 65_535,
+});
+const count = (value: number, help: string, more: Range & { defaultText?: string } = {}): Option<number> => ({
+  ...more,
+  kind: 'count',
+  default: value,
+  help,
+});
+const bytes = (value: number, help: string, range: Range): Option<number> => ({
+  ...range,
+  kind: 'bytes',
+  default: value,
+  help,
+});
+/** milliseconds */
+const duration = (value: number, help: string, range: Range): Option<number> => ({
+  ...range,
+  kind: 'duration',
+  default: value,
+  help,
+});
+const list = (value: readonly string[], help: string): Option<readonly string[]> => ({
+  kind: 'list',
+  default: value,
+  help,
+});
+const choice = <T extends string>(choices: readonly T[], value: NoInfer<T>, help: string): Option<T> => ({
+  kind: 'choice',
+  choices,
+  default: value,
+  help,
+});
+
+const second = 1_000;
+const minute = 60 * second;
+const day = 86_400 * second;
+const kib = 1024;
+const mib = 1024 * kib;
+
+export const options = {
+  'server.host': text('127.0.0.1', 'Address the HTTP API listens on'),
+  'server.port': port(6789, 'Port of the HTTP API; 0 picks a free one and prints it'),
+  'server.workers': count(cores >= 4 ? 2 : 1, 'HTTP intake processes', {
+    min: 1,
+    max: 64,
+    defaultText: '1 (2 from 4 cores)',
+  }),
+  'timer.workers': count(1, 'Timer processes', { min: 1, max: 16 }),
+  'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64 }),
+  'notifier.slots': count(512, 'Callbacks that one notifier runs at once', { min: 1, max: 10_000 }),
+  dataDir: text('./data', 'Directory of the embedded store, the registry and run/'),
+  logDir: text('./logs', 'Directory of the log files'),
+  'retry.unit': duration(minute, 'Unit of the 2n+1 retry delays', { min: 1, max: day }),
+  'limits.bodyBytes': bytes(256 * kib, 'Largest job body', { min: 1, max: 16 * mib }),
+  pollCeiling: duration(100, 'Longest a due job waits when a wake-up hint is lost', {
+    min: 1,
+    max: 10 * second,
+  }),
+  'lease.margin': duration(10 * second, "Length of a lease beyond its topic's timeout", {
+    min: limits.leaseReserveMs + 100,
+    max: 10 * minute,
+  }),
+  shutdownTimeout: duration(30 * second, 'How long a stop waits for running callbacks', {
+    min: 0,
+    max: 10 * minute,
+  }),
+  'egress.policy': choice(
+    ['private', 'public', 'allowlist'],
+    'private',
+    'Where callbacks may go: private networks too, public addresses only, or only egress.allow',
+  ),
+  'egress.allow': list([], 'CIDR ranges that callbacks may reach whatever the policy says'),
+  'egress.deny': list([], 'CIDR ranges that callbacks may never reach'),
+  'log.level': choice(['error', 'info', 'debug'], 'info', 'What the notice and error logs hold'),
+  'log.request': choice(['all', 'errors', 'off'], 'all', 'Which pushes and cancels are logged'),
+  'log.notify': choice(['all', 'errors', 'off'], 'all', 'Which delivery attempts are logged'),
+  'log.days': count(14, 'Days that log files are kept', { min: 1, max: 3650 }),
+  timezone: text(
+    Intl.DateTimeFormat().resolvedOptions().timeZone,
+    'IANA name of the zone in which "today" begins',
+    { defaultText: "the system's" },
+  ),
+} as const satisfies Readonly<Record<string, Option>>;
+
+export type OptionName = keyof typeof options;
+
+type ValueOf<O> = O extends Option<infer T> ? T : never;
+
+/** Flat on purpose: `config['server.port']` is the name that the user writes. Frozen; sent whole to every worker. */
+export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };

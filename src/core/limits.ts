@@ -1,0 +1,89 @@
+// Every bound of dq that a user cannot configure, with where its number comes from. A loop, queue, batch, body or wait
+// without a number here (or an option in config/options.ts) is a mistake.
+
+export const limits = {
+  /** Job ids: 1–256 bytes of UTF-8; a URL path segment carries them (Fastify's maxParamLength counts encoded characters). */
+  idBytesMax: 256,
+  /** Topic names are at most this many ASCII characters. */
+  topicNameMax: 128,
+  /** The longest delay of a push: 3650 days. */
+  delayMsMax: 3650 * 86_400_000,
+  /** Content types are stored with the job and sent on: visible ASCII, at most this long. */
+  contentTypeMax: 256,
+  /** Header block of a request to the intake, as Node counts it. */
+  headerBytesMax: 16 * 1024,
+
+  /** A callback reply is read up to here; Standard Webhooks replies are empty, rules look at small JSON. */
+  replyBytesMax: 64 * 1024,
+  /** Bytes of a reply that an attempt record keeps, and characters of it that a log line shows. */
+  replyExcerptMax: 1024,
+  /** Attempt records kept with a job; older ones fall off. */
+  attemptsKept: 10,
+
+  /** Retry rule: source characters, nesting, nodes, steps of one path. */
+  ruleCharsMax: 1024,
+  ruleDepthMax: 32,
+  ruleNodesMax: 200,
+  rulePathStepsMax: 16,
+
+  /** Strikes from which a job is called alone, and with which it is buried as poison. */
+  strikesAlone: 2,
+  strikesPoison: 5,
+  /** A call starts only when its timeout plus this much of the lease is left. */
+  leaseReserveMs: 2_000,
+  /** Retry-After is obeyed up to this long. */
+  retryAfterMsMax: 24 * 3_600_000,
+  /** A job id, the dead-letter calls and purges handle at most this many jobs per call. */
+  bulkMax: 10_000,
+
+  /** Jobs that one promote moves; measured 94,000/s at 200 a transaction, and a larger step holds the others up. */
+  promoteMax: 500,
+  /** Jobs that one reserve takes at most (a reply frame stays bounded by reserveBytesMax too). */
+  reserveMax: 250,
+  reserveBytesMax: 8 * 1024 * 1024,
+  /** Leases that one recover returns. */
+  recoverMax: 500,
+  /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */
+  pushBatchMax: 100,
+  pushBatchBytesMax: 1024 * 1024,
+
+  /** One transaction of the embedded store takes at most this many requests or bytes. */
+  groupRequestsMax: 2_000,
+  groupBytesMax: 8 * 1024 * 1024,
+  /** One frame on the store's socket. */
+  frameBytesMax: 17 * 1024 * 1024,
+  /** A process's calls to the store that wait for an answer, and their bytes; more are refused as not_stored. */
+  pendingCallsMax: 10_000,
+  pendingCallBytesMax: 64 * 1024 * 1024,
+  /** Calls wait this long for a store that is away or handing over, then answer not_stored. */
+  storeAwayMs: 5_000,
+  /** A call that was sent and has no answer by now is unknown. Commits take up to 500 ms on a busy disk. */
+  storeCallMs: 10_000,
+
+  /** A change of a topic is in force everywhere within 2 s: every process asks this often when no hint comes. */
+  registryPollMs: 1_000,
+  /** Counters travel to upkeep this often, and from there to the registry this often. */
+  countersToUpkeepMs: 1_000,
+  countersToRegistryMs: 5_000,
+  /** How often a notifier gives back leases of its own that it does not hold (lost replies to a reserve). */
+  releaseUnheldMs: 5_000,
+  /** Longest sleep of any loop: a stepped clock or a suspended machine costs at most this. */
+  loopSleepMsMax: 1_000,
+
+  /** Restarts of a dead worker back off between these. */
+  restartMsMin: 100,
+  restartMsMax: 10_000,
+  /** This many failures of a role within the window end the master, before the first ready or with none of it alive. */
+  crashLoopFailures: 10,
+  crashLoopWindowMs: 60_000,
+  /** A worker that is not ready by now has failed to start. */
+  workerReadyMs: 15_000,
+  /** sun_path holds 108 bytes; libuv cuts a longer path silently. */
+  socketPathMax: 100,
+
+  /** Idle keep-alive time that the intake advertises; draining waits it out. */
+  keepAliveMs: 5_000,
+  /** A request's header and whole time against slow clients. */
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 15_000,
+} as const;

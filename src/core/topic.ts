@@ -1,0 +1,91 @@
+// What a topic is: a registered kind of job with its callback, policy and limits (http-api.md, "Topics").
+// Records and defaults only; parsing what a user wrote is topic-settings.ts.
+
+import type { Priority } from './job.ts';
+
+export type TopicState = 'active' | 'paused' | 'offline';
+
+/** The wait after failed attempt n+1 (n = failed attempts before it), without jitter. */
+export type Backoff =
+  /** (2n+1) × retry.unit: 1, 3, 5 … minutes */
+  | { readonly type: 'odd' }
+  /** one step after the other, the last repeats */
+  | { readonly type: 'ladder'; readonly stepsMs: readonly number[] }
+  /** min(cap, base × factor^n) */
+  | {
+      readonly type: 'exponential';
+      readonly baseMs: number;
+      readonly factor: number;
+      readonly capMs: number;
+    };
+
+export interface TopicSettings {
+  readonly title: string;
+  readonly owner: string;
+  /** normalised by the WHATWG URL parser */
+  readonly callbackUrl: string;
+  readonly method: 'POST' | 'PUT' | 'GET';
+  readonly format: 'raw' | 'form';
+  /** lower-case names */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly delayMs: number;
+  /** of a whole attempt, DNS to last byte */
+  readonly timeoutMs: number;
+  /** source of the retry rule; '' = none */
+  readonly retryIf: string;
+  /** "2xx" or "204" */
+  readonly okStatus: readonly string[];
+  readonly emptyReply: 'retry' | 'accept';
+  readonly maxAttempts: number;
+  readonly backoff: Backoff;
+  /** share of the delay that is added at random, 0–0.5 */
+  readonly jitter: number;
+  readonly priority: Priority;
+  /** callbacks in flight per instance */
+  readonly concurrency: number;
+  /** callbacks per second and instance; 0 = no limit */
+  readonly rate: number;
+  readonly alertEmails: readonly string[];
+  readonly dangerouslySkipTlsVerify: boolean;
+}
+
+export interface TopicSecret {
+  /** whsec_ + base64 of 24–64 bytes */
+  readonly secret: string;
+  /** null = current; else it signs beside the current one until then (epoch ms) */
+  readonly untilAt: number | null;
+}
+
+export interface Topic extends TopicSettings {
+  readonly topic: string;
+  readonly state: TopicState;
+  /** the current one first */
+  readonly secrets: readonly TopicSecret[];
+  /** rises with every change of any topic in the registry */
+  readonly revision: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+export const topicDefaults: Omit<TopicSettings, 'callbackUrl'> = {
+  title: '',
+  owner: '',
+  method: 'POST',
+  format: 'raw',
+  headers: {},
+  delayMs: 0,
+  timeoutMs: 3_000,
+  retryIf: '',
+  okStatus: ['2xx'],
+  emptyReply: 'retry',
+  maxAttempts: 10,
+  backoff: { type: 'odd' },
+  jitter: 0,
+  priority: 'normal',
+  concurrency: 64,
+  rate: 0,
+  alertEmails: [],
+  dangerouslySkipTlsVerify: false,
+};
+
+export const topicNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;

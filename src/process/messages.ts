@@ -1,0 +1,71 @@
+// What the master and its workers say to each other: JSON over the cluster channel. A kind that the receiver does not know
+// is ignored: after an upgrade on disk, an old master talks to new workers.
+
+import type { Config } from '../config/options.ts';
+import type { StatDelta } from '../registry/registry.ts';
+
+export type RoleName = 'store' | 'server' | 'timer' | 'notifier' | 'upkeep';
+
+export type ToWorker =
+  /** the first message: who this worker is. Configuration travels here, not in the environment: all workers of one
+   *  generation have the same one, and /proc/PID/environ shows no secret. */
+  | {
+      readonly kind: 'init';
+      readonly role: RoleName;
+      /** number of this worker within its role, 0 … count - 1 */
+      readonly index: number;
+      readonly count: number;
+      readonly instance: number;
+      readonly incarnation: number;
+      readonly config: Config;
+      /** of the embedded store's owner; paths in config are absolute already */
+      readonly socketPath: string;
+      /** admin token of this start, for the command line */
+      readonly adminToken: string;
+    }
+  /** take no new work, finish or hand back the current within deadlineMs, then exit 0 */
+  | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: 'stop' | 'reload' }
+  | { readonly kind: 'reopen_logs' }
+  /** to upkeep: this notifier's process has exited */
+  | { readonly kind: 'owner_dead'; readonly incarnation: number }
+  /** to upkeep: the incarnations of notifiers that live now; the answer to `who_lives` */
+  | { readonly kind: 'living'; readonly incarnations: readonly number[] }
+  /** to upkeep: counters of the other workers */
+  | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
+  /** to a server: the processes of this instance, the answer to `processes` with the same number */
+  | { readonly kind: 'processes'; readonly call: number; readonly processes: readonly ProcessInfo[] };
+
+export type ToMaster =
+  | {
+      readonly kind: 'ready';
+      readonly version: string;
+      readonly url: string | null;
+      readonly note: string | null;
+    }
+  | { readonly kind: 'failed'; readonly message: string; readonly exitCode: number }
+  | { readonly kind: 'report'; readonly report: WorkerReport }
+  | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
+  | { readonly kind: 'who_lives' }
+  | { readonly kind: 'processes'; readonly call: number };
+
+/** Sent about once a second. */
+export interface WorkerReport {
+  /** requests being answered, callbacks running, calls being served: whatever the role's work is */
+  readonly inFlight: number;
+  readonly rssBytes: number;
+  /** of one core, since the last report */
+  readonly cpuPercent: number;
+}
+
+export interface ProcessInfo {
+  readonly title: string;
+  readonly role: RoleName | 'master';
+  readonly pid: number;
+  readonly version: string;
+  readonly state: 'starting' | 'ready' | 'draining';
+  readonly startedAt: number;
+  readonly restarts: number;
+  readonly inFlight: number;
+  readonly rssBytes: number;
+  readonly cpuPercent: number;
+}

@@ -1,0 +1,48 @@
+// What a role is given and what it is, seen from the worker entry. compose.ts builds the context; a role never names an adapter.
+
+import type { Config } from '../config/options.ts';
+import type { Owner } from '../core/job.ts';
+import type { Service } from '../core/service.ts';
+import type { Registry, StatName } from '../registry/registry.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
+import type { Store } from '../store/job-store.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { RoleName, ToMaster, ToWorker } from './messages.ts';
+
+/** The cluster channel as a role sees it. */
+export interface MasterLink {
+  /** Lossy when the master is gone. */
+  send(message: ToMaster): void;
+  onMessage(listener: (message: ToWorker) => void): void;
+}
+
+/** Adds to a topic's statistics; buffered in the process and handed on every limits.countersToUpkeepMs. */
+export interface Counters {
+  add(topic: string, name: StatName, n?: number): void;
+}
+
+export interface RoleContext {
+  readonly config: Config;
+  readonly log: Log;
+  readonly title: string;
+  readonly version: string;
+  readonly owner: Owner;
+  readonly index: number;
+  /** workers of this role in this generation */
+  readonly count: number;
+  readonly store: Store;
+  readonly registry: Registry;
+  /** the registered topics, cached in this process */
+  readonly topics: TopicBook;
+  readonly counters: Counters;
+  readonly link: MasterLink;
+  readonly adminToken: string;
+}
+
+export interface Role extends Service {
+  readonly name: RoleName;
+  /** http URL of a listening server, once started; null for the others */
+  readonly url: string | null;
+  /** whatever the role's unit of work is, in progress now */
+  inFlight(): number;
+}

@@ -1,0 +1,254 @@
+// The port of the hot path: what every job store does, whatever it is made of. test/conformance/exercise.ts defines it in
+// tests and is passed unchanged by each implementation.
+//
+// Rules for all methods
+//  * Calls with items answer item by item, in order; one item's failure says nothing about its neighbours. Their
+//    operational failures are values (StoreFailure). Methods without items reject with StoreError.
+//  * Everything one item or one call changes is one atomic step, and everything is checked before the first write.
+//  * Every call ends within limits.storeCallMs. Repeating a call after `unknown` is safe unless its method says otherwise.
+//  * Time is the storage clock's; no caller's clock decides what is due or when a lease ends.
+
+import type {
+  AttemptRecord,
+  BuryReason,
+  JobKey,
+  JobSnapshot,
+  JobState,
+  Lease,
+  Owner,
+  Priority,
+  ReservedJob,
+  Token,
+  Version,
+} from '../core/job.ts';
+
+export type StoreFailure =
+  /** definitely not applied: full, read-only, away, refused */
+  | { readonly kind: 'not_stored'; readonly code: string }
+  /** may or may not have been applied: no answer, broken connection, the owner of the file died */
+  | { readonly kind: 'unknown'; readonly code: string };
+
+export class StoreError extends Error {
+  readonly failure: StoreFailure;
+  constructor(failure: StoreFailure, options?: ErrorOptions) {
+    super(`store: ${failure.kind} (${failure.code})`, options);
+    this.name = 'StoreError';
+    this.failure = failure;
+  }
+}
+
+/** What one promote, reserve or recover covers: the one bucket of an embedded or standalone store, each bucket of a Cluster. */
+export type Partition = number;
+
+export type PushMode = 'replace' | 'keep' | 'reject';
+/** A delay counts from the storage clock at the push; an instant in the past is due now. */
+export type When = { readonly delayMs: number } | { readonly at: number };
+
+export interface PushJob extends JobKey {
+  readonly when: When;
+  readonly mode: PushMode;
+  /** the topic's at this moment; a later change of the topic moves no waiting job */
+  readonly priority: Priority;
+  readonly contentType: string | null;
+  readonly body: Buffer;
+}
+
+export type PushOutcome =
+  /** A new version is stored. `replaced`: a live job of this id is gone (a dead one is removed too, but counts as ended).
+   *  `inFlight`: that job was reserved; its attempt may run, its finish will be refused. */
+  | {
+      readonly kind: 'stored';
+      readonly version: Version;
+      readonly dueAt: number;
+      readonly state: 'delayed' | 'ready';
+      readonly replaced: boolean;
+      readonly inFlight: boolean;
+    }
+  /** mode keep: a live job stays as it was */
+  | { readonly kind: 'kept'; readonly version: Version; readonly dueAt: number; readonly state: JobState }
+  /** mode reject: a live job stays as it was */
+  | {
+      readonly kind: 'job_exists';
+      readonly version: Version;
+      readonly dueAt: number;
+      readonly state: JobState;
+    }
+  | StoreFailure;
+
+export type CancelOutcome =
+  /** Removed from any state, dead included (its owed alert stays owed). `inFlight`: a lease was out. */
+  { readonly kind: 'cancelled'; readonly inFlight: boolean } | { readonly kind: 'absent' } | StoreFailure;
+
+export interface Promoted {
+  readonly moved: number;
+  /** until the next delayed job of the partition is due; 0 = more are due now; null = nothing is delayed */
+  readonly waitMs: number | null;
+}
+
+/** What a notifier has room for. */
+export interface Room {
+  /** most jobs of this topic in the answer; 0 = skip it (paused, at a limit, unknown to the caller) */
+  readonly room: number;
+  /** lease of this topic's jobs: its timeout + lease.margin */
+  readonly leaseMs: number;
+}
+
+export interface ReserveRequest {
+  readonly owner: Owner;
+  /** 1 … limits.reserveMax */
+  readonly max: number;
+  /** for every topic that `topics` does not name */
+  readonly others: Room;
+  readonly topics: ReadonlyMap<string, Room>;
+}
+
+export interface Reserved {
+  readonly jobs: readonly ReservedJob[];
+  /** ready jobs remain that this request had room for */
+  readonly more: boolean;
+}
+
+/** A repeat of a finish that was applied answers lease_lost, and so does a finish of a lease that was taken over. */
+export type FinishOutcome<Done extends string> =
+  | { readonly kind: Done }
+  | { readonly kind: 'lease_lost' }
+  | StoreFailure;
+
+export interface AckItem extends Lease {
+  readonly attempt: AttemptRecord;
+}
+export interface RetryItem extends Lease {
+  /** from the storage clock at the moment of the call, so never early; 0 = ready at once */
+  readonly delayMs: number;
+  readonly attempt: AttemptRecord;
+}
+export interface BuryItem extends Lease {
+  readonly reason: BuryReason;
+  readonly attempt: AttemptRecord;
+}
+
+/** Leases that ended without an outcome: their jobs are ready again with one strike more, or buried as poison. */
+export interface Recovered {
+  readonly returned: number;
+  /** buried with limits.strikesPoison strikes, by topic */
+  readonly poisoned: readonly JobKey[];
+  readonly more: boolean;
+}
+
+/** Lossy on purpose: with every hint lost, a job is late by the poll ceiling and nothing else. */
+export type Hint =
+  /** a push, retry or requeue became the earliest delayed job of its partition */
+  | { readonly kind: 'due'; readonly partition: Partition; readonly waitMs: number }
+  /** a ready queue stopped being empty */
+  | { readonly kind: 'ready'; readonly partition: Partition };
+
+export interface JobStore {
+  partitions(): readonly Partition[];
+
+  /** In order, each atomic by itself; equal ids in one call replace one another. A repeat after `unknown` with mode
+   *  replace makes one more version of the same job; the first is then replaced. */
+  push(jobs: readonly PushJob[]): Promise<readonly PushOutcome[]>;
+  get(key: JobKey): Promise<JobSnapshot | null>;
+  cancel(keys: readonly JobKey[]): Promise<readonly CancelOutcome[]>;
+
+  /** delayed and due → ready, earliest first, at most max (≤ limits.promoteMax). */
+  promote(partition: Partition, max: number): Promise<Promoted>;
+  /** ready → reserved: 5:3:2 over priorities by a wheel whose position is stored, round robin over topics with room,
+   *  earliest due first inside a topic. Not idempotent: never repeated by a client; a lost answer is mended by releaseUnheld. */
+  reserve(partition: Partition, request: ReserveRequest): Promise<Reserved>;
+
+  /** reserved → gone. */
+  ack(items: readonly AckItem[]): Promise<readonly FinishOutcome<'acked'>[]>;
+  /** reserved → delayed (or ready), one failure more, strikes cleared. */
+  retry(items: readonly RetryItem[]): Promise<readonly FinishOutcome<'retried'>[]>;
+  /** reserved → dead, one failure more, and its entry in the alert outbox: one atomic step. */
+  bury(items: readonly BuryItem[]): Promise<readonly FinishOutcome<'buried'>[]>;
+  /** reserved → ready at its old place; no attempt, no strike. */
+  release(leases: readonly Lease[]): Promise<readonly FinishOutcome<'released'>[]>;
+
+  /** Leases that ran out, at most max (≤ limits.recoverMax). */
+  recover(partition: Partition, max: number): Promise<Recovered>;
+  /** Leases of an instance whose process is dead, without waiting for their end: those of one incarnation, or all but the living. */
+  recoverOwners(
+    partition: Partition,
+    instance: number,
+    which: { readonly dead: number } | { readonly living: readonly number[] },
+    max: number,
+  ): Promise<Recovered>;
+  /** Leases of this owner that it does not hold (the answer to a reserve was lost): released, no strike. */
+  releaseUnheld(partition: Partition, owner: Owner, held: readonly Token[]): Promise<number>;
+
+  /** Returns the unsubscribe. */
+  onHint(listener: (hint: Hint) => void): () => void;
+}
+
+export interface DeadFilter {
+  readonly topic?: string;
+  /** deadAt, epoch ms: since ≤ deadAt < until */
+  readonly since?: number;
+  readonly until?: number;
+  /** needs topic */
+  readonly ids?: readonly string[];
+}
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  /** opaque; null at the end */
+  readonly nextCursor: string | null;
+}
+
+export interface DeadLetters {
+  /** Newest death first. */
+  list(filter: DeadFilter, limit: number, cursor: string | null): Promise<Page<JobSnapshot>>;
+  /** dead → ready as a new version of the same origin, failures and strikes 0; at most max (≤ limits.bulkMax), oldest death first. */
+  requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
+  purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
+}
+
+/** One per burial. It outlives its dead letter until the alert was sent, and the dead letter outlives nothing of it. */
+export interface AlertEntry extends JobKey {
+  readonly version: Version;
+  readonly deadAt: number;
+  readonly reason: BuryReason;
+  readonly failures: number;
+  /** of the last attempt; null where there was none */
+  readonly attempt: AttemptRecord | null;
+  readonly state: 'owed' | 'claimed' | 'sent' | 'nobody';
+}
+
+export interface AlertOutbox {
+  /** Owed entries, oldest first, held for claimMs: nobody else gets them meanwhile; afterwards they are owed again. */
+  claim(claimMs: number, max: number): Promise<readonly AlertEntry[]>;
+  /** Ends the owing of these, by version; entries whose dead letter is gone are removed. */
+  settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): Promise<void>;
+  list(limit: number, cursor: string | null): Promise<Page<AlertEntry>>;
+}
+
+export type StateCounts = Readonly<Record<JobState, number>>;
+
+export interface StoreHealth {
+  readonly ok: boolean;
+  /** one sentence: what survives what (guarantees.md's table) */
+  readonly durability: string;
+  readonly warnings: readonly string[];
+}
+
+export interface StoreAdmin {
+  counts(): Promise<{
+    readonly topics: Readonly<Record<string, StateCounts>>;
+    /** how long the oldest ready job has been due; null when none is ready */
+    readonly oldestReadyMs: number | null;
+  }>;
+  /** Jobs of one topic in any state; at most max (≤ limits.bulkMax). */
+  purgeTopic(topic: string, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
+  health(): Promise<StoreHealth>;
+}
+
+/** One store, four duties. */
+export interface Store {
+  readonly jobs: JobStore;
+  readonly dead: DeadLetters;
+  readonly alerts: AlertOutbox;
+  readonly admin: StoreAdmin;
+  close(): Promise<void>;
+}

@@ -1,0 +1,21 @@
+// Ends every run with one plain line that scripts can read: "N passed, N failed, N skipped".
+import type { Reporter, TestModule } from 'vitest/node';
+
+export default class SummaryReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly unknown[]): void {
+    const count = { passed: 0, failed: unhandled.length, skipped: 0 };
+    for (const module of modules) {
+      const before = count.failed;
+      for (const test of module.children.allTests()) {
+        const { state } = test.result();
+        if (state === 'passed' || state === 'failed' || state === 'skipped') count[state] += 1;
+      }
+      // A file that could not be loaded has no tests to count.
+      if (module.state() === 'failed' && count.failed === before) count.failed += 1;
+    }
+    // After the default reporter's own summary, which is written in the same turn.
+    process.once('exit', () => {
+      process.stdout.write(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped\n`);
+    });
+  }
+}

@@ -1,0 +1,25 @@
+// Waiting in tests: for a condition, with a deadline; never for a time.
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Polls `condition` until it answers something truthy, and answers that. Fails with `what` and the last value otherwise. */
+export async function until<T>(
+  what: string,
+  condition: () => T | Promise<T>,
+  deadlineMs = 10_000,
+  everyMs = 10,
+): Promise<NonNullable<T>> {
+  const end = performance.now() + deadlineMs;
+  let last: unknown;
+  for (;;) {
+    try {
+      const value = await condition();
+      if (value) return value as NonNullable<T>;
+      last = value;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > end)
+      throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
+    await sleep(everyMs);
+  }
+}
