@@ -1,0 +1,46 @@
+// The yardsticks, as processes of their own: `push` answers like an intake that stores nothing, `sink` like a receiver.
+// Prints its port; ends with its standard input.
+import { createServer } from 'node:http';
+
+const kind = process.argv[2];
+/** Sink: lateness of each arrival in ms, by the dq-due-at header; read and emptied by GET /lateness. */
+let lateness: number[] = [];
+let received = 0;
+
+const server = createServer((request, response) => {
+  if (request.method === 'GET') {
+    response.end(JSON.stringify({ received, lateness }));
+    lateness = [];
+    received = 0;
+    return;
+  }
+  const arrivedAt = Date.now();
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    if (kind === 'push') {
+      JSON.parse(Buffer.concat(chunks).toString());
+      const reply = JSON.stringify({
+        topic: 'bench',
+        id: String(received++),
+        version: '1',
+        state: 'delayed',
+        dueAt: new Date().toISOString(),
+      });
+      response.writeHead(201, {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(reply),
+      });
+      response.end(reply);
+      return;
+    }
+    received += 1;
+    const dueAt = request.headers['dq-due-at'];
+    if (typeof dueAt === 'string') lateness.push(arrivedAt - Date.parse(dueAt));
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': 12 });
+    response.end('{"code":200}');
+  });
+});
+server.listen(0, '127.0.0.1', () => console.log((server.address() as { port: number }).port));
+process.stdin.resume();
+process.stdin.on('end', () => process.exit(0));

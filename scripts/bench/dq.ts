@@ -1,0 +1,73 @@
+// A daemon for the benchmark: the real bin/dq on a free port and a directory of its own.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const launcher = join(import.meta.dirname, '../../bin/dq');
+
+export interface BenchDaemon {
+  readonly url: string;
+  readonly pid: number;
+  /** spawn to every role ready */
+  readonly startMs: number;
+  api(method: string, path: string, body?: unknown): Promise<unknown>;
+  processes(): Promise<readonly { title: string; pid: number }[]>;
+  stop(): Promise<void>;
+}
+
+export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-bench-'));
+  const from = performance.now();
+  const child = spawn(
+    process.execPath,
+    [
+      launcher,
+      'start',
+      '--port',
+      '0',
+      '--data-dir',
+      join(directory, 'data'),
+      '--log-dir',
+      join(directory, 'logs'),
+      ...args,
+    ],
+    { cwd: directory, stdio: ['ignore', 'ignore', 'inherit'] },
+  );
+  const runFile = join(directory, 'data/run/dq.json');
+  while (!existsSync(runFile)) {
+    if (child.exitCode !== null) throw new Error(`dq start ended with ${child.exitCode}`);
+    await sleep(2);
+  }
+  const startMs = performance.now() - from;
+  const { url } = JSON.parse(readFileSync(runFile, 'utf8')) as { url: string };
+  const api = async (method: string, path: string, body?: unknown): Promise<unknown> => {
+    const init: RequestInit = { method };
+    if (body !== undefined)
+      Object.assign(init, { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+    const response = await fetch(url + path, init);
+    const reply: unknown = await response.json();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(reply)}`);
+    return reply;
+  };
+  return {
+    url,
+    pid: child.pid ?? 0,
+    startMs,
+    api,
+    async processes() {
+      const { processes } = (await api('GET', '/v1/processes')) as {
+        processes: { title: string; pid: number }[];
+      };
+      return processes;
+    },
+    async stop() {
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}

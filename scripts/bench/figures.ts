@@ -1,0 +1,72 @@
+// Statistics and the printing of figures. Every figure is a median of several runs with its spread (lowest … highest);
+// a single number of a shared machine says little.
+import { execFileSync } from 'node:child_process';
+import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { cpus, tmpdir, totalmem } from 'node:os';
+import { join } from 'node:path';
+
+export function median(values: readonly number[]): number {
+  return percentile(values, 0.5);
+}
+
+/** Nearest rank; `share` 0.99 = p99. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(share * sorted.length) - 1))] ?? Number.NaN;
+}
+
+const round = (value: number) =>
+  value >= 100 ? Math.round(value).toLocaleString('en') : value.toPrecision(3);
+
+export function print(name: string, values: readonly number[], unit: string): void {
+  const spread = `${round(Math.min(...values))} … ${round(Math.max(...values))}`;
+  console.log(
+    `  ${name.padEnd(46)} ${round(median(values)).padStart(9)} ${unit.padEnd(10)} (${spread}; n=${values.length})`,
+  );
+}
+
+export function printMachine(): void {
+  const model = cpus()[0]?.model ?? 'unknown CPU';
+  console.log(
+    `${cpus().length} × ${model}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`,
+  );
+  const git = () =>
+    execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim();
+  try {
+    console.log(`revision ${git()}`);
+  } catch {
+    // Not a checkout: the figures stand without a revision.
+  }
+}
+
+/** Milliseconds of `count` appends of 4 KiB with fdatasync each: the floor under every durable reply of this machine. */
+export function measureSync(count = 300): number[] {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-bench-sync-'));
+  const file = openSync(join(directory, 'probe'), 'w');
+  const block = Buffer.alloc(4096, 1);
+  const times: number[] = [];
+  for (let i = 0; i < count; i++) {
+    const from = performance.now();
+    writeSync(file, block);
+    fdatasyncSync(file);
+    times.push(performance.now() - from);
+  }
+  closeSync(file);
+  rmSync(directory, { recursive: true });
+  return times;
+}
+
+/** CPU seconds that a process has used, user and system, of all its threads. */
+export function cpuSeconds(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/** Proportional set size: memory with what processes share counted once over all of them. */
+export function pssBytes(pid: number): number {
+  return Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1] ?? 0) * 1024;
+}

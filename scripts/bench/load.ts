@@ -1,0 +1,79 @@
+// Processes that the benchmark starts and the load it makes. The load generator runs in a process of its own, so that its
+// own work is not measured inside anybody else's event loop.
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const here = import.meta.dirname;
+
+export interface Helper {
+  readonly url: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+export async function startBareServer(kind: 'push' | 'sink'): Promise<Helper> {
+  const child: ChildProcess = spawn(
+    process.execPath,
+    ['--import', 'tsx', join(here, 'bare-server.ts'), kind],
+    {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    },
+  );
+  if (child.stdout === null || child.pid === undefined) throw new Error('the bare server did not start');
+  const [line] = (await once(child.stdout, 'data')) as [Buffer];
+  return {
+    url: `http://127.0.0.1:${line.toString().trim()}`,
+    pid: child.pid,
+    async stop() {
+      const exited = once(child, 'exit');
+      child.stdin?.end();
+      await exited;
+    },
+  };
+}
+
+export interface LoadResult {
+  readonly perSecond: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly non2xx: number;
+  readonly errors: number;
+}
+
+/** Pushes as fast as 64 (or `connections`) keep-alive connections allow. */
+export async function pushLoad(url: string, seconds: number, connections = 64): Promise<LoadResult> {
+  const body = JSON.stringify({ order: 9007199254740, action: 'close', note: 'x'.repeat(70) });
+  const cannon = join(here, '../../node_modules/autocannon/autocannon.js');
+  const args = [
+    cannon,
+    '-c',
+    String(connections),
+    '-d',
+    String(seconds),
+    '-m',
+    'POST',
+    '-H',
+    'content-type=application/json',
+    '-b',
+    body,
+    '-j',
+    '-n',
+    url,
+  ];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { maxBuffer: 16 * 1024 * 1024 });
+  const result = JSON.parse(stdout) as {
+    requests: { average: number };
+    latency: { p50: number; p99: number };
+    non2xx: number;
+    errors: number;
+  };
+  return {
+    perSecond: result.requests.average,
+    p50: result.latency.p50,
+    p99: result.latency.p99,
+    non2xx: result.non2xx,
+    errors: result.errors,
+  };
+}

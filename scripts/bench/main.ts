@@ -1,0 +1,209 @@
+// `npm run bench [-- case …] [--runs 5]`: intake, delivery, lateness, idle, start. Reports, never asserts: figures of a
+// shared machine vary by a quarter between runs, so compare the ratios, whose two sides were measured in one run.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Agent, request } from 'undici';
+import { startDaemon } from './dq.ts';
+import { cpuSeconds, measureSync, median, percentile, print, printMachine, pssBytes } from './figures.ts';
+import { pushLoad, startBareServer } from './load.ts';
+
+const loadSeconds = 5;
+const dueJobs = 20_000;
+const latenessJobs = 500;
+const latenessPerSecond = 50;
+const idleSeconds = 10;
+
+async function intake(runs: number): Promise<void> {
+  const bare = await startBareServer('push');
+  const dq = await startDaemon();
+  await dq.api('POST', '/v1/topics', { topic: 'bench', callbackUrl: bare.url, delay: '1h' });
+  const pushUrl = `${dq.url}/v1/topics/bench/jobs`;
+  await pushLoad(pushUrl, 1);
+  await pushLoad(bare.url, 1);
+  const rates: number[] = [];
+  const bareRates: number[] = [];
+  const p99: number[] = [];
+  for (let run = 0; run < runs; run++) {
+    const limit = await pushLoad(bare.url, loadSeconds);
+    const result = await pushLoad(pushUrl, loadSeconds);
+    if (result.non2xx + result.errors > 0)
+      throw new Error(`intake: ${result.non2xx} refused, ${result.errors} errors`);
+    bareRates.push(limit.perSecond);
+    rates.push(result.perSecond);
+    p99.push(result.p99);
+  }
+  await dq.stop();
+  await bare.stop();
+  print('intake, 64 connections, fsync before the reply', rates, 'pushes/s');
+  print('bare node:http', bareRates, 'requests/s');
+  print(
+    'ratio',
+    rates.map((rate, run) => rate / (bareRates[run] ?? Number.NaN)),
+    '',
+  );
+  print('reply time p99', p99, 'ms');
+}
+
+/** Calls a sink as fast as one bare undici loop of `width` calls at once can. */
+async function bareCalls(url: string, calls: number, width: number): Promise<number> {
+  const agent = new Agent({ pipelining: 1 });
+  const from = performance.now();
+  let left = calls;
+  const one = async () => {
+    while (left-- > 0) {
+      const reply = await request(url, { method: 'POST', body: '{"order":1}', dispatcher: agent });
+      await reply.body.dump();
+    }
+  };
+  await Promise.all(Array.from({ length: width }, one));
+  const seconds = (performance.now() - from) / 1000;
+  await agent.close();
+  return calls / seconds;
+}
+
+async function received(sinkUrl: string): Promise<{ received: number; lateness: number[] }> {
+  return (await (await fetch(sinkUrl)).json()) as { received: number; lateness: number[] };
+}
+
+async function delivery(runs: number): Promise<void> {
+  const sink = await startBareServer('sink');
+  const dq = await startDaemon();
+  const topics = ['a', 'b', 'c', 'd'];
+  for (const topic of topics)
+    await dq.api('POST', '/v1/topics', { topic, callbackUrl: sink.url, concurrency: 256 });
+  const rates: number[] = [];
+  const bareRates: number[] = [];
+  for (let run = 0; run <= runs; run++) {
+    const bareRate = await bareCalls(sink.url, dueJobs, 128);
+    await received(sink.url);
+    for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/pause`);
+    await pushMany(dq.url, topics, dueJobs);
+    // A change of a topic is in force everywhere within two seconds: none of the jobs below goes out before its topic resumes.
+    for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/resume`);
+    const from = performance.now();
+    let arrived = 0;
+    let firstAt = 0;
+    while (arrived < dueJobs) {
+      await sleep(5);
+      arrived += (await received(sink.url)).received;
+      if (firstAt === 0 && arrived > 0) firstAt = performance.now();
+      if (performance.now() - from > 60_000)
+        throw new Error(`delivery: ${arrived} of ${dueJobs} in a minute`);
+    }
+    const rate = dueJobs / ((performance.now() - firstAt + 5) / 1000);
+    // The first run warms everybody up.
+    if (run === 0) continue;
+    rates.push(rate);
+    bareRates.push(bareRate);
+  }
+  await dq.stop();
+  await sink.stop();
+  print(`delivery of ${dueJobs} due jobs, 2 notifiers`, rates, 'jobs/s');
+  print('bare undici loop, one process', bareRates, 'calls/s');
+  print(
+    'ratio',
+    rates.map((rate, run) => rate / (bareRates[run] ?? Number.NaN)),
+    '',
+  );
+}
+
+async function pushMany(url: string, topics: readonly string[], jobs: number, query = ''): Promise<void> {
+  const agent = new Agent({ pipelining: 1 });
+  let next = 0;
+  const one = async () => {
+    for (let n = next++; n < jobs; n = next++) {
+      const reply = await request(`${url}/v1/topics/${topics[n % topics.length]}/jobs${query}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: `{"order":${n},"note":"${'x'.repeat(80)}"}`,
+        dispatcher: agent,
+      });
+      if (reply.statusCode !== 201) throw new Error(`push: ${reply.statusCode} ${await reply.body.text()}`);
+      await reply.body.dump();
+    }
+  };
+  await Promise.all(Array.from({ length: 64 }, one));
+  await agent.close();
+}
+
+async function lateness(runs: number): Promise<void> {
+  const sink = await startBareServer('sink');
+  const dq = await startDaemon();
+  await dq.api('POST', '/v1/topics', { topic: 'late', callbackUrl: sink.url });
+  const p50: number[] = [];
+  const p99: number[] = [];
+  const sync99: number[] = [];
+  for (let run = 0; run < runs; run++) {
+    sync99.push(percentile(measureSync(), 0.99));
+    const all: number[] = [];
+    for (let n = 0; n < latenessJobs; n++) {
+      await fetch(`${dq.url}/v1/topics/late/jobs?delay=1000`, { method: 'POST', body: String(n) });
+      await sleep(1000 / latenessPerSecond - 1);
+    }
+    const end = performance.now() + 10_000;
+    while (all.length < latenessJobs && performance.now() < end) {
+      await sleep(200);
+      all.push(...(await received(sink.url)).lateness);
+    }
+    if (all.length < latenessJobs) throw new Error(`lateness: ${all.length} of ${latenessJobs} arrived`);
+    p50.push(percentile(all, 0.5));
+    p99.push(percentile(all, 0.99));
+  }
+  await dq.stop();
+  await sink.stop();
+  print(`lateness at ${latenessPerSecond} jobs/s, p50`, p50, 'ms');
+  print(`lateness at ${latenessPerSecond} jobs/s, p99`, p99, 'ms');
+  print('fdatasync of 4 KiB beside it, p99', sync99, 'ms');
+}
+
+async function idle(runs: number): Promise<void> {
+  const dq = await startDaemon();
+  await sleep(3_000);
+  const processes = await dq.processes();
+  const totals: number[] = [];
+  for (let run = 0; run < runs; run++) {
+    const before = processes.map(({ pid }) => cpuSeconds(pid));
+    await sleep(idleSeconds * 1000);
+    const used = processes.map(({ pid }, n) => cpuSeconds(pid) - (before[n] ?? 0));
+    totals.push((100 * used.reduce((sum, seconds) => sum + seconds, 0)) / idleSeconds);
+  }
+  print('idle, all processes, of one core', totals, '%');
+  for (const { title, pid } of processes)
+    console.log(`    ${title.padEnd(20)} ${(pssBytes(pid) / 2 ** 20).toFixed(1).padStart(7)} MiB PSS`);
+  const sum = processes.reduce((bytes, { pid }) => bytes + pssBytes(pid), 0);
+  console.log(`    ${'all'.padEnd(20)} ${(sum / 2 ** 20).toFixed(1).padStart(7)} MiB PSS`);
+  await dq.stop();
+}
+
+async function start(runs: number): Promise<void> {
+  const times: number[] = [];
+  for (let run = 0; run < Math.max(runs, 10); run++) {
+    const dq = await startDaemon();
+    times.push(dq.startMs);
+    await dq.stop();
+  }
+  print('dq start to every role ready', times, 'ms');
+}
+
+const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
+  intake,
+  delivery,
+  lateness,
+  idle,
+  start,
+};
+
+const args = process.argv.slice(2);
+const runsAt = args.indexOf('--runs');
+const runs = runsAt < 0 ? 5 : Number(args.splice(runsAt, 2)[1]);
+const unknown = args.filter((name) => !(name in cases));
+if (unknown.length > 0 || !(runs >= 1)) {
+  console.error(`usage: npm run bench [-- ${Object.keys(cases).join(' | ')} …] [--runs 5]`);
+  process.exit(2);
+}
+printMachine();
+console.log(`fdatasync of 4 KiB: p50 ${median(measureSync()).toFixed(2)} ms`);
+for (const name of args.length > 0 ? args : Object.keys(cases)) {
+  console.log(name);
+  await cases[name]?.(runs);
+}
