@@ -1,4 +1,4 @@
-// Bundles src into dist/: one entry per process, chunks shared between them, .sql as text.
+// Bundles src into dist/: one entry for the command line (the master is `dq start`), one for the workers, chunks shared between them, .sql as text.
 // Why a bundle: a role started from loose modules spends 500 ms importing libraries, from a bundle 100 ms, and every
 // reload pays that for each role. A finished build replaces dist/ by renames, so a daemon starting beside never sees half of one.
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
 await build({
   absWorkingDir: root,
-  entryPoints: { cli: 'src/cli/main.ts', master: 'src/master/main.ts', worker: 'src/worker.ts' },
+  entryPoints: { cli: 'src/cli/main.ts', worker: 'src/worker.ts' },
   outdir: next,
   bundle: true,
   splitting: true,

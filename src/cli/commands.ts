@@ -1,0 +1,12 @@
+// The list of commands: name → the module that registers it, loaded only when it is asked for, so that `dq push` does not
+// pay for what `dq start` imports. Two commands of one family (`dq topic ls`, `dq topic add`) are one module.
+
+import type { Command } from 'commander';
+
+export interface CommandModule {
+  /** Adds the command to the program: options, help, action. Does nothing else. */
+  register(program: Command): void;
+}
+
+/** In the order in which `dq --help` shows them. */
+export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = {};
