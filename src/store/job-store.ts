@@ -41,7 +41,8 @@ export class StoreError extends Error {
 export type Partition = number;
 
 export type PushMode = 'replace' | 'keep' | 'reject';
-/** A delay counts from the storage clock at the push; an instant in the past is due now. */
+/** A delay counts from the storage clock at the push; an instant in the past is due now: dueAt is the push's own moment,
+ *  so that nobody jumps the queue and nothing looks late that was never waiting. */
 export type When = { readonly delayMs: number } | { readonly at: number };
 
 export interface PushJob extends JobKey {
@@ -108,7 +109,8 @@ export interface Reserved {
   readonly more: boolean;
 }
 
-/** A repeat of a finish that was applied answers lease_lost, and so does a finish of a lease that was taken over. */
+/** A repeat of a finish that was applied answers lease_lost, and so does a finish of a lease that was taken over. Version and
+ *  token decide, not the clock: a lease that ran out finishes its job as long as nobody has recovered it. */
 export type FinishOutcome<Done extends string> =
   | { readonly kind: Done }
   | { readonly kind: 'lease_lost' }
@@ -127,10 +129,12 @@ export interface BuryItem extends Lease {
   readonly attempt: AttemptRecord;
 }
 
-/** Leases that ended without an outcome: their jobs are ready again with one strike more, or buried as poison. */
+/** Leases that ended without an outcome: their jobs are ready again at their old place with one strike more. With the strike
+ *  number limits.strikesPoison a job is buried as poison instead (no failure more), and its alert is owed. */
 export interface Recovered {
+  /** ready again; the poisoned are not among them */
   readonly returned: number;
-  /** buried with limits.strikesPoison strikes, by topic */
+  /** buried as poison */
   readonly poisoned: readonly JobKey[];
   readonly more: boolean;
 }
@@ -151,17 +155,18 @@ export interface JobStore {
   get(key: JobKey): Promise<JobSnapshot | null>;
   cancel(keys: readonly JobKey[]): Promise<readonly CancelOutcome[]>;
 
-  /** delayed and due → ready, earliest first, at most max (≤ limits.promoteMax). */
+  /** delayed and due → ready, earliest first, equal ones by version, at most max (≤ limits.promoteMax). */
   promote(partition: Partition, max: number): Promise<Promoted>;
   /** ready → reserved: 5:3:2 over priorities by a wheel whose position is stored, round robin over topics with room,
-   *  earliest due first inside a topic. Not idempotent: never repeated by a client; a lost answer is mended by releaseUnheld. */
+   *  earliest due first inside a topic, equal ones by version (wheel.ts plans it). Not idempotent: never repeated by a client;
+   *  a lost answer is mended by releaseUnheld. */
   reserve(partition: Partition, request: ReserveRequest): Promise<Reserved>;
 
   /** reserved → gone. */
   ack(items: readonly AckItem[]): Promise<readonly FinishOutcome<'acked'>[]>;
-  /** reserved → delayed (or ready), one failure more, strikes cleared. */
+  /** reserved → delayed (or ready), due delayMs from now, one failure more, strikes cleared, the attempt kept with the job. */
   retry(items: readonly RetryItem[]): Promise<readonly FinishOutcome<'retried'>[]>;
-  /** reserved → dead, one failure more, and its entry in the alert outbox: one atomic step. */
+  /** reserved → dead, one failure more, strikes cleared, the attempt kept, and its entry in the alert outbox: one atomic step. */
   bury(items: readonly BuryItem[]): Promise<readonly FinishOutcome<'buried'>[]>;
   /** reserved → ready at its old place; no attempt, no strike. */
   release(leases: readonly Lease[]): Promise<readonly FinishOutcome<'released'>[]>;
@@ -200,27 +205,33 @@ export interface Page<T> {
 export interface DeadLetters {
   /** Newest death first. */
   list(filter: DeadFilter, limit: number, cursor: string | null): Promise<Page<JobSnapshot>>;
-  /** dead → ready as a new version of the same origin, failures and strikes 0; at most max (≤ limits.bulkMax), oldest death first. */
+  /** dead → ready as a new version of the same origin, due now; failures and strikes 0, no attempts, the rest as it was. At most
+   *  max (≤ limits.bulkMax), oldest death first. */
   requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
+  /** Oldest death first; owed alerts stay owed. */
   purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
 }
 
-/** One per burial. It outlives its dead letter until the alert was sent, and the dead letter outlives nothing of it. */
+/** One per burial. It goes with its dead letter, but never before the alert has been sent or found to concern nobody. */
 export interface AlertEntry extends JobKey {
   readonly version: Version;
   readonly deadAt: number;
   readonly reason: BuryReason;
+  /** the job's, as buried */
   readonly failures: number;
-  /** of the last attempt; null where there was none */
+  /** the last one; null where there was none */
   readonly attempt: AttemptRecord | null;
+  /** claimed only while the claim runs */
   readonly state: 'owed' | 'claimed' | 'sent' | 'nobody';
 }
 
 export interface AlertOutbox {
   /** Owed entries, oldest first, held for claimMs: nobody else gets them meanwhile; afterwards they are owed again. */
   claim(claimMs: number, max: number): Promise<readonly AlertEntry[]>;
-  /** Ends the owing of these, by version; entries whose dead letter is gone are removed. */
+  /** Ends the owing of these, by version; entries whose dead letter is gone are removed. `owed` gives a claim back at once.
+   *  An entry that was sent or concerned nobody stays so: a late answer of another mailer owes nothing again. */
   settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): Promise<void>;
+  /** Newest death first. */
   list(limit: number, cursor: string | null): Promise<Page<AlertEntry>>;
 }
 
@@ -235,11 +246,12 @@ export interface StoreHealth {
 
 export interface StoreAdmin {
   counts(): Promise<{
+    /** every topic that has a job, and no other */
     readonly topics: Readonly<Record<string, StateCounts>>;
     /** how long the oldest ready job has been due; null when none is ready */
     readonly oldestReadyMs: number | null;
   }>;
-  /** Jobs of one topic in any state; at most max (≤ limits.bulkMax). */
+  /** Jobs of one topic in any state; at most max (≤ limits.bulkMax). Leases are lost; owed alerts stay owed. */
   purgeTopic(topic: string, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
   health(): Promise<StoreHealth>;
 }
