@@ -60,7 +60,11 @@ const list = (value: readonly string[], help: string): Option<readonly string[]>
   default: value,
   help,
 });
-const choice = <const T extends string>(choices: readonly T[], value: NoInfer<T>, help: string): Option<T> => ({
+const choice = <const T extends string>(
+  choices: readonly T[],
+  value: NoInfer<T>,
+  help: string,
+): Option<T> => ({
   kind: 'choice',
   choices,
   default: value,

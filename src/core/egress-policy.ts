@@ -1,8 +1,207 @@
-// Where callbacks may go (callback.md, "Egress policy"). Pure: judges addresses, dials nothing.
+// Where callbacks may go (callback.md, "Egress policy"). Pure: judges addresses, dials and resolves nothing.
+//
+// The order in which an address is judged; the first that applies decides:
+//  1. what cannot be read as an address is refused;
+//  2. dq's own endpoints are refused, whatever egress.allow says: an allowed 10.0.0.0/8 must not open the intake itself;
+//  3. egress.deny refuses;
+//  4. egress.allow allows;
+//  5. link-local, cloud metadata, multicast, broadcast and unspecified addresses are refused under every policy;
+//  6. the policy decides: private allows the rest, public only global unicast, allowlist nothing.
+// An IPv6 address that carries an IPv4 one (mapped, compatible, translated, NAT64, 6to4, Teredo) is judged as what it
+// carries, because that is where the packets go; own endpoints and egress.deny are compared with both forms.
+// Bytes are compared, never text: `new URL` writes [::ffff:127.0.0.1] as [::ffff:7f00:1], and no dotted pattern finds that.
+
+import ipaddr from 'ipaddr.js';
+import type { Parsed } from './duration.ts';
 
 export interface EgressPolicy {
   /** Judges the very address that is dialled. null = allowed, else the reason in one short sentence. */
   refuses(address: string, port: number): string | null;
   /** Judges a URL at registration: its literal host and port; a host name is judged when it is dialled. */
   refusesUrl(url: URL): string | null;
+}
+
+export interface Endpoint {
+  /** an IP address; a wildcard (0.0.0.0, ::) or anything else means every address of this machine */
+  readonly address: string;
+  readonly port: number;
+}
+
+export interface EgressOptions {
+  readonly policy: 'private' | 'public' | 'allowlist';
+  /** CIDR ranges or single addresses, as parseRange reads them; a bad one is a programmer's error here and throws */
+  readonly allow: readonly string[];
+  readonly deny: readonly string[];
+  /** what dq listens on and connects to */
+  readonly own: readonly Endpoint[];
+  /** the addresses of this machine now, without loopback; asked only for a port that a wildcard endpoint has */
+  readonly localAddresses: () => readonly string[];
+}
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Range = readonly [Address, number];
+
+export function createEgressPolicy(options: EgressOptions): EgressPolicy {
+  const allow = options.allow.map(rangeOf);
+  const deny = options.deny.map(rangeOf);
+
+  function judge(address: Address): string | null {
+    if (within(address, allow)) return null;
+    const special = alwaysRefused(address);
+    if (special !== null) return special;
+    if (options.policy === 'private') return null;
+    if (options.policy === 'allowlist') return 'the address is not in egress.allow';
+    return isGlobal(address) ? null : 'the address is not public (egress.policy is public)';
+  }
+
+  function refuses(text: string, port: number): string | null {
+    const address = parseAddress(text);
+    if (address === null) return 'not an IP address';
+    const carried = carriedBy(address);
+    const forms = [address, ...carried];
+    if (forms.some((form) => isOwn(form, port, options))) return "the address is one of dq's own endpoints";
+    if (forms.some((form) => within(form, deny))) return 'the address is in egress.deny';
+    for (const form of carried.length > 0 ? carried : forms) {
+      const reason = judge(form);
+      if (reason !== null) return reason;
+    }
+    return null;
+  }
+
+  return {
+    refuses,
+    refusesUrl(url) {
+      const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+      const host = url.hostname.replace(/^\[|\]$/g, '');
+      // The one name whose addresses are known without asking anybody (RFC 6761); the resolver is not asked for a trailing dot.
+      const literals = /^(.+\.)?localhost\.?$/i.test(host) ? ['127.0.0.1', '::1'] : [host];
+      if (literals[0] === host && !isLiteral(host)) return null;
+      for (const literal of literals) {
+        const reason = refuses(literal, port);
+        if (reason !== null) return reason;
+      }
+      return null;
+    },
+  };
+}
+
+/** "10.0.0.0/8", "fd00::/8", or one address. IPv4 in four decimal parts only: "10/8" reads as 0.0.0.10/8 elsewhere. */
+export function parseRange(text: string): Parsed<Range> {
+  const [base = '', bits, ...rest] = text.split('/');
+  const address = parseAddress(base);
+  if (address === null || rest.length > 0)
+    return { ok: false, message: 'must be an address or a CIDR range such as 10.0.0.0/8 or fd00::/8' };
+  const width = address.kind() === 'ipv4' ? 32 : 128;
+  if (bits === undefined) return { ok: true, value: [address, width] };
+  if (!/^\d{1,3}$/.test(bits) || Number(bits) > width)
+    return { ok: false, message: `must have a prefix length between 0 and ${width}` };
+  return { ok: true, value: [address, Number(bits)] };
+}
+
+function rangeOf(text: string): Range {
+  const parsed = parseRange(text);
+  if (!parsed.ok) throw new Error(`egress range ${JSON.stringify(text)}: ${parsed.message}`);
+  return parsed.value;
+}
+
+/** IPv4-mapped and -compatible addresses come out as the IPv4 address they are; zone ids are dropped. */
+function parseAddress(text: string): Address | null {
+  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
+  if (!text.includes(':') || !ipaddr.IPv6.isValid(text)) return null;
+  const address = new ipaddr.IPv6(ipaddr.IPv6.parse(text).parts);
+  const [a, b, c, d, e, f, g = 0] = address.parts;
+  // ::/96 without :: and ::1, which are addresses of their own.
+  const compatible = !a && !b && !c && !d && !e && !f && g !== 0;
+  return address.isIPv4MappedAddress() || compatible ? ipv4At(address, 12) : address;
+}
+
+function isLiteral(host: string): boolean {
+  return host.includes(':') || /^[\d.]+$/.test(host);
+}
+
+/** The IPv4 addresses that an IPv6 address leads to; none for an ordinary one. */
+function carriedBy(address: Address): readonly ipaddr.IPv4[] {
+  if (!(address instanceof ipaddr.IPv6)) return [];
+  const [a, b, c, d, e] = address.parts;
+  if (a === 0x2002) return [ipv4At(address, 2)];
+  // Teredo: the server, and the client with every bit turned.
+  if (a === 0x2001 && b === 0)
+    return [
+      ipv4At(address, 4),
+      new ipaddr.IPv4(
+        address
+          .toByteArray()
+          .slice(12)
+          .map((byte) => byte ^ 0xff),
+      ),
+    ];
+  if (a === 0x64 && b === 0xff9b && c === 1) return localNat64(address);
+  const wellKnownNat64 = a === 0x64 && b === 0xff9b && !c && !d && !e && address.parts[5] === 0;
+  const translated = !a && !b && !c && !d && e === 0xffff && address.parts[5] === 0;
+  return wellKnownNat64 || translated ? [ipv4At(address, 12)] : [];
+}
+
+/** 64:ff9b:1::/48 is a local network's to cut: RFC 6052 puts the IPv4 address at one of four places (byte 8 is always
+ *  zero), and nothing tells which. All are judged; a reading that begins with 0 is the padding of another one. */
+const localNat64Places = [
+  [6, 7, 9, 10],
+  [7, 9, 10, 11],
+  [9, 10, 11, 12],
+  [12, 13, 14, 15],
+];
+
+function localNat64(address: ipaddr.IPv6): readonly ipaddr.IPv4[] {
+  const bytes = address.toByteArray();
+  const readings = localNat64Places.map((place) => new ipaddr.IPv4(place.map((at) => bytes[at] ?? 0)));
+  const plausible = readings.filter((reading) => reading.octets[0] !== 0);
+  return plausible.length > 0 ? plausible : readings;
+}
+
+function ipv4At(address: ipaddr.IPv6, byte: number): ipaddr.IPv4 {
+  return new ipaddr.IPv4(address.toByteArray().slice(byte, byte + 4));
+}
+
+function within(address: Address, ranges: readonly Range[]): boolean {
+  return ranges.some(([base, bits]) => base.kind() === address.kind() && address.match(base, bits));
+}
+
+const metadata: readonly Range[] = [rangeOf('100.100.100.200'), rangeOf('fd00:ec2::254')];
+
+function alwaysRefused(address: Address): string | null {
+  if (within(address, metadata)) return 'the address is a cloud metadata service';
+  switch (address.range()) {
+    case 'linkLocal':
+      return 'the address is link-local';
+    case 'multicast':
+      return 'the address is multicast';
+    case 'broadcast':
+      return 'the address is broadcast';
+    case 'unspecified':
+      return 'the address is unspecified';
+    default:
+      return null;
+  }
+}
+
+const globalIpv6 = rangeOf('2000::/3');
+
+function isGlobal(address: Address): boolean {
+  return address.range() === 'unicast' && (address.kind() === 'ipv4' || within(address, [globalIpv6]));
+}
+
+function isOwn(address: Address, port: number, options: EgressOptions): boolean {
+  return options.own.some((endpoint) => {
+    if (endpoint.port !== port) return false;
+    const own = parseAddress(endpoint.address);
+    // To dial the unspecified address reaches whatever listens on this machine.
+    if (address.range() === 'unspecified') return true;
+    // A name stands for an address of this machine that is not known here.
+    if (own === null || own.range() === 'unspecified') return isLocal(address, options.localAddresses());
+    return own.toString() === address.toString();
+  });
+}
+
+function isLocal(address: Address, local: readonly string[]): boolean {
+  if (address.range() === 'loopback') return true;
+  return local.some((text) => parseAddress(text)?.toString() === address.toString());
 }
