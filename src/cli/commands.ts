@@ -9,4 +9,6 @@ export interface CommandModule {
 }
 
 /** In the order in which `dq --help` shows them. */
-export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = {};
+export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = {
+  sink: () => import('./commands/sink.ts'),
+};

@@ -1,8 +1,6 @@
 // How a command ends: the exit codes, which scripts rely on (README, "Exit codes"), and the one exception that carries one.
-// Owns no output but the sentence that explains a failure. Anything thrown that is no Exit is a mistake in dq and shows
-// its stack. Never calls process.exit(): what a pipe has not taken yet would be cut off.
-
-import { reasonOf } from '../core/errors.ts';
+// Prints nothing: main.ts turns an Exit into its sentence and its code, and shows the stack of anything else. A command
+// never calls process.exit(): what a pipe has not taken yet would be cut off.
 
 export const exitCodes = {
   ok: 0,
@@ -29,19 +27,4 @@ export class Exit extends Error {
     this.name = 'Exit';
     this.exitCode = exitCodes[code];
   }
-}
-
-/** Wraps a command's body for commander's action(): an Exit becomes its sentence on stderr and its code. */
-export function endsWell<A extends unknown[]>(
-  body: (...args: A) => Promise<void>,
-): (...args: A) => Promise<void> {
-  return async (...args) => {
-    try {
-      await body(...args);
-    } catch (error) {
-      if (!(error instanceof Exit)) throw error;
-      process.stderr.write(`dq: ${reasonOf(error)}\n`);
-      process.exitCode = error.exitCode;
-    }
-  };
 }

@@ -86,4 +86,11 @@ export const limits = {
   /** A request's header and whole time against slow clients. */
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 15_000,
+
+  /** A command waits this long for the API: a push may wait storeAwayMs, then storeCallMs; deleting a topic waits 2 s more. */
+  apiCallMs: 30_000,
+  /** Longest reply of the API that a command holds: a job body of 16 MiB as base64, or escaped twofold. */
+  apiReplyBytesMax: 64 * 1024 * 1024,
+  /** Connections that the callback receiver for trials holds; a notifier opens one per callback in flight. */
+  sinkConnectionsMax: 2_000,
 } as const;

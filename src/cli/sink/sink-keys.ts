@@ -1,0 +1,30 @@
+// Which secrets the receiver holds for which topic: `whsec_…` for every topic, `TOPIC=whsec_…` for one, `trial` in either
+// place. A topic that it holds none for is not checked, which is something else than wrong.
+
+import { topicNamePattern } from '../../core/topic.ts';
+import { keyOf } from './signature-check.ts';
+import { trialSecret, trialWord } from './trial-secret.ts';
+
+export class SinkKeys {
+  readonly #everybody: Buffer[] = [];
+  readonly #byTopic = new Map<string, Buffer[]>();
+
+  /** Answers what is wrong with the text, or null. */
+  add(text: string): string | null {
+    const equals = text.indexOf('=');
+    const named = equals > 0 && !text.startsWith('whsec_');
+    const topic = named ? text.slice(0, equals) : null;
+    const secret = named ? text.slice(equals + 1) : text;
+    if (topic !== null && !topicNamePattern.test(topic)) return `"${topic}" is no topic name`;
+    const key = keyOf(secret === trialWord ? trialSecret : secret);
+    if (key === null)
+      return 'a secret is whsec_ and base64 of 24 to 64 bytes, TOPIC=whsec_…, or the word trial';
+    if (topic === null) this.#everybody.push(key);
+    else this.#byTopic.set(topic, [...(this.#byTopic.get(topic) ?? []), key]);
+    return null;
+  }
+
+  of(topic: string | null): readonly Buffer[] {
+    return [...(topic === null ? [] : (this.#byTopic.get(topic) ?? [])), ...this.#everybody];
+  }
+}

@@ -1,0 +1,151 @@
+// A small callback receiver to try dq with: takes any request, checks its signature, answers what it was told to, reports
+// it. Keeps nothing. Never judges by the signature: what it answers is the trial's, and a report says what it saw.
+
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { limits } from '../../core/limits.ts';
+import { checkSignature } from './signature-check.ts';
+import type { SinkKeys } from './sink-keys.ts';
+
+export interface SinkAnswer {
+  readonly status: number;
+  readonly text: string;
+  readonly contentType: string;
+  readonly delayMs: number;
+}
+
+export interface SinkOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly answer: SinkAnswer;
+  readonly keys: SinkKeys;
+  readonly onRequest: (report: SinkReport) => void;
+}
+
+/** One request as it was received. What a header should have told and did not is null. */
+export interface SinkReport {
+  /** epoch ms at which its last byte had come */
+  readonly at: number;
+  readonly method: string;
+  /** with its query */
+  readonly path: string;
+  readonly topic: string | null;
+  readonly id: string | null;
+  readonly attempt: number | null;
+  readonly maxAttempts: number | null;
+  /** since dq-due-at; below 0 it came early */
+  readonly latenessMs: number | null;
+  readonly signature: 'ok' | 'wrong' | 'not checked';
+  /** why the signature is wrong */
+  readonly reason: string | null;
+  readonly contentType: string | null;
+  readonly body: Buffer;
+}
+
+export interface Sink {
+  readonly url: string;
+  /** Cuts whatever is still open. */
+  close(): Promise<void>;
+}
+
+/** Listens; rejects with the error of listen(). */
+export async function openSink(options: SinkOptions): Promise<Sink> {
+  const server = createServer((request, response) => receive(options, request, response));
+  server.maxConnections = limits.sinkConnectionsMax;
+  server.headersTimeout = limits.headersTimeoutMs;
+  server.requestTimeout = limits.requestTimeoutMs;
+  await listen(server, options.host, options.port);
+  const { port } = server.address() as AddressInfo;
+  const host = options.host.includes(':') ? `[${options.host}]` : options.host;
+  return { url: `http://${host}:${port}`, close: () => close(server) };
+}
+
+function receive(options: SinkOptions, request: IncomingMessage, response: ServerResponse): void {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  request.on('data', (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > limits.frameBytesMax) request.destroy();
+    else chunks.push(chunk);
+  });
+  // The sender went away in the middle: there is nothing to answer and nothing to report.
+  request.on('error', () => {});
+  request.on('end', () => {
+    options.onRequest(reportOf(request, Buffer.concat(chunks), options.keys));
+    if (options.answer.delayMs === 0) answer(response, options.answer);
+    // Not a reason to stay when the sink is told to end.
+    else setTimeout(() => answer(response, options.answer), options.answer.delayMs).unref();
+  });
+}
+
+function answer(response: ServerResponse, { status, text, contentType }: SinkAnswer): void {
+  const bodiless = status === 204 || status === 304;
+  response.statusCode = status;
+  if (text !== '' && !bodiless) response.setHeader('content-type', contentType);
+  response.end(bodiless ? undefined : text);
+}
+
+function reportOf(request: IncomingMessage, body: Buffer, keys: SinkKeys): SinkReport {
+  const at = Date.now();
+  const header = (name: string): string | undefined => {
+    const value = request.headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
+  };
+  const topic = header('dq-topic') ?? null;
+  const verdict = checkSignature(
+    {
+      id: header('webhook-id'),
+      timestamp: header('webhook-timestamp'),
+      signature: header('webhook-signature'),
+      body,
+    },
+    keys.of(topic),
+    at,
+  );
+  const dueAt = Date.parse(header('dq-due-at') ?? '');
+  return {
+    at,
+    method: request.method ?? '',
+    path: request.url ?? '',
+    topic,
+    id: decoded(header('dq-job-id')),
+    attempt: wholeNumber(header('dq-attempt')),
+    maxAttempts: wholeNumber(header('dq-max-attempts')),
+    latenessMs: Number.isNaN(dueAt) ? null : at - dueAt,
+    signature: verdict.signature,
+    reason: verdict.signature === 'wrong' ? verdict.reason : null,
+    contentType: header('content-type') ?? null,
+    body,
+  };
+}
+
+function decoded(text: string | undefined): string | null {
+  if (text === undefined) return null;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // not dq's encoding, so not dq's request: shown as it came
+  }
+}
+
+function wholeNumber(text: string | undefined): number | null {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null;
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
