@@ -4,7 +4,16 @@
 import { availableParallelism } from 'node:os';
 import { limits } from '../core/limits.ts';
 
-export type OptionKind = 'text' | 'port' | 'count' | 'bytes' | 'duration' | 'boolean' | 'list' | 'choice';
+export type OptionKind =
+  | 'text'
+  | 'path'
+  | 'port'
+  | 'count'
+  | 'bytes'
+  | 'duration'
+  | 'boolean'
+  | 'list'
+  | 'choice';
 
 export interface Option<T = unknown> {
   readonly kind: OptionKind;
@@ -18,25 +27,38 @@ export interface Option<T = unknown> {
   readonly choices?: readonly string[];
   /** masked wherever values are shown; `_FILE` works in the environment */
   readonly secret?: boolean;
+  /** of `dq start`, with its dashes */
+  readonly flag?: string;
+  /** the one place it may come from; everywhere when absent */
+  readonly only?: 'flag' | 'file';
 }
 
 const cores = availableParallelism();
 type Range = { min?: number; max?: number };
+type More = Pick<Option, 'defaultText' | 'flag' | 'only'>;
 
-const text = (value: string, help: string, more: Partial<Option> = {}): Option<string> => ({
+const text = (value: string, help: string, more: More = {}): Option<string> => ({
   ...more,
   kind: 'text',
   default: value,
   help,
 });
-const port = (value: number, help: string): Option<number> => ({
+/** Absolute once loaded: relative to the file that says it, to the working directory otherwise. */
+const path = (value: string, help: string, more: More = {}): Option<string> => ({
+  ...more,
+  kind: 'path',
+  default: value,
+  help,
+});
+const port = (value: number, help: string, more: More = {}): Option<number> => ({
+  ...more,
   kind: 'port',
   default: value,
   help,
   min: 0,
   max: 65_535,
 });
-const count = (value: number, help: string, more: Range & { defaultText?: string } = {}): Option<number> => ({
+const count = (value: number, help: string, more: Range & More = {}): Option<number> => ({
   ...more,
   kind: 'count',
   default: value,
@@ -55,7 +77,15 @@ const duration = (value: number, help: string, range: Range): Option<number> => 
   default: value,
   help,
 });
-const list = (value: readonly string[], help: string): Option<readonly string[]> => ({
+const flag = (name: string, help: string): Option<boolean> => ({
+  kind: 'boolean',
+  default: false,
+  help,
+  flag: name,
+  only: 'flag',
+});
+const list = (value: readonly string[], help: string, more: More = {}): Option<readonly string[]> => ({
+  ...more,
   kind: 'list',
   default: value,
   help,
@@ -64,7 +94,9 @@ const choice = <const T extends string>(
   choices: readonly T[],
   value: NoInfer<T>,
   help: string,
+  more: More = {},
 ): Option<T> => ({
+  ...more,
   kind: 'choice',
   choices,
   default: value,
@@ -78,18 +110,19 @@ const kib = 1024;
 const mib = 1024 * kib;
 
 export const options = {
-  'server.host': text('127.0.0.1', 'Address the HTTP API listens on'),
-  'server.port': port(6789, 'Port of the HTTP API; 0 picks a free one and prints it'),
+  'server.host': text('127.0.0.1', 'Address the HTTP API listens on', { flag: '--host' }),
+  'server.port': port(6789, 'Port of the HTTP API; 0 picks a free one and prints it', { flag: '--port' }),
   'server.workers': count(cores >= 4 ? 2 : 1, 'HTTP intake processes', {
     min: 1,
     max: 64,
     defaultText: '1 (2 from 4 cores)',
+    flag: '--servers',
   }),
-  'timer.workers': count(1, 'Timer processes', { min: 1, max: 16 }),
-  'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64 }),
+  'timer.workers': count(1, 'Timer processes', { min: 1, max: 16, flag: '--timers' }),
+  'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
   'notifier.slots': count(512, 'Callbacks that one notifier runs at once', { min: 1, max: 10_000 }),
-  dataDir: text('./data', 'Directory of the embedded store, the registry and run/'),
-  logDir: text('./logs', 'Directory of the log files'),
+  dataDir: path('./data', 'Directory of the embedded store, the registry and run/', { flag: '--data-dir' }),
+  logDir: path('./logs', 'Directory of the log files', { flag: '--log-dir' }),
   'retry.unit': duration(minute, 'Unit of the 2n+1 retry delays', { min: 1, max: day }),
   'limits.bodyBytes': bytes(256 * kib, 'Largest job body', { min: 1, max: 16 * mib }),
   pollCeiling: duration(100, 'Longest a due job waits when a wake-up hint is lost', {
@@ -108,9 +141,10 @@ export const options = {
     ['private', 'public', 'allowlist'],
     'private',
     'Where callbacks may go: private networks too, public addresses only, or only egress.allow',
+    { only: 'file' },
   ),
-  'egress.allow': list([], 'CIDR ranges that callbacks may reach whatever the policy says'),
-  'egress.deny': list([], 'CIDR ranges that callbacks may never reach'),
+  'egress.allow': list([], 'CIDR ranges that callbacks may reach whatever the policy says', { only: 'file' }),
+  'egress.deny': list([], 'CIDR ranges that callbacks may never reach', { only: 'file' }),
   'log.level': choice(['error', 'info', 'debug'], 'info', 'What the notice and error logs hold'),
   'log.request': choice(['all', 'errors', 'off'], 'all', 'Which pushes and cancels are logged'),
   'log.notify': choice(['all', 'errors', 'off'], 'all', 'Which delivery attempts are logged'),
@@ -120,6 +154,7 @@ export const options = {
     'IANA name of the zone in which "today" begins',
     { defaultText: "the system's" },
   ),
+  noAuth: flag('--no-auth', 'Serve everybody who can reach the address, without tokens'),
 } as const satisfies Readonly<Record<string, Option>>;
 
 export type OptionName = keyof typeof options;
@@ -128,3 +163,15 @@ type ValueOf<O> = O extends Option<infer T> ? T : never;
 
 /** Flat on purpose: `config['server.port']` is the name that the user writes. Frozen; sent whole to every worker. */
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
+
+/** Options, and groups of them, that dq will have: refused with that reason, so that nobody believes them in force. */
+export const laterOptions: readonly string[] = [
+  'redis',
+  'mysql',
+  'smtp',
+  'alerts',
+  'journal',
+  'history',
+  'dead.retention',
+  'limits.batchBytes',
+];

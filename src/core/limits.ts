@@ -81,6 +81,11 @@ export const limits = {
   /** sun_path holds 108 bytes; libuv cuts a longer path silently. */
   socketPathMax: 100,
 
+  /** A configuration file longer than this is something else by mistake. */
+  configFileCharsMax: 1024 * 1024,
+  /** Descriptors of a notifier that are no callback: logs, store, cluster, libuv, resolver. Some 30 were counted. */
+  descriptorsBesideSlots: 64,
+
   /** Idle keep-alive time that the intake advertises; draining waits it out. */
   keepAliveMs: 5_000,
   /** A request's header and whole time against slow clients. */

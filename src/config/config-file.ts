@@ -1,0 +1,92 @@
+// Finds and reads dq.yaml: which file it is, and every value in it with its line and column. Judges no value: that is
+// parse.ts. Groups may be nested or written with dots; the same option twice is a problem wherever it stands.
+
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { Node, Pair } from 'yaml';
+import { isAlias, isMap, isScalar, LineCounter, parseDocument } from 'yaml';
+import { reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import type { ConfigProblem, Given } from './given.ts';
+import { options } from './options.ts';
+
+export interface FoundFile {
+  /** absolute */
+  readonly path: string;
+  /** as the messages name it: as it was given */
+  readonly label: string;
+  readonly text: string;
+}
+
+/** -c and $DQ_CONFIG must exist; of the usual places the first that does is taken. */
+export function findConfigFile(
+  named: string | undefined,
+  cwd: string,
+  usual: readonly string[],
+): { readonly file: FoundFile | null; readonly problem: ConfigProblem | null } {
+  for (const label of named === undefined ? usual : [named]) {
+    const path = resolve(cwd, label);
+    try {
+      const text = readFileSync(path, 'utf8');
+      if (text.length > limits.configFileCharsMax)
+        return { file: null, problem: { where: label, message: 'is too large for a configuration file' } };
+      return { file: { path, label, text }, problem: null };
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (named === undefined && (code === 'ENOENT' || code === 'ENOTDIR')) continue;
+      return { file: null, problem: { where: label, message: `cannot be read: ${reasonOf(error)}` } };
+    }
+  }
+  return { file: null, problem: null };
+}
+
+export function readConfigFile(file: FoundFile): {
+  readonly given: Given[];
+  readonly problems: ConfigProblem[];
+} {
+  const lines = new LineCounter();
+  const document = parseDocument(file.text, { lineCounter: lines, prettyErrors: false });
+  const whereOf = (offset: number) => {
+    const { line, col } = lines.linePos(offset);
+    return `${file.label}:${line}:${col}`;
+  };
+  const problems: ConfigProblem[] = [];
+  const given: Given[] = [];
+  const base = dirname(file.path);
+
+  for (const error of document.errors)
+    problems.push({ where: whereOf(error.pos[0]), message: error.message.split('\n')[0] ?? error.message });
+  if (problems.length > 0) return { given, problems };
+
+  const walk = (node: Node | null, path: string, offset: number) => {
+    if (isMap(node) && !Object.hasOwn(options, path)) {
+      for (const { key, value } of node.items as Pair<Node | null, Node | null>[]) {
+        const name = String(isScalar(key) ? key.value : key);
+        walk(value, path === '' ? name : `${path}.${name}`, key?.range?.[0] ?? offset);
+      }
+      return;
+    }
+    // Followed, an alias could name its own ancestor, or a small file unfold without end.
+    if (isAlias(node)) {
+      problems.push({
+        where: whereOf(offset),
+        message: `${path}: aliases are not read; write the value here`,
+      });
+      return;
+    }
+    const raw: unknown = node === null ? null : node.toJS(document);
+    // A group that was opened and left empty says nothing.
+    if (raw === null && isGroup(path)) return;
+    given.push({ name: path, raw, source: 'file', where: whereOf(offset), base });
+  };
+  const root = document.contents as Node | null;
+  if (isMap(root)) walk(root, '', 0);
+  else if (root !== null && !(isScalar(root) && root.value === null))
+    problems.push({ where: whereOf(0), message: 'must be a list of "option: value" lines' });
+  return { given, problems };
+}
+
+/** `server` of `server.port` */
+export function isGroup(path: string): boolean {
+  return Object.keys(options).some((name) => name.startsWith(`${path}.`));
+}

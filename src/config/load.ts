@@ -1,0 +1,122 @@
+// The configuration of a start or a reload: flag > environment > file > default, judged as a whole. All that is wrong is
+// said at once, also about a value that a stronger source overrides. Reads files and writes nothing.
+
+import { readFileSync } from 'node:fs';
+import { findConfigFile, isGroup, readConfigFile } from './config-file.ts';
+import type { Origins } from './cross-checks.ts';
+import { crossCheck } from './cross-checks.ts';
+import { readEnvironment } from './environment.ts';
+import type { ConfigProblem, Given } from './given.ts';
+import type { Config, Option } from './options.ts';
+import { laterOptions, options } from './options.ts';
+import { parseValue } from './parse.ts';
+import { suggest } from './suggest.ts';
+
+export interface ConfigInput {
+  /** By option name: `{'server.port': '6790', noAuth: true}`. Undefined members are not given. Later options too: they
+   *  are refused as such. */
+  readonly flags: Readonly<Record<string, unknown>>;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** -c */
+  readonly file?: string | undefined;
+}
+
+export type LoadedConfig =
+  | {
+      readonly ok: true;
+      readonly config: Config;
+      /** where each value comes from: `--port`, `DQ_SERVER__PORT`, `dq.yaml:3:5`, `default` */
+      readonly origins: Origins;
+      readonly warnings: readonly ConfigProblem[];
+      /** absolute; null when there is none */
+      readonly file: string | null;
+    }
+  | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
+
+const usualFiles = ['dq.yaml', '/etc/dq/dq.yaml'];
+const declared: Readonly<Record<string, Option>> = options;
+
+export function loadConfig(input: ConfigInput): LoadedConfig {
+  const problems: ConfigProblem[] = [];
+  const found = findConfigFile(input.file ?? input.env['DQ_CONFIG'], input.cwd, usualFiles);
+  if (found.problem !== null) problems.push(found.problem);
+  const file = found.file === null ? { given: [], problems: [] } : readConfigFile(found.file);
+  const environment = readEnvironment(input.env, input.cwd, declared);
+  problems.push(...file.problems, ...environment.problems);
+
+  const values: Record<string, unknown> = {};
+  const origins: Record<string, string> = {};
+  for (const [name, option] of Object.entries(declared)) {
+    // The default of a path is relative, and so parsed like any other.
+    const value = option.kind === 'path' ? parseValue(option, option.default, input.cwd) : null;
+    values[name] = value?.ok ? value.value : option.default;
+    origins[name] = 'default';
+  }
+  const sources = new Map<string, Given>();
+  for (const given of [...file.given, ...environment.given, ...flagsOf(input)]) {
+    const message = refusalOf(given, sources.get(given.name));
+    sources.set(given.name, given);
+    const option = declared[given.name];
+    if (message !== null || option === undefined) {
+      problems.push({ where: given.where, message: message ?? 'unknown option' });
+      continue;
+    }
+    const parsed = parseValue(option, given.raw, given.base);
+    if (!parsed.ok) problems.push({ where: given.where, message: `${given.name}: ${parsed.message}` });
+    else {
+      values[given.name] = parsed.value;
+      origins[given.name] = given.where;
+    }
+  }
+
+  const config = Object.freeze(values) as Config;
+  const checked = crossCheck(config, origins as Origins, { openFilesMax: openFilesMax() });
+  problems.push(...checked.problems);
+  if (problems.length > 0) return { ok: false, problems };
+  return {
+    ok: true,
+    config,
+    origins: Object.freeze(origins) as Origins,
+    warnings: checked.warnings,
+    file: found.file?.path ?? null,
+  };
+}
+
+function flagsOf({ flags, cwd }: ConfigInput): Given[] {
+  return Object.entries(flags)
+    .filter(([, raw]) => raw !== undefined)
+    .map(([name, raw]) => ({
+      name,
+      raw,
+      source: 'flag',
+      where: declared[name]?.flag ?? `--${name.split('.')[0]}`,
+      base: cwd,
+    }));
+}
+
+/** Why this option cannot be given so at all; null when its value may be looked at. */
+function refusalOf({ name, source }: Given, earlier: Given | undefined): string | null {
+  const option = Object.hasOwn(declared, name) ? declared[name] : undefined;
+  if (option === undefined) {
+    if (laterOptions.some((later) => name === later || name.startsWith(`${later}.`)))
+      return `${name}: not built yet; this version runs on the embedded store alone`;
+    if (isGroup(name)) return `${name}: is a group of options, not an option`;
+    const near = suggest(name, Object.keys(declared));
+    return `unknown option "${name}"${near === null ? '' : `; did you mean ${near}?`}`;
+  }
+  if (option.only === 'flag' && source !== 'flag')
+    return `${name}: is given on the command line only, as ${option.flag}`;
+  if (earlier?.source === source) return `${name}: is given twice, at ${earlier.where} too`;
+  return null;
+}
+
+/** The soft limit of this process; children inherit it. */
+function openFilesMax(): number | null {
+  try {
+    const match = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'));
+    return match === null ? null : Number(match[1]);
+  } catch {
+    return null; // no Linux: nothing to compare with
+  }
+}

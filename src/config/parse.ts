@@ -1,0 +1,102 @@
+// Turns one given value into what its option holds. Pure: knows the kinds, no files and no other option. A message says
+// what is wrong and what would be right, and never repeats the value of a secret.
+
+import { isAbsolute, resolve } from 'node:path';
+import type { Parsed } from '../core/duration.ts';
+import { formatDuration, parseDuration } from '../core/duration.ts';
+import type { Option } from './options.ts';
+
+const unitBytes: Readonly<Record<string, number>> = { b: 1, kib: 1024, mib: 1024 ** 2, gib: 1024 ** 3 };
+
+/** `raw` is text from flags and environment, a YAML value from the file; both forms are read everywhere. */
+export function parseValue(option: Option, raw: unknown, base: string): Parsed<unknown> {
+  if (raw === null || raw === undefined) return wrong('has no value');
+  switch (option.kind) {
+    case 'text':
+      return parseText(raw);
+    case 'path':
+      return then(parseText(raw), (text) => right(isAbsolute(text) ? text : resolve(base, text)));
+    case 'port':
+    case 'count':
+      return then(parseWhole(raw), (n) => inRange(option, n, String));
+    case 'bytes':
+      return then(parseBytes(raw), (n) => inRange(option, n, formatBytes));
+    case 'duration':
+      return then(parseDuration(raw), (n) => inRange(option, n, formatDuration));
+    case 'boolean':
+      if (raw === true || raw === 'true') return right(true);
+      if (raw === false || raw === 'false') return right(false);
+      return wrong('must be true or false');
+    case 'choice':
+      return option.choices?.includes(String(raw))
+        ? right(raw)
+        : wrong(`must be one of ${(option.choices ?? []).join(', ')}`);
+    case 'list':
+      return parseList(raw);
+  }
+}
+
+/** 262144 → "256KiB"; the shortest text that parses back. */
+export function formatBytes(bytes: number): string {
+  for (const [unit, size] of [
+    ['GiB', 1024 ** 3],
+    ['MiB', 1024 ** 2],
+    ['KiB', 1024],
+  ] as const)
+    if (bytes >= size && bytes % size === 0) return `${bytes / size}${unit}`;
+  return String(bytes);
+}
+
+function parseText(raw: unknown): Parsed<string> {
+  if (typeof raw !== 'string') return wrong('must be text');
+  if (raw.trim() === '') return wrong('must not be empty');
+  if (/[\u0000-\u001f\u007f]/.test(raw)) return wrong('must not contain control characters');
+  return right(raw);
+}
+
+function parseWhole(raw: unknown): Parsed<number> {
+  const text = typeof raw === 'number' ? String(raw) : raw;
+  if (typeof text !== 'string' || !/^\d{1,15}$/.test(text)) return wrong('must be a whole number');
+  return right(Number(text));
+}
+
+function parseBytes(raw: unknown): Parsed<number> {
+  const text = typeof raw === 'number' ? String(raw) : raw;
+  const match = typeof text === 'string' ? /^(\d{1,12})(?: ?(B|KiB|MiB|GiB))?$/i.exec(text) : null;
+  if (match === null) return wrong('must be a number of bytes such as 262144, "256KiB", "16MiB"');
+  return right(Number(match[1]) * (unitBytes[(match[2] ?? 'b').toLowerCase()] ?? 1));
+}
+
+function parseList(raw: unknown): Parsed<readonly string[]> {
+  const items =
+    typeof raw === 'string'
+      ? raw
+          .split(',')
+          .map((item) => item.trim())
+          .filter((item) => item !== '')
+      : raw;
+  if (!Array.isArray(items)) return wrong('must be a list');
+  const bad = items.findIndex((item) => !parseText(item).ok);
+  return bad < 0 ? right(Object.freeze(items)) : wrong(`item ${bad + 1} must be text`);
+}
+
+function inRange({ min, max }: Option, n: number, format: (n: number) => string): Parsed<number> {
+  if ((min === undefined || n >= min) && (max === undefined || n <= max)) return right(n);
+  const bounds = [
+    min === undefined ? '' : `at least ${format(min)}`,
+    max === undefined ? '' : `at most ${format(max)}`,
+  ];
+  return wrong(`must be ${bounds.filter((bound) => bound !== '').join(' and ')}, not ${format(n)}`);
+}
+
+function right<T>(value: T): Parsed<T> {
+  return { ok: true, value };
+}
+
+function wrong(message: string): Parsed<never> {
+  return { ok: false, message };
+}
+
+function then<T, U>(parsed: Parsed<T>, next: (value: T) => Parsed<U>): Parsed<U> {
+  return parsed.ok ? next(parsed.value) : parsed;
+}

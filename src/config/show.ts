@@ -1,0 +1,78 @@
+// The options as people read them: the README's table, `dq config show`, the commented file of `dq config init`. Made from
+// the declarations, so that none of them can be out of date. Masks secrets.
+
+import { formatDuration } from '../core/duration.ts';
+import type { Origins } from './cross-checks.ts';
+import { variableOf } from './environment.ts';
+import type { Config, Option, OptionName } from './options.ts';
+import { options } from './options.ts';
+import { formatBytes } from './parse.ts';
+
+const declared = Object.entries(options) as [OptionName, Option][];
+
+/** The value as it could be written in dq.yaml. */
+export function formatValue(option: Option, value: unknown): string {
+  if (option.secret === true && value !== '') return '********';
+  if (option.kind === 'duration') return formatDuration(Number(value));
+  if (option.kind === 'bytes') return formatBytes(Number(value));
+  if (Array.isArray(value)) return `[${value.join(', ')}]`;
+  return String(value);
+}
+
+/** The rows of `dq config show`. */
+export function describeConfig(
+  config: Config,
+  origins: Origins,
+): { readonly name: OptionName; readonly value: string; readonly origin: string }[] {
+  return declared.map(([name, option]) => ({
+    name,
+    value: formatValue(option, config[name]),
+    origin: origins[name],
+  }));
+}
+
+/** The README's table, Markdown. */
+export function renderConfigTable(): string {
+  const rows = declared.map(([name, option]) =>
+    [
+      option.only === 'flag' ? '–' : `\`${name}\``,
+      option.flag === undefined ? '' : `\`${option.flag}\``,
+      option.only === undefined ? `\`${variableOf(name)}\`` : '–',
+      defaultOf(option),
+      option.help + (option.only === 'file' ? ' (configuration file only)' : ''),
+    ].join(' | '),
+  );
+  return [
+    '| option | flag | environment | default | |',
+    '| --- | --- | --- | --- | --- |',
+    ...rows.map((row) => `| ${row} |`.replaceAll('|  |', '| |')),
+    '',
+  ].join('\n');
+}
+
+/** A dq.yaml in which every option stands with its default, commented out. */
+export function renderConfigFile(): string {
+  const lines = ['# Every option of dq with its default. Remove the # before what you change.', ''];
+  let group = '';
+  for (const [name, option] of declared) {
+    if (option.only === 'flag') continue;
+    const dot = name.indexOf('.');
+    const parent = dot < 0 ? '' : name.slice(0, dot);
+    if (parent !== group && parent !== '') lines.push(`${parent}:`);
+    group = parent;
+    const indent = parent === '' ? '' : '  ';
+    const value = option.defaultText === undefined ? formatValue(option, option.default) : '';
+    lines.push(
+      `${indent}# ${option.help}${option.defaultText === undefined ? '' : ` (${option.defaultText})`}`,
+    );
+    lines.push(`${indent}# ${name.slice(dot + 1)}: ${value}`.trimEnd());
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function defaultOf(option: Option): string {
+  if (option.defaultText !== undefined) return option.defaultText;
+  if (option.only === 'flag') return 'off';
+  const text = formatValue(option, option.default);
+  return text === '[]' ? 'none' : `\`${text}\``;
+}

@@ -1,0 +1,335 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { crossCheck } from '../../src/config/cross-checks.ts';
+import { readEnvironment } from '../../src/config/environment.ts';
+import { formatProblem } from '../../src/config/given.ts';
+import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { OptionName } from '../../src/config/options.ts';
+import { laterOptions, options } from '../../src/config/options.ts';
+import { formatBytes } from '../../src/config/parse.ts';
+import { describeConfig, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
+
+let cwd = '';
+beforeEach(() => {
+  cwd = mkdtempSync(join(tmpdir(), 'dq-config-'));
+});
+afterEach(() => rmSync(cwd, { recursive: true, force: true }));
+
+/** Everything empty unless given; `yaml` becomes ./dq.yaml. */
+function load({ yaml, ...input }: Partial<ConfigInput> & { yaml?: string } = {}): LoadedConfig {
+  if (yaml !== undefined) writeFileSync(join(cwd, 'dq.yaml'), yaml);
+  return loadConfig({ flags: {}, env: {}, cwd, ...input });
+}
+
+function loaded(input: Parameters<typeof load>[0]): Extract<LoadedConfig, { ok: true }> {
+  const result = load(input);
+  if (!result.ok) throw new Error(result.problems.map(formatProblem).join('\n'));
+  return result;
+}
+
+function problemsOf(input: Parameters<typeof load>[0]): string[] {
+  const result = load(input);
+  return result.ok ? [] : result.problems.map(formatProblem);
+}
+
+describe('loadConfig: sources', () => {
+  it('gives every default with nothing configured, paths absolute, the result frozen', () => {
+    const { config, origins, file } = loaded({});
+    for (const [name, option] of Object.entries(options)) {
+      if (option.kind !== 'path') expect(config[name as OptionName]).toEqual(option.default);
+      expect(origins[name as OptionName]).toBe('default');
+    }
+    expect(config.dataDir).toBe(join(cwd, 'data'));
+    expect(config.logDir).toBe(join(cwd, 'logs'));
+    expect(file).toBeNull();
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(Object.isFrozen(loaded({ yaml: 'egress: {deny: [10.0.0.0/8]}' }).config['egress.deny'])).toBe(
+      true,
+    );
+  });
+
+  it('prefers flag to environment to file to default, and says where each value comes from', () => {
+    const { config, origins } = loaded({
+      yaml: 'server:\n  port: 1\n  workers: 3\nlog:\n  days: 7\n',
+      env: { DQ_SERVER__PORT: '2', DQ_SERVER__WORKERS: '4' },
+      flags: { 'server.port': '3', 'timer.workers': undefined },
+    });
+    expect(config['server.port']).toBe(3);
+    expect(config['server.workers']).toBe(4);
+    expect(config['log.days']).toBe(7);
+    expect(origins).toMatchObject({
+      'server.port': '--port',
+      'server.workers': 'DQ_SERVER__WORKERS',
+      'log.days': 'dq.yaml:5:3',
+      'timer.workers': 'default',
+    });
+  });
+
+  it('takes the file of -c before $DQ_CONFIG before ./dq.yaml', () => {
+    writeFileSync(join(cwd, 'a.yaml'), 'log.days: 1');
+    writeFileSync(join(cwd, 'b.yaml'), 'log.days: 2');
+    const yaml = 'log.days: 3';
+    const env = { DQ_CONFIG: 'b.yaml' };
+    expect(loaded({ yaml, env, file: 'a.yaml' }).config['log.days']).toBe(1);
+    expect(loaded({ yaml, env }).config['log.days']).toBe(2);
+    expect(loaded({ yaml })).toMatchObject({ config: { 'log.days': 3 }, file: join(cwd, 'dq.yaml') });
+  });
+
+  it('starts relative paths at the file that says them, at the working directory otherwise', () => {
+    mkdirSync(join(cwd, 'etc'));
+    writeFileSync(join(cwd, 'etc/dq.yaml'), 'dataDir: store\nlogDir: /var/log/dq');
+    expect(loaded({ file: 'etc/dq.yaml' }).config).toMatchObject({
+      dataDir: join(cwd, 'etc/store'),
+      logDir: '/var/log/dq',
+    });
+    expect(loaded({ file: 'etc/dq.yaml', env: { DQ_DATADIR: 'x' } }).config.dataDir).toBe(join(cwd, 'x'));
+    expect(loaded({ env: { DQ_DATA_DIR: 'y' } }).config.dataDir).toBe(join(cwd, 'y'));
+    expect(loaded({ flags: { dataDir: 'z' } }).config.dataDir).toBe(join(cwd, 'z'));
+  });
+
+  it('leaves the variables of others alone', () => {
+    const env = { DQ_URL: 'http://x', DQ_TOKEN: 't', DQ_FAIL: 'a=kill', DQ_TEST_X: '1', PATH: '/bin' };
+    expect(problemsOf({ env })).toEqual([]);
+  });
+
+  it('reads an empty file, an empty group, and names with dots', () => {
+    expect(problemsOf({ yaml: '' })).toEqual([]);
+    expect(problemsOf({ yaml: '# nothing\n' })).toEqual([]);
+    expect(problemsOf({ yaml: 'server:\n' })).toEqual([]);
+    expect(loaded({ yaml: 'server.port: 5' }).config['server.port']).toBe(5);
+  });
+});
+
+describe('loadConfig: values', () => {
+  it.each<[OptionName, string, unknown]>([
+    ['server.host', 'localhost', 'localhost'],
+    ['server.host', '"::1"', '::1'],
+    ['server.host', '127.8.9.10', '127.8.9.10'],
+    ['server.port', '0', 0],
+    ['server.port', '"65535"', 65_535],
+    ['retry.unit', '200ms', 200],
+    ['retry.unit', '250', 250],
+    ['limits.bodyBytes', '1MiB', 1024 * 1024],
+    ['limits.bodyBytes', '64 kib', 64 * 1024],
+    ['limits.bodyBytes', '100', 100],
+    ['shutdownTimeout', '0', 0],
+    ['egress.policy', 'allowlist', 'allowlist'],
+    ['egress.deny', '[10.0.0.0/8, "fd00::/8"]', ['10.0.0.0/8', 'fd00::/8']],
+    ['egress.deny', '10.0.0.0/8, 192.168.0.0/16', ['10.0.0.0/8', '192.168.0.0/16']],
+    ['log.request', 'off', 'off'],
+    ['timezone', 'Asia/Shanghai', 'Asia/Shanghai'],
+  ])('%s: %s', (name, text, value) => {
+    expect(loaded({ yaml: `${name}: ${text}` }).config[name]).toEqual(value);
+  });
+
+  it('reads text from the environment as YAML values are read', () => {
+    const env = { DQ_RETRY__UNIT: '200ms', DQ_SHUTDOWNTIMEOUT: '5s', DQ_LIMITS__BODYBYTES: '1MiB' };
+    expect(loaded({ env }).config).toMatchObject({
+      'retry.unit': 200,
+      shutdownTimeout: 5_000,
+      'limits.bodyBytes': 1024 * 1024,
+    });
+  });
+
+  it.each([
+    ['server.port: 65536', 'dq.yaml:1:1  server.port: must be at least 0 and at most 65535, not 65536'],
+    ['server.port: -1', 'dq.yaml:1:1  server.port: must be a whole number'],
+    ['server.port: 1.5', 'dq.yaml:1:1  server.port: must be a whole number'],
+    ['server.port: abc', 'dq.yaml:1:1  server.port: must be a whole number'],
+    ['server: {port: }', 'dq.yaml:1:10  server.port: has no value'],
+    ['server: {port: [1]}', 'dq.yaml:1:10  server.port: must be a whole number'],
+    ['server.workers: 0', 'dq.yaml:1:1  server.workers: must be at least 1 and at most 64, not 0'],
+    ['retry.unit: 1w', /^dq.yaml:1:1 {2}retry.unit: must be whole milliseconds or a duration/],
+    ['retry.unit: 2d', 'dq.yaml:1:1  retry.unit: must be at least 1ms and at most 1d, not 2d'],
+    [
+      'limits.bodyBytes: 17MiB',
+      'dq.yaml:1:1  limits.bodyBytes: must be at least 1 and at most 16MiB, not 17MiB',
+    ],
+    ['limits.bodyBytes: 1MB', /must be a number of bytes such as/],
+    ['log.level: loud', 'dq.yaml:1:1  log.level: must be one of error, info, debug'],
+    ['log.level: true', 'dq.yaml:1:1  log.level: must be one of error, info, debug'],
+    [
+      'timezone: Mars/Olympus',
+      'dq.yaml:1:1  timezone: "Mars/Olympus" is no IANA time zone such as Asia/Shanghai',
+    ],
+    ['dataDir: 5', 'dq.yaml:1:1  dataDir: must be text'],
+    ['dataDir: {a: 1}', 'dq.yaml:1:1  dataDir: must be text'],
+    ['dataDir: "  "', 'dq.yaml:1:1  dataDir: must not be empty'],
+    ['dataDir: "a\\0b"', 'dq.yaml:1:1  dataDir: must not contain control characters'],
+    ['egress.deny: [10.0.0.0/33]', /egress.deny: "10.0.0.0\/33" is no CIDR range/],
+    ['egress.deny: [10.0.0.1]', /is no CIDR range/],
+    ['egress.deny: [5]', 'dq.yaml:1:1  egress.deny: item 1 must be text'],
+    ['egress.deny: {a: 1}', 'dq.yaml:1:1  egress.deny: must be a list'],
+    ['server.prot: 1', 'dq.yaml:1:1  unknown option "server.prot"; did you mean server.port?'],
+    ['sever:\n  port: 1', 'dq.yaml:2:3  unknown option "sever.port"; did you mean server.port?'],
+    ['data-dir: x', 'dq.yaml:1:1  unknown option "data-dir"; did you mean dataDir?'],
+    ['datadir: x', 'dq.yaml:1:1  unknown option "datadir"; did you mean dataDir?'],
+    ['frobnicate: 1', 'dq.yaml:1:1  unknown option "frobnicate"'],
+    ['__proto__: {polluted: 1}', 'dq.yaml:1:13  unknown option "__proto__.polluted"'],
+    ['constructor: 1', 'dq.yaml:1:1  unknown option "constructor"'],
+    ['server: 5', 'dq.yaml:1:1  server: is a group of options, not an option'],
+    ['noAuth: true', 'dq.yaml:1:1  noAuth: is given on the command line only, as --no-auth'],
+    ['server.port: 1\nserver:\n  port: 2', 'dq.yaml:3:3  server.port: is given twice, at dq.yaml:1:1 too'],
+    ['server: {port: 1}\nserver: {port: 2}', /^dq.yaml:2:1 {2}Map keys must be unique/],
+    ['a: [1', /^dq.yaml:1:6 {2}/],
+    ['- a', 'dq.yaml:1:1  must be a list of "option: value" lines'],
+    ['server: &s {port: 1, s: *s}', /aliases are not read/],
+    ['a: 1\n---\nb: 2', /multiple documents/],
+    ['redis: [redis://x]', /^dq.yaml:1:1 {2}redis: not built yet/],
+    ['mysql: {url: mysql://x}', /mysql.url: not built yet/],
+    ['dead: {retention: 30d}', /dead.retention: not built yet/],
+  ])('refuses %j', (yaml, problem) => {
+    expect(problemsOf({ yaml })).toEqual([
+      typeof problem === 'string' ? problem : expect.stringMatching(problem),
+    ]);
+  });
+
+  it.each([
+    [{ DQ_SERVER__PROT: '1' }, 'DQ_SERVER__PROT  unknown variable; did you mean DQ_SERVER__PORT?'],
+    [{ DQ_RETRY_UNIT: '1' }, 'DQ_RETRY_UNIT  unknown variable; did you mean DQ_RETRY__UNIT?'],
+    [{ DQ_SERVER__PORT: '' }, 'DQ_SERVER__PORT  server.port: must be a whole number'],
+    [
+      { DQ_EGRESS__DENY: '10.0.0.0/8' },
+      'DQ_EGRESS__DENY  egress.deny is read from the configuration file only',
+    ],
+    [{ DQ_NOAUTH: 'true' }, 'DQ_NOAUTH  is given on the command line only, as --no-auth'],
+    [{ DQ_SMTP__URL: 'smtp://x' }, /^DQ_SMTP__URL {2}smtp: not built yet/],
+    [{ DQ_MYSQL__URL_FILE: '/x' }, /^DQ_MYSQL__URL_FILE {2}mysql: not built yet/],
+    [{ DQ_REDIS: 'redis://x' }, /^DQ_REDIS {2}redis: not built yet/],
+    [{ DQ_DATADIR: 'a', DQ_DATA_DIR: 'b' }, 'DQ_DATA_DIR  dataDir: is given twice, at DQ_DATADIR too'],
+    [{ DQ_LOG__DAYS_FILE: '/x' }, /^DQ_LOG__DAYS_FILE {2}unknown variable/],
+  ])('refuses %j', (env, problem) => {
+    expect(problemsOf({ env })).toEqual([
+      typeof problem === 'string' ? problem : expect.stringMatching(problem),
+    ]);
+  });
+
+  it('refuses a flag of a later version, and a wrong one by its own name', () => {
+    expect(
+      problemsOf({ flags: { redis: ['redis://x'], 'mysql.url': 'mysql://x', 'server.port': 'x' } }),
+    ).toEqual([
+      '--redis  redis: not built yet; this version runs on the embedded store alone',
+      '--mysql  mysql.url: not built yet; this version runs on the embedded store alone',
+      '--port  server.port: must be a whole number',
+    ]);
+  });
+
+  it('refuses every later option as not built, whichever way it comes', () => {
+    for (const name of laterOptions) {
+      expect(problemsOf({ yaml: `${name}: x` })).toEqual([expect.stringContaining('not built yet')]);
+      const variable = `DQ_${name.replace('.', '__').toUpperCase()}`;
+      expect(problemsOf({ yaml: '', env: { [variable]: 'x' } })).toEqual([
+        expect.stringContaining('not built yet'),
+      ]);
+    }
+  });
+
+  it('says all that is wrong at once, an overridden value included', () => {
+    const found = problemsOf({
+      yaml: 'server:\n  port: x\n  prot: 1\ntimezone: Nowhere\n',
+      env: { DQ_LOG__DAYS: '0', DQ_OTHER: '1' },
+      flags: { 'server.port': '1', 'server.host': '0.0.0.0' },
+    });
+    expect(found.map((text) => text.split('  ')[0]).sort()).toEqual(
+      ['--host', 'DQ_LOG__DAYS', 'DQ_OTHER', 'dq.yaml:2:3', 'dq.yaml:3:3', 'dq.yaml:4:1'].sort(),
+    );
+  });
+
+  it('refuses a named file that is absent, is a directory or is too large', () => {
+    expect(problemsOf({ file: 'absent.yaml' })[0]).toMatch(/^absent.yaml {2}cannot be read: ENOENT/);
+    expect(problemsOf({ env: { DQ_CONFIG: cwd } })[0]).toMatch(/cannot be read: EISDIR/);
+    expect(problemsOf({ yaml: `#${'x'.repeat(1024 * 1024)}` })[0]).toMatch(/too large/);
+  });
+});
+
+describe('loadConfig: cross-checks', () => {
+  it.each(['0.0.0.0', '::', '192.168.1.5', 'dq.example.org', '::ffff:10.0.0.1'])(
+    'refuses host %s without --no-auth, and takes it with it',
+    (host) => {
+      expect(problemsOf({ flags: { 'server.host': host } })).toEqual([
+        expect.stringMatching(/^--host {2}server.host: .* can be reached from other machines/),
+      ]);
+      expect(loaded({ flags: { 'server.host': host, noAuth: true } }).config.noAuth).toBe(true);
+    },
+  );
+
+  it.each(['127.0.0.1', '127.0.0.53', '::1', '::ffff:127.0.0.1', 'localhost'])(
+    'takes loopback host %s',
+    (host) => {
+      expect(problemsOf({ flags: { 'server.host': host } })).toEqual([]);
+    },
+  );
+
+  it('warns of slots beyond the descriptors, and of an allowlist that allows nothing', () => {
+    const { config, origins } = loaded({ yaml: 'egress.policy: allowlist' });
+    const { problems, warnings } = crossCheck(config, origins, { openFilesMax: 512 });
+    expect(problems).toEqual([]);
+    expect(warnings.map(({ message }) => message)).toEqual([
+      'egress.allow: is empty under egress.policy allowlist: no callback can be made',
+      'notifier.slots: needs about 576 file descriptors in each notifier; the limit is 512 (ulimit -n)',
+    ]);
+    expect(crossCheck(config, origins, { openFilesMax: 576 }).warnings).toHaveLength(1);
+    expect(crossCheck(config, origins, { openFilesMax: null }).warnings).toHaveLength(1);
+  });
+});
+
+describe('readEnvironment', () => {
+  const declared = { 'console.password': { kind: 'text', default: '', help: 'x', secret: true } } as const;
+
+  it('reads a secret from the file that _FILE names', () => {
+    const path = join(cwd, 'secret');
+    writeFileSync(path, 'pass word\n');
+    expect(readEnvironment({ DQ_CONSOLE__PASSWORD_FILE: path }, cwd, declared).given).toEqual([
+      expect.objectContaining({
+        name: 'console.password',
+        raw: 'pass word',
+        where: 'DQ_CONSOLE__PASSWORD_FILE',
+      }),
+    ]);
+    const { problems } = readEnvironment({ DQ_CONSOLE__PASSWORD_FILE: join(cwd, 'absent') }, cwd, declared);
+    expect(problems.map(formatProblem)).toEqual([expect.stringMatching(/_FILE {2}cannot be read: ENOENT/)]);
+  });
+});
+
+describe('show', () => {
+  it('lists every option once in the table of the README', () => {
+    const table = renderConfigTable();
+    for (const [name, option] of Object.entries(options))
+      expect(table).toContain(option.only === 'flag' ? `| – | \`${option.flag}\` |` : `| \`${name}\` |`);
+    expect(table.trimEnd().split('\n')).toHaveLength(Object.keys(options).length + 2);
+    expect(table).toContain(
+      '| `limits.bodyBytes` | | `DQ_LIMITS__BODYBYTES` | `256KiB` | Largest job body |',
+    );
+  });
+
+  it('writes a file that loads as nothing but defaults', () => {
+    const text = renderConfigFile();
+    expect(problemsOf({ yaml: text })).toEqual([]);
+    const uncommented = text
+      .split('\n')
+      .filter((line) => !/: *$/.test(line) || !line.includes('#'))
+      .map((line) => line.replace(/^( *)# ([A-Za-z]+:)/, '$1$2'))
+      .join('\n');
+    const { config, origins } = loaded({ yaml: uncommented });
+    expect(config['limits.bodyBytes']).toBe(256 * 1024);
+    expect(origins['limits.bodyBytes']).toMatch(/^dq.yaml:/);
+  });
+
+  it('shows each value as it could be written, with its origin', () => {
+    const { config, origins } = loaded({ env: { DQ_RETRY__UNIT: '90s' } });
+    const rows = describeConfig(config, origins);
+    expect(rows).toContainEqual({ name: 'retry.unit', value: '1m30s', origin: 'DQ_RETRY__UNIT' });
+    expect(rows).toHaveLength(Object.keys(options).length);
+  });
+
+  it.each([
+    [0, '0'],
+    [1000, '1000'],
+    [1024, '1KiB'],
+    [1536, '1536'],
+    [16 * 1024 ** 2, '16MiB'],
+  ])('formats %d bytes as %s', (n, text) => expect(formatBytes(n)).toBe(text));
+});
