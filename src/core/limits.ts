@@ -33,6 +33,15 @@ export const limits = {
   leaseReserveMs: 2_000,
   /** Retry-After is obeyed up to this long. */
   retryAfterMsMax: 24 * 3_600_000,
+  /** A backoff's own ladder: steps, and the longest single wait of a ladder or formula (http-api.md, `backoff`). */
+  backoffStepsMax: 50,
+  backoffStepMsMax: 10 * 86_400_000,
+  /** Growth of an exponential backoff; from 100 on the second wait is the cap anyway. */
+  backoffFactorMax: 100,
+
+  /** Keys of Standard Webhooks secrets, in bytes; the specification's own range. */
+  secretBytesMin: 24,
+  secretBytesMax: 64,
   /** A job id, the dead-letter calls and purges handle at most this many jobs per call. */
   bulkMax: 10_000,
 
