@@ -1,0 +1,78 @@
+// How PHP 8 compares two values of a reply or rule: rules that people bring were written for it (callback.md, "The retry
+// rule"). Total: any JSON value meets any other, nothing throws, nothing recurses, the work is linear in the values.
+//
+// Not PHP's, on purpose: lists and objects under an order operator are never in order; every number is a double. Members
+// named like indexes ("0", "12") come first in a JavaScript object, so `===` cannot see that a reply had them elsewhere.
+
+import { type Container, isContainer, memberOf } from './json-member.ts';
+import { compareBytes, compareNumbers, compareTexts, numberText, numericText } from './php-text.ts';
+
+/** PHP's (bool): false are null, false, 0, -0, "", "0", [] and {}. */
+export function isTruthy(value: unknown): boolean {
+  if (isContainer(value)) return Object.keys(value).length > 0;
+  return value !== null && value !== false && value !== 0 && value !== '' && value !== '0';
+}
+
+/** `==` */
+export function looselyEqual(a: unknown, b: unknown): boolean {
+  return isContainer(a) && isContainer(b) ? sameMembers(a, b, 'loosely') : leavesEqual(a, b);
+}
+
+/** `===`; a list and an object with the same members are the same array to PHP. */
+export function identical(a: unknown, b: unknown): boolean {
+  return isContainer(a) && isContainer(b) ? sameMembers(a, b, 'identical') : a === b;
+}
+
+/** Negative, 0 or positive, for `< <= > >=`; null where a list or object takes part: then none of them holds. */
+export function compareOrder(a: unknown, b: unknown): number | null {
+  return isContainer(a) || isContainer(b) ? null : compareScalars(a, b);
+}
+
+/** `==` of two values that are not both containers. */
+function leavesEqual(a: unknown, b: unknown): boolean {
+  if (isBoolOrNull(a) || isBoolOrNull(b) || !(isContainer(a) || isContainer(b))) {
+    return compareScalars(a, b) === 0;
+  }
+  return false;
+}
+
+/** A stack of pairs instead of recursion: a reply of 64 KiB can be 30,000 lists deep. */
+function sameMembers(a: Container, b: Container, how: 'loosely' | 'identical'): boolean {
+  const leavesAgree = how === 'loosely' ? leavesEqual : (x: unknown, y: unknown) => x === y;
+  const pairs: [unknown, unknown][] = [[a, b]];
+  for (let pair = pairs.pop(); pair !== undefined; pair = pairs.pop()) {
+    const [left, right] = pair;
+    if (!isContainer(left) || !isContainer(right)) {
+      if (!leavesAgree(left, right)) return false;
+      continue;
+    }
+    const keys = Object.keys(left);
+    const others = Object.keys(right);
+    if (keys.length !== others.length) return false;
+    for (const [index, key] of keys.entries()) {
+      const other = memberOf(right, key);
+      if (other === undefined || (how === 'identical' && others[index] !== key)) return false;
+      pairs.push([memberOf(left, key), other]);
+    }
+  }
+  return true;
+}
+
+function isBoolOrNull(value: unknown): boolean {
+  return value === null || typeof value === 'boolean';
+}
+
+/** At most one of both may be a container, and only beside a bool or null. */
+function compareScalars(a: unknown, b: unknown): number {
+  if (a === null && typeof b === 'string') return compareBytes('', b);
+  if (b === null && typeof a === 'string') return compareBytes(a, '');
+  if (isBoolOrNull(a) || isBoolOrNull(b)) return Number(isTruthy(a)) - Number(isTruthy(b));
+  if (typeof a === 'number') return typeof b === 'number' ? compareNumbers(a, b) : numberToText(a, String(b));
+  if (typeof b === 'number') return -numberToText(b, String(a));
+  return compareTexts(String(a), String(b));
+}
+
+function numberToText(n: number, text: string): number {
+  const numeric = numericText(text);
+  return numeric === null ? compareBytes(numberText(n), text) : compareNumbers(n, numeric.value);
+}

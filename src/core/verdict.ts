@@ -1,0 +1,103 @@
+// Judges one attempt: success, or failure with its reason and consequences, in the order of callback.md, "The verdict".
+// Pure. What becomes of the job is jobs/settle-delivery.ts.
+
+import type { AttemptReason } from './job.ts';
+import { evaluateRule, type Rule } from './reply-rule.ts';
+import { retryAfterMs } from './retry-policy.ts';
+import type { Topic } from './topic.ts';
+
+/** No whole reply came: an attempt ends so whatever the topic says. */
+export type TransportReason = Extract<
+  AttemptReason,
+  'blocked_address' | 'dns' | 'connect' | 'tls' | 'timeout' | 'reset' | 'protocol' | 'interrupted'
+>;
+
+export interface CallReply {
+  readonly kind: 'replied';
+  readonly status: number;
+  /** by lower-case name; null when the reply does not have it */
+  header(name: string): string | null;
+  /** what was read of the body, decoded; '' when there is none */
+  readonly text: string;
+  /** bytes of the body that were read */
+  readonly bytes: number;
+  /** the body went on after limits.replyBytesMax and was dropped */
+  readonly cut: boolean;
+}
+
+/** How one call ended. */
+export type CallOutcome = { readonly kind: 'no_reply'; readonly reason: TransportReason } | CallReply;
+
+export interface Failure {
+  readonly outcome: 'failed';
+  readonly reason: AttemptReason;
+  /** the receiver wants no further attempt of this job */
+  readonly noMoreAttempts: 'gone' | 'no_retry' | null;
+  /** the receiver wants at least this much time; 0 = it said nothing usable */
+  readonly retryAfterMs: number;
+}
+
+export type Verdict = { readonly outcome: 'delivered' } | Failure;
+
+/** `rule`: the topic's, parsed; null = it has none. `nowMs` stands in for the Date that a reply lacks. */
+export function judge(
+  topic: Pick<Topic, 'okStatus' | 'emptyReply'>,
+  rule: Rule | null,
+  call: { readonly attempt: number; readonly nowMs: number },
+  outcome: CallOutcome,
+): Verdict {
+  if (outcome.kind === 'no_reply')
+    return { outcome: 'failed', reason: outcome.reason, noMoreAttempts: null, retryAfterMs: 0 };
+  const reason = faultOf(topic, rule, call.attempt, outcome);
+  if (reason === null) return { outcome: 'delivered' };
+  return {
+    outcome: 'failed',
+    reason,
+    noMoreAttempts: refusalOf(outcome),
+    retryAfterMs: pauseOf(outcome, call.nowMs),
+  };
+}
+
+function faultOf(
+  topic: Pick<Topic, 'okStatus' | 'emptyReply'>,
+  rule: Rule | null,
+  attempt: number,
+  reply: CallReply,
+): AttemptReason | null {
+  if (!isOkStatus(topic.okStatus, reply.status)) return 'status';
+  // Without a rule the status has decided; with one, half a reply would be judged as if it were the whole.
+  if (rule !== null && reply.cut) return 'reply_too_large';
+  if (topic.emptyReply === 'retry' && isSilent(reply)) return 'empty_reply';
+  if (rule !== null && evaluateRule(rule, viewOf(reply, attempt))) return 'rule';
+  return null;
+}
+
+/** A 3xx never counts: redirects are not followed, so nobody has got the job. */
+function isOkStatus(okStatus: readonly string[], status: number): boolean {
+  const group = Math.floor(status / 100);
+  return group !== 3 && (okStatus.includes(String(status)) || okStatus.includes(`${group}xx`));
+}
+
+/** A 204 says that there is nothing to say; any other 2xx without a body is what a broken endpoint answers. */
+function isSilent(reply: CallReply): boolean {
+  return reply.status >= 200 && reply.status <= 299 && reply.status !== 204 && reply.bytes === 0;
+}
+
+function viewOf(reply: CallReply, attempt: number) {
+  return {
+    status: reply.status,
+    attempt,
+    text: reply.text,
+    header: (name: string) => reply.header(name),
+  };
+}
+
+function refusalOf(reply: CallReply): Failure['noMoreAttempts'] {
+  if (reply.status === 410) return 'gone';
+  return reply.header('dq-no-retry')?.trim().toLowerCase() === 'true' ? 'no_retry' : null;
+}
+
+function pauseOf(reply: CallReply, nowMs: number): number {
+  if (reply.status !== 429 && reply.status !== 503) return 0;
+  return retryAfterMs(reply.header('retry-after'), reply.header('date'), nowMs) ?? 0;
+}

@@ -1,0 +1,17 @@
+import { describe, expect, it } from 'vitest';
+import { evaluateRule, parseRule } from '../../src/core/reply-rule.ts';
+// Answered by PHP 8.2 itself.
+import cases from './rule-cases.json' with { type: 'json' };
+
+describe('retry rule', () => {
+  it('has all the cases that PHP answered', () => {
+    expect(cases).toHaveLength(242);
+  });
+
+  it.each(cases)('agrees with PHP: $rule on $reply → $retry', ({ rule, reply, retry }) => {
+    const parsed = parseRule(rule);
+    if (!parsed.ok) throw new Error(`${parsed.message} at ${parsed.position}`);
+    const view = { status: 200, attempt: 1, text: reply, header: () => null };
+    expect(evaluateRule(parsed.rule, view)).toBe(retry);
+  });
+});
