@@ -1,0 +1,193 @@
+// A real daemon for a test: bin/dq on a free port, with directories of its own, ended whatever the test did.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { stringify } from 'yaml';
+import { until } from './until.ts';
+
+export const launcher = join(import.meta.dirname, '../../bin/dq');
+
+export interface DaemonOptions {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** written to dq.yaml and given with -c */
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** reuse the directory of a daemon that ended or was killed */
+  readonly directory?: string;
+}
+
+export interface ApiReply {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: what a reply holds is what the test asserts
+  readonly body: any;
+}
+
+export interface Daemon {
+  readonly url: string;
+  readonly pid: number;
+  readonly directory: string;
+  readonly dataDir: string;
+  readonly logDir: string;
+  readonly child: ChildProcess;
+  /** what the master has printed so far */
+  output(): string;
+  api(method: string, path: string, body?: unknown): Promise<ApiReply>;
+  /** Pushes these very bytes. */
+  push(
+    topic: string,
+    body: Buffer | string,
+    query?: Record<string, string | number>,
+    contentType?: string,
+  ): Promise<ApiReply>;
+  /** Live workers of this master by title, from /proc. */
+  workers(): readonly { readonly title: string; readonly pid: number }[];
+  /** The one worker of this title; fails when there is none. */
+  pidOf(title: string): number;
+  /** The lines of one kind of log, of all processes. */
+  log(kind: 'request' | 'notify' | 'error' | 'notice'): readonly Record<string, unknown>[];
+  /** TERM; resolves with the exit code. */
+  stop(): Promise<number | null>;
+}
+
+/** Starts, and ends with the test: the master first gently, then whatever is left of it by pid. */
+export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> {
+  const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'dq-test-'));
+  const dataDir = join(directory, 'data');
+  const logDir = join(directory, 'logs');
+  const args = ['start', '--port', '0', '--data-dir', dataDir, '--log-dir', logDir, ...(options.args ?? [])];
+  if (options.config !== undefined) {
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, 'dq.yaml'), stringify(options.config));
+    args.push('-c', join(directory, 'dq.yaml'));
+  }
+  rmSync(join(dataDir, 'run/dq.json'), { force: true });
+  const child = spawn(process.execPath, [launcher, ...args], {
+    cwd: directory,
+    env: { ...process.env, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  child.stdout?.on('data', (chunk: Buffer) => (output += chunk));
+  child.stderr?.on('data', (chunk: Buffer) => (output += chunk));
+  const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
+  const pid = child.pid as number;
+  onTestFinished(async () => {
+    await endTree(child, exited);
+    rmSync(directory, { recursive: true, force: true });
+  });
+  await until(
+    `dq start is ready; it printed: ${output}`,
+    () => {
+      if (child.exitCode !== null) throw new Error(`dq start ended with ${child.exitCode}: ${output}`);
+      return existsSync(join(dataDir, 'run/dq.json'));
+    },
+    20_000,
+  );
+  const { url } = JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')) as { url: string };
+  const send = async (method: string, path: string, init: RequestInit): Promise<ApiReply> => {
+    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(15_000) });
+    const text = await response.text();
+    return { status: response.status, body: text === '' ? null : JSON.parse(text) };
+  };
+  const workers = () => childrenOf(pid);
+  return {
+    url,
+    pid,
+    directory,
+    dataDir,
+    logDir,
+    child,
+    output: () => output,
+    api: (method, path, body) =>
+      send(
+        method,
+        path,
+        body === undefined
+          ? {}
+          : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) },
+      ),
+    push: (topic, body, query = {}, contentType = 'application/json') => {
+      const search = new URLSearchParams();
+      for (const [name, value] of Object.entries(query)) search.set(name, String(value));
+      const headers: Record<string, string> = contentType === '' ? {} : { 'content-type': contentType };
+      return send('POST', `/v1/topics/${topic}/jobs?${search}`, {
+        headers,
+        body: typeof body === 'string' ? Buffer.from(body) : body,
+      });
+    },
+    workers,
+    pidOf(title) {
+      const worker = workers().find((one) => one.title === title);
+      if (worker === undefined) throw new Error(`no process ${title} among ${JSON.stringify(workers())}`);
+      return worker.pid;
+    },
+    log: (kind) => readLog(logDir, kind),
+    async stop() {
+      child.kill('SIGTERM');
+      return (await exited)[0];
+    },
+  };
+}
+
+/** Processes whose parent is `pid`, zombies left out, with their titles as `ps` shows them. */
+export function childrenOf(pid: number): { title: string; pid: number }[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const status = readFileSync(`/proc/${name}/status`, 'utf8');
+        if (Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) !== pid || /^State:\s+Z/m.test(status)) return [];
+        const title = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+        return [{ title, pid: Number(name) }];
+      } catch {
+        // It ended between the listing and the reading.
+        return [];
+      }
+    });
+}
+
+/** False for zombies too: in a container nobody may reap them. */
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+function readLog(logDir: string, kind: string): Record<string, unknown>[] {
+  if (!existsSync(logDir)) return [];
+  return readdirSync(logDir)
+    .filter((name) => name.startsWith(`${kind}-`))
+    .flatMap((name) => readFileSync(join(logDir, name), 'utf8').split('\n'))
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+async function endTree(child: ChildProcess, exited: Promise<unknown>): Promise<void> {
+  const pid = child.pid as number;
+  const workers = childrenOf(pid).map((worker) => worker.pid);
+  if (child.exitCode === null && child.signalCode === null) {
+    child.kill('SIGKILL');
+    await exited;
+  }
+  for (const worker of workers) {
+    try {
+      process.kill(worker, 'SIGKILL');
+    } catch {
+      // Gone already.
+    }
+  }
+  await until('the workers are gone', () => !workers.some(isAlive));
+}

@@ -1,0 +1,98 @@
+// A callback receiver for tests: keeps every arrival, answers as told.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+import { sha256 } from './payloads.ts';
+
+export interface Arrival {
+  readonly path: string;
+  readonly topic: string;
+  readonly id: string;
+  readonly attempt: number;
+  readonly webhookId: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: Buffer;
+  readonly sha256: string;
+  /** when the whole request had arrived; epoch ms */
+  readonly arrivedAt: number;
+  /** when the reply was handed over or the connection broke; null while it is open */
+  endedAt: number | null;
+  /** the connection broke before the reply was written */
+  broken: boolean;
+}
+
+/** Answers one arrival; leaving the response alone hangs it. */
+export type Answer = (arrival: Arrival, response: ServerResponse) => void | Promise<void>;
+
+export interface Sink {
+  readonly url: string;
+  readonly port: number;
+  readonly arrivals: readonly Arrival[];
+  /** arrivals whose reply is not written yet */
+  open(): readonly Arrival[];
+  /** from now on */
+  answer(answer: Answer): void;
+  close(): Promise<void>;
+}
+
+export const ok: Answer = (_arrival, response) => {
+  response.writeHead(200, { 'content-type': 'application/json' }).end('{"code":200}');
+};
+
+export const status =
+  (code: number, headers: Record<string, string> = {}, body = ''): Answer =>
+  (_arrival, response) => {
+    response.writeHead(code, headers).end(body);
+  };
+
+export async function startSink(first: Answer = ok): Promise<Sink> {
+  let answer = first;
+  const arrivals: Arrival[] = [];
+  const open = new Set<Arrival>();
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const body = Buffer.concat(chunks);
+      const arrival: Arrival = {
+        path: request.url ?? '',
+        topic: String(request.headers['dq-topic']),
+        id: decodeURIComponent(String(request.headers['dq-job-id'])),
+        attempt: Number(request.headers['dq-attempt']),
+        webhookId: String(request.headers['webhook-id']),
+        headers: request.headers,
+        body,
+        sha256: sha256(body),
+        arrivedAt: Date.now(),
+        endedAt: null,
+        broken: false,
+      };
+      arrivals.push(arrival);
+      open.add(arrival);
+      response.on('close', () => {
+        open.delete(arrival);
+        arrival.endedAt ??= Date.now();
+        arrival.broken = !response.writableFinished;
+      });
+      Promise.resolve(answer(arrival, response)).catch((error: unknown) => response.destroy(error as Error));
+    });
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const close = async () => {
+    server.closeAllConnections();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  };
+  onTestFinished(close);
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    port,
+    arrivals,
+    open: () => [...open],
+    answer(next) {
+      answer = next;
+    },
+    close,
+  };
+}
