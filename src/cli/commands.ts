@@ -10,5 +10,12 @@ export interface CommandModule {
 
 /** In the order in which `dq --help` shows them. */
 export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = {
+  topic: () => import('./commands/topic.ts'),
+  push: () => import('./commands/push.ts'),
+  get: () => import('./commands/get.ts'),
+  cancel: () => import('./commands/cancel.ts'),
+  rule: () => import('./commands/rule.ts'),
+  dead: () => import('./commands/dead.ts'),
+  config: () => import('./commands/config.ts'),
   sink: () => import('./commands/sink.ts'),
 };

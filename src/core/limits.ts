@@ -105,6 +105,8 @@ export const limits = {
   apiCallMs: 30_000,
   /** Longest reply of the API that a command holds: a job body of 16 MiB as base64, or escaped twofold. */
   apiReplyBytesMax: 64 * 1024 * 1024,
+  /** Standard input of a push is read up to here: the largest that limits.bodyBytes can be set to. */
+  pushInputBytesMax: 16 * 1024 * 1024,
   /** Connections that the callback receiver for trials holds; a notifier opens one per callback in flight. */
   sinkConnectionsMax: 2_000,
 } as const;

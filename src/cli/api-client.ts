@@ -1,0 +1,175 @@
+// One call of the HTTP API and what its answer means to a command: a 2xx is handed over as it came, everything else is one
+// sentence and an exit code. Owns the deadline and the bound of a reply. Repeats nothing: whether a repeat is safe is for
+// whoever asked to know.
+
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { FieldError } from '../core/errors.ts';
+import { reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { Exit } from './exit.ts';
+import type { Daemon } from './find-daemon.ts';
+
+export interface ApiCall {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** segments are percent-encoded here */
+  readonly path: readonly string[];
+  /** undefined members are left out */
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** sent as application/json */
+  readonly json?: unknown;
+  /** sent as it is; contentType null sends none */
+  readonly body?: { readonly bytes: Buffer; readonly contentType: string | null };
+}
+
+export interface ApiReply<T = unknown> {
+  readonly status: number;
+  /** as it came */
+  readonly text: string;
+  readonly json: T;
+}
+
+/** The body of an error, application/problem+json (RFC 9457). */
+export interface Problem {
+  readonly status: number;
+  readonly title: string;
+  readonly detail: string;
+  readonly code: string;
+  readonly errors: readonly FieldError[];
+  /** the id that was made for a push whose outcome is unknown */
+  readonly id?: string;
+}
+
+/** The API's refusal. */
+export class ApiRefusal extends Exit {
+  readonly problem: Problem;
+  constructor(problem: Problem) {
+    const absent = problem.code === 'topic_not_found' || problem.code === 'job_not_found';
+    super(absent ? 'notFound' : 'failed', sentenceOf(problem));
+    this.name = 'ApiRefusal';
+    this.problem = problem;
+  }
+}
+
+/** All that is wrong in one line; the fields' messages where there are any, because the detail only counts them. */
+export function sentenceOf(problem: Problem): string {
+  const fields = problem.errors.map(({ field, message }) => `${field}: ${message}`).join('; ');
+  const text = fields || problem.detail || problem.title;
+  return problem.code === 'unauthorized' ? `${text} (give --token or DQ_TOKEN)` : text;
+}
+
+export class ApiClient {
+  readonly #daemon: Daemon;
+
+  constructor(daemon: Daemon) {
+    this.#daemon = daemon;
+  }
+
+  /** Answers a 2xx. Throws ApiRefusal for every other answer of dq, and Exit when none came. */
+  async call<T = unknown>(call: ApiCall): Promise<ApiReply<T>> {
+    const { status, text } = await this.#exchange(call);
+    const json = parse(text);
+    if (status >= 200 && status < 300 && json !== undefined) return { status, text, json: json as T };
+    if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] });
+    throw new Exit('unreachable', `${this.#daemon.url} answers ${status}, but not as dq does`);
+  }
+
+  async #exchange(call: ApiCall): Promise<{ status: number; text: string }> {
+    const url = urlOf(this.#daemon.url, call);
+    const { bytes, contentType } = payloadOf(call);
+    const headers: Record<string, string> = { accept: 'application/json' };
+    if (bytes !== null) headers['content-length'] = String(bytes.length);
+    if (contentType !== null) headers['content-type'] = contentType;
+    if (this.#daemon.token !== null) headers['authorization'] = `Bearer ${this.#daemon.token}`;
+    try {
+      return await exchange(url, call.method, headers, bytes);
+    } catch (error) {
+      throw this.#silence(error);
+    }
+  }
+
+  #silence(error: unknown): Exit {
+    const { pid, url } = this.#daemon;
+    const refused = (error as NodeJS.ErrnoException).code === 'ECONNREFUSED';
+    if (refused && pid !== null && !isAlive(pid))
+      return new Exit(
+        'notRunning',
+        `no daemon is running: run/dq.json is left over from process ${pid}, which is gone`,
+      );
+    return new Exit('unreachable', `${url} does not answer: ${whyOf(error)}`, { cause: error });
+  }
+}
+
+/** A connection of its own for each call: a command makes few, and a kept one would hold the process open. */
+function exchange(
+  url: URL,
+  method: string,
+  headers: Record<string, string>,
+  bytes: Buffer | null,
+): Promise<{ status: number; text: string }> {
+  const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(limits.apiCallMs);
+    const request = send(url, { method, headers, agent: false, signal }, (response) => {
+      const chunks: Buffer[] = [];
+      let size = 0;
+      response.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        size += chunk.length;
+        if (size > limits.apiReplyBytesMax) request.destroy(new Error('the reply is too long'));
+      });
+      response.on('error', reject);
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
+      );
+    });
+    // A refusal that arrives while the body is still being written wins: its response has settled the promise by then.
+    request.on('error', reject);
+    request.end(bytes ?? undefined);
+  });
+}
+
+function urlOf(base: string, call: ApiCall): URL {
+  // A URL swallows these: /topics/T/jobs/.. is /topics/T/, and a DELETE would mean another thing.
+  const odd = call.path.find((segment) => segment === '' || segment === '.' || segment === '..');
+  if (odd !== undefined) throw new Exit('usage', `"${odd}" names nothing`);
+  const url = new URL(`${base}/${call.path.map(encodeURIComponent).join('/')}`);
+  for (const [name, value] of Object.entries(call.query ?? {}))
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  return url;
+}
+
+function payloadOf(call: ApiCall): { bytes: Buffer | null; contentType: string | null } {
+  if (call.json !== undefined)
+    return { bytes: Buffer.from(JSON.stringify(call.json)), contentType: 'application/json' };
+  return call.body ?? { bytes: null, contentType: null };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // no JSON is an answer too: that of another server
+  }
+}
+
+function isProblem(json: unknown): json is Omit<Problem, 'errors'> & { errors?: readonly FieldError[] } {
+  return typeof json === 'object' && json !== null && 'code' in json && 'status' in json && 'title' in json;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+function whyOf(error: unknown): string {
+  if (error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError'))
+    return `nothing came within ${limits.apiCallMs / 1_000} s`;
+  // `localhost` is tried on two addresses; the error of the pair has no message of its own.
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(', ');
+  return reasonOf(error);
+}

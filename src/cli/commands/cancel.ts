@@ -1,0 +1,20 @@
+// dq cancel: ends a job before its callback. It does not ask: the id was typed, and a push brings it back.
+
+import type { Command } from 'commander';
+import type { DaemonOptions } from '../daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { printData, say } from '../output.ts';
+
+export function register(program: Command): void {
+  const command = program.command('cancel').description('cancel a job').argument('<topic>').argument('<id>');
+  withDaemonOptions(command).action(cancel);
+}
+
+async function cancel(topic: string, id: string, flags: DaemonOptions): Promise<void> {
+  const { text, json } = await clientOf(flags).call<{ inFlight: boolean }>({
+    method: 'DELETE',
+    path: ['v1', 'topics', topic, 'jobs', id],
+  });
+  if (flags.json) printData(text);
+  say(json.inFlight ? 'dq: cancelled; the attempt that is running may still finish' : 'dq: cancelled');
+}

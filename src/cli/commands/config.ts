@@ -1,0 +1,73 @@
+// dq config: what is in force and where it comes from, without a daemon.
+
+import { writeFileSync } from 'node:fs';
+import type { Command } from 'commander';
+import { formatProblem } from '../../config/given.ts';
+import type { LoadedConfig } from '../../config/load.ts';
+import { loadConfig } from '../../config/load.ts';
+import { describeConfig, renderConfigFile } from '../../config/show.ts';
+import { reasonOf } from '../../core/errors.ts';
+import { Exit } from '../exit.ts';
+import { printData, printTable, say } from '../output.ts';
+
+interface ConfigFlags {
+  readonly config?: string;
+  readonly json?: boolean;
+}
+
+export function register(program: Command): void {
+  const family = program.command('config').description('check, show or begin a configuration');
+  const withFile = (command: Command) =>
+    command.option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml');
+  withFile(family.command('test').description('say all that is wrong with it')).action(test);
+  withFile(family.command('show').description('every value with its origin; secrets are masked'))
+    .option('--json', 'a list of {name, value, origin}')
+    .action(show);
+  family
+    .command('init')
+    .description('write a file that holds every option with its default, commented out')
+    .argument('[file]', 'never overwritten; - writes to standard output', 'dq.yaml')
+    .action(init);
+}
+
+/** Throws Exit with every problem, one a line, as editors jump to them. */
+function load(flags: ConfigFlags): Extract<LoadedConfig, { ok: true }> {
+  const loaded = loadConfig({ flags: {}, env: process.env, cwd: process.cwd(), file: flags.config });
+  if (!loaded.ok)
+    throw new Exit(
+      'badConfiguration',
+      [`the configuration is wrong`, ...loaded.problems.map(formatProblem)].join('\n'),
+    );
+  for (const warning of loaded.warnings) say(`dq: ${formatProblem(warning)}`);
+  return loaded;
+}
+
+async function test(flags: ConfigFlags): Promise<void> {
+  const { file } = load(flags);
+  say(`dq: ${file ?? 'no configuration file; the defaults and the environment'}: right`);
+}
+
+async function show(flags: ConfigFlags): Promise<void> {
+  const { config, origins } = load(flags);
+  const rows = describeConfig(config, origins);
+  if (flags.json) printData(JSON.stringify(rows));
+  else
+    printTable(
+      ['OPTION', 'VALUE', 'ORIGIN'],
+      rows.map(({ name, value, origin }) => [name, value, origin]),
+    );
+}
+
+async function init(file: string): Promise<void> {
+  const text = renderConfigFile();
+  if (file === '-') {
+    printData(text);
+    return;
+  }
+  try {
+    writeFileSync(file, text, { flag: 'wx' });
+  } catch (error) {
+    throw new Exit('failed', `nothing was written: ${reasonOf(error)}`, { cause: error });
+  }
+  say(`dq: wrote ${file}`);
+}

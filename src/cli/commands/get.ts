@@ -1,0 +1,94 @@
+// dq get: one job with its attempts.
+
+import type { Command } from 'commander';
+import type { DaemonOptions } from '../daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { excerpt, printData, printRecord, printTable } from '../output.ts';
+
+interface GetFlags extends DaemonOptions {
+  readonly body?: boolean;
+}
+
+interface Attempt {
+  readonly attempt: number;
+  readonly startedAt: string;
+  readonly durationMs: number;
+  readonly outcome: string;
+  readonly status: number | null;
+  readonly reason: string | null;
+  readonly replyExcerpt: string;
+  readonly notifier: string;
+}
+
+interface Job {
+  readonly topic: string;
+  readonly id: string;
+  readonly version: string;
+  readonly state: string;
+  readonly dueAt: string;
+  readonly createdAt: string;
+  readonly attempt: number;
+  readonly maxAttempts: number | null;
+  readonly contentType: string | null;
+  readonly body?: string;
+  readonly bodyBase64?: string;
+  readonly attempts: readonly Attempt[];
+}
+
+/** Characters of a body and of a reply that a table shows. */
+const excerptMax = 200;
+
+export function register(program: Command): void {
+  const command = program
+    .command('get')
+    .description('show a job and its attempts')
+    .argument('<topic>')
+    .argument('<id>')
+    .option('--body', 'the bytes of its body and nothing else');
+  withDaemonOptions(command).action(get);
+}
+
+async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
+  const { text, json: job } = await clientOf(flags).call<Job>({
+    method: 'GET',
+    path: ['v1', 'topics', topic, 'jobs', id],
+  });
+  if (flags.body) process.stdout.write(bytesOf(job));
+  else if (flags.json) printData(text);
+  else print(job);
+}
+
+function bytesOf(job: Job): Buffer {
+  return job.bodyBase64 === undefined ? Buffer.from(job.body ?? '') : Buffer.from(job.bodyBase64, 'base64');
+}
+
+function print(job: Job): void {
+  const bytes = bytesOf(job);
+  printRecord([
+    ['topic', job.topic],
+    ['id', job.id],
+    ['version', job.version],
+    ['state', job.state],
+    ['due at', job.dueAt],
+    ['created at', job.createdAt],
+    ['attempts', `${job.attempt} of ${job.maxAttempts ?? '?'}`],
+    ['content type', job.contentType ?? ''],
+    ['body', job.bodyBase64 === undefined ? excerpt(job.body ?? '', excerptMax) : '(not text)'],
+    ['body bytes', String(bytes.length)],
+  ]);
+  if (job.attempts.length === 0) return;
+  process.stdout.write('\n');
+  printTable(
+    ['ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'REASON', 'NOTIFIER', 'REPLY'],
+    job.attempts.map((one) => [
+      String(one.attempt),
+      one.startedAt,
+      String(one.durationMs),
+      one.outcome,
+      one.status === null ? '' : String(one.status),
+      one.reason ?? '',
+      one.notifier,
+      excerpt(one.replyExcerpt, excerptMax),
+    ]),
+  );
+}

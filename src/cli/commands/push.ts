@@ -1,0 +1,121 @@
+// dq push: stores one job. What is pushed is the bytes that were given, never a rewritten form of them.
+
+import { readFile } from 'node:fs/promises';
+import type { Command } from 'commander';
+import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import type { ApiReply } from '../api-client.ts';
+import { ApiRefusal } from '../api-client.ts';
+import type { DaemonOptions } from '../daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { Exit } from '../exit.ts';
+import { printData, say } from '../output.ts';
+
+interface PushFlags extends DaemonOptions {
+  readonly id?: string;
+  readonly delay?: string;
+  readonly at?: string;
+  readonly mode?: string;
+  readonly type?: string;
+}
+
+interface Pushed {
+  readonly id: string;
+  readonly inFlight: boolean;
+}
+
+export function register(program: Command): void {
+  const command = program
+    .command('push')
+    .description('push a job; prints its id')
+    .argument('<topic>')
+    .argument('[body]', 'the job body as it is, @FILE, or - for standard input; without it the body is empty')
+    .option('--id <id>', 'identity within the topic; without it one is made')
+    .option('--delay <duration>', 'how long to wait: 30s, 10m, 1h30m')
+    .option('--at <time>', 'when: RFC 3339 with an offset, or epoch milliseconds')
+    .option('--mode <mode>', 'when the id is live: replace (default), keep, reject')
+    .option(
+      '--type <type>',
+      'content type; without it application/json if the body parses, else text/plain (application/octet-stream if it is no UTF-8)',
+    );
+  withDaemonOptions(command).action(push);
+}
+
+async function push(topic: string, body: string | undefined, flags: PushFlags): Promise<void> {
+  const client = clientOf(flags);
+  const bytes = await bytesOf(body);
+  let reply: ApiReply<Pushed>;
+  try {
+    reply = await client.call<Pushed>({
+      method: 'POST',
+      path: ['v1', 'topics', topic, 'jobs'],
+      query: { id: flags.id, delay: flags.delay, at: flags.at, mode: flags.mode },
+      body: { bytes, contentType: flags.type ?? contentTypeOf(bytes) },
+    });
+  } catch (error) {
+    throw withDoubt(error, flags.id);
+  }
+  printData(flags.json ? reply.text : reply.json.id);
+  if (reply.json.inFlight) say('dq: an attempt of the replaced job is running; it may still finish');
+}
+
+/** A push without an answer may be stored or not. The repeat is safe with its id, and with its id alone. */
+function withDoubt(error: unknown, id: string | undefined): unknown {
+  if (error instanceof ApiRefusal) {
+    const made = error.problem.code === 'unknown' ? (error.problem.id ?? id) : undefined;
+    return made === undefined
+      ? error
+      : new Exit('failed', `${error.message} (it is safe to push it again with --id ${made})`, {
+          cause: error,
+        });
+  }
+  if (!(error instanceof Exit) || error.exitCode !== 69 || isRefusedConnection(error.cause)) return error;
+  const hint =
+    id === undefined ? 'without --id a repeat may be a second job' : 'a repeat with this --id is safe';
+  return new Exit('unreachable', `${error.message}; whether the job is stored is not known (${hint})`);
+}
+
+function isRefusedConnection(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EAI_AGAIN';
+}
+
+async function bytesOf(body: string | undefined): Promise<Buffer> {
+  if (body === undefined) return Buffer.alloc(0);
+  if (body === '-') return readInput();
+  if (!body.startsWith('@')) return Buffer.from(body);
+  try {
+    return await readFile(body.slice(1));
+  } catch (error) {
+    throw new Exit('usage', `the body cannot be read: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+async function readInput(): Promise<Buffer> {
+  const max = limits.pushInputBytesMax;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    // No daemon takes more, and an endless input must end here.
+    if (size > max)
+      throw new Exit('failed', `standard input is longer than ${max} bytes, the largest job body`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function contentTypeOf(bytes: Buffer): string {
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return 'application/octet-stream'; // not text, so not plain text either
+  }
+  try {
+    JSON.parse(text);
+    return 'application/json';
+  } catch {
+    return 'text/plain'; // JSON is the only type that can be told by looking
+  }
+}

@@ -1,0 +1,63 @@
+// dq rule test: what a retry rule makes of a reply, without a daemon, by the same code as the notifier's.
+
+import type { Command } from 'commander';
+import { evaluateRule, parseRule, ruleValues } from '../../core/reply-rule.ts';
+import { Exit } from '../exit.ts';
+import { parseHeaders } from '../header-flag.ts';
+import { escapeControls, printData, printRecord, withCaret } from '../output.ts';
+
+interface RuleFlags {
+  readonly reply: string;
+  readonly status: string;
+  readonly attempt: string;
+  readonly header: readonly string[];
+  readonly json?: boolean;
+}
+
+export function register(program: Command): void {
+  program
+    .command('rule')
+    .description('try a retry rule')
+    .command('test')
+    .description('show what a rule makes of a reply')
+    .argument('<expression>', "such as '{res.code}!=200'")
+    .requiredOption('--reply <text>', 'body of the reply')
+    .option('--status <status>', 'its HTTP status', '200')
+    .option('--attempt <number>', 'number of the attempt', '1')
+    .option(
+      '--header <name: value>',
+      'a header of the reply; repeatable',
+      (text: string, all: readonly string[]) => [...all, text],
+      [],
+    )
+    .option('--json', 'one JSON object: {retry, values}')
+    .action(testRule);
+}
+
+async function testRule(source: string, flags: RuleFlags): Promise<void> {
+  const parsed = parseRule(source);
+  if (!parsed.ok) throw new Exit('failed', `${parsed.message}\n${withCaret(source, parsed.position)}`);
+  const headers = parseHeaders(flags.header);
+  const reply = {
+    status: whole('--status', flags.status, 100, 999),
+    attempt: whole('--attempt', flags.attempt, 1, 100),
+    text: flags.reply,
+    header: (name: string) => headers[name.toLowerCase()] ?? null,
+  };
+  const retry = evaluateRule(parsed.rule, reply);
+  const values = ruleValues(parsed.rule, reply);
+  if (flags.json) {
+    printData(JSON.stringify({ retry, values }));
+    return;
+  }
+  printRecord([
+    ...Object.entries(values).map(([name, value]) => [escapeControls(name), JSON.stringify(value)] as const),
+    ['retry', retry ? 'yes' : 'no'],
+  ]);
+}
+
+function whole(flag: string, text: string, min: number, max: number): number {
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : -1;
+  if (value < min || value > max) throw new Exit('usage', `${flag} is a whole number from ${min} to ${max}`);
+  return value;
+}

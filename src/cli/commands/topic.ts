@@ -1,0 +1,172 @@
+// dq topic: the registered kinds of jobs.
+
+import type { Command } from 'commander';
+import type { ApiCall, ApiReply } from '../api-client.ts';
+import { ApiRefusal } from '../api-client.ts';
+import type { DaemonOptions } from '../daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { Exit } from '../exit.ts';
+import { agree, printData, printRecord, printTable, say, withCaret } from '../output.ts';
+import { readPages } from '../read-pages.ts';
+import { isLocalCallback, trialSecret, trialWord } from '../sink/trial-secret.ts';
+import type { TopicFlags } from '../topic-flags.ts';
+import { topicJsonOf, withTopicFlags } from '../topic-flags.ts';
+
+type Topic = Readonly<Record<string, unknown>> & { readonly topic: string };
+
+interface ListFlags extends DaemonOptions {
+  readonly search?: string;
+  readonly owner?: string;
+}
+interface AddFlags extends DaemonOptions, TopicFlags {
+  readonly callback: string;
+  readonly secret?: string;
+}
+interface RemoveFlags extends DaemonOptions {
+  readonly purge?: boolean;
+  readonly yes?: boolean;
+}
+
+export function register(program: Command): void {
+  const family = program.command('topic').description('the registered kinds of jobs');
+  const ls = family.command('ls').description('list them');
+  ls.option('--search <text>', 'part of the name or title').option('--owner <owner>');
+  withDaemonOptions(ls).action(list);
+  withDaemonOptions(family.command('get').description('show one').argument('<topic>')).action(get);
+
+  const add = family
+    .command('add')
+    .description('register one; prints its secret, this once')
+    .argument('<topic>')
+    .requiredOption('--callback <url>', 'where its jobs are delivered');
+  withTopicFlags(add).option(
+    '--secret <secret>',
+    'sign with this whsec_… instead of a new one; the word trial takes a public one, for callbacks to this machine',
+  );
+  withDaemonOptions(add).action(addTopic);
+
+  const set = family.command('set').description('change what is given').argument('<topic>');
+  set.option('--callback <url>', 'where its jobs are delivered');
+  withDaemonOptions(withTopicFlags(set)).action(change);
+
+  const rm = family
+    .command('rm')
+    .description('delete one; refused while it has jobs')
+    .argument('<topic>')
+    .option('--purge', 'delete its jobs with it')
+    .option('-y, --yes', 'do not ask');
+  withDaemonOptions(rm).action(remove);
+
+  const states = [
+    ['pause', 'keep taking pushes, hold the deliveries'],
+    ['resume', 'end a pause or an offline'],
+    ['offline', 'refuse pushes, hold the deliveries'],
+  ] as const;
+  for (const [verb, what] of states) {
+    withDaemonOptions(family.command(verb).description(what).argument('<topic>')).action(
+      (topic: string, flags: DaemonOptions) => turn(topic, verb, flags),
+    );
+  }
+}
+
+async function list(flags: ListFlags): Promise<void> {
+  const topics: Topic[] = [];
+  const call: ApiCall = {
+    method: 'GET',
+    path: ['v1', 'topics'],
+    query: { search: flags.search, owner: flags.owner },
+  };
+  await readPages<Topic>(clientOf(flags), call, Number.MAX_SAFE_INTEGER, (page) => {
+    if (flags.json) printData(page.text);
+    else topics.push(...page.json.items);
+  });
+  if (flags.json) return;
+  printTable(
+    ['TOPIC', 'STATE', 'DELAY', 'PRIORITY', 'CALLBACK', 'OWNER', 'TITLE'],
+    topics.map((topic) =>
+      ['topic', 'state', 'delay', 'priority', 'callbackUrl', 'owner', 'title'].map((name) =>
+        shown(topic[name]),
+      ),
+    ),
+  );
+}
+
+async function get(topic: string, flags: DaemonOptions): Promise<void> {
+  const reply = await clientOf(flags).call<Topic>({ method: 'GET', path: ['v1', 'topics', topic] });
+  if (flags.json) printData(reply.text);
+  else printRecord(Object.entries(reply.json).map(([name, value]) => [name, shown(value)]));
+}
+
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return value.map(shown).join(', ');
+  if (typeof value !== 'object' || value === null) return String(value ?? '');
+  return Object.keys(value).length === 0 ? '' : JSON.stringify(value);
+}
+
+async function addTopic(topic: string, flags: AddFlags): Promise<void> {
+  const secret = secretOf(flags);
+  const json = { topic, ...topicJsonOf(flags), ...(secret === undefined ? {} : { secret }) };
+  const reply = await written<{ secret: string }>(flags, { method: 'POST', path: ['v1', 'topics'], json });
+  if (flags.json) {
+    printData(reply.text);
+    return;
+  }
+  say(`dq: ${topic} is registered; this is its secret, shown this once:`);
+  printData(reply.json.secret);
+}
+
+function secretOf({ secret, callback }: AddFlags): string | undefined {
+  if (secret !== trialWord) return secret;
+  if (isLocalCallback(callback)) return trialSecret;
+  throw new Exit(
+    'usage',
+    '--secret trial: everybody knows that secret; it is for callbacks to 127.0.0.1, [::1] or localhost',
+  );
+}
+
+async function change(topic: string, flags: DaemonOptions & TopicFlags): Promise<void> {
+  const json = topicJsonOf(flags);
+  if (Object.keys(json).length === 0) throw new Exit('usage', 'name what to change (dq topic set --help)');
+  const reply = await written(flags, { method: 'PATCH', path: ['v1', 'topics', topic], json });
+  if (flags.json) printData(reply.text);
+  say(`dq: ${topic} is changed; in force everywhere within 2 s`);
+}
+
+/** A mistake in the rule is shown in the rule, below the sentence that names it. */
+async function written<T>(flags: DaemonOptions & TopicFlags, call: ApiCall): Promise<ApiReply<T>> {
+  try {
+    return await clientOf(flags).call<T>(call);
+  } catch (error) {
+    const place =
+      error instanceof ApiRefusal && error.problem.errors.find(({ field }) => field === 'retryIf');
+    if (!place || place.position === undefined || flags.rule === undefined) throw error;
+    const message = `${(error as Error).message}\n${withCaret(flags.rule, place.position)}`;
+    throw new Exit('failed', message, { cause: error });
+  }
+}
+
+async function remove(topic: string, flags: RemoveFlags): Promise<void> {
+  const client = clientOf(flags);
+  await agree(
+    flags.purge ? `Delete the topic ${topic} and every job of it?` : `Delete the topic ${topic}?`,
+    flags.yes,
+  );
+  const reply = await client.call({
+    method: 'DELETE',
+    path: ['v1', 'topics', topic],
+    query: { jobs: flags.purge ? 'purge' : undefined },
+  });
+  if (flags.json) printData(reply.text);
+  say(`dq: ${topic} is deleted`);
+}
+
+async function turn(
+  topic: string,
+  verb: 'pause' | 'resume' | 'offline',
+  flags: DaemonOptions,
+): Promise<void> {
+  const reply = await clientOf(flags).call({ method: 'POST', path: ['v1', 'topics', topic, verb] });
+  if (flags.json) printData(reply.text);
+  const now = { pause: 'paused', resume: 'active', offline: 'offline' }[verb];
+  say(`dq: ${topic} is ${now}; in force everywhere within 2 s`);
+}

@@ -1,0 +1,23 @@
+// The options of every command that talks to a daemon, and the client they lead to.
+
+import type { Command } from 'commander';
+import { ApiClient } from './api-client.ts';
+import type { DaemonFlags } from './find-daemon.ts';
+import { findDaemon } from './find-daemon.ts';
+
+export interface DaemonOptions extends DaemonFlags {
+  readonly json?: boolean;
+}
+
+export function withDaemonOptions(command: Command): Command {
+  return command
+    .option('--url <url>', 'the daemon to talk to, on another machine too (DQ_URL)')
+    .option('--token <token>', 'access token for it (DQ_TOKEN)')
+    .option('--data-dir <dir>', 'data directory of a daemon on this machine (DQ_DATA_DIR)')
+    .option('-c, --config <file>', 'configuration that names the data directory')
+    .option('--json', "the API's reply unchanged");
+}
+
+export function clientOf(options: DaemonOptions): ApiClient {
+  return new ApiClient(findDaemon(options, process.env));
+}
