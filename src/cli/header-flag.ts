@@ -3,7 +3,8 @@
 import { Exit } from './exit.ts';
 
 export function parseHeaders(texts: readonly string[]): Record<string, string> {
-  const headers: Record<string, string> = {};
+  // Without a prototype, or the name __proto__ would vanish instead of being refused.
+  const headers: Record<string, string> = Object.create(null);
   for (const text of texts) {
     const colon = text.indexOf(':');
     const name = text.slice(0, Math.max(colon, 0)).trim().toLowerCase();

@@ -1,0 +1,117 @@
+import type { IncomingMessage, RequestListener } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { ApiClient, sentenceOf } from '../../src/cli/api-client.ts';
+import { Exit } from '../../src/cli/exit.ts';
+
+/** A server with scripted answers. */
+async function serve(answer: RequestListener): Promise<string> {
+  const server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const clientOf = (url: string, pid: number | null = null) => new ApiClient({ url, token: 'dqk_t', pid });
+
+async function failureOf(promise: Promise<unknown>): Promise<Exit> {
+  const error = await promise.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof Exit)) throw new Error(`no Exit: ${String(error)}`);
+  return error;
+}
+
+function problem(status: number, code: string, more: object = {}): RequestListener {
+  return (_, response) =>
+    response
+      .writeHead(status, { 'content-type': 'application/problem+json' })
+      .end(JSON.stringify({ title: 'Title', status, detail: 'What is wrong', code, errors: [], ...more }));
+}
+
+describe('ApiClient', () => {
+  it('encodes segments and queries, sends the token, hands the reply over as it came', async () => {
+    let seen: IncomingMessage | undefined;
+    const url = await serve((request, response) => {
+      seen = request;
+      response.writeHead(200).end('{"b" : 1}');
+    });
+    const reply = await clientOf(url).call({
+      method: 'GET',
+      path: ['v1', 'topics', 'a', 'jobs', 'x/中 ?'],
+      query: { at: '2030-01-01T00:00:00+08:00', none: undefined },
+    });
+    expect(reply.text).toBe('{"b" : 1}');
+    expect(seen?.url).toBe('/v1/topics/a/jobs/x%2F%E4%B8%AD%20%3F?at=2030-01-01T00%3A00%3A00%2B08%3A00');
+    expect(seen?.headers.authorization).toBe('Bearer dqk_t');
+    expect(seen?.headers['content-length']).toBeUndefined();
+  });
+
+  it.each(['.', '..', ''])('refuses the segment %j, which a URL would swallow', async (id) => {
+    let calls = 0;
+    const url = await serve((_, response) => {
+      calls += 1;
+      response.end('{}');
+    });
+    const failure = await failureOf(
+      clientOf(url).call({ method: 'DELETE', path: ['v1', 'topics', 'a', 'jobs', id] }),
+    );
+    expect(failure.exitCode).toBe(2);
+    expect(calls).toBe(0);
+  });
+
+  it.each([
+    [400, 'invalid', 1],
+    [404, 'no_route', 1],
+    [404, 'topic_not_found', 4],
+    [404, 'job_not_found', 4],
+    [409, 'job_exists', 1],
+    [503, 'not_stored', 1],
+  ])('ends for %d %s with exit code %d', async (status, code, exitCode) => {
+    const url = await serve(problem(status, code));
+    const failure = await failureOf(clientOf(url).call({ method: 'GET', path: ['x'] }));
+    expect(failure).toMatchObject({ exitCode, message: 'What is wrong' });
+  });
+
+  it('ends with 69 when another server answers', async () => {
+    const url = await serve((_, response) => response.writeHead(200).end('<html>'));
+    expect((await failureOf(clientOf(url).call({ method: 'GET', path: ['x'] }))).exitCode).toBe(69);
+  });
+
+  it('ends with 69 when nobody listens, and with 3 when the process of the run record is gone', async () => {
+    // Port 1 (tcpmux) is served by nobody and given to nobody.
+    const closed = 'http://127.0.0.1:1';
+    const call = { method: 'GET', path: ['x'] } as const;
+    expect((await failureOf(clientOf(closed).call(call))).exitCode).toBe(69);
+    expect((await failureOf(clientOf(closed, process.pid).call(call))).exitCode).toBe(69);
+    // Beyond the largest pid of Linux: never a process.
+    expect((await failureOf(clientOf(closed, 4_194_305).call(call))).exitCode).toBe(3);
+  });
+
+  it('ends with 69 when the connection breaks before the answer', async () => {
+    const url = await serve((request) => request.socket.destroy());
+    expect((await failureOf(clientOf(url).call({ method: 'GET', path: ['x'] }))).exitCode).toBe(69);
+  });
+});
+
+describe('sentenceOf', () => {
+  const base = { status: 400, title: 'Invalid request', detail: '2 fields are wrong', code: 'invalid' };
+
+  it('says what is wrong with every field', () => {
+    const errors = [
+      { field: 'delay', message: 'is too long' },
+      { field: 'mode', message: 'is no mode' },
+    ];
+    expect(sentenceOf({ ...base, errors })).toBe('delay: is too long; mode: is no mode');
+  });
+
+  it('falls back on the detail, and tells how to give a token', () => {
+    expect(sentenceOf({ ...base, errors: [] })).toBe('2 fields are wrong');
+    expect(sentenceOf({ ...base, code: 'unauthorized', errors: [] })).toContain('DQ_TOKEN');
+  });
+});

@@ -1,0 +1,78 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Exit } from '../../src/cli/exit.ts';
+import { findDaemon } from '../../src/cli/find-daemon.ts';
+import { writeRunRecord } from '../../src/master/run-record.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'dq-test-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+/** A data directory whose daemon listens on `port`. */
+function dataDir(name: string, port = 6789): string {
+  const path = join(directory, name);
+  mkdirSync(join(path, 'run'), { recursive: true });
+  writeRunRecord(path, {
+    pid: 4_000_000,
+    startedAt: 1,
+    url: `http://127.0.0.1:${port}`,
+    adminToken: `dqk_of_${name}`,
+    version: '0.1.0',
+  });
+  return path;
+}
+
+function codeOf(action: () => unknown): number | null {
+  try {
+    action();
+    return null;
+  } catch (error) {
+    return (error as Exit).exitCode;
+  }
+}
+
+describe('findDaemon', () => {
+  it('reads the run record of the data directory that was named', () => {
+    expect(findDaemon({ dataDir: dataDir('a') }, {})).toEqual({
+      url: 'http://127.0.0.1:6789',
+      token: 'dqk_of_a',
+      pid: 4_000_000,
+    });
+  });
+
+  it('takes the data directory from DQ_DATA_DIR, and from the configuration', () => {
+    expect(findDaemon({}, { DQ_DATA_DIR: dataDir('b', 1) }).url).toBe('http://127.0.0.1:1');
+    dataDir('c', 2);
+    const config = join(directory, 'dq.yaml');
+    writeFileSync(config, 'dataDir: c\n');
+    expect(findDaemon({ config }, {}).url).toBe('http://127.0.0.1:2');
+    expect(findDaemon({}, { DQ_CONFIG: config }).url).toBe('http://127.0.0.1:2');
+  });
+
+  it('lets a flag beat the environment, whatever it names', () => {
+    const env = { DQ_URL: 'http://10.0.0.9:6789', DQ_DATA_DIR: dataDir('b', 1) };
+    expect(findDaemon({}, env).url).toBe('http://10.0.0.9:6789');
+    expect(findDaemon({ dataDir: dataDir('a', 3) }, env).url).toBe('http://127.0.0.1:3');
+    expect(findDaemon({ url: 'http://10.0.0.7:1/' }, env).url).toBe('http://10.0.0.7:1');
+  });
+
+  it('hands the token of a run record to its own daemon alone', () => {
+    const env = { DQ_DATA_DIR: dataDir('a') };
+    expect(findDaemon({ url: 'http://10.0.0.9:6789' }, env).token).toBeNull();
+    expect(findDaemon({ url: 'http://10.0.0.9:6789', token: 'dqk_mine' }, env).token).toBe('dqk_mine');
+    expect(findDaemon({}, { ...env, DQ_TOKEN: 'dqk_env' }).token).toBe('dqk_env');
+  });
+
+  it('ends with 3 where no daemon runs, 78 where the configuration is wrong, 2 for what is no URL', () => {
+    expect(codeOf(() => findDaemon({ dataDir: directory }, {}))).toBe(3);
+    const config = join(directory, 'dq.yaml');
+    writeFileSync(config, 'dataDri: c\n');
+    expect(codeOf(() => findDaemon({ config }, {}))).toBe(78);
+    for (const url of ['6789', 'ftp://x', 'http://user:word@x'])
+      expect(codeOf(() => findDaemon({ url }, {}))).toBe(2);
+  });
+});

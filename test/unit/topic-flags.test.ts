@@ -1,0 +1,60 @@
+import { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { Exit } from '../../src/cli/exit.ts';
+import { topicJsonOf, withTopicFlags } from '../../src/cli/topic-flags.ts';
+
+function jsonOf(...args: string[]): Record<string, unknown> {
+  const command = withTopicFlags(new Command()).exitOverride().option('--callback <url>');
+  command.parse(args, { from: 'user' });
+  return topicJsonOf(command.opts());
+}
+
+describe('topicJsonOf', () => {
+  it('makes a member of each flag that was given, and of no other', () => {
+    expect(jsonOf()).toEqual({});
+    expect(jsonOf('--callback', 'http://x/', '--delay', '30m', '--rule', '{res.code}!=200')).toEqual({
+      callbackUrl: 'http://x/',
+      delay: '30m',
+      retryIf: '{res.code}!=200',
+    });
+    expect(jsonOf('--max-attempts', '3', '--concurrency', '10', '--jitter', '0.25')).toEqual({
+      maxAttempts: 3,
+      concurrency: 10,
+      jitter: 0.25,
+    });
+  });
+
+  it('hands an empty rule on: that is how one is taken away', () => {
+    expect(jsonOf('--rule', '', '--title', '')).toEqual({ retryIf: '', title: '' });
+  });
+
+  it.each([
+    ['2n+1', '2n+1'],
+    ['15s,3m', ['15s', '3m']],
+    ['15s, 3m', ['15s', '3m']],
+    ['15s', ['15s']],
+    ['["1m"]', ['1m']],
+    ['{"type":"exponential","base":"10s","factor":2,"cap":"1h"}', expect.objectContaining({ factor: 2 })],
+  ])('reads the backoff %s', (text, value) => {
+    expect(jsonOf('--backoff', text)).toEqual({ backoff: value });
+  });
+
+  it('gathers statuses and headers', () => {
+    expect(jsonOf('--ok-status', '2xx,404', '--ok-status', '410')).toEqual({
+      okStatus: ['2xx', '404', '410'],
+    });
+    expect(jsonOf('--header', 'X-Key: a: b', '--header', 'x-b:c')).toEqual({
+      headers: { 'x-key': 'a: b', 'x-b': 'c' },
+    });
+  });
+
+  it.each([
+    ['--max-attempts', 'many'],
+    ['--concurrency', '-1'],
+    ['--backoff', '{"type":'],
+    ['--header', 'no colon'],
+    ['--header', ': empty'],
+  ])('refuses %s %j as a wrong use', (flag, text) => {
+    expect(() => jsonOf(flag, text)).toThrow(Exit);
+  });
+});
