@@ -1,0 +1,95 @@
+// Reading one job, counting all, purging a topic, health.
+
+import { expect } from 'vitest';
+import { jobStates } from '../../../src/core/job.ts';
+import { until } from '../../support/until.ts';
+import { type Case, fact, idsOf, jobOf, request, within } from '../trial.ts';
+
+export const adminCases: readonly Case[] = [
+  ...jobStates.map((state) =>
+    fact(`get: shows a ${state} job whole, and changes nothing`, async (trial) => {
+      await trial.bystanders();
+      await trial.seed(state, '1', { body: Buffer.from([0, 128, 255]) });
+      const { priority, lease, ...stored } = (await trial.dump()).jobs.find((job) => job.topic === 't') ?? {};
+      const job = await trial.unchanged(() => trial.jobs.get({ topic: 't', id: '1' }));
+      expect(job).toEqual(stored);
+      expect(Buffer.isBuffer(job?.body)).toBe(true);
+    }),
+  ),
+
+  fact('get: answers null for what is not there', async (trial) => {
+    await trial.push('1');
+    expect(await trial.jobs.get({ topic: 't', id: '2' })).toBeNull();
+    expect(await trial.jobs.get({ topic: 'u', id: '1' })).toBeNull();
+  }),
+
+  fact('counts: counts every topic that has a job, by state, and no other', async (trial) => {
+    expect(await trial.admin.counts()).toEqual({ topics: {}, oldestReadyMs: null });
+    for (const state of jobStates) await trial.seed(state, state, { topic: `one.${state}` });
+    await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
+    await trial.lease();
+    await trial.bury(await trial.lease());
+    await trial.push('gone', { topic: 'u' });
+    await trial.cancel({ topic: 'u', id: 'gone' });
+    const zero = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
+    expect((await trial.unchanged(() => trial.admin.counts())).topics).toEqual({
+      'one.delayed': { ...zero, delayed: 1 },
+      'one.ready': { ...zero, ready: 1 },
+      'one.reserved': { ...zero, reserved: 1 },
+      'one.dead': { ...zero, dead: 1 },
+      t: { delayed: 0, ready: 1, reserved: 1, dead: 1 },
+    });
+  }),
+
+  fact('counts: says how long the oldest ready job has been due', async (trial) => {
+    const first = await trial.push('1');
+    await until('it to wait', () => Date.now() > first.dueAt + 20);
+    await trial.push('2', { topic: 'u', priority: 'high' });
+    await trial.push('3', { when: { delayMs: 60_000 } });
+    const from = Date.now();
+    const { oldestReadyMs } = await trial.admin.counts();
+    expect(oldestReadyMs).toEqual(within(from - first.dueAt - 1, Date.now() - first.dueAt + 1));
+    await trial.reserve(request(1, { t: 1 }));
+    expect((await trial.admin.counts()).oldestReadyMs).toEqual(within(0, Date.now() - from + 2));
+    await trial.reserve(request(1));
+    expect((await trial.admin.counts()).oldestReadyMs).toBeNull();
+  }),
+
+  fact(
+    'purgeTopic: removes the jobs of one topic in any state, and leaves its alerts owed',
+    async (trial) => {
+      await trial.bystanders();
+      await trial.buried('dead');
+      const lease = await trial.reserved('reserved');
+      await trial.push('ready');
+      await trial.push('delayed', { when: { delayMs: 60_000 } });
+      await trial.push('ready', { topic: 't.' });
+      await trial.push('ready', { topic: 'T' });
+      await trial.changes(
+        () => trial.admin.purgeTopic('t', 10),
+        (outcome) => {
+          expect(outcome).toEqual({ purged: 4, more: false });
+          return { jobs: { 't/dead': null, 't/reserved': null, 't/ready': null, 't/delayed': null } };
+        },
+      );
+      await trial.lost(lease);
+      expect(await trial.reserve(request(10, { t: 10 }))).toEqual([]);
+      expect((await trial.admin.counts()).topics['t']).toBeUndefined();
+    },
+  ),
+
+  fact('purgeTopic: removes at most max and says whether more are left', async (trial) => {
+    for (const id of ['1', '2', '3']) await trial.push(id);
+    expect(await trial.admin.purgeTopic('t', 2)).toEqual({ purged: 2, more: true });
+    expect(await trial.admin.purgeTopic('t', 2)).toEqual({ purged: 1, more: false });
+    expect(await trial.unchanged(() => trial.admin.purgeTopic('t', 2))).toEqual({ purged: 0, more: false });
+    await trial.push('4');
+    expect(idsOf(await trial.reserve(request(9)))).toEqual(['4']);
+  }),
+
+  fact('health: says that the store works and what it survives', async (trial) => {
+    const health = await trial.admin.health();
+    expect(health.ok).toBe(true);
+    expect(health.durability).toMatch(/\w/);
+  }),
+];

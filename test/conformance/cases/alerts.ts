@@ -1,0 +1,151 @@
+// The alert outbox: claims, their end, settling, and how long an entry lives.
+
+import { expect } from 'vitest';
+import { until } from '../../support/until.ts';
+import { type Case, fact, farOffMs, idsOf, type Trial } from '../trial.ts';
+
+async function dying(trial: Trial, ids: readonly string[]): Promise<number[]> {
+  const versions: number[] = [];
+  for (const id of ids) {
+    versions.push((await trial.buried(id)).version);
+    await trial.tick();
+  }
+  return versions;
+}
+const states = async (trial: Trial) =>
+  Object.fromEntries((await trial.dump()).alerts.map((entry) => [entry.id, entry.state]));
+
+const endsOfDeadLetters: readonly (readonly [string, (trial: Trial) => Promise<unknown>])[] = [
+  ['cancel', (trial) => trial.cancel({ topic: 't', id: '1' })],
+  ['push', (trial) => trial.push('1')],
+  ['requeue', (trial) => trial.dead.requeue({ topic: 't' }, 10)],
+  ['purge', (trial) => trial.dead.purge({ topic: 't' }, 10)],
+  ['purgeTopic', (trial) => trial.admin.purgeTopic('t', 10)],
+];
+
+export const alertCases: readonly Case[] = [
+  fact(
+    'alerts claim: gives what is owed, oldest first, at most max, and to one claimer only',
+    async (trial) => {
+      await dying(trial, ['1', '2', '3']);
+      const [first, second] = await Promise.all([
+        trial.alerts.claim(farOffMs, 2),
+        trial.alerts.claim(farOffMs, 2),
+      ]);
+      expect([idsOf(first), idsOf(second)].sort((a, b) => b.length - a.length)).toEqual([['1', '2'], ['3']]);
+      expect(first[0]).toMatchObject({ state: 'claimed', reason: 'attempts_exhausted', failures: 1 });
+      expect(await trial.unchanged(() => trial.alerts.claim(farOffMs, 2))).toEqual([]);
+      expect(await states(trial)).toEqual({ 1: 'claimed', 2: 'claimed', 3: 'claimed' });
+    },
+  ),
+
+  fact('alerts claim: changes nothing but the state of the claimed', async (trial) => {
+    await trial.bystanders();
+    const [version] = await dying(trial, ['1']);
+    await trial.alerts.claim(farOffMs, 1);
+    await trial.changes(
+      () => trial.alerts.claim(farOffMs, 10),
+      (claimed) => {
+        expect(claimed.map((entry) => entry.version)).toEqual([version]);
+        return { alerts: { [String(version)]: { state: 'claimed' } } };
+      },
+    );
+  }),
+
+  fact('alerts claim: ends by itself, and the entry is owed again', async (trial) => {
+    await dying(trial, ['1', '2']);
+    const from = Date.now();
+    expect(idsOf(await trial.alerts.claim(60, 1))).toEqual(['1']);
+    expect(idsOf(await trial.alerts.claim(farOffMs, 1))).toEqual(['2']);
+    const again = await until('the claim to end', async () => {
+      const claimed = await trial.alerts.claim(farOffMs, 5);
+      return claimed.length > 0 ? claimed : null;
+    });
+    expect(Date.now()).toBeGreaterThanOrEqual(from + 60 - 1);
+    expect(idsOf(again)).toEqual(['1']);
+  }),
+
+  ...(['sent', 'nobody'] as const).map((ending) =>
+    fact(
+      `alerts settle ${ending}: ends the owing and keeps the entry with its dead letter`,
+      async (trial) => {
+        await trial.bystanders();
+        const [version = 0] = await dying(trial, ['1']);
+        await trial.alerts.claim(farOffMs, 10);
+        await trial.changes(
+          () => trial.alerts.settle([version, 12_345], ending),
+          () => ({ alerts: { [version]: { state: ending } } }),
+        );
+        expect(await trial.unchanged(() => trial.alerts.claim(farOffMs, 10))).toEqual([]);
+      },
+    ),
+  ),
+
+  fact('alerts settle owed: gives a claim back at once', async (trial) => {
+    const [version = 0] = await dying(trial, ['1', '2']);
+    await trial.alerts.claim(farOffMs, 10);
+    await trial.changes(
+      () => trial.alerts.settle([version], 'owed'),
+      () => ({ alerts: { [version]: { state: 'owed' } } }),
+    );
+    expect(idsOf(await trial.alerts.claim(farOffMs, 10))).toEqual(['1']);
+  }),
+
+  fact('alerts settle: a late answer owes nothing again and settles nothing twice', async (trial) => {
+    const versions = await dying(trial, ['1', '2']);
+    await trial.alerts.claim(farOffMs, 10);
+    await trial.alerts.settle(versions.slice(0, 1), 'sent');
+    await trial.alerts.settle(versions.slice(1), 'nobody');
+    await trial.unchanged(() => trial.alerts.settle(versions, 'owed'));
+    await trial.unchanged(() => trial.alerts.settle(versions.slice(0, 1), 'nobody'));
+    await trial.unchanged(() => trial.alerts.settle(versions.slice(1), 'sent'));
+  }),
+
+  ...endsOfDeadLetters.flatMap(([name, end]) => [
+    fact(`alerts: an owed entry outlives its dead letter (${name}) until it is settled`, async (trial) => {
+      await trial.bystanders();
+      const [version = 0] = await dying(trial, ['1']);
+      const { alerts } = await trial.dump();
+      await end(trial);
+      expect((await trial.dump()).alerts).toEqual(alerts);
+      const claimed = await trial.alerts.claim(farOffMs, 10);
+      expect(claimed.map((entry) => entry.version)).toContain(version);
+      await trial.changes(
+        () => trial.alerts.settle([version], 'sent'),
+        () => ({ alerts: { [version]: null } }),
+      );
+    }),
+
+    fact(`alerts: a sent entry goes with its dead letter (${name})`, async (trial) => {
+      await trial.bystanders();
+      const [version = 0] = await dying(trial, ['1']);
+      await trial.alerts.settle([version], 'sent');
+      const { alerts } = await trial.dump();
+      await end(trial);
+      expect((await trial.dump()).alerts).toEqual(alerts.filter((entry) => entry.version !== version));
+    }),
+  ]),
+
+  fact('alerts list: shows every entry, newest death first, page by page', async (trial) => {
+    const [sent = 0] = await dying(trial, ['1', '2', '3', '4', '5']);
+    await trial.alerts.settle([sent], 'sent');
+    await trial.alerts.claim(farOffMs, 1);
+    const first = await trial.alerts.list(2, null);
+    await dying(trial, ['newer']);
+    const second = await trial.alerts.list(2, first.nextCursor);
+    const third = await trial.alerts.list(2, second.nextCursor);
+    const seen = [...first.items, ...second.items, ...third.items];
+    expect(seen.map((entry) => [entry.id, entry.state])).toEqual([
+      ['5', 'owed'],
+      ['4', 'owed'],
+      ['3', 'owed'],
+      ['2', 'claimed'],
+      ['1', 'sent'],
+    ]);
+    expect(third.nextCursor).toBeNull();
+    const { alerts } = await trial.dump();
+    expect([...seen].sort((a, b) => a.version - b.version)).toEqual(
+      alerts.filter((entry) => entry.id !== 'newer'),
+    );
+  }),
+];

@@ -1,0 +1,116 @@
+// Cancel from every state; promote in time, in order, and never early.
+
+import { expect } from 'vitest';
+import { jobStates } from '../../../src/core/job.ts';
+import { until } from '../../support/until.ts';
+import { type Case, fact, farOffMs, idsOf, request, within } from '../trial.ts';
+
+export const cancelCases: readonly Case[] = [
+  ...jobStates.map((state) =>
+    fact(`cancel: removes a ${state} job`, async (trial) => {
+      await trial.bystanders();
+      const lease = await trial.seed(state);
+      await trial.changes(
+        () => trial.cancel({ topic: 't', id: '1' }),
+        (outcome) => {
+          expect(outcome).toEqual({ kind: 'cancelled', inFlight: state === 'reserved' });
+          return { jobs: { 't/1': null } };
+        },
+      );
+      if (lease !== null) await trial.lost(lease);
+      expect(await trial.reserve(request(10, { t: 10 }))).toEqual([]);
+    }),
+  ),
+
+  fact('cancel: answers absent for what is not there, and changes nothing', async (trial) => {
+    await trial.bystanders();
+    const outcome = await trial.unchanged(() => trial.cancel({ topic: 't', id: '1' }));
+    expect(outcome).toEqual({ kind: 'absent' });
+  }),
+
+  fact('cancel: answers item by item', async (trial) => {
+    await trial.push('1');
+    await trial.push('2');
+    const keys = ['1', 'none', '2', '1'].map((id) => ({ topic: 't', id }));
+    expect(await trial.jobs.cancel(keys)).toEqual([
+      { kind: 'cancelled', inFlight: false },
+      { kind: 'absent' },
+      { kind: 'cancelled', inFlight: false },
+      { kind: 'absent' },
+    ]);
+  }),
+];
+
+export const promoteCases: readonly Case[] = [
+  fact('promote: moves what is due and nothing else', async (trial) => {
+    await trial.bystanders();
+    await trial.push('soon', { when: { delayMs: 30 }, priority: 'high' });
+    await trial.push('later', { when: { delayMs: farOffMs } });
+    const { dueAt } = await trial.known('soon');
+    await until('it to be due', () => Date.now() > dueAt + 1);
+    await trial.changes(
+      () => trial.promote(),
+      (promoted) => {
+        expect(promoted.moved).toBe(1);
+        return { jobs: { 't/soon': { state: 'ready' } } };
+      },
+    );
+  }),
+
+  fact('promote: moves no job before it is due', async (trial) => {
+    await trial.push('far', { when: { delayMs: farOffMs } });
+    const near = await Promise.all(
+      [20, 35, 50, 65, 80].map((delayMs) => trial.push(`in ${delayMs}`, { when: { delayMs } })),
+    );
+    const dueAts = near.map((outcome) => outcome.dueAt).sort((a, b) => a - b);
+    let moved = 0;
+    await until('five jobs to be due', async () => {
+      moved += (await trial.promote()).moved;
+      const due = dueAts.filter((dueAt) => dueAt <= Date.now() + 1).length;
+      expect(moved).toBeLessThanOrEqual(due);
+      return moved === 5;
+    });
+    expect(await trial.known('far')).toMatchObject({ state: 'delayed' });
+  }),
+
+  fact('promote: says how long until the next job is due', async (trial) => {
+    expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
+    await trial.push('ready');
+    expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
+    await trial.push('1', { when: { delayMs: 2 * farOffMs } });
+    expect(await trial.promote()).toEqual({ moved: 0, waitMs: within(2 * farOffMs - 5_000, 2 * farOffMs) });
+    await trial.push('2', { when: { delayMs: farOffMs } });
+    expect(await trial.promote()).toEqual({ moved: 0, waitMs: within(farOffMs - 5_000, farOffMs) });
+  }),
+
+  fact(
+    'promote: moves the earliest first, equal ones by version, and answers 0 while more are due',
+    async (trial) => {
+      const instant = Date.now() + 60;
+      const pushed = [
+        ['c', instant + 2],
+        ['b1', instant + 1],
+        ['a', instant],
+        ['b2', instant + 1],
+      ] as const;
+      for (const [id, at] of pushed) await trial.push(id, { when: { at } });
+      await until('all to be due', () => Date.now() > instant + 3);
+      const order: string[] = [];
+      for (const waitMs of [0, 0, 0, null]) {
+        expect(await trial.promote(1)).toEqual({ moved: 1, waitMs });
+        order.push(...idsOf(await trial.reserve(request(10))));
+      }
+      expect(order).toEqual(['a', 'b1', 'b2', 'c']);
+      expect(await trial.promote(1)).toEqual({ moved: 0, waitMs: null });
+    },
+  ),
+
+  fact('promote: brings no job back that was cancelled or replaced', async (trial) => {
+    await trial.push('1', { when: { delayMs: 20 } });
+    const { dueAt } = await trial.push('2', { when: { delayMs: 20 } });
+    await trial.cancel({ topic: 't', id: '1' });
+    await trial.push('2', { when: { delayMs: farOffMs } });
+    await until('the old ones to be due', () => Date.now() > dueAt + 1);
+    expect(await trial.unchanged(() => trial.promote())).toMatchObject({ moved: 0 });
+  }),
+];

@@ -1,0 +1,188 @@
+// Dead letters: listing, requeue and purge, each with its filters, bounds and the alert that stays owed.
+
+import { expect } from 'vitest';
+import type { JobSnapshot } from '../../../src/core/job.ts';
+import type { DeadFilter } from '../../../src/store/job-store.ts';
+import { at, attemptOf, type Case, fact, idsOf, only, type Trial } from '../trial.ts';
+
+/** Dies one after the other, each at a millisecond of its own: `a/1`, `b/1`, `a/2`, `b/2`. Answers them in that order. */
+async function four(trial: Trial): Promise<readonly JobSnapshot[]> {
+  for (const [topic, id] of [
+    ['a', '1'],
+    ['b', '1'],
+    ['a', '2'],
+    ['b', '2'],
+  ] as const) {
+    await trial.buried(id, { topic });
+    await trial.tick();
+  }
+  const list = (await trial.dead.list({}, 10, null)).items;
+  return [...list].reverse();
+}
+const names = (jobs: readonly { topic: string; id: string }[]) =>
+  jobs.map(({ topic, id }) => `${topic}/${id}`);
+
+async function listed(trial: Trial, filter: DeadFilter): Promise<string[]> {
+  const page = await trial.dead.list(filter, 10, null);
+  expect(page.nextCursor).toBeNull();
+  return names(page.items);
+}
+
+/** Which of the four each filter means, newest death first. */
+async function filters(trial: Trial): Promise<readonly (readonly [DeadFilter, string[]])[]> {
+  const deadAts = (await four(trial)).map((job) => job.deadAt as number) as [number, number, number, number];
+  return [
+    [{}, ['b/2', 'a/2', 'b/1', 'a/1']],
+    [{ topic: 'a' }, ['a/2', 'a/1']],
+    [{ topic: 'none' }, []],
+    [{ since: deadAts[1] }, ['b/2', 'a/2', 'b/1']],
+    [{ until: deadAts[2] }, ['b/1', 'a/1']],
+    [{ since: deadAts[1], until: deadAts[3] }, ['a/2', 'b/1']],
+    [{ since: deadAts[1] + 1, until: deadAts[2] }, []],
+    [{ topic: 'b', since: deadAts[2] }, ['b/2']],
+    [{ topic: 'a', ids: ['2', 'none', '1'] }, ['a/2', 'a/1']],
+    [{ topic: 'b', ids: ['1'], until: deadAts[1] + 1 }, ['b/1']],
+    [{ topic: 'b', ids: ['1'], until: deadAts[1] }, []],
+    [{ topic: 'b', ids: [] }, []],
+  ];
+}
+
+export const deadCases: readonly Case[] = [
+  fact('dead list: shows the dead letter whole', async (trial) => {
+    await trial.bystanders();
+    const job = await trial.buried('1', { contentType: null, body: Buffer.from([0, 200]) }, 'gone');
+    const page = await trial.dead.list({ topic: 't' }, 10, null);
+    expect(page.nextCursor).toBeNull();
+    const { priority, lease, ...stored } = (await trial.dump()).jobs.find((each) => each.topic === 't') ?? {};
+    expect(only(page.items)).toEqual(stored);
+    expect(stored).toMatchObject({ version: job.version, state: 'dead', buryReason: 'gone', failures: 1 });
+  }),
+
+  fact('dead list: filters by topic, time of death and ids, newest death first', async (trial) => {
+    for (const [filter, expected] of await filters(trial))
+      expect(await listed(trial, filter)).toEqual(expected);
+  }),
+
+  fact('dead list: shows no job that is not dead', async (trial) => {
+    for (const state of ['delayed', 'ready', 'reserved'] as const)
+      await trial.seed(state, '1', { topic: state });
+    expect(await listed(trial, {})).toEqual([]);
+    expect(await listed(trial, { topic: 'ready', ids: ['1'] })).toEqual([]);
+  }),
+
+  fact(
+    'dead list: pages by a cursor that skips and repeats nothing, whatever dies or goes between',
+    async (trial) => {
+      for (let n = 0; n < 7; n += 1) await trial.buried(`a${n}`, { topic: 'a' });
+      const first = await trial.dead.list({ topic: 'a' }, 3, null);
+      expect(idsOf(first.items)).toEqual(['a6', 'a5', 'a4']);
+      await trial.buried('newer', { topic: 'a' });
+      await trial.cancel({ topic: 'a', id: 'a4' });
+      const second = await trial.dead.list({ topic: 'a' }, 3, first.nextCursor);
+      expect(idsOf(second.items)).toEqual(['a3', 'a2', 'a1']);
+      const third = await trial.dead.list({ topic: 'a' }, 3, second.nextCursor);
+      expect(idsOf(third.items)).toEqual(['a0']);
+      expect(third.nextCursor).toBeNull();
+      const exact = await trial.dead.list({ topic: 'a', ids: ['a0', 'a1', 'a2'] }, 3, null);
+      expect([exact.items.length, exact.nextCursor]).toEqual([3, null]);
+    },
+  ),
+
+  fact('dead requeue: makes a ready job of a new version and the same origin', async (trial) => {
+    await trial.bystanders();
+    const job = await trial.buried('1', { priority: 'high' });
+    await trial.tick();
+    await trial.changes(
+      () => trial.dead.requeue({ topic: 't' }, 10),
+      (outcome, span) => {
+        expect(outcome).toEqual({ requeued: 1, more: false });
+        const fresh = { failures: 0, strikes: 0, attempts: [], deadAt: null, buryReason: null };
+        return {
+          jobs: { 't/1': { ...fresh, state: 'ready', dueAt: at(span), version: expect.any(Number) } },
+        };
+      },
+    );
+    const again = await trial.lease();
+    expect(again.version).toBeGreaterThan(job.token);
+    expect(again).toMatchObject({
+      origin: job.origin,
+      acceptedAt: job.acceptedAt,
+      failures: 0,
+      body: job.body,
+    });
+    await trial.lost(job);
+    expect(await trial.ack(again)).toEqual({ kind: 'acked' });
+  }),
+
+  fact('dead requeue: keeps the owed alert of the death, and the next death owes one more', async (trial) => {
+    const first = await trial.buried('1');
+    await trial.dead.requeue({}, 10);
+    expect((await trial.dump()).alerts.map((entry) => [entry.version, entry.state])).toEqual([
+      [first.version, 'owed'],
+    ]);
+    const second = await trial.lease();
+    await trial.bury(second, 'gone');
+    expect((await trial.dump()).alerts).toMatchObject([
+      { version: first.version, state: 'owed', reason: 'attempts_exhausted' },
+      { version: second.version, state: 'owed', reason: 'gone', failures: 1, attempt: attemptOf(second) },
+    ]);
+  }),
+
+  ...(['requeue', 'purge'] as const).flatMap((verb) => {
+    const call = async (trial: Trial, filter: DeadFilter, max: number) => {
+      if (verb === 'requeue') {
+        const { requeued, more } = await trial.dead.requeue(filter, max);
+        return { n: requeued, more };
+      }
+      const { purged, more } = await trial.dead.purge(filter, max);
+      return { n: purged, more };
+    };
+    const left = async (trial: Trial) => listed(trial, {});
+    return [
+      fact(`dead ${verb}: means the same jobs as the list with the same filter`, async (trial) => {
+        const all = ['b/2', 'a/2', 'b/1', 'a/1'];
+        // Only filters that mean few: each is used up, and the list says what is left.
+        let alive = all;
+        for (const [filter, expected] of (await filters(trial)).slice(1).reverse()) {
+          const meant = expected.filter((name) => alive.includes(name));
+          expect(await call(trial, filter, 10)).toEqual({ n: meant.length, more: false });
+          alive = alive.filter((name) => !meant.includes(name));
+          expect(await left(trial)).toEqual(alive);
+        }
+      }),
+
+      fact(
+        `dead ${verb}: takes the oldest death first, at most max, and says whether more are left`,
+        async (trial) => {
+          await four(trial);
+          expect(await call(trial, {}, 1)).toEqual({ n: 1, more: true });
+          expect(await left(trial)).toEqual(['b/2', 'a/2', 'b/1']);
+          expect(await call(trial, { topic: 'b' }, 1)).toEqual({ n: 1, more: true });
+          expect(await left(trial)).toEqual(['b/2', 'a/2']);
+          expect(await call(trial, {}, 2)).toEqual({ n: 2, more: false });
+          expect(await call(trial, {}, 2)).toEqual({ n: 0, more: false });
+        },
+      ),
+
+      fact(`dead ${verb}: touches no job that is not dead`, async (trial) => {
+        for (const state of ['delayed', 'ready', 'reserved'] as const)
+          await trial.seed(state, '1', { topic: state });
+        expect(await trial.unchanged(() => call(trial, {}, 10))).toEqual({ n: 0, more: false });
+        const named = { topic: 'reserved', ids: ['1'] };
+        expect(await trial.unchanged(() => call(trial, named, 10))).toEqual({ n: 0, more: false });
+      }),
+    ];
+  }),
+
+  fact('dead purge: removes the dead letter and leaves its alert owed', async (trial) => {
+    await trial.bystanders();
+    await trial.buried('1');
+    await trial.changes(
+      () => trial.dead.purge({ topic: 't' }, 10),
+      (outcome) => {
+        expect(outcome).toEqual({ purged: 1, more: false });
+        return { jobs: { 't/1': null } };
+      },
+    );
+  }),
+];

@@ -1,0 +1,241 @@
+// The four ways to end a lease, and the fence before each: version and token, nothing else.
+
+import { expect } from 'vitest';
+import type { BuryReason, ReservedJob } from '../../../src/core/job.ts';
+import { limits } from '../../../src/core/limits.ts';
+import { until } from '../../support/until.ts';
+import {
+  at,
+  attemptOf,
+  type Case,
+  fact,
+  farOffMs,
+  idsOf,
+  leaseOf,
+  owner,
+  request,
+  type Trial,
+} from '../trial.ts';
+
+type Finish = (trial: Trial, job: ReservedJob) => Promise<{ readonly kind: string }>;
+const finishes: readonly (readonly [string, string, Finish])[] = [
+  ['ack', 'acked', (trial, job) => trial.ack(job)],
+  ['retry', 'retried', (trial, job) => trial.retry(job, 0)],
+  ['bury', 'buried', (trial, job) => trial.bury(job)],
+  ['release', 'released', (trial, job) => trial.release(job)],
+];
+
+const fences: readonly Case[] = finishes.flatMap(([name, done, finish]) => [
+  fact(`${name}: refuses another token and another version`, async (trial) => {
+    await trial.bystanders();
+    const job = await trial.reserved('1');
+    const lost = { kind: 'lease_lost' };
+    for (const wrong of [
+      { token: job.token + 1 },
+      { token: job.token - 1 },
+      { token: job.version },
+      { version: job.version + 1 },
+      { version: job.version - 1 },
+      { version: job.token },
+      { id: '2' },
+      { topic: 'by.ready' },
+      { topic: 'by.reserved' },
+      { topic: 'none' },
+    ])
+      expect(await trial.unchanged(() => finish(trial, { ...job, ...wrong }))).toEqual(lost);
+    expect(await finish(trial, job)).toEqual({ kind: done });
+  }),
+
+  fact(`${name}: finishes once; the repeat is refused and changes nothing`, async (trial) => {
+    await trial.bystanders();
+    const job = await trial.reserved('1');
+    expect(await finish(trial, job)).toEqual({ kind: done });
+    await trial.lost(job);
+  }),
+
+  fact(`${name}: refuses a lease that was taken over`, async (trial) => {
+    const first = await trial.lostLease('1');
+    await trial.lost(first);
+    const second = await trial.lease('t', { ...owner, incarnation: 2 });
+    expect(second).toMatchObject({ id: '1', version: first.version });
+    expect(second.token).toBeGreaterThan(first.token);
+    expect(await trial.unchanged(() => finish(trial, first))).toEqual({ kind: 'lease_lost' });
+    expect(await finish(trial, second)).toEqual({ kind: done });
+  }),
+
+  fact(
+    `${name}: of one lease that is delivered late never touches the next job of that id`,
+    async (trial) => {
+      const first = await trial.lostLease('1');
+      const second = await trial.lease();
+      expect(await trial.ack(second)).toEqual({ kind: 'acked' });
+      const next = await trial.reserved('1', { body: Buffer.from('the next job') });
+      expect(await trial.unchanged(() => finish(trial, first))).toEqual({ kind: 'lease_lost' });
+      expect(await trial.unchanged(() => finish(trial, second))).toEqual({ kind: 'lease_lost' });
+      expect(await finish(trial, next)).toEqual({ kind: done });
+    },
+  ),
+
+  fact(`${name}: still finishes a lease that ran out when nobody has recovered it`, async (trial) => {
+    const job = await trial.reserved('1', {}, owner, 30);
+    const ends = (await trial.dump()).jobs[0]?.lease?.untilMs ?? 0;
+    await until('the lease to run out', () => Date.now() > ends + 1);
+    expect(await finish(trial, job)).toEqual({ kind: done });
+  }),
+]);
+
+export const finishCases: readonly Case[] = [
+  ...fences,
+
+  fact('ack: removes the job', async (trial) => {
+    await trial.bystanders();
+    const job = await trial.reserved('1');
+    await trial.changes(
+      () => trial.ack(job),
+      () => ({ jobs: { 't/1': null } }),
+    );
+    expect(await trial.jobs.get({ topic: 't', id: '1' })).toBeNull();
+  }),
+
+  fact('retry: delays the job from now on and keeps the failed attempt', async (trial) => {
+    await trial.bystanders();
+    const job = await trial.reserved('1', { priority: 'high', contentType: null });
+    const attempt = attemptOf(job, { reason: 'timeout', status: null, replyExcerpt: '' });
+    await trial.changes(
+      () => trial.retry(job, 60_000, attempt),
+      (_outcome, span) => ({
+        jobs: {
+          't/1': {
+            state: 'delayed',
+            dueAt: at(span, 60_000),
+            failures: 1,
+            lease: null,
+            attempts: [attempt],
+          },
+        },
+      }),
+    );
+  }),
+
+  fact('retry: makes the job ready at once when there is nothing to wait for', async (trial) => {
+    await trial.bystanders();
+    const job = await trial.reserved('1');
+    await trial.changes(
+      () => trial.retry(job, 0),
+      (_outcome, span) => ({
+        jobs: {
+          't/1': { state: 'ready', dueAt: at(span), failures: 1, lease: null, attempts: [attemptOf(job)] },
+        },
+      }),
+    );
+    const again = await trial.lease();
+    expect(again).toMatchObject({
+      id: '1',
+      version: job.version,
+      origin: job.origin,
+      failures: 1,
+      body: job.body,
+    });
+  }),
+
+  fact('retry: waits for its delay', async (trial) => {
+    const job = await trial.reserved('1');
+    await trial.retry(job, 50);
+    const { dueAt } = await trial.known('1');
+    expect(await trial.reserve(request(1))).toEqual([]);
+    await until('the retry to be due', async () => (await trial.promote()).moved === 1, 5_000, 1);
+    expect(Date.now()).toBeGreaterThanOrEqual(dueAt - 1);
+    expect(await trial.lease()).toMatchObject({ failures: 1 });
+  }),
+
+  fact(`retry: keeps the last ${limits.attemptsKept} attempts, oldest first`, async (trial) => {
+    await trial.push('1');
+    for (let n = 0; n < limits.attemptsKept + 2; n += 1) await trial.retry(await trial.lease(), 0);
+    const job = await trial.known('1');
+    expect(job.failures).toBe(12);
+    expect(job.attempts.map((attempt) => attempt.attempt)).toEqual([3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    const last = await trial.lease();
+    await trial.bury(last);
+    const dead = await trial.known('1');
+    expect(dead.attempts.map((attempt) => attempt.attempt)).toEqual([4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+  }),
+
+  ...(['attempts_exhausted', 'gone', 'no_retry', 'poison'] satisfies BuryReason[]).map((reason) =>
+    fact(`bury: makes a dead letter for ${reason} and owes its alert, in one step`, async (trial) => {
+      await trial.bystanders();
+      await trial.retry(await trial.reserved('1'), 0);
+      const job = await trial.lease();
+      await trial.changes(
+        () => trial.bury(job, reason),
+        (_outcome, span) => ({
+          jobs: {
+            't/1': {
+              state: 'dead',
+              lease: null,
+              failures: 2,
+              attempts: [attemptOf({ failures: 0 }), attemptOf(job)],
+              deadAt: at(span),
+              buryReason: reason,
+            },
+          },
+          alerts: {
+            [job.version]: {
+              topic: 't',
+              id: '1',
+              version: job.version,
+              deadAt: at(span),
+              reason,
+              failures: 2,
+              attempt: attemptOf(job),
+              state: 'owed',
+            },
+          },
+        }),
+      );
+    }),
+  ),
+
+  fact('release: gives the job back at its old place, without attempt, failure or strike', async (trial) => {
+    await trial.bystanders();
+    await trial.push('1');
+    await trial.tick();
+    await trial.push('2');
+    const job = await trial.lease();
+    expect(job.id).toBe('1');
+    await trial.changes(
+      () => trial.release(job),
+      () => ({ jobs: { 't/1': { state: 'ready', lease: null } } }),
+    );
+    expect(idsOf(await trial.reserve(request(5, { t: 5 })))).toEqual(['1', '2']);
+  }),
+
+  fact(
+    'finish: answers item by item, and one lost lease says nothing about its neighbours',
+    async (trial) => {
+      await trial.push('1');
+      await trial.push('2');
+      await trial.push('3');
+      const [a, b, c] = await trial.reserve(request(3));
+      if (a === undefined || b === undefined || c === undefined) throw new Error('three were ready');
+      const attempt = attemptOf(a);
+      const wrong = { ...leaseOf(b), token: b.token + 1_000_000 };
+      const lost = { kind: 'lease_lost' };
+      const leases = [leaseOf(a), wrong, leaseOf(c), leaseOf(a)];
+      expect(await trial.jobs.release(leases)).toEqual([
+        { kind: 'released' },
+        lost,
+        { kind: 'released' },
+        lost,
+      ]);
+      const [d, e] = await trial.reserve(request(2));
+      if (d === undefined || e === undefined) throw new Error('two were ready');
+      const retries = [wrong, leaseOf(d)].map((lease) => ({ ...lease, delayMs: farOffMs, attempt }));
+      expect(await trial.jobs.retry(retries)).toEqual([lost, { kind: 'retried' }]);
+      const buries = [leaseOf(e), wrong].map((lease) => ({ ...lease, reason: 'gone' as const, attempt }));
+      expect(await trial.jobs.bury(buries)).toEqual([{ kind: 'buried' }, lost]);
+      const acks = [wrong, leaseOf(b), leaseOf(b)].map((lease) => ({ ...lease, attempt }));
+      expect(await trial.jobs.ack(acks)).toEqual([lost, { kind: 'acked' }, lost]);
+      expect((await trial.dump()).jobs.map((job) => job.state)).toEqual(['delayed', 'dead']);
+    },
+  ),
+];

@@ -1,0 +1,177 @@
+// What a push does to each state, in each mode.
+
+import { expect } from 'vitest';
+import { at, type Case, fact, farOffMs, idsOf, jobOf, only, request, storedAs } from '../trial.ts';
+
+const liveStates = ['delayed', 'ready', 'reserved'] as const;
+
+export const pushCases: readonly Case[] = [
+  fact('push: stores a job that is due later as delayed', async (trial) => {
+    await trial.bystanders();
+    const job = jobOf('1', { when: { delayMs: farOffMs }, priority: 'high', contentType: null });
+    await trial.changes(
+      async () => only(await trial.jobs.push([job])),
+      (outcome, span) => {
+        expect(outcome).toEqual({
+          kind: 'stored',
+          version: expect.any(Number),
+          dueAt: at(span, farOffMs),
+          state: 'delayed',
+          replaced: false,
+          inFlight: false,
+        });
+        const stored = outcome as { version: number; dueAt: number };
+        return { jobs: { 't/1': { ...storedAs(job, stored, span), state: 'delayed' } } };
+      },
+    );
+  }),
+
+  fact('push: stores a job that is due now as ready', async (trial) => {
+    await trial.bystanders();
+    const job = jobOf('1', { priority: 'low', body: Buffer.from([0, 255, 10]) });
+    await trial.changes(
+      async () => only(await trial.jobs.push([job])),
+      (outcome, span) => {
+        expect(outcome).toMatchObject({ kind: 'stored', state: 'ready', dueAt: at(span) });
+        return { jobs: { 't/1': storedAs(job, outcome as { version: number; dueAt: number }, span) } };
+      },
+    );
+  }),
+
+  fact('push: keeps an instant to come to the millisecond', async (trial) => {
+    const instant = Date.now() + farOffMs + 1;
+    expect(await trial.push('1', { when: { at: instant } })).toMatchObject({
+      state: 'delayed',
+      dueAt: instant,
+    });
+    expect(await trial.jobs.get({ topic: 't', id: '1' })).toMatchObject({ state: 'delayed', dueAt: instant });
+  }),
+
+  fact('push: takes an instant in the past as now', async (trial) => {
+    const from = Date.now();
+    const outcome = await trial.push('1', { when: { at: from - farOffMs } });
+    expect(outcome).toMatchObject({ state: 'ready', dueAt: at({ from, to: Date.now() }) });
+  }),
+
+  fact('push: numbers versions by the storage clock in microseconds', async (trial) => {
+    const from = Date.now() * 1000;
+    const first = await trial.push('1');
+    const second = await trial.push('2');
+    expect(Number.isSafeInteger(first.version)).toBe(true);
+    expect(first.version).toBeGreaterThanOrEqual(from);
+    expect(second.version).toBeGreaterThan(first.version);
+    expect(second.version).toBeLessThanOrEqual((Date.now() + 1) * 1000);
+  }),
+
+  ...liveStates.map((state) =>
+    fact(`push replace: puts a new version in the place of a ${state} job`, async (trial) => {
+      await trial.bystanders();
+      const lease = await trial.seed(state);
+      const inFlight = state === 'reserved';
+      const job = jobOf('1', { when: { delayMs: farOffMs }, body: Buffer.from('new'), priority: 'low' });
+      await trial.changes(
+        async () => only(await trial.jobs.push([job])),
+        (outcome, span) => {
+          expect(outcome).toMatchObject({ kind: 'stored', state: 'delayed', replaced: true, inFlight });
+          const stored = outcome as { version: number; dueAt: number };
+          return { jobs: { 't/1': { ...storedAs(job, stored, span), state: 'delayed' } } };
+        },
+      );
+      if (lease !== null) await trial.lost(lease);
+    }),
+  ),
+
+  ...liveStates.flatMap((state) =>
+    (['keep', 'reject'] as const).map((mode) =>
+      fact(`push ${mode}: leaves a ${state} job as it was`, async (trial) => {
+        await trial.bystanders();
+        await trial.seed(state);
+        const { version, dueAt } = await trial.known('1');
+        const kind = mode === 'keep' ? 'kept' : 'job_exists';
+        const outcome = await trial.unchanged(() =>
+          trial.tryPush('1', { mode, body: Buffer.from('other'), priority: 'high' }),
+        );
+        expect(outcome).toEqual({ kind, version, dueAt, state });
+      }),
+    ),
+  ),
+
+  ...(['replace', 'keep', 'reject'] as const).map((mode) =>
+    fact(`push ${mode}: takes a dead job as ended and leaves its alert owed`, async (trial) => {
+      await trial.bystanders();
+      const dead = await trial.buried('1');
+      const job = jobOf('1', { mode, body: Buffer.from('new') });
+      await trial.changes(
+        async () => only(await trial.jobs.push([job])),
+        (outcome, span) => {
+          expect(outcome).toMatchObject({ kind: 'stored', state: 'ready', replaced: false, inFlight: false });
+          return { jobs: { 't/1': storedAs(job, outcome as { version: number; dueAt: number }, span) } };
+        },
+      );
+      expect((await trial.dump()).alerts).toContainEqual(
+        expect.objectContaining({ version: dead.version, state: 'owed' }),
+      );
+    }),
+  ),
+
+  fact('push keep and reject: store a job whose id is free', async (trial) => {
+    expect(await trial.tryPush('1', { mode: 'keep' })).toMatchObject({ kind: 'stored', replaced: false });
+    expect(await trial.tryPush('2', { mode: 'reject' })).toMatchObject({ kind: 'stored', replaced: false });
+  }),
+
+  fact(
+    'push replace: begins a job anew, without failures, attempts or origin of the old one',
+    async (trial) => {
+      const first = await trial.reserved('1');
+      await trial.retry(first, 0);
+      const again = await trial.push('1');
+      expect(await trial.jobs.get({ topic: 't', id: '1' })).toMatchObject({
+        version: again.version,
+        origin: again.version,
+        failures: 0,
+        strikes: 0,
+        attempts: [],
+      });
+    },
+  ),
+
+  fact('push: answers item by item, and equal ids of one call replace one another', async (trial) => {
+    const [a, b, kept, other, refused] = await trial.jobs.push([
+      jobOf('1', { body: Buffer.from('a') }),
+      jobOf('1', { body: Buffer.from('b') }),
+      jobOf('1', { body: Buffer.from('c'), mode: 'keep' }),
+      jobOf('2'),
+      jobOf('1', { body: Buffer.from('d'), mode: 'reject' }),
+    ]);
+    const versionOf = (outcome: unknown) => (outcome as { version: number }).version;
+    expect(a).toMatchObject({ kind: 'stored', replaced: false });
+    expect(b).toMatchObject({ kind: 'stored', replaced: true });
+    expect(kept).toMatchObject({ kind: 'kept', version: versionOf(b) });
+    expect(other).toMatchObject({ kind: 'stored', replaced: false });
+    expect(refused).toMatchObject({ kind: 'job_exists', version: versionOf(b) });
+    expect(versionOf(b)).toBeGreaterThan(versionOf(a));
+    expect(versionOf(other)).toBeGreaterThan(versionOf(b));
+    const { jobs } = await trial.dump();
+    expect(jobs.map((job) => [job.id, job.body.toString()])).toEqual([
+      ['1', 'b'],
+      ['2', 'body of 2'],
+    ]);
+  }),
+
+  fact('push: answers nothing to nothing', async (trial) => {
+    expect(await trial.unchanged(() => trial.jobs.push([]))).toEqual([]);
+  }),
+
+  fact('push: of 100 writers of one id at once, 99 are replaced and one lives', async (trial) => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 100 }, (_, n) => trial.push('1', { body: Buffer.from(String(n)) })),
+    );
+    const byVersion = outcomes.map((outcome, n) => ({ ...outcome, n })).sort((a, b) => a.version - b.version);
+    expect(new Set(byVersion.map((outcome) => outcome.version)).size).toBe(100);
+    expect(byVersion.map((outcome) => outcome.replaced)).toEqual([false, ...Array(99).fill(true)]);
+    const last = byVersion.at(-1) as (typeof byVersion)[number];
+    const job = only((await trial.dump()).jobs);
+    expect([job.version, job.body.toString()]).toEqual([last.version, String(last.n)]);
+    expect(idsOf(await trial.reserve(request(250)))).toEqual(['1']);
+  }),
+];

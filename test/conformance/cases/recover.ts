@@ -1,0 +1,211 @@
+// Leases that end without an outcome: run out, their owner dead, their answer lost. Strikes and poison.
+
+import { expect } from 'vitest';
+import type { Owner } from '../../../src/core/job.ts';
+import { limits } from '../../../src/core/limits.ts';
+import { until } from '../../support/until.ts';
+import {
+  at,
+  attemptOf,
+  type Case,
+  fact,
+  idsOf,
+  jobOf,
+  longLeaseMs,
+  only,
+  owner,
+  request,
+  type Trial,
+} from '../trial.ts';
+
+const dead: Owner = { instance: 1, incarnation: 5 };
+const lostOnce = { state: 'ready', lease: null, strikes: 1 };
+
+/** Lets the job lose its lease so many times. */
+async function strike(trial: Trial, times: number): Promise<void> {
+  for (let n = 0; n < times; n += 1) {
+    await trial.lease('t', dead);
+    const recovered = await trial.jobs.recoverOwners(trial.partition, 1, { dead: 5 }, 10);
+    expect(recovered).toEqual({ returned: 1, poisoned: [], more: false });
+  }
+}
+
+/** One job per topic, so that each owner gets the one that is meant for it. */
+async function holders(trial: Trial, owners: Readonly<Record<string, Owner>>): Promise<void> {
+  for (const [topic, holder] of Object.entries(owners)) await trial.reserved('1', { topic }, holder);
+}
+
+export const recoverCases: readonly Case[] = [
+  fact('recover: returns a lease that ran out with one strike more, at its old place', async (trial) => {
+    await trial.bystanders();
+    await trial.reserved('1', {}, owner, 30);
+    const ends = (await trial.dump()).jobs.at(-1)?.lease?.untilMs ?? 0;
+    await until('the lease to run out', () => Date.now() > ends + 1);
+    await trial.changes(
+      () => trial.recover(),
+      (recovered) => {
+        expect(recovered).toEqual({ returned: 1, poisoned: [], more: false });
+        return { jobs: { 't/1': lostOnce } };
+      },
+    );
+    expect(await trial.lease()).toMatchObject({ id: '1', strikes: 1, failures: 0 });
+  }),
+
+  fact('recover: takes no lease before its end', async (trial) => {
+    await trial.bystanders();
+    await trial.reserved('1', {}, owner, 5_000);
+    const none = { returned: 0, poisoned: [], more: false };
+    expect(await trial.unchanged(() => trial.recover())).toEqual(none);
+    await trial.reserved('2', { topic: 'short' }, owner, 60);
+    const stored = (await trial.dump()).jobs.find((job) => job.topic === 'short');
+    await until('the lease to run out', async () => (await trial.recover()).returned === 1, 5_000, 1);
+    expect(Date.now()).toBeGreaterThanOrEqual((stored?.lease?.untilMs ?? Infinity) - 1);
+  }),
+
+  fact('recover: returns at most max and says whether more ran out', async (trial) => {
+    await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
+    await trial.reserve(request(3, { t: 3 }, owner, 30));
+    const ends = Math.max(...(await trial.dump()).jobs.map((job) => job.lease?.untilMs ?? 0));
+    await until('the leases to run out', () => Date.now() > ends + 1);
+    expect(await trial.recover(2)).toEqual({ returned: 2, poisoned: [], more: true });
+    expect(await trial.recover(2)).toEqual({ returned: 1, poisoned: [], more: false });
+    expect(await trial.unchanged(() => trial.recover(2))).toEqual({ returned: 0, poisoned: [], more: false });
+  }),
+
+  fact(
+    `recover: buries a job with strike ${limits.strikesPoison} as poison and owes its alert`,
+    async (trial) => {
+      await trial.bystanders();
+      await trial.push('1');
+      const failed = await trial.lease();
+      await trial.retry(failed, 0);
+      await strike(trial, limits.strikesPoison - 1);
+      const job = await trial.lease('t', owner, 30);
+      expect(job.strikes).toBe(4);
+      const ends = (await trial.dump()).jobs.at(-1)?.lease?.untilMs ?? 0;
+      await until('the lease to run out', () => Date.now() > ends + 1);
+      await trial.changes(
+        () => trial.recover(),
+        (recovered, span) => {
+          expect(recovered).toEqual({ returned: 0, poisoned: [{ topic: 't', id: '1' }], more: false });
+          const burial = { deadAt: at(span), failures: 1 };
+          return {
+            jobs: { 't/1': { ...burial, state: 'dead', lease: null, strikes: 5, buryReason: 'poison' } },
+            alerts: {
+              [job.version]: {
+                ...burial,
+                topic: 't',
+                id: '1',
+                version: job.version,
+                reason: 'poison',
+                attempt: attemptOf(failed),
+                state: 'owed',
+              },
+            },
+          };
+        },
+      );
+      await trial.lost(job);
+    },
+  ),
+
+  fact('recover: owes an alert without an attempt where there never was one', async (trial) => {
+    await trial.push('1');
+    await strike(trial, limits.strikesPoison - 1);
+    await trial.lease('t', dead);
+    const recovered = await trial.jobs.recoverOwners(trial.partition, 1, { living: [] }, 10);
+    expect(recovered).toEqual({ returned: 0, poisoned: [{ topic: 't', id: '1' }], more: false });
+    expect(only((await trial.dump()).alerts)).toMatchObject({ reason: 'poison', failures: 0, attempt: null });
+  }),
+
+  fact('strikes: an outcome clears them', async (trial) => {
+    await trial.push('1');
+    await strike(trial, 4);
+    await trial.retry(await trial.lease(), 0);
+    expect(await trial.known('1')).toMatchObject({ strikes: 0, failures: 1 });
+    await strike(trial, 4);
+    expect(await trial.known('1')).toMatchObject({ strikes: 4, state: 'ready' });
+    await trial.bury(await trial.lease());
+    expect(await trial.known('1')).toMatchObject({ strikes: 0, state: 'dead' });
+  }),
+
+  fact('strikes: releasing neither adds nor clears any', async (trial) => {
+    await trial.push('1');
+    await strike(trial, 3);
+    for (let n = 0; n < 3; n += 1) await trial.release(await trial.lease());
+    expect(await trial.lease()).toMatchObject({ strikes: 3 });
+    expect(await trial.jobs.releaseUnheld(trial.partition, owner, [])).toBe(1);
+    expect(await trial.known('1')).toMatchObject({ strikes: 3, state: 'ready' });
+  }),
+
+  fact('recoverOwners dead: returns the leases of one life and of no other', async (trial) => {
+    await trial.bystanders();
+    await holders(trial, {
+      gone: dead,
+      sibling: { instance: 1, incarnation: 6 },
+      elsewhere: { instance: 2, incarnation: 5 },
+    });
+    await trial.changes(
+      () => trial.jobs.recoverOwners(trial.partition, 1, { dead: 5 }, 10),
+      (recovered) => {
+        expect(recovered).toEqual({ returned: 1, poisoned: [], more: false });
+        return { jobs: { 'gone/1': lostOnce } };
+      },
+    );
+  }),
+
+  fact('recoverOwners living: returns the leases of all lives of an instance but these', async (trial) => {
+    await trial.bystanders();
+    await holders(trial, {
+      gone: dead,
+      older: { instance: 1, incarnation: 4 },
+      alive: { instance: 1, incarnation: 6 },
+      'alive.too': { instance: 1, incarnation: 7 },
+      elsewhere: { instance: 2, incarnation: 5 },
+    });
+    const living = () => trial.jobs.recoverOwners(trial.partition, 1, { living: [6, 7] }, 10);
+    await trial.changes(living, (recovered) => {
+      expect(recovered).toEqual({ returned: 2, poisoned: [], more: false });
+      return { jobs: { 'gone/1': lostOnce, 'older/1': lostOnce } };
+    });
+    expect(await trial.unchanged(living)).toEqual({ returned: 0, poisoned: [], more: false });
+  }),
+
+  fact('recoverOwners: returns at most max and says whether more are left', async (trial) => {
+    await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
+    await trial.reserve(request(3, { t: 3 }, dead));
+    const take = () => trial.jobs.recoverOwners(trial.partition, 1, { living: [] }, 2);
+    expect(await take()).toEqual({ returned: 2, poisoned: [], more: true });
+    expect(await take()).toEqual({ returned: 1, poisoned: [], more: false });
+  }),
+
+  fact('recoverOwners: knows an instance by all of its 32 bits', async (trial) => {
+    const highest: Owner = { instance: 0xffff_ffff, incarnation: 2_000_000_000 };
+    await trial.reserved('1', {}, highest);
+    const other = () => trial.jobs.recoverOwners(trial.partition, 0x7fff_ffff, { living: [] }, 10);
+    expect((await trial.unchanged(other)).returned).toBe(0);
+    const { instance, incarnation } = highest;
+    const recovered = await trial.jobs.recoverOwners(trial.partition, instance, { dead: incarnation }, 10);
+    expect(recovered.returned).toBe(1);
+  }),
+
+  fact('releaseUnheld: gives back what this owner does not hold, without a strike', async (trial) => {
+    await trial.bystanders();
+    await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
+    const [a, held] = await trial.reserve(request(3, { t: 3 }, dead));
+    await holders(trial, {
+      sibling: { instance: 1, incarnation: 6 },
+      elsewhere: { instance: 2, incarnation: 5 },
+    });
+    const release = () =>
+      trial.jobs.releaseUnheld(trial.partition, dead, [held?.token ?? 0, (a?.token ?? 0) - 1, 12_345]);
+    await trial.changes(release, (released) => {
+      expect(released).toBe(2);
+      const back = { state: 'ready', lease: null };
+      return { jobs: { 't/1': back, 't/3': back } };
+    });
+    expect(await trial.unchanged(release)).toBe(0);
+    expect(held === undefined ? null : await trial.ack(held)).toEqual({ kind: 'acked' });
+    expect(idsOf(await trial.reserve(request(9, { t: 9 }, dead, longLeaseMs)))).toEqual(['1', '3']);
+  }),
+];

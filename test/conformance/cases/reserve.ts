@@ -1,0 +1,177 @@
+// Who gets which ready jobs: room, the wheel of priorities, turns of topics, order inside a topic, and the lease itself.
+
+import { expect } from 'vitest';
+import type { Priority, ReservedJob } from '../../../src/core/job.ts';
+import { until } from '../../support/until.ts';
+import {
+  at,
+  type Case,
+  fact,
+  idsOf,
+  jobOf,
+  longLeaseMs,
+  only,
+  owner,
+  request,
+  type Trial,
+} from '../trial.ts';
+
+/** Ids say topic and number: `a0`, `a1` … */
+async function fill(trial: Trial, topics: Readonly<Record<string, Priority>>, each: number): Promise<void> {
+  const jobs = Object.entries(topics).flatMap(([topic, priority]) =>
+    Array.from({ length: each }, (_, n) => jobOf(`${topic}${n}`, { topic, priority })),
+  );
+  for (let start = 0; start < jobs.length; start += 100)
+    await trial.jobs.push(jobs.slice(start, start + 100));
+}
+const topicsOf = (jobs: readonly ReservedJob[]) => jobs.map((job) => job.topic).join(' ');
+function countByTopic(jobs: readonly ReservedJob[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { topic } of jobs) counts[topic] = (counts[topic] ?? 0) + 1;
+  return counts;
+}
+
+export const reserveCases: readonly Case[] = [
+  fact('reserve: leases a ready job to its owner and leaves its body in place', async (trial) => {
+    await trial.bystanders();
+    const job = jobOf('1', { contentType: null, body: Buffer.from([0, 1, 254, 255]) });
+    await trial.jobs.push([job]);
+    const stored = await trial.known('1');
+    await trial.changes(
+      () => trial.reserve(request(5, { t: { room: 5, leaseMs: 45_000 } })),
+      (jobs, span) => {
+        const lease = only(jobs);
+        expect(lease).toEqual({
+          topic: 't',
+          id: '1',
+          version: stored.version,
+          token: expect.any(Number),
+          origin: stored.version,
+          dueAt: stored.dueAt,
+          acceptedAt: stored.acceptedAt,
+          failures: 0,
+          strikes: 0,
+          leaseMs: 45_000,
+          contentType: null,
+          body: job.body,
+        });
+        expect(lease.token).toBeGreaterThan(stored.version);
+        const held = { token: lease.token, owner, untilMs: at(span, 45_000) };
+        return { jobs: { 't/1': { state: 'reserved', lease: held } } };
+      },
+    );
+  }),
+
+  fact('reserve: takes no delayed, reserved or dead job', async (trial) => {
+    for (const state of ['delayed', 'reserved', 'dead'] as const)
+      await trial.seed(state, state, { topic: state });
+    const answer = await trial.unchanged(() => trial.jobs.reserve(trial.partition, request(250)));
+    expect(answer).toEqual({ jobs: [], more: false });
+  }),
+
+  fact('reserve: gives each job once to many that ask at the same time', async (trial) => {
+    await fill(trial, { a: 'high', b: 'normal', c: 'low' }, 40);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => trial.reserve(request(10, null, { ...owner, incarnation: n }))),
+    );
+    const ids = idsOf(answers.flat());
+    expect(ids).toHaveLength(120);
+    expect(new Set(ids).size).toBe(120);
+  }),
+
+  fact('reserve: takes at most max and says whether more had room', async (trial) => {
+    await fill(trial, { a: 'normal' }, 5);
+    const more = async (asked: Parameters<Trial['jobs']['reserve']>[1]) => {
+      const answer = await trial.jobs.reserve(trial.partition, asked);
+      return [answer.jobs.length, answer.more];
+    };
+    expect(await more(request(2))).toEqual([2, true]);
+    expect(await more(request(2, { a: 2 }))).toEqual([2, false]);
+    expect(await more(request(1))).toEqual([1, false]);
+    expect(await more(request(1))).toEqual([0, false]);
+  }),
+
+  fact('reserve: keeps to the room of each topic and skips those without', async (trial) => {
+    await fill(trial, { a: 'normal', b: 'normal', c: 'high', d: 'low' }, 10);
+    const rooms = { ...request(250, { a: 3, b: 0 }), others: { room: 4, leaseMs: longLeaseMs } };
+    const answer = await trial.jobs.reserve(trial.partition, rooms);
+    expect(countByTopic(answer.jobs)).toEqual({ a: 3, c: 4, d: 4 });
+    expect(answer.more).toBe(false);
+    expect(await trial.unchanged(() => trial.reserve(request(250, {})))).toEqual([]);
+    expect(countByTopic(await trial.reserve(request(250, { b: 250 })))).toEqual({ b: 10 });
+  }),
+
+  fact('reserve: counts the room of a topic over all its priorities', async (trial) => {
+    for (const priority of ['high', 'normal', 'low'] as const)
+      for (let n = 0; n < 4; n += 1) await trial.push(`${priority}${n}`, { priority });
+    expect(await trial.reserve(request(250, { t: 5 }))).toHaveLength(5);
+  }),
+
+  fact('reserve: leases each topic for as long as the caller says', async (trial) => {
+    await fill(trial, { a: 'normal', b: 'normal' }, 1);
+    const rooms = {
+      ...request(10, { a: { room: 5, leaseMs: 12_000 } }),
+      others: { room: 5, leaseMs: 90_000 },
+    };
+    const from = Date.now();
+    const jobs = await trial.reserve(rooms);
+    const span = { from, to: Date.now() };
+    expect(Object.fromEntries(jobs.map((job) => [job.topic, job.leaseMs]))).toEqual({ a: 12_000, b: 90_000 });
+    const stored = (await trial.dump()).jobs;
+    expect(stored.map((job) => job.lease?.untilMs)).toEqual([at(span, 12_000), at(span, 90_000)]);
+  }),
+
+  fact('reserve: turns the wheel H N H L H N H N H L in one call', async (trial) => {
+    await fill(trial, { H: 'high', N: 'normal', L: 'low' }, 30);
+    expect(topicsOf(await trial.reserve(request(20)))).toBe('H N H L H N H N H L H N H L H N H N H L');
+  }),
+
+  fact('reserve: keeps the position of the wheel between calls of any owner', async (trial) => {
+    await fill(trial, { H: 'high', N: 'normal', L: 'low' }, 30);
+    const dealt: string[] = [];
+    for (const max of [1, 1, 1, 1, 3, 1, 2, 9, 1]) {
+      dealt.push(topicsOf(await trial.reserve(request(max, null, { ...owner, instance: max }))));
+      expect(await trial.reserve(request(5, {}))).toEqual([]);
+    }
+    expect(dealt.join(' ')).toBe('H N H L H N H N H L H N H L H N H N H L');
+  }),
+
+  fact('reserve: passes the ticket of a priority that is empty or without room on', async (trial) => {
+    await fill(trial, { H: 'high', N: 'normal', L: 'low' }, 30);
+    expect(topicsOf(await trial.reserve(request(10, { H: 250, L: 250 })))).toBe('H H H L H H H H H L');
+    expect(topicsOf(await trial.reserve(request(10, { N: 250, L: 250 })))).toBe('N N N L N N N N N L');
+    expect(topicsOf(await trial.reserve(request(10, { L: 2, N: 2 })))).toBe('N N L L');
+  }),
+
+  fact('reserve: goes round the topics of a priority, whatever their queues', async (trial) => {
+    await fill(trial, { long: 'normal' }, 40);
+    await fill(trial, { short: 'normal', other: 'normal' }, 8);
+    const jobs = [...(await trial.reserve(request(7))), ...(await trial.reserve(request(5)))];
+    for (let n = 0; n < 12; n += 1) jobs.push(...(await trial.reserve(request(1))));
+    expect(countByTopic(jobs)).toEqual({ long: 8, short: 8, other: 8 });
+    expect(countByTopic(await trial.reserve(request(5)))).toEqual({ long: 5 });
+  }),
+
+  fact('reserve: takes the earliest due of a topic first, equal ones by version', async (trial) => {
+    const instant = Date.now() + 40;
+    const pushed = [
+      ['late', instant + 5],
+      ['z', instant],
+      ['replaced', instant],
+      ['a', instant],
+      ['early', instant - 5],
+    ] as const;
+    for (const [id, when] of pushed) await trial.push(id, { when: { at: when } });
+    await trial.push('replaced', { when: { at: instant } });
+    await until('all to be due', () => Date.now() > instant + 6);
+    expect((await trial.promote()).moved).toBe(5);
+    const first = idsOf(await trial.reserve(request(2)));
+    expect([...first, ...idsOf(await trial.reserve(request(9)))]).toEqual([
+      'early',
+      'z',
+      'a',
+      'replaced',
+      'late',
+    ]);
+  }),
+];

@@ -1,0 +1,37 @@
+// The definition of a job store. Every implementation passes these cases unchanged; test/conformance/mutants.test.ts
+// shows of each kind of mistake that some case turns red. A case takes an empty store, with its own real clock, and may
+// not rely on anything but the port and the dump.
+
+import { describe, it } from 'vitest';
+import { adminCases } from './cases/admin.ts';
+import { alertCases } from './cases/alerts.ts';
+import { cancelCases, promoteCases } from './cases/cancel-promote.ts';
+import { deadCases } from './cases/dead.ts';
+import { finishCases } from './cases/finish.ts';
+import { hintCases } from './cases/hints.ts';
+import { identityCases } from './cases/identity.ts';
+import { pushCases } from './cases/push.ts';
+import { recoverCases } from './cases/recover.ts';
+import { reserveCases } from './cases/reserve.ts';
+import type { OpenStore } from './store-under-test.ts';
+import type { Case } from './trial.ts';
+
+export const cases: readonly Case[] = [
+  ...pushCases,
+  ...cancelCases,
+  ...promoteCases,
+  ...reserveCases,
+  ...finishCases,
+  ...recoverCases,
+  ...deadCases,
+  ...alertCases,
+  ...adminCases,
+  ...identityCases,
+  ...hintCases,
+];
+
+export function exercise(name: string, openStore: OpenStore): void {
+  describe(name, () => {
+    for (const each of cases) it(each.title, () => each.run(openStore));
+  });
+}

@@ -1,0 +1,33 @@
+// What the model keeps of a job and of an alert, their orders, and one page of a listing.
+
+import type { JobKey, Version } from '../../src/core/job.ts';
+import type { AlertEntry, Page } from '../../src/store/job-store.ts';
+import type { DumpedJob } from './store-under-test.ts';
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+export type ModelJob = Mutable<DumpedJob>;
+export type ModelAlert = Mutable<Omit<AlertEntry, 'state'>> & {
+  state: 'owed' | 'sent' | 'nobody';
+  claimedUntil: number;
+};
+
+export const nameOf = (key: JobKey) => JSON.stringify([key.topic, key.id]);
+export const byDue = (a: ModelJob, b: ModelJob) => a.dueAt - b.dueAt || a.version - b.version;
+export const byDeath = (a: AlertEntry | ModelJob, b: AlertEntry | ModelJob) =>
+  (a.deadAt ?? 0) - (b.deadAt ?? 0) || a.version - b.version;
+
+/** The items of a newest-first list after the cursor: a place, not a row, so it stays good when its row has gone. */
+export function pageOf<T extends { readonly deadAt: number | null; readonly version: Version }>(
+  newestFirst: readonly T[],
+  limit: number,
+  cursor: string | null,
+): Page<T> {
+  const [deadAt, version] = cursor === null ? [Infinity, Infinity] : (JSON.parse(cursor) as [number, number]);
+  const rest = newestFirst.filter(
+    (item) => (item.deadAt ?? 0) < deadAt || (item.deadAt === deadAt && item.version < version),
+  );
+  const items = rest.slice(0, limit);
+  const last = items.at(-1);
+  const atEnd = last === undefined || rest.length === items.length;
+  return { items, nextCursor: atEnd ? null : JSON.stringify([last.deadAt, last.version]) };
+}

@@ -1,0 +1,71 @@
+// The port in front of the model: turns its plain methods into promises and lists, and sends its hints. Copies what goes
+// out, because an answer that crossed a socket shares nothing with the store either.
+
+import type * as port from '../../src/store/job-store.ts';
+import { Model } from './model.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
+
+export async function openModelStore(model: Model = new Model()): Promise<StoreUnderTest> {
+  const listeners = new Set<(hint: port.Hint) => void>();
+  model.onHint = (hint) => {
+    for (const listener of listeners) listener(hint);
+  };
+  const each = async <I, O>(items: readonly I[], one: (item: I) => O): Promise<readonly O[]> =>
+    items.map((item) => model.hinting(() => one(item)));
+  const step = async <T>(run: () => T): Promise<T> => model.hinting(run);
+
+  const jobs: port.JobStore = {
+    partitions: () => [0],
+    push: (items) => each(items, (job) => model.push(job)),
+    get: (key) => step(() => copyOf(model.get(key))),
+    cancel: (keys) => each(keys, (key) => model.cancel(key)),
+    promote: (_partition, max) => step(() => model.promote(max)),
+    reserve: (_partition, request) => step(() => copyOf(model.reserve(request))),
+    ack: (items) => each(items, (item) => model.ack(item)),
+    retry: (items) => each(items, (item) => model.retry(item)),
+    bury: (items) => each(items, (item) => model.bury(item)),
+    release: (leases) => each(leases, (lease) => model.release(lease)),
+    recover: (_partition, max) => step(() => model.recover(max)),
+    recoverOwners: (_partition, instance, which, max) =>
+      step(() => model.recoverOwners(instance, which, max)),
+    releaseUnheld: (_partition, owner, held) => step(() => model.releaseUnheld(owner, held)),
+    onHint(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+  const store: port.Store = {
+    jobs,
+    dead: {
+      list: (filter, limit, cursor) => step(() => copyOf(model.listDead(filter, limit, cursor))),
+      requeue: (filter, max) => step(() => model.requeueDead(filter, max)),
+      purge: (filter, max) => step(() => model.purge(model.matching(filter), max)),
+    },
+    alerts: {
+      claim: (claimMs, max) => step(() => copyOf(model.claim(claimMs, max))),
+      settle: (versions, as) => step(() => model.settle(versions, as)),
+      list: (limit, cursor) => step(() => copyOf(model.listAlerts(limit, cursor))),
+    },
+    admin: {
+      counts: () => step(() => model.counts()),
+      purgeTopic: (topic, max) =>
+        step(() =>
+          model.purge(
+            model.all().filter((job) => job.topic === topic),
+            max,
+          ),
+        ),
+      health: async () => ({ ok: true, durability: 'in memory: survives nothing', warnings: [] }),
+    },
+    close: async () => listeners.clear(),
+  };
+  return { store, dump: async () => model.dump(), close: () => store.close() };
+}
+
+/** A deep copy; structuredClone alone would make plain byte arrays of bodies. */
+function copyOf<T>(value: T): T {
+  if (Buffer.isBuffer(value)) return Buffer.from(value) as T;
+  if (Array.isArray(value)) return value.map(copyOf) as T;
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, copyOf(member)])) as T;
+}

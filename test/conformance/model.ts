@@ -1,0 +1,400 @@
+// The reference: what a job store does, in the fewest words that are obviously right. Owns a map of jobs and a map of
+// alerts, and walks through all of them for every question. It must never become fast or clever: when a store and this
+// file differ, one of them is wrong, and this one must be the easier to judge. Each method is one atomic step, because none
+// waits. model-store.ts puts the port in front; mutants.ts overrides single methods, which is why they are this small.
+
+import type {
+  AttemptRecord,
+  BuryReason,
+  JobKey,
+  JobSnapshot,
+  JobState,
+  Lease,
+  Owner,
+  Priority,
+  ReservedJob,
+  Token,
+  Version,
+} from '../../src/core/job.ts';
+import { jobStates, priorities } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
+import type * as port from '../../src/store/job-store.ts';
+import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
+import { byDeath, byDue, type ModelAlert, type ModelJob, nameOf, pageOf } from './model-records.ts';
+import { inDumpOrder, type StateDump } from './store-under-test.ts';
+
+export class Model {
+  readonly jobs = new Map<string, ModelJob>();
+  readonly alerts = new Map<Version, ModelAlert>();
+  /** Told once for every hint. */
+  onHint: (hint: port.Hint) => void = () => {};
+  readonly now: () => number;
+  protected counter = 0;
+  protected position = 0;
+  protected rings: Record<Priority, string[]> = { high: [], normal: [], low: [] };
+
+  constructor(now: () => number = Date.now) {
+    this.now = now;
+  }
+
+  dump(): StateDump {
+    const jobs = this.all().map((job) => ({ ...structuredClone(job), body: Buffer.from(job.body) }));
+    return inDumpOrder(
+      jobs,
+      [...this.alerts.values()].map((alert) => this.alertEntry(alert)),
+    );
+  }
+
+  // Numbers and the fence
+
+  draw(): number {
+    this.counter = Math.max(this.counter + 1, this.now() * 1000);
+    return this.counter;
+  }
+
+  drawToken(): Token {
+    return this.draw();
+  }
+
+  /** The job that this lease gives the right to finish. */
+  leased(lease: Lease): ModelJob | null {
+    const job = this.jobs.get(nameOf(lease));
+    if (job?.version !== lease.version || job.lease?.token !== lease.token) return null;
+    return job;
+  }
+
+  all(): ModelJob[] {
+    return [...this.jobs.values()];
+  }
+
+  inState(state: ModelJob['state']): ModelJob[] {
+    return this.all().filter((job) => job.state === state);
+  }
+
+  // Moves
+
+  /** At its old place: dueAt decides where it stands among the ready. */
+  makeReady(job: ModelJob): void {
+    job.state = 'ready';
+    job.lease = null;
+    if (!this.rings[job.priority].includes(job.topic)) this.rings[job.priority].push(job.topic);
+  }
+
+  /** Delayed until then, or ready when that is now. */
+  schedule(job: ModelJob, dueAt: number): void {
+    job.dueAt = dueAt;
+    job.lease = null;
+    if (dueAt <= this.now()) this.makeReady(job);
+    else job.state = 'delayed';
+  }
+
+  keepAttempt(job: ModelJob, attempt: AttemptRecord): void {
+    job.attempts = [...job.attempts, attempt].slice(-limits.attemptsKept);
+  }
+
+  makeDead(job: ModelJob, reason: BuryReason): void {
+    job.state = 'dead';
+    job.lease = null;
+    job.deadAt = this.now();
+    job.buryReason = reason;
+    this.oweAlert(job, job.deadAt, reason);
+  }
+
+  oweAlert(job: ModelJob, deadAt: number, reason: BuryReason): void {
+    const { topic, id, version, failures } = job;
+    const entry = { topic, id, version, deadAt, reason, failures, attempt: job.attempts.at(-1) ?? null };
+    this.alerts.set(version, { ...entry, state: 'owed', claimedUntil: 0 });
+  }
+
+  remove(job: ModelJob): void {
+    this.jobs.delete(nameOf(job));
+    this.dropSettledAlert(job.version);
+  }
+
+  dropSettledAlert(version: Version): void {
+    const hasDeadLetter = this.inState('dead').some((job) => job.version === version);
+    const alert = this.alerts.get(version);
+    if (alert !== undefined && alert.state !== 'owed' && !hasDeadLetter) this.alerts.delete(version);
+  }
+
+  /** Runs one step and sends the hints that its effect calls for. */
+  hinting<T>(step: () => T): T {
+    const earliest = () => Math.min(...this.inState('delayed').map((job) => job.dueAt));
+    const before = { dueAt: earliest(), ready: this.inState('ready').length };
+    const result = step();
+    const dueAt = earliest();
+    if (dueAt < before.dueAt)
+      this.onHint({ kind: 'due', partition: 0, waitMs: Math.max(0, dueAt - this.now()) });
+    if (before.ready === 0 && this.inState('ready').length > 0) this.onHint({ kind: 'ready', partition: 0 });
+    return result;
+  }
+
+  // Jobs
+
+  push(pushed: port.PushJob): port.PushOutcome {
+    const old = this.jobs.get(nameOf(pushed));
+    const live = old !== undefined && old.state !== 'dead';
+    if (live && pushed.mode !== 'replace') {
+      const { version, dueAt, state } = old;
+      return { kind: pushed.mode === 'keep' ? 'kept' : 'job_exists', version, dueAt, state };
+    }
+    if (old !== undefined) this.remove(old);
+    const now = this.now();
+    const version = this.draw();
+    const { topic, id, priority, contentType } = pushed;
+    const job: ModelJob = {
+      topic,
+      id,
+      version,
+      origin: version,
+      state: 'delayed',
+      dueAt: 0,
+      acceptedAt: now,
+      failures: 0,
+      strikes: 0,
+      priority,
+      lease: null,
+      contentType,
+      body: Buffer.from(pushed.body),
+      attempts: [],
+      deadAt: null,
+      buryReason: null,
+    };
+    this.schedule(job, 'at' in pushed.when ? Math.max(pushed.when.at, now) : now + pushed.when.delayMs);
+    this.jobs.set(nameOf(job), job);
+    const state = job.state === 'ready' ? 'ready' : 'delayed';
+    const inFlight = live && old.state === 'reserved';
+    return { kind: 'stored', version, dueAt: job.dueAt, state, replaced: live, inFlight };
+  }
+
+  get(key: JobKey): JobSnapshot | null {
+    const job = this.jobs.get(nameOf(key));
+    return job === undefined ? null : this.snapshot(job);
+  }
+
+  snapshot(job: ModelJob): JobSnapshot {
+    const { lease, priority, ...snapshot } = job;
+    return snapshot;
+  }
+
+  cancel(key: JobKey): port.CancelOutcome {
+    const job = this.jobs.get(nameOf(key));
+    if (job === undefined) return { kind: 'absent' };
+    this.remove(job);
+    return { kind: 'cancelled', inFlight: job.state === 'reserved' };
+  }
+
+  promote(max: number): port.Promoted {
+    const delayed = this.inState('delayed').sort(byDue);
+    const due = delayed.filter((job) => job.dueAt <= this.now()).slice(0, max);
+    for (const job of due) this.makeReady(job);
+    const next = delayed[due.length];
+    return {
+      moved: due.length,
+      waitMs: next === undefined ? null : Math.max(0, next.dueAt - this.now()),
+    };
+  }
+
+  reserve(request: port.ReserveRequest): port.Reserved {
+    const ready = this.inState('ready').sort(byDue);
+    const waiting = (priority: Priority, topic: string) =>
+      ready.filter((job) => job.priority === priority && job.topic === topic && job.state === 'ready');
+    const ringOf = (priority: Priority) =>
+      this.rings[priority].map((topic) => ({ topic, ready: waiting(priority, topic).length }));
+    const dealt = this.deal(
+      { high: ringOf('high'), normal: ringOf('normal'), low: ringOf('low') },
+      { ...request, max: Math.min(request.max, limits.reserveMax) },
+    );
+    this.position = dealt.position;
+    for (const priority of priorities)
+      this.rings[priority] = dealt.rings[priority].map((entry) => entry.topic);
+    const jobs = dealt.deals.map(({ priority, topic }) => {
+      const job = waiting(priority, topic)[0] as ModelJob;
+      return this.lease(job, request.owner, (request.topics.get(topic) ?? request.others).leaseMs);
+    });
+    return { jobs, more: dealt.more };
+  }
+
+  deal(rings: ReadyRings, request: port.ReserveRequest): ReturnType<typeof dealTickets> {
+    return dealTickets(this.position, rings, request);
+  }
+
+  lease(job: ModelJob, owner: Owner, leaseMs: number): ReservedJob {
+    const token = this.drawToken();
+    job.state = 'reserved';
+    job.lease = { token, owner: { ...owner }, untilMs: this.now() + leaseMs };
+    const { state, priority, lease, attempts, deadAt, buryReason, ...held } = job;
+    return { ...held, token, leaseMs };
+  }
+
+  ack(item: port.AckItem): port.FinishOutcome<'acked'> {
+    const job = this.leased(item);
+    if (job === null) return { kind: 'lease_lost' };
+    this.remove(job);
+    return { kind: 'acked' };
+  }
+
+  retry(item: port.RetryItem): port.FinishOutcome<'retried'> {
+    const job = this.leased(item);
+    if (job === null) return { kind: 'lease_lost' };
+    job.failures += 1;
+    job.strikes = 0;
+    this.keepAttempt(job, item.attempt);
+    this.schedule(job, this.now() + item.delayMs);
+    return { kind: 'retried' };
+  }
+
+  bury(item: port.BuryItem): port.FinishOutcome<'buried'> {
+    const job = this.leased(item);
+    if (job === null) return { kind: 'lease_lost' };
+    job.failures += 1;
+    job.strikes = 0;
+    this.keepAttempt(job, item.attempt);
+    this.makeDead(job, item.reason);
+    return { kind: 'buried' };
+  }
+
+  release(lease: Lease): port.FinishOutcome<'released'> {
+    const job = this.leased(lease);
+    if (job === null) return { kind: 'lease_lost' };
+    this.makeReady(job);
+    return { kind: 'released' };
+  }
+
+  // Leases that end without an outcome
+
+  recover(max: number): port.Recovered {
+    return this.strike((lease) => lease.untilMs <= this.now(), max);
+  }
+
+  recoverOwners(
+    instance: number,
+    which: { dead: number } | { living: readonly number[] },
+    max: number,
+  ): port.Recovered {
+    return this.strike(
+      ({ owner }) =>
+        owner.instance === instance &&
+        ('dead' in which ? owner.incarnation === which.dead : !which.living.includes(owner.incarnation)),
+      max,
+    );
+  }
+
+  strike(ended: (lease: NonNullable<ModelJob['lease']>) => boolean, max: number): port.Recovered {
+    const lost = this.inState('reserved').filter((job) => job.lease !== null && ended(job.lease));
+    lost.sort((a, b) => (a.lease?.untilMs ?? 0) - (b.lease?.untilMs ?? 0));
+    const poisoned: JobKey[] = [];
+    for (const job of lost.slice(0, max)) {
+      job.strikes += 1;
+      if (job.strikes < limits.strikesPoison) this.makeReady(job);
+      else {
+        this.makeDead(job, 'poison');
+        poisoned.push({ topic: job.topic, id: job.id });
+      }
+    }
+    const handled = Math.min(lost.length, max);
+    return { returned: handled - poisoned.length, poisoned, more: lost.length > handled };
+  }
+
+  releaseUnheld(owner: Owner, held: readonly Token[]): number {
+    const unheld = this.inState('reserved').filter(
+      ({ lease }) =>
+        lease !== null &&
+        lease.owner.instance === owner.instance &&
+        lease.owner.incarnation === owner.incarnation &&
+        !held.includes(lease.token),
+    );
+    for (const job of unheld) this.makeReady(job);
+    return unheld.length;
+  }
+
+  // Dead letters
+
+  /** Oldest death first. */
+  matching(filter: port.DeadFilter): ModelJob[] {
+    return this.inState('dead')
+      .filter(
+        ({ topic, id, deadAt }) =>
+          deadAt !== null &&
+          (filter.topic === undefined || topic === filter.topic) &&
+          (filter.ids === undefined || filter.ids.includes(id)) &&
+          (filter.since === undefined || filter.since <= deadAt) &&
+          (filter.until === undefined || deadAt < filter.until),
+      )
+      .sort(byDeath);
+  }
+
+  listDead(filter: port.DeadFilter, limit: number, cursor: string | null): port.Page<JobSnapshot> {
+    const { items, nextCursor } = pageOf(this.matching(filter).reverse(), limit, cursor);
+    return { items: items.map((job) => this.snapshot(job)), nextCursor };
+  }
+
+  requeueDead(filter: port.DeadFilter, max: number): { requeued: number; more: boolean } {
+    const found = this.matching(filter);
+    for (const job of found.slice(0, max)) this.requeue(job);
+    return { requeued: Math.min(found.length, max), more: found.length > max };
+  }
+
+  requeue(job: ModelJob): void {
+    this.remove(job);
+    job.version = this.draw();
+    job.failures = 0;
+    job.strikes = 0;
+    job.attempts = [];
+    job.deadAt = null;
+    job.buryReason = null;
+    this.schedule(job, this.now());
+    this.jobs.set(nameOf(job), job);
+  }
+
+  purge(found: readonly ModelJob[], max: number): { purged: number; more: boolean } {
+    for (const job of found.slice(0, max)) this.remove(job);
+    return { purged: Math.min(found.length, max), more: found.length > max };
+  }
+
+  // Alerts
+
+  alertEntry(alert: ModelAlert): port.AlertEntry {
+    const { claimedUntil, ...entry } = alert;
+    const claimed = alert.state === 'owed' && claimedUntil > this.now();
+    return { ...entry, state: claimed ? 'claimed' : alert.state };
+  }
+
+  claim(claimMs: number, max: number): readonly port.AlertEntry[] {
+    const owed = [...this.alerts.values()].filter((alert) => this.alertEntry(alert).state === 'owed');
+    const claimed = owed.sort((a, b) => a.deadAt - b.deadAt || a.version - b.version).slice(0, max);
+    for (const alert of claimed) alert.claimedUntil = this.now() + claimMs;
+    return claimed.map((alert) => this.alertEntry(alert));
+  }
+
+  settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): void {
+    for (const version of versions) {
+      const alert = this.alerts.get(version);
+      if (alert === undefined || alert.state !== 'owed') continue;
+      alert.state = as;
+      alert.claimedUntil = 0;
+      this.dropSettledAlert(version);
+    }
+  }
+
+  listAlerts(limit: number, cursor: string | null): port.Page<port.AlertEntry> {
+    const entries = [...this.alerts.values()].map((alert) => this.alertEntry(alert));
+    return pageOf(entries.sort(byDeath).reverse(), limit, cursor);
+  }
+
+  // Counts
+
+  counts(): Awaited<ReturnType<port.StoreAdmin['counts']>> {
+    const of = (topic: string, state: JobState) =>
+      this.inState(state).filter((job) => job.topic === topic).length;
+    // Built from entries, not by assignment: a topic may be called `constructor`.
+    const topics = Object.fromEntries(
+      this.all().map(({ topic }) => [
+        topic,
+        Object.fromEntries(jobStates.map((state) => [state, of(topic, state)])) as port.StateCounts,
+      ]),
+    );
+    const oldest = this.inState('ready').sort(byDue)[0];
+    return { topics, oldestReadyMs: oldest === undefined ? null : Math.max(0, this.now() - oldest.dueAt) };
+  }
+}

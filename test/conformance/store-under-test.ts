@@ -1,0 +1,36 @@
+// What the suite needs of an implementation: the store through its port, and its whole state beside it. The dump reads
+// what is stored, never through the port, so that a store cannot hide behind its own answers.
+
+import type { JobSnapshot, Owner, Priority, Token } from '../../src/core/job.ts';
+import type { AlertEntry, Store } from '../../src/store/job-store.ts';
+
+/** A stored job with every field that is kept of it. */
+export interface DumpedJob extends JobSnapshot {
+  readonly priority: Priority;
+  readonly lease: { readonly token: Token; readonly owner: Owner; readonly untilMs: number } | null;
+}
+
+export interface StateDump {
+  /** by topic, then id, in code-unit order */
+  readonly jobs: readonly DumpedJob[];
+  /** by version */
+  readonly alerts: readonly AlertEntry[];
+}
+
+export interface StoreUnderTest {
+  readonly store: Store;
+  dump(): Promise<StateDump>;
+  /** Ends the store and removes what it left. */
+  close(): Promise<void>;
+}
+
+/** An empty store for one case. */
+export type OpenStore = () => Promise<StoreUnderTest>;
+
+export function inDumpOrder(jobs: readonly DumpedJob[], alerts: readonly AlertEntry[]): StateDump {
+  const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+  return {
+    jobs: [...jobs].sort((a, b) => compare(a.topic, b.topic) || compare(a.id, b.id)),
+    alerts: [...alerts].sort((a, b) => a.version - b.version),
+  };
+}

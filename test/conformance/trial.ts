@@ -1,0 +1,340 @@
+// What a case works with: an empty store, short words to seed it, and the comparison of its whole state before and after
+// one call. Time is real, because a store behind a socket takes no fake clock: a span says between which moments the
+// storage clock must have been read.
+
+import { expect } from 'vitest';
+import type {
+  AttemptRecord,
+  BuryReason,
+  JobKey,
+  JobSnapshot,
+  JobState,
+  Lease,
+  Owner,
+  Priority,
+  ReservedJob,
+  Version,
+} from '../../src/core/job.ts';
+import type * as port from '../../src/store/job-store.ts';
+import { until } from '../support/until.ts';
+import { inDumpOrder, type OpenStore, type StateDump, type StoreUnderTest } from './store-under-test.ts';
+
+/** One fact about a store. */
+export interface Case {
+  readonly title: string;
+  run(openStore: OpenStore): Promise<void>;
+}
+
+export function fact(title: string, check: (trial: Trial) => Promise<void>): Case {
+  return {
+    title,
+    async run(openStore) {
+      const under = await openStore();
+      try {
+        await check(new Trial(under));
+      } finally {
+        await under.close();
+      }
+    },
+  };
+}
+
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Any number from low to high. */
+export function within(low: number, high: number): unknown {
+  return {
+    $$typeof: Symbol.for('jest.asymmetricMatcher'),
+    asymmetricMatch: (value: unknown) => typeof value === 'number' && value >= low && value <= high,
+    toString: () => 'within',
+    toAsymmetricMatcher: () => `within(${low}, ${high})`,
+  };
+}
+
+/** The moment of a span, plus so many ms. A store may read its clock in microseconds and round. */
+export const at = (span: Span, plusMs = 0) => within(span.from + plusMs - 1, span.to + plusMs + 1);
+
+/** Fields that differ from before, by `topic/id` and by version; null = gone. A key that was not there is a whole new entry. */
+export interface Changes {
+  readonly jobs?: Readonly<Record<string, object | null>>;
+  readonly alerts?: Readonly<Record<string, object | null>>;
+}
+
+function changed(before: StateDump, changes: Changes): unknown {
+  const edit = <T>(entries: readonly T[], nameOf: (entry: T) => string, edits: Changes['jobs'] = {}) => {
+    const byName = new Map<string, object>(
+      entries.map((entry) => [nameOf(entry), entry as unknown as object]),
+    );
+    for (const [name, fields] of Object.entries(edits)) {
+      if (fields === null) byName.delete(name);
+      else byName.set(name, { ...byName.get(name), ...fields });
+    }
+    return [...byName.values()] as T[];
+  };
+  return inDumpOrder(
+    edit(before.jobs, (job) => `${job.topic}/${job.id}`, changes.jobs),
+    edit(before.alerts, (alert) => String(alert.version), changes.alerts),
+  );
+}
+
+export interface Pushed {
+  readonly topic?: string;
+  readonly when?: port.When;
+  readonly mode?: port.PushMode;
+  readonly priority?: Priority;
+  readonly contentType?: string | null;
+  readonly body?: Buffer;
+}
+
+export function jobOf(id: string, pushed: Pushed = {}): port.PushJob {
+  return {
+    topic: 't',
+    id,
+    when: { delayMs: 0 },
+    mode: 'replace',
+    priority: 'normal',
+    contentType: 'text/plain',
+    body: Buffer.from(`body of ${id}`),
+    ...pushed,
+  };
+}
+
+export const owner: Owner = { instance: 3_000_000_007, incarnation: 1 };
+export const longLeaseMs = 60_000;
+export const farOffMs = 3_600_000;
+
+/** Room for everything, unless rooms are named: then for these topics alone. */
+export function request(
+  max: number,
+  rooms: Readonly<Record<string, number | port.Room>> | null = null,
+  holder: Owner = owner,
+  leaseMs = longLeaseMs,
+): port.ReserveRequest {
+  return {
+    owner: holder,
+    max,
+    others: { room: rooms === null ? 250 : 0, leaseMs },
+    topics: new Map(
+      Object.entries(rooms ?? {}).map(([topic, room]) => [
+        topic,
+        typeof room === 'number' ? { room, leaseMs } : room,
+      ]),
+    ),
+  };
+}
+
+export function attemptOf(
+  job: { readonly failures: number },
+  over: Partial<AttemptRecord> = {},
+): AttemptRecord {
+  return {
+    attempt: job.failures + 1,
+    startedAt: 1_900_000_000_000,
+    durationMs: 12,
+    outcome: 'failed',
+    reason: 'status',
+    status: 503,
+    replyExcerpt: 'busy \\u0000 “später”',
+    notifier: 'dq-notifier-0',
+    host: 'vm-1',
+    ...over,
+  };
+}
+
+export const leaseOf = ({ topic, id, version, token }: Lease): Lease => ({ topic, id, version, token });
+const key = (job: JobKey): JobKey => ({ topic: job.topic, id: job.id });
+
+export class Trial {
+  readonly under: StoreUnderTest;
+  readonly jobs: port.JobStore;
+  readonly dead: port.DeadLetters;
+  readonly alerts: port.AlertOutbox;
+  readonly admin: port.StoreAdmin;
+  readonly partition: port.Partition;
+
+  constructor(under: StoreUnderTest) {
+    this.under = under;
+    this.jobs = under.store.jobs;
+    this.dead = under.store.dead;
+    this.alerts = under.store.alerts;
+    this.admin = under.store.admin;
+    this.partition = this.jobs.partitions()[0] as port.Partition;
+  }
+
+  // One item at a time
+
+  async push(id: string, pushed: Pushed = {}): Promise<Extract<port.PushOutcome, { kind: 'stored' }>> {
+    const outcome = await this.tryPush(id, pushed);
+    if (outcome.kind !== 'stored') throw new Error(`push of ${id}: ${JSON.stringify(outcome)}`);
+    return outcome;
+  }
+
+  async tryPush(id: string, pushed: Pushed = {}): Promise<port.PushOutcome> {
+    return only(await this.jobs.push([jobOf(id, pushed)]));
+  }
+
+  async cancel(job: JobKey): Promise<port.CancelOutcome> {
+    return only(await this.jobs.cancel([key(job)]));
+  }
+
+  async ack(job: ReservedJob): Promise<port.FinishOutcome<'acked'>> {
+    const attempt = attemptOf(job, { outcome: 'delivered', reason: null, status: 200 });
+    return only(await this.jobs.ack([{ ...leaseOf(job), attempt }]));
+  }
+
+  async retry(
+    job: ReservedJob,
+    delayMs: number,
+    attempt = attemptOf(job),
+  ): Promise<port.FinishOutcome<'retried'>> {
+    return only(await this.jobs.retry([{ ...leaseOf(job), delayMs, attempt }]));
+  }
+
+  async bury(
+    job: ReservedJob,
+    reason: BuryReason = 'attempts_exhausted',
+  ): Promise<port.FinishOutcome<'buried'>> {
+    return only(await this.jobs.bury([{ ...leaseOf(job), reason, attempt: attemptOf(job) }]));
+  }
+
+  async release(job: Lease): Promise<port.FinishOutcome<'released'>> {
+    return only(await this.jobs.release([leaseOf(job)]));
+  }
+
+  promote(max = 500): Promise<port.Promoted> {
+    return this.jobs.promote(this.partition, max);
+  }
+
+  async reserve(asked: port.ReserveRequest): Promise<readonly ReservedJob[]> {
+    return (await this.jobs.reserve(this.partition, asked)).jobs;
+  }
+
+  recover(max = 500): Promise<port.Recovered> {
+    return this.jobs.recover(this.partition, max);
+  }
+
+  // Seeds
+
+  /** The one job that can be reserved in this topic. */
+  async lease(topic = 't', holder: Owner = owner, leaseMs = longLeaseMs): Promise<ReservedJob> {
+    return only(await this.reserve(request(1, { [topic]: 1 }, holder, leaseMs)));
+  }
+
+  async reserved(
+    id: string,
+    pushed: Pushed = {},
+    holder = owner,
+    leaseMs = longLeaseMs,
+  ): Promise<ReservedJob> {
+    await this.push(id, pushed);
+    const job = await this.lease(pushed.topic, holder, leaseMs);
+    if (job.id !== id) throw new Error(`seed ${id} alone in its topic: ${job.id} was reserved`);
+    return job;
+  }
+
+  async buried(id: string, pushed: Pushed = {}, reason?: BuryReason): Promise<ReservedJob> {
+    const job = await this.reserved(id, pushed);
+    expect(await this.bury(job, reason)).toEqual({ kind: 'buried' });
+    return job;
+  }
+
+  /** A job in this state; its lease where it has or had one. */
+  async seed(state: JobState, id = '1', pushed: Pushed = {}): Promise<ReservedJob | null> {
+    if (state === 'reserved') return this.reserved(id, pushed);
+    if (state === 'dead') return this.buried(id, pushed);
+    await this.push(id, { ...pushed, when: { delayMs: state === 'delayed' ? farOffMs : 0 } });
+    return null;
+  }
+
+  /** One job in each state, in topics of their own, all with the id of the usual subject: no call on `t` may touch them. */
+  async bystanders(): Promise<void> {
+    for (const state of ['delayed', 'ready', 'reserved', 'dead'] as const)
+      await this.seed(state, '1', { topic: `by.${state}` });
+  }
+
+  /** Answers the lease after it has run out and was taken back: its job is ready again. */
+  async lostLease(id: string, pushed: Pushed = {}): Promise<ReservedJob> {
+    const job = await this.reserved(id, pushed, owner, 30);
+    await until('the lease to run out', async () => (await this.recover()).returned === 1);
+    return job;
+  }
+
+  /** Until the storage clock has surely moved on by a millisecond. */
+  async tick(): Promise<void> {
+    const from = Date.now();
+    await until('the clock to move', () => Date.now() > from + 1, 1_000, 1);
+  }
+
+  // Comparing
+
+  /** A job that must be there. */
+  async known(id: string, topic = 't'): Promise<JobSnapshot> {
+    const job = await this.jobs.get({ topic, id });
+    if (job === null) throw new Error(`${topic}/${id} is gone`);
+    return job;
+  }
+
+  dump(): Promise<StateDump> {
+    return this.under.dump();
+  }
+
+  /** Runs one call and compares the whole state with the one before and the named changes. */
+  async changes<T>(call: () => Promise<T>, expected: (result: T, span: Span) => Changes): Promise<T> {
+    const before = await this.dump();
+    const from = Date.now();
+    const result = await call();
+    const span = { from, to: Date.now() };
+    expect(await this.dump()).toEqual(changed(before, expected(result, span)));
+    return result;
+  }
+
+  unchanged<T>(call: () => Promise<T>): Promise<T> {
+    return this.changes(call, () => ({}));
+  }
+
+  /** All four finishing writes of a lease that is lost: each says so, and none leaves a trace. */
+  async lost(job: ReservedJob): Promise<void> {
+    const lost = { kind: 'lease_lost' };
+    expect(await this.unchanged(() => this.ack(job))).toEqual(lost);
+    expect(await this.unchanged(() => this.retry(job, 0))).toEqual(lost);
+    expect(await this.unchanged(() => this.bury(job))).toEqual(lost);
+    expect(await this.unchanged(() => this.release(job))).toEqual(lost);
+  }
+}
+
+export function only<T>(items: readonly T[]): T {
+  expect(items).toHaveLength(1);
+  return items[0] as T;
+}
+
+export const idsOf = (jobs: readonly JobKey[]): string[] => jobs.map((job) => job.id);
+
+/** As a job was stored by a push. */
+export function storedAs(
+  pushed: port.PushJob,
+  outcome: { version: Version; dueAt: number },
+  span: Span,
+): object {
+  const { topic, id, priority, contentType, body } = pushed;
+  return {
+    topic,
+    id,
+    version: outcome.version,
+    origin: outcome.version,
+    state: 'ready',
+    dueAt: outcome.dueAt,
+    acceptedAt: at(span),
+    failures: 0,
+    strikes: 0,
+    priority,
+    lease: null,
+    contentType,
+    body,
+    attempts: [],
+    deadAt: null,
+    buryReason: null,
+  };
+}
