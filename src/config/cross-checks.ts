@@ -2,6 +2,7 @@
 // about the machine are handed in.
 
 import ipaddr from 'ipaddr.js';
+import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import type { ConfigProblem } from './given.ts';
 import type { Config, OptionName } from './options.ts';
@@ -33,9 +34,10 @@ export function crossCheck(
   if (!isTimeZone(config.timezone))
     problem('timezone', `"${config.timezone}" is no IANA time zone such as Asia/Shanghai`);
   for (const name of ['egress.allow', 'egress.deny'] as const)
-    for (const range of config[name])
-      if (!ipaddr.isValidCIDR(range))
-        problem(name, `"${range}" is no CIDR range such as 10.0.0.0/8 or fd00::/8`);
+    for (const range of config[name]) {
+      const parsed = parseRange(range);
+      if (!parsed.ok) problem(name, `"${range}" ${parsed.message}`);
+    }
 
   if (config['egress.policy'] === 'allowlist' && config['egress.allow'].length === 0)
     warning('egress.allow', 'is empty under egress.policy allowlist: no callback can be made');

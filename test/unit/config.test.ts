@@ -159,8 +159,11 @@ describe('loadConfig: values', () => {
     ['dataDir: {a: 1}', 'dq.yaml:1:1  dataDir: must be text'],
     ['dataDir: "  "', 'dq.yaml:1:1  dataDir: must not be empty'],
     ['dataDir: "a\\0b"', 'dq.yaml:1:1  dataDir: must not contain control characters'],
-    ['egress.deny: [10.0.0.0/33]', /egress.deny: "10.0.0.0\/33" is no CIDR range/],
-    ['egress.deny: [10.0.0.1]', /is no CIDR range/],
+    [
+      'egress.deny: [10.0.0.0/33]',
+      'dq.yaml:1:1  egress.deny: "10.0.0.0/33" must have a prefix length between 0 and 32',
+    ],
+    ['egress.deny: [10.0.0]', /^dq.yaml:1:1 {2}egress.deny: "10.0.0" must be an address or a CIDR range/],
     ['egress.deny: [5]', 'dq.yaml:1:1  egress.deny: item 1 must be text'],
     ['egress.deny: {a: 1}', 'dq.yaml:1:1  egress.deny: must be a list'],
     ['server.prot: 1', 'dq.yaml:1:1  unknown option "server.prot"; did you mean server.port?'],
