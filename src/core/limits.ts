@@ -71,6 +71,11 @@ export const limits = {
 
   /** A change of a topic is in force everywhere within 2 s: every process asks this often when no hint comes. */
   registryPollMs: 1_000,
+  /** A registry file that somebody else has locked is tried again this often, for this long. */
+  registryBusyStepMs: 10,
+  registryBusyMs: 2_000,
+  /** What the registry's write-ahead log is cut back to; topics and counters are small. */
+  registryWalBytesMax: 4 * 1024 * 1024,
   /** Counters travel to upkeep this often, and from there to the registry this often. */
   countersToUpkeepMs: 1_000,
   countersToRegistryMs: 5_000,

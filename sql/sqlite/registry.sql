@@ -1,0 +1,41 @@
+-- The registry's schema for SQLite, made from src/sql/registry-schema.ts: sqlite3 registry.db < registry.sql
+BEGIN;
+CREATE TABLE IF NOT EXISTS migration (
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  checksum TEXT NOT NULL,
+  applied_at INTEGER NOT NULL -- epoch ms
+);
+
+-- 1: topics and statistics
+CREATE TABLE registry (
+  only INTEGER PRIMARY KEY CHECK (only = 1),
+  revision INTEGER NOT NULL
+);
+INSERT INTO registry (only, revision) VALUES (1, 0);
+CREATE TABLE topic (
+  name TEXT NOT NULL PRIMARY KEY,
+  state TEXT NOT NULL, -- active, paused, offline
+  settings TEXT NOT NULL, -- JSON
+  secrets TEXT NOT NULL, -- JSON, the current one first
+  revision INTEGER NOT NULL, -- of its last change
+  created_at INTEGER NOT NULL, -- epoch ms
+  updated_at INTEGER NOT NULL
+);
+CREATE INDEX topic_revision ON topic (revision);
+CREATE TABLE topic_tombstone (
+  name TEXT NOT NULL PRIMARY KEY,
+  revision INTEGER NOT NULL -- of the deletion
+);
+CREATE INDEX topic_tombstone_revision ON topic_tombstone (revision);
+CREATE TABLE topic_stat (
+  topic TEXT NOT NULL,
+  name TEXT NOT NULL, -- pushed, delivered, retried, dead, cancelled
+  total INTEGER NOT NULL,
+  day INTEGER NOT NULL, -- yyyymmdd of today
+  today INTEGER NOT NULL,
+  PRIMARY KEY (topic, name)
+);
+INSERT INTO migration (number, name, checksum, applied_at)
+  VALUES (1, 'topics and statistics', 'dfd77fb64b41d36e30ef4577e70c99fb102b36c10aa419090d4e9a8754f87148', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+COMMIT;

@@ -1,0 +1,169 @@
+// The registry in a database: topics with compare-and-set, their deletions, their statistics. Every change and its revision
+// are one transaction; a reader sees all of a change or nothing of it. One implementation for every dialect: statements here
+// stay within what SQLite and MySQL share.
+
+import type { Kysely, Transaction } from 'kysely';
+import type { Topic } from '../core/topic.ts';
+import { topicNamePattern } from '../core/topic.ts';
+import type { Registry, StatDelta, TopicChanges, TopicDraft, TopicStats } from '../registry/registry.ts';
+import { StoreError } from '../store/job-store.ts';
+import { openRegistryFile } from './registry-file.ts';
+import type { RegistrySchema } from './registry-schema.ts';
+import { addStat, readStats, removeStats } from './registry-stats.ts';
+import { toStoreError } from './store-failure.ts';
+import { toColumns, toTopic } from './topic-row.ts';
+import { untilFree } from './until-free.ts';
+
+/** Opens or creates registry.db. Rejects with a DqError that says in one sentence why it cannot be used. */
+export async function openRegistryDb(path: string): Promise<Registry> {
+  return new RegistryDb(await openRegistryFile(path));
+}
+
+type Db = Kysely<RegistrySchema>;
+type Trx = Transaction<RegistrySchema>;
+
+class RegistryDb implements Registry {
+  readonly #db: Db;
+  readonly #listeners = new Set<() => void>();
+  readonly #running = new Set<Promise<unknown>>();
+  #closing: Promise<void> | null = null;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  changes(since: number): Promise<TopicChanges> {
+    return this.#attempt(async () => {
+      const revision = await revisionOf(this.#db);
+      // What nearly every question of nearly every process comes to.
+      if (revision === since) return { revision, topics: [], deleted: [] };
+      return this.#db
+        .transaction()
+        .setAccessMode('read only')
+        .execute(async (trx) => ({
+          revision: await revisionOf(trx),
+          topics: (await trx.selectFrom('topic').selectAll().where('revision', '>', since).execute()).map(
+            toTopic,
+          ),
+          deleted: (
+            await trx.selectFrom('topic_tombstone').select('name').where('revision', '>', since).execute()
+          ).map(({ name }) => name),
+        }));
+    });
+  }
+
+  get(topic: string): Promise<Topic | null> {
+    return this.#attempt(() => find(this.#db, topic));
+  }
+
+  async create(
+    draft: TopicDraft,
+  ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' }> {
+    return this.#change(async (trx) => {
+      if ((await find(trx, draft.topic)) !== null) return { kind: 'exists' };
+      const revision = await nextRevision(trx);
+      const now = Date.now();
+      const row = { name: draft.topic, ...toColumns(draft), revision, created_at: now, updated_at: now };
+      await trx.insertInto('topic').values(row).execute();
+      await trx.deleteFrom('topic_tombstone').where('name', '=', draft.topic).execute();
+      return { kind: 'created', topic: toTopic(row) };
+    });
+  }
+
+  async update(
+    draft: TopicDraft,
+    expectedRevision: number,
+  ): Promise<
+    | { readonly kind: 'updated'; readonly topic: Topic }
+    | { readonly kind: 'changed' }
+    | { readonly kind: 'absent' }
+  > {
+    return this.#change(async (trx) => {
+      const old = await find(trx, draft.topic);
+      if (old === null) return { kind: 'absent' };
+      if (old.revision !== expectedRevision) return { kind: 'changed' };
+      const revision = await nextRevision(trx);
+      const row = { ...toColumns(draft), revision, updated_at: Date.now() };
+      await trx.updateTable('topic').set(row).where('name', '=', draft.topic).execute();
+      return { kind: 'updated', topic: toTopic({ name: draft.topic, ...row, created_at: old.createdAt }) };
+    });
+  }
+
+  async remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'> {
+    const { kind } = await this.#change(async (trx) => {
+      const old = await find(trx, topic);
+      if (old === null) return { kind: 'absent' as const };
+      if (old.revision !== expectedRevision) return { kind: 'changed' as const };
+      const revision = await nextRevision(trx);
+      await trx.deleteFrom('topic').where('name', '=', topic).execute();
+      await trx.insertInto('topic_tombstone').values({ name: topic, revision }).execute();
+      await removeStats(trx, topic);
+      return { kind: 'removed' as const };
+    });
+    return kind;
+  }
+
+  addStats(deltas: readonly StatDelta[]): Promise<void> {
+    return this.#attempt(() =>
+      this.#db.transaction().execute(async (trx) => {
+        for (const delta of deltas) await addStat(trx, delta);
+      }),
+    );
+  }
+
+  stats(topic: string | null, day: number): Promise<readonly TopicStats[]> {
+    return this.#attempt(() => readStats(this.#db, topic, day));
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Refuses what comes now, finishes what has begun. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#db.destroy());
+    return this.#closing;
+  }
+
+  /** Writes, and tells of it when something was written. */
+  async #change<T extends { readonly kind: string }>(work: (trx: Trx) => Promise<T>): Promise<T> {
+    const outcome = await this.#attempt(() => this.#db.transaction().execute(work));
+    if (['created', 'updated', 'removed'].includes(outcome.kind))
+      for (const listener of this.#listeners) listener();
+    return outcome;
+  }
+
+  async #attempt<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closing !== null) throw new StoreError({ kind: 'not_stored', code: 'closed' });
+    const running = untilFree(work);
+    this.#running.add(running);
+    try {
+      return await running;
+    } catch (error) {
+      throw toStoreError(error);
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+}
+
+async function find(db: Db, name: string): Promise<Topic | null> {
+  // SQLite would cut a name at a NUL and find another topic.
+  if (!topicNamePattern.test(name)) return null;
+  const row = await db.selectFrom('topic').selectAll().where('name', '=', name).executeTakeFirst();
+  return row === undefined ? null : toTopic(row);
+}
+
+async function revisionOf(db: Db): Promise<number> {
+  const { revision } = await db.selectFrom('registry').select('revision').executeTakeFirstOrThrow();
+  return revision;
+}
+
+async function nextRevision(trx: Trx): Promise<number> {
+  await trx
+    .updateTable('registry')
+    .set((eb) => ({ revision: eb('revision', '+', 1) }))
+    .execute();
+  return revisionOf(trx);
+}

@@ -1,0 +1,64 @@
+// Opens the file of the embedded registry: readable by its owner alone (it holds the topics' secrets), whole, of a schema
+// that this version knows. A file that is not is refused before the first byte of it is changed.
+
+import { closeSync, openSync } from 'node:fs';
+import type { Kysely } from 'kysely';
+import { DqError, reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import type { Database } from './database.ts';
+import { openDatabase, pragma, sqliteCode, sqliteCodes } from './database.ts';
+import { checkSchema, migrate } from './migrate.ts';
+import type { RegistrySchema } from './registry-schema.ts';
+import { registryMigrations } from './registry-schema.ts';
+import { kyselyOver } from './sqlite-dialect.ts';
+import { untilFree } from './until-free.ts';
+
+/** Rejects with a DqError whose message is a sentence for the user. */
+export async function openRegistryFile(path: string): Promise<Kysely<RegistrySchema>> {
+  const what = `the registry ${path}`;
+  let database: Database | undefined;
+  try {
+    createPrivately(path);
+    database = openDatabase(path);
+    const opened = database;
+    const db = kyselyOver<RegistrySchema>(opened);
+    await untilFree(async () => {
+      checkWhole(opened, what);
+      await checkSchema(db, registryMigrations, what);
+      // WAL: readers never wait for the writer. FULL: an acknowledged topic survives a power cut.
+      opened.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
+      opened.exec(`PRAGMA journal_size_limit = ${limits.registryWalBytesMax}`);
+      await migrate(db, registryMigrations, Date.now);
+    });
+    return db;
+  } catch (error) {
+    database?.close();
+    if (error instanceof DqError) throw error;
+    if (isDamage(error)) throw damaged(what, reasonOf(error), error);
+    throw new DqError('unavailable', `${what} cannot be opened: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+/** Only a new file: opening and closing an existing one would drop the locks that this process holds on it. */
+function createPrivately(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+function checkWhole(database: Database, what: string): void {
+  const verdict = pragma(database, 'quick_check(1)');
+  if (verdict !== 'ok') throw damaged(what, String(verdict).replaceAll(/\s+/g, ' '));
+}
+
+function isDamage(error: unknown): boolean {
+  const code = sqliteCode(error);
+  return code === sqliteCodes.notADatabase || code === corrupt;
+}
+const corrupt = 11;
+
+function damaged(what: string, detail: string, cause?: unknown): DqError {
+  return new DqError('unavailable', `${what} is damaged (${detail}); restore it from a backup`, { cause });
+}

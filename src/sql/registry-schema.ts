@@ -1,0 +1,72 @@
+// The tables of the registry and the steps that made them. Tokens and shards come as further steps.
+//
+// topic            one row per registered topic. settings and secrets are JSON documents: every reader wants a topic whole,
+//                  nothing searches inside, and a new setting needs no migration. Names compare byte for byte.
+// topic_tombstone  names deleted and not created again, so that caches which slept through it can be told
+// topic_stat       per topic and counter: the total, and what the newest counted day has; rows ⊆ topics, so the table is
+//                  bounded. A row per day would need an agent that removes old ones, and nothing shows them.
+// registry         the one counter from which revisions come; bumped in the transaction of each change
+
+import type { LedgerSchema, Migration } from './migrate.ts';
+import { renderSchema } from './migrate.ts';
+
+export interface RegistrySchema extends LedgerSchema {
+  readonly registry: { only: number; revision: number };
+  readonly topic: {
+    name: string;
+    state: string;
+    settings: string;
+    secrets: string;
+    revision: number;
+    created_at: number;
+    updated_at: number;
+  };
+  readonly topic_tombstone: { name: string; revision: number };
+  readonly topic_stat: { topic: string; name: string; total: number; day: number; today: number };
+}
+
+export const registryMigrations: readonly Migration[] = [
+  {
+    number: 1,
+    name: 'topics and statistics',
+    statements: [
+      `CREATE TABLE registry (
+  only INTEGER PRIMARY KEY CHECK (only = 1),
+  revision INTEGER NOT NULL
+)`,
+      'INSERT INTO registry (only, revision) VALUES (1, 0)',
+      `CREATE TABLE topic (
+  name TEXT NOT NULL PRIMARY KEY,
+  state TEXT NOT NULL, -- active, paused, offline
+  settings TEXT NOT NULL, -- JSON
+  secrets TEXT NOT NULL, -- JSON, the current one first
+  revision INTEGER NOT NULL, -- of its last change
+  created_at INTEGER NOT NULL, -- epoch ms
+  updated_at INTEGER NOT NULL
+)`,
+      'CREATE INDEX topic_revision ON topic (revision)',
+      `CREATE TABLE topic_tombstone (
+  name TEXT NOT NULL PRIMARY KEY,
+  revision INTEGER NOT NULL -- of the deletion
+)`,
+      'CREATE INDEX topic_tombstone_revision ON topic_tombstone (revision)',
+      `CREATE TABLE topic_stat (
+  topic TEXT NOT NULL,
+  name TEXT NOT NULL, -- pushed, delivered, retried, dead, cancelled
+  total INTEGER NOT NULL,
+  day INTEGER NOT NULL, -- yyyymmdd of today
+  today INTEGER NOT NULL,
+  PRIMARY KEY (topic, name)
+)`,
+    ],
+  },
+];
+
+/** sql/sqlite/registry.sql, also printed by the command line. */
+export function registrySchemaScript(): string {
+  return renderSchema(
+    "The registry's schema for SQLite, made from src/sql/registry-schema.ts: sqlite3 registry.db < registry.sql",
+    registryMigrations,
+    "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+  );
+}

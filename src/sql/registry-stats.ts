@@ -1,0 +1,61 @@
+// Statistics of the topics: counted up, never down. A topic that is not registered has none, so counters that arrive after
+// its deletion leave nothing behind.
+
+import type { Kysely } from 'kysely';
+import type { StatDelta, StatName, TopicStats } from '../registry/registry.ts';
+import { statNames } from '../registry/registry.ts';
+import type { RegistrySchema } from './registry-schema.ts';
+
+type Db = Kysely<RegistrySchema>;
+
+/** Update first, insert when there was nothing: upserts are spelled differently in every dialect. The caller's transaction
+ *  holds the lock between the two. */
+export async function addStat(trx: Db, { topic, name, day, n }: StatDelta): Promise<void> {
+  // `today` before `day`: MySQL evaluates the assignments from left to right.
+  const { numUpdatedRows } = await trx
+    .updateTable('topic_stat')
+    .set((eb) => ({
+      total: eb('total', '+', n),
+      today: eb
+        .case()
+        .when('day', '=', day)
+        .then(eb('today', '+', n))
+        .when('day', '<', day)
+        .then(n)
+        .else(eb.ref('today'))
+        .end(),
+    }))
+    .set((eb) => ({ day: eb.case().when('day', '<', day).then(day).else(eb.ref('day')).end() }))
+    .where('topic', '=', topic)
+    .where('name', '=', name)
+    .executeTakeFirst();
+  if (numUpdatedRows > 0n) return;
+  const registered = await trx
+    .selectFrom('topic')
+    .select('name')
+    .where('name', '=', topic)
+    .executeTakeFirst();
+  if (registered !== undefined)
+    await trx.insertInto('topic_stat').values({ topic, name, day, total: n, today: n }).execute();
+}
+
+export async function removeStats(trx: Db, topic: string): Promise<void> {
+  await trx.deleteFrom('topic_stat').where('topic', '=', topic).execute();
+}
+
+export async function readStats(db: Db, topic: string | null, day: number): Promise<TopicStats[]> {
+  const query = db.selectFrom('topic_stat').selectAll().orderBy('topic');
+  const rows = await (topic === null ? query : query.where('topic', '=', topic)).execute();
+  const found = new Map<string, { total: Record<StatName, number>; today: Record<StatName, number> }>();
+  for (const row of rows) {
+    const counts = found.get(row.topic) ?? { total: zeros(), today: zeros() };
+    found.set(row.topic, counts);
+    counts.total[row.name as StatName] = row.total;
+    if (row.day === day) counts.today[row.name as StatName] = row.today;
+  }
+  return [...found].map(([name, counts]) => ({ topic: name, ...counts }));
+}
+
+function zeros(): Record<StatName, number> {
+  return Object.fromEntries(statNames.map((name) => [name, 0])) as Record<StatName, number>;
+}

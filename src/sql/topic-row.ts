@@ -1,0 +1,45 @@
+// A topic as a row, and back. Stored settings are read over the defaults: a row written before a setting existed has it at
+// its default. Members that this version does not know are left out.
+
+import type { Topic, TopicSecret, TopicSettings, TopicState } from '../core/topic.ts';
+import { topicDefaults } from '../core/topic.ts';
+import type { TopicDraft } from '../registry/registry.ts';
+import { StoreError } from '../store/job-store.ts';
+import type { RegistrySchema } from './registry-schema.ts';
+
+type TopicRow = RegistrySchema['topic'];
+
+const settingNames: readonly (keyof TopicSettings)[] = [
+  'callbackUrl',
+  ...(Object.keys(topicDefaults) as (keyof typeof topicDefaults)[]),
+];
+
+export function toColumns(draft: TopicDraft): Pick<TopicRow, 'state' | 'settings' | 'secrets'> {
+  return {
+    state: draft.state,
+    settings: JSON.stringify(Object.fromEntries(settingNames.map((name) => [name, draft[name]]))),
+    secrets: JSON.stringify(draft.secrets),
+  };
+}
+
+/** Throws StoreError for a row that somebody broke by hand: half a topic must not come into force. */
+export function toTopic(row: TopicRow): Topic {
+  try {
+    const stored = JSON.parse(row.settings) as Partial<TopicSettings>;
+    if (typeof stored.callbackUrl !== 'string') throw new Error('settings have no callbackUrl');
+    const known = settingNames.filter((name) => stored[name] !== undefined);
+    return {
+      ...topicDefaults,
+      ...(Object.fromEntries(known.map((name) => [name, stored[name]])) as unknown as TopicSettings),
+      topic: row.name,
+      state: row.state as TopicState,
+      secrets: JSON.parse(row.secrets) as TopicSecret[],
+      revision: row.revision,
+      createdAt: row.created_at,
+      updatedAt: row.updated_at,
+    };
+  } catch (error) {
+    const cause = new Error(`the row of topic ${row.name} is broken`, { cause: error });
+    throw new StoreError({ kind: 'not_stored', code: 'damaged' }, { cause });
+  }
+}
