@@ -9,7 +9,7 @@ import type { Topic } from './topic.ts';
 /** No whole reply came: an attempt ends so whatever the topic says. */
 export type TransportReason = Extract<
   AttemptReason,
-  'blocked_address' | 'dns' | 'connect' | 'tls' | 'timeout' | 'reset' | 'protocol' | 'interrupted'
+  'blocked_address' | 'dns' | 'connect' | 'tls' | 'timeout' | 'reset' | 'protocol'
 >;
 
 export interface CallReply {

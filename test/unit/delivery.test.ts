@@ -1,0 +1,164 @@
+import { Webhook } from 'standardwebhooks';
+import { describe, expect, it } from 'vitest';
+import {
+  callbackHeaders,
+  makeSecret,
+  parseSecret,
+  signatureHeader,
+  signingSecrets,
+  webhookIdOf,
+} from '../../src/core/delivery.ts';
+
+const job = {
+  topic: 'order.close',
+  id: '订单 1/%.:',
+  origin: 1_767_225_600_000_123,
+  dueAt: Date.UTC(2026, 0, 1, 9),
+  failures: 2,
+  contentType: 'application/json; charset=utf-8',
+};
+const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
+const older = `whsec_${Buffer.alloc(64, 9).toString('base64')}`;
+const topic = { headers: {}, maxAttempts: 10, secrets: [{ secret, untilAt: null }] };
+const body = Buffer.from('{"名":"值"}');
+const headersAt = (
+  nowMs: number,
+  more: object = {},
+  other: Partial<typeof job> | { contentType: null } = {},
+) => callbackHeaders({ ...job, ...other }, { ...topic, ...more }, { nowMs, body, version: '1.2.3' });
+
+describe('webhookIdOf', () => {
+  it('never changes: receivers remember it across upgrades', () => {
+    expect(webhookIdOf({ topic: 't', id: '1', origin: 5 })).toBe('msg_f3bfvr5vuvo898fvhvoqj7pno');
+  });
+
+  it('has no dot and nothing of the user, whatever the job', () => {
+    for (let origin = 0; origin < 2_000; origin++)
+      expect(webhookIdOf({ ...job, origin })).toMatch(/^msg_[0-9a-z]{25}$/);
+  });
+
+  it('differs with topic, id and origin, and they do not run into each other', () => {
+    const ids = [
+      { topic: 'a', id: 'b', origin: 1 },
+      { topic: 'ab', id: '', origin: 1 },
+      { topic: 'a', id: 'b', origin: 11 },
+      { topic: 'a', id: '1b', origin: 1 },
+      { topic: 'a', id: '\0b', origin: 1 },
+      { topic: 'A', id: 'b', origin: 1 },
+    ].map(webhookIdOf);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+});
+
+describe('signature', () => {
+  const now = () => Math.floor(Date.now() / 1000) * 1000;
+
+  it('is what the Standard Webhooks library verifies, and a changed byte is not', () => {
+    const headers = headersAt(now());
+    const receiver = new Webhook(secret);
+    expect(receiver.verify(body.toString(), headers)).toEqual({ 名: '值' });
+    expect(() => receiver.verify(`${body.toString()} `, headers)).toThrow(/signature/);
+    expect(() => receiver.verify(body.toString(), { ...headers, 'webhook-id': 'msg_x' })).toThrow(
+      /signature/,
+    );
+  });
+
+  it('is over the raw bytes, valid text or not', () => {
+    const bytes = Buffer.from([0xff, 0x00, 0xfe]);
+    // printf 'id.1.\xff\x00\xfe' | openssl dgst -sha256 -mac HMAC -macopt hexkey:07…07 -binary | base64
+    expect(signatureHeader([secret], 'id', 1, bytes)).toBe('v1,n0f77JZ9KBuGgV8NtTn8G4FmsXETaZbaLUPPt9kfWrQ=');
+  });
+
+  it('of a rotating topic verifies with both secrets, and after its end with the new one alone', () => {
+    const at = now();
+    const secrets = [
+      { secret, untilAt: null },
+      { secret: older, untilAt: at + 1 },
+    ];
+    const during = headersAt(at, { secrets });
+    for (const each of [secret, older]) {
+      expect(new Webhook(each).verify(body.toString(), during)).toEqual({ 名: '值' });
+    }
+    expect(during['webhook-signature']).toMatch(/^v1,\S{44} v1,\S{44}$/);
+    const after = headersAt(at + 1, { secrets });
+    expect(new Webhook(secret).verify(body.toString(), after)).toEqual({ 名: '值' });
+    expect(() => new Webhook(older).verify(body.toString(), after)).toThrow(/signature/);
+    expect(signingSecrets(secrets, at + 1)).toEqual([secret]);
+  });
+});
+
+describe('callbackHeaders', () => {
+  it('are those of the table', () => {
+    expect(headersAt(1_767_258_000_999)).toEqual({
+      'content-type': 'application/json; charset=utf-8',
+      'accept-encoding': 'identity',
+      'user-agent': 'dq/1.2.3',
+      'webhook-id': webhookIdOf(job),
+      'webhook-timestamp': '1767258000',
+      'webhook-signature': signatureHeader([secret], webhookIdOf(job), 1_767_258_000, body),
+      'dq-topic': 'order.close',
+      'dq-job-id': '%E8%AE%A2%E5%8D%95%201%2F%25.%3A',
+      'dq-attempt': '3',
+      'dq-max-attempts': '10',
+      'dq-due-at': '2026-01-01T09:00:00.000Z',
+    });
+  });
+
+  it('carry no content type that nobody gave', () => {
+    expect(headersAt(0, {}, { contentType: null })).not.toHaveProperty('content-type');
+  });
+
+  it("add the topic's own, which replace none of dq's nor the pushed content type", () => {
+    const own = {
+      'x-key': 'k',
+      'content-type': 'text/plain',
+      'user-agent': 'me',
+      'accept-encoding': 'gzip',
+      'dq-attempt': '9',
+    };
+    const { 'x-key': key, ...rest } = headersAt(0, { headers: own });
+    expect(key).toBe('k');
+    expect(rest).toEqual(headersAt(0));
+    expect(headersAt(0, { headers: own }, { contentType: null })['content-type']).toBe('text/plain');
+  });
+
+  it('keep the id over the attempts and change the timestamp', () => {
+    const first = headersAt(1_000, {}, { failures: 0 });
+    const second = headersAt(61_000, {}, { failures: 1 });
+    expect(second['webhook-id']).toBe(first['webhook-id']);
+    expect([first['webhook-timestamp'], second['webhook-timestamp']]).toEqual(['1', '61']);
+    expect([first['dq-attempt'], second['dq-attempt']]).toEqual(['1', '2']);
+  });
+});
+
+describe('secrets', () => {
+  const ofBytes = (n: number) => `whsec_${Buffer.alloc(n, 255).toString('base64')}`;
+
+  it('that are made are read, and no two are equal', () => {
+    const made = Array.from({ length: 100 }, makeSecret);
+    for (const each of made) expect(parseSecret(each)).toEqual({ ok: true, value: each });
+    expect(new Set(made).size).toBe(100);
+  });
+
+  it.each([24, 25, 64])('of %i bytes are read', (n) => {
+    expect(parseSecret(ofBytes(n)).ok).toBe(true);
+  });
+
+  it.each([
+    ofBytes(23),
+    ofBytes(65),
+    ofBytes(24).slice(6),
+    ofBytes(25).replace(/=+$/, ''),
+    `${ofBytes(24)}=`,
+    `${ofBytes(24)}\n`,
+    ofBytes(24).replace('/', '_'),
+    ofBytes(24).replace('whsec_', 'WHSEC_'),
+    'whsec_',
+    '',
+    null,
+    5,
+  ])('such as %j are refused, without being repeated', (input) => {
+    const parsed = parseSecret(input);
+    expect(parsed).toEqual({ ok: false, message: 'must be whsec_ and the padded base64 of 24 to 64 bytes' });
+  });
+});

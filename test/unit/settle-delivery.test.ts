@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import type { AttemptReason } from '../../src/core/job.ts';
+import type { Failure } from '../../src/core/verdict.ts';
+import { settle } from '../../src/jobs/settle-delivery.ts';
+
+const topic = { maxAttempts: 3, backoff: { type: 'odd' }, jitter: 0 } as const;
+const failed = (more: Partial<Failure> = {}): Failure => ({
+  outcome: 'failed',
+  reason: 'status',
+  noMoreAttempts: null,
+  retryAfterMs: 0,
+  ...more,
+});
+const settled = (
+  failures: number,
+  verdict: Parameters<typeof settle>[2],
+  policy: Parameters<typeof settle>[0] = topic,
+) => settle(policy, failures, verdict, 60_000, () => 0.5);
+
+describe('settle', () => {
+  it('a delivered job is acked, however late', () => {
+    expect(settled(0, { outcome: 'delivered' })).toEqual({ kind: 'ack' });
+    expect(settled(99, { outcome: 'delivered' })).toEqual({ kind: 'ack' });
+  });
+
+  it('a failed one waits 1, 3 … units and is buried with its last attempt', () => {
+    expect(settled(0, failed())).toEqual({ kind: 'retry', delayMs: 60_000 });
+    expect(settled(1, failed())).toEqual({ kind: 'retry', delayMs: 180_000 });
+    expect(settled(2, failed())).toEqual({ kind: 'bury', reason: 'attempts_exhausted' });
+  });
+
+  it('one attempt means no retry; a lowered maxAttempts buries at the next failure', () => {
+    expect(settled(0, failed(), { ...topic, maxAttempts: 1 })).toEqual({
+      kind: 'bury',
+      reason: 'attempts_exhausted',
+    });
+    expect(settled(7, failed())).toEqual({ kind: 'bury', reason: 'attempts_exhausted' });
+  });
+
+  const reasons: AttemptReason[] = [
+    'blocked_address',
+    'dns',
+    'connect',
+    'tls',
+    'timeout',
+    'reset',
+    'protocol',
+    'status',
+    'reply_too_large',
+    'empty_reply',
+    'rule',
+  ];
+  it.each(reasons)('%s counts as an attempt like every other failure', (reason) => {
+    expect(settled(1, failed({ reason })).kind).toBe('retry');
+    expect(settled(2, failed({ reason })).kind).toBe('bury');
+  });
+
+  it('the receiver can end it at once', () => {
+    expect(settled(0, failed({ noMoreAttempts: 'gone' }))).toEqual({ kind: 'bury', reason: 'gone' });
+    expect(settled(0, failed({ noMoreAttempts: 'no_retry', retryAfterMs: 5 }))).toEqual({
+      kind: 'bury',
+      reason: 'no_retry',
+    });
+    expect(settled(2, failed({ noMoreAttempts: 'gone' }))).toEqual({ kind: 'bury', reason: 'gone' });
+  });
+
+  it('Retry-After lengthens the wait, never shortens it, and saves nobody from the end', () => {
+    expect(settled(0, failed({ retryAfterMs: 90_000 }))).toEqual({ kind: 'retry', delayMs: 90_000 });
+    expect(settled(0, failed({ retryAfterMs: 1 }))).toEqual({ kind: 'retry', delayMs: 60_000 });
+    expect(settled(2, failed({ retryAfterMs: 90_000 })).kind).toBe('bury');
+  });
+
+  it('jitter is added to what it waits', () => {
+    expect(settled(0, failed(), { ...topic, jitter: 0.5 })).toEqual({ kind: 'retry', delayMs: 75_000 });
+  });
+});
