@@ -2,8 +2,10 @@
 // without a number here (or an option in config/options.ts) is a mistake.
 
 export const limits = {
-  /** Job ids: 1–256 bytes of UTF-8; a URL path segment carries them (Fastify's maxParamLength counts encoded characters). */
+  /** Job ids: 1–256 bytes of UTF-8; a URL path segment carries them. */
   idBytesMax: 256,
+  /** Decoded characters of a path segment: beyond them nothing is a topic or an id, and the router looks no further. */
+  paramLengthMax: 1_024,
   /** Topic names are at most this many ASCII characters. */
   topicNameMax: 128,
   /** The longest delay of a push: 3650 days. */
@@ -12,29 +14,33 @@ export const limits = {
   contentTypeMax: 256,
   /** Header block of a request to the intake, as Node counts it. */
   headerBytesMax: 16 * 1024,
+  /** JSON bodies of the API (topics, filters); the largest is bulkMax ids of some 400 bytes each. */
+  apiBodyBytesMax: 4 * 1024 * 1024,
+  /** Items of one page: without `limit`, and the most that may be asked for. */
+  pageItems: 100,
+  pageItemsMax: 1_000,
+
+  /** Topics (http-api.md, "Topics"). */
+  topicLabelMax: 200,
+  callbackUrlMax: 2_048,
+  topicHeadersMax: 16,
+  topicHeaderValueMax: 1_024,
+  topicTimeoutMsMin: 100,
+  topicTimeoutMsMax: 60_000,
+  topicOkStatusMax: 50,
+  topicAttemptsMax: 100,
+  topicConcurrencyMax: 10_000,
+  topicJitterMax: 0.5,
+  topicEmailsMax: 50,
+  /** Callbacks per second that a topic may be held to. */
+  topicRateMax: 100_000,
+  /** Bytes of a secret that dq makes. */
+  secretBytesMade: 32,
 
   /** A callback reply is read up to here; Standard Webhooks replies are empty, rules look at small JSON. */
   replyBytesMax: 64 * 1024,
   /** Bytes of a reply that an attempt record keeps, and characters of it that a log line shows. */
   replyExcerptMax: 1024,
-  /** A receiver that has not accepted a connection by now (lookup and TLS included) is given up as `connect`, also where its
-   *  topic's timeout is longer; undici's own default. */
-  connectMsMax: 10_000,
-  /** Idle callback connections are kept this long, or as long as the receiver says up to the second number. Short, because a
-   *  request that meets a closing connection fails as `reset`; long enough for a busy endpoint never to dial. */
-  callbackKeepAliveMs: 3_000,
-  callbackKeepAliveMsMax: 10_000,
-  /** A topic is ailing after this many attempts in a row that ended in connect, tls, dns or timeout, and then holds at most so
-   *  many slots of a notifier, until an attempt succeeds (architecture.md, decision 7). */
-  ailingAttempts: 10,
-  ailingCallsMax: 2,
-  /** Finishing writes that travel to the store in one call: a transaction of 500 holds the other callers up for 10–20 ms. */
-  finishBatchMax: 500,
-  /** A finishing write without an answer is sent again after this long. */
-  finishAgainMs: 200,
-  /** What a drain waits, beyond its deadline, for the answers to its last finishing writes: a commit on a busy disk may take
-   *  this long. */
-  lastFinishMs: 2_000,
   /** Attempt records kept with a job; older ones fall off. */
   attemptsKept: 10,
 
@@ -120,9 +126,21 @@ export const limits = {
 
   /** Idle keep-alive time that the intake advertises; draining waits it out. */
   keepAliveMs: 5_000,
-  /** A request's header and whole time against slow clients. */
+  /** A request's header and whole time against slow clients, and how often they are looked at. */
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 15_000,
+  connectionsCheckMs: 1_000,
+  /** A connection on which nothing moves; longer than the longest answer (a store that is away, then a call of it). */
+  connectionTimeoutMs: 60_000,
+  /** What a refused client still sends is read and thrown away for this long: a close with unread bytes resets the
+   *  connection, and the reset can overtake the refusal. */
+  lingerMs: 2_000,
+  /** A change of a topic is in force in every process within this time. */
+  topicChangeMs: 2_000,
+  /** How often a change of a topic is tried again when another change came in between. */
+  topicChangeTries: 5,
+  /** How long the intake waits for the master's answer about the processes. */
+  masterAnswerMs: 2_000,
 
   /** A command waits this long for the API: a push may wait storeAwayMs, then storeCallMs; deleting a topic waits 2 s more. */
   apiCallMs: 30_000,
