@@ -1,0 +1,236 @@
+// A topic as users write and read it (http-api.md, "Topics"): JSON → settings with every mistake named, and topic → JSON
+// without its secret. The one place that knows the names of the API's topic fields. It stores nothing and asks nobody.
+
+import { Complaints } from './complaints.ts';
+import { formatDuration, formatInstant } from './duration.ts';
+import type { EgressPolicy } from './egress-policy.ts';
+import type { DqError } from './errors.ts';
+import { limits } from './limits.ts';
+import { parseRule } from './reply-rule.ts';
+import { type Topic, type TopicSettings, type TopicState, topicDefaults, topicNamePattern } from './topic.ts';
+import { backoff, printBackoff } from './topic-backoff.ts';
+import {
+  duration,
+  emails,
+  type FieldParser,
+  flag,
+  fraction,
+  integer,
+  label,
+  oneOf,
+  staticHeaders,
+  statuses,
+} from './topic-fields.ts';
+
+/** What a request said, and nothing it did not say. */
+export interface TopicInput {
+  readonly topic?: string;
+  readonly settings: Partial<TopicSettings>;
+  readonly secret?: string;
+  readonly state?: TopicState;
+}
+
+export type TopicParsed =
+  | { readonly ok: true; readonly input: TopicInput }
+  | { readonly ok: false; readonly error: DqError };
+
+type Judge = Pick<EgressPolicy, 'refusesUrl'>;
+
+interface Field<T> {
+  /** in the API's JSON */
+  readonly name: string;
+  readonly parse: FieldParser<T>;
+  readonly print?: (value: T) => unknown;
+}
+
+/** Restricts a parser to what has an effect in this version. */
+function built<T>(parse: FieldParser<T>, isBuilt: (value: T) => boolean, message: string): FieldParser<T> {
+  return (value, field, complaints) => {
+    const parsed = parse(value, field, complaints);
+    return parsed === undefined || isBuilt(parsed) ? parsed : complaints.notBuilt(field, message);
+  };
+}
+
+const ruleSource: FieldParser<string> = (value, field, complaints) => {
+  if (typeof value !== 'string') return complaints.refuse(field, 'must be a string');
+  if (value === '') return value;
+  const parsed = parseRule(value);
+  return parsed.ok ? value : complaints.refuse(field, parsed.message, parsed.position);
+};
+
+/** callbackUrl is not among them: it needs the egress policy. */
+const fields: { readonly [K in Exclude<keyof TopicSettings, 'callbackUrl'>]: Field<TopicSettings[K]> } = {
+  title: { name: 'title', parse: label },
+  owner: { name: 'owner', parse: label },
+  method: {
+    name: 'method',
+    parse: built(
+      oneOf('POST', 'PUT', 'GET'),
+      (method) => method !== 'GET',
+      'GET goes with format "form", which is not available in this version; use "POST" or "PUT"',
+    ),
+  },
+  format: {
+    name: 'format',
+    parse: built(
+      oneOf('raw', 'form'),
+      (format) => format === 'raw',
+      '"form" is not available in this version; use "raw"',
+    ),
+  },
+  headers: { name: 'headers', parse: staticHeaders },
+  delayMs: { name: 'delay', parse: duration(0, limits.delayMsMax), print: formatDuration },
+  timeoutMs: {
+    name: 'timeout',
+    parse: duration(limits.topicTimeoutMsMin, limits.topicTimeoutMsMax),
+    print: formatDuration,
+  },
+  retryIf: { name: 'retryIf', parse: ruleSource },
+  okStatus: { name: 'okStatus', parse: statuses },
+  emptyReply: { name: 'emptyReply', parse: oneOf('retry', 'accept') },
+  maxAttempts: { name: 'maxAttempts', parse: integer(1, limits.topicAttemptsMax) },
+  backoff: { name: 'backoff', parse: backoff, print: printBackoff },
+  jitter: { name: 'jitter', parse: fraction(0, limits.topicJitterMax) },
+  priority: { name: 'priority', parse: oneOf('high', 'normal', 'low') },
+  concurrency: { name: 'concurrency', parse: integer(1, limits.topicConcurrencyMax) },
+  rate: {
+    name: 'rate',
+    parse: built(
+      integer(0, limits.topicRateMax),
+      (rate) => rate === 0,
+      'a limit of calls per second is not available in this version; use 0',
+    ),
+  },
+  alertEmails: {
+    name: 'alertEmails',
+    parse: built(
+      emails,
+      (list) => list.length === 0,
+      'alerts by mail are not available in this version; use []',
+    ),
+  },
+  dangerouslySkipTlsVerify: { name: 'dangerouslySkipTlsVerify', parse: flag },
+};
+
+const keys = Object.keys(fields) as (keyof typeof fields)[];
+const states = oneOf('active', 'paused', 'offline');
+
+/** Every member that a topic's JSON may have when it is written. */
+export const topicInputNames: ReadonlySet<string> = new Set([
+  ...['topic', 'callbackUrl', 'secret', 'state'],
+  ...keys.map((key) => fields[key].name),
+]);
+
+/** `complete`: POST and PUT, which need a callbackUrl; PATCH does not. */
+export function parseTopicInput(json: unknown, judge: Judge, complete: boolean): TopicParsed {
+  const complaints = new Complaints();
+  const input = readInput(json, judge, complete, complaints);
+  const error = complaints.error();
+  return error === null ? { ok: true, input } : { ok: false, error };
+}
+
+function readInput(json: unknown, judge: Judge, complete: boolean, complaints: Complaints): TopicInput {
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    complaints.refuse('body', 'must be a JSON object');
+    return { settings: {} };
+  }
+  const given = json as Record<string, unknown>;
+  for (const name of Object.keys(given))
+    if (!topicInputNames.has(name)) complaints.refuse(name, 'is no field of a topic');
+  const read = <T>(name: string, parse: FieldParser<T>): T | undefined =>
+    Object.hasOwn(given, name) ? parse(given[name], name, complaints) : undefined;
+
+  const settings: Record<string, unknown> = {};
+  for (const key of keys) {
+    const value = read<unknown>(fields[key].name, fields[key].parse);
+    if (value !== undefined) settings[key] = value;
+  }
+  const url = read('callbackUrl', (value, field) => parseCallbackUrl(value, field, judge, complaints));
+  if (url !== undefined) settings['callbackUrl'] = url;
+  else if (complete && !Object.hasOwn(given, 'callbackUrl')) complaints.refuse('callbackUrl', 'is needed');
+
+  const topic = read('topic', parseTopicName);
+  const secret = read('secret', parseSecret);
+  const state = read('state', states);
+  return {
+    settings,
+    ...(topic === undefined ? {} : { topic }),
+    ...(secret === undefined ? {} : { secret }),
+    ...(state === undefined ? {} : { state }),
+  };
+}
+
+export const parseTopicName: FieldParser<string> = (value, field, complaints) =>
+  typeof value === 'string' && topicNamePattern.test(value)
+    ? value
+    : complaints.refuse(
+        field,
+        `must be 1 to ${limits.topicNameMax} of A-Z a-z 0-9 . _ - and begin with a letter or digit`,
+      );
+
+/** Answers the URL as the WHATWG parser writes it, so that what is judged here is what is dialled later. */
+function parseCallbackUrl(
+  value: unknown,
+  field: string,
+  judge: Judge,
+  complaints: Complaints,
+): string | undefined {
+  if (typeof value !== 'string') return complaints.refuse(field, 'must be a string');
+  // The parser drops blanks, tabs and line breaks silently.
+  if (/[\s\p{Cc}\p{Cs}]/u.test(value)) return complaints.refuse(field, 'must not contain blanks');
+  if (!URL.canParse(value) || value.length > limits.callbackUrlMax)
+    return complaints.refuse(
+      field,
+      `must be an http or https URL of at most ${limits.callbackUrlMax} characters`,
+    );
+  const url = new URL(value);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    return complaints.refuse(field, 'must begin with http:// or https://');
+  if (url.username !== '' || url.password !== '')
+    return complaints.refuse(field, 'must not carry a user name or password; use headers');
+  if (url.hash !== '') return complaints.refuse(field, 'must not have a fragment (#…), which is never sent');
+  if (url.port === '0') return complaints.refuse(field, 'must not have port 0');
+  if (url.href.length > limits.callbackUrlMax)
+    return complaints.refuse(
+      field,
+      `must be at most ${limits.callbackUrlMax} characters when percent-encoded`,
+    );
+  const reason = judge.refusesUrl(url);
+  return reason === null ? url.href : complaints.refuse(field, `may not be called: ${reason}`);
+}
+
+const parseSecret: FieldParser<string> = (value, field, complaints) => {
+  const base64 = typeof value === 'string' && value.startsWith('whsec_') ? value.slice(6) : '';
+  const bytes = Buffer.from(base64, 'base64');
+  const good =
+    bytes.length >= limits.secretBytesMin &&
+    bytes.length <= limits.secretBytesMax &&
+    // Buffer skips what is no base64; only a text that comes back is one.
+    bytes.toString('base64') === base64;
+  return good
+    ? (value as string)
+    : complaints.refuse(
+        field,
+        `must be whsec_ and the base64 of ${limits.secretBytesMin} to ${limits.secretBytesMax} bytes`,
+      );
+};
+
+/** Settings not given = defaults. `input` must have come from a complete parse. */
+export function completeSettings(input: TopicInput): TopicSettings {
+  return { ...topicDefaults, ...input.settings } as TopicSettings;
+}
+
+/** The API's JSON of a topic. Never its secret. */
+export function topicJson(topic: Topic): Readonly<Record<string, unknown>> {
+  const json: Record<string, unknown> = { topic: topic.topic, callbackUrl: topic.callbackUrl };
+  for (const key of keys) json[fields[key].name] = printField(key, topic);
+  json['state'] = topic.state;
+  json['createdAt'] = formatInstant(topic.createdAt);
+  json['updatedAt'] = formatInstant(topic.updatedAt);
+  return json;
+}
+
+function printField<K extends keyof typeof fields>(key: K, topic: Topic): unknown {
+  const field: Field<TopicSettings[K]> = fields[key];
+  return field.print === undefined ? topic[key] : field.print(topic[key]);
+}
