@@ -1,0 +1,120 @@
+// The use case of a push: from what a request said and the topic it names to the job that is stored, and from the store's
+// outcome to the answer. Everything that can be refused is refused before the store is asked. A body is looked at, never
+// rewritten: big integers, duplicate keys and spacing reach the receiver as they came.
+
+import { isUtf8 } from 'node:buffer';
+import { v7 as uuidv7 } from 'uuid';
+import { parseDuration, parseInstant } from '../core/duration.ts';
+import { DqError, invalidField } from '../core/errors.ts';
+import { refusesId } from '../core/job-id.ts';
+import { limits } from '../core/limits.ts';
+import type { Topic } from '../core/topic.ts';
+import type { PushJob, PushMode, PushOutcome, When } from '../store/job-store.ts';
+
+/** A push as its request wrote it. */
+export interface PushRequest {
+  readonly id: string | undefined;
+  readonly delay: string | undefined;
+  readonly at: string | undefined;
+  readonly mode: string | undefined;
+  /** of the request; null = none was given, and none is sent on */
+  readonly contentType: string | null;
+  readonly body: Buffer;
+}
+
+/** The job of a valid request; a DqError for any other. `nowMs` bounds `at` and decides nothing else. */
+export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): PushJob {
+  const id = request.id ?? uuidv7();
+  if (request.id !== undefined) {
+    const wrong = refusesId(id);
+    if (wrong !== null) throw invalidField('id', wrong);
+  }
+  if (topic.state === 'offline')
+    throw new DqError('topic_offline', `topic ${topic.topic} is offline and takes no jobs`);
+  const when = readWhen(request, topic, nowMs);
+  const mode = readMode(request.mode);
+  checkContent(request.contentType, request.body);
+  return {
+    topic: topic.topic,
+    id,
+    when,
+    mode,
+    priority: topic.priority,
+    contentType: request.contentType,
+    body: request.body,
+  };
+}
+
+function readWhen({ delay, at }: PushRequest, topic: Topic, nowMs: number): When {
+  if (delay !== undefined) {
+    if (at !== undefined) throw invalidField('at', 'give delay or at, not both');
+    const parsed = parseDuration(delay);
+    if (!parsed.ok) throw invalidField('delay', parsed.message);
+    if (parsed.value > limits.delayMsMax) throw invalidField('delay', 'must be at most 3650d');
+    return { delayMs: parsed.value };
+  }
+  if (at === undefined) return { delayMs: topic.delayMs };
+  const parsed = parseInstant(at, true);
+  if (!parsed.ok) throw invalidField('at', parsed.message);
+  if (parsed.value - nowMs > limits.delayMsMax) throw invalidField('at', 'must be at most 3650d from now');
+  return { at: parsed.value };
+}
+
+function readMode(mode: string | undefined): PushMode {
+  if (mode === undefined) return 'replace';
+  if (mode === 'replace' || mode === 'keep' || mode === 'reject') return mode;
+  throw invalidField('mode', 'must be "replace", "keep" or "reject"');
+}
+
+/** It is sent on as a header later. */
+const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
+
+function checkContent(contentType: string | null, body: Buffer): void {
+  if (contentType === null) return;
+  if (contentType.length > limits.contentTypeMax || !contentTypePattern.test(contentType))
+    throw invalidField('content-type', `must be at most ${limits.contentTypeMax} visible ASCII characters`);
+  if (isJson(contentType)) checkJson(body);
+}
+
+/** Exactly that media type, whatever its parameters; application/problem+json and its kin are opaque. */
+function isJson(contentType: string): boolean {
+  if (contentType === 'application/json') return true;
+  const end = contentType.indexOf(';');
+  return end > 0 && contentType.slice(0, end).trim().toLowerCase() === 'application/json'
+    ? true
+    : contentType.toLowerCase() === 'application/json';
+}
+
+function checkJson(body: Buffer): void {
+  if (!isUtf8(body)) throw malformed('the body says application/json and is not valid UTF-8');
+  try {
+    JSON.parse(body.toString('utf8'));
+  } catch (error) {
+    throw malformed(`the body says application/json and is not JSON: ${(error as Error).message}`);
+  }
+}
+
+function malformed(message: string): DqError {
+  const position = /at position (\d+)/.exec(message)?.[1];
+  const error = { field: 'body', message, ...(position === undefined ? {} : { position: Number(position) }) };
+  return new DqError('malformed_json', message, { errors: [error] });
+}
+
+/** null when the job is stored or a live one was kept. The id travels with every outcome that leaves doubt. */
+export function pushRefusal(outcome: PushOutcome, job: PushJob): DqError | null {
+  switch (outcome.kind) {
+    case 'stored':
+    case 'kept':
+      return null;
+    case 'job_exists':
+      return new DqError('job_exists', `a job with this id is live (${outcome.state})`);
+    case 'not_stored':
+      return new DqError('not_stored', `the job was not stored (${outcome.code}); push it again`);
+    case 'unknown':
+      return new DqError(
+        'unknown',
+        `the job may or may not be stored (${outcome.code}); pushing it again with its id is safe`,
+        { extra: { id: job.id } },
+      );
+  }
+}

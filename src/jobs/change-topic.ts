@@ -1,0 +1,98 @@
+// The use cases that write a topic: create, put, patch, set its state. A change is read, made and written back only if nobody
+// else changed the topic meanwhile, so two administrators never undo each other unseen.
+
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { DqError, invalidField } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import type { Topic, TopicSettings } from '../core/topic.ts';
+import { completeSettings, type TopicInput } from '../core/topic-settings.ts';
+import type { Registry, TopicDraft } from '../registry/registry.ts';
+
+/** The input of a POST names its topic. */
+export async function createTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
+  const created = await registry.create(newDraft(name, input));
+  if (created.kind === 'exists')
+    throw new DqError('topic_exists', `topic ${name} exists; change it with PATCH`);
+  return created.topic;
+}
+
+/** Creates or replaces: what the input does not give becomes the default, the secret stays. */
+export async function putTopic(
+  registry: Registry,
+  name: string,
+  input: TopicInput,
+): Promise<{ readonly topic: Topic; readonly created: boolean }> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await registry.get(name);
+    if (known === null) {
+      const created = await registry.create(newDraft(name, input));
+      if (created.kind === 'created') return { topic: created.topic, created: true };
+      continue;
+    }
+    keepsSecret(known, input);
+    const draft = draftOf(known, completeSettings(input), input.state ?? 'active');
+    const updated = await registry.update(draft, known.revision);
+    if (updated.kind === 'updated') return { topic: updated.topic, created: false };
+  }
+  throw busy(name);
+}
+
+/** Changes what the input gives. */
+export async function patchTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await registry.get(name);
+    if (known === null) throw topicNotFound(name);
+    keepsSecret(known, input);
+    const draft = draftOf(known, { ...settingsOf(known), ...input.settings }, input.state ?? known.state);
+    const updated = await registry.update(draft, known.revision);
+    if (updated.kind === 'updated') return updated.topic;
+  }
+  throw busy(name);
+}
+
+export function topicNotFound(name: string): DqError {
+  return new DqError('topic_not_found', `there is no topic ${JSON.stringify(name)}`);
+}
+
+function busy(name: string): DqError {
+  return new DqError(
+    'not_stored',
+    `topic ${name} is being changed by others; nothing was changed, try again`,
+  );
+}
+
+function newDraft(name: string, input: TopicInput): TopicDraft {
+  const secret = input.secret ?? `whsec_${randomBytes(limits.secretBytesMade).toString('base64')}`;
+  return {
+    ...completeSettings(input),
+    topic: name,
+    state: input.state ?? 'active',
+    secrets: [{ secret, untilAt: null }],
+  };
+}
+
+function draftOf(topic: Topic, settings: TopicSettings, state: Topic['state']): TopicDraft {
+  return { ...settings, topic: topic.topic, state, secrets: topic.secrets };
+}
+
+function settingsOf(topic: Topic): TopicSettings {
+  const { topic: _, state, secrets, revision, createdAt, updatedAt, ...settings } = topic;
+  return settings;
+}
+
+/** Naming the secret in force is no change; another one would cut off receivers that verify with the old. */
+function keepsSecret(topic: Topic, input: TopicInput): void {
+  if (input.secret === undefined) return;
+  const current = Buffer.from(topic.secrets[0]?.secret ?? '');
+  const given = Buffer.from(input.secret);
+  if (current.length === given.length && timingSafeEqual(current, given)) return;
+  throw new DqError('not_built', 'secret: rotating a secret is not available in this version', {
+    errors: [{ field: 'secret', message: 'rotating a secret is not available in this version' }],
+  });
+}
+
+/** A body may repeat the name in the path, and nothing else. */
+export function checkNamed(path: string, input: TopicInput): void {
+  if (input.topic !== undefined && input.topic !== path)
+    throw invalidField('topic', `must be ${JSON.stringify(path)}, as in the path, or left out`);
+}
