@@ -1,0 +1,172 @@
+// The HTTP API as a Fastify instance: strict parsing, one shape of error, and the routes. Owns what is true of every route;
+// what a route does is in its own file. Opens no port.
+
+import swagger from '@fastify/swagger';
+import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
+import { DqError } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { StoreError } from '../store/job-store.ts';
+import { deadRoutes } from './dead-routes.ts';
+import { healthRoutes } from './health-routes.ts';
+import type { HttpFront } from './http-front.ts';
+import type { Api, IntakeContext } from './intake-context.ts';
+import { jobRoutes } from './job-routes.ts';
+import { openapiOptions, openapiRoute } from './openapi.ts';
+import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
+import { pushRoute } from './push-route.ts';
+import { parseQuery, unreadable } from './query.ts';
+import { closed } from './schemas.ts';
+import { statsRoutes } from './stats-routes.ts';
+import { topicRoutes } from './topic-routes.ts';
+import { topicStateRoutes } from './topic-state-routes.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** refusals of this route are lines of the request log */
+    requestLog?: boolean;
+    /** the schema of a JSON body that its handler reads by itself */
+    jsonBody?: object;
+    /** the body may be anything */
+    anyBody?: boolean;
+  }
+}
+
+export async function createApi(context: IntakeContext, front: HttpFront): Promise<Api> {
+  const { config, version } = context.role;
+  const bodyLimit = config['limits.bodyBytes'];
+  const handleError = errorHandler(context, front);
+  const api: Api = fastify({
+    serverFactory: (handler) => front.createServer(handler),
+    clientErrorHandler: (error, socket) => front.onClientError(error, socket),
+    frameworkErrors: (error, request, answer) => handleError(error, request, answer),
+    bodyLimit,
+    // dq stops by closing the port alone; a request that is still let in is served.
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+    routerOptions: { querystringParser: parseQuery as never, maxParamLength: limits.paramLengthMax },
+    ajv: {
+      customOptions: {
+        removeAdditional: false,
+        coerceTypes: false,
+        useDefaults: false,
+        allowUnionTypes: true,
+      },
+    },
+  });
+  api.setErrorHandler(handleError);
+  api.setNotFoundHandler((request) => {
+    throw new DqError('no_route', `there is no ${request.method} ${request.url.split('?', 1)[0]}`);
+  });
+  // Replies are written as they are: a serializer made from a schema drops what the schema forgot.
+  api.setSerializerCompiler(() => JSON.stringify);
+  api.addHook('onRoute', (route) => {
+    // No route takes parameters that it does not name.
+    route.schema = { querystring: closed({}), ...route.schema };
+  });
+  await api.register(swagger, openapiOptions(version));
+  await api.register(async (scope) => pushRoute(scope as Api, context));
+  await api.register(async (scope) => {
+    takeJson(scope as Api, context);
+  });
+  return api;
+}
+
+/** Every route but the push: a JSON body where the route names one, no body elsewhere. */
+function takeJson(api: Api, context: IntakeContext): void {
+  api.removeAllContentTypeParsers();
+  api.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer', bodyLimit: limits.apiBodyBytesMax },
+    (request, body, done) => {
+      const { schema, config } = request.routeOptions;
+      const takes = schema?.body !== undefined || config.jsonBody !== undefined;
+      try {
+        done(null, readJson(body as Buffer, takes, request));
+      } catch (error) {
+        done(error as Error);
+      }
+    },
+  );
+  jobRoutes(api, context);
+  topicRoutes(api, context);
+  topicStateRoutes(api, context);
+  deadRoutes(api, context);
+  healthRoutes(api, context);
+  statsRoutes(api, context);
+  openapiRoute(api);
+}
+
+function readJson(body: Buffer, takes: boolean, request: FastifyRequest): unknown {
+  if (!takes && body.length === 0) return undefined;
+  if (!takes) throw new DqError('invalid', 'this call takes no body');
+  const { 'content-encoding': encoding, 'content-type': type } = request.headers;
+  if (encoding !== undefined)
+    throw new DqError('unsupported_media_type', 'content-encoding: send the body plain');
+  if (type !== undefined && !/^application\/json *(;|$)/i.test(type))
+    throw new DqError('unsupported_media_type', 'content-type: send application/json');
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+  } catch (error) {
+    throw new DqError('malformed_json', `the body is not JSON: ${(error as Error).message}`);
+  }
+}
+
+function errorHandler(context: IntakeContext, front: HttpFront) {
+  const { log } = context.role;
+  return (thrown: unknown, request: FastifyRequest, answer: FastifyReply): void => {
+    const error = dqErrorOf(thrown, request);
+    if (error === null)
+      log.error('a request failed in a way nobody thought of', thrown, {
+        method: request.method,
+        path: request.url,
+      });
+    const known =
+      error ??
+      new DqError(
+        isRead(request) ? 'unavailable' : 'unknown',
+        'dq failed at this request; its error log says how',
+      );
+    const problem = problemOf(known);
+    if (request.routeOptions.config?.requestLog === true) logRefusal(context, request, known, problem.status);
+    if (request.raw.complete) {
+      answer.code(problem.status).headers(problem.headers).send(problem.text);
+      return;
+    }
+    // The body was not read, or not to its end.
+    answer.hijack();
+    front.refuse(request.raw, answer.raw, problem);
+  };
+}
+
+/** null for what nobody thought of. One request's bug ends neither the process nor the answers of its neighbours: it owns
+ *  nothing that outlives it. */
+function dqErrorOf(thrown: unknown, request: FastifyRequest): DqError | null {
+  if (thrown instanceof DqError) return thrown;
+  if (thrown instanceof StoreError) return storeProblem(thrown, isRead(request));
+  const marker = (request.query as Record<string, unknown> | null)?.[unreadable];
+  if (typeof marker === 'object' && marker !== null && 'message' in marker) {
+    const error = marker as { field: string; message: string };
+    return new DqError('invalid', `${error.field}: ${error.message}`, { errors: [error] });
+  }
+  return frameworkProblem(thrown, request.routeOptions.bodyLimit ?? limits.apiBodyBytesMax);
+}
+
+function isRead(request: FastifyRequest): boolean {
+  return request.method === 'GET';
+}
+
+function logRefusal(context: IntakeContext, request: FastifyRequest, error: DqError, status: number): void {
+  const { topic, id } = request.params as { topic: string; id?: string };
+  const asked = (request.query as { id?: string }).id;
+  context.requests.write({
+    method: request.method === 'DELETE' ? 'DELETE' : 'POST',
+    topic,
+    id: id ?? asked ?? null,
+    status,
+    code: error.code,
+    version: null,
+    dueAt: null,
+    bytes: Buffer.isBuffer(request.body) ? request.body.length : 0,
+    ms: null,
+  });
+}

@@ -1,0 +1,27 @@
+// What the routes work with: the role's context and what the intake makes of it. One object, made once, before the first
+// request.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
+import type { EgressPolicy } from '../core/egress-policy.ts';
+import type { PushQueue } from '../jobs/push-queue.ts';
+import type { RoleContext } from '../process/role.ts';
+import type { RequestLog } from './request-log.ts';
+
+export interface IntakeContext {
+  readonly role: RoleContext;
+  readonly pushes: PushQueue;
+  readonly requests: RequestLog;
+  /** judges callback URLs at registration */
+  readonly egress: EgressPolicy;
+}
+
+/** Fastify with types from TypeBox schemas. */
+export type Api = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;

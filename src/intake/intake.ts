@@ -1,0 +1,104 @@
+// The role Intake: the HTTP API on one port, shared by the servers of this instance. Starts and ends it; the front knows
+// connections, the API knows routes.
+
+import type { AddressInfo } from 'node:net';
+import { PushQueue } from '../jobs/push-queue.ts';
+import { egressPolicyOf } from '../process/egress.ts';
+import type { Role, RoleContext } from '../process/role.ts';
+import { Access } from './access.ts';
+import { createApi } from './api.ts';
+import { type FrontTimes, HttpFront } from './http-front.ts';
+import type { Api } from './intake-context.ts';
+import { RequestLog } from './request-log.ts';
+
+/** `times`: for tests that cannot wait for the limits. */
+export function createIntake(role: RoleContext, times?: FrontTimes): Role {
+  return new Intake(role, times);
+}
+
+class Intake implements Role {
+  readonly name = 'server';
+  readonly #role: RoleContext;
+  readonly #front: HttpFront;
+  #api: Api | null = null;
+  #url: string | null = null;
+  #drained: Promise<void> | null = null;
+
+  constructor(role: RoleContext, times?: FrontTimes) {
+    this.#role = role;
+    this.#front = new HttpFront(new Access(role.adminToken), times);
+  }
+
+  get url(): string | null {
+    return this.#url;
+  }
+
+  inFlight(): number {
+    return this.#front.inFlight();
+  }
+
+  async start(): Promise<void> {
+    const { config, log, store } = this.#role;
+    const pushes = new PushQueue(store.jobs, (error) =>
+      log.error('the store broke off a call; its pushes are answered as unknown', error),
+    );
+    const api = await createApi(
+      {
+        role: this.#role,
+        pushes,
+        requests: new RequestLog(log, config['log.request']),
+        egress: egressPolicyOf(config),
+      },
+      this.#front,
+    );
+    await api.ready();
+    const { port, address, family } = await listen(api, config['server.host'], config['server.port']);
+    this.#api = api;
+    this.#url = `http://${reachable(address, family)}:${port}`;
+  }
+
+  drain(deadlineMs: number): Promise<void> {
+    this.#drained ??= this.#end(deadlineMs);
+    return this.#drained;
+  }
+
+  async #end(deadlineMs: number): Promise<void> {
+    await this.#front.drain(deadlineMs);
+    await this.#api?.close();
+  }
+}
+
+/** Not through Fastify, which opens a second server of its own for `localhost`. In a worker the handle comes from the master,
+ *  shared with the other servers. */
+function listen(api: Api, host: string, port: number): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    const { server } = api;
+    const fail = (error: NodeJS.ErrnoException) => reject(explain(error, host, port));
+    server.once('error', fail);
+    server.listen({ host, port }, () => {
+      server.off('error', fail);
+      resolve(server.address() as AddressInfo);
+    });
+  });
+}
+
+function explain(error: NodeJS.ErrnoException, host: string, port: number): Error {
+  switch (error.code) {
+    case 'EADDRINUSE':
+      return new Error(`port ${port} is taken`, { cause: error });
+    case 'EACCES':
+      return new Error(`port ${port} may not be opened by this user`, { cause: error });
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return new Error(`${host} is no address of this machine`, { cause: error });
+    default:
+      return new Error(`${host}:${port} cannot be listened on`, { cause: error });
+  }
+}
+
+/** Where somebody on this machine finds a wildcard. */
+function reachable(address: string, family: string): string {
+  if (address === '0.0.0.0') return '127.0.0.1';
+  if (address === '::') return '[::1]';
+  return family === 'IPv6' ? `[${address}]` : address;
+}

@@ -1,0 +1,139 @@
+// GET and DELETE /v1/topics/{topic}/jobs/{id}: look at one job, cancel one job. A job whose topic is no longer registered can
+// still be seen and cancelled.
+
+import { isUtf8 } from 'node:buffer';
+import { Type } from 'typebox';
+import { formatInstant } from '../core/duration.ts';
+import { DqError, invalidField } from '../core/errors.ts';
+import type { JobSnapshot } from '../core/job.ts';
+import { refusesId } from '../core/job-id.ts';
+import { limits } from '../core/limits.ts';
+import { topicNamePattern } from '../core/topic.ts';
+import { cancelJob } from '../jobs/cancel-job.ts';
+import { topicNotFound } from '../jobs/change-topic.ts';
+import type { Api, IntakeContext } from './intake-context.ts';
+import { elapsedMs } from './request-log.ts';
+import { closed, Instant, jobParams, problems, reply, StateName, VersionText } from './schemas.ts';
+
+const nullable = (type: string) => Type.Unsafe<unknown>({ type: [type, 'null'] });
+
+const Attempt = Type.Object({
+  attempt: Type.Integer(),
+  startedAt: Instant,
+  durationMs: Type.Number(),
+  outcome: Type.Enum(['delivered', 'failed']),
+  status: nullable('integer'),
+  reason: nullable('string'),
+  replyExcerpt: Type.String(),
+  notifier: Type.String(),
+  host: Type.String(),
+});
+
+const JobReply = Type.Object({
+  topic: Type.String(),
+  id: Type.String(),
+  version: VersionText,
+  state: StateName,
+  dueAt: Instant,
+  createdAt: Instant,
+  attempt: Type.Integer({ description: 'attempts finished' }),
+  maxAttempts: nullable('integer'),
+  contentType: nullable('string'),
+  body: Type.Optional(Type.String({ description: 'the body, when it is UTF-8' })),
+  bodyBase64: Type.Optional(Type.String({ description: 'the body, when it is not UTF-8' })),
+  attempts: Type.Array(Attempt, { maxItems: limits.attemptsKept }),
+});
+
+export function jobRoutes(api: Api, context: IntakeContext): void {
+  const { store, topics, counters } = context.role;
+  const url = '/v1/topics/:topic/jobs/:id';
+
+  api.get(
+    url,
+    {
+      schema: {
+        operationId: 'getJob',
+        tags: ['jobs'],
+        summary: 'Look at a job',
+        params: closed(jobParams),
+        response: { 200: reply('the job', JobReply), ...problems(404, 503) },
+      },
+    },
+    async (request, answer) => {
+      const { topic, id } = readKey(request.params);
+      const job = await store.jobs.get({ topic, id });
+      if (job === null) throw await absent(topic);
+      const maxAttempts = topics.get(topic)?.maxAttempts ?? null;
+      return answer
+        .header('content-type', 'application/json')
+        .send(JSON.stringify(jobJson(job, maxAttempts)));
+    },
+  );
+
+  api.delete(
+    url,
+    {
+      schema: {
+        operationId: 'cancel',
+        tags: ['jobs'],
+        summary: 'Cancel a job, in whatever state it is',
+        params: closed(jobParams),
+        response: {
+          200: reply('it is gone', Type.Object({ cancelled: Type.Literal(true), inFlight: Type.Boolean() })),
+          ...problems(404, 413, 503),
+        },
+      },
+      config: { requestLog: true },
+    },
+    async (request, answer) => {
+      const since = performance.now();
+      const { topic, id } = readKey(request.params);
+      const cancelled = await cancelJob(store.jobs, { topic, id });
+      if (cancelled === null) throw await absent(topic);
+      counters.add(topic, 'cancelled');
+      const line = { code: null, version: null, dueAt: null, bytes: 0, ms: elapsedMs(since) };
+      context.requests.write({ method: 'DELETE', topic, id, status: 200, ...line });
+      return answer.send({ cancelled: true, inFlight: cancelled.inFlight });
+    },
+  );
+
+  async function absent(topic: string): Promise<DqError> {
+    const known = topics.get(topic) ?? (await topics.lookUp(topic));
+    return known === undefined
+      ? topicNotFound(topic)
+      : new DqError('job_not_found', 'there is no such job, or it has ended');
+  }
+}
+
+function readKey(params: { readonly topic: string; readonly id: string }): typeof params {
+  if (!topicNamePattern.test(params.topic)) throw topicNotFound(params.topic);
+  const wrong = refusesId(params.id);
+  if (wrong !== null) throw invalidField('id', wrong);
+  return params;
+}
+
+function jobJson(job: JobSnapshot, maxAttempts: number | null): object {
+  return {
+    topic: job.topic,
+    id: job.id,
+    version: String(job.version),
+    state: job.state,
+    dueAt: formatInstant(job.dueAt),
+    createdAt: formatInstant(job.acceptedAt),
+    attempt: job.failures,
+    maxAttempts,
+    contentType: job.contentType,
+    ...(isUtf8(job.body) ? { body: job.body.toString('utf8') } : { bodyBase64: job.body.toString('base64') }),
+    attempts: job.attempts.map(({ startedAt, ...attempt }) => ({
+      attempt: attempt.attempt,
+      startedAt: formatInstant(startedAt),
+      durationMs: attempt.durationMs,
+      outcome: attempt.outcome,
+      status: attempt.status,
+      reason: attempt.reason,
+      replyExcerpt: attempt.replyExcerpt,
+      notifier: attempt.notifier,
+      host: attempt.host,
+    })),
+  };
+}

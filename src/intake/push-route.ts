@@ -1,0 +1,172 @@
+// POST /v1/topics/{topic}/jobs: the hot path. The request's body is the job's body. From here to the store no promise is made
+// and no schema is run over the body; the reply is written by hand from the outcome.
+// Never answers a success before the store said that the job is durable.
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { formatInstant } from '../core/duration.ts';
+import { catalogue, DqError } from '../core/errors.ts';
+import { type Topic, topicNamePattern } from '../core/topic.ts';
+import { acceptJob, pushRefusal } from '../jobs/accept-job.ts';
+import { topicNotFound } from '../jobs/change-topic.ts';
+import type { PushTicket } from '../jobs/push-queue.ts';
+import type { PushJob, PushOutcome } from '../store/job-store.ts';
+import type { Api, IntakeContext } from './intake-context.ts';
+import { problemOf } from './problem.ts';
+import { elapsedMs } from './request-log.ts';
+import {
+  closed,
+  durationText,
+  Instant,
+  instantText,
+  problems,
+  reply,
+  StateName,
+  topicParam,
+  VersionText,
+} from './schemas.ts';
+
+const PushReply = Type.Object({
+  topic: Type.String(),
+  id: Type.String(),
+  version: VersionText,
+  state: StateName,
+  dueAt: Instant,
+  replaced: Type.Boolean({ description: 'a live job of this id is gone' }),
+  duplicate: Type.Boolean({ description: 'mode keep: the live job stayed as it was' }),
+  inFlight: Type.Boolean({ description: 'an attempt of the replaced job is running' }),
+});
+
+const schema = {
+  operationId: 'push',
+  tags: ['jobs'],
+  summary: 'Push a job; the body is delivered byte for byte',
+  params: closed(topicParam),
+  querystring: closed({
+    id: Type.Optional(Type.String({ description: '1–256 bytes of UTF-8; made when not given' })),
+    delay: durationText('until it is due'),
+    at: instantText('when it is due'),
+    mode: Type.Optional(
+      Type.String({ enum: ['replace', 'keep', 'reject'], description: 'when the id is live' }),
+    ),
+  }),
+  response: {
+    200: reply('replaced a live job, or kept it', PushReply),
+    201: reply('a new job', PushReply),
+    ...problems(404, 409, 413, 415, 503),
+  },
+};
+
+interface PushQuery {
+  readonly id?: string;
+  readonly delay?: string;
+  readonly at?: string;
+  readonly mode?: string;
+}
+
+const empty = Buffer.alloc(0);
+
+/** In a scope of its own: every content type is a Buffer here. */
+export function pushRoute(api: Api, context: IntakeContext): void {
+  api.removeAllContentTypeParsers();
+  api.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  api.post(
+    '/v1/topics/:topic/jobs',
+    { schema, config: { requestLog: true, anyBody: true } },
+    (request, answer) => {
+      const { topic: name } = request.params;
+      const topic = context.role.topics.get(name);
+      if (topic === undefined) return lookUp(context, name, request, answer);
+      push(context, topic, request, answer);
+      // Sent later, when the store has said what became of it.
+      return undefined;
+    },
+  );
+}
+
+/** A topic may be younger than this process's last look at the registry. */
+async function lookUp(
+  context: IntakeContext,
+  name: string,
+  request: FastifyRequest,
+  answer: FastifyReply,
+): Promise<FastifyReply> {
+  const topic = topicNamePattern.test(name) ? await context.role.topics.lookUp(name) : undefined;
+  if (topic === undefined) throw topicNotFound(name);
+  push(context, topic, request, answer);
+  return answer;
+}
+
+function push(context: IntakeContext, topic: Topic, request: FastifyRequest, answer: FastifyReply): void {
+  const query = request.query as PushQuery;
+  const headers = request.headers;
+  if (headers['content-encoding'] !== undefined)
+    throw new DqError(
+      'unsupported_media_type',
+      'content-encoding: bodies are taken as they are; send it plain',
+    );
+  const job = acceptJob(
+    {
+      id: query.id,
+      delay: query.delay,
+      at: query.at,
+      mode: query.mode,
+      contentType: headers['content-type'] ?? null,
+      body: (request.body as Buffer | undefined) ?? empty,
+    },
+    topic,
+    Date.now(),
+  );
+  context.pushes.add(new PendingPush(context, job, answer));
+}
+
+class PendingPush implements PushTicket {
+  readonly job: PushJob;
+  readonly #context: IntakeContext;
+  readonly #answer: FastifyReply;
+  readonly #since = performance.now();
+
+  constructor(context: IntakeContext, job: PushJob, answer: FastifyReply) {
+    this.#context = context;
+    this.job = job;
+    this.#answer = answer;
+  }
+
+  settle(outcome: PushOutcome): void {
+    const refusal = pushRefusal(outcome, this.job);
+    if (refusal !== null) this.#refuse(refusal);
+    else if (outcome.kind === 'stored' || outcome.kind === 'kept') this.#accept(outcome);
+  }
+
+  #accept(outcome: Extract<PushOutcome, { kind: 'stored' | 'kept' }>): void {
+    const { topic, id } = this.job;
+    const stored = outcome.kind === 'stored';
+    const replaced = stored && outcome.replaced;
+    const inFlight = stored && outcome.inFlight;
+    if (stored) this.#context.role.counters.add(topic, 'pushed');
+    const version = String(outcome.version);
+    const dueAt = formatInstant(outcome.dueAt);
+    const status = stored && !replaced ? 201 : 200;
+    this.#answer
+      .code(status)
+      .header('content-type', 'application/json')
+      .send(
+        // A topic's name, states and numbers need no escapes.
+        `{"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}}`,
+      );
+    this.#log(status, null, version, dueAt);
+  }
+
+  #refuse(error: DqError): void {
+    const { status, headers, text } = problemOf(error);
+    this.#answer.code(status).headers(headers).send(text);
+    this.#log(catalogue[error.code].status, error.code, null, null);
+  }
+
+  #log(status: number, code: string | null, version: string | null, dueAt: string | null): void {
+    const { topic, id, body } = this.job;
+    const ms = elapsedMs(this.#since);
+    const bytes = body.length;
+    this.#context.requests.write({ method: 'POST', topic, id, status, code, version, dueAt, bytes, ms });
+  }
+}

@@ -1,0 +1,124 @@
+// /v1/stats: what happened and what is stored, per topic. /v1/processes: this instance's processes, as the master sees them.
+
+import { Type } from 'typebox';
+import { DqError } from '../core/errors.ts';
+import { type JobState, jobStates } from '../core/job.ts';
+import { dayIn } from '../process/day.ts';
+import { statNames } from '../registry/registry.ts';
+import type { StateCounts } from '../store/job-store.ts';
+import type { Api, IntakeContext } from './intake-context.ts';
+import { ProcessQuestions } from './process-questions.ts';
+import { closed, Instant, problems, reply } from './schemas.ts';
+
+const tags = ['operation'];
+const named = (names: readonly string[]) =>
+  closed(Object.fromEntries(names.map((name) => [name, Type.Integer()])));
+const Counts = named(statNames);
+const States = named(jobStates);
+const nothing: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
+const noCounts = Object.fromEntries(statNames.map((name) => [name, 0]));
+
+export function statsRoutes(api: Api, { role }: IntakeContext): void {
+  const { registry, store, topics, config } = role;
+  const questions = new ProcessQuestions(role.link);
+  const today = dayIn(config.timezone);
+
+  api.get(
+    '/v1/stats',
+    {
+      schema: {
+        operationId: 'stats',
+        tags,
+        summary: 'Counters and stored jobs per topic',
+        response: {
+          200: reply(
+            'now',
+            closed({
+              topics: Type.Array(
+                closed({
+                  topic: Type.String(),
+                  registered: Type.Boolean(),
+                  total: Counts,
+                  today: Counts,
+                  states: States,
+                }),
+              ),
+              states: States,
+              oldestOverdueMs: Type.Unsafe<unknown>({
+                type: ['integer', 'null'],
+                description: 'how long the oldest ready job has been due',
+              }),
+              orphaned: Type.Integer({
+                description: 'jobs whose topic is not registered; held, never dropped',
+              }),
+            }),
+          ),
+          ...problems(503),
+        },
+      },
+    },
+    async () => {
+      await topics.refresh();
+      const counts = await store.admin.counts();
+      const stats = await registry.stats(null, today(Date.now()));
+      const byTopic = new Map(stats.map((entry) => [entry.topic, entry]));
+      const names = new Set([...topics.all()].map(({ topic }) => topic));
+      const registered = new Set(names);
+      for (const name of Object.keys(counts.topics)) names.add(name);
+      for (const name of byTopic.keys()) names.add(name);
+      const states: Record<JobState, number> = { ...nothing };
+      let orphaned = 0;
+      const items = [...names].sort().map((topic) => {
+        const own = counts.topics[topic] ?? nothing;
+        for (const state of jobStates) {
+          states[state] += own[state];
+          if (!registered.has(topic)) orphaned += own[state];
+        }
+        const counters = byTopic.get(topic) ?? { total: noCounts, today: noCounts };
+        return {
+          topic,
+          registered: registered.has(topic),
+          total: counters.total,
+          today: counters.today,
+          states: own,
+        };
+      });
+      return { topics: items, states, oldestOverdueMs: counts.oldestReadyMs, orphaned };
+    },
+  );
+
+  api.get(
+    '/v1/processes',
+    {
+      schema: {
+        operationId: 'processes',
+        tags,
+        summary: 'The processes of this instance',
+        response: { 200: reply('now', closed({ items: Type.Array(Process) })), ...problems(503) },
+      },
+    },
+    async () => {
+      const processes = await questions.ask();
+      if (processes === null) throw new DqError('unavailable', 'the master does not answer');
+      return {
+        items: processes.map(({ startedAt, ...rest }) => ({
+          ...rest,
+          startedAt: new Date(startedAt).toISOString(),
+        })),
+      };
+    },
+  );
+}
+
+const Process = Type.Object({
+  title: Type.String(),
+  role: Type.Enum(['master', 'store', 'server', 'timer', 'notifier', 'upkeep']),
+  pid: Type.Integer(),
+  version: Type.String(),
+  state: Type.Enum(['starting', 'ready', 'draining']),
+  startedAt: Instant,
+  restarts: Type.Integer(),
+  inFlight: Type.Integer(),
+  rssBytes: Type.Integer(),
+  cpuPercent: Type.Number({ description: 'of one core' }),
+});

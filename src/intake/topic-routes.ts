@@ -1,0 +1,225 @@
+// /v1/topics: list, create, look at, put, patch, remove. Reads and writes the registry itself, so that whoever changed a topic
+// sees the change; then this process learns of it at once, and the others within limits.topicChangeMs.
+
+import { Type } from 'typebox';
+import { DqError, invalidField } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { type Topic as TopicRecord, topicNamePattern } from '../core/topic.ts';
+import { parseTopicInput, type TopicInput, topicJson } from '../core/topic-settings.ts';
+import { checkNamed, createTopic, patchTopic, putTopic, topicNotFound } from '../jobs/change-topic.ts';
+import { removeTopic } from '../jobs/remove-topic.ts';
+import type { Api, IntakeContext } from './intake-context.ts';
+import { closed, paging, problems, reply, topicParam } from './schemas.ts';
+import { Topic, TopicCreate, TopicPatch, TopicPut, TopicWithSecret } from './topic-schemas.ts';
+
+const tags = ['topics'];
+const params = closed(topicParam);
+const url = '/v1/topics/:topic';
+
+export function topicRoutes(api: Api, context: IntakeContext): void {
+  listRoute(api, context);
+  const { registry, store } = context.role;
+
+  api.post(
+    '/v1/topics',
+    {
+      schema: {
+        operationId: 'createTopic',
+        tags,
+        summary: 'Register a topic',
+        response: {
+          201: reply('the topic and its secret', TopicWithSecret),
+          ...problems(409, 413, 415, 503),
+        },
+      },
+      config: { jsonBody: TopicCreate },
+    },
+    async (request, answer) => {
+      const input = read(request.body, true);
+      if (input.topic === undefined) throw invalidField('topic', 'is needed');
+      const topic = await createTopic(registry, input.topic, input);
+      await learn();
+      return answer.code(201).send({ ...topicJson(topic), secret: topic.secrets[0]?.secret });
+    },
+  );
+
+  api.get(
+    url,
+    {
+      schema: {
+        operationId: 'getTopic',
+        tags,
+        summary: 'Look at a topic',
+        params,
+        response: { 200: reply('the topic', Topic), ...problems(404, 503) },
+      },
+    },
+    async (request) => {
+      const { topic: name } = request.params;
+      const topic = topicNamePattern.test(name) ? await registry.get(name) : null;
+      if (topic === null) throw topicNotFound(name);
+      return topicJson(topic);
+    },
+  );
+
+  api.put(
+    url,
+    {
+      schema: {
+        operationId: 'putTopic',
+        tags,
+        summary: 'Create or replace a topic; what is not given becomes the default, the secret stays',
+        params,
+        response: {
+          200: reply('replaced', Topic),
+          201: reply('created', Topic),
+          ...problems(413, 415, 503),
+        },
+      },
+      config: { jsonBody: TopicPut },
+    },
+    async (request, answer) => {
+      const name = nameToWrite(request.params.topic);
+      const input = read(request.body, true);
+      checkNamed(name, input);
+      const { topic, created } = await putTopic(registry, name, input);
+      await learn();
+      return answer.code(created ? 201 : 200).send(topicJson(topic));
+    },
+  );
+
+  api.patch(
+    url,
+    {
+      schema: {
+        operationId: 'patchTopic',
+        tags,
+        summary: 'Change the given fields of a topic',
+        params,
+        response: { 200: reply('changed', Topic), ...problems(404, 413, 415, 503) },
+      },
+      config: { jsonBody: TopicPatch },
+    },
+    async (request) => {
+      const name = nameToFind(request.params.topic);
+      const input = read(request.body, false);
+      checkNamed(name, input);
+      const topic = await patchTopic(registry, name, input);
+      await learn();
+      return topicJson(topic);
+    },
+  );
+
+  api.delete(
+    url,
+    {
+      schema: {
+        operationId: 'removeTopic',
+        tags,
+        summary: 'Set a topic offline, wait until everybody knows, and remove it if it has no jobs',
+        params,
+        querystring: closed({
+          jobs: Type.Optional(
+            Type.Enum(['purge'], { description: 'remove its jobs too, dead ones included' }),
+          ),
+        }),
+        response: {
+          200: reply('removed', Type.Object({ deleted: Type.Literal(true), purged: Type.Integer() })),
+          ...problems(404, 409, 413, 503),
+        },
+      },
+    },
+    async (request) => {
+      const name = nameToFind(request.params.topic);
+      const purged = await removeTopic(registry, store.admin, name, request.query.jobs === 'purge');
+      await learn();
+      return { deleted: true, purged };
+    },
+  );
+
+  function read(body: unknown, complete: boolean): TopicInput {
+    const parsed = parseTopicInput(body, context.egress, complete);
+    if (!parsed.ok) throw parsed.error;
+    return parsed.input;
+  }
+
+  async function learn(): Promise<void> {
+    // The change is made; that this process learns of it late is no failure of the call.
+    await context.role.topics.refresh().catch(() => undefined);
+  }
+}
+
+function listRoute(api: Api, { role }: IntakeContext): void {
+  api.get(
+    '/v1/topics',
+    {
+      schema: {
+        operationId: 'listTopics',
+        tags,
+        summary: 'Topics by name',
+        querystring: closed({
+          search: Type.Optional(Type.String({ description: 'part of name, title or owner, in any case' })),
+          owner: Type.Optional(Type.String({ description: 'exactly' })),
+          ...paging,
+        }),
+        response: {
+          200: reply('a page', closed({ items: Type.Array(Topic), nextCursor: nextCursor })),
+          ...problems(503),
+        },
+      },
+    },
+    async (request) => {
+      const { search, owner, cursor } = request.query;
+      const limit = readLimit(request.query.limit);
+      const after = cursor === undefined ? '' : readCursor(cursor);
+      await role.topics.refresh();
+      const found = [...role.topics.all()]
+        .filter((topic) => topic.topic > after && matches(topic, search, owner))
+        .sort((a, b) => (a.topic < b.topic ? -1 : 1));
+      const page = found.slice(0, limit);
+      const last = found.length > limit ? page.at(-1) : undefined;
+      return { items: page.map(topicJson), nextCursor: last === undefined ? null : writeCursor(last.topic) };
+    },
+  );
+}
+
+const nextCursor = Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'null at the end' });
+
+function matches(topic: TopicRecord, search: string | undefined, owner: string | undefined): boolean {
+  if (owner !== undefined && topic.owner !== owner) return false;
+  const part = search?.toLowerCase();
+  return (
+    part === undefined ||
+    [topic.topic, topic.title, topic.owner].some((text) => text.toLowerCase().includes(part))
+  );
+}
+
+/** The schema has made sure that it is digits. */
+export function readLimit(limit: string | undefined): number {
+  const items = limit === undefined ? limits.pageItems : Number(limit);
+  if (items > limits.pageItemsMax) throw invalidField('limit', `must be from 1 to ${limits.pageItemsMax}`);
+  return items;
+}
+
+function writeCursor(name: string): string {
+  return Buffer.from(name).toString('base64url');
+}
+
+function readCursor(cursor: string): string {
+  const name = Buffer.from(cursor, 'base64url').toString();
+  if (!topicNamePattern.test(name) || writeCursor(name) !== cursor)
+    throw invalidField('cursor', 'is not the nextCursor of a page');
+  return name;
+}
+
+/** A name that cannot exist need not be looked for. */
+export function nameToFind(name: string): string {
+  if (!topicNamePattern.test(name)) throw topicNotFound(name);
+  return name;
+}
+
+function nameToWrite(name: string): string {
+  if (topicNamePattern.test(name)) return name;
+  const message = `must be 1 to ${limits.topicNameMax} of A-Z a-z 0-9 . _ - and begin with a letter or digit`;
+  throw new DqError('invalid', `topic: ${message}`, { errors: [{ field: 'topic', message }] });
+}

@@ -1,0 +1,305 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+import { payload } from '../support/payloads.ts';
+
+let dq: TestIntake;
+beforeEach(async () => {
+  dq = await startIntake();
+  const reply = await dq.api('POST', '/v1/topics', {
+    topic: 't',
+    callbackUrl: 'http://127.0.0.1:9000/',
+    delay: '1h',
+  });
+  expect(reply.status).toBe(201);
+});
+
+const uuidV7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+describe('push', () => {
+  it('answers 201 with the stored job', async () => {
+    const reply = await dq.push('t', '{"order":1}', '?id=a&delay=30m');
+    expect(reply).toMatchObject({
+      status: 201,
+      body: { topic: 't', id: 'a', state: 'delayed', replaced: false, duplicate: false, inFlight: false },
+    });
+    expect(reply.body.version).toMatch(/^\d+$/);
+    expect(Date.parse(reply.body.dueAt) - Date.now()).toBeGreaterThan(29 * 60_000);
+    expect(Object.keys(reply.body)).toEqual([
+      ...['topic', 'id', 'version', 'state', 'dueAt', 'replaced', 'duplicate', 'inFlight'],
+    ]);
+  });
+
+  it('makes a UUIDv7 where no id is given, another one each time', async () => {
+    const [a, b] = await Promise.all([dq.push('t', '1'), dq.push('t', '1')]);
+    expect(a.body.id).toMatch(uuidV7);
+    expect(b.body.id).toMatch(uuidV7);
+    expect(a.body.id).not.toBe(b.body.id);
+  });
+
+  it('is due after the delay of its topic when it names none', async () => {
+    const { body } = await dq.push('t', '1');
+    const inMs = Date.parse(body.dueAt) - Date.now();
+    expect(inMs).toBeGreaterThan(59 * 60_000);
+    expect(inMs).toBeLessThanOrEqual(60 * 60_000);
+  });
+
+  it('is ready when its time has passed', async () => {
+    expect((await dq.push('t', '1', '?delay=0')).body.state).toBe('ready');
+    expect((await dq.push('t', '1', '?at=2001-01-01T00:00:00Z')).body.state).toBe('ready');
+  });
+
+  it('reads the blank before an offset as the + it was', async () => {
+    for (const at of [
+      '2030-01-01T08:00:00+08:00',
+      '2030-01-01T08:00:00%2B08:00',
+      '2030-01-01T08:00:00%2b08:00',
+    ]) {
+      const { body } = await dq.push('t', '1', `?at=${at}`);
+      expect(body.dueAt).toBe('2030-01-01T00:00:00.000Z');
+    }
+  });
+
+  it('replaces a live job of its id: 200, a later version', async () => {
+    const first = await dq.push('t', '1', '?id=a');
+    const second = await dq.push('t', '2', '?id=a');
+    expect(second).toMatchObject({
+      status: 200,
+      body: { replaced: true, duplicate: false, inFlight: false },
+    });
+    expect(BigInt(second.body.version)).toBeGreaterThan(BigInt(first.body.version));
+    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('2');
+  });
+
+  it('says when an attempt of the replaced job is running', async () => {
+    await dq.push('t', '1', '?id=a&delay=0');
+    await dq.store.jobs.reserve(0, {
+      owner: { instance: 1, incarnation: 2 },
+      max: 1,
+      others: { room: 1, leaseMs: 60_000 },
+      topics: new Map(),
+    });
+    expect((await dq.push('t', '2', '?id=a')).body).toMatchObject({ replaced: true, inFlight: true });
+  });
+
+  it('mode keep leaves the live job and tells about it', async () => {
+    const first = await dq.push('t', '1', '?id=a');
+    const second = await dq.push('t', '2', '?id=a&mode=keep&delay=0');
+    expect(second).toEqual({ ...second, status: 200, body: { ...first.body, duplicate: true } });
+    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('1');
+  });
+
+  it('mode reject answers 409 job_exists and leaves the live job', async () => {
+    await dq.push('t', '1', '?id=a');
+    const refused = await dq.push('t', '2', '?id=a&mode=reject');
+    expect(refused).toMatchObject({ status: 409, body: { status: 409, code: 'job_exists', errors: [] } });
+    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('1');
+  });
+
+  it('keeps the order of the pushes of one connection: the last one wins', async () => {
+    const connection = dq.open();
+    let text = '';
+    for (let n = 0; n < 250; n++)
+      text += `POST /v1/topics/t/jobs?id=same HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${String(n).length}\r\n\r\n${n}`;
+    connection.send(`${text}GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`);
+    const replies = await connection.closed;
+    expect(replies.match(/HTTP\/1\.1 20[01]/g)).toHaveLength(251);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/same')).body.body).toBe('249');
+  });
+
+  it('counts what it stored and logs a line for each push', async () => {
+    await dq.push('t', 'abc', '?id=a', 'text/plain');
+    await dq.push('t', 'abc', '?id=a&mode=keep', 'text/plain');
+    await dq.push('t', 'abc', '?id=a&mode=reject', 'text/plain');
+    await dq.push('t', 'abc', '?id=b&delay=soon', 'text/plain');
+    expect(dq.counted).toEqual(new Map([['t pushed', 1]]));
+    expect(dq.requests).toEqual([
+      {
+        method: 'POST',
+        topic: 't',
+        id: 'a',
+        status: 201,
+        code: null,
+        version: expect.stringMatching(/^\d+$/),
+        dueAt: expect.any(String),
+        bytes: 3,
+        ms: expect.any(Number),
+      },
+      expect.objectContaining({ status: 200, code: null, bytes: 3 }),
+      expect.objectContaining({ status: 409, code: 'job_exists', version: null, dueAt: null }),
+      expect.objectContaining({ id: 'b', status: 400, code: 'invalid', bytes: 3, ms: null }),
+    ]);
+  });
+});
+
+describe('bodies', () => {
+  it.each([...Array(36).keys()])('payload %i comes back byte for byte', async (n) => {
+    const { body, contentType } = payload(n);
+    expect((await dq.push('t', body, '?id=p', contentType)).status).toBe(201);
+    const { body: job } = await dq.api('GET', '/v1/topics/t/jobs/p');
+    const bytes = 'body' in job ? Buffer.from(job.body, 'utf8') : Buffer.from(job.bodyBase64, 'base64');
+    expect(bytes.equals(body)).toBe(true);
+    expect('body' in job && 'bodyBase64' in job).toBe(false);
+    expect(job.contentType).toBe(contentType);
+  });
+
+  it('has no content type when none was given', async () => {
+    const connection = dq.open();
+    connection.send(
+      'POST /v1/topics/t/jobs?id=n HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\nconnection: close\r\n\r\n\0\xff1',
+    );
+    expect(await connection.closed).toMatch(/^HTTP\/1\.1 201 /);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/n')).body.contentType).toBe(null);
+  });
+
+  it('may be empty, with and without a length', async () => {
+    expect((await dq.push('t', '', '?id=e', '')).status).toBe(201);
+    const connection = dq.open();
+    connection.send('POST /v1/topics/t/jobs?id=f HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n');
+    expect(await connection.closed).toMatch(/^HTTP\/1\.1 201 /);
+    for (const id of ['e', 'f']) expect((await dq.api('GET', `/v1/topics/t/jobs/${id}`)).body.body).toBe('');
+  });
+
+  it('may come in chunks', async () => {
+    const connection = dq.open();
+    connection.send(
+      'POST /v1/topics/t/jobs?id=c HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n',
+    );
+    expect(await connection.closed).toMatch(/^HTTP\/1\.1 201 /);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/c')).body.body).toBe('abc');
+  });
+
+  it('are not read as JSON unless they say exactly that they are', async () => {
+    for (const type of ['application/problem+json', 'text/json', 'application/jsonp', 'application/x-ndjson'])
+      expect((await dq.push('t', '{nonsense', '?id=x', type)).status).toBeLessThan(300);
+    for (const type of [
+      'application/json',
+      'APPLICATION/JSON',
+      'application/json; charset=utf-8',
+      'application/json ;x=1',
+    ])
+      expect(await dq.push('t', '{nonsense', '?id=x', type)).toMatchObject({
+        status: 400,
+        body: { code: 'malformed_json', errors: [{ field: 'body' }] },
+      });
+  });
+
+  it('JSON must be UTF-8 without a byte order mark, and not empty', async () => {
+    for (const body of [
+      Buffer.from([0x22, 0xff, 0x22]),
+      Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]),
+      Buffer.from('\ufeff1'),
+      '',
+    ])
+      expect(await dq.push('t', body)).toMatchObject({ status: 400, body: { code: 'malformed_json' } });
+  });
+
+  it('JSON may be nested as deep as its bytes allow', async () => {
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    expect((await dq.push('t', deep)).status).toBe(201);
+  });
+});
+
+describe('ids', () => {
+  const good = [
+    'a',
+    '...',
+    'a/b',
+    'a%2Fb',
+    '100%',
+    'a b',
+    '+',
+    '?',
+    '#',
+    '&=',
+    '订单',
+    '👩‍👩‍👧',
+    '\u00a0',
+    '__proto__',
+    'constructor',
+    'ü'.repeat(128),
+  ];
+  it.each(good)('%s names one job everywhere', async (id) => {
+    const escaped = encodeURIComponent(id);
+    expect((await dq.push('t', '1', `?id=${escaped}`)).body.id).toBe(id);
+    expect((await dq.api('GET', `/v1/topics/t/jobs/${escaped}`)).body.id).toBe(id);
+    expect((await dq.api('DELETE', `/v1/topics/t/jobs/${escaped}`)).status).toBe(200);
+  });
+
+  it('are compared byte for byte: case and normal forms are other ids', async () => {
+    await dq.push('t', '1', `?id=${encodeURIComponent('\u00e9')}`);
+    expect((await dq.api('GET', `/v1/topics/t/jobs/${encodeURIComponent('e\u0301')}`)).status).toBe(404);
+    await dq.push('t', '1', '?id=a');
+    expect((await dq.api('GET', '/v1/topics/t/jobs/A')).status).toBe(404);
+  });
+});
+
+describe('cancel and get', () => {
+  it('shows a job with its attempts and the limits of its topic', async () => {
+    const pushed = await dq.push('t', '{}', '?id=a&delay=0');
+    const [lease] = (
+      await dq.store.jobs.reserve(0, {
+        owner: { instance: 1, incarnation: 2 },
+        max: 1,
+        others: { room: 1, leaseMs: 60_000 },
+        topics: new Map(),
+      })
+    ).jobs;
+    if (lease === undefined) throw new Error('nothing was reserved');
+    const attempt = {
+      attempt: 1,
+      startedAt: Date.UTC(2026, 0, 1),
+      durationMs: 12,
+      outcome: 'failed',
+      reason: 'status',
+      status: 500,
+      replyExcerpt: 'oops',
+      notifier: 'dq-notifier-0',
+      host: 'vm',
+    } as const;
+    await dq.store.jobs.retry([{ ...lease, delayMs: 60_000, attempt }]);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body).toEqual({
+      topic: 't',
+      id: 'a',
+      version: pushed.body.version,
+      state: 'delayed',
+      dueAt: expect.stringMatching(/Z$/),
+      createdAt: expect.stringMatching(/Z$/),
+      attempt: 1,
+      maxAttempts: 10,
+      contentType: 'application/json',
+      body: '{}',
+      attempts: [{ ...attempt, startedAt: '2026-01-01T00:00:00.000Z' }],
+    });
+  });
+
+  it('cancels once; a repeat finds no job', async () => {
+    await dq.push('t', '1', '?id=a');
+    expect(await dq.api('DELETE', '/v1/topics/t/jobs/a')).toMatchObject({
+      status: 200,
+      body: { cancelled: true, inFlight: false },
+    });
+    expect(await dq.api('DELETE', '/v1/topics/t/jobs/a')).toMatchObject({
+      status: 404,
+      body: { code: 'job_not_found' },
+    });
+    expect(dq.counted.get('t cancelled')).toBe(1);
+    expect(dq.requests.slice(1)).toEqual([
+      expect.objectContaining({ method: 'DELETE', topic: 't', id: 'a', status: 200, code: null }),
+      expect.objectContaining({ method: 'DELETE', topic: 't', id: 'a', status: 404, code: 'job_not_found' }),
+    ]);
+  });
+
+  it('tells a missing job from a missing topic', async () => {
+    expect(await dq.api('GET', '/v1/topics/t/jobs/none')).toMatchObject({
+      status: 404,
+      body: { code: 'job_not_found' },
+    });
+    for (const [method, path] of [
+      ['GET', '/v1/topics/none/jobs/a'],
+      ['DELETE', '/v1/topics/none/jobs/a'],
+      ['GET', '/v1/topics/-bad-/jobs/a'],
+    ] as const)
+      expect(await dq.api(method, path)).toMatchObject({ status: 404, body: { code: 'topic_not_found' } });
+    expect(await dq.push('none', '1')).toMatchObject({ status: 404, body: { code: 'topic_not_found' } });
+  });
+});

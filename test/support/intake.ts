@@ -1,0 +1,172 @@
+// A server role for a test: real sockets on a free port, a registry in a file of its own, a store in memory, and what the role
+// said to its surroundings. Ended with the test.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import type { FrontTimes } from '../../src/intake/http-front.ts';
+import { createIntake } from '../../src/intake/intake.ts';
+import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
+import type { Role } from '../../src/process/role.ts';
+import type { Registry } from '../../src/registry/registry.ts';
+import { TopicBook } from '../../src/registry/topic-book.ts';
+import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import type { Store } from '../../src/store/job-store.ts';
+import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
+import { openModelStore } from '../conformance/model-store.ts';
+import type { ApiReply } from './daemon.ts';
+
+export interface IntakeOptions {
+  /** by option name */
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly times?: FrontTimes;
+  /** what the role sees instead of the store or the registry, to let one of them fail */
+  readonly store?: (store: Store) => Store;
+  readonly registry?: (registry: Registry) => Registry;
+  readonly onSend?: (message: ToMaster, answer: (message: ToWorker) => void) => void;
+}
+
+export interface TestIntake {
+  readonly url: string;
+  readonly port: number;
+  readonly role: Role;
+  readonly store: Store;
+  readonly registry: Registry;
+  readonly topics: TopicBook;
+  /** lines of the request log */
+  readonly requests: LogFields[];
+  readonly errors: string[];
+  /** `topic name` → count */
+  readonly counted: Map<string, number>;
+  call(method: string, path: string, init?: RequestInit): Promise<ApiReply & { readonly headers: Headers }>;
+  /** JSON in, JSON out. */
+  api(method: string, path: string, body?: unknown): Promise<ApiReply>;
+  push(topic: string, body: Buffer | string, query?: string, contentType?: string): Promise<ApiReply>;
+  /** A connection that is spoken to by hand. */
+  open(): RawConnection;
+}
+
+export interface RawConnection {
+  readonly socket: Socket;
+  send(text: string | Buffer): void;
+  /** everything that came so far */
+  received(): string;
+  /** resolves with everything when the other side has closed */
+  readonly closed: Promise<string>;
+}
+
+export const adminToken = 'dqk_of-this-start';
+
+export async function startIntake(options: IntakeOptions = {}): Promise<TestIntake> {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-intake-'));
+  const loaded = loadConfig({ flags: {}, env: {}, cwd: directory });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const config = { ...loaded.config, 'server.port': 0, timezone: 'UTC', ...options.config };
+  const registry = await openRegistryDb(join(directory, 'registry.db'));
+  const { store, close } = await openModelStore();
+  const seenRegistry = options.registry?.(registry) ?? registry;
+  const topics = new TopicBook(seenRegistry, silentLog);
+  await topics.start();
+  const requests: LogFields[] = [];
+  const errors: string[] = [];
+  const counted = new Map<string, number>();
+  const listeners: ((message: ToWorker) => void)[] = [];
+  const role = createIntake(
+    {
+      config,
+      log: {
+        ...silentLog,
+        request: (fields) => requests.push(fields),
+        error: (message, error) => errors.push(`${message}: ${String(error)}`),
+      },
+      title: 'dq-server-0',
+      version: '0.0.0-test',
+      owner: { instance: 1, incarnation: 1 },
+      index: 0,
+      count: 1,
+      store: options.store?.(store) ?? store,
+      registry: seenRegistry,
+      topics,
+      counters: {
+        add: (topic, name, n = 1) =>
+          counted.set(`${topic} ${name}`, (counted.get(`${topic} ${name}`) ?? 0) + n),
+      },
+      link: {
+        send: (message) =>
+          options.onSend?.(message, (answer) => {
+            for (const listener of listeners) listener(answer);
+          }),
+        onMessage: (listener) => listeners.push(listener),
+      },
+      adminToken,
+    },
+    options.times,
+  );
+  await role.start();
+  onTestFinished(async () => {
+    await role.drain(0);
+    await topics.drain(1_000);
+    await close();
+    await registry.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  const url = role.url ?? '';
+  const port = Number(new URL(url).port);
+
+  const call: TestIntake['call'] = async (method, path, init = {}) => {
+    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(15_000) });
+    const text = await response.text();
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: text === '' ? null : JSON.parse(text),
+    };
+  };
+  return {
+    url,
+    port,
+    role,
+    store,
+    registry,
+    topics,
+    requests,
+    errors,
+    counted,
+    call,
+    api: (method, path, body) =>
+      call(
+        method,
+        path,
+        body === undefined
+          ? {}
+          : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) },
+      ),
+    push: (topic, body, query = '', contentType = 'application/json') =>
+      call('POST', `/v1/topics/${topic}/jobs${query}`, {
+        headers: contentType === '' ? {} : { 'content-type': contentType },
+        body: Buffer.from(body),
+      }),
+    open: () => openConnection(port),
+  };
+}
+
+function openConnection(port: number): RawConnection {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+  const received = () => Buffer.concat(chunks).toString('latin1');
+  const closed = new Promise<string>((resolve) => {
+    socket.on('end', () => {
+      socket.end();
+      resolve(received());
+    });
+    // A reset shows in what did not arrive.
+    socket.on('error', () => resolve(`${received()}(reset)`));
+  });
+  onTestFinished(() => {
+    socket.destroy();
+  });
+  return { socket, send: (text) => void socket.write(text), received, closed };
+}
