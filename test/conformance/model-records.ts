@@ -1,6 +1,6 @@
 // What the model keeps of a job and of an alert, their orders, and one page of a listing.
 
-import type { JobKey, Version } from '../../src/core/job.ts';
+import type { Version } from '../../src/core/job.ts';
 import type { AlertEntry, Page } from '../../src/store/job-store.ts';
 import type { DumpedJob } from './store-under-test.ts';
 
@@ -11,7 +11,16 @@ export type ModelAlert = Mutable<Omit<AlertEntry, 'state'>> & {
   claimedUntil: number;
 };
 
-export const nameOf = (key: JobKey) => JSON.stringify([key.topic, key.id]);
+/** A job that nobody has tried yet, at its push and again at its requeue. */
+export const untried = {
+  failures: 0,
+  strikes: 0,
+  attempts: [],
+  lease: null,
+  deadAt: null,
+  buryReason: null,
+} as const;
+
 export const byDue = (a: ModelJob, b: ModelJob) => a.dueAt - b.dueAt || a.version - b.version;
 export const byDeath = (a: AlertEntry | ModelJob, b: AlertEntry | ModelJob) =>
   (a.deadAt ?? 0) - (b.deadAt ?? 0) || a.version - b.version;

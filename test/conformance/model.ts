@@ -1,7 +1,7 @@
 // The reference: what a job store does, in the fewest words that are obviously right. Owns a map of jobs and a map of
 // alerts, and walks through all of them for every question. It must never become fast or clever: when a store and this
 // file differ, one of them is wrong, and this one must be the easier to judge. Each method is one atomic step, because none
-// waits. model-store.ts puts the port in front; mutants.ts overrides single methods, which is why they are this small.
+// waits. model-store.ts puts the port in front; mutants.ts changes single methods, which is why they are this small.
 
 import type {
   AttemptRecord,
@@ -20,7 +20,7 @@ import { jobStates, priorities } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/store/job-store.ts';
 import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
-import { byDeath, byDue, type ModelAlert, type ModelJob, nameOf, pageOf } from './model-records.ts';
+import { byDeath, byDue, type ModelAlert, type ModelJob, pageOf, untried } from './model-records.ts';
 import { inDumpOrder, type StateDump } from './store-under-test.ts';
 
 export class Model {
@@ -29,9 +29,9 @@ export class Model {
   /** Told once for every hint. */
   onHint: (hint: port.Hint) => void = () => {};
   readonly now: () => number;
-  protected counter = 0;
-  protected position = 0;
-  protected rings: Record<Priority, string[]> = { high: [], normal: [], low: [] };
+  counter = 0;
+  position = 0;
+  rings: Record<Priority, string[]> = { high: [], normal: [], low: [] };
 
   constructor(now: () => number = Date.now) {
     this.now = now;
@@ -58,9 +58,13 @@ export class Model {
 
   /** The job that this lease gives the right to finish. */
   leased(lease: Lease): ModelJob | null {
-    const job = this.jobs.get(nameOf(lease));
+    const job = this.jobs.get(this.nameOf(lease));
     if (job?.version !== lease.version || job.lease?.token !== lease.token) return null;
     return job;
+  }
+
+  nameOf(key: JobKey): string {
+    return JSON.stringify([key.topic, key.id]);
   }
 
   all(): ModelJob[] {
@@ -107,7 +111,7 @@ export class Model {
   }
 
   remove(job: ModelJob): void {
-    this.jobs.delete(nameOf(job));
+    this.jobs.delete(this.nameOf(job));
     this.dropSettledAlert(job.version);
   }
 
@@ -132,7 +136,7 @@ export class Model {
   // Jobs
 
   push(pushed: port.PushJob): port.PushOutcome {
-    const old = this.jobs.get(nameOf(pushed));
+    const old = this.jobs.get(this.nameOf(pushed));
     const live = old !== undefined && old.state !== 'dead';
     if (live && pushed.mode !== 'replace') {
       const { version, dueAt, state } = old;
@@ -142,33 +146,25 @@ export class Model {
     const now = this.now();
     const version = this.draw();
     const { topic, id, priority, contentType } = pushed;
+    const given = { topic, id, priority, contentType, body: Buffer.from(pushed.body) };
     const job: ModelJob = {
-      topic,
-      id,
+      ...given,
+      ...untried,
       version,
       origin: version,
-      state: 'delayed',
-      dueAt: 0,
       acceptedAt: now,
-      failures: 0,
-      strikes: 0,
-      priority,
-      lease: null,
-      contentType,
-      body: Buffer.from(pushed.body),
-      attempts: [],
-      deadAt: null,
-      buryReason: null,
+      state: 'ready',
+      dueAt: now,
     };
     this.schedule(job, 'at' in pushed.when ? Math.max(pushed.when.at, now) : now + pushed.when.delayMs);
-    this.jobs.set(nameOf(job), job);
+    this.jobs.set(this.nameOf(job), job);
     const state = job.state === 'ready' ? 'ready' : 'delayed';
     const inFlight = live && old.state === 'reserved';
     return { kind: 'stored', version, dueAt: job.dueAt, state, replaced: live, inFlight };
   }
 
   get(key: JobKey): JobSnapshot | null {
-    const job = this.jobs.get(nameOf(key));
+    const job = this.jobs.get(this.nameOf(key));
     return job === undefined ? null : this.snapshot(job);
   }
 
@@ -178,7 +174,7 @@ export class Model {
   }
 
   cancel(key: JobKey): port.CancelOutcome {
-    const job = this.jobs.get(nameOf(key));
+    const job = this.jobs.get(this.nameOf(key));
     if (job === undefined) return { kind: 'absent' };
     this.remove(job);
     return { kind: 'cancelled', inFlight: job.state === 'reserved' };
@@ -196,11 +192,8 @@ export class Model {
   }
 
   reserve(request: port.ReserveRequest): port.Reserved {
-    const ready = this.inState('ready').sort(byDue);
-    const waiting = (priority: Priority, topic: string) =>
-      ready.filter((job) => job.priority === priority && job.topic === topic && job.state === 'ready');
     const ringOf = (priority: Priority) =>
-      this.rings[priority].map((topic) => ({ topic, ready: waiting(priority, topic).length }));
+      this.rings[priority].map((topic) => ({ topic, ready: this.waiting(priority, topic).length }));
     const dealt = this.deal(
       { high: ringOf('high'), normal: ringOf('normal'), low: ringOf('low') },
       { ...request, max: Math.min(request.max, limits.reserveMax) },
@@ -209,10 +202,16 @@ export class Model {
     for (const priority of priorities)
       this.rings[priority] = dealt.rings[priority].map((entry) => entry.topic);
     const jobs = dealt.deals.map(({ priority, topic }) => {
-      const job = waiting(priority, topic)[0] as ModelJob;
+      const job = this.waiting(priority, topic)[0] as ModelJob;
       return this.lease(job, request.owner, (request.topics.get(topic) ?? request.others).leaseMs);
     });
     return { jobs, more: dealt.more };
+  }
+
+  /** Ready jobs in the order they are taken. */
+  waiting(priority: Priority, topic: string): ModelJob[] {
+    const ready = this.inState('ready').filter((job) => job.priority === priority && job.topic === topic);
+    return ready.sort(byDue);
   }
 
   deal(rings: ReadyRings, request: port.ReserveRequest): ReturnType<typeof dealTickets> {
@@ -337,14 +336,9 @@ export class Model {
 
   requeue(job: ModelJob): void {
     this.remove(job);
-    job.version = this.draw();
-    job.failures = 0;
-    job.strikes = 0;
-    job.attempts = [];
-    job.deadAt = null;
-    job.buryReason = null;
+    Object.assign(job, untried, { version: this.draw() });
     this.schedule(job, this.now());
-    this.jobs.set(nameOf(job), job);
+    this.jobs.set(this.nameOf(job), job);
   }
 
   purge(found: readonly ModelJob[], max: number): { purged: number; more: boolean } {

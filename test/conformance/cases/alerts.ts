@@ -57,10 +57,14 @@ export const alertCases: readonly Case[] = [
     const from = Date.now();
     expect(idsOf(await trial.alerts.claim(60, 1))).toEqual(['1']);
     expect(idsOf(await trial.alerts.claim(farOffMs, 1))).toEqual(['2']);
-    const again = await until('the claim to end', async () => {
-      const claimed = await trial.alerts.claim(farOffMs, 5);
-      return claimed.length > 0 ? claimed : null;
-    });
+    const again = await until(
+      'the claim to end',
+      async () => {
+        const claimed = await trial.alerts.claim(farOffMs, 5);
+        return claimed.length > 0 ? claimed : null;
+      },
+      5_000,
+    );
     expect(Date.now()).toBeGreaterThanOrEqual(from + 60 - 1);
     expect(idsOf(again)).toEqual(['1']);
   }),

@@ -63,13 +63,20 @@ export const promoteCases: readonly Case[] = [
       [20, 35, 50, 65, 80].map((delayMs) => trial.push(`in ${delayMs}`, { when: { delayMs } })),
     );
     const dueAts = near.map((outcome) => outcome.dueAt).sort((a, b) => a - b);
+    // Collected and judged afterwards: a failed expectation inside the wait would only be tried again.
+    const steps: { moved: number; due: number }[] = [];
     let moved = 0;
-    await until('five jobs to be due', async () => {
-      moved += (await trial.promote()).moved;
-      const due = dueAts.filter((dueAt) => dueAt <= Date.now() + 1).length;
-      expect(moved).toBeLessThanOrEqual(due);
-      return moved === 5;
-    });
+    await until(
+      'five jobs to be promoted',
+      async () => {
+        moved += (await trial.promote()).moved;
+        steps.push({ moved, due: dueAts.filter((dueAt) => dueAt <= Date.now() + 1).length });
+        return moved === 5;
+      },
+      10_000,
+      2,
+    );
+    expect(steps.filter((step) => step.moved > step.due)).toEqual([]);
     expect(await trial.known('far')).toMatchObject({ state: 'delayed' });
   }),
 

@@ -77,7 +77,7 @@ export const deadCases: readonly Case[] = [
       const first = await trial.dead.list({ topic: 'a' }, 3, null);
       expect(idsOf(first.items)).toEqual(['a6', 'a5', 'a4']);
       await trial.buried('newer', { topic: 'a' });
-      await trial.cancel({ topic: 'a', id: 'a4' });
+      for (const id of ['a4', 'a5']) await trial.cancel({ topic: 'a', id });
       const second = await trial.dead.list({ topic: 'a' }, 3, first.nextCursor);
       expect(idsOf(second.items)).toEqual(['a3', 'a2', 'a1']);
       const third = await trial.dead.list({ topic: 'a' }, 3, second.nextCursor);
@@ -140,14 +140,13 @@ export const deadCases: readonly Case[] = [
     const left = async (trial: Trial) => listed(trial, {});
     return [
       fact(`dead ${verb}: means the same jobs as the list with the same filter`, async (trial) => {
-        const all = ['b/2', 'a/2', 'b/1', 'a/1'];
-        // Only filters that mean few: each is used up, and the list says what is left.
-        let alive = all;
-        for (const [filter, expected] of (await filters(trial)).slice(1).reverse()) {
-          const meant = expected.filter((name) => alive.includes(name));
-          expect(await call(trial, filter, 10)).toEqual({ n: meant.length, more: false });
-          alive = alive.filter((name) => !meant.includes(name));
-          expect(await left(trial)).toEqual(alive);
+        const rounds = (await filters(trial)).length;
+        for (let round = 0; round < rounds; round += 1) {
+          for (const topic of ['a', 'b']) await trial.admin.purgeTopic(topic, 10);
+          const [filter, expected] = (await filters(trial))[round] as readonly [DeadFilter, string[]];
+          const all = await left(trial);
+          expect(await call(trial, filter, 10)).toEqual({ n: expected.length, more: false });
+          expect(await left(trial)).toEqual(all.filter((name) => !expected.includes(name)));
         }
       }),
 

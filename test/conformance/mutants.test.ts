@@ -1,0 +1,27 @@
+// Shows that the suite sees each mistake: the case that a mutant names passes on the model and turns red on the mutant.
+
+import { describe, expect, it } from 'vitest';
+import { cases } from './exercise.ts';
+import { coldMutants, silentMutant } from './mutants/cold.ts';
+import { endingMutants } from './mutants/endings.ts';
+import { fenceMutants } from './mutants/fence.ts';
+import { moveMutants } from './mutants/moves.ts';
+import type { Mutant } from './mutants/mutant.ts';
+import { pushMutants } from './mutants/push.ts';
+
+const mutants: readonly Mutant[] = [
+  ...fenceMutants,
+  ...pushMutants,
+  ...moveMutants,
+  ...endingMutants,
+  ...coldMutants,
+  silentMutant,
+];
+
+describe('a store that makes a mistake turns the suite red', () => {
+  it.each(mutants)('$mistake', async ({ caughtBy, openStore }) => {
+    const named = cases.find((each) => each.title === caughtBy);
+    if (named === undefined) throw new Error(`no case is called "${caughtBy}"`);
+    await expect(named.run(openStore)).rejects.toThrow();
+  });
+});

@@ -1,0 +1,87 @@
+// Mistakes with what tells leases, versions and jobs apart.
+
+import type { Lease } from '../../../src/core/job.ts';
+import type { Model } from '../model.ts';
+import { change, type Mutant, mutant } from './mutant.ts';
+
+const finishes = ['ack', 'retry', 'bury', 'release'] as const;
+
+/** A finish that takes the stored version or token for the one presented. */
+function unfenced(verb: (typeof finishes)[number], field: 'version' | 'token'): (model: Model) => void {
+  return (model) => {
+    const loosen = <T extends Lease>(lease: T): T => {
+      const job = model.jobs.get(model.nameOf(lease));
+      const stored = { version: job?.version, token: job?.lease?.token }[field];
+      return { ...lease, [field]: stored ?? lease[field] };
+    };
+    change(
+      model,
+      verb,
+      (right) => ((item: never) => (right as (item: never) => never)(loosen(item))) as never,
+    );
+  };
+}
+
+const fences: readonly Mutant[] = finishes.flatMap((verb) => [
+  mutant(
+    `${verb} looks at no token`,
+    `${verb}: refuses a lease that was taken over`,
+    unfenced(verb, 'token'),
+  ),
+  mutant(
+    `${verb} looks at no version`,
+    `${verb}: refuses another token and another version`,
+    unfenced(verb, 'version'),
+  ),
+  mutant(
+    `${verb} refuses a lease that ran out unnoticed`,
+    `${verb}: still finishes a lease that ran out when nobody has recovered it`,
+    (m) =>
+      change(m, 'leased', (right) => (lease) => {
+        const job = right(lease);
+        return (job?.lease?.untilMs ?? 0) > m.now() ? job : null;
+      }),
+  ),
+]);
+
+const numbers: readonly Mutant[] = [
+  mutant('a token is the last number again', 'numbers: the leases of one reserve have a token each', (m) =>
+    change(m, 'drawToken', () => () => m.counter),
+  ),
+  mutant(
+    'numbers start again when the store is empty',
+    'numbers: versions and tokens rise and are never used twice, whatever ended the job before',
+    (m) =>
+      change(m, 'draw', (right) => () => {
+        if (m.jobs.size === 0) m.counter = 0;
+        return m.counter === 0 ? right() - 3_000_000 : ++m.counter;
+      }),
+  ),
+  mutant('versions count from 1', 'push: numbers versions by the storage clock in microseconds', (m) =>
+    change(m, 'draw', () => () => ++m.counter),
+  ),
+  mutant(
+    'a version is the clock alone',
+    'push: of 100 writers of one id at once, 99 are replaced and one lives',
+    (m) => change(m, 'draw', () => () => m.now() * 1000),
+  ),
+  mutant('topic and id are joined by a dot', 'identity: topic and id never run into one another', (m) =>
+    change(m, 'nameOf', () => (key) => `${key.topic}.${key.id}`),
+  ),
+  mutant('the topic is no part of the identity', 'identity: the same id in two topics is two jobs', (m) =>
+    change(m, 'nameOf', () => (key) => key.id),
+  ),
+  mutant(
+    'ids are compared without case',
+    'bounds: ids of any 256 bytes of UTF-8 are told apart byte for byte',
+    (m) => change(m, 'nameOf', (right) => (key) => right({ ...key, id: key.id.toLowerCase() })),
+  ),
+  mutant('ids are normalised', 'bounds: ids of any 256 bytes of UTF-8 are told apart byte for byte', (m) =>
+    change(m, 'nameOf', (right) => (key) => right({ ...key, id: key.id.normalize() })),
+  ),
+  mutant('topic names are cut', 'bounds: topic names of any allowed shape are told apart and counted', (m) =>
+    change(m, 'nameOf', (right) => (key) => right({ ...key, topic: key.topic.slice(0, 127) })),
+  ),
+];
+
+export const fenceMutants: readonly Mutant[] = [...fences, ...numbers];

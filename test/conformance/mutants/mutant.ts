@@ -1,0 +1,35 @@
+// A mistake that the suite must notice: the model with one method changed, and the case that turns red by it.
+
+import { Model } from '../model.ts';
+import { openModelStore } from '../model-store.ts';
+import type { OpenStore } from '../store-under-test.ts';
+
+export interface Mutant {
+  readonly mistake: string;
+  /** title of the case */
+  readonly caughtBy: string;
+  readonly openStore: OpenStore;
+}
+
+type Methods = {
+  [K in keyof Model]: Model[K] extends (...args: never[]) => unknown ? K : never;
+}[keyof Model];
+
+/** Puts another method in the place of one; inner calls take it too. */
+export function change<K extends Methods>(
+  model: Model,
+  name: K,
+  build: (right: Model[K], model: Model) => Model[K],
+): void {
+  const right = (model[name] as (...args: never[]) => unknown).bind(model) as Model[K];
+  Object.assign(model, { [name]: build(right, model) });
+}
+
+export function mutant(mistake: string, caughtBy: string, mutate: (model: Model) => void): Mutant {
+  const openStore = () => {
+    const model = new Model();
+    mutate(model);
+    return openModelStore(model);
+  };
+  return { mistake, caughtBy, openStore };
+}
