@@ -151,13 +151,13 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
     flags.purge ? `Delete the topic ${topic} and every job of it?` : `Delete the topic ${topic}?`,
     flags.yes,
   );
-  const reply = await client.call({
+  const reply = await client.call<{ purged: number }>({
     method: 'DELETE',
     path: ['v1', 'topics', topic],
     query: { jobs: flags.purge ? 'purge' : undefined },
   });
   if (flags.json) printData(reply.text);
-  say(`dq: ${topic} is deleted`);
+  say(`dq: ${topic} is deleted${flags.purge ? `, with ${reply.json.purged} jobs` : ''}`);
 }
 
 async function turn(
