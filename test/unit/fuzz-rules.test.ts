@@ -1,0 +1,13 @@
+import { expect, it } from 'vitest';
+import { fuzzRules } from '../../scripts/fuzz-rules.ts';
+
+it('random rules on random replies: nothing but parse errors and booleans, and no contradiction', {
+  timeout: 120_000,
+}, () => {
+  const report = fuzzRules(10_000, 20_260_101);
+  expect(report.failures).toEqual([]);
+  // The generator reaches all of it, or the silence above means nothing.
+  expect(report.parsed).toBeGreaterThan(3_000);
+  expect(report.refused).toBeGreaterThan(3_000);
+  expect(report.retries).toBeGreaterThan(1_000);
+});
