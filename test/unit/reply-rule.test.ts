@@ -152,6 +152,8 @@ describe('precedence', () => {
     ['!2 == false', true],
     ['!(2 == false)', true],
     ['!0 == 0', false],
+    ['!0 < 0', false],
+    ['!(0 < 0)', true],
     ['!!5 === true', true],
     // 3 > 2 first: true == true
     ['true == 3 > 2', true],
