@@ -41,6 +41,24 @@ export const limits = {
   replyBytesMax: 64 * 1024,
   /** Bytes of a reply that an attempt record keeps, and characters of it that a log line shows. */
   replyExcerptMax: 1024,
+  /** A receiver that has not accepted a connection by now (lookup and TLS included) is given up as `connect`, also where its
+   *  topic's timeout is longer; undici's own default. */
+  connectMsMax: 10_000,
+  /** Idle callback connections are kept this long, or as long as the receiver says up to the second number. Short, because a
+   *  request that meets a closing connection fails as `reset`; long enough for a busy endpoint never to dial. */
+  callbackKeepAliveMs: 3_000,
+  callbackKeepAliveMsMax: 10_000,
+  /** A topic is ailing after this many attempts in a row that ended in connect, tls, dns or timeout, and then holds at most so
+   *  many slots of a notifier, until an attempt succeeds (architecture.md, decision 7). */
+  ailingAttempts: 10,
+  ailingCallsMax: 2,
+  /** Finishing writes that travel to the store in one call: a transaction of 500 holds the other callers up for 10–20 ms. */
+  finishBatchMax: 500,
+  /** A finishing write without an answer is sent again after this long. */
+  finishAgainMs: 200,
+  /** What a drain waits, beyond its deadline, for the answers to its last finishing writes: a commit on a busy disk may take
+   *  this long. */
+  lastFinishMs: 2_000,
   /** Attempt records kept with a job; older ones fall off. */
   attemptsKept: 10,
 

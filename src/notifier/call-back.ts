@@ -1,0 +1,147 @@
+// One attempt: one request, one deadline from the taking of the slot over lookup, connect, headers and body, and exactly one
+// end. Never judges the reply, never follows a redirect, never sends a request twice.
+// A plain handler for undici's dispatch instead of request(): measured 44,000 calls a second against 22,000.
+
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Dispatcher } from 'undici';
+import { limits } from '../core/limits.ts';
+import type { CallOutcome, TransportReason } from '../core/verdict.ts';
+import { DialError } from './connector.ts';
+import type { Caller, Pools } from './pools.ts';
+import { Reply } from './reply.ts';
+
+export interface CallRequest {
+  readonly options: Dispatcher.DispatchOptions;
+  readonly verifyTls: boolean;
+  readonly timeoutMs: number;
+}
+
+/** Told once. `detail`: what went wrong, for the log; '' for a reply. Runs inside undici: it must not throw. */
+export type OnEnd = (outcome: CallOutcome, durationMs: number, detail: string) => void;
+
+export class Call implements Caller {
+  readonly #pools: Pools;
+  readonly #request: CallRequest;
+  readonly #onEnd: OnEnd;
+  readonly #begunAt = performance.now();
+  readonly #timer: NodeJS.Timeout;
+  #dialling: Socket | null = null;
+  /** set in the moment before the first byte is written */
+  #controller: Dispatcher.DispatchController | null = null;
+  #ended = false;
+  #redispatched = false;
+  #status = 0;
+  #headers: IncomingHttpHeaders = {};
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  /** Takes place at once; the end comes later, never within this call. */
+  constructor(pools: Pools, request: CallRequest, onEnd: OnEnd) {
+    this.#pools = pools;
+    this.#request = request;
+    this.#onEnd = onEnd;
+    this.#timer = setTimeout(() => this.#onDeadline(), request.timeoutMs);
+    this.#dispatch();
+  }
+
+  /** Ends it without an outcome: onEnd is not called any more. The request may have been received all the same. */
+  interrupt(): void {
+    if (this.#close()) this.#giveUp();
+  }
+
+  onDial(socket: Socket): void {
+    this.#dialling = socket;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    // Ended: the deadline passed before a connection was there. Started before: undici would send it a second time.
+    if (this.#ended || this.#controller !== null) controller.abort(new Error('given up'));
+    else this.#controller = controller;
+  }
+
+  onResponseStart(_: unknown, status: number, headers: IncomingHttpHeaders): void {
+    // 103 and its like announce; the reply comes after them.
+    if (status < 200) return;
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  onResponseData(_: unknown, chunk: Buffer): void {
+    if (this.#ended) return;
+    const room = limits.replyBytesMax - this.#bytes;
+    this.#bytes += chunk.length;
+    if (chunk.length <= room) {
+      this.#chunks.push(chunk);
+      return;
+    }
+    if (room > 0) this.#chunks.push(chunk.subarray(0, room));
+    this.#end(new Reply(this.#status, this.#headers, this.#chunks, true), '');
+    this.#giveUp();
+  }
+
+  onResponseEnd(): void {
+    this.#end(new Reply(this.#status, this.#headers, this.#chunks, false), '');
+  }
+
+  onResponseError(_: unknown, error: Error): void {
+    if (this.#ended) return;
+    // A kept connection that closed under an unwritten request says nothing about the receiver. Once, and only then.
+    if (this.#controller === null && !(error instanceof DialError) && !this.#redispatched) {
+      this.#redispatched = true;
+      this.#dispatch();
+      return;
+    }
+    this.#end({ kind: 'no_reply', reason: reasonFor(error) }, detailOf(error));
+  }
+
+  #dispatch(): void {
+    const { options, verifyTls } = this.#request;
+    this.#pools.dispatch(options, verifyTls, this);
+  }
+
+  /** After a stall of this process the reply may lie unread in the socket while the timer fires first: one turn of the event
+   *  loop reads it. */
+  #onDeadline(): void {
+    setImmediate(() => {
+      if (this.#ended) return;
+      this.#end(
+        { kind: 'no_reply', reason: 'timeout' },
+        `no whole reply within ${this.#request.timeoutMs} ms`,
+      );
+      this.#giveUp();
+    });
+  }
+
+  #end(outcome: CallOutcome, detail: string): void {
+    if (this.#close()) this.#onEnd(outcome, performance.now() - this.#begunAt, detail);
+  }
+
+  #close(): boolean {
+    if (this.#ended) return false;
+    this.#ended = true;
+    clearTimeout(this.#timer);
+    return true;
+  }
+
+  /** Closes the connection, or the attempt to open one: undici would keep dialling for a caller that has left. */
+  #giveUp(): void {
+    if (this.#controller !== null) this.#controller.abort(new Error('given up'));
+    else this.#dialling?.destroy(new DialError('connect', 'given up'));
+  }
+}
+
+function reasonFor(error: Error): TransportReason {
+  if (error instanceof DialError) return error.reason;
+  const { code, name, message } = error as NodeJS.ErrnoException;
+  // A body that ends before its time is a broken connection, however the parser words it.
+  if (name === 'HTTPParserError') return message.includes('EOF') ? 'reset' : 'protocol';
+  if (code === 'UND_ERR_HEADERS_OVERFLOW' || code === 'UND_ERR_INVALID_ARG') return 'protocol';
+  if (code === 'UND_ERR_SOCKET' && message.startsWith('bad ')) return 'protocol';
+  return 'reset';
+}
+
+function detailOf(error: Error): string {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === undefined || error.message.includes(code) ? error.message : `${code}: ${error.message}`;
+}

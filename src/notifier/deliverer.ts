@@ -1,0 +1,148 @@
+// From a held job to its settlement: builds the request, runs the call, has the end judged, hands the outcome to the settler.
+// Owns the calls that run. Never reserves, and never calls a job that its caller has not checked against its lease.
+
+import { hostname } from 'node:os';
+import { callbackHeaders } from '../core/delivery.ts';
+import type { AttemptRecord } from '../core/job.ts';
+import { type CallOutcome, judge } from '../core/verdict.ts';
+import { type Settlement, settle } from '../jobs/settle-delivery.ts';
+import type { RoleContext } from '../process/role.ts';
+import { Call } from './call-back.ts';
+import type { Lane } from './lane.ts';
+import type { Pools } from './pools.ts';
+import { excerptOf } from './reply.ts';
+import type { Rooms } from './room.ts';
+import type { Held, Settler } from './settler.ts';
+
+interface Ended {
+  readonly held: Held;
+  readonly lane: Lane;
+  readonly startedAt: number;
+  readonly outcome: CallOutcome;
+  readonly durationMs: number;
+  readonly detail: string;
+}
+
+export interface DelivererOptions {
+  readonly ctx: RoleContext;
+  readonly pools: Pools;
+  readonly rooms: Rooms;
+  readonly settler: Settler;
+  /** told once a tick in which calls ended */
+  readonly onEnded: () => void;
+}
+
+const nothing = Buffer.alloc(0);
+const host = hostname();
+
+export class Deliverer {
+  readonly #options: DelivererOptions;
+  readonly #running = new Map<Held, Call>();
+  #ended: Ended[] = [];
+
+  constructor(options: DelivererOptions) {
+    this.#options = options;
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  call(held: Held, lane: Lane): void {
+    const { ctx, pools, rooms } = this.#options;
+    const { job } = held;
+    const { topic } = lane;
+    const body = topic.method === 'GET' ? nothing : job.body;
+    const startedAt = Date.now();
+    rooms.callStarted(lane);
+    const request = {
+      options: {
+        origin: lane.origin,
+        path: lane.path,
+        method: topic.method,
+        headers: callbackHeaders(job, topic, { nowMs: startedAt, body, version: ctx.version }),
+        body,
+      },
+      verifyTls: !topic.dangerouslySkipTlsVerify,
+      timeoutMs: topic.timeoutMs,
+    };
+    const call = new Call(pools, request, (outcome, durationMs, detail) => {
+      // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
+      if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
+      this.#ended.push({ held, lane, startedAt, outcome, durationMs, detail });
+    });
+    this.#running.set(held, call);
+  }
+
+  /** Ends every call that still runs without an outcome and releases its job; the receiver may have got it all the same. */
+  interruptAll(): number {
+    this.#judgeEnded();
+    const { rooms, settler } = this.#options;
+    const interrupted = this.#running.size;
+    for (const [held, call] of this.#running) {
+      call.interrupt();
+      rooms.callEnded(held.job.topic);
+      settler.release(held);
+    }
+    this.#running.clear();
+    return interrupted;
+  }
+
+  #judgeEnded(): void {
+    const ended = this.#ended;
+    if (ended.length === 0) return;
+    this.#ended = [];
+    for (const one of ended) {
+      this.#running.delete(one.held);
+      this.#options.rooms.callEnded(one.held.job.topic);
+      this.#settle(one);
+    }
+    this.#options.onEnded();
+  }
+
+  #settle({ held, lane, startedAt, outcome, durationMs, detail }: Ended): void {
+    const { ctx, rooms, settler } = this.#options;
+    const { job } = held;
+    const attemptNumber = job.failures + 1;
+    // The policy is the topic's at the moment of settling; a topic that was deleted meanwhile keeps the one it had.
+    const now = rooms.laneOf(job.topic) ?? lane;
+    const verdict = judge(now.topic, now.rule, { attempt: attemptNumber, nowMs: Date.now() }, outcome);
+    const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
+    rooms.judged(job.topic, reason);
+    const attempt: AttemptRecord = {
+      attempt: attemptNumber,
+      startedAt,
+      durationMs: Math.round(durationMs),
+      outcome: verdict.outcome,
+      reason,
+      status: outcome.kind === 'replied' ? outcome.status : null,
+      replyExcerpt: outcome.kind === 'replied' ? excerptOf(outcome.text) : '',
+      notifier: ctx.title,
+      host,
+    };
+    const settlement = settle(now.topic, job.failures, verdict, ctx.config['retry.unit'], Math.random);
+    this.#log(held, attempt, settlement, detail);
+    if (settlement.kind === 'ack') settler.ack(held, attempt);
+    else if (settlement.kind === 'retry') settler.retry(held, settlement.delayMs, attempt);
+    else settler.bury(held, settlement.reason, attempt);
+  }
+
+  #log({ job }: Held, attempt: AttemptRecord, settlement: Settlement, detail: string): void {
+    this.#options.ctx.log.notify({
+      topic: job.topic,
+      id: job.id,
+      version: job.version,
+      attempt: attempt.attempt,
+      outcome: attempt.outcome,
+      verdict: settlement.kind,
+      reason: attempt.reason,
+      status: attempt.status,
+      durationMs: attempt.durationMs,
+      // Between two hosts this is as good as their clocks.
+      lateMs: attempt.startedAt - job.dueAt,
+      ...(settlement.kind === 'retry' ? { delayMs: settlement.delayMs } : {}),
+      ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
+      ...(attempt.outcome === 'failed' ? { detail, reply: attempt.replyExcerpt } : {}),
+    });
+  }
+}

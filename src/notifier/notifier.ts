@@ -1,0 +1,284 @@
+// The notifier role: reserves due jobs as long as it has room, has them called and settled. One loop for the process, none
+// per job. Owns the rhythm of reserving and what is handed back; deliverer.ts owns the calls, settler.ts the answers.
+// Invariants: a call starts only while its topic's timeout plus limits.leaseReserveMs of its lease are left, counted from
+// before the reserve was sent, so no attempt outlives its lease; a reserve and a releaseUnheld are never under way together,
+// or the second would hand back what the first is bringing.
+
+import type { LookupFunction } from 'node:net';
+import { limits } from '../core/limits.ts';
+import { Loop } from '../core/loop.ts';
+import { egressPolicyOf } from '../process/egress.ts';
+import type { Role, RoleContext } from '../process/role.ts';
+import { type Partition, type Reserved, StoreError } from '../store/job-store.ts';
+import { Alone } from './alone.ts';
+import { Deliverer } from './deliverer.ts';
+import type { Lane } from './lane.ts';
+import { Pools } from './pools.ts';
+import { Rooms } from './room.ts';
+import { type Held, Settler } from './settler.ts';
+
+/** For tests. */
+export interface NotifierSeams {
+  readonly lookup?: LookupFunction;
+}
+
+export function createNotifier(ctx: RoleContext, seams: NotifierSeams = {}): Role {
+  return new Notifier(ctx, seams);
+}
+
+class Notifier implements Role {
+  readonly name = 'notifier';
+  readonly url = null;
+  readonly #ctx: RoleContext;
+  readonly #slots: number;
+  readonly #pools: Pools;
+  readonly #rooms: Rooms;
+  readonly #settler: Settler;
+  readonly #deliverer: Deliverer;
+  readonly #alone = new Alone();
+  readonly #loop: Loop;
+  #unsubscribe: (() => void)[] = [];
+  /** the last round may have left jobs behind for want of slots or room: the end of a call makes some */
+  #hungry = false;
+  #unheldAt = 0;
+  #firstPartition = 0;
+  #failing = false;
+  #draining: Promise<void> | null = null;
+  #changed: (() => void) | null = null;
+
+  constructor(ctx: RoleContext, seams: NotifierSeams) {
+    this.#ctx = ctx;
+    this.#slots = ctx.config['notifier.slots'];
+    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config), lookup: seams.lookup });
+    this.#rooms = new Rooms({
+      topics: ctx.topics,
+      log: ctx.log,
+      index: ctx.index,
+      count: ctx.count,
+      slots: this.#slots,
+      leaseMarginMs: ctx.config['lease.margin'],
+    });
+    this.#settler = new Settler({
+      jobs: ctx.store.jobs,
+      log: ctx.log,
+      counters: ctx.counters,
+      onSettled: () => this.#onSettled(),
+    });
+    this.#deliverer = new Deliverer({
+      ctx,
+      pools: this.#pools,
+      rooms: this.#rooms,
+      settler: this.#settler,
+      onEnded: () => this.#onEnded(),
+    });
+    this.#loop = new Loop({
+      name: 'notifier',
+      step: () => this.#step(),
+      onFailure: (error) => this.#onFailure(error),
+    });
+  }
+
+  inFlight(): number {
+    return this.#deliverer.running;
+  }
+
+  async start(): Promise<void> {
+    this.#unheldAt = performance.now() + limits.releaseUnheldMs;
+    this.#unsubscribe = [
+      this.#ctx.store.jobs.onHint((hint) => {
+        if (hint.kind === 'ready') this.#loop.wake();
+      }),
+      this.#ctx.topics.onChange((names) => {
+        this.#rooms.topicsChanged(names);
+        this.#loop.wake();
+      }),
+    ];
+    await this.#loop.start();
+  }
+
+  drain(deadlineMs: number): Promise<void> {
+    this.#draining ??= this.#drain(deadlineMs);
+    return this.#draining;
+  }
+
+  async #drain(deadlineMs: number): Promise<void> {
+    const deadlineAt = performance.now() + deadlineMs;
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
+    // A reserve that is under way is waited for: what it brings is released, not lost for a lease.
+    const stopped = this.#loop.drain(Math.max(deadlineMs, limits.lastFinishMs));
+    this.#releaseSuspect();
+    await stopped;
+    await this.#until(deadlineAt, () => this.#deliverer.running === 0);
+    const interrupted = this.#deliverer.interruptAll();
+    if (interrupted > 0)
+      this.#ctx.log.notice('callbacks were cut short and their jobs released', { interrupted });
+    await this.#until(
+      Math.max(deadlineAt, performance.now() + limits.lastFinishMs),
+      () => this.#settler.size === 0,
+    );
+    const unsettled = this.#settler.abandon();
+    if (unsettled > 0)
+      this.#ctx.log.error('jobs were left unsettled; they are delivered again', undefined, { unsettled });
+    await this.#pools.close();
+  }
+
+  /** Resolves when the condition holds or the time has come; asks again after every end and every answer. */
+  async #until(atMs: number, condition: () => boolean): Promise<void> {
+    while (!condition()) {
+      const leftMs = atMs - performance.now();
+      if (leftMs <= 0) return;
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, Math.min(leftMs, limits.loopSleepMsMax));
+        this.#changed = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      this.#changed = null;
+    }
+  }
+
+  /** One round: hand back what is not ours to keep, then fill the free slots. Answers how long to sleep. */
+  async #step(): Promise<number> {
+    if (performance.now() >= this.#unheldAt) await this.#releaseUnheld();
+    if (this.#alone.waiting !== null) return this.#callSuspect(this.#alone.waiting);
+    if (this.#alone.quiet && this.#settler.size > 0) return this.#ceilingMs();
+    this.#hungry = false;
+    const partitions = this.#ctx.store.jobs.partitions();
+    this.#firstPartition = (this.#firstPartition + 1) % partitions.length;
+    let again = false;
+    for (let i = 0; i < partitions.length && this.#free() > 0 && this.#alone.waiting === null; i += 1) {
+      const partition = partitions[(this.#firstPartition + i) % partitions.length] ?? 0;
+      again = (await this.#fill(partition)) || again;
+    }
+    if (this.#failing) this.#ctx.log.notice('jobs are being reserved again');
+    this.#failing = false;
+    if (this.#alone.waiting !== null) return 0;
+    this.#hungry ||= this.#free() <= 0 || this.#rooms.anyFull;
+    return again && this.#free() > 0 ? 0 : this.#ceilingMs();
+  }
+
+  /** Free slots; none while as many outcomes wait for a store that does not answer, because their number must stay bounded. */
+  #free(): number {
+    return this.#settler.unsettled >= this.#slots ? 0 : this.#slots - this.#deliverer.running;
+  }
+
+  #ceilingMs(): number {
+    const ceilingMs = this.#ctx.config.pollCeiling;
+    const recessMs = this.#alone.recessMs(performance.now());
+    return recessMs > 0 ? Math.min(ceilingMs, recessMs) : ceilingMs;
+  }
+
+  /** Answers whether to reserve again at once. */
+  async #fill(partition: Partition): Promise<boolean> {
+    const { store, owner } = this.#ctx;
+    const { others, topics } = this.#rooms.rooms(this.#alone.skipped(performance.now()));
+    const leaseFrom = performance.now();
+    let reserved: Reserved;
+    try {
+      reserved = await store.jobs.reserve(partition, {
+        owner,
+        max: Math.min(this.#free(), limits.reserveMax),
+        others,
+        topics,
+      });
+    } catch (error) {
+      // Whatever this reserve may have taken is handed back before the next one.
+      if (error instanceof StoreError && error.failure.kind === 'unknown') this.#unheldAt = 0;
+      throw error;
+    }
+    return this.#take(reserved, leaseFrom) && reserved.more;
+  }
+
+  /** Starts every call in this tick. Answers whether any job was kept. */
+  #take(reserved: Reserved, leaseFrom: number): boolean {
+    const now = performance.now();
+    const batch: { held: Held; lane: Lane }[] = [];
+    for (const job of reserved.jobs) {
+      const held = { job, leaseFrom, surelyEndsAt: now + job.leaseMs };
+      this.#settler.hold(held);
+      const lane = this.#callable(held);
+      if (lane === null) this.#settler.release(held);
+      else batch.push({ held, lane });
+    }
+    const suspects = batch.filter(({ held }) => Alone.concerns(held)).map(({ held }) => held);
+    const chosen = this.#alone.choose(suspects, now);
+    if (chosen === null) this.#alone.foundNone();
+    for (const { held, lane } of batch) {
+      if (held === chosen) continue;
+      if (chosen !== null || Alone.concerns(held)) this.#settler.release(held);
+      else this.#deliverer.call(held, lane);
+    }
+    this.#hungry ||= reserved.more;
+    return batch.length > 0;
+  }
+
+  /** null: this job cannot be called: its topic, what is left of its lease, or a drain forbids it. */
+  #callable(held: Held): Lane | null {
+    const { topic } = held.job;
+    const lane = this.#rooms.laneOf(topic);
+    if (lane === undefined) {
+      if (this.#rooms.markUnknown(topic)) void this.#lookUp(topic);
+      return null;
+    }
+    const leftMs = held.leaseFrom + held.job.leaseMs - performance.now();
+    const enough = leftMs >= lane.topic.timeoutMs + limits.leaseReserveMs;
+    return enough && lane.topic.state === 'active' && this.#draining === null ? lane : null;
+  }
+
+  /** A topic that is younger than this process's knowledge comes in as a change of the book, and that makes room for it. */
+  async #lookUp(topic: string): Promise<void> {
+    try {
+      if ((await this.#ctx.topics.lookUp(topic)) === undefined)
+        this.#ctx.log.error('jobs of an unknown topic are held', undefined, { topic });
+    } catch (error) {
+      this.#ctx.log.error('a topic cannot be looked up; its jobs are held until it is known', error, {
+        topic,
+      });
+    }
+  }
+
+  #callSuspect(held: Held): number {
+    const lane = this.#callable(held);
+    if (lane === null) this.#releaseSuspect();
+    else if (this.#settler.size === 1) {
+      this.#alone.called();
+      this.#deliverer.call(held, lane);
+    }
+    return this.#ceilingMs();
+  }
+
+  #releaseSuspect(): void {
+    const held = this.#alone.waiting;
+    if (held === null) return;
+    this.#alone.released();
+    this.#settler.release(held);
+  }
+
+  /** Hands back leases of this process that it does not hold: the answer to a reserve was lost. */
+  async #releaseUnheld(): Promise<void> {
+    const { store, owner, log } = this.#ctx;
+    for (const partition of store.jobs.partitions()) {
+      const released = await store.jobs.releaseUnheld(partition, owner, this.#settler.tokens());
+      if (released > 0) log.notice('leases without a holder were released', { released });
+    }
+    this.#unheldAt = performance.now() + limits.releaseUnheldMs;
+  }
+
+  #onEnded(): void {
+    this.#changed?.();
+    // Without need a reserve for every ended call would be paid: the next hint or the ceiling brings the next job.
+    if (this.#hungry) this.#loop.wake();
+  }
+
+  #onSettled(): void {
+    this.#changed?.();
+    if (this.#settler.size === 0) this.#alone.settled(performance.now());
+    if (this.#hungry || this.#alone.quiet || this.#alone.waiting !== null) this.#loop.wake();
+  }
+
+  #onFailure(error: unknown): void {
+    if (!this.#failing) this.#ctx.log.error('jobs cannot be reserved', error);
+    this.#failing = true;
+  }
+}

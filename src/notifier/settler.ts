@@ -1,0 +1,197 @@
+// Carries outcomes to the store: what ended in one tick travels in one call per verb. Owns every finishing write until it is
+// answered, and the tokens that this notifier holds.
+// Invariant: a token is held until the store has answered for it, or until its lease has surely ended and the job is the
+// Recoverer's. A write without an answer is sent again: fenced by (version, token), a second one does no harm.
+
+import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
+import type { Counters } from '../process/role.ts';
+import type { StatName } from '../registry/registry.ts';
+import type { AckItem, BuryItem, FinishOutcome, JobStore, RetryItem } from '../store/job-store.ts';
+import type { Log } from '../telemetry/log.ts';
+
+/** A job in this notifier's hands. */
+export interface Held {
+  readonly job: ReservedJob;
+  /** performance.now() from before the reserve was sent: the lease has begun nowhere before */
+  readonly leaseFrom: number;
+  /** performance.now() from which on the lease has ended on the store's clock as well */
+  readonly surelyEndsAt: number;
+}
+
+interface Finish<Item extends Lease> {
+  readonly held: Held;
+  readonly item: Item;
+  /** an earlier try got no answer; where it was applied after all, this one is told lease_lost */
+  unsure: boolean;
+}
+
+/** One verb of the store with what waits for it. */
+interface Outbox<Item extends Lease> {
+  readonly verb: string;
+  /** how a success is counted */
+  readonly stat: StatName | null;
+  readonly send: (items: readonly Item[]) => Promise<readonly FinishOutcome<string>[]>;
+  waiting: Finish<Item>[];
+}
+
+export interface SettlerOptions {
+  readonly jobs: JobStore;
+  readonly log: Log;
+  readonly counters: Counters;
+  /** told when jobs have left this notifier's hands */
+  readonly onSettled: () => void;
+}
+
+export class Settler {
+  readonly #options: SettlerOptions;
+  readonly #held = new Map<Token, Held>();
+  readonly #acks: Outbox<AckItem>;
+  readonly #retries: Outbox<RetryItem>;
+  readonly #buries: Outbox<BuryItem>;
+  readonly #releases: Outbox<Lease>;
+  #unsettled = 0;
+  #flush: NodeJS.Immediate | null = null;
+  #again: NodeJS.Timeout | null = null;
+  #failing = false;
+  #abandoned = false;
+
+  constructor(options: SettlerOptions) {
+    const { jobs } = options;
+    this.#options = options;
+    this.#acks = { verb: 'ack', stat: 'delivered', send: (items) => jobs.ack(items), waiting: [] };
+    this.#retries = { verb: 'retry', stat: 'retried', send: (items) => jobs.retry(items), waiting: [] };
+    this.#buries = { verb: 'bury', stat: 'dead', send: (items) => jobs.bury(items), waiting: [] };
+    this.#releases = { verb: 'release', stat: null, send: (items) => jobs.release(items), waiting: [] };
+  }
+
+  /** Jobs held, whether waiting, being called or being settled. */
+  get size(): number {
+    return this.#held.size;
+  }
+
+  /** Finishing writes that have no answer yet. */
+  get unsettled(): number {
+    return this.#unsettled;
+  }
+
+  tokens(): readonly Token[] {
+    return [...this.#held.keys()];
+  }
+
+  hold(held: Held): void {
+    this.#held.set(held.job.token, held);
+  }
+
+  ack(held: Held, attempt: AttemptRecord): void {
+    this.#add(this.#acks, held, { ...leaseOf(held.job), attempt });
+  }
+
+  retry(held: Held, delayMs: number, attempt: AttemptRecord): void {
+    this.#add(this.#retries, held, { ...leaseOf(held.job), delayMs, attempt });
+  }
+
+  bury(held: Held, reason: BuryReason, attempt: AttemptRecord): void {
+    this.#add(this.#buries, held, { ...leaseOf(held.job), reason, attempt });
+  }
+
+  /** Back to its place in the queue, without cost. */
+  release(held: Held): void {
+    this.#add(this.#releases, held, leaseOf(held.job));
+  }
+
+  /** No further try; what has no answer is the Recoverer's. Answers how many that are. */
+  abandon(): number {
+    this.#abandoned = true;
+    if (this.#flush !== null) clearImmediate(this.#flush);
+    if (this.#again !== null) clearTimeout(this.#again);
+    return this.#unsettled;
+  }
+
+  #add<Item extends Lease>(outbox: Outbox<Item>, held: Held, item: Item): void {
+    outbox.waiting.push({ held, item, unsure: false });
+    this.#unsettled += 1;
+    this.#flush ??= setImmediate(() => this.#flushAll());
+  }
+
+  #flushAll(): void {
+    this.#flush = null;
+    this.#flushOne(this.#acks);
+    this.#flushOne(this.#retries);
+    this.#flushOne(this.#buries);
+    this.#flushOne(this.#releases);
+  }
+
+  #flushOne<Item extends Lease>(outbox: Outbox<Item>): void {
+    const { waiting } = outbox;
+    if (waiting.length === 0) return;
+    outbox.waiting = [];
+    for (let from = 0; from < waiting.length; from += limits.finishBatchMax)
+      void this.#send(outbox, waiting.slice(from, from + limits.finishBatchMax));
+  }
+
+  /** Never rejects. */
+  async #send<Item extends Lease>(outbox: Outbox<Item>, finishes: readonly Finish<Item>[]): Promise<void> {
+    let outcomes: readonly FinishOutcome<string>[];
+    try {
+      outcomes = await outbox.send(finishes.map(({ item }) => item));
+    } catch (error) {
+      // The port answers item by item; whatever this is, nobody knows what was applied.
+      this.#options.log.error(`${outbox.verb} failed`, error);
+      outcomes = [];
+    }
+    let unanswered = 0;
+    let lost = 0;
+    for (const [i, finish] of finishes.entries()) {
+      const kind = outcomes[i]?.kind ?? 'unknown';
+      if (kind === 'not_stored' || kind === 'unknown') {
+        unanswered += 1;
+        finish.unsure ||= kind === 'unknown';
+        this.#sendAgain(outbox, finish);
+        continue;
+      }
+      if (kind === 'lease_lost' && !finish.unsure) lost += 1;
+      else if (outbox.stat !== null) this.#options.counters.add(finish.item.topic, outbox.stat);
+      this.#drop(finish.held);
+    }
+    this.#report(outbox.verb, lost, unanswered);
+    this.#options.onSettled();
+  }
+
+  #sendAgain<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
+    if (this.#abandoned) return;
+    if (performance.now() >= finish.held.surelyEndsAt) {
+      const { topic, id, version } = finish.item;
+      this.#options.log.error(
+        `${outbox.verb} was never answered; the job will be delivered again`,
+        undefined,
+        { topic, id, version },
+      );
+      this.#drop(finish.held);
+      return;
+    }
+    outbox.waiting.push(finish);
+    this.#again ??= setTimeout(() => {
+      this.#again = null;
+      this.#flush ??= setImmediate(() => this.#flushAll());
+    }, limits.finishAgainMs);
+  }
+
+  #drop(held: Held): void {
+    this.#held.delete(held.job.token);
+    this.#unsettled -= 1;
+  }
+
+  #report(verb: string, lost: number, unanswered: number): void {
+    const { log } = this.#options;
+    if (lost > 0)
+      log.notice('leases were lost: their jobs were cancelled, replaced or taken over', { verb, lost });
+    if (unanswered > 0 && !this.#failing)
+      log.error(`${verb} has no answer from the store; it is repeated`, undefined, { unanswered });
+    this.#failing = unanswered > 0;
+  }
+}
+
+function leaseOf({ topic, id, version, token }: ReservedJob): Lease {
+  return { topic, id, version, token };
+}

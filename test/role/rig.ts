@@ -1,0 +1,140 @@
+// What the tests of the delivering roles stand on: a real store, a real registry, the roles under test, and everything they
+// logged and counted. All of it ends with the test.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { type Config, type OptionName, options } from '../../src/config/options.ts';
+import type { Owner } from '../../src/core/job.ts';
+import { topicDefaults } from '../../src/core/topic.ts';
+import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
+import type { Role, RoleContext } from '../../src/process/role.ts';
+import type { Registry, StatName, TopicDraft } from '../../src/registry/registry.ts';
+import { TopicBook } from '../../src/registry/topic-book.ts';
+import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import type { PushJob, Store } from '../../src/store/job-store.ts';
+import type { LogFields } from '../../src/telemetry/log.ts';
+import { openModelStore } from '../conformance/model-store.ts';
+
+export const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
+export const owner = (incarnation = 1): Owner => ({ instance: 7, incarnation });
+
+export interface Line extends LogFields {
+  readonly kind: 'notice' | 'error' | 'debug' | 'request' | 'notify';
+  readonly message: string;
+}
+
+export interface Rig {
+  readonly store: Store;
+  readonly registry: Registry;
+  readonly topics: TopicBook;
+  readonly lines: readonly Line[];
+  readonly sent: readonly ToMaster[];
+  notified(): readonly Line[];
+  counted(topic: string, name: StatName): number;
+  /** to every role */
+  tell(message: ToWorker): void;
+  context(more?: Partial<RoleContext> & { config?: Partial<Config> }): RoleContext;
+  /** Starts it; drained at the end of the test. */
+  run(role: Role): Promise<Role>;
+  topic(name: string, callbackUrl: string, more?: Partial<TopicDraft>): Promise<void>;
+  push(topic: string, id: string, more?: Partial<PushJob>): Promise<void>;
+}
+
+export const defaultConfig = Object.fromEntries(
+  Object.entries(options).map(([name, option]) => [name, option.default]),
+) as Record<OptionName, unknown> as Config;
+
+export async function startRig(): Promise<Rig> {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-role-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const { store, close } = await openModelStore();
+  onTestFinished(close);
+  const registry = await openRegistryDb(join(directory, 'registry.db'));
+  onTestFinished(() => registry.close());
+
+  const lines: Line[] = [];
+  const note = (kind: Line['kind'], message: string, fields: LogFields = {}) =>
+    lines.push({ ...fields, kind, message });
+  const log = {
+    notice: (message: string, fields?: LogFields) => void note('notice', message, fields),
+    error: (message: string, error?: unknown, fields?: LogFields) =>
+      void note('error', message, { error: String(error), ...fields }),
+    debug: (message: string, fields?: LogFields) => void note('debug', message, fields),
+    request: (fields: LogFields) => void note('request', '', fields),
+    notify: (fields: LogFields) => void note('notify', '', fields),
+  };
+  const counts = new Map<string, number>();
+  const sent: ToMaster[] = [];
+  const hearers: ((message: ToWorker) => void)[] = [];
+  const topics = new TopicBook(registry, log);
+  await topics.start();
+  onTestFinished(() => topics.drain(1_000));
+
+  return {
+    store,
+    registry,
+    topics,
+    lines,
+    sent,
+    notified: () => lines.filter(({ kind }) => kind === 'notify'),
+    counted: (topic, name) => counts.get(`${topic} ${name}`) ?? 0,
+    tell: (message) => {
+      for (const hear of hearers) hear(message);
+    },
+    context: ({ config, ...more } = {}) => ({
+      config: { ...defaultConfig, 'server.port': 1, 'retry.unit': 50, pollCeiling: 20, ...config },
+      log,
+      title: 'dq-role-0',
+      version: '0.0.0',
+      owner: owner(),
+      index: 0,
+      count: 1,
+      store,
+      registry,
+      topics,
+      counters: {
+        add: (topic, name, n = 1) =>
+          void counts.set(`${topic} ${name}`, (counts.get(`${topic} ${name}`) ?? 0) + n),
+      },
+      link: { send: (message) => void sent.push(message), onMessage: (hear) => void hearers.push(hear) },
+      adminToken: 'admin',
+      ...more,
+    }),
+    async run(role) {
+      await role.start();
+      onTestFinished(() => role.drain(0));
+      return role;
+    },
+    async topic(name, callbackUrl, more = {}) {
+      const draft: TopicDraft = {
+        ...topicDefaults,
+        ...more,
+        topic: name,
+        callbackUrl,
+        state: more.state ?? 'active',
+        secrets: [{ secret, untilAt: null }],
+      };
+      const known = await registry.get(name);
+      const outcome =
+        known === null ? await registry.create(draft) : await registry.update(draft, known.revision);
+      if (outcome.kind !== 'created' && outcome.kind !== 'updated') throw new Error(outcome.kind);
+      await topics.refresh();
+    },
+    async push(topic, id, more = {}) {
+      const [outcome] = await store.jobs.push([
+        {
+          topic,
+          id,
+          when: { delayMs: 0 },
+          mode: 'replace',
+          priority: 'normal',
+          contentType: 'application/json',
+          body: Buffer.from(`{"id":"${id}"}`),
+          ...more,
+        },
+      ]);
+      if (outcome?.kind !== 'stored') throw new Error(`push: ${outcome?.kind}`);
+    },
+  };
+}

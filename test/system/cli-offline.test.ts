@@ -1,0 +1,131 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { runDq } from '../support/run-dq.ts';
+
+let cwd: string;
+beforeEach(() => {
+  cwd = mkdtempSync(join(tmpdir(), 'dq-test-'));
+});
+afterEach(() => rmSync(cwd, { recursive: true, force: true }));
+
+describe('dq', () => {
+  it.each([
+    [['nonsense']],
+    [['topic', 'nonsense']],
+    [['push']],
+    [['push', 't', '--nonsense']],
+    [['topic', 'add', 't']],
+  ])('ends a wrong use with 2: %j', async (args) => {
+    const run = await runDq(args, { cwd });
+    expect(run).toMatchObject({ code: 2, stdout: '' });
+    expect(run.stderr).not.toBe('');
+  });
+
+  it('prints help to stdout when asked for, with 0', async () => {
+    const run = await runDq(['topic', 'add', '--help'], { cwd });
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    expect(run.stdout).toContain('--callback');
+  });
+
+  it.each([
+    [['topic', 'ls']],
+    [['push', 't', '1']],
+    [['get', 't', '1']],
+    [['cancel', 't', '1']],
+    [['dead', 'ls']],
+    [['dead', 'requeue', '--all']],
+    [['topic', 'rm', 't', '-y']],
+  ])('ends with 3 where no daemon runs: %j', async (args) => {
+    const run = await runDq(args, { cwd });
+    expect(run).toMatchObject({ code: 3, stdout: '' });
+    expect(run.stderr).toContain(join(cwd, 'data'));
+  });
+
+  it('ends with 69 when the daemon that was named does not answer', async () => {
+    expect((await runDq(['topic', 'ls', '--url', 'http://127.0.0.1:1'], { cwd })).code).toBe(69);
+    expect((await runDq(['topic', 'ls'], { cwd, env: { DQ_URL: 'http://127.0.0.1:1' } })).code).toBe(69);
+  });
+
+  it('ends with 78 when a wrong configuration hides the data directory, and names the place', async () => {
+    writeFileSync(join(cwd, 'dq.yaml'), 'dataDri: x\n');
+    const run = await runDq(['topic', 'ls'], { cwd });
+    expect(run.code).toBe(78);
+    expect(run.stderr).toContain('dq.yaml:1:1');
+  });
+});
+
+describe('dq rule test', () => {
+  it('prints the value of each reference and what follows', async () => {
+    const run = await runDq(
+      [
+        ...['rule', 'test', "{res.code}!=200 && {header.X-Why}=='忙' && {status}<300 && {res.none}==null"],
+        ...['--reply', '{"code":"500"}', '--status', '202', '--header', 'x-why: 忙'],
+      ],
+      { cwd },
+    );
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    expect(run.stdout).toBe(
+      '{res.code}      "500"\n{header.X-Why}  "忙"\n{status}        202\n{res.none}      null\nretry           yes\n',
+    );
+    expect((await runDq(['rule', 'test', '{res.code}!=200', '--reply', '{"code":200}'])).stdout).toMatch(
+      /retry +no\n$/,
+    );
+  });
+
+  it('prints one object with --json', async () => {
+    const run = await runDq(['rule', 'test', '{attempt}>1', '--reply', '', '--attempt', '2', '--json'], {
+      cwd,
+    });
+    expect(JSON.parse(run.stdout)).toEqual({ retry: true, values: { '{attempt}': 2 } });
+  });
+
+  it('shows a mistake below its place, with 1', async () => {
+    const run = await runDq(['rule', 'test', "{res.msg}=='返回失败' and 1", '--reply', '{}'], { cwd });
+    expect(run).toMatchObject({ code: 1, stdout: '' });
+    const [message, source, caret] = run.stderr.split('\n') as [string, string, string];
+    expect(message).toContain('&&');
+    expect(source).toBe("  {res.msg}=='返回失败' and 1");
+    // Each of the four Chinese characters takes two columns.
+    expect(caret.indexOf('^')).toBe(source.indexOf('and') + 4);
+  });
+});
+
+describe('dq config', () => {
+  it('test: names every problem with its place, with 78', async () => {
+    writeFileSync(join(cwd, 'dq.yaml'), 'server:\n  prot: 1\nretry.unit: soon\n');
+    const run = await runDq(['config', 'test'], { cwd });
+    expect(run).toMatchObject({ code: 78, stdout: '' });
+    expect(run.stderr).toMatch(/^dq\.yaml:2:3 {2}.*server\.port/m);
+    expect(run.stderr).toMatch(/^dq\.yaml:3:1 {2}.*retry\.unit/m);
+  });
+
+  it('test: says which file is right', async () => {
+    writeFileSync(join(cwd, 'other.yaml'), 'server.port: 1\n');
+    const run = await runDq(['config', 'test', '-c', 'other.yaml'], { cwd });
+    expect(run).toMatchObject({ code: 0, stdout: '' });
+    expect(run.stderr).toContain(join(cwd, 'other.yaml'));
+  });
+
+  it('show: tells where each value comes from', async () => {
+    writeFileSync(join(cwd, 'dq.yaml'), 'server:\n  port: 7000\n');
+    const env = { DQ_RETRY__UNIT: '5s' };
+    const run = await runDq(['config', 'show'], { cwd, env });
+    expect(run.code).toBe(0);
+    expect(run.stdout).toMatch(/^server\.port +7000 +dq\.yaml:2:3$/m);
+    expect(run.stdout).toMatch(/^retry\.unit +5s +DQ_RETRY__UNIT$/m);
+    expect(run.stdout).toMatch(/^log\.days +14 +default$/m);
+    const json = JSON.parse((await runDq(['config', 'show', '--json'], { cwd, env })).stdout);
+    expect(json).toContainEqual({ name: 'retry.unit', value: '5s', origin: 'DQ_RETRY__UNIT' });
+  });
+
+  it('init: writes a file that is right, and never over another', async () => {
+    expect((await runDq(['config', 'init'], { cwd })).code).toBe(0);
+    expect((await runDq(['config', 'test'], { cwd })).code).toBe(0);
+    writeFileSync(join(cwd, 'dq.yaml'), 'server.port: 1\n');
+    expect((await runDq(['config', 'init'], { cwd })).code).toBe(1);
+    expect(readFileSync(join(cwd, 'dq.yaml'), 'utf8')).toBe('server.port: 1\n');
+    expect((await runDq(['config', 'init', '-'], { cwd })).stdout).toContain('retry');
+  });
+});
