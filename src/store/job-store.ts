@@ -41,7 +41,7 @@ export class StoreError extends Error {
 export type Partition = number;
 
 export type PushMode = 'replace' | 'keep' | 'reject';
-/** A delay counts from the storage clock at the push; an instant in the past is due now: dueAt is the push's own moment,
+/** A delay counts from the storage clock at the push, rounded up to a whole ms so that it is never too short; an instant in the past is due now: dueAt is the push's own moment,
  *  so that nobody jumps the queue and nothing looks late that was never waiting. */
 export type When = { readonly delayMs: number } | { readonly at: number };
 

@@ -18,7 +18,7 @@ class Ear {
     return this.#heard.shift() as Hint;
   }
 }
-const due = (waitMs: number) => ({ kind: 'due', partition: 0, waitMs: within(waitMs - 5_000, waitMs) });
+const due = (waitMs: number) => ({ kind: 'due', partition: 0, waitMs: within(waitMs - 5_000, waitMs + 1) });
 
 export const hintCases: readonly Case[] = [
   fact('hint due: comes when a push becomes the earliest delayed job, and only then', async (trial) => {
