@@ -1,0 +1,67 @@
+-- The embedded job store of dq, layout 1. Made by dq itself; to make one by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
+-- Times are epoch ms. job.state: 0 delayed, 1 ready, 2 reserved, 3 dead. job.prio: 0 high, 1 normal, 2 low.
+-- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison. alert.state: 0 owed, 1 claimed, 2 sent, 3 nobody.
+PRAGMA application_id = 1685154402;
+PRAGMA user_version = 1;
+
+-- seq: the last version or token drawn; wheel: the ticket that comes next
+CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
+
+-- Rows stay: their numbers are in the memory of the owner.
+CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+
+-- One row per live or dead job. id is a BLOB: compared byte for byte, and never cut at a NUL.
+CREATE TABLE job(
+  n INTEGER PRIMARY KEY,
+  topic INTEGER NOT NULL,
+  id BLOB NOT NULL,
+  state INTEGER NOT NULL,
+  prio INTEGER NOT NULL,
+  due INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  origin INTEGER NOT NULL,
+  accepted_at INTEGER NOT NULL,
+  failures INTEGER NOT NULL DEFAULT 0,
+  strikes INTEGER NOT NULL DEFAULT 0,
+  ctype TEXT,
+  token INTEGER,
+  owner_instance INTEGER,
+  owner_incarnation INTEGER,
+  lease_until INTEGER,
+  dead_at INTEGER,
+  reason INTEGER
+) STRICT;
+CREATE UNIQUE INDEX job_key ON job(topic, id);
+CREATE INDEX job_due ON job(due, version) WHERE state = 0;
+CREATE INDEX job_ready ON job(prio, topic, due, version) WHERE state = 1;
+CREATE INDEX job_leased ON job(lease_until) WHERE state = 2;
+CREATE INDEX job_dead ON job(dead_at, version) WHERE state = 3;
+CREATE INDEX job_dead_topic ON job(topic, dead_at, version) WHERE state = 3;
+
+-- Apart from job, so that a change of state rewrites neither.
+CREATE TABLE body(n INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
+CREATE TABLE attempts(n INTEGER PRIMARY KEY, list TEXT NOT NULL) STRICT;
+
+CREATE TABLE alert(
+  version INTEGER PRIMARY KEY,
+  topic INTEGER NOT NULL,
+  id BLOB NOT NULL,
+  dead_at INTEGER NOT NULL,
+  reason INTEGER NOT NULL,
+  failures INTEGER NOT NULL,
+  attempt TEXT,
+  state INTEGER NOT NULL,
+  claimed_until INTEGER
+) STRICT;
+CREATE INDEX alert_time ON alert(dead_at, version);
+CREATE INDEX alert_owed ON alert(dead_at, version) WHERE state < 2;
+
+-- How many jobs there are of each kind, written in the transaction that moved them: counting 10 million rows takes seconds.
+CREATE TABLE tally(
+  topic INTEGER NOT NULL,
+  prio INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (topic, prio, state)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,102 @@
+// The alert outbox: one entry per burial, written by bury and recover (job-rows.ts), claimed and settled here. Invariant: an
+// entry that is owed or claimed is never removed; a settled one goes with its dead letter.
+
+import type { AttemptRecord } from '../../core/job.ts';
+import type { Statement } from '../../sql/database.ts';
+import type { AlertEntry, Page } from '../job-store.ts';
+import type { Bench } from './bench.ts';
+import { asBuffer } from './job-rows.ts';
+import { cursorOf, placeOf } from './pages.ts';
+import { dead, reasonCodes } from './schema.ts';
+
+const owed = 0;
+const claimed = 1;
+const alertStates = ['owed', 'claimed', 'sent', 'nobody'] as const;
+const columns = 'version, topic, id, dead_at, reason, failures, attempt, state, claimed_until';
+
+export class Alerts {
+  readonly #bench: Bench;
+  readonly #owed: Statement;
+  readonly #page: Statement;
+  readonly #find: Statement;
+  readonly #setState: Statement;
+  readonly #remove: Statement;
+
+  constructor(bench: Bench) {
+    const { db } = bench;
+    this.#bench = bench;
+    this.#owed = db.prepare(
+      `SELECT ${columns} FROM alert WHERE state < 2 AND (state = 0 OR claimed_until <= ?) ORDER BY dead_at, version LIMIT ?`,
+      { returnArrays: true },
+    );
+    this.#page = db.prepare(
+      `SELECT ${columns} FROM alert WHERE (dead_at, version) < (?, ?) ORDER BY dead_at DESC, version DESC LIMIT ?`,
+      { returnArrays: true },
+    );
+    this.#find = db.prepare(`SELECT ${columns} FROM alert WHERE version = ?`, { returnArrays: true });
+    this.#setState = db.prepare('UPDATE alert SET state = ?, claimed_until = ? WHERE version = ?');
+    this.#remove = db.prepare('DELETE FROM alert WHERE version = ?');
+  }
+
+  /** Whether claim would find anything. */
+  anyOwed(): boolean {
+    return this.#owed.get(this.#bench.now, 1) !== undefined;
+  }
+
+  claim(claimMs: number, max: number): readonly AlertEntry[] {
+    const { now } = this.#bench;
+    const rows = this.#owed.all(now, max) as unknown[][];
+    return rows.map((row) => {
+      this.#setState.run(claimed, now + Math.ceil(claimMs), row[0]);
+      return { ...this.#entryOf(row), state: 'claimed' };
+    });
+  }
+
+  settle(versions: readonly number[], as: 'sent' | 'nobody' | 'owed'): void {
+    for (const version of versions) {
+      const row = this.#find.get(version) as unknown[] | undefined;
+      if (row === undefined || (row[7] as number) > claimed) continue;
+      if (as === 'owed' || this.#hasDeadLetter(row)) {
+        this.#setState.run(as === 'owed' ? owed : alertStates.indexOf(as), null, version);
+      } else this.#remove.run(version);
+    }
+  }
+
+  list(limit: number, cursor: string | null): Page<AlertEntry> {
+    const place = placeOf(cursor);
+    const rows = this.#page.all(place.deadAt, place.version, limit + 1) as unknown[][];
+    const items = rows.slice(0, limit).map((row) => this.#entryOf(row));
+    const last = items.at(-1);
+    return { items, nextCursor: last !== undefined && rows.length > limit ? cursorOf(last) : null };
+  }
+
+  #hasDeadLetter(row: readonly unknown[]): boolean {
+    const job = this.#bench.rows.findIn(row[1] as number, asBuffer(row[2] as Uint8Array));
+    return job?.state === dead && job.version === row[0];
+  }
+
+  #entryOf(row: readonly unknown[]): AlertEntry {
+    const [version, topic, id, deadAt, reason, failures, attempt, state, claimedUntil] = row as [
+      number,
+      number,
+      Uint8Array,
+      number,
+      number,
+      number,
+      string | null,
+      number,
+      number | null,
+    ];
+    const ranOut = state === claimed && (claimedUntil ?? 0) <= this.#bench.now;
+    return {
+      version,
+      topic: this.#bench.ledger.topicName(topic),
+      id: asBuffer(id).toString(),
+      deadAt,
+      reason: reasonCodes[reason] ?? 'attempts_exhausted',
+      failures,
+      attempt: attempt === null ? null : (JSON.parse(attempt) as AttemptRecord),
+      state: ranOut ? 'owed' : (alertStates[state] ?? 'owed'),
+    };
+  }
+}

@@ -1,0 +1,262 @@
+// The embedded store and registry as every process but their owner has them: the ports, spoken through one connection. Owns
+// which calls may be repeated after a lost answer; a repeat of the others could store, take or count twice, so their loss is
+// `unknown`. Invariant: item calls answer one outcome per item, whatever happens to the connection.
+
+import type { JobKey } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import type { Registry } from '../../registry/registry.ts';
+import type {
+  AlertOutbox,
+  DeadLetters,
+  FinishOutcome,
+  Hint,
+  JobStore,
+  Page,
+  PushJob,
+  Recovered,
+  Store,
+  StoreAdmin,
+  StoreFailure,
+} from '../job-store.ts';
+import { StoreError } from '../job-store.ts';
+import { Link, type LinkOptions } from './link.ts';
+import {
+  readCancelOutcome,
+  readFinish,
+  readPushOutcome,
+  readReserved,
+  readSnapshot,
+  writeBury,
+  writeLease,
+  writePush,
+  writeReserveRequest,
+  writeRetry,
+} from './messages.ts';
+import { kinds, type Reader, type Writer } from './protocol.ts';
+import { type RegistryMethod, registryMethods } from './registry-calls.ts';
+
+export interface StoreConnection {
+  readonly store: Store;
+  readonly registry: Registry;
+  readonly connected: boolean;
+  /** Resolves when connected; rejects with StoreError, and is closed, when that takes longer than limits.storeCallMs. */
+  start(): Promise<void>;
+  /** Waits up to a second for answers that are due. */
+  close(): Promise<void>;
+}
+
+/** Ends of leases that travel in one frame; one more frame costs nothing, one huge transaction holds others up. */
+const finishBatchMax = 250;
+const closeMs = 1_000;
+
+/** Nothing happens before start(). */
+export function connectStore(options: LinkOptions): StoreConnection {
+  const hintListeners = new Set<(hint: Hint) => void>();
+  const changeListeners = new Set<() => void>();
+  let onConnected: (() => void) | null = null;
+  const hint = (told: Hint) => {
+    for (const listener of hintListeners) listener(told);
+  };
+  const changed = () => {
+    for (const listener of changeListeners) listener();
+  };
+  const subscribe = () => link.tell(kinds.subscribe, (w) => w.u8(hintListeners.size > 0 ? 1 : 0));
+  const link = new Link(options, {
+    onTold(kind, payload) {
+      if (kind === kinds.hintReady) hint({ kind: 'ready', partition: 0 });
+      else if (kind === kinds.hintDue) hint({ kind: 'due', partition: 0, waitMs: payload.f64() });
+      else if (kind === kinds.registryChanged) changed();
+    },
+    onConnected() {
+      onConnected?.();
+      if (hintListeners.size > 0) subscribe();
+      // Whatever was told meanwhile is lost: everybody looks once.
+      hint({ kind: 'due', partition: 0, waitMs: 0 });
+      hint({ kind: 'ready', partition: 0 });
+      changed();
+    },
+  });
+  const onHint = (listener: (hint: Hint) => void) => {
+    hintListeners.add(listener);
+    if (hintListeners.size === 1) subscribe();
+    return () => {
+      hintListeners.delete(listener);
+      if (hintListeners.size === 0) subscribe();
+    };
+  };
+  const close = () => link.close(closeMs);
+  return {
+    store: {
+      jobs: { ...jobCalls(link), onHint },
+      dead: deadCalls(link),
+      alerts: alertCalls(link),
+      admin: adminCalls(link),
+      close,
+    },
+    registry: {
+      ...registryCalls(link),
+      onChange(listener) {
+        changeListeners.add(listener);
+        return () => changeListeners.delete(listener);
+      },
+      close: async () => {},
+    },
+    get connected() {
+      return link.connected;
+    },
+    async start() {
+      let timer: NodeJS.Timeout | undefined;
+      const connected = new Promise<boolean>((resolve) => {
+        onConnected = () => resolve(true);
+        timer = setTimeout(() => resolve(false), options.callMs ?? limits.storeCallMs);
+      });
+      link.open();
+      const isConnected = await connected;
+      clearTimeout(timer);
+      onConnected = null;
+      if (isConnected) return;
+      await close();
+      throw new StoreError({ kind: 'not_stored', code: 'store_away' });
+    },
+    close,
+  };
+}
+
+function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
+  const finish = async <I, D extends string>(
+    kind: number,
+    items: readonly I[],
+    write: (w: Writer, item: I) => void,
+    done: D,
+  ): Promise<readonly FinishOutcome<D>[]> =>
+    itemCall(link, kind, inBatches(items, finishBatchMax), write, (r) => readFinish(r, done), true);
+  return {
+    partitions: () => [0],
+    push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
+    cancel: (keys) =>
+      // A repeat would answer `absent` for what it has cancelled.
+      itemCall(link, kinds.cancel, inBatches(keys, limits.pushBatchMax), writeKey, readCancelOutcome, false),
+    async get(key) {
+      const r = await link.call(kinds.get, (w) => writeKey(w, key), true);
+      return r.u8() === 0 ? null : readSnapshot(r);
+    },
+    async promote(_partition, max) {
+      const r = await link.call(kinds.promote, (w) => w.u32(max), true);
+      const [moved, waitMs] = [r.u32(), r.f64()];
+      return { moved, waitMs: waitMs < 0 ? null : waitMs };
+    },
+    async reserve(_partition, request) {
+      return readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request), false));
+    },
+    ack: (items) => finish(kinds.ack, items, writeLease, 'acked'),
+    retry: (items) => finish(kinds.retry, items, writeRetry, 'retried'),
+    bury: (items) => finish(kinds.bury, items, writeBury, 'buried'),
+    release: (leases) => finish(kinds.release, leases, writeLease, 'released'),
+    recover: (_partition, max) => cold<Recovered>(link, kinds.recover, [max], true),
+    recoverOwners: (_partition, instance, which, max) =>
+      cold(link, kinds.recoverOwners, [instance, which, max], true),
+    releaseUnheld: (_partition, owner, held) => cold(link, kinds.releaseUnheld, [owner, held], true),
+  };
+}
+
+function deadCalls(link: Link): DeadLetters {
+  return {
+    async list(filter, limit, cursor) {
+      const r = await link.call(kinds.deadList, (w) => w.json([filter, limit, cursor]), true);
+      const nextCursor = r.textOrNull();
+      return { items: r.list(readSnapshot), nextCursor };
+    },
+    requeue: (filter, max) => cold(link, kinds.deadRequeue, [filter, max], false),
+    purge: (filter, max) => cold(link, kinds.deadPurge, [filter, max], true),
+  };
+}
+
+function alertCalls(link: Link): AlertOutbox {
+  return {
+    // What a lost answer has claimed is owed again after claimMs.
+    claim: (claimMs, max) => cold(link, kinds.alertClaim, [claimMs, max], true),
+    settle: async (versions, as) => {
+      await cold(link, kinds.alertSettle, [versions, as], true);
+    },
+    list: (limit, cursor) => cold<Page<never>>(link, kinds.alertList, [limit, cursor], true),
+  };
+}
+
+function adminCalls(link: Link): StoreAdmin {
+  return {
+    counts: () => cold(link, kinds.counts, [], true),
+    purgeTopic: (topic, max) => cold(link, kinds.purgeTopic, [topic, max], true),
+    health: () => cold(link, kinds.health, [], true),
+  };
+}
+
+function registryCalls(link: Link): Omit<Registry, 'onChange' | 'close'> {
+  const call = async <T>(method: RegistryMethod, ...args: readonly unknown[]): Promise<T> => {
+    const { again } = registryMethods[method];
+    return (await link.call(kinds.registry, (w) => w.json({ method, args }), again)).json() as T;
+  };
+  return {
+    changes: (since) => call('changes', since),
+    get: (topic) => call('get', topic),
+    create: (draft) => call('create', draft),
+    update: (draft, expectedRevision) => call('update', draft, expectedRevision),
+    remove: (topic, expectedRevision) => call('remove', topic, expectedRevision),
+    addStats: async (deltas) => {
+      await call('addStats', deltas);
+    },
+    stats: (topic, day) => call('stats', topic, day),
+  };
+}
+
+async function cold<T>(link: Link, kind: number, args: readonly unknown[], again: boolean): Promise<T> {
+  return (await link.call(kind, (w) => w.json(args), again)).json() as T;
+}
+
+/** One frame per batch; a frame that fails is the failure of each of its items. */
+async function itemCall<I, O>(
+  link: Link,
+  kind: number,
+  batches: readonly (readonly I[])[],
+  write: (w: Writer, item: I) => void,
+  read: (r: Reader) => O,
+  again: boolean,
+): Promise<readonly (O | StoreFailure)[]> {
+  const answers = await Promise.all(
+    batches.map(async (batch): Promise<readonly (O | StoreFailure)[]> => {
+      try {
+        const r = await link.call(kind, (w) => w.list(batch, write), again);
+        return r.list(read);
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        return batch.map(() => error.failure);
+      }
+    }),
+  );
+  return answers.flat();
+}
+
+function writeKey(w: Writer, key: JobKey): void {
+  w.text(key.topic).text(key.id);
+}
+
+function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {
+  const batches: (readonly T[])[] = [];
+  for (let at = 0; at < items.length; at += max) batches.push(items.slice(at, at + max));
+  return batches;
+}
+
+function pushBatches(jobs: readonly PushJob[]): readonly (readonly PushJob[])[] {
+  const batches: PushJob[][] = [];
+  let bytes = Infinity;
+  for (const job of jobs) {
+    bytes += job.body.length;
+    const last = batches.at(-1);
+    if (last !== undefined && last.length < limits.pushBatchMax && bytes <= limits.pushBatchBytesMax)
+      last.push(job);
+    else {
+      batches.push([job]);
+      bytes = job.body.length;
+    }
+  }
+  return batches;
+}

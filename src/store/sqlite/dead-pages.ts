@@ -1,0 +1,110 @@
+// Dead letters: listed newest death first, requeued and purged oldest first, by topic, time and id. Bounded by the caller's
+// max; a page also by its bytes, because it travels in one frame.
+
+import type { JobSnapshot } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import type { Database, Statement } from '../../sql/database.ts';
+import type { DeadFilter, Page } from '../job-store.ts';
+import type { Bench } from './bench.ts';
+import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
+import { cursorOf, newest, type Place, placeOf } from './pages.ts';
+import { dead, ready } from './schema.ts';
+import type { Snapshots } from './snapshots.ts';
+
+type Order = 'newest' | 'oldest';
+
+export class DeadPages {
+  readonly #bench: Bench;
+  readonly #snapshots: Snapshots;
+  readonly #ofAll: Readonly<Record<Order, Statement>>;
+  readonly #ofTopic: Readonly<Record<Order, Statement>>;
+
+  constructor(bench: Bench, snapshots: Snapshots) {
+    this.#bench = bench;
+    this.#snapshots = snapshots;
+    this.#ofAll = { newest: select(bench.db, '', 'DESC'), oldest: select(bench.db, '', 'ASC') };
+    this.#ofTopic = {
+      newest: select(bench.db, 'topic = ? AND', 'DESC'),
+      oldest: select(bench.db, 'topic = ? AND', 'ASC'),
+    };
+  }
+
+  list(filter: DeadFilter, limit: number, cursor: string | null): Page<JobSnapshot> {
+    const found = this.#find(filter, 'newest', limit + 1, placeOf(cursor));
+    const items: JobSnapshot[] = [];
+    let bytes = 0;
+    for (const row of found.slice(0, limit)) {
+      const job = this.#snapshots.read(row.n);
+      bytes += job.body.length;
+      if (items.length > 0 && bytes > limits.reserveBytesMax) break;
+      items.push(job);
+    }
+    const last = found[items.length - 1];
+    const more = last !== undefined && found.length > items.length;
+    return { items, nextCursor: more ? cursorOf(placeOfRow(last)) : null };
+  }
+
+  requeue(filter: DeadFilter, max: number): { readonly requeued: number; readonly more: boolean } {
+    const { bench, found, more } = this.#oldest(filter, max);
+    for (const row of found) {
+      // The new version keeps origin, body, content type and priority: the same job, delivered from the start.
+      bench.rows.forgetAttempts(row);
+      const version = bench.ledger.draw(bench.now);
+      bench.rows.wait(row, { state: ready, due: bench.now, version, failures: 0, strikes: 0 });
+    }
+    return { requeued: found.length, more };
+  }
+
+  purge(filter: DeadFilter, max: number): { readonly purged: number; readonly more: boolean } {
+    const { bench, found, more } = this.#oldest(filter, max);
+    for (const row of found) bench.rows.remove(row);
+    return { purged: found.length, more };
+  }
+
+  #oldest(filter: DeadFilter, max: number) {
+    const bound = Math.min(max, limits.bulkMax);
+    const found = this.#find(filter, 'oldest', bound + 1, newest);
+    return { bench: this.#bench, found: found.slice(0, bound), more: found.length > bound };
+  }
+
+  #find(filter: DeadFilter, order: Order, limit: number, before: Place): JobRow[] {
+    const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids } = filter;
+    if (ids !== undefined) return this.#findIds(filter, order, limit, before);
+    const bounds = [since, until, before.deadAt, before.version, limit];
+    if (topic === undefined) return jobRows(this.#ofAll[order].all(...bounds));
+    const no = this.#bench.ledger.topicNumber(topic);
+    return no === undefined ? [] : jobRows(this.#ofTopic[order].all(no, ...bounds));
+  }
+
+  #findIds(filter: DeadFilter, order: Order, limit: number, before: Place): JobRow[] {
+    const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids = [] } = filter;
+    if (topic === undefined) throw new Error('a filter by ids names no topic');
+    const inRange = (row: JobRow) => {
+      const { deadAt, version } = placeOfRow(row);
+      const after = deadAt < before.deadAt || (deadAt === before.deadAt && version < before.version);
+      return row.state === dead && deadAt >= since && deadAt < until && after;
+    };
+    const rows = [...new Set(ids)]
+      .map((id) => this.#bench.rows.find(topic, id))
+      .filter((row) => row !== undefined)
+      .filter(inRange)
+      .sort((a, b) => placeOfRow(a).deadAt - placeOfRow(b).deadAt || a.version - b.version);
+    return (order === 'oldest' ? rows : rows.reverse()).slice(0, limit);
+  }
+}
+
+function select(db: Database, where: string, direction: 'ASC' | 'DESC'): Statement {
+  return db.prepare(
+    `SELECT ${jobColumns} FROM job WHERE ${where} state = 3 AND dead_at >= ? AND dead_at < ? AND (dead_at, version) < (?, ?)
+     ORDER BY dead_at ${direction}, version ${direction} LIMIT ?`,
+    { returnArrays: true },
+  );
+}
+
+function jobRows(rows: unknown[]): JobRow[] {
+  return (rows as unknown[][]).map(jobRowOf);
+}
+
+function placeOfRow(row: JobRow): Place {
+  return { deadAt: row.deadAt ?? 0, version: row.version };
+}

@@ -1,0 +1,54 @@
+// The four ends of a lease: ack, retry, bury, release. Each compares version and token first and changes nothing when one
+// differs. The clock does not decide: a lease that ran out still finishes its job while nobody has taken it back.
+
+import type { Lease } from '../../core/job.ts';
+import type { BuryItem, FinishOutcome, RetryItem } from '../job-store.ts';
+import { type Bench, dueAfter } from './bench.ts';
+import type { JobRow } from './job-rows.ts';
+import { delayed, ready, reasonCodes, reserved } from './schema.ts';
+
+export function ackJob(bench: Bench, item: Lease): FinishOutcome<'acked'> {
+  const row = leased(bench, item);
+  if (row === null) return { kind: 'lease_lost' };
+  bench.rows.remove(row);
+  return { kind: 'acked' };
+}
+
+export function retryJob(bench: Bench, item: RetryItem): FinishOutcome<'retried'> {
+  const row = leased(bench, item);
+  if (row === null) return { kind: 'lease_lost' };
+  const due = dueAfter(bench.now, item.delayMs);
+  if (!Number.isSafeInteger(due)) throw new Error(`no delay: ${String(item.delayMs)}`);
+  const state = due > bench.now ? delayed : ready;
+  bench.rows.wait(row, { state, due, version: row.version, failures: row.failures + 1, strikes: 0 });
+  bench.rows.addAttempt(row, item.attempt);
+  return { kind: 'retried' };
+}
+
+export function buryJob(bench: Bench, item: BuryItem): FinishOutcome<'buried'> {
+  const row = leased(bench, item);
+  if (row === null) return { kind: 'lease_lost' };
+  const { attempt } = item;
+  const reason = reasonCodes.indexOf(item.reason);
+  bench.rows.bury(row, { failures: row.failures + 1, strikes: 0, at: bench.now, reason, attempt });
+  bench.rows.addAttempt(row, attempt);
+  return { kind: 'buried' };
+}
+
+export function releaseJob(bench: Bench, lease: Lease): FinishOutcome<'released'> {
+  const row = leased(bench, lease);
+  if (row === null) return { kind: 'lease_lost' };
+  backInPlace(bench, row, row.strikes);
+  return { kind: 'released' };
+}
+
+/** reserved → ready where it was: its due time has not changed. */
+export function backInPlace(bench: Bench, row: JobRow, strikes: number): void {
+  const { due, version, failures } = row;
+  bench.rows.wait(row, { state: ready, due, version, failures, strikes });
+}
+
+function leased(bench: Bench, lease: Lease): JobRow | null {
+  const row = bench.rows.find(lease.topic, lease.id);
+  return row?.state === reserved && row.version === lease.version && row.token === lease.token ? row : null;
+}

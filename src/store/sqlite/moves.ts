@@ -1,0 +1,141 @@
+// promote and reserve: the two moves that scan an index. Each is one step of the transaction it runs in. What is taken, and
+// in which order, is planned from memory (wheel.ts); the file is asked for exactly the planned jobs.
+
+import type { ReservedJob } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import type { Statement } from '../../sql/database.ts';
+import type { Reserved, ReserveRequest } from '../job-store.ts';
+import type { Bench } from './bench.ts';
+import { asBuffer, type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
+import { delayed, priorityCodes, ready } from './schema.ts';
+
+/** A ready job that has its turn. */
+interface Candidate {
+  readonly row: JobRow;
+  readonly acceptedAt: number;
+  readonly contentType: string | null;
+  readonly bodyBytes: number;
+}
+
+export class Moves {
+  readonly #bench: Bench;
+  readonly #promote: Statement;
+  readonly #readyJobs: Statement;
+  readonly #body: Statement;
+
+  constructor(bench: Bench) {
+    this.#bench = bench;
+    this.#promote = bench.db.prepare(
+      `UPDATE job SET state = 1 WHERE n IN
+       (SELECT n FROM job WHERE state = 0 AND due <= ? ORDER BY due, version LIMIT ?) RETURNING topic, prio`,
+      { returnArrays: true },
+    );
+    // length() of a blob reads its header, not its pages.
+    this.#readyJobs = bench.db.prepare(
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, length(body.bytes)
+       FROM job JOIN body ON body.n = job.n
+       WHERE job.state = 1 AND job.prio = ? AND job.topic = ? ORDER BY job.due, job.version LIMIT ?`,
+      { returnArrays: true },
+    );
+    this.#body = bench.db.prepare('SELECT bytes FROM body WHERE n = ?', { returnArrays: true });
+  }
+
+  /** Whether promote would change nothing; asks the memory. */
+  nothingIsDue(): boolean {
+    const head = this.#bench.ledger.head();
+    return head === null || head > this.#bench.now;
+  }
+
+  /** Whether reserve would change nothing. */
+  nothingIsReady(): boolean {
+    return this.#bench.ledger.total(ready) === 0;
+  }
+
+  /** Answers how many moved. */
+  promote(max: number): number {
+    if (this.nothingIsDue()) return 0;
+    const { ledger, now } = this.#bench;
+    const moved = this.#promote.all(now, Math.min(max, limits.promoteMax)) as [number, number][];
+    for (const [topic, prio] of moved) {
+      ledger.count(topic, prio, delayed, -1);
+      ledger.count(topic, prio, ready, 1);
+    }
+    ledger.delayedGoes(null);
+    return moved.length;
+  }
+
+  reserve(request: ReserveRequest): Reserved {
+    const { ledger } = this.#bench;
+    const asked = { ...request, max: Math.min(request.max, limits.reserveMax) };
+    let plan = ledger.deal(asked);
+    if (plan.deals.length === 0) return { jobs: [], more: plan.more };
+    const candidates = this.#candidates(plan.deals);
+    const fitting = countFitting(candidates);
+    // A plan for fewer is a prefix of the plan for more.
+    if (fitting < candidates.length) plan = ledger.deal({ ...asked, max: fitting });
+    ledger.turn(plan.position, plan.rings);
+    return { jobs: candidates.slice(0, fitting).map((job) => this.#lease(job, request)), more: plan.more };
+  }
+
+  /** One per deal, in its order. */
+  #candidates(deals: ReturnType<Bench['ledger']['deal']>['deals']): Candidate[] {
+    const queues = new Map<string, Candidate[]>();
+    const counts = new Map<string, number>();
+    for (const { priority, topic } of deals) {
+      const name = `${priority} ${topic}`;
+      counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+    return deals.map(({ priority, topic }) => {
+      const name = `${priority} ${topic}`;
+      let queue = queues.get(name);
+      if (queue === undefined) {
+        queue = this.#earliest(priorityCodes.indexOf(priority), topic, counts.get(name) ?? 0).reverse();
+        queues.set(name, queue);
+      }
+      const next = queue.pop();
+      if (next === undefined) throw new Error(`fewer ready jobs than counted: ${name}`);
+      return next;
+    });
+  }
+
+  #earliest(prio: number, topic: string, count: number): Candidate[] {
+    const no = this.#bench.ledger.topicNumber(topic);
+    const rows = this.#readyJobs.all(prio, no, count) as unknown[][];
+    return rows.map((columns) => {
+      const [acceptedAt, contentType, bodyBytes] = columns.slice(12) as [number, string | null, number];
+      return { row: jobRowOf(columns), acceptedAt, contentType, bodyBytes };
+    });
+  }
+
+  #lease({ row, acceptedAt, contentType }: Candidate, request: ReserveRequest): ReservedJob {
+    const { ledger, rows, now } = this.#bench;
+    const topic = ledger.topicName(row.topic);
+    const { leaseMs } = request.topics.get(topic) ?? request.others;
+    const token = ledger.draw(now);
+    rows.reserve(row, { token, ...request.owner, until: now + Math.ceil(leaseMs) });
+    return {
+      topic,
+      id: row.id.toString(),
+      version: row.version,
+      token,
+      origin: row.origin,
+      dueAt: row.due,
+      acceptedAt,
+      failures: row.failures,
+      strikes: row.strikes,
+      leaseMs,
+      contentType,
+      body: asBuffer((this.#body.get(row.n) as [Uint8Array])[0]),
+    };
+  }
+}
+
+/** How many of the first have room in one answer; one always has. */
+function countFitting(candidates: readonly Candidate[]): number {
+  let bytes = 0;
+  for (const [i, { bodyBytes }] of candidates.entries()) {
+    bytes += bodyBytes + limits.idBytesMax;
+    if (i > 0 && bytes > limits.reserveBytesMax) return i;
+  }
+  return candidates.length;
+}

@@ -1,0 +1,201 @@
+// What each request does at the owner: read from its frame, run on the engine, written as its answer. One entry per kind.
+// Owns no transaction: `needs` says what kind of one the request must run in (group.ts).
+
+import type { JobKey } from '../../core/job.ts';
+import type { CancelOutcome, PushJob, PushOutcome, StoreFailure } from '../job-store.ts';
+import type { Engine } from './engine.ts';
+import {
+  readBury,
+  readLease,
+  readPush,
+  readReserveRequest,
+  readRetry,
+  writeCancelOutcome,
+  writeFinish,
+  writePushOutcome,
+  writeReserved,
+  writeSnapshot,
+} from './messages.ts';
+import { kinds, ProtocolError, type Reader, type Writer } from './protocol.ts';
+
+/** `read`: none · `normal`: undone by a power cut at the cost of a duplicate · `full`: fsynced before the answer. */
+export type Needs = 'read' | 'normal' | 'full';
+
+/** Runs items one by one; in a careful transaction each by itself, so that a failure is that item's alone. */
+export type Each = <I, O>(items: readonly I[], one: (item: I) => O) => (O | StoreFailure)[];
+
+/** One request, read and not yet run. */
+export interface Work {
+  readonly needs: Needs;
+  /** Makes the store larger: refused while the disk is full. */
+  readonly isPush: boolean;
+  /** It would change nothing and can answer from memory, outside any transaction. */
+  quiet(engine: Engine): boolean;
+  /** Answers a function that writes the answer, once it may be told. */
+  run(engine: Engine, each: Each): (w: Writer) => void;
+}
+
+type Read = (r: Reader) => Work['run'];
+interface Operation {
+  readonly needs: Needs;
+  readonly isPush?: boolean;
+  readonly quiet?: (engine: Engine) => boolean;
+  readonly read: Read;
+}
+
+const list = <I, O>(
+  r: Reader,
+  one: (r: Reader) => I,
+  act: (engine: Engine) => (item: I) => O,
+  write: (w: Writer, outcome: O | StoreFailure) => void,
+): Work['run'] => {
+  const items = r.list(one);
+  return (engine, each) => {
+    const outcomes = each(items, act(engine));
+    return (w) => w.list(outcomes, write);
+  };
+};
+
+/** Cold calls: arguments and result as JSON. */
+const cold =
+  (call: (engine: Engine, ...args: never[]) => unknown): Read =>
+  (r) => {
+    const args = r.json();
+    if (!Array.isArray(args)) throw new ProtocolError('arguments are no list');
+    return (engine) => {
+      const result = call(engine, ...(args as never[]));
+      return (w) => w.json(result ?? null);
+    };
+  };
+
+type Args<F> = F extends (...args: infer A) => unknown ? A : never;
+
+const operations: Readonly<Record<number, Operation>> = {
+  [kinds.push]: {
+    needs: 'full',
+    isPush: true,
+    read: (r) => list<PushJob, PushOutcome>(r, readPush, (engine) => engine.push, writePushOutcome),
+  },
+  [kinds.cancel]: {
+    needs: 'full',
+    read: (r) =>
+      list<JobKey, CancelOutcome>(
+        r,
+        () => ({ topic: r.text(), id: r.text() }),
+        (engine) => engine.cancel,
+        writeCancelOutcome,
+      ),
+  },
+  [kinds.get]: {
+    needs: 'read',
+    read: (r) => {
+      const key = { topic: r.text(), id: r.text() };
+      return (engine) => {
+        const job = engine.snapshots.get(key);
+        return (w) => (job === null ? w.u8(0) : writeSnapshot(w.u8(1), job));
+      };
+    },
+  },
+  [kinds.promote]: {
+    needs: 'normal',
+    quiet: (engine) => engine.moves.nothingIsDue(),
+    read: (r) => {
+      const max = r.u32();
+      return (engine) => {
+        const moved = engine.moves.promote(max);
+        // Counted when the answer leaves: a commit may have taken its time.
+        return (w) => w.u32(moved).f64(engine.waitMs() ?? -1);
+      };
+    },
+  },
+  [kinds.reserve]: {
+    needs: 'normal',
+    quiet: (engine) => engine.moves.nothingIsReady(),
+    read: (r) => {
+      const request = readReserveRequest(r);
+      return (engine) => {
+        const reserved = engine.moves.reserve(request);
+        return (w) => writeReserved(w, reserved);
+      };
+    },
+  },
+  [kinds.ack]: {
+    needs: 'full',
+    read: (r) => list(r, readLease, (engine) => engine.ack, writeFinish),
+  },
+  [kinds.retry]: {
+    needs: 'full',
+    read: (r) => list(r, readRetry, (engine) => engine.retry, writeFinish),
+  },
+  [kinds.bury]: {
+    needs: 'full',
+    read: (r) => list(r, readBury, (engine) => engine.bury, writeFinish),
+  },
+  [kinds.release]: {
+    needs: 'normal',
+    read: (r) => list(r, readLease, (engine) => engine.release, writeFinish),
+  },
+  [kinds.recover]: {
+    needs: 'full',
+    quiet: (engine) => engine.recovery.nothingIsReserved(),
+    read: cold((engine, ...args: Args<Engine['recovery']['expired']>) => engine.recovery.expired(...args)),
+  },
+  [kinds.recoverOwners]: {
+    needs: 'full',
+    quiet: (engine) => engine.recovery.nothingIsReserved(),
+    read: cold((engine, ...args: Args<Engine['recovery']['ofOwners']>) => engine.recovery.ofOwners(...args)),
+  },
+  [kinds.releaseUnheld]: {
+    needs: 'normal',
+    quiet: (engine) => engine.recovery.nothingIsReserved(),
+    read: cold((engine, ...args: Args<Engine['recovery']['releaseUnheld']>) =>
+      engine.recovery.releaseUnheld(...args),
+    ),
+  },
+  [kinds.deadList]: {
+    needs: 'read',
+    read: (r) => {
+      const [filter, limit, cursor] = r.json() as Args<Engine['dead']['list']>;
+      return (engine) => {
+        const page = engine.dead.list(filter, limit, cursor);
+        return (w) => w.text(page.nextCursor).list(page.items, writeSnapshot);
+      };
+    },
+  },
+  [kinds.deadRequeue]: {
+    needs: 'full',
+    read: cold((engine, ...args: Args<Engine['dead']['requeue']>) => engine.dead.requeue(...args)),
+  },
+  [kinds.deadPurge]: {
+    needs: 'full',
+    read: cold((engine, ...args: Args<Engine['dead']['purge']>) => engine.dead.purge(...args)),
+  },
+  [kinds.alertClaim]: {
+    needs: 'full',
+    quiet: (engine) => !engine.alerts.anyOwed(),
+    read: cold((engine, ...args: Args<Engine['alerts']['claim']>) => engine.alerts.claim(...args)),
+  },
+  [kinds.alertSettle]: {
+    needs: 'full',
+    read: cold((engine, ...args: Args<Engine['alerts']['settle']>) => engine.alerts.settle(...args)),
+  },
+  [kinds.alertList]: {
+    needs: 'read',
+    read: cold((engine, ...args: Args<Engine['alerts']['list']>) => engine.alerts.list(...args)),
+  },
+  [kinds.counts]: { needs: 'read', read: cold((engine) => engine.census.counts()) },
+  [kinds.purgeTopic]: {
+    needs: 'full',
+    read: cold((engine, ...args: Args<Engine['census']['purgeTopic']>) => engine.census.purgeTopic(...args)),
+  },
+};
+
+/** Reads a request. Throws ProtocolError for one that is not whole or that nobody serves. */
+export function readWork(kind: number, payload: Reader): Work {
+  const operation = operations[kind];
+  if (operation === undefined) throw new ProtocolError(`nobody serves kind ${kind}`);
+  const run = operation.read(payload);
+  payload.end();
+  const { needs, isPush = false, quiet = () => false } = operation;
+  return { needs, isPush, quiet, run };
+}

@@ -1,0 +1,273 @@
+// The owner of the embedded store: the one process that has jobs.db open, serving all others through a Unix socket. Owns the
+// engine, the socket, the connections and the order of work: what arrives in one turn of the event loop becomes one
+// transaction and one fsync, without any timer; while a COMMIT blocks, the next group gathers in the kernel.
+// Invariants: no answer leaves before its COMMIT; after a failed COMMIT nothing is served any more; the socket file is
+// removed only by who holds the store's lock.
+
+import { unlinkSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { limits } from '../../core/limits.ts';
+import type { Service } from '../../core/service.ts';
+import type { Registry } from '../../registry/registry.ts';
+import type { Database } from '../../sql/database.ts';
+import type { Log } from '../../telemetry/log.ts';
+import type { StoreHealth } from '../job-store.ts';
+import { Connection } from './connection.ts';
+import { type Engine, type Hints, openEngine } from './engine.ts';
+import { type Ending, runGroup } from './group.ts';
+import { writeFailure } from './messages.ts';
+import { readWork, type Work } from './operations.ts';
+import { type Frame, kinds } from './protocol.ts';
+import { serveRegistry } from './registry-calls.ts';
+import { ReserveFile } from './reserve-file.ts';
+
+export interface StoreOwnerOptions {
+  /** jobs.db; the reserve file lies beside it */
+  readonly path: string;
+  /** at most limits.socketPathMax bytes */
+  readonly socketPath: string;
+  readonly log: Log;
+  /** served to the clients too; not closed by the owner */
+  readonly registry?: Registry;
+  /** The store can no longer be trusted to this process: it must end now, with a failure. Its successor repairs. */
+  readonly onFatal: (error: unknown) => void;
+}
+
+interface Request {
+  readonly from: Connection;
+  readonly id: number;
+  readonly kind: number;
+  readonly bytes: number;
+  readonly work: Work;
+}
+
+const durability =
+  'an acknowledged push survives the death of any process and a power cut (SQLite, WAL, synchronous=FULL)';
+const clientsEndMs = 2_000;
+
+export class StoreOwner implements Service {
+  readonly #options: StoreOwnerOptions;
+  readonly #reserve: ReserveFile;
+  readonly #connections = new Set<Connection>();
+  #engine: Engine | null = null;
+  #server: Server | null = null;
+  #queue: Request[] = [];
+  #turn: NodeJS.Immediate | null = null;
+  #state: 'closed' | 'serving' | 'handing_over' | 'broken' = 'closed';
+  #registryCalls = 0;
+  #drained: Promise<void> | null = null;
+
+  constructor(options: StoreOwnerOptions) {
+    this.#options = options;
+    this.#reserve = new ReserveFile(`${options.path}.reserve`, (isThere, error) => {
+      if (isThere) options.log.notice('the reserve file is in its place: pushes are taken');
+      else options.log.error('the disk is full: pushes are refused until there is room', error);
+    });
+  }
+
+  /** Requests that wait for their turn. */
+  inFlight(): number {
+    return this.#queue.length + this.#registryCalls;
+  }
+
+  /** Opens the file (StoreFileRefused when it must not), then listens. */
+  async start(): Promise<void> {
+    const { path, log } = this.#options;
+    this.#engine = openEngine(path);
+    try {
+      if (this.#engine.wasUnclean) log.notice('the store was not closed; its log was replayed and checked');
+      await this.#reserve.start();
+      await this.#listen();
+    } catch (error) {
+      await this.#reserve.close();
+      this.#engine.close();
+      this.#engine = null;
+      throw error;
+    }
+    this.#state = 'serving';
+  }
+
+  /** Hands over: listens no more, finishes what has arrived, tells every client to come back to whoever owns the store next,
+   *  refuses the rest as `handover`, closes the file. */
+  drain(deadlineMs: number): Promise<void> {
+    this.#drained ??= this.#handOver(Math.min(deadlineMs, clientsEndMs));
+    return this.#drained;
+  }
+
+  /** Reads the store beside the port (a backup, a test). Synchronous, hence between transactions. */
+  inspect<T>(read: (db: Database) => T): T {
+    if (this.#engine === null) throw new Error('the store is not open');
+    return read(this.#engine.db);
+  }
+
+  #listen(): Promise<void> {
+    const { socketPath } = this.#options;
+    if (Buffer.byteLength(socketPath) > limits.socketPathMax)
+      throw new Error(
+        `the path of the store's socket is longer than ${limits.socketPathMax} bytes: ${socketPath}`,
+      );
+    // Left by a dead owner: whoever has the lock of the store is the only one.
+    try {
+      unlinkSync(socketPath);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+    const server = createServer({ allowHalfOpen: true }, (socket) => {
+      this.#connections.add(
+        new Connection(socket, {
+          onFrame: (from, frame) => this.#arrived(from, frame),
+          onClose: (from, reason) => this.#left(from, reason),
+        }),
+      );
+    });
+    this.#server = server;
+    return new Promise((resolve, reject) => {
+      server.once('error', reject);
+      const mask = process.umask(0o177);
+      // exclusive: else node:cluster would listen in the master and share it out.
+      server.listen({ path: socketPath, exclusive: true }, () => resolve());
+      process.umask(mask);
+    });
+  }
+
+  #left(connection: Connection, reason: unknown): void {
+    this.#connections.delete(connection);
+    if (reason !== null) this.#options.log.error(`client ${connection.title || '?'} was cut off`, reason);
+  }
+
+  // ── requests
+
+  #arrived(from: Connection, frame: Frame): void {
+    const { requestId: id, kind, payload } = frame;
+    if (this.#state !== 'serving') {
+      const code = this.#state === 'broken' ? 'io_error' : 'handover';
+      from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code }));
+      from.flush();
+      return;
+    }
+    if (kind === kinds.subscribe) from.wantsHints = payload.u8() === 1;
+    else if (kind === kinds.health) {
+      from.answer(id, kind, (w) => w.json(this.#health()));
+      from.flush();
+    } else if (kind === kinds.registry) this.#callRegistry(from, id, payload.json());
+    else {
+      this.#queue.push({ from, id, kind, bytes: payload.length, work: readWork(kind, payload) });
+      from.waits(1);
+      this.#turn ??= setImmediate(() => this.#takeTurn());
+    }
+  }
+
+  #takeTurn(): void {
+    this.#turn = null;
+    if (this.#queue.length > 0) this.#serve(this.#nextGroup());
+    if (this.#queue.length > 0) this.#turn ??= setImmediate(() => this.#takeTurn());
+  }
+
+  #nextGroup(): Request[] {
+    let [count, bytes] = [0, 0];
+    for (const request of this.#queue) {
+      if (count > 0 && bytes + request.bytes > limits.groupBytesMax) break;
+      if (count === limits.groupRequestsMax) break;
+      count += 1;
+      bytes += request.bytes;
+    }
+    return this.#queue.splice(0, count);
+  }
+
+  #serve(group: readonly Request[]): void {
+    const engine = this.#engine as Engine;
+    const result = runGroup(
+      engine,
+      group.map((request) => request.work),
+      {
+        refusePushes: !this.#reserve.isThere,
+        onFull: (error) => this.#reserve.giveBack(error),
+        onFailure: (error) => this.#options.log.error('the store failed at a request', error),
+      },
+    );
+    for (const [i, request] of group.entries()) answer(request, result.endings[i] as Ending);
+    if (result.fatal === undefined) this.#hint(engine, result.hints);
+    for (const connection of this.#connections) connection.flush();
+    for (const { from } of group) from.waits(-1);
+    if (result.fatal !== undefined) this.#break(result.fatal);
+  }
+
+  #break(error: unknown): void {
+    this.#state = 'broken';
+    for (const { from, id } of this.#queue.splice(0))
+      from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code: 'io_error' }));
+    for (const connection of this.#connections) connection.flush();
+    // The answers have been handed to the kernel; give it the turn.
+    setImmediate(() => this.#options.onFatal(error));
+  }
+
+  #hint(engine: Engine, hints: Hints): void {
+    if (!hints.ready && !hints.due) return;
+    for (const connection of this.#connections) {
+      if (!connection.wantsHints) continue;
+      if (hints.ready) connection.tell(kinds.hintReady);
+      if (hints.due) connection.tell(kinds.hintDue, (w) => w.f64(engine.waitMs() ?? 0));
+    }
+  }
+
+  #health(): StoreHealth {
+    const ok = this.#reserve.isThere;
+    return { ok, durability, warnings: ok ? [] : ['disk full: pushes are refused until there is room'] };
+  }
+
+  // ── registry
+
+  #callRegistry(from: Connection, id: number, call: unknown): void {
+    this.#registryCalls += 1;
+    from.waits(1);
+    const done = serveRegistry(this.#options.registry, call).then((served) => {
+      if ('failure' in served) {
+        if (served.cause !== undefined)
+          this.#options.log.error('the registry failed at a call', served.cause);
+        from.answer(id, kinds.failed, (w) => writeFailure(w, served.failure));
+      } else from.answer(id, kinds.registry, (w) => w.json(served.result));
+      const changed = 'changed' in served && served.changed;
+      for (const connection of changed ? this.#connections : []) connection.tell(kinds.registryChanged);
+      for (const connection of changed ? this.#connections : [from]) connection.flush();
+      this.#registryCalls -= 1;
+      from.waits(-1);
+    });
+    // serveRegistry never rejects: what is thrown here is a mistake of ours, and this process must not go on with it.
+    done.catch((error) => this.#break(error));
+  }
+
+  // ── end
+
+  async #handOver(deadlineMs: number): Promise<void> {
+    if (this.#engine === null) return;
+    const closed = new Promise<void>((resolve) => this.#server?.close(() => resolve()) ?? resolve());
+    // A COMMIT that fails on the way empties the queue.
+    while (this.#queue.length > 0) this.#serve(this.#nextGroup());
+    if (this.#state === 'serving') this.#state = 'handing_over';
+    for (const connection of this.#connections) {
+      connection.tell(kinds.handover);
+      connection.flush();
+    }
+    const timer = setTimeout(() => {
+      for (const connection of this.#connections) connection.end(null);
+    }, deadlineMs);
+    await closed;
+    clearTimeout(timer);
+    await this.#reserve.close();
+    // A broken store stays as it is until its process ends: closing would write to the file.
+    if (this.#state === 'broken') return;
+    try {
+      this.#engine.close();
+    } catch (error) {
+      // Nothing is lost: the log stays beside the file and is replayed by the next owner.
+      this.#options.log.error('the store could not be closed cleanly', error);
+    }
+    this.#engine = null;
+    this.#state = 'closed';
+  }
+}
+
+function answer(request: Request, ending: Ending): void {
+  if (typeof ending === 'function') request.from.answer(request.id, request.kind, ending);
+  else request.from.answer(request.id, kinds.failed, (w) => writeFailure(w, ending));
+}

@@ -1,0 +1,52 @@
+// push and cancel: what producers do to one job. Each is one step of the transaction it runs in; everything is
+// checked before the first write.
+
+import type { JobKey } from '../../core/job.ts';
+import type { CancelOutcome, PushJob, PushOutcome } from '../job-store.ts';
+import { type Bench, dueAfter } from './bench.ts';
+import { dead, delayed, priorityCodes, ready, reserved, stateCodes } from './schema.ts';
+
+/** Waiting longer than this would not fit a date; the API refuses less (limits.delayMsMax). */
+const dueMax = 8_640_000_000_000_000;
+
+export function pushJob(bench: Bench, job: PushJob): PushOutcome {
+  const { ledger, rows, now } = bench;
+  const old = rows.find(job.topic, job.id);
+  const live = old !== undefined && old.state !== dead;
+  if (live && job.mode !== 'replace') {
+    const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
+    return { kind, version: old.version, dueAt: old.due, state: stateCodes[old.state] ?? 'dead' };
+  }
+  const asked = 'at' in job.when ? Math.ceil(job.when.at) : dueAfter(now, job.when.delayMs);
+  if (!(asked <= dueMax)) throw new Error(`no time to be due at: ${String(asked)}`);
+  const due = Math.max(asked, now);
+  const state = due > now ? delayed : ready;
+  const fresh = {
+    topic: ledger.topicNumberMade(job.topic),
+    id: Buffer.from(job.id),
+    state,
+    prio: priorityCodes.indexOf(job.priority),
+    due,
+    version: ledger.draw(now),
+    acceptedAt: now,
+    contentType: job.contentType,
+    body: job.body,
+  } as const;
+  if (old === undefined) rows.insert(fresh);
+  else rows.replace(old, fresh);
+  return {
+    kind: 'stored',
+    version: fresh.version,
+    dueAt: due,
+    state: state === delayed ? 'delayed' : 'ready',
+    replaced: live,
+    inFlight: old?.state === reserved,
+  };
+}
+
+export function cancelJob(bench: Bench, key: JobKey): CancelOutcome {
+  const row = bench.rows.find(key.topic, key.id);
+  if (row === undefined) return { kind: 'absent' };
+  bench.rows.remove(row);
+  return { kind: 'cancelled', inFlight: row.state === reserved };
+}

@@ -1,0 +1,84 @@
+// Leases that end without an outcome: run out, of a dead owner, or of an owner that does not know it has them. Bounded by
+// the caller's max; the reserved jobs that are looked through are bounded by the slots of all notifiers.
+
+import type { JobKey, Owner, Token } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import type { Statement } from '../../sql/database.ts';
+import type { Recovered } from '../job-store.ts';
+import type { Bench } from './bench.ts';
+import { backInPlace } from './finish.ts';
+import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
+import { reasonCodes, reserved } from './schema.ts';
+
+const poison = reasonCodes.indexOf('poison');
+
+export class Recovery {
+  readonly #bench: Bench;
+  readonly #expired: Statement;
+  readonly #ofInstance: Statement;
+
+  constructor(bench: Bench) {
+    this.#bench = bench;
+    this.#expired = bench.db.prepare(
+      `SELECT ${jobColumns} FROM job WHERE state = 2 AND lease_until <= ? ORDER BY lease_until LIMIT ?`,
+      { returnArrays: true },
+    );
+    this.#ofInstance = bench.db.prepare(
+      `SELECT ${jobColumns}, owner_incarnation FROM job WHERE state = 2 AND owner_instance = ? ORDER BY lease_until`,
+      { returnArrays: true },
+    );
+  }
+
+  nothingIsReserved(): boolean {
+    return this.#bench.ledger.total(reserved) === 0;
+  }
+
+  expired(max: number): Recovered {
+    const bound = Math.min(max, limits.recoverMax);
+    const rows = (this.#expired.all(this.#bench.now, bound + 1) as unknown[][]).map(jobRowOf);
+    return this.#strike(rows, bound);
+  }
+
+  ofOwners(
+    instance: number,
+    which: { readonly dead: number } | { readonly living: readonly number[] },
+    max: number,
+  ): Recovered {
+    const living = 'living' in which ? new Set(which.living) : null;
+    const rows = this.#leasesOf(instance, (incarnation) =>
+      'dead' in which ? incarnation === which.dead : living?.has(incarnation) !== true,
+    );
+    return this.#strike(rows, Math.min(max, limits.recoverMax));
+  }
+
+  releaseUnheld(owner: Owner, held: readonly Token[]): number {
+    const tokens = new Set<number | null>(held);
+    const rows = this.#leasesOf(owner.instance, (incarnation) => incarnation === owner.incarnation).filter(
+      (row) => !tokens.has(row.token),
+    );
+    for (const row of rows) backInPlace(this.#bench, row, row.strikes);
+    return rows.length;
+  }
+
+  #leasesOf(instance: number, matches: (incarnation: number) => boolean): JobRow[] {
+    return (this.#ofInstance.all(instance) as unknown[][])
+      .filter((columns) => matches(columns[12] as number))
+      .map(jobRowOf);
+  }
+
+  #strike(rows: readonly JobRow[], max: number): Recovered {
+    const poisoned: JobKey[] = [];
+    const struck = rows.slice(0, max);
+    for (const row of struck) {
+      const strikes = row.strikes + 1;
+      if (strikes < limits.strikesPoison) backInPlace(this.#bench, row, strikes);
+      else {
+        const attempt = this.#bench.rows.attemptsOf(row.n).at(-1) ?? null;
+        const { failures } = row;
+        this.#bench.rows.bury(row, { failures, strikes, at: this.#bench.now, reason: poison, attempt });
+        poisoned.push({ topic: this.#bench.ledger.topicName(row.topic), id: row.id.toString() });
+      }
+    }
+    return { returned: struck.length - poisoned.length, poisoned, more: rows.length > struck.length };
+  }
+}

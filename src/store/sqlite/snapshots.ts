@@ -1,0 +1,55 @@
+// A stored job as a reader sees it, body and attempts included. Writes nothing.
+
+import type { JobKey, JobSnapshot } from '../../core/job.ts';
+import type { Statement } from '../../sql/database.ts';
+import type { Bench } from './bench.ts';
+import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
+import { reasonCodes, stateCodes } from './schema.ts';
+
+export class Snapshots {
+  readonly #bench: Bench;
+  readonly #read: Statement;
+
+  constructor(bench: Bench) {
+    this.#bench = bench;
+    this.#read = bench.db.prepare(
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, body.bytes
+       FROM job JOIN body ON body.n = job.n WHERE job.n = ?`,
+      { returnArrays: true },
+    );
+  }
+
+  get(key: JobKey): JobSnapshot | null {
+    const row = this.#bench.rows.find(key.topic, key.id);
+    return row === undefined ? null : this.read(row.n);
+  }
+
+  /** The job of row n, which exists. */
+  read(n: number): JobSnapshot {
+    const columns = this.#read.get(n) as unknown[] | undefined;
+    if (columns === undefined) throw new Error(`job row ${n} or its body is missing`);
+    const row = jobRowOf(columns);
+    const [acceptedAt, contentType, reason, bytes] = columns.slice(12) as [
+      number,
+      string | null,
+      number | null,
+      Uint8Array,
+    ];
+    return {
+      topic: this.#bench.ledger.topicName(row.topic),
+      id: row.id.toString(),
+      version: row.version,
+      origin: row.origin,
+      state: stateCodes[row.state] ?? 'dead',
+      dueAt: row.due,
+      acceptedAt,
+      failures: row.failures,
+      strikes: row.strikes,
+      contentType,
+      body: asBuffer(bytes),
+      attempts: this.#bench.rows.attemptsOf(n),
+      deadAt: row.deadAt,
+      buryReason: reason === null ? null : (reasonCodes[reason] ?? null),
+    };
+  }
+}

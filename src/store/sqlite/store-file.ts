@@ -1,0 +1,159 @@
+// The file jobs.db: made, judged, opened, closed. Invariants: a file that is foreign, newer or damaged is refused with its
+// reason and not one byte of it is changed; whoever has opened it holds it alone (locking_mode EXCLUSIVE: the kernel frees
+// the lock of a process that died, and no shell can get in between); after a clean close it is one file without a log.
+// Hazard: while it is open, nobody in this process may open and close it by other means (fs.readFile): that drops the
+// POSIX locks of the whole process.
+
+import { closeSync, fsyncSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { type Database, openDatabase, pragma, sqliteCode, sqliteCodes } from '../../sql/database.ts';
+import { applicationId, layoutVersion, schema } from './schema.ts';
+
+/** Why a file was not opened; the message is for the person who starts dq. */
+export class StoreFileRefused extends Error {
+  readonly why: 'in_use' | 'foreign' | 'newer' | 'damaged' | 'incomplete';
+  constructor(why: StoreFileRefused['why'], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'StoreFileRefused';
+    this.why = why;
+  }
+}
+
+/** An owner before us that is about to end (a reload, a kill -9 not yet reaped) gets this long. */
+const lockWaitMs = 1_000;
+/** 16 MiB of log between checkpoints: fewer rewrites of hot pages than at the default of 4 MiB (measured at 25,000 pushes/s). */
+const checkpointPages = 4_000;
+
+/** What this process has open, so that judging a file cannot drop our own lock on it. */
+const held = new Map<string, Database>();
+
+export interface OpenedStoreFile {
+  readonly db: Database;
+  /** the file was not closed by its last owner; it has passed a check of its structure */
+  readonly wasUnclean: boolean;
+}
+
+/** Opens jobs.db, making it if there is none. Throws StoreFileRefused. */
+export function openStoreFile(path: string): OpenedStoreFile {
+  if (held.has(path)) throw new StoreFileRefused('in_use', `${path} is held by this process`);
+  const size = sizeOf(path);
+  const wasUnclean = sizeOf(`${path}-wal`) !== null;
+  if (size === null) {
+    if (wasUnclean)
+      throw new StoreFileRefused(
+        'incomplete',
+        `${path} is missing, but its log ${path}-wal is there: put both back, or remove the log`,
+      );
+    makeStoreFile(path);
+  } else judgeHeader(path, size);
+  try {
+    if (wasUnclean) judgeStructure(path);
+    const db = openAlone(path);
+    held.set(path, db);
+    return { db, wasUnclean };
+  } catch (error) {
+    throw refusalOf(path, error);
+  }
+}
+
+/** Gives up the lock, merges the log into the file. Without this, the lock would last until a garbage collection. */
+export function closeStoreFile(db: Database): void {
+  try {
+    pragma(db, 'journal_mode = DELETE');
+    pragma(db, 'locking_mode = NORMAL');
+    db.prepare('SELECT count(*) FROM meta').get();
+  } finally {
+    db.close();
+    for (const [path, open] of held) if (open === db) held.delete(path);
+  }
+}
+
+/** Under another name first: the header of a file called jobs.db is whole from its first moment. */
+function makeStoreFile(path: string): void {
+  const fresh = `${path}.new`;
+  rmSync(fresh, { force: true });
+  // SQLite would make it for everybody to read; its log inherits the mode.
+  closeSync(openSync(fresh, 'wx', 0o600));
+  const db = openDatabase(fresh);
+  db.exec(schema);
+  db.close();
+  syncPath(fresh);
+  renameSync(fresh, path);
+  syncPath(dirname(path));
+}
+
+function openAlone(path: string): Database {
+  const db = openDatabase(path, { waitMs: lockWaitMs });
+  try {
+    pragma(db, 'locking_mode = EXCLUSIVE');
+    const mode = pragma(db, 'journal_mode = WAL');
+    if (mode !== 'wal') throw new Error(`journal_mode WAL was refused (${String(mode)})`);
+    db.exec(`PRAGMA cache_size = -65536; PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY;
+      PRAGMA wal_autocheckpoint = ${checkpointPages}; PRAGMA synchronous = FULL`);
+    // Takes the lock now rather than at the first push.
+    db.exec('BEGIN IMMEDIATE; COMMIT');
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** Before SQLite opens it: opening replays the log of a file that may not be ours. */
+function judgeHeader(path: string, size: number): void {
+  const header = Buffer.alloc(100);
+  const fd = openSync(path, 'r');
+  try {
+    readSync(fd, header, 0, header.length, 0);
+  } finally {
+    closeSync(fd);
+  }
+  if (size < header.length || header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
+    throw new StoreFileRefused('foreign', `${path} is no SQLite file`);
+  if (header.readUInt32BE(68) !== applicationId)
+    throw new StoreFileRefused('foreign', `${path} is not a job store of dq`);
+  const version = header.readUInt32BE(60);
+  if (version > layoutVersion)
+    throw new StoreFileRefused(
+      'newer',
+      `${path} has layout ${version}, this dq knows ${layoutVersion}: use the dq that wrote it, or a newer one`,
+    );
+}
+
+/** Reads the whole file, log included, without changing either. */
+function judgeStructure(path: string): void {
+  const db = openDatabase(path, { readOnly: true, waitMs: lockWaitMs });
+  try {
+    const verdict = pragma(db, 'quick_check(1)');
+    if (verdict !== 'ok') throw new StoreFileRefused('damaged', damagedText(path, String(verdict)));
+  } finally {
+    db.close();
+  }
+}
+
+function refusalOf(path: string, error: unknown): unknown {
+  if (error instanceof StoreFileRefused) return error;
+  const code = sqliteCode(error);
+  if (code === null) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  if (code === sqliteCodes.busy || code === sqliteCodes.locked)
+    return new StoreFileRefused('in_use', `${path} is held by another process`, { cause: error });
+  return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
+}
+
+function damagedText(path: string, reason: string): string {
+  return `${path} is damaged (${reason}) and was left as it is: put a backup in its place, or move it away with its -wal file`;
+}
+
+function sizeOf(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? null;
+}
+
+function syncPath(path: string): void {
+  const fd = openSync(path, 'r');
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}

@@ -1,0 +1,113 @@
+// The embedded store in a temporary directory, served by an owner in this process and reached through its socket, as the
+// daemon's processes reach it. The dump reads the tables themselves.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { AttemptRecord } from '../../src/core/job.ts';
+import type { Database } from '../../src/sql/database.ts';
+import type { AlertEntry } from '../../src/store/job-store.ts';
+import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
+import { StoreOwner, type StoreOwnerOptions } from '../../src/store/sqlite/owner.ts';
+import { priorityCodes, reasonCodes, stateCodes } from '../../src/store/sqlite/schema.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { type DumpedJob, inDumpOrder, type StateDump } from '../conformance/store-under-test.ts';
+
+export interface SqliteStore {
+  readonly directory: string;
+  readonly owner: StoreOwner;
+  readonly client: StoreConnection;
+  dump(): StateDump;
+  close(): Promise<void>;
+}
+
+export function temporaryDirectory(): { readonly path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'dq-store-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+export const ownerPaths = (directory: string) => ({
+  path: join(directory, 'jobs.db'),
+  socketPath: join(directory, 'store.sock'),
+});
+
+export async function openSqliteStore(more: Partial<StoreOwnerOptions> = {}): Promise<SqliteStore> {
+  const directory = temporaryDirectory();
+  const owner = new StoreOwner({
+    ...ownerPaths(directory.path),
+    log: silentLog,
+    onFatal: (error) => {
+      throw error;
+    },
+    ...more,
+  });
+  await owner.start();
+  const client = connectStore({ ...ownerPaths(directory.path), title: 'test', log: silentLog });
+  await client.start();
+  return {
+    directory: directory.path,
+    owner,
+    client,
+    dump: () => owner.inspect(dumpOf),
+    async close() {
+      await client.close();
+      await owner.drain(1_000);
+      directory.remove();
+    },
+  };
+}
+
+type Row = Record<string, never>;
+const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString();
+
+export function dumpOf(db: Database): StateDump {
+  const jobs = db
+    .prepare(
+      `SELECT job.*, topic.name, body.bytes, attempts.list FROM job JOIN topic ON topic.no = job.topic
+       JOIN body ON body.n = job.n LEFT JOIN attempts ON attempts.n = job.n`,
+    )
+    .all() as Row[];
+  const alerts = db
+    .prepare('SELECT alert.*, topic.name FROM alert JOIN topic ON topic.no = alert.topic')
+    .all() as Row[];
+  return inDumpOrder(jobs.map(jobOf), alerts.map(alertOf));
+}
+
+function jobOf(row: Row): DumpedJob {
+  const owner = { instance: row['owner_instance'] ?? 0, incarnation: row['owner_incarnation'] ?? 0 };
+  return {
+    topic: row['name'] ?? '',
+    id: textOf(row['id'] ?? new Uint8Array()),
+    version: row['version'] ?? 0,
+    origin: row['origin'] ?? 0,
+    state: stateCodes[row['state'] ?? 0] ?? 'dead',
+    dueAt: row['due'] ?? 0,
+    acceptedAt: row['accepted_at'] ?? 0,
+    failures: row['failures'] ?? 0,
+    strikes: row['strikes'] ?? 0,
+    priority: priorityCodes[row['prio'] ?? 0] ?? 'low',
+    lease:
+      row['token'] === null ? null : { token: row['token'] ?? 0, owner, untilMs: row['lease_until'] ?? 0 },
+    contentType: row['ctype'] ?? null,
+    body: Buffer.from(row['bytes'] ?? []),
+    attempts: JSON.parse(row['list'] ?? '[]') as AttemptRecord[],
+    deadAt: row['dead_at'] ?? null,
+    buryReason: row['reason'] === null ? null : (reasonCodes[row['reason'] ?? 0] ?? null),
+  };
+}
+
+function alertOf(row: Row): AlertEntry {
+  const states = ['owed', 'claimed', 'sent', 'nobody'] as const;
+  const state = (states[row['state'] ?? 0] ?? 'owed') as AlertEntry['state'];
+  const ranOut = state === 'claimed' && (row['claimed_until'] ?? 0) <= Date.now();
+  return {
+    topic: row['name'] ?? '',
+    id: textOf(row['id'] ?? new Uint8Array()),
+    version: row['version'] ?? 0,
+    deadAt: row['dead_at'] ?? 0,
+    reason: reasonCodes[row['reason'] ?? 0] ?? 'attempts_exhausted',
+    failures: row['failures'] ?? 0,
+    attempt: JSON.parse(row['attempt'] ?? 'null') as AttemptRecord | null,
+    state: ranOut ? 'owed' : state,
+  };
+}
