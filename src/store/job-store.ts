@@ -171,9 +171,10 @@ export interface JobStore {
   /** reserved → ready at its old place; no attempt, no strike. */
   release(leases: readonly Lease[]): Promise<readonly FinishOutcome<'released'>[]>;
 
-  /** Leases that ran out, at most max (≤ limits.recoverMax). */
+  /** Leases that ran out, the earliest end first, equal ones by token, at most max (≤ limits.recoverMax). */
   recover(partition: Partition, max: number): Promise<Recovered>;
-  /** Leases of an instance whose process is dead, without waiting for their end: those of one incarnation, or all but the living. */
+  /** The same for leases of an instance whose process is dead, without waiting for their end: those of one incarnation, or all
+   *  but the living. */
   recoverOwners(
     partition: Partition,
     instance: number,
@@ -203,7 +204,7 @@ export interface Page<T> {
 }
 
 export interface DeadLetters {
-  /** Newest death first. */
+  /** Newest death first; deaths of the same millisecond count by version, here and below. */
   list(filter: DeadFilter, limit: number, cursor: string | null): Promise<Page<JobSnapshot>>;
   /** dead → ready as a new version of the same origin, due now; failures and strikes 0, no attempts, the rest as it was. At most
    *  max (≤ limits.bulkMax), oldest death first. */

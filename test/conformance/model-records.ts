@@ -22,6 +22,8 @@ export const untried = {
 } as const;
 
 export const byDue = (a: ModelJob, b: ModelJob) => a.dueAt - b.dueAt || a.version - b.version;
+export const byLeaseEnd = ({ lease: a }: ModelJob, { lease: b }: ModelJob) =>
+  a === null || b === null ? 0 : a.untilMs - b.untilMs || a.token - b.token;
 export const byDeath = (a: AlertEntry | ModelJob, b: AlertEntry | ModelJob) =>
   (a.deadAt ?? 0) - (b.deadAt ?? 0) || a.version - b.version;
 

@@ -20,7 +20,15 @@ import { jobStates, priorities } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/store/job-store.ts';
 import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
-import { byDeath, byDue, type ModelAlert, type ModelJob, pageOf, untried } from './model-records.ts';
+import {
+  byDeath,
+  byDue,
+  byLeaseEnd,
+  type ModelAlert,
+  type ModelJob,
+  pageOf,
+  untried,
+} from './model-records.ts';
 import { inDumpOrder, type StateDump } from './store-under-test.ts';
 
 export class Model {
@@ -77,11 +85,13 @@ export class Model {
 
   // Moves
 
-  /** At its old place: dueAt decides where it stands among the ready. */
+  /** At its old place: dueAt decides where it stands among the ready. Its topic's turn comes last if this is its first. */
   makeReady(job: ModelJob): void {
+    const { priority, topic } = job;
+    if (this.waiting(priority, topic).length === 0)
+      this.rings[priority] = [...this.rings[priority].filter((name) => name !== topic), topic];
     job.state = 'ready';
     job.lease = null;
-    if (!this.rings[job.priority].includes(job.topic)) this.rings[job.priority].push(job.topic);
   }
 
   /** Delayed until then, or ready when that is now. */
@@ -281,7 +291,7 @@ export class Model {
 
   strike(ended: (lease: NonNullable<ModelJob['lease']>) => boolean, max: number): port.Recovered {
     const lost = this.inState('reserved').filter((job) => job.lease !== null && ended(job.lease));
-    lost.sort((a, b) => (a.lease?.untilMs ?? 0) - (b.lease?.untilMs ?? 0));
+    lost.sort(byLeaseEnd);
     const poisoned: JobKey[] = [];
     for (const job of lost.slice(0, max)) {
       job.strikes += 1;
@@ -303,7 +313,7 @@ export class Model {
         lease.owner.incarnation === owner.incarnation &&
         !held.includes(lease.token),
     );
-    for (const job of unheld) this.makeReady(job);
+    for (const job of unheld.sort(byLeaseEnd)) this.makeReady(job);
     return unheld.length;
   }
 
