@@ -1,20 +1,388 @@
 // One attempt against every kind of receiver, from the reserve to the settlement.
-import { describe, expect, it } from 'vitest';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { Webhook } from 'standardwebhooks';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { AttemptReason } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { startSink } from '../support/sink.ts';
+import type { TopicDraft } from '../../src/registry/registry.ts';
+import { drip, flood, startRawServer } from '../support/raw-server.ts';
+import { selfSigned } from '../support/self-signed.ts';
+import { type Answer, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { startRig } from './rig.ts';
+import { type Rig, secret, startRig } from './rig.ts';
 
-describe('notifier', () => {
-  it('delivers a job: the pushed bytes, signed, and removes it', async () => {
+/** Pushes one job and answers the notify line of its first attempt, settled. */
+async function attempt(rig: Rig, url: string, more: Partial<TopicDraft> = {}) {
+  await rig.topic('t', url, { timeoutMs: 2_000, ...more });
+  await rig.run(createNotifier(rig.context()));
+  await rig.push('t', 'a');
+  const line = await until('the attempt', () => rig.notified()[0]);
+  await until(
+    'its settlement',
+    async () => (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state !== 'reserved',
+  );
+  return line;
+}
+
+async function unusedPort(): Promise<number> {
+  const server = await startRawServer(() => {});
+  const { port } = server;
+  const probe = createTlsServer();
+  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve));
+  const free = (probe.address() as AddressInfo).port;
+  await new Promise<void>((resolve) => probe.close(() => resolve()));
+  return free === port ? unusedPort() : free;
+}
+
+const replying = (bytes: string) => (socket: Socket) => void socket.write(bytes);
+
+describe('notifier: a reply', () => {
+  it('of 200 with a body ends the job; the pushed bytes arrived, signed', async () => {
     const rig = await startRig();
     const sink = await startSink();
-    await rig.topic('order', sink.url);
-    await rig.run(createNotifier(rig.context()));
-    await rig.push('order', 'a 1');
-    await until('the job is counted', () => rig.counted('order', 'delivered') === 1);
+    const line = await attempt(rig, `${sink.url}cb?x=1`);
+    expect(line).toMatchObject({
+      topic: 't',
+      id: 'a',
+      attempt: 1,
+      outcome: 'delivered',
+      verdict: 'ack',
+      status: 200,
+    });
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toBeNull();
     const [arrival] = sink.arrivals;
-    expect(arrival).toMatchObject({ topic: 'order', id: 'a 1', attempt: 1 });
-    expect(await rig.store.jobs.get({ topic: 'order', id: 'a 1' })).toBeNull();
+    expect(arrival?.path).toBe('/cb?x=1');
+    expect(arrival?.body.toString()).toBe('{"id":"a"}');
+    expect(arrival?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'accept-encoding': 'identity',
+      'user-agent': 'dq/0.0.0',
+      'dq-topic': 't',
+      'dq-job-id': 'a',
+      'dq-attempt': '1',
+      'dq-max-attempts': '10',
+    });
+    expect(() =>
+      new Webhook(secret).verify(arrival?.body ?? '', arrival?.headers as Record<string, string>),
+    ).not.toThrow();
+    await until('the count', () => rig.counted('t', 'delivered') === 1);
+  });
+
+  const delivered: [string, Answer, Partial<TopicDraft>][] = [
+    ['204 without a body', status(204), {}],
+    ['200 without a body where the topic accepts it', status(200), { emptyReply: 'accept' }],
+    ['404 where the topic says it is fine', status(404, {}, 'x'), { okStatus: ['404'] }],
+    [
+      '200 that the rule does not object to',
+      status(200, {}, '{"data":{"status":2}}'),
+      { retryIf: '{res.data.status}!=2' },
+    ],
+  ];
+  it.each(delivered)('of %s ends the job', async (_name, answer, more) => {
+    const rig = await startRig();
+    const sink = await startSink(answer);
+    expect(await attempt(rig, sink.url, more)).toMatchObject({ outcome: 'delivered', verdict: 'ack' });
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toBeNull();
+  });
+
+  const failed: [string, AttemptReason, Answer, Partial<TopicDraft>][] = [
+    ['500', 'status', status(500, {}, 'oops'), {}],
+    ['302', 'status', status(302, { location: '/elsewhere' }), {}],
+    [
+      '302 even where 3xx is said to be fine',
+      'status',
+      status(302, { location: '/elsewhere' }),
+      { okStatus: ['2xx', '3xx'] },
+    ],
+    ['200 without a body', 'empty_reply', status(200), {}],
+    [
+      '200 that the rule objects to',
+      'rule',
+      status(200, {}, '{"data":{"status":1}}'),
+      { retryIf: '{res.data.status}!=2' },
+    ],
+  ];
+  it.each(failed)('of %s is a failed attempt: %s', async (_name, reason, answer, more) => {
+    const rig = await startRig();
+    const sink = await startSink(answer);
+    expect(
+      await attempt(rig, sink.url, { backoff: { type: 'ladder', stepsMs: [60_000] }, ...more }),
+    ).toMatchObject({
+      outcome: 'failed',
+      verdict: 'retry',
+      reason,
+      delayMs: 60_000,
+    });
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      state: 'delayed',
+      failures: 1,
+      attempts: [{ attempt: 1, outcome: 'failed', reason, notifier: 'dq-role-0' }],
+    });
+    expect(sink.arrivals).toHaveLength(1);
+    await until('the count', () => rig.counted('t', 'retried') === 1);
+  });
+
+  it('of 410 buries at once', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(410));
+    expect(await attempt(rig, sink.url)).toMatchObject({
+      reason: 'status',
+      verdict: 'bury',
+      buryReason: 'gone',
+    });
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      state: 'dead',
+      buryReason: 'gone',
+      failures: 1,
+    });
+    await until('the count', () => rig.counted('t', 'dead') === 1);
+  });
+
+  it('that fails with dq-no-retry buries at once', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(500, { 'dq-no-retry': 'true' }));
+    expect(await attempt(rig, sink.url)).toMatchObject({ verdict: 'bury', buryReason: 'no_retry' });
+  });
+
+  it('of 429 with Retry-After makes the next attempt wait at least that long', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(429, { 'retry-after': '120' }));
+    expect(await attempt(rig, sink.url)).toMatchObject({ verdict: 'retry', status: 429, delayMs: 120_000 });
+  });
+
+  it('that fails when the attempts are used up buries', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(500));
+    await rig.topic('t', sink.url, { maxAttempts: 2, backoff: { type: 'ladder', stepsMs: [0] } });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    const job = await until('burial', async () => {
+      const found = await rig.store.jobs.get({ topic: 't', id: 'a' });
+      return found?.state === 'dead' && found;
+    });
+    expect(job).toMatchObject({ buryReason: 'attempts_exhausted', failures: 2 });
+    expect(sink.arrivals.map((arrival) => arrival.attempt)).toEqual([1, 2]);
+    expect(new Set(sink.arrivals.map((arrival) => arrival.webhookId)).size).toBe(1);
+  });
+
+  it('beyond 64 KiB is cut off and its connection closed; without a rule the status has decided', async () => {
+    const rig = await startRig();
+    const server = await startRawServer((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n');
+      flood(socket, 1_000_000_000);
+    });
+    expect(await attempt(rig, server.url)).toMatchObject({ outcome: 'delivered' });
+    await until('the connection is closed', () => server.open.size === 0);
+  });
+
+  it('beyond 64 KiB fails the attempt where a rule would have judged half of it', async () => {
+    const rig = await startRig();
+    const server = await startRawServer((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+      drip(socket, `4000\r\n${'x'.repeat(0x4000)}\r\n`, 1);
+    });
+    expect(await attempt(rig, server.url, { retryIf: '{status}==500' })).toMatchObject({
+      reason: 'reply_too_large',
+    });
+    await until('the connection is closed', () => server.open.size === 0);
+  });
+
+  it('of exactly 64 KiB is whole', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(200, {}, `"${'x'.repeat(limits.replyBytesMax - 2)}"`));
+    expect(await attempt(rig, sink.url, { retryIf: '{status}==500' })).toMatchObject({
+      outcome: 'delivered',
+    });
+  });
+
+  it('leaves an escaped excerpt of at most 1,024 characters', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(500, {}, `a\r\nb\u001b[31m\u2028${'x'.repeat(5_000)}`));
+    await attempt(rig, sink.url);
+    const job = await rig.store.jobs.get({ topic: 't', id: 'a' });
+    const excerpt = job?.attempts[0]?.replyExcerpt ?? '';
+    expect(excerpt.startsWith('a\\u000d\\u000ab\\u001b[31m\\u2028xxx')).toBe(true);
+    expect(excerpt).toHaveLength(limits.replyExcerptMax);
+  });
+
+  it('may be announced by a 103', async () => {
+    const rig = await startRig();
+    const server = await startRawServer(
+      replying(
+        'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}',
+      ),
+    );
+    expect(await attempt(rig, server.url)).toMatchObject({ outcome: 'delivered', status: 200 });
+  });
+});
+
+describe('notifier: a receiver', () => {
+  const broken: [string, AttemptReason, (socket: Socket) => void][] = [
+    ['hangs', 'timeout', () => {}],
+    [
+      'drips its headers',
+      'timeout',
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\n');
+        drip(socket, 'x-a: b\r\n', 20);
+      },
+    ],
+    [
+      'drips its body',
+      'timeout',
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n');
+        drip(socket, 'x', 20);
+      },
+    ],
+    ['resets the connection', 'reset', (socket) => void socket.resetAndDestroy()],
+    ['closes without a word', 'reset', (socket) => void socket.end()],
+    [
+      'sends less than it said',
+      'reset',
+      (socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort'),
+    ],
+    [
+      'sends less than it said and closes as it said',
+      'reset',
+      (socket) => void socket.end('HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 100\r\n\r\nshort'),
+    ],
+    [
+      'ends in the middle of a chunk',
+      'reset',
+      (socket) => void socket.end('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n40\r\nshort'),
+    ],
+    [
+      'ends in the middle of a chunk and closes as it said',
+      'reset',
+      (socket) =>
+        void socket.end(
+          'HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n40\r\nshort',
+        ),
+    ],
+    ['speaks no HTTP', 'protocol', replying('220 mail.test ESMTP\r\n')],
+    ['sends a bad header', 'protocol', replying('HTTP/1.1 200 OK\r\nx y: z\r\n\r\n')],
+    [
+      'sends more header than anybody needs',
+      'protocol',
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\n');
+        flood(socket, 1_000_000);
+      },
+    ],
+    [
+      'switches protocols unasked',
+      'protocol',
+      replying('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'),
+    ],
+  ];
+  it.each(broken)('that %s fails the attempt: %s', async (_name, reason, onRequest) => {
+    const rig = await startRig();
+    const server = await startRawServer(onRequest);
+    const line = await attempt(rig, server.url, { timeoutMs: 400 });
+    expect(line).toMatchObject({ outcome: 'failed', verdict: 'retry', reason });
+    await until('the connection is closed', () => server.open.size === 0);
+    expect(server.received.filter((data) => data.startsWith('POST '))).toHaveLength(1);
+  });
+
+  it('that ends its reply by closing has replied', async () => {
+    const rig = await startRig();
+    const server = await startRawServer((socket) => void socket.end('HTTP/1.0 200 OK\r\n\r\n{"code":200}'));
+    expect(await attempt(rig, server.url)).toMatchObject({ outcome: 'delivered' });
+  });
+
+  it('that does not listen fails the attempt: connect', async () => {
+    const rig = await startRig();
+    const line = await attempt(rig, `http://127.0.0.1:${await unusedPort()}/`);
+    expect(line).toMatchObject({ reason: 'connect', status: null, detail: 'ECONNREFUSED' });
+  });
+
+  it('that speaks no TLS, or hangs while it should, fails the attempt: tls, timeout', async () => {
+    const rig = await startRig();
+    const plain = await startRawServer(replying('HTTP/1.1 400 Bad Request\r\n\r\n'));
+    const silent = await startRawServer(() => {});
+    await rig.topic('plain', plain.url.replace('http:', 'https:'));
+    await rig.topic('silent', silent.url.replace('http:', 'https:'), { timeoutMs: 300 });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('plain', 'a');
+    await rig.push('silent', 'a');
+    await until('both attempts', () => rig.notified().length === 2);
+    const reasons = Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]));
+    expect(reasons).toEqual({ plain: 'tls', silent: 'timeout' });
+    await until('the connection is given up', () => silent.open.size === 0);
+  });
+
+  it('with a certificate of its own making is called only where the topic says so', async () => {
+    const rig = await startRig();
+    const bodies: string[] = [];
+    const server = createTlsServer(selfSigned, (request, response) => {
+      request.on('data', (data: Buffer) => bodies.push(data.toString()));
+      request.on('end', () => response.end('{}'));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    await rig.topic('strict', url, { maxAttempts: 1 });
+    await rig.topic('trusting', url, { dangerouslySkipTlsVerify: true });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('strict', 'a');
+    await until('the strict attempt', () => rig.notified().length === 1);
+    expect(rig.notified()[0]).toMatchObject({
+      topic: 'strict',
+      reason: 'tls',
+      detail: 'DEPTH_ZERO_SELF_SIGNED_CERT',
+    });
+    await rig.push('trusting', 'b');
+    await until('the trusting attempt', () => rig.notified().length === 2);
+    expect(rig.notified()[1]).toMatchObject({ topic: 'trusting', outcome: 'delivered' });
+    // The connection of the trusting topic must not serve the strict one.
+    await rig.push('strict', 'c');
+    await until('the second strict attempt', () => rig.notified().length === 3);
+    expect(rig.notified()[2]).toMatchObject({ topic: 'strict', reason: 'tls' });
+    expect(bodies).toEqual(['{"id":"b"}']);
+  });
+});
+
+describe('notifier: a kept connection', () => {
+  it('is used again', async () => {
+    const rig = await startRig();
+    const server = await startRawServer(replying('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}'));
+    await attempt(rig, server.url);
+    await rig.push('t', 'b');
+    await until('the second delivery', () => rig.counted('t', 'delivered') === 2);
+    expect(server.connections()).toBe(1);
+  });
+
+  it('that closed while it was idle costs no attempt', async () => {
+    const rig = await startRig();
+    const server = await startRawServer((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}', () => socket.end());
+    });
+    await rig.topic('t', server.url);
+    await rig.run(createNotifier(rig.context()));
+    for (let n = 1; n <= 20; n += 1) {
+      await rig.push('t', `job-${n}`);
+      await until('the delivery', () => rig.counted('t', 'delivered') === n);
+    }
+    expect(rig.notified().every(({ attempt: number }) => number === 1)).toBe(true);
+  });
+
+  it('that breaks under a written request is a failed attempt, never a silent second request', async () => {
+    const rig = await startRig();
+    const server = await startRawServer((socket, n) => {
+      if (n === 2) socket.destroy();
+      else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}');
+    });
+    await attempt(rig, server.url);
+    await rig.push('t', 'b');
+    await until('the second attempt', () => rig.notified().length === 2);
+    expect(rig.notified()[1]).toMatchObject({ id: 'b', attempt: 1, reason: 'reset' });
+    await until('the retry', () => rig.counted('t', 'retried') === 1);
+    expect(server.received).toHaveLength(2);
   });
 });

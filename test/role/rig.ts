@@ -34,7 +34,7 @@ export interface Rig {
   counted(topic: string, name: StatName): number;
   /** to every role */
   tell(message: ToWorker): void;
-  context(more?: Partial<RoleContext> & { config?: Partial<Config> }): RoleContext;
+  context(more?: Partial<Omit<RoleContext, 'config'>> & { config?: Partial<Config> }): RoleContext;
   /** Starts it; drained at the end of the test. */
   run(role: Role): Promise<Role>;
   topic(name: string, callbackUrl: string, more?: Partial<TopicDraft>): Promise<void>;

@@ -32,6 +32,8 @@ export interface Sink {
   open(): readonly Arrival[];
   /** from now on */
   answer(answer: Answer): void;
+  /** Answers one that hangs with 200 and a body. */
+  finish(arrival: Arrival | undefined): void;
   close(): Promise<void>;
 }
 
@@ -48,7 +50,7 @@ export const status =
 export async function startSink(first: Answer = ok): Promise<Sink> {
   let answer = first;
   const arrivals: Arrival[] = [];
-  const open = new Set<Arrival>();
+  const open = new Map<Arrival, ServerResponse>();
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -68,7 +70,7 @@ export async function startSink(first: Answer = ok): Promise<Sink> {
         broken: false,
       };
       arrivals.push(arrival);
-      open.add(arrival);
+      open.set(arrival, response);
       response.on('close', () => {
         open.delete(arrival);
         arrival.endedAt ??= Date.now();
@@ -89,9 +91,14 @@ export async function startSink(first: Answer = ok): Promise<Sink> {
     url: `http://127.0.0.1:${port}/`,
     port,
     arrivals,
-    open: () => [...open],
+    open: () => [...open.keys()],
     answer(next) {
       answer = next;
+    },
+    finish(arrival) {
+      const response = arrival && open.get(arrival);
+      if (response === undefined) throw new Error('this arrival waits for no answer');
+      void ok(arrival as Arrival, response);
     },
     close,
   };

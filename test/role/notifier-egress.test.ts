@@ -1,0 +1,109 @@
+// Where the notifier dials: what a name resolves to is judged on the very address, not on the URL.
+import type { LookupFunction } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import type { EgressPolicy } from '../../src/core/egress-policy.ts';
+import { createConnector, DialError } from '../../src/notifier/connector.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { startRawServer } from '../support/raw-server.ts';
+import { until } from '../support/until.ts';
+import { startRig } from './rig.ts';
+
+const resolvingTo =
+  (...addresses: string[]): LookupFunction =>
+  (_name, _options, found) =>
+    found(
+      null,
+      addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+    );
+
+const answering = () =>
+  startRawServer((socket) => void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}'));
+
+describe('notifier: egress', () => {
+  it.each([
+    ['127.0.0.1'],
+    ['::ffff:127.0.0.1'],
+    ['8.8.8.8', '127.0.0.1'],
+    ['127.0.0.1', '8.8.8.8'],
+    ['8.8.8.8', '::1'],
+  ])(
+    'a name that resolves to %s %s is never dialled where only public addresses may be called',
+    async (...addresses) => {
+      const rig = await startRig();
+      const server = await answering();
+      await rig.topic('t', `http://receiver.test:${server.port}/`, { maxAttempts: 1 });
+      const ctx = rig.context({ config: { 'egress.policy': 'public' } });
+      await rig.run(createNotifier(ctx, { lookup: resolvingTo(...addresses) }));
+      await rig.push('t', 'a');
+      const line = await until('the attempt', () => rig.notified()[0]);
+      expect(line).toMatchObject({ reason: 'blocked_address', status: null, verdict: 'bury', reply: '' });
+      expect(server.connections()).toBe(0);
+    },
+  );
+
+  it('a name that resolves to an allowed address is dialled there', async () => {
+    const rig = await startRig();
+    const server = await answering();
+    await rig.topic('t', `http://receiver.test:${server.port}/`);
+    await rig.run(createNotifier(rig.context(), { lookup: resolvingTo('127.0.0.1') }));
+    await rig.push('t', 'a');
+    expect(await until('the attempt', () => rig.notified()[0])).toMatchObject({ outcome: 'delivered' });
+    expect(server.received[0]).toContain(`host: receiver.test:${server.port}\r\n`);
+  });
+
+  it('a literal address is refused as well, and so are the own endpoints', async () => {
+    const rig = await startRig();
+    const server = await answering();
+    await rig.topic('metadata', 'http://169.254.169.254/', { maxAttempts: 1 });
+    await rig.topic('own', server.url, { maxAttempts: 1 });
+    const ctx = rig.context({
+      config: { 'server.host': '127.0.0.1', 'server.port': server.port, 'egress.allow': ['127.0.0.0/8'] },
+    });
+    await rig.run(createNotifier(ctx));
+    await rig.push('metadata', 'a');
+    await rig.push('own', 'a');
+    await until('both attempts', () => rig.notified().length === 2);
+    expect(rig.notified().map(({ reason }) => reason)).toEqual(['blocked_address', 'blocked_address']);
+    expect(server.connections()).toBe(0);
+  });
+
+  it('a name that does not resolve fails the attempt: dns; one whose resolver hangs: timeout', async () => {
+    const rig = await startRig();
+    const lookup: LookupFunction = (name, _options, found) => {
+      if (name === 'absent.test') found(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), []);
+    };
+    await rig.topic('absent', 'http://absent.test/');
+    await rig.topic('hanging', 'http://hanging.test/', { timeoutMs: 200 });
+    await rig.run(createNotifier(rig.context(), { lookup }));
+    await rig.push('absent', 'a');
+    await rig.push('hanging', 'a');
+    await until('both attempts', () => rig.notified().length === 2);
+    expect(Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]))).toEqual({
+      absent: 'dns',
+      hanging: 'timeout',
+    });
+  });
+
+  it.each(['http:', 'https:'])(
+    'a socket that turns out to be connected elsewhere gets not one byte (%s)',
+    async (protocol) => {
+      const server = await answering();
+      // Allows what is asked about before dialling, and refuses what the socket says it is connected to.
+      let asked = 0;
+      const egress: EgressPolicy = {
+        refuses() {
+          asked += 1;
+          return asked > 1 ? 'elsewhere' : null;
+        },
+        refusesUrl: () => null,
+      };
+      const connect = createConnector({ egress, verifyTls: false, onDial: () => {} });
+      const target = { hostname: '127.0.0.1', protocol, port: String(server.port) };
+      const error = await new Promise((resolve) => connect(target, (...[refusal]) => resolve(refusal)));
+      expect(error).toBeInstanceOf(DialError);
+      expect(error).toMatchObject({ reason: 'blocked_address', message: 'elsewhere' });
+      await until('the connection is closed', () => server.connections() === 1 && server.open.size === 0);
+      expect(server.received).toEqual([]);
+    },
+  );
+});

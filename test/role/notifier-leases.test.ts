@@ -1,0 +1,358 @@
+// What a notifier does with its leases: too short, lost, unanswered, handed back; and with jobs that may be killing it.
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { type FinishOutcome, type JobStore, type Reserved, StoreError } from '../../src/store/job-store.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+import { owner, type Rig, startRig } from './rig.ts';
+
+const hang = () => {};
+const unknown = () => new StoreError({ kind: 'unknown', code: 'no_answer' });
+
+/** The rig's store with some methods of its own: the way an answer gets lost or late on the way. */
+function between(rig: Rig, jobs: Partial<JobStore>) {
+  return { ...rig.store, jobs: Object.assign(Object.create(rig.store.jobs), jobs) as JobStore };
+}
+
+/** Leaves a job with so many strikes, as notifiers that died with it would. */
+async function strike(rig: Rig, topic: string, id: string, strikes = limits.strikesAlone) {
+  for (let n = 0; n < strikes; n += 1) {
+    const dead = owner(900 + n);
+    const room = { room: 1_000, leaseMs: 60_000 };
+    const { jobs } = await rig.store.jobs.reserve(0, {
+      owner: dead,
+      max: limits.reserveMax,
+      others: room,
+      topics: new Map(),
+    });
+    await rig.store.jobs.release(jobs.filter((job) => job.id !== id || job.topic !== topic));
+    await rig.store.jobs.recoverOwners(0, dead.instance, { dead: dead.incarnation }, limits.recoverMax);
+  }
+  expect(await rig.store.jobs.get({ topic, id })).toMatchObject({ state: 'ready', strikes });
+}
+
+describe('notifier: leases', () => {
+  it('a call that its lease would not outlive is not started; the job goes back without cost', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    await rig.push('t', 'a');
+    let late = 3;
+    const released: string[] = [];
+    const store = between(rig, {
+      async reserve(partition, request) {
+        const reserved = await rig.store.jobs.reserve(partition, request);
+        // The answer is on its way for longer than the lease allows for.
+        if (reserved.jobs.length > 0 && late > 0) {
+          late -= 1;
+          await new Promise((resolve) => setTimeout(resolve, 150));
+        }
+        return reserved;
+      },
+      release(leases) {
+        released.push(...leases.map(({ id }) => id));
+        return rig.store.jobs.release(leases);
+      },
+    });
+    const config = { 'lease.margin': limits.leaseReserveMs + 100 };
+    await rig.run(createNotifier(rig.context({ store, config })));
+    await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
+    expect(released).toEqual(['a', 'a', 'a']);
+    expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1]);
+  });
+
+  it('a reserve whose answer is lost is mended before the next one, without cost', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    for (let n = 0; n < 5; n += 1) await rig.push('t', `j${n}`);
+    let lost = 0;
+    const steps: string[] = [];
+    const store = between(rig, {
+      async reserve(partition, request) {
+        const reserved = await rig.store.jobs.reserve(partition, request);
+        if (reserved.jobs.length > 0) steps.push('reserve');
+        if (lost > 0 || reserved.jobs.length === 0) return reserved;
+        lost = reserved.jobs.length;
+        throw unknown();
+      },
+      async releaseUnheld(partition, holder, held) {
+        steps.push('releaseUnheld');
+        return rig.store.jobs.releaseUnheld(partition, holder, held);
+      },
+    });
+    await rig.run(createNotifier(rig.context({ store })));
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 5);
+    expect(lost).toBe(5);
+    expect(steps).toEqual(['reserve', 'releaseUnheld', 'reserve']);
+    expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1, 1]);
+  });
+
+  it('leases that nobody holds are handed back while others run; what is held is not', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('held', sink.url, { timeoutMs: 60_000 });
+    await rig.topic('lost', sink.url);
+    await rig.push('held', 'a');
+    await rig.run(createNotifier(rig.context()));
+    await until('it runs', () => sink.open().length === 1);
+    // As if the answer to an earlier reserve of this process had never come.
+    await rig.push('lost', 'b', { when: { delayMs: 1_000 } });
+    await rig.topic('lost', sink.url, { state: 'paused' });
+    await rig.store.jobs.promote(0, 10);
+    await until('it is due', async () => (await rig.store.jobs.promote(0, 10)).moved === 1);
+    const room = { room: 10, leaseMs: 60_000 };
+    const { jobs } = await rig.store.jobs.reserve(0, {
+      owner: owner(),
+      max: 10,
+      others: room,
+      topics: new Map(),
+    });
+    expect(jobs.map(({ id }) => id)).toEqual(['b']);
+    await until(
+      'it is released',
+      async () => (await rig.store.jobs.get({ topic: 'lost', id: 'b' }))?.state === 'ready',
+    );
+    expect(await rig.store.jobs.get({ topic: 'held', id: 'a' })).toMatchObject({ state: 'reserved' });
+  });
+
+  it('an outcome that the store does not answer for is sent again until it does, and counted once', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    const failures: FinishOutcome<'acked'>[] = [
+      { kind: 'not_stored', code: 'full' },
+      { kind: 'unknown', code: 'no_answer' },
+    ];
+    let tries = 0;
+    const store = between(rig, {
+      async ack(items) {
+        tries += 1;
+        const failure = failures.shift();
+        if (failure === undefined) return rig.store.jobs.ack(items);
+        // The second is applied, and only its answer is lost.
+        if (failure.kind === 'unknown') await rig.store.jobs.ack(items);
+        return items.map(() => failure);
+      },
+    });
+    const notifier = await rig.run(createNotifier(rig.context({ store })));
+    await rig.push('t', 'a');
+    await until('it is settled', () => rig.counted('t', 'delivered') === 1);
+    expect(tries).toBe(3);
+    expect(notifier.inFlight()).toBe(0);
+    expect(sink.arrivals).toHaveLength(1);
+    expect(rig.lines.some(({ message }) => message.includes('lost'))).toBe(false);
+  });
+
+  it('an outcome whose lease was taken over changes nothing and is reported', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('t', sink.url);
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    const first = await until('it runs', () => sink.open()[0]);
+    await rig.store.jobs.cancel([{ topic: 't', id: 'a' }]);
+    await rig.push('t', 'a', { when: { delayMs: 60_000 } });
+    sink.answer((_arrival, response) => void response.end('{}'));
+    sink.finish(first);
+    await until('it is reported', () =>
+      rig.lines.some(({ message, lost }) => message.includes('lost') && lost === 1),
+    );
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'delayed' });
+    expect(rig.counted('t', 'delivered')).toBe(0);
+  });
+
+  it('a store that fails is asked again, and the jobs come', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    let down = true;
+    const store = between(rig, {
+      reserve: (partition, request): Promise<Reserved> =>
+        down
+          ? Promise.reject(new StoreError({ kind: 'not_stored', code: 'away' }))
+          : rig.store.jobs.reserve(partition, request),
+    });
+    await rig.run(createNotifier(rig.context({ store })));
+    await rig.push('t', 'a');
+    await until('it is reported', () =>
+      rig.lines.some(({ message }) => message === 'jobs cannot be reserved'),
+    );
+    down = false;
+    await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
+    expect(rig.lines.filter(({ message }) => message === 'jobs cannot be reserved')).toHaveLength(1);
+    expect(rig.lines.filter(({ message }) => message === 'jobs are being reserved again')).toHaveLength(1);
+  });
+});
+
+describe('notifier: a job that may be killing its notifiers', () => {
+  it('is called when nothing else runs, and nothing else is taken until it is settled', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('calm', sink.url, { timeoutMs: 5_000 });
+    await rig.topic('suspect', sink.url, { timeoutMs: 5_000 });
+    await rig.push('suspect', 's');
+    await strike(rig, 'suspect', 's');
+    await rig.topic('suspect', sink.url, { timeoutMs: 5_000, state: 'paused' });
+    await rig.push('calm', 'a');
+    await rig.push('calm', 'b');
+    await rig.run(createNotifier(rig.context()));
+    await until('the others run', () => sink.open().length === 2);
+    await rig.topic('suspect', sink.url, { timeoutMs: 5_000 });
+    await until(
+      'the suspect is held',
+      async () => (await rig.store.jobs.get({ topic: 'suspect', id: 's' }))?.state === 'reserved',
+    );
+    await rig.push('calm', 'c');
+    sink.finish(sink.arrivals[0]);
+    await until('one of the others is settled', () => rig.counted('calm', 'delivered') === 1);
+    expect(sink.arrivals).toHaveLength(2);
+    sink.finish(sink.arrivals[1]);
+    await until('the suspect is called', () => sink.open()[0]?.topic === 'suspect');
+    expect(sink.open()).toMatchObject([{ topic: 'suspect', attempt: 1 }]);
+    await rig.push('calm', 'd');
+    expect(await rig.store.jobs.get({ topic: 'calm', id: 'c' })).toMatchObject({ state: 'ready' });
+    expect(sink.arrivals).toHaveLength(3);
+    sink.finish(sink.open()[0]);
+    await until('the others go on', () => sink.open().length === 2);
+    expect(rig.counted('suspect', 'delivered')).toBe(1);
+  });
+
+  it('is handed back where the others run for longer than its lease, and is called after them all the same', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('calm', sink.url, { timeoutMs: 500, backoff: { type: 'ladder', stepsMs: [60_000] } });
+    await rig.topic('suspect', sink.url, { timeoutMs: 1_000 });
+    await rig.push('suspect', 's');
+    await strike(rig, 'suspect', 's');
+    await rig.topic('suspect', sink.url, { timeoutMs: 1_000, state: 'paused' });
+    await rig.push('calm', 'a');
+    const released: string[] = [];
+    const store = between(rig, {
+      release(leases) {
+        released.push(...leases.map(({ id }) => id));
+        return rig.store.jobs.release(leases);
+      },
+    });
+    const config = { 'lease.margin': limits.leaseReserveMs + 100 };
+    await rig.run(createNotifier(rig.context({ store, config })));
+    await until('the other runs', () => sink.open().length === 1);
+    await rig.topic('suspect', sink.url, { timeoutMs: 1_000 });
+    await until('the suspect is called', () => sink.open().some(({ topic }) => topic === 'suspect'));
+    expect(sink.open()).toHaveLength(1);
+    expect(released).toEqual(['s']);
+    expect(rig.notified()).toMatchObject([{ topic: 'calm', reason: 'timeout' }]);
+  });
+
+  it('leaves the others half of the time, however many there are and however they hang', async () => {
+    const rig = await startRig();
+    const hanging = await startSink(hang);
+    const fine = await startSink();
+    await rig.topic('suspect', hanging.url, {
+      timeoutMs: 200,
+      backoff: { type: 'ladder', stepsMs: [60_000] },
+    });
+    await rig.topic('calm', fine.url);
+    for (let n = 0; n < 6; n += 1) {
+      await rig.push('suspect', `s${n}`);
+      await strike(rig, 'suspect', `s${n}`);
+    }
+    await rig.run(createNotifier(rig.context()));
+    let pushed = 0;
+    const betweenSuspects: number[] = [];
+    await until('every suspect has had its call', async () => {
+      await rig.push('calm', `c${pushed}`);
+      pushed += 1;
+      betweenSuspects[hanging.arrivals.length] = fine.arrivals.length;
+      expect(hanging.open().length).toBeLessThanOrEqual(1);
+      return hanging.arrivals.length === 6 && hanging.open().length === 0;
+    });
+    // After each suspect, others were delivered before the next one was called.
+    for (let n = 1; n < 5; n += 1) expect(betweenSuspects[n + 1]).toBeGreaterThan(betweenSuspects[n] ?? 0);
+    await until('the others are delivered', () => rig.counted('calm', 'delivered') === pushed);
+    expect(hanging.arrivals.every(({ attempt }) => attempt === 1)).toBe(true);
+  });
+});
+
+describe('notifier: a drain', () => {
+  it('finishes what runs, settles it and takes nothing more', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('t', sink.url);
+    const notifier = await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    await until('it runs', () => sink.open().length === 1);
+    const drained = notifier.drain(10_000);
+    await rig.push('t', 'b');
+    sink.finish(sink.arrivals[0]);
+    await drained;
+    expect(rig.counted('t', 'delivered')).toBe(1);
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toBeNull();
+    expect(await rig.store.jobs.get({ topic: 't', id: 'b' })).toMatchObject({ state: 'ready', strikes: 0 });
+    expect(sink.arrivals).toHaveLength(1);
+  });
+
+  it('cuts at its deadline what still runs, and releases it without cost', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
+    const notifier = await rig.run(createNotifier(rig.context()));
+    for (let n = 0; n < 5; n += 1) await rig.push('t', `j${n}`);
+    await until('they run', () => sink.open().length === 5);
+    await notifier.drain(50);
+    await until('the connections are closed', () => sink.open().length === 0);
+    expect(sink.arrivals.every(({ broken }) => broken)).toBe(true);
+    for (let n = 0; n < 5; n += 1)
+      expect(await rig.store.jobs.get({ topic: 't', id: `j${n}` })).toMatchObject({
+        state: 'ready',
+        failures: 0,
+        strikes: 0,
+      });
+    expect(rig.notified()).toEqual([]);
+  });
+
+  it('hands back what a reserve brings that was under way', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    let answer = () => {};
+    const store = between(rig, {
+      async reserve(partition, request) {
+        const reserved = await rig.store.jobs.reserve(partition, request);
+        if (reserved.jobs.length > 0)
+          await new Promise<void>((resolve) => {
+            answer = resolve;
+          });
+        return reserved;
+      },
+    });
+    const notifier = await rig.run(createNotifier(rig.context({ store })));
+    await rig.push('t', 'a');
+    await until(
+      'it is reserved',
+      async () => (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state === 'reserved',
+    );
+    const drained = notifier.drain(5_000);
+    answer();
+    await drained;
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'ready', strikes: 0 });
+    expect(sink.arrivals).toEqual([]);
+  });
+
+  it('ends even where the store does not answer', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    const store = between(rig, {
+      ack: async (items) => items.map(() => ({ kind: 'unknown', code: 'no_answer' })),
+    });
+    const notifier = await rig.run(createNotifier(rig.context({ store })));
+    await rig.push('t', 'a');
+    await until('it is called', () => sink.arrivals.length === 1);
+    await notifier.drain(100);
+    expect(rig.lines.some(({ message, unsettled }) => message.includes('unsettled') && unsettled === 1)).toBe(
+      true,
+    );
+  });
+});

@@ -1,0 +1,160 @@
+// Who gets the slots: topics beside each other, notifiers beside each other, topics that are paused, unknown or ailing.
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+import { owner, startRig } from './rig.ts';
+
+const hang = () => {};
+
+describe('notifier: slots', () => {
+  it('a hanging topic with 2,000 due jobs holds at most half of them, then two, and delays no other', async () => {
+    const rig = await startRig();
+    const hanging = await startSink(hang);
+    const fine = await startSink();
+    await rig.topic('hanging', hanging.url, {
+      timeoutMs: 300,
+      concurrency: 1_000,
+      backoff: { type: 'ladder', stepsMs: [60_000] },
+    });
+    await rig.topic('fine', fine.url, { concurrency: 1_000 });
+    for (let n = 0; n < 2_000; n += 1) await rig.push('hanging', `h${n}`, { priority: 'high' });
+    await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 40 } })));
+    let most = 0;
+    await until('half of the slots hang', () => {
+      most = Math.max(most, hanging.open().length);
+      return hanging.open().length === 20;
+    });
+    for (let n = 0; n < 200; n += 1) await rig.push('fine', `f${n}`);
+    await until('the others are delivered', () => {
+      most = Math.max(most, hanging.open().length);
+      return rig.counted('fine', 'delivered') === 200;
+    });
+    expect(hanging.arrivals.length).toBeLessThan(200);
+    await until(
+      'the endpoint is found ailing',
+      () => rig.notified().filter(({ reason }) => reason === 'timeout').length >= 30,
+    );
+    await until('two probes hang', () => hanging.open().length === limits.ailingCallsMax);
+    const before = hanging.arrivals.length;
+    await until('probing goes on', () => {
+      expect(hanging.open().length).toBeLessThanOrEqual(limits.ailingCallsMax);
+      return hanging.arrivals.length >= before + 6;
+    });
+    expect(most).toBeLessThanOrEqual(20);
+  });
+
+  it('an ailing topic has its room back after one success', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('t', sink.url, {
+      timeoutMs: 150,
+      concurrency: 12,
+      backoff: { type: 'ladder', stepsMs: [60_000] },
+    });
+    for (let n = 0; n < 60; n += 1) await rig.push('t', `j${n}`);
+    await rig.run(createNotifier(rig.context()));
+    await until(
+      'it is ailing',
+      () => sink.arrivals.length > 12 && sink.open().length === limits.ailingCallsMax,
+    );
+    let answered = false;
+    sink.answer((_arrival, response) => {
+      if (!answered) response.end('{}');
+      answered = true;
+    });
+    await until('all of its room is used', () => sink.open().length === 12);
+  });
+
+  it('notifiers share the concurrency of a topic by their index, the remainder first', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('three', sink.url, { concurrency: 3, timeoutMs: 60_000 });
+    await rig.topic('one', sink.url, { concurrency: 1, timeoutMs: 60_000 });
+    for (let n = 0; n < 10; n += 1) {
+      await rig.push('three', `a${n}`);
+      await rig.push('one', `b${n}`);
+    }
+    const first = await rig.run(createNotifier(rig.context({ index: 0, count: 2, owner: owner(1) })));
+    const second = await rig.run(createNotifier(rig.context({ index: 1, count: 2, owner: owner(2) })));
+    await until('everything allowed runs', () => sink.open().length === 4);
+    await rig.push('three', 'last');
+    await until(
+      'nothing more does',
+      async () => (await rig.store.jobs.get({ topic: 'three', id: 'last' }))?.state === 'ready',
+    );
+    expect([first.inFlight(), second.inFlight()]).toEqual([3, 1]);
+    expect(sink.open().filter(({ topic }) => topic === 'one')).toHaveLength(1);
+  });
+
+  it('a topic with more jobs than room is called on as its calls end, not at the next poll', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url, { concurrency: 1 });
+    for (let n = 0; n < 50; n += 1) await rig.push('t', `j${n}`);
+    // Fifty polls would take fifty seconds.
+    await rig.run(createNotifier(rig.context({ config: { pollCeiling: 1_000 } })));
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 50, 8_000);
+  });
+});
+
+describe('notifier: topics', () => {
+  it.each(['paused', 'offline'] as const)(
+    'a topic that is %s is not called until it is active again',
+    async (state) => {
+      const rig = await startRig();
+      const sink = await startSink();
+      await rig.topic('t', sink.url, { state });
+      await rig.topic('other', sink.url);
+      await rig.run(createNotifier(rig.context()));
+      await rig.push('t', 'a');
+      await rig.push('other', 'a');
+      await until('the other is delivered', () => rig.counted('other', 'delivered') === 1);
+      expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+        state: 'ready',
+        failures: 0,
+      });
+      await rig.topic('t', sink.url);
+      await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
+      expect(rig.notified().filter(({ topic }) => topic === 't')).toMatchObject([{ attempt: 1 }]);
+    },
+  );
+
+  it('a job whose topic nobody knows is held, asked for once, and called when the topic is registered', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    const asked: string[] = [];
+    const registry = rig.registry;
+    const get = registry.get.bind(registry);
+    registry.get = (name) => {
+      asked.push(name);
+      return get(name);
+    };
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('late', 'a');
+    await rig.push('late', 'b');
+    await until('it is reported', () => rig.lines.some(({ message }) => message.includes('unknown topic')));
+    await until(
+      'the jobs are released',
+      async () => (await rig.store.jobs.get({ topic: 'late', id: 'a' }))?.state === 'ready',
+    );
+    expect(asked).toEqual(['late']);
+    await rig.topic('late', sink.url);
+    await until('both are delivered', () => rig.counted('late', 'delivered') === 2);
+    expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1]);
+  });
+
+  it('a change of the callback URL is in force for the next call', async () => {
+    const rig = await startRig();
+    const [old, next] = [await startSink(), await startSink()];
+    await rig.topic('t', old.url);
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    await until('the first is delivered', () => rig.counted('t', 'delivered') === 1);
+    await rig.topic('t', next.url);
+    await rig.push('t', 'b');
+    await until('the second is delivered', () => rig.counted('t', 'delivered') === 2);
+    expect([old.arrivals.length, next.arrivals.length]).toEqual([1, 1]);
+  });
+});

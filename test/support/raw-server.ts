@@ -1,0 +1,61 @@
+// A receiver that answers with bytes as told, right or wrong HTTP: what no HTTP library would send.
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+export interface RawServer {
+  readonly port: number;
+  readonly url: string;
+  /** connections accepted so far */
+  connections(): number;
+  /** heads and bodies of requests, as they came, one entry per chunk of bytes */
+  readonly received: readonly string[];
+  readonly open: ReadonlySet<Socket>;
+}
+
+/** `onRequest`: something has arrived; `n` counts from 1 over all connections. */
+export async function startRawServer(onRequest: (socket: Socket, n: number) => void): Promise<RawServer> {
+  const received: string[] = [];
+  const open = new Set<Socket>();
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections += 1;
+    open.add(socket);
+    socket.on('close', () => open.delete(socket));
+    socket.on('error', () => {
+      // The other side breaks connections on purpose here.
+    });
+    socket.on('data', (data) => {
+      received.push(data.toString('latin1'));
+      onRequest(socket, received.length);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  onTestFinished(async () => {
+    for (const socket of open) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+  return { port, url: `http://127.0.0.1:${port}/`, connections: () => connections, received, open };
+}
+
+/** Writes a piece again and again until the connection is closed. */
+export function drip(socket: Socket, piece: string | Buffer, everyMs: number): void {
+  const timer = setInterval(() => socket.write(piece), everyMs);
+  socket.on('close', () => clearInterval(timer));
+}
+
+/** Writes as much as the other side takes, until `bytes` are written or it hangs up. */
+export function flood(socket: Socket, bytes: number): void {
+  const piece = Buffer.alloc(64 * 1024, 'x');
+  let left = bytes;
+  const pump = () => {
+    while (left > 0 && !socket.destroyed) {
+      left -= piece.length;
+      if (!socket.write(piece)) {
+        socket.once('drain', pump);
+        return;
+      }
+    }
+  };
+  pump();
+}
