@@ -29,10 +29,11 @@ export class Access {
     const { host, origin, authorization } = request.headers;
     if (origin !== undefined) return forbidden('a request with an Origin header');
     if (host !== this.#knownHost) {
+      // Browsers always send one; health checks of HTTP/1.0 do not.
       if (host === undefined && request.httpVersion !== '1.0') return invalidField('host', 'is needed');
-      if (host === undefined || !isDirect(host))
+      if (host !== undefined && !isDirect(host))
         return forbidden('a Host that is neither an IP address nor localhost');
-      this.#knownHost = host;
+      this.#knownHost = host ?? '';
     }
     if (authorization !== undefined && !open.test(url) && !this.#isAdmin(authorization))
       return new DqError('unauthorized', 'the Authorization header carries no token of this daemon');

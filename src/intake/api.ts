@@ -59,6 +59,9 @@ export async function createApi(context: IntakeContext, front: HttpFront): Promi
   });
   // Replies are written as they are: a serializer made from a schema drops what the schema forgot.
   api.setSerializerCompiler(() => JSON.stringify);
+  // Where no route is, what a body would have been does not matter.
+  api.removeAllContentTypeParsers();
+  api.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
   api.addHook('onRoute', (route) => {
     // No route takes parameters that it does not name.
     route.schema = { querystring: closed({}), ...route.schema };
@@ -129,7 +132,7 @@ function errorHandler(context: IntakeContext, front: HttpFront) {
     const problem = problemOf(known);
     if (request.routeOptions.config?.requestLog === true) logRefusal(context, request, known, problem.status);
     if (request.raw.complete) {
-      answer.code(problem.status).headers(problem.headers).send(problem.text);
+      answer.code(problem.status).headers(problem.headers).send(problem.bytes);
       return;
     }
     // The body was not read, or not to its end.
@@ -148,7 +151,7 @@ function dqErrorOf(thrown: unknown, request: FastifyRequest): DqError | null {
     const error = marker as { field: string; message: string };
     return new DqError('invalid', `${error.field}: ${error.message}`, { errors: [error] });
   }
-  return frameworkProblem(thrown, request.routeOptions.bodyLimit ?? limits.apiBodyBytesMax);
+  return frameworkProblem(thrown);
 }
 
 function isRead(request: FastifyRequest): boolean {

@@ -9,8 +9,8 @@ import { limits } from '../core/limits.ts';
 import { topicNamePattern } from '../core/topic.ts';
 import type { DeadFilter } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
-import { closed, Instant, instantText, paging, problems, reply, VersionText } from './schemas.ts';
-import { readLimit } from './topic-routes.ts';
+import { pageOf, pagingParams, readLimit } from './paging.ts';
+import { closed, Instant, instantText, problems, reply, VersionText } from './schemas.ts';
 
 const tags = ['dead letters'];
 const nullable = (type: string) => Type.Unsafe<unknown>({ type: [type, 'null'] });
@@ -54,19 +54,10 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
           topic: Type.Optional(Type.String()),
           since: instantText('died then or later'),
           until: instantText('died before'),
-          ...paging,
+          ...pagingParams,
         }),
         response: {
-          200: reply(
-            'a page',
-            closed({
-              items: Type.Array(DeadLetter),
-              nextCursor: Type.Unsafe<string | null>({
-                type: ['string', 'null'],
-                description: 'null at the end',
-              }),
-            }),
-          ),
+          200: reply('a page', pageOf(DeadLetter)),
           ...problems(503),
         },
       },

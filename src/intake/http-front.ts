@@ -5,7 +5,13 @@
 // a refusal reaches a client that is still sending (the connection is read a little longer before it is closed); draining
 // resets nobody who was told that the connection would be kept.
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import { DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
@@ -87,9 +93,9 @@ export class HttpFront {
     const connection = connectionOf(request);
     if (connection !== undefined) connection.closing = true;
     response.shouldKeepAlive = false;
-    const { status, headers, text } = problem;
-    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text) });
-    response.write(text);
+    const { status, headers, bytes } = problem;
+    response.writeHead(status, { ...headers, 'content-length': bytes.length });
+    response.write(bytes);
     // The reply is whole already; only the closing waits.
     const end = () => {
       clearTimeout(timer);
@@ -212,7 +218,7 @@ function clientProblem(code: string | undefined): Parameters<typeof problemOf> {
   }
 }
 
-function rawReply({ status, headers, text }: Problem): string {
+function rawReply({ status, headers, bytes }: Problem): string {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `HTTP/1.1 ${status} Refused\r\n${lines.join('')}connection: close\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}connection: close\r\ncontent-length: ${bytes.length}\r\n\r\n${bytes}`;
 }

@@ -14,7 +14,7 @@ export interface IntakeContext {
   readonly pushes: PushQueue;
   readonly requests: RequestLog;
   /** judges callback URLs at registration */
-  readonly egress: EgressPolicy;
+  readonly egress: Pick<EgressPolicy, 'refusesUrl'>;
 }
 
 /** Fastify with types from TypeBox schemas. */

@@ -42,17 +42,19 @@ class Intake implements Role {
     const pushes = new PushQueue(store.jobs, (error) =>
       log.error('the store broke off a call; its pushes are answered as unknown', error),
     );
+    // With port 0 the own endpoint is known only when it is open.
+    let egress = egressPolicyOf(config);
     const api = await createApi(
       {
         role: this.#role,
         pushes,
         requests: new RequestLog(log, config['log.request']),
-        egress: egressPolicyOf(config),
+        egress: { refusesUrl: (url) => egress.refusesUrl(url) },
       },
       this.#front,
     );
-    await api.ready();
-    const { port, address, family } = await listen(api, config['server.host'], config['server.port']);
+    const { port, address, family } = await open(api, config['server.host'], config['server.port']);
+    egress = egressPolicyOf({ ...config, 'server.port': port });
     this.#api = api;
     this.#url = `http://${reachable(address, family)}:${port}`;
   }
@@ -65,6 +67,16 @@ class Intake implements Role {
   async #end(deadlineMs: number): Promise<void> {
     await this.#front.drain(deadlineMs);
     await this.#api?.close();
+  }
+}
+
+async function open(api: Api, host: string, port: number): Promise<AddressInfo> {
+  try {
+    await api.ready();
+    return await listen(api, host, port);
+  } catch (error) {
+    await api.close();
+    throw error;
   }
 }
 

@@ -59,14 +59,12 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
         response: { 200: reply('the job', JobReply), ...problems(404, 503) },
       },
     },
-    async (request, answer) => {
+    async (request) => {
       const { topic, id } = readKey(request.params);
       const job = await store.jobs.get({ topic, id });
       if (job === null) throw await absent(topic);
       const maxAttempts = topics.get(topic)?.maxAttempts ?? null;
-      return answer
-        .header('content-type', 'application/json')
-        .send(JSON.stringify(jobJson(job, maxAttempts)));
+      return jobJson(job, maxAttempts);
     },
   );
 

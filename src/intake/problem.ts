@@ -7,7 +7,8 @@ import type { StoreError } from '../store/job-store.ts';
 export interface Problem {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly text: string;
+  /** bytes, because Fastify adds a charset to JSON text, and problem documents have none */
+  readonly bytes: Buffer;
 }
 
 /** `status` and `title` where HTTP itself names the refusal better than the catalogue (408, 417, 431). */
@@ -27,7 +28,7 @@ export function problemOf(
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' };
   if (status === 503) headers['retry-after'] = '1';
   if (status === 401) headers['www-authenticate'] = 'Bearer';
-  return { status, headers, text: JSON.stringify(document) };
+  return { status, headers, bytes: Buffer.from(JSON.stringify(document)) };
 }
 
 /** What a failed store means to the caller: a write says whether it may have happened, a read only that it did not work. */
@@ -55,12 +56,15 @@ interface Violation {
 }
 
 /** What a refusal of the framework means in the words of the API; null for what it did not expect either: a bug of ours. */
-export function frameworkProblem(error: unknown, bodyLimit: number): DqError | null {
+export function frameworkProblem(error: unknown): DqError | null {
   const { code, statusCode, validation, validationContext } = error as FastifyFailure;
   if (validation !== undefined) return validationProblem(validation, validationContext ?? 'body');
   switch (code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new DqError('body_too_large', `the body is larger than ${bodyLimit} bytes`);
+      return new DqError(
+        'body_too_large',
+        'the body is larger than this call takes (a job: limits.bodyBytes)',
+      );
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return fieldProblem('content-type', 'is no media type, such as application/json');
     case 'FST_ERR_MAX_PARAM_LENGTH':
@@ -97,6 +101,11 @@ function fieldOf({ keyword, instancePath, params, message }: Violation, context:
       };
     case 'required':
       return { field: inside(params['missingProperty']), message: 'is needed' };
+    case 'enum':
+      return {
+        field: path,
+        message: `must be one of ${JSON.stringify(params['allowedValues']).slice(1, -1)}`,
+      };
     default:
       return { field: path === '' ? context : path, message: message ?? 'is not valid' };
   }

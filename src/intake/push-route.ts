@@ -91,7 +91,11 @@ async function lookUp(
   request: FastifyRequest,
   answer: FastifyReply,
 ): Promise<FastifyReply> {
-  const topic = topicNamePattern.test(name) ? await context.role.topics.lookUp(name) : undefined;
+  if (!topicNamePattern.test(name)) throw topicNotFound(name);
+  const topic = await context.role.topics.lookUp(name).catch((error: unknown) => {
+    // However the question failed, the job was not stored.
+    throw new DqError('not_stored', 'the topic cannot be looked up now; push again', { cause: error });
+  });
   if (topic === undefined) throw topicNotFound(name);
   push(context, topic, request, answer);
   return answer;
@@ -149,7 +153,7 @@ class PendingPush implements PushTicket {
     const status = stored && !replaced ? 201 : 200;
     this.#answer
       .code(status)
-      .header('content-type', 'application/json')
+      .header('content-type', 'application/json; charset=utf-8')
       .send(
         // A topic's name, states and numbers need no escapes.
         `{"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}}`,
@@ -158,8 +162,8 @@ class PendingPush implements PushTicket {
   }
 
   #refuse(error: DqError): void {
-    const { status, headers, text } = problemOf(error);
-    this.#answer.code(status).headers(headers).send(text);
+    const { status, headers, bytes } = problemOf(error);
+    this.#answer.code(status).headers(headers).send(bytes);
     this.#log(catalogue[error.code].status, error.code, null, null);
   }
 

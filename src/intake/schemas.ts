@@ -3,7 +3,6 @@
 
 import { type TSchema, Type } from 'typebox';
 import { catalogue } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 
 const codes = Object.keys(catalogue) as (keyof typeof catalogue)[];
 
@@ -61,16 +60,6 @@ export const instantText = (description: string) =>
   Type.Optional(
     Type.String({ description: `${description}: RFC 3339 with an offset, or epoch milliseconds` }),
   );
-export const paging = {
-  limit: Type.Optional(
-    Type.String({
-      pattern: '^[1-9]\\d{0,3}$',
-      description: `items of a page, 1–${limits.pageItemsMax}; default ${limits.pageItems}`,
-    }),
-  ),
-  cursor: Type.Optional(Type.String({ description: 'nextCursor of the page before' })),
-};
-
 export const topicParam = { topic: Type.String({ description: 'name of the topic' }) };
 export const jobParams = {
   ...topicParam,

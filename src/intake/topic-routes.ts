@@ -9,7 +9,8 @@ import { parseTopicInput, type TopicInput, topicJson } from '../core/topic-setti
 import { checkNamed, createTopic, patchTopic, putTopic, topicNotFound } from '../jobs/change-topic.ts';
 import { removeTopic } from '../jobs/remove-topic.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
-import { closed, paging, problems, reply, topicParam } from './schemas.ts';
+import { pageOf, pagingParams, readLimit } from './paging.ts';
+import { closed, problems, reply, topicParam } from './schemas.ts';
 import { Topic, TopicCreate, TopicPatch, TopicPut, TopicWithSecret } from './topic-schemas.ts';
 
 const tags = ['topics'];
@@ -160,10 +161,10 @@ function listRoute(api: Api, { role }: IntakeContext): void {
         querystring: closed({
           search: Type.Optional(Type.String({ description: 'part of name, title or owner, in any case' })),
           owner: Type.Optional(Type.String({ description: 'exactly' })),
-          ...paging,
+          ...pagingParams,
         }),
         response: {
-          200: reply('a page', closed({ items: Type.Array(Topic), nextCursor: nextCursor })),
+          200: reply('a page', pageOf(Topic)),
           ...problems(503),
         },
       },
@@ -183,8 +184,6 @@ function listRoute(api: Api, { role }: IntakeContext): void {
   );
 }
 
-const nextCursor = Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'null at the end' });
-
 function matches(topic: TopicRecord, search: string | undefined, owner: string | undefined): boolean {
   if (owner !== undefined && topic.owner !== owner) return false;
   const part = search?.toLowerCase();
@@ -192,13 +191,6 @@ function matches(topic: TopicRecord, search: string | undefined, owner: string |
     part === undefined ||
     [topic.topic, topic.title, topic.owner].some((text) => text.toLowerCase().includes(part))
   );
-}
-
-/** The schema has made sure that it is digits. */
-export function readLimit(limit: string | undefined): number {
-  const items = limit === undefined ? limits.pageItems : Number(limit);
-  if (items > limits.pageItemsMax) throw invalidField('limit', `must be from 1 to ${limits.pageItemsMax}`);
-  return items;
 }
 
 function writeCursor(name: string): string {

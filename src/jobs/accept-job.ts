@@ -3,13 +3,13 @@
 // rewritten: big integers, duplicate keys and spacing reach the receiver as they came.
 
 import { isUtf8 } from 'node:buffer';
-import { v7 as uuidv7 } from 'uuid';
 import { parseDuration, parseInstant } from '../core/duration.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { refusesId } from '../core/job-id.ts';
 import { limits } from '../core/limits.ts';
 import type { Topic } from '../core/topic.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../store/job-store.ts';
+import { newJobId } from './new-job-id.ts';
 
 /** A push as its request wrote it. */
 export interface PushRequest {
@@ -24,7 +24,7 @@ export interface PushRequest {
 
 /** The job of a valid request; a DqError for any other. `nowMs` bounds `at` and decides nothing else. */
 export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): PushJob {
-  const id = request.id ?? uuidv7();
+  const id = request.id ?? newJobId();
   if (request.id !== undefined) {
     const wrong = refusesId(id);
     if (wrong !== null) throw invalidField('id', wrong);

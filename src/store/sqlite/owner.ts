@@ -244,9 +244,12 @@ export class StoreOwner implements Service {
     // A COMMIT that fails on the way empties the queue.
     while (this.#queue.length > 0) this.#serve(this.#nextGroup());
     if (this.#state === 'serving') this.#state = 'handing_over';
-    for (const connection of this.#connections) connection.handOver();
+    for (const connection of this.#connections) {
+      connection.tell(kinds.handover);
+      connection.flush();
+    }
     const timer = setTimeout(() => {
-      for (const connection of this.#connections) connection.end();
+      for (const connection of this.#connections) connection.end(null);
     }, deadlineMs);
     await closed;
     clearTimeout(timer);

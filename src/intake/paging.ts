@@ -1,0 +1,29 @@
+// Pages by cursor: how a list is asked for and answered.
+
+import { type TSchema, Type } from 'typebox';
+import { invalidField } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { closed } from './schemas.ts';
+
+export const pagingParams = {
+  limit: Type.Optional(
+    Type.String({
+      description: `items of a page, 1–${limits.pageItemsMax}; default ${limits.pageItems}`,
+    }),
+  ),
+  cursor: Type.Optional(Type.String({ description: 'nextCursor of the page before' })),
+};
+
+export function pageOf(item: TSchema): TSchema {
+  return closed({
+    items: Type.Array(item),
+    nextCursor: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'null at the end' }),
+  });
+}
+
+export function readLimit(limit: string | undefined): number {
+  if (limit === undefined) return limits.pageItems;
+  const items = /^[1-9]\d{0,8}$/.test(limit) ? Number(limit) : Number.NaN;
+  if (items <= limits.pageItemsMax) return items;
+  throw invalidField('limit', `must be a whole number from 1 to ${limits.pageItemsMax}`);
+}
