@@ -132,14 +132,16 @@ describe('push', () => {
 });
 
 describe('bodies', () => {
-  it.each([...Array(36).keys()])('payload %i comes back byte for byte', async (n) => {
-    const { body, contentType } = payload(n);
-    expect((await dq.push('t', body, '?id=p', contentType)).status).toBe(201);
-    const { body: job } = await dq.api('GET', '/v1/topics/t/jobs/p');
-    const bytes = 'body' in job ? Buffer.from(job.body, 'utf8') : Buffer.from(job.bodyBase64, 'base64');
-    expect(bytes.equals(body)).toBe(true);
-    expect('body' in job && 'bodyBase64' in job).toBe(false);
-    expect(job.contentType).toBe(contentType);
+  it('come back byte for byte: big numbers, keys twice, NUL, emoji, deep nesting, binary', async () => {
+    for (let n = 0; n < 36; n++) {
+      const { body, contentType } = payload(n);
+      expect((await dq.push('t', body, `?id=${n}`, contentType)).status).toBe(201);
+      const { body: job } = await dq.api('GET', `/v1/topics/t/jobs/${n}`);
+      const bytes = 'body' in job ? Buffer.from(job.body, 'utf8') : Buffer.from(job.bodyBase64, 'base64');
+      expect(bytes.equals(body), `payload ${n}`).toBe(true);
+      expect('body' in job && 'bodyBase64' in job).toBe(false);
+      expect(job.contentType).toBe(contentType);
+    }
   });
 
   it('has no content type when none was given', async () => {
@@ -218,11 +220,13 @@ describe('ids', () => {
     'constructor',
     'ü'.repeat(128),
   ];
-  it.each(good)('%s names one job everywhere', async (id) => {
-    const escaped = encodeURIComponent(id);
-    expect((await dq.push('t', '1', `?id=${escaped}`)).body.id).toBe(id);
-    expect((await dq.api('GET', `/v1/topics/t/jobs/${escaped}`)).body.id).toBe(id);
-    expect((await dq.api('DELETE', `/v1/topics/t/jobs/${escaped}`)).status).toBe(200);
+  it('any text without control characters names one job everywhere', async () => {
+    for (const id of good) {
+      const escaped = encodeURIComponent(id);
+      expect((await dq.push('t', '1', `?id=${escaped}`)).body.id).toBe(id);
+      expect((await dq.api('GET', `/v1/topics/t/jobs/${escaped}`)).body.id).toBe(id);
+      expect((await dq.api('DELETE', `/v1/topics/t/jobs/${escaped}`)).status).toBe(200);
+    }
   });
 
   it('are compared byte for byte: case and normal forms are other ids', async () => {

@@ -1,8 +1,6 @@
-// A server role for a test: real sockets on a free port, a registry in a file of its own, a store in memory, and what the role
-// said to its surroundings. Ended with the test.
-import { mkdtempSync, rmSync } from 'node:fs';
+// A server role for a test: real sockets on a free port, the embedded store and registry reached through their owner's socket
+// as in the daemon, and what the role said to its surroundings. Ended with the test.
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
@@ -15,8 +13,9 @@ import { TopicBook } from '../../src/registry/topic-book.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import type { Store } from '../../src/store/job-store.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
-import { openModelStore } from '../conformance/model-store.ts';
 import type { ApiReply } from './daemon.ts';
+import { type OpenApi, undescribed } from './described.ts';
+import { openSqliteStore, type SqliteStore, temporaryDirectory } from './sqlite-store.ts';
 
 export interface IntakeOptions {
   /** by option name */
@@ -32,6 +31,7 @@ export interface TestIntake {
   readonly url: string;
   readonly port: number;
   readonly role: Role;
+  readonly sqlite: SqliteStore;
   readonly store: Store;
   readonly registry: Registry;
   readonly topics: TopicBook;
@@ -41,7 +41,7 @@ export interface TestIntake {
   /** `topic name` → count */
   readonly counted: Map<string, number>;
   call(method: string, path: string, init?: RequestInit): Promise<ApiReply & { readonly headers: Headers }>;
-  /** JSON in, JSON out. */
+  /** JSON in, JSON out. Fails when the reply is not as /openapi.json describes it; so do `call` and `push`. */
   api(method: string, path: string, body?: unknown): Promise<ApiReply>;
   push(topic: string, body: Buffer | string, query?: string, contentType?: string): Promise<ApiReply>;
   /** A connection that is spoken to by hand. */
@@ -60,15 +60,20 @@ export interface RawConnection {
 export const adminToken = 'dqk_of-this-start';
 
 export async function startIntake(options: IntakeOptions = {}): Promise<TestIntake> {
-  const directory = mkdtempSync(join(tmpdir(), 'dq-intake-'));
-  const loaded = loadConfig({ flags: {}, env: {}, cwd: directory });
+  const directory = temporaryDirectory();
+  onTestFinished(directory.remove);
+  const loaded = loadConfig({ flags: {}, env: {}, cwd: directory.path });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const config = { ...loaded.config, 'server.port': 0, timezone: 'UTC', ...options.config };
-  const registry = await openRegistryDb(join(directory, 'registry.db'));
-  const { store, close } = await openModelStore();
+  const registryDb = await openRegistryDb(join(directory.path, 'registry.db'));
+  onTestFinished(() => registryDb.close());
+  const sqlite = await openSqliteStore({ registry: registryDb });
+  onTestFinished(sqlite.close);
+  const { store, registry } = sqlite.client;
   const seenRegistry = options.registry?.(registry) ?? registry;
   const topics = new TopicBook(seenRegistry, silentLog);
   await topics.start();
+  onTestFinished(() => topics.drain(1_000));
   const requests: LogFields[] = [];
   const errors: string[] = [];
   const counted = new Map<string, number>();
@@ -105,29 +110,25 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
     options.times,
   );
   await role.start();
-  onTestFinished(async () => {
-    await role.drain(0);
-    await topics.drain(1_000);
-    await close();
-    await registry.close();
-    rmSync(directory, { recursive: true, force: true });
-  });
+  onTestFinished(() => role.drain(0));
   const url = role.url ?? '';
   const port = Number(new URL(url).port);
 
+  const description = (await (await fetch(`${url}/openapi.json`)).json()) as OpenApi;
   const call: TestIntake['call'] = async (method, path, init = {}) => {
     const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(15_000) });
     const text = await response.text();
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: text === '' ? null : JSON.parse(text),
-    };
+    const body = text === '' ? null : JSON.parse(text);
+    const type = (response.headers.get('content-type') ?? '').replace('; charset=utf-8', '');
+    const wrong = undescribed(description, method, path, { status: response.status, type, body });
+    if (wrong !== null) throw new Error(`${method} ${path}: ${wrong}`);
+    return { status: response.status, headers: response.headers, body };
   };
   return {
     url,
     port,
     role,
+    sqlite,
     store,
     registry,
     topics,
