@@ -102,6 +102,11 @@ export class Model {
     else job.state = 'delayed';
   }
 
+  /** Rounded up: the clock has dropped the part of a millisecond. */
+  dueAfter(delayMs: number): number {
+    return delayMs === 0 ? this.now() : this.now() + Math.ceil(delayMs) + 1;
+  }
+
   keepAttempt(job: ModelJob, attempt: AttemptRecord): void {
     job.attempts = [...job.attempts, attempt].slice(-limits.attemptsKept);
   }
@@ -166,7 +171,10 @@ export class Model {
       state: 'ready',
       dueAt: now,
     };
-    this.schedule(job, 'at' in pushed.when ? Math.max(pushed.when.at, now) : now + pushed.when.delayMs);
+    this.schedule(
+      job,
+      'at' in pushed.when ? Math.max(pushed.when.at, now) : this.dueAfter(pushed.when.delayMs),
+    );
     this.jobs.set(this.nameOf(job), job);
     const state = job.state === 'ready' ? 'ready' : 'delayed';
     const inFlight = live && old.state === 'reserved';
@@ -249,7 +257,7 @@ export class Model {
     job.failures += 1;
     job.strikes = 0;
     this.keepAttempt(job, item.attempt);
-    this.schedule(job, this.now() + item.delayMs);
+    this.schedule(job, this.dueAfter(item.delayMs));
     return { kind: 'retried' };
   }
 

@@ -48,7 +48,7 @@ export async function openSqliteStore(more: Partial<StoreOwnerOptions> = {}): Pr
     directory: directory.path,
     owner,
     client,
-    dump: () => owner.inspect(dumpOf),
+    dump: () => owner.inspect((db) => dumpOf(db, more.clock)),
     async close() {
       await client.close();
       await owner.drain(1_000);
@@ -60,7 +60,8 @@ export async function openSqliteStore(more: Partial<StoreOwnerOptions> = {}): Pr
 type Row = Record<string, never>;
 const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString();
 
-export function dumpOf(db: Database): StateDump {
+export function dumpOf(db: Database, clock: () => number = Date.now): StateDump {
+  judgeWhole(db);
   const jobs = db
     .prepare(
       `SELECT job.*, topic.name, body.bytes, attempts.list FROM job JOIN topic ON topic.no = job.topic
@@ -70,7 +71,32 @@ export function dumpOf(db: Database): StateDump {
   const alerts = db
     .prepare('SELECT alert.*, topic.name FROM alert JOIN topic ON topic.no = alert.topic')
     .all() as Row[];
-  return inDumpOrder(jobs.map(jobOf), alerts.map(alertOf));
+  return inDumpOrder(
+    jobs.map(jobOf),
+    alerts.map((row) => alertOf(row, clock())),
+  );
+}
+
+/** What must be true of the tables whatever happened: each job has its body, nothing lies about without its job, and what
+ *  is counted is what is there. */
+function judgeWhole(db: Database): void {
+  const wrong = {
+    'jobs without a body': 'SELECT n FROM job WHERE n NOT IN (SELECT n FROM body)',
+    'bodies without a job': 'SELECT n FROM body WHERE n NOT IN (SELECT n FROM job)',
+    'attempts without a job': 'SELECT n FROM attempts WHERE n NOT IN (SELECT n FROM job)',
+    'leases of jobs that are not reserved, or none': 'SELECT n FROM job WHERE (token IS NULL) = (state = 2)',
+    'deaths of jobs that are not dead, or none': 'SELECT n FROM job WHERE (dead_at IS NULL) = (state = 3)',
+    'settled alerts without a dead letter':
+      'SELECT version FROM alert WHERE state >= 2 AND version NOT IN (SELECT version FROM job WHERE state = 3)',
+    'tallies that differ': `SELECT topic, prio, state, n FROM tally WHERE n > 0 EXCEPT
+       SELECT topic, prio, state, count(*) FROM job GROUP BY topic, prio, state`,
+    'tallies that are missing': `SELECT topic, prio, state, count(*) FROM job GROUP BY topic, prio, state EXCEPT
+       SELECT topic, prio, state, n FROM tally`,
+  };
+  for (const [what, sql] of Object.entries(wrong)) {
+    const found = db.prepare(sql).all();
+    if (found.length > 0) throw new Error(`${what}: ${JSON.stringify(found)}`);
+  }
 }
 
 function jobOf(row: Row): DumpedJob {
@@ -96,10 +122,10 @@ function jobOf(row: Row): DumpedJob {
   };
 }
 
-function alertOf(row: Row): AlertEntry {
+function alertOf(row: Row, now: number): AlertEntry {
   const states = ['owed', 'claimed', 'sent', 'nobody'] as const;
   const state = (states[row['state'] ?? 0] ?? 'owed') as AlertEntry['state'];
-  const ranOut = state === 'claimed' && (row['claimed_until'] ?? 0) <= Date.now();
+  const ranOut = state === 'claimed' && (row['claimed_until'] ?? 0) <= now;
   return {
     topic: row['name'] ?? '',
     id: textOf(row['id'] ?? new Uint8Array()),

@@ -27,7 +27,7 @@ export class Moves {
     this.#bench = bench;
     this.#promote = bench.db.prepare(
       `UPDATE job SET state = 1 WHERE n IN
-       (SELECT n FROM job WHERE state = 0 AND due <= ? ORDER BY due, version LIMIT ?) RETURNING topic, prio`,
+       (SELECT n FROM job WHERE state = 0 AND due <= ? ORDER BY due, version LIMIT ?) RETURNING topic, prio, due, version`,
       { returnArrays: true },
     );
     // length() of a blob reads its header, not its pages.
@@ -55,7 +55,14 @@ export class Moves {
   promote(max: number): number {
     if (this.nothingIsDue()) return 0;
     const { ledger, now } = this.#bench;
-    const moved = this.#promote.all(now, Math.min(max, limits.promoteMax)) as [number, number][];
+    const moved = this.#promote.all(now, Math.min(max, limits.promoteMax)) as [
+      number,
+      number,
+      number,
+      number,
+    ][];
+    // RETURNING knows no order, and topics join the turns in the order of their jobs.
+    moved.sort(([, , dueA, a], [, , dueB, b]) => dueA - dueB || a - b);
     for (const [topic, prio] of moved) {
       ledger.count(topic, prio, delayed, -1);
       ledger.count(topic, prio, ready, 1);

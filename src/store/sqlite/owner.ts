@@ -29,6 +29,8 @@ export interface StoreOwnerOptions {
   readonly log: Log;
   /** served to the clients too; not closed by the owner */
   readonly registry?: Registry;
+  /** the storage clock, epoch ms; a test steps its own */
+  readonly clock?: () => number;
   /** The store can no longer be trusted to this process: it must end now, with a failure. Its successor repairs. */
   readonly onFatal: (error: unknown) => void;
 }
@@ -72,8 +74,8 @@ export class StoreOwner implements Service {
 
   /** Opens the file (StoreFileRefused when it must not), then listens. */
   async start(): Promise<void> {
-    const { path, log } = this.#options;
-    this.#engine = openEngine(path);
+    const { path, log, clock } = this.#options;
+    this.#engine = openEngine(path, clock === undefined ? {} : { clock });
     try {
       if (this.#engine.wasUnclean) log.notice('the store was not closed; its log was replayed and checked');
       await this.#reserve.start();

@@ -20,11 +20,11 @@ export class Recovery {
   constructor(bench: Bench) {
     this.#bench = bench;
     this.#expired = bench.db.prepare(
-      `SELECT ${jobColumns} FROM job WHERE state = 2 AND lease_until <= ? ORDER BY lease_until LIMIT ?`,
+      `SELECT ${jobColumns} FROM job WHERE state = 2 AND lease_until <= ? ORDER BY lease_until, token LIMIT ?`,
       { returnArrays: true },
     );
     this.#ofInstance = bench.db.prepare(
-      `SELECT ${jobColumns}, owner_incarnation FROM job WHERE state = 2 AND owner_instance = ? ORDER BY lease_until`,
+      `SELECT ${jobColumns}, owner_incarnation FROM job WHERE state = 2 AND owner_instance = ? ORDER BY lease_until, token`,
       { returnArrays: true },
     );
   }

@@ -1,0 +1,298 @@
+// Random operations on two stores side by side: what the model answers is what the other must answer, to the last field.
+// Both read one clock that only this file moves, so that due times, lease ends, versions and tokens are equal too, and
+// nothing needs to be normalised. Every choice comes from one seed; a failure names it and the last operations.
+
+import { expect } from 'vitest';
+import type { JobKey, Lease, Owner, Priority, Token } from '../../src/core/job.ts';
+import { priorities } from '../../src/core/job.ts';
+import type * as port from '../../src/store/job-store.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
+import { attemptOf } from './trial.ts';
+
+/** mulberry32: a whole sequence from 32 bits, the same everywhere. */
+export function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const topics = ['a', 'b', 'c', 'a.b'];
+const ids = Array.from({ length: 12 }, (_, n) => (n === 0 ? '\u00e9😀' : `job ${n}`));
+const owners: readonly Owner[] = [1, 2].flatMap((instance) =>
+  [1, 2, 3].map((incarnation) => ({ instance: instance * 2_000_000_000, incarnation })),
+);
+
+interface Operation {
+  readonly what: string;
+  readonly given: unknown;
+  readonly call: (store: port.Store) => Promise<unknown>;
+  /** Several calls, or a read: the port does not say whether a read sees what is written in the same moment. */
+  readonly alone?: boolean;
+  /** The part of the answer that others of the same moment cannot change. */
+  readonly part?: (answer: unknown) => unknown;
+}
+
+export class RandomOperations {
+  readonly #random: () => number;
+  /** The last ones that were given out, most of them lost by now. */
+  readonly #leases: Lease[] = [];
+  readonly #versions: number[] = [];
+  readonly #now: () => number;
+
+  constructor(random: () => number, now: () => number) {
+    this.#random = random;
+    this.#now = now;
+  }
+
+  below(n: number): number {
+    return Math.floor(this.#random() * n);
+  }
+  one<T>(of: readonly T[]): T {
+    return of[this.below(of.length)] as T;
+  }
+  some<T>(make: () => T, most = 3): T[] {
+    return Array.from({ length: 1 + this.below(most) }, make);
+  }
+  chance(share: number): boolean {
+    return this.#random() < share;
+  }
+
+  /** Remembers what later operations can refer to. */
+  learn(answer: unknown): void {
+    for (const lease of (answer as { jobs?: Lease[] } | null)?.jobs ?? []) this.#leases.push(lease);
+    for (const { version } of Array.isArray(answer) ? (answer as { version?: number }[]) : [])
+      if (version !== undefined) this.#versions.push(version);
+    this.#leases.splice(0, this.#leases.length - 24);
+    this.#versions.splice(0, this.#versions.length - 40);
+  }
+
+  next(): Operation {
+    const weighed: readonly (readonly [number, () => Operation])[] = [
+      [22, () => this.#push()],
+      [5, () => this.#cancel()],
+      [3, () => this.#get()],
+      [10, () => this.#promote()],
+      [16, () => this.#reserve()],
+      [24, () => this.#finish()],
+      [4, () => this.#recover()],
+      [2, () => this.#recoverOwners()],
+      [2, () => this.#releaseUnheld()],
+      [6, () => this.#dead()],
+      [5, () => this.#alerts()],
+      [2, () => this.#admin()],
+    ];
+    let ticket = this.below(weighed.reduce((sum, [weight]) => sum + weight, 0));
+    for (const [weight, make] of weighed) {
+      if (ticket < weight) return make();
+      ticket -= weight;
+    }
+    throw new Error('the weights do not add up');
+  }
+
+  #key = (): JobKey => ({ topic: this.one(topics), id: this.one(ids) });
+
+  #push(): Operation {
+    const when = (): port.When => {
+      const kind = this.below(10);
+      if (kind < 4) return { delayMs: 0 };
+      if (kind < 5) return { at: this.#now() - this.below(10_000) };
+      if (kind < 7) return { at: this.#now() + this.below(100) };
+      return { delayMs: this.below(kind < 9 ? 100 : 100_000) };
+    };
+    const jobs = this.some(() => ({
+      ...this.#key(),
+      when: when(),
+      mode: this.one(['replace', 'replace', 'keep', 'reject'] as const),
+      priority: this.one<Priority>(priorities),
+      contentType: this.one([null, 'text/plain']),
+      body: Buffer.from(Array.from({ length: this.below(6) }, () => this.below(256))),
+    }));
+    return { what: 'push', given: jobs, call: (store) => store.jobs.push(jobs) };
+  }
+
+  #cancel(): Operation {
+    const keys = this.some(this.#key, 2);
+    return { what: 'cancel', given: keys, call: (store) => store.jobs.cancel(keys) };
+  }
+
+  #get(): Operation {
+    const key = this.#key();
+    return { what: 'get', given: key, alone: true, call: (store) => store.jobs.get(key) };
+  }
+
+  #promote(): Operation {
+    const max = 1 + this.below(8);
+    // waitMs may count a push that arrived with it already.
+    const part = (answer: unknown) => (answer as port.Promoted).moved;
+    return { what: 'promote', given: max, part, call: (store) => store.jobs.promote(0, max) };
+  }
+
+  #reserve(): Operation {
+    const room = () => ({ room: this.below(5), leaseMs: 20 + this.below(300) });
+    const request: port.ReserveRequest = {
+      owner: this.one(owners),
+      max: 1 + this.below(8),
+      others: room(),
+      topics: new Map(topics.filter(() => this.chance(0.3)).map((topic) => [topic, room()])),
+    };
+    const given = { ...request, topics: Object.fromEntries(request.topics) };
+    return { what: 'reserve', given, call: (store) => store.jobs.reserve(0, request) };
+  }
+
+  #finish(): Operation {
+    const lease = (): Lease => {
+      const { topic, id, version, token } =
+        this.#leases.length > 0 && this.chance(0.95)
+          ? this.one(this.#leases)
+          : { ...this.#key(), version: 1, token: 2 };
+      return { topic, id, version, token: this.chance(0.97) ? token : token + 1 };
+    };
+    const attempt = attemptOf({ failures: this.below(20) });
+    const verb = this.one(['ack', 'retry', 'retry', 'bury', 'bury', 'release'] as const);
+    const items = this.some(() => ({
+      ...lease(),
+      attempt,
+      delayMs: this.one([0, this.below(200), this.below(5_000)]),
+      reason: this.one(['attempts_exhausted', 'gone', 'no_retry'] as const),
+    }));
+    return { what: verb, given: items, call: (store) => store.jobs[verb](items) };
+  }
+
+  #recover(): Operation {
+    const max = this.one([1, 3, 500]);
+    return { what: 'recover', given: max, call: (store) => store.jobs.recover(0, max) };
+  }
+
+  #recoverOwners(): Operation {
+    const { instance, incarnation } = this.one(owners);
+    const which = this.chance(0.5)
+      ? { dead: incarnation }
+      : { living: [1, 2, 3].filter(() => this.chance(0.6)) };
+    const max = this.one([1, 500]);
+    return {
+      what: 'recoverOwners',
+      given: [instance, which, max],
+      call: (store) => store.jobs.recoverOwners(0, instance, which, max),
+    };
+  }
+
+  #releaseUnheld(): Operation {
+    const owner = this.one(owners);
+    const held: Token[] = this.#leases.filter(() => this.chance(0.7)).map((lease) => lease.token);
+    return {
+      what: 'releaseUnheld',
+      given: [owner, held],
+      call: (store) => store.jobs.releaseUnheld(0, owner, held),
+    };
+  }
+
+  #filter(): port.DeadFilter {
+    const from = this.#now() - this.below(3_000);
+    const topic = this.one(topics);
+    const kind = this.below(5);
+    if (kind === 0) return {};
+    if (kind === 1) return { topic };
+    if (kind === 2) return { since: from, until: from + this.below(2_000) };
+    if (kind === 3) return { topic, until: from };
+    return { topic, ids: this.some(() => this.one(ids), 4) };
+  }
+
+  #dead(): Operation {
+    const filter = this.#filter();
+    const max = 1 + this.below(3);
+    const verb = this.one(['list', 'list', 'requeue', 'purge'] as const);
+    const given = [filter, max];
+    if (verb !== 'list')
+      return { what: `dead ${verb}`, given, call: (store) => store.dead[verb](filter, max) };
+    return {
+      what: 'dead list',
+      alone: true,
+      given,
+      call: (store) => pages((cursor) => store.dead.list(filter, max, cursor)),
+    };
+  }
+
+  #alerts(): Operation {
+    const verb = this.one(['claim', 'settle', 'settle', 'list'] as const);
+    const max = 1 + this.below(4);
+    if (verb === 'claim') {
+      const claimMs = 20 + this.below(400);
+      return { what: 'claim', given: [claimMs, max], call: (store) => store.alerts.claim(claimMs, max) };
+    }
+    if (verb === 'list')
+      return {
+        what: 'alerts',
+        alone: true,
+        given: max,
+        call: (store) => pages((cursor) => store.alerts.list(max, cursor)),
+      };
+    const versions = this.#versions.filter(() => this.chance(0.2));
+    const as = this.one(['sent', 'nobody', 'owed'] as const);
+    return { what: 'settle', given: [versions, as], call: (store) => store.alerts.settle(versions, as) };
+  }
+
+  #admin(): Operation {
+    if (this.chance(0.7))
+      return { what: 'counts', given: null, alone: true, call: (store) => store.admin.counts() };
+    const topic = this.one(topics);
+    return { what: 'purgeTopic', given: topic, call: (store) => store.admin.purgeTopic(topic, 500) };
+  }
+}
+
+/** Every page to the end: cursors are opaque, what they lead to is not. */
+async function pages<T>(page: (cursor: string | null) => Promise<port.Page<T>>): Promise<readonly T[][]> {
+  const all: T[][] = [];
+  let cursor: string | null = null;
+  do {
+    const next: port.Page<T> = await page(cursor);
+    all.push([...next.items]);
+    cursor = next.nextCursor;
+  } while (cursor !== null);
+  return all;
+}
+
+export interface Clock {
+  now: number;
+}
+
+/** Runs so many operations on both; some are sent together, as many processes would, and the whole state is compared every 50. */
+export async function compareStores(
+  seed: number,
+  operations: number,
+  clock: Clock,
+  model: StoreUnderTest,
+  tested: StoreUnderTest,
+): Promise<Readonly<Record<string, number>>> {
+  const random = randomFrom(seed);
+  const source = new RandomOperations(random, () => clock.now);
+  const trace: string[] = [];
+  const seen: Record<string, number> = {};
+  const told = () => `seed ${seed}; the last operations:\n${trace.slice(-12).join('\n')}`;
+  let dumpedAt = 0;
+  for (let done = 0; done < operations; ) {
+    if (source.chance(0.5)) clock.now += source.below(120);
+    const drawn = source.some(() => source.next(), source.chance(0.3) ? 6 : 1);
+    const together = drawn.some((operation) => operation.alone) ? drawn.slice(0, 1) : drawn;
+    const answers = await Promise.all(together.map((operation) => operation.call(tested.store)));
+    for (const [n, { what, given, call, part }] of together.entries()) {
+      trace.push(`${done + n} at ${clock.now}: ${what} ${JSON.stringify(given)}`);
+      const right = await call(model.store);
+      const compared = (answer: unknown) =>
+        together.length > 1 && part !== undefined ? part(answer) : answer;
+      expect(compared(answers[n]), told()).toEqual(compared(right));
+      source.learn(right);
+      const kinds = Array.isArray(right) ? right.map((item) => (item as { kind?: string }).kind) : [];
+      for (const _ of (right as { poisoned?: unknown[] } | null)?.poisoned ?? []) kinds.push('poisoned');
+      for (const kind of [what, ...kinds]) if (kind !== undefined) seen[kind] = (seen[kind] ?? 0) + 1;
+    }
+    done += together.length;
+    if (done - dumpedAt < 50 && done < operations) continue;
+    dumpedAt = done;
+    expect(await tested.dump(), told()).toEqual(await model.dump());
+  }
+  return seen;
+}
