@@ -121,10 +121,27 @@ export const limits = {
   /** Counters travel to upkeep this often, and from there to the registry this often. */
   countersToUpkeepMs: 1_000,
   countersToRegistryMs: 5_000,
+  /** Counters of one transaction of the registry: some 10 ms of the process that serves the job store too. */
+  statsBatchMax: 200,
+  /** Counters held while the registry is away: topics × names × days. More topics than that are dropped and told of. */
+  statsHeldMax: 50_000,
   /** How often a notifier gives back leases of its own that it does not hold (lost replies to a reserve). */
   releaseUnheldMs: 5_000,
   /** Longest sleep of any loop: a stepped clock or a suspended machine costs at most this. */
   loopSleepMsMax: 1_000,
+
+  /** Lines of the log files are gathered this long or up to this many characters, then written at once. */
+  logFlushMs: 100,
+  logBatchCharsMax: 64 * 1024,
+  /** Lines that wait for a disk that does not answer; more are dropped and counted. Some seconds of the busiest log. */
+  logBacklogCharsMax: 4 * 1024 * 1024,
+  /** How often a log file is compared with what lies at its path. */
+  logCheckMs: 1_000,
+  /** How long an ending process waits for its last lines. */
+  logCloseMs: 1_000,
+  /** Characters of one value, and of one line, in a log. */
+  logValueMax: 1024,
+  logLineMax: 16 * 1024,
 
   /** Restarts of a dead worker back off between these. */
   restartMsMin: 100,

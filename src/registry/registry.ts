@@ -50,6 +50,8 @@ export interface Registry {
     | { readonly kind: 'absent' }
   >;
   remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'>;
+  /** All of a call or nothing. Counters of topics that are not registered (any more) are dropped. Not idempotent.
+   *  A call holds at most limits.statsBatchMax. */
   addStats(deltas: readonly StatDelta[]): Promise<void>;
   /** of one topic, or of all that have any; `day` is today's number */
   stats(topic: string | null, day: number): Promise<readonly TopicStats[]>;

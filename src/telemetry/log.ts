@@ -11,9 +11,9 @@ export interface Log {
   error(message: string, error?: unknown, fields?: LogFields): void;
   /** details for `log.level: debug` */
   debug(message: string, fields?: LogFields): void;
-  /** every push and cancel with its answer */
+  /** every push and cancel with its answer: `status` is the HTTP status, 400 and more counts as an error */
   request(fields: LogFields): void;
-  /** every attempt with its verdict */
+  /** every attempt with its verdict: `outcome` other than 'delivered' counts as an error */
   notify(fields: LogFields): void;
 }
 

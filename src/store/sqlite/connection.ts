@@ -61,6 +61,13 @@ export class Connection {
     this.answer(0, kind, write);
   }
 
+  /** The owner leaves: a client that knows the protocol ends its side and comes back to the next one. */
+  handOver(): void {
+    if (!this.#greeted) this.end();
+    this.tell(kinds.handover);
+    this.flush();
+  }
+
   flush(): void {
     if (this.#out === null) return;
     const bytes = this.#out.done();

@@ -246,12 +246,9 @@ export class StoreOwner implements Service {
     // A COMMIT that fails on the way empties the queue.
     while (this.#queue.length > 0) this.#serve(this.#nextGroup());
     if (this.#state === 'serving') this.#state = 'handing_over';
-    for (const connection of this.#connections) {
-      connection.tell(kinds.handover);
-      connection.flush();
-    }
+    for (const connection of this.#connections) connection.handOver();
     const timer = setTimeout(() => {
-      for (const connection of this.#connections) connection.end(null);
+      for (const connection of this.#connections) connection.end();
     }, deadlineMs);
     await closed;
     clearTimeout(timer);

@@ -45,7 +45,7 @@ export function openStoreFile(path: string): OpenedStoreFile {
         `${path} is missing, but its log ${path}-wal is there: put both back, or remove the log`,
       );
     makeStoreFile(path);
-  } else judgeHeader(path, size);
+  } else judgeHeader(path, size, wasUnclean);
   try {
     if (wasUnclean) judgeStructure(path);
     const db = openAlone(path);
@@ -100,7 +100,7 @@ function openAlone(path: string): Database {
 }
 
 /** Before SQLite opens it: opening replays the log of a file that may not be ours. */
-function judgeHeader(path: string, size: number): void {
+function judgeHeader(path: string, size: number, hasLog: boolean): void {
   const header = Buffer.alloc(100);
   const fd = openSync(path, 'r');
   try {
@@ -112,12 +112,20 @@ function judgeHeader(path: string, size: number): void {
     throw new StoreFileRefused('foreign', `${path} is no SQLite file`);
   if (header.readUInt32BE(68) !== applicationId)
     throw new StoreFileRefused('foreign', `${path} is not a job store of dq`);
-  const version = header.readUInt32BE(60);
-  if (version > layoutVersion)
-    throw new StoreFileRefused(
-      'newer',
-      `${path} has layout ${version}, this dq knows ${layoutVersion}: use the dq that wrote it, or a newer one`,
-    );
+  judgeLayout(path, header.readUInt32BE(60));
+  // 1 stands for 65536 there. With a log beside it, the file may rightly be shorter: the log has the rest.
+  const pageBytes = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
+  const whole = header.readUInt32BE(28) * pageBytes;
+  if (!hasLog && size < whole)
+    throw new StoreFileRefused('damaged', damagedText(path, `${size} of ${whole} bytes are there`));
+}
+
+function judgeLayout(path: string, version: number): void {
+  if (version <= layoutVersion) return;
+  throw new StoreFileRefused(
+    'newer',
+    `${path} has layout ${version}, this dq knows ${layoutVersion}: use the dq that wrote it, or a newer one`,
+  );
 }
 
 /** Reads the whole file, log included, without changing either. */
@@ -126,6 +134,7 @@ function judgeStructure(path: string): void {
   try {
     const verdict = pragma(db, 'quick_check(1)');
     if (verdict !== 'ok') throw new StoreFileRefused('damaged', damagedText(path, String(verdict)));
+    judgeLayout(path, Number(pragma(db, 'user_version')));
   } finally {
     db.close();
   }

@@ -1,0 +1,96 @@
+// The logs of one process: <logDir>/<kind>-<role>-<n>-<yyyymmdd>.log, JSON lines, a file only for what is written at all.
+// Owns which line goes where and which is left out. No call throws or waits; secrets are never passed in.
+
+import type { Config } from '../config/options.ts';
+import { createCalendar } from '../core/calendar.ts';
+import { reasonOf } from '../core/errors.ts';
+import { LineAppender } from './line-appender.ts';
+import type { Log, LogFields } from './log.ts';
+import { formatLine, formatReadable } from './log-line.ts';
+import { NoticeLog } from './notice-log.ts';
+
+export interface LogOptions {
+  readonly config: Pick<Config, 'logDir' | 'log.level' | 'log.request' | 'log.notify' | 'timezone'>;
+  readonly role: string;
+  readonly index: number;
+  /** `dq-server-0` */
+  readonly title: string;
+  /** Also told each notice and error that is logged, in readable form without a line feed: the master prints them. */
+  readonly echo?: (line: string) => void;
+  readonly now?: () => number;
+}
+
+export interface OpenLog extends Log {
+  /** The next lines go to what lies at the paths then. */
+  reopen(): void;
+  /** Resolves when all lines are written, or after limits.logCloseMs for each kind; later ones are dropped. */
+  close(): Promise<void>;
+  /** lines that no disk took, since the start */
+  dropped(): number;
+}
+
+type Kind = 'notice' | 'error' | 'request' | 'notify';
+
+export function openLog(options: LogOptions): OpenLog {
+  const { config, role, index, title, echo, now = Date.now } = options;
+  const calendar = createCalendar(config.timezone);
+  const head = { process: title, pid: process.pid };
+  const appenderOf = (kind: Kind) =>
+    new LineAppender({
+      directory: config.logDir,
+      nameOf: (day) => `${kind}-${role}-${index}-${day}.log`,
+      calendar,
+      now,
+      onRecovered: (lines, reason) => notice('log lines were lost', { kind, lines, reason }),
+    });
+  const appenders = {
+    notice: appenderOf('notice'),
+    error: appenderOf('error'),
+    request: appenderOf('request'),
+    notify: appenderOf('notify'),
+  };
+  const notices = new NoticeLog(appenders.notice, config['log.level'], head, now);
+  const errors = new NoticeLog(appenders.error, config['log.level'], head, now);
+
+  const say = (message: string, fields: LogFields) =>
+    echo?.(formatReadable(new Date(now()).toISOString(), title, message, fields));
+  const notice = (message: string, fields: LogFields = {}) => {
+    notices.write('info', message, fields);
+    if (config['log.level'] !== 'error') say(message, fields);
+  };
+  const busy = (kind: 'request' | 'notify', isError: (fields: LogFields) => boolean) => {
+    const wanted = config[`log.${kind}`];
+    return (fields: LogFields) => {
+      if (wanted === 'all' || (wanted === 'errors' && isError(fields)))
+        appenders[kind].write(formatLine({ time: new Date(now()).toISOString(), process: title, ...fields }));
+    };
+  };
+
+  return {
+    notice,
+    error: (message, error, fields = {}) => {
+      const why = errorFields(error);
+      errors.write('error', message, { ...why, ...fields });
+      say(message, { ...(why['reason'] === undefined ? {} : { reason: why['reason'] }), ...fields });
+    },
+    debug: (message, fields = {}) => notices.write('debug', message, fields),
+    request: busy('request', ({ status }) => typeof status === 'number' && status >= 400),
+    notify: busy('notify', ({ outcome }) => outcome !== 'delivered'),
+    reopen: () => {
+      for (const appender of Object.values(appenders)) appender.reopen();
+    },
+    // The notices last: the others may still have to tell of lines that were lost.
+    close: async () => {
+      await Promise.all([appenders.request.close(), appenders.notify.close(), errors.close()]);
+      await notices.close();
+    },
+    dropped: () => Object.values(appenders).reduce((sum, appender) => sum + appender.dropped, 0),
+  };
+}
+
+function errorFields(error: unknown): LogFields {
+  if (error === undefined) return {};
+  if (!(error instanceof Error)) return { reason: reasonOf(error) };
+  const { code } = error as NodeJS.ErrnoException;
+  return { reason: reasonOf(error), ...(code === undefined ? {} : { code }), stack: error.stack };
+}

@@ -1,0 +1,364 @@
+import { execFileSync } from 'node:child_process';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { removeOldLogs } from '../../src/telemetry/old-logs.ts';
+import type { LogOptions, OpenLog } from '../../src/telemetry/open-log.ts';
+import { openLog } from '../../src/telemetry/open-log.ts';
+import { until } from '../support/until.ts';
+
+const noon = Date.parse('2030-01-31T12:00:00Z');
+let parent = '';
+let directory = '';
+let now = noon;
+const logs: OpenLog[] = [];
+
+beforeEach(() => {
+  parent = mkdtempSync(join(tmpdir(), 'dq-log-'));
+  directory = join(parent, 'logs');
+  now = noon;
+});
+afterEach(async () => {
+  for (const log of logs.splice(0)) await log.close();
+  rmSync(parent, { recursive: true, force: true });
+});
+
+function open(config: Partial<LogOptions['config']> = {}, more: Partial<LogOptions> = {}): OpenLog {
+  const log = openLog({
+    config: {
+      logDir: directory,
+      'log.level': 'info',
+      'log.request': 'all',
+      'log.notify': 'all',
+      timezone: 'UTC',
+      ...config,
+    },
+    role: 'server',
+    index: 0,
+    title: 'dq-server-0',
+    now: () => now,
+    ...more,
+  });
+  logs.push(log);
+  return log;
+}
+
+const pathOf = (kind: string, day = 20_300_131) => join(directory, `${kind}-server-0-${day}.log`);
+type Line = Record<string, unknown>;
+function linesOf(path: string): Line[] {
+  if (!existsSync(path)) return [];
+  const text = readFileSync(path, 'utf8');
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Line);
+}
+const hasLines = (path: string, n: number) =>
+  until(`${n} lines in ${path}`, () => linesOf(path).length === n);
+
+describe('what goes where', () => {
+  it('writes each kind to its file, with who and when', async () => {
+    const log = open();
+    log.notice('ready', { url: 'http://x' });
+    log.error('cannot', Object.assign(new Error('why', { cause: new Error('deeper') }), { code: 'EX' }), {
+      n: 1,
+    });
+    log.request({ status: 201, id: 'a' });
+    log.notify({ outcome: 'delivered', id: 'b' });
+    await log.close();
+    const time = '2030-01-31T12:00:00.000Z';
+    const head = { process: 'dq-server-0', pid: process.pid };
+    expect(linesOf(pathOf('notice'))).toEqual([
+      { time, level: 'info', ...head, message: 'ready', url: 'http://x' },
+    ]);
+    expect(linesOf(pathOf('error'))).toEqual([
+      {
+        time,
+        level: 'error',
+        ...head,
+        message: 'cannot',
+        reason: 'why: deeper',
+        code: 'EX',
+        stack: expect.stringContaining('open-log.test'),
+        n: 1,
+      },
+    ]);
+    expect(linesOf(pathOf('request'))).toEqual([{ time, process: 'dq-server-0', status: 201, id: 'a' }]);
+    expect(linesOf(pathOf('notify'))).toEqual([
+      { time, process: 'dq-server-0', outcome: 'delivered', id: 'b' },
+    ]);
+  });
+
+  it('makes no file for what is not written', async () => {
+    const log = open();
+    log.notice('alone');
+    await log.close();
+    expect(readdirSync(directory)).toEqual(['notice-server-0-20300131.log']);
+  });
+
+  it.each([
+    ['error', [], ['bad']],
+    ['info', ['said'], ['bad']],
+    ['debug', ['said', 'detail'], ['bad']],
+  ] as const)('log.level %s', async (level, notices, errors) => {
+    const log = open({ 'log.level': level });
+    log.notice('said');
+    log.debug('detail');
+    log.error('bad');
+    await log.close();
+    expect(linesOf(pathOf('notice')).map(({ message }) => message)).toEqual(notices);
+    expect(linesOf(pathOf('error')).map(({ message }) => message)).toEqual(errors);
+  });
+
+  it.each([
+    ['all', [201, 404, 503], ['delivered', 'failed']],
+    ['errors', [404, 503], ['failed']],
+    ['off', [], []],
+  ] as const)('log.request and log.notify %s', async (wanted, statuses, outcomes) => {
+    const log = open({ 'log.request': wanted, 'log.notify': wanted });
+    for (const status of [201, 404, 503]) log.request({ status });
+    for (const outcome of ['delivered', 'failed']) log.notify({ outcome });
+    await log.close();
+    expect(linesOf(pathOf('request')).map(({ status }) => status)).toEqual(statuses);
+    expect(linesOf(pathOf('notify')).map(({ outcome }) => outcome)).toEqual(outcomes);
+  });
+
+  it('echoes notices and errors in readable form, those that the level leaves out excepted', async () => {
+    const echoed: string[] = [];
+    const echo = (line: string) => echoed.push(line);
+    open({}, { echo }).notice('ready', { n: 1 });
+    open({}, { echo }).error('bad', new Error('why'));
+    open({ 'log.level': 'error' }, { echo }).notice('quiet');
+    expect(echoed).toEqual([
+      '2030-01-31T12:00:00.000Z dq-server-0 ready n=1',
+      '2030-01-31T12:00:00.000Z dq-server-0 bad reason=why',
+    ]);
+  });
+
+  it('survives values that nobody can write', async () => {
+    const log = open();
+    const circular: Line = {};
+    circular['self'] = circular;
+    log.notice('x', circular);
+    log.error('x', null, circular);
+    log.request(circular);
+    await log.close();
+    expect(linesOf(pathOf('request'))).toEqual([expect.objectContaining({ cut: true })]);
+  });
+});
+
+describe('the files', () => {
+  it('get their lines without a close, soon', async () => {
+    const log = open();
+    log.request({ n: 1 });
+    log.notice('hello');
+    await hasLines(pathOf('request'), 1);
+    await hasLines(pathOf('notice'), 1);
+  });
+
+  it('hold all lines after close, whole and in order, also when two processes share them', async () => {
+    const [one, two] = [open(), open()];
+    const pad = 'x'.repeat(300);
+    for (let n = 0; n < 5_000; n++) {
+      one.request({ who: 1, n, pad });
+      two.request({ who: 2, n, pad });
+      if (n % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    await Promise.all([one.close(), two.close()]);
+    const lines = linesOf(pathOf('request'));
+    for (const who of [1, 2])
+      expect(lines.filter((line) => line['who'] === who).map(({ n }) => n)).toEqual(
+        Array.from({ length: 5_000 }, (_, n) => n),
+      );
+    expect(one.dropped() + two.dropped()).toBe(0);
+  });
+
+  it('take no more lines after close, which counts as lost, and closing again is the same', async () => {
+    const log = open();
+    log.notice('kept');
+    await Promise.all([log.close(), log.close()]);
+    log.notice('lost');
+    log.error('lost');
+    log.debug('not wanted');
+    log.request({});
+    expect(log.dropped()).toBe(3);
+    log.reopen();
+    await log.close();
+    expect(linesOf(pathOf('notice'))).toMatchObject([{ message: 'kept' }]);
+  });
+
+  it('are named by the day of the time zone, and change at its midnight', async () => {
+    now = Date.parse('2030-01-31T15:59:59.999Z');
+    const log = open({ timezone: 'Asia/Shanghai' });
+    log.request({ n: 1 });
+    log.notice('before');
+    await hasLines(pathOf('request', 20_300_131), 1);
+    await hasLines(pathOf('notice', 20_300_131), 1);
+    now += 1;
+    log.request({ n: 2 });
+    log.notice('after');
+    await log.close();
+    expect(linesOf(pathOf('request', 20_300_201))).toMatchObject([{ n: 2 }]);
+    expect(linesOf(pathOf('notice', 20_300_201))).toMatchObject([{ message: 'after' }]);
+    expect(linesOf(pathOf('request', 20_300_131))).toHaveLength(1);
+  });
+
+  it.each([0, 0o077])('have mode 0640 under umask %o', async (mask) => {
+    const umask = process.umask(mask);
+    try {
+      const log = open();
+      log.request({ n: 1 });
+      log.notice('x');
+      await log.close();
+      for (const kind of ['request', 'notice']) expect(statSync(pathOf(kind)).mode & 0o777).toBe(0o640);
+      expect(statSync(directory).mode & 0o007).toBe(0);
+    } finally {
+      process.umask(umask);
+    }
+  });
+
+  it.each(['renamed', 'removed'])('are opened anew by reopen() when they were %s', async (how) => {
+    const log = open();
+    log.request({ n: 1 });
+    await hasLines(pathOf('request'), 1);
+    if (how === 'renamed') renameSync(pathOf('request'), join(directory, 'rotated'));
+    else unlinkSync(pathOf('request'));
+    log.reopen();
+    log.request({ n: 2 });
+    await hasLines(pathOf('request'), 1);
+    expect(linesOf(pathOf('request'))).toMatchObject([{ n: 2 }]);
+    if (how === 'renamed') expect(linesOf(join(directory, 'rotated'))).toMatchObject([{ n: 1 }]);
+  });
+
+  it('are opened anew without being told, also in a directory that was removed', async () => {
+    const log = open();
+    log.request({ n: 1 });
+    await hasLines(pathOf('request'), 1);
+    rmSync(directory, { recursive: true });
+    await until('lines arrive in a new file', () => {
+      log.request({ n: 2 });
+      return existsSync(pathOf('request')) && linesOf(pathOf('request')).length > 0;
+    });
+  });
+
+  it('are let go by reopen(), also when nothing is written afterwards', async () => {
+    const log = open();
+    log.request({ n: 1 });
+    await hasLines(pathOf('request'), 1);
+    const held = () =>
+      readdirSync('/proc/self/fd').some((fd) => {
+        try {
+          return (
+            readFileSync(`/proc/self/fdinfo/${fd}`).length > 0 &&
+            statSync(`/proc/self/fd/${fd}`).ino === inode
+          );
+        } catch {
+          return false;
+        }
+      });
+    const inode = statSync(pathOf('request')).ino;
+    expect(held()).toBe(true);
+    log.reopen();
+    await until('the file is closed', () => !held());
+  });
+});
+
+describe('a disk that fails', () => {
+  it('loses lines and nothing else, and the notice log says how many once it works again', async () => {
+    const log = open();
+    log.notice('before');
+    await hasLines(pathOf('notice'), 1);
+    symlinkSync('/dev/full', pathOf('request'));
+    for (let n = 0; n < 5; n++) log.request({ n });
+    await until('the lines are counted as lost', () => log.dropped() === 5);
+    unlinkSync(pathOf('request'));
+    log.request({ n: 5 });
+    await hasLines(pathOf('request'), 1);
+    await hasLines(pathOf('notice'), 2);
+    expect(linesOf(pathOf('notice'))[1]).toMatchObject({
+      message: 'log lines were lost',
+      kind: 'request',
+      lines: 5,
+      reason: expect.stringContaining('ENOSPC'),
+    });
+    expect(statSync('/dev/full').mode & 0o777).toBe(0o666);
+  });
+
+  it('counts lost notices too', async () => {
+    const log = open();
+    rmSync(parent, { recursive: true });
+    writeFileSync(parent, 'a file where the directory should be');
+    log.notice('lost');
+    await until('the line is counted as lost', () => log.dropped() === 1);
+    rmSync(parent);
+    log.notice('kept');
+    await hasLines(pathOf('notice'), 2);
+    expect(linesOf(pathOf('notice')).map(({ message, lines }) => [message, lines])).toEqual([
+      ['kept', undefined],
+      ['log lines were lost', 1],
+    ]);
+  });
+
+  it('never blocks: what waits for a disk that hangs is bounded, and close gives it up', async () => {
+    open().notice('makes the directory');
+    await hasLines(pathOf('notice'), 1);
+    execFileSync('mkfifo', [pathOf('request')]);
+    const log = open();
+    const pad = 'x'.repeat(1_000);
+    const lines = Math.ceil((2 * limits.logBacklogCharsMax) / pad.length);
+    for (let n = 0; n < lines; n++) log.request({ n, pad });
+    expect(log.dropped()).toBeGreaterThan(lines / 3);
+    expect(log.dropped()).toBeLessThan(lines);
+    await log.close();
+    const before = log.dropped();
+    log.request({ n: -1 });
+    expect(log.dropped()).toBe(before + 1);
+    // The thread that hangs in open() is let go: a reader comes, takes nothing, and goes.
+    closeSync(openSync(pathOf('request'), constants.O_RDWR | constants.O_NONBLOCK));
+  });
+});
+
+describe('removeOldLogs', () => {
+  it('removes files of days that ended long enough ago in every zone, and nothing that is not a log', async () => {
+    const log = open();
+    log.notice('makes the directory');
+    await log.close();
+    const names = [
+      'request-server-0-20300110.log',
+      'notify-notifier-12-20300116.log',
+      'error-upkeep-0-20300117.log',
+      'notice-master-0-20300118.log',
+      'request-server-0-20290101.log.gz',
+      'other-server-0-20290101.log',
+      'request-server-0-20290101.txt',
+      'notes.txt',
+    ];
+    for (const name of names) writeFileSync(join(directory, name), 'x');
+    const removed = await removeOldLogs(directory, 14, Date.parse('2030-02-01T11:59:00Z'));
+    expect([...removed].sort()).toEqual(['notify-notifier-12-20300116.log', 'request-server-0-20300110.log']);
+    expect(readdirSync(directory).sort()).toEqual([...names.slice(2), 'notice-server-0-20300131.log'].sort());
+    expect(await removeOldLogs(directory, 14, Date.parse('2030-02-01T12:00:01Z'))).toEqual([
+      'error-upkeep-0-20300117.log',
+    ]);
+  });
+
+  it('rejects when there is no directory', async () => {
+    await expect(removeOldLogs(join(parent, 'absent'), 14, now)).rejects.toThrow(/ENOENT/);
+  });
+});

@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest';
+import { createCalendar } from '../../src/core/calendar.ts';
+
+describe('createCalendar', () => {
+  it.each([
+    ['UTC', '2030-01-31T23:59:59.999Z', 20_300_131],
+    ['UTC', '2030-02-01T00:00:00Z', 20_300_201],
+    ['Asia/Shanghai', '2030-01-31T15:59:59.999Z', 20_300_131],
+    ['Asia/Shanghai', '2030-01-31T16:00:00Z', 20_300_201],
+    ['America/New_York', '2030-01-01T04:59:59Z', 20_291_231],
+    ['Asia/Kathmandu', '2030-01-31T18:14:59Z', 20_300_131], // +05:45
+    ['Asia/Kathmandu', '2030-01-31T18:15:00Z', 20_300_201],
+    ['Pacific/Kiritimati', '2030-01-31T10:00:00Z', 20_300_201], // +14:00
+    ['Asia/Beirut', '2021-03-27T21:59:59Z', 20_210_327], // 00:00 becomes 01:00
+    ['Asia/Beirut', '2021-03-27T22:00:00Z', 20_210_328],
+    ['America/Havana', '2023-11-05T04:30:00Z', 20_231_105], // 01:00 becomes 00:00, the day stays
+    ['America/Havana', '2023-11-05T05:30:00Z', 20_231_105],
+  ])('%s at %s is in %d', (timezone, instant, day) => {
+    expect(createCalendar(timezone).dayOf(Date.parse(instant))).toBe(day);
+  });
+
+  it('answers as a fresh one would, whatever was asked before', () => {
+    const calendar = createCalendar('Australia/Lord_Howe'); // changes by half an hour
+    const start = Date.parse('2030-04-05T00:00:00Z');
+    for (let ms = start; ms < start + 4 * 86_400_000; ms += 11 * 60_000 + 7)
+      expect(calendar.dayOf(ms)).toBe(createCalendar('Australia/Lord_Howe').dayOf(ms));
+    expect(calendar.dayOf(start)).toBe(20_300_405);
+  });
+});

@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest';
+import { formatLine, formatReadable, withoutControls } from '../../src/telemetry/log-line.ts';
+
+const parsed = (members: Record<string, unknown>) =>
+  JSON.parse(formatLine(members)) as Record<string, unknown>;
+
+describe('formatLine', () => {
+  it('is one JSON object and one line feed', () => {
+    expect(formatLine({ a: 1, b: 'x', c: null, d: undefined, e: true })).toBe(
+      '{"a":1,"b":"x","c":null,"e":true}\n',
+    );
+  });
+
+  it('escapes all that a terminal obeys or a reader splits at, and parses back to what it was', () => {
+    const hostile =
+      '\r\n{"forged":1}\u001b[2J\u0000\u007f\u0085\u009b31m\u2028\u2029\u200e\u202e\u2066\ud800 und "Tür" 订单 😀';
+    const line = formatLine({ id: hostile, nested: [hostile] });
+    expect(line).toMatch(/^[^\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]*\n$/);
+    expect(JSON.parse(line)).toEqual({ id: hostile, nested: [hostile] });
+    expect(line).toContain('订单 😀');
+  });
+
+  it('cuts long values, wherever they stand', () => {
+    const long = 'x'.repeat(5_000);
+    const { id, nested } = parsed({ id: long, nested: { id: long } });
+    expect(id).toBe(`${'x'.repeat(1024)}…(3976 more)`);
+    expect(nested).toEqual({ id });
+    expect(parsed({ id: 'x'.repeat(1024) })['id']).toBe('x'.repeat(1024));
+  });
+
+  it('keeps the plain members of a line that is too long or cannot be written as JSON', () => {
+    const circular: Record<string, unknown> = {};
+    circular['self'] = circular;
+    const many = Array.from({ length: 100 }, () => 'x'.repeat(1000));
+    for (const value of [
+      circular,
+      many,
+      {
+        toJSON: () => {
+          throw new Error('no');
+        },
+      },
+    ])
+      expect(parsed({ message: 'm'.repeat(2_000), value, n: 1 })).toEqual({
+        message: `${'m'.repeat(1024)}…(976 more)`,
+        n: 1,
+        cut: true,
+      });
+  });
+
+  it('writes what JSON would refuse or blow up', () => {
+    const cause = new Error('inner');
+    expect(
+      parsed({
+        big: 2n ** 64n,
+        bytes: Buffer.alloc(5),
+        error: new Error('outer', { cause }),
+        nan: Number.NaN,
+      }),
+    ).toEqual({ big: '18446744073709551616', bytes: '<5 bytes>', error: 'outer: inner', nan: null });
+  });
+});
+
+describe('formatReadable', () => {
+  it('is one line of words', () => {
+    const text = formatReadable('AT', 'dq-master', 'ready\nnow', {
+      url: 'http://x/',
+      n: 3,
+      text: 'a b',
+      list: [1],
+    });
+    expect(text).toBe('AT dq-master ready\\nnow url=http://x/ n=3 text="a b" list=[1]');
+  });
+
+  it('lets no value end the line or reach the terminal', () => {
+    const text = formatReadable('AT', 'dq', 'x', { a: '\u001b[2J\n', b: '\u009b2J', c: ['\n'], d: '\u2028' });
+    expect(text).toBe('AT dq x a="\\u001b[2J\\n" b=\\u009b2J c=["\\n"] d="\\u2028"');
+  });
+});
+
+describe('withoutControls', () => {
+  it('shows controls instead of sending them', () => {
+    expect(withoutControls('a\r\n\u001b[0m\u0085b')).toBe('a\\r\\n\\u001b[0m\\u0085b');
+  });
+});
