@@ -60,9 +60,8 @@ export class Call implements Caller {
     else this.#controller = controller;
   }
 
+  /** Comes once more for every 1xx before the reply; the last one counts. */
   onResponseStart(_: unknown, status: number, headers: IncomingHttpHeaders): void {
-    // 103 and its like announce; the reply comes after them.
-    if (status < 200) return;
     this.#status = status;
     this.#headers = headers;
   }

@@ -5,7 +5,7 @@ import { createNotifier } from '../../src/notifier/notifier.ts';
 import { type FinishOutcome, type JobStore, type Reserved, StoreError } from '../../src/store/job-store.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { owner, type Rig, startRig } from './rig.ts';
+import { ids, owner, type Rig, startRig } from './rig.ts';
 
 const hang = () => {};
 const unknown = () => new StoreError({ kind: 'unknown', code: 'no_answer' });
@@ -66,7 +66,7 @@ describe('notifier: leases', () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
-    for (let n = 0; n < 5; n += 1) await rig.push('t', `j${n}`);
+    await rig.pushAll('t', ids('j', 5));
     let lost = 0;
     const steps: string[] = [];
     const store = between(rig, {
@@ -83,7 +83,8 @@ describe('notifier: leases', () => {
       },
     });
     await rig.run(createNotifier(rig.context({ store })));
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 5);
+    // Well before the next round of releaseUnheld.
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 5, 3_000);
     expect(lost).toBe(5);
     expect(steps).toEqual(['reserve', 'releaseUnheld', 'reserve']);
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1, 1]);
@@ -298,7 +299,7 @@ describe('notifier: a drain', () => {
     const sink = await startSink(hang);
     await rig.topic('t', sink.url, { timeoutMs: 60_000 });
     const notifier = await rig.run(createNotifier(rig.context()));
-    for (let n = 0; n < 5; n += 1) await rig.push('t', `j${n}`);
+    await rig.pushAll('t', ids('j', 5));
     await until('they run', () => sink.open().length === 5);
     await notifier.drain(50);
     await until('the connections are closed', () => sink.open().length === 0);

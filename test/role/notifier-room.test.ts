@@ -4,7 +4,7 @@ import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { owner, startRig } from './rig.ts';
+import { ids, owner, startRig } from './rig.ts';
 
 const hang = () => {};
 
@@ -19,14 +19,14 @@ describe('notifier: slots', () => {
       backoff: { type: 'ladder', stepsMs: [60_000] },
     });
     await rig.topic('fine', fine.url, { concurrency: 1_000 });
-    for (let n = 0; n < 2_000; n += 1) await rig.push('hanging', `h${n}`, { priority: 'high' });
+    await rig.pushAll('hanging', ids('h', 2_000), { priority: 'high' });
     await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 40 } })));
     let most = 0;
     await until('half of the slots hang', () => {
       most = Math.max(most, hanging.open().length);
       return hanging.open().length === 20;
     });
-    for (let n = 0; n < 200; n += 1) await rig.push('fine', `f${n}`);
+    await rig.pushAll('fine', ids('f', 200));
     await until('the others are delivered', () => {
       most = Math.max(most, hanging.open().length);
       return rig.counted('fine', 'delivered') === 200;
@@ -53,7 +53,7 @@ describe('notifier: slots', () => {
       concurrency: 12,
       backoff: { type: 'ladder', stepsMs: [60_000] },
     });
-    for (let n = 0; n < 60; n += 1) await rig.push('t', `j${n}`);
+    await rig.pushAll('t', ids('j', 60));
     await rig.run(createNotifier(rig.context()));
     await until(
       'it is ailing',
@@ -92,7 +92,7 @@ describe('notifier: slots', () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url, { concurrency: 1 });
-    for (let n = 0; n < 50; n += 1) await rig.push('t', `j${n}`);
+    await rig.pushAll('t', ids('j', 50));
     // Fifty polls would take fifty seconds.
     await rig.run(createNotifier(rig.context({ config: { pollCeiling: 1_000 } })));
     await until('all are delivered', () => rig.counted('t', 'delivered') === 50, 8_000);

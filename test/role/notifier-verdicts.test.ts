@@ -311,7 +311,8 @@ describe('notifier: a receiver', () => {
     await until('both attempts', () => rig.notified().length === 2);
     const reasons = Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]));
     expect(reasons).toEqual({ plain: 'tls', silent: 'timeout' });
-    await until('the connection is given up', () => silent.open.size === 0);
+    // Well before undici would give it up by itself.
+    await until('the connection is given up', () => silent.open.size === 0, 3_000);
   });
 
   it('with a certificate of its own making is called only where the topic says so', async () => {

@@ -1,5 +1,5 @@
-// What the tests of the delivering roles stand on: a real store, a real registry, the roles under test, and everything they
-// logged and counted. All of it ends with the test.
+// What the tests of the delivering roles stand on: the embedded store and registry through their socket, the roles under test,
+// and everything they logged and counted. All of it ends with the test.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,10 +14,14 @@ import { TopicBook } from '../../src/registry/topic-book.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import type { PushJob, Store } from '../../src/store/job-store.ts';
 import type { LogFields } from '../../src/telemetry/log.ts';
-import { openModelStore } from '../conformance/model-store.ts';
+import { openSqliteStore } from '../support/sqlite-store.ts';
 
 export const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
 export const owner = (incarnation = 1): Owner => ({ instance: 7, incarnation });
+
+/** `h0`, `h1`, … */
+export const ids = (letter: string, count: number) =>
+  Array.from({ length: count }, (_, n) => `${letter}${n}`);
 
 export interface Line extends LogFields {
   readonly kind: 'notice' | 'error' | 'debug' | 'request' | 'notify';
@@ -39,6 +43,7 @@ export interface Rig {
   run(role: Role): Promise<Role>;
   topic(name: string, callbackUrl: string, more?: Partial<TopicDraft>): Promise<void>;
   push(topic: string, id: string, more?: Partial<PushJob>): Promise<void>;
+  pushAll(topic: string, ids: readonly string[], more?: Partial<PushJob>): Promise<void>;
 }
 
 export const defaultConfig = Object.fromEntries(
@@ -48,10 +53,11 @@ export const defaultConfig = Object.fromEntries(
 export async function startRig(): Promise<Rig> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-role-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  const { store, close } = await openModelStore();
+  const registryFile = await openRegistryDb(join(directory, 'registry.db'));
+  onTestFinished(() => registryFile.close());
+  const { client, close } = await openSqliteStore({ registry: registryFile });
   onTestFinished(close);
-  const registry = await openRegistryDb(join(directory, 'registry.db'));
-  onTestFinished(() => registry.close());
+  const { store, registry } = client;
 
   const lines: Line[] = [];
   const note = (kind: Line['kind'], message: string, fields: LogFields = {}) =>
@@ -121,20 +127,23 @@ export async function startRig(): Promise<Rig> {
       if (outcome.kind !== 'created' && outcome.kind !== 'updated') throw new Error(outcome.kind);
       await topics.refresh();
     },
-    async push(topic, id, more = {}) {
-      const [outcome] = await store.jobs.push([
-        {
-          topic,
-          id,
-          when: { delayMs: 0 },
-          mode: 'replace',
-          priority: 'normal',
-          contentType: 'application/json',
-          body: Buffer.from(`{"id":"${id}"}`),
-          ...more,
-        },
-      ]);
-      if (outcome?.kind !== 'stored') throw new Error(`push: ${outcome?.kind}`);
-    },
+    push: (topic, id, more) => pushAll(topic, [id], more),
+    pushAll,
   };
+
+  async function pushAll(topic: string, ids: readonly string[], more: Partial<PushJob> = {}): Promise<void> {
+    const outcomes = await store.jobs.push(
+      ids.map((id) => ({
+        topic,
+        id,
+        when: { delayMs: 0 },
+        mode: 'replace',
+        priority: 'normal',
+        contentType: 'application/json',
+        body: Buffer.from(`{"id":"${id}"}`),
+        ...more,
+      })),
+    );
+    for (const { kind } of outcomes) if (kind !== 'stored') throw new Error(`push: ${kind}`);
+  }
 }

@@ -1,0 +1,134 @@
+// The timer with a real store: what is due becomes ready, never early, with hints or without.
+import { describe, expect, it } from 'vitest';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { type Hint, type JobStore, StoreError } from '../../src/store/job-store.ts';
+import { createTimer } from '../../src/timer/timer.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+import { ids, type Rig, startRig } from './rig.ts';
+
+function between(rig: Rig, jobs: Partial<JobStore>) {
+  return { ...rig.store, jobs: Object.assign(Object.create(rig.store.jobs), jobs) as JobStore };
+}
+
+describe('timer', () => {
+  it('a job is called at its time, never before it', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    await rig.run(createTimer(rig.context()));
+    await rig.run(createNotifier(rig.context()));
+    const delays = Array.from({ length: 60 }, (_, n) => 400 - 6 * n);
+    for (const delayMs of delays) await rig.push('t', `in ${delayMs}`, { when: { delayMs } });
+    await until('all are delivered', () => rig.counted('t', 'delivered') === delays.length);
+    for (const { arrivedAt, headers } of sink.arrivals)
+      expect(arrivedAt).toBeGreaterThanOrEqual(Date.parse(String(headers['dq-due-at'])));
+    for (const { lateMs } of rig.notified()) expect(lateMs).toBeGreaterThanOrEqual(0);
+  });
+
+  it('a backlog larger than one step is promoted without a pause', async () => {
+    const rig = await startRig();
+    await rig.pushAll('t', ids('j', 1_200), { when: { delayMs: 50 } });
+    const moved: number[] = [];
+    const store = between(rig, {
+      async promote(partition, max) {
+        const promoted = await rig.store.jobs.promote(partition, max);
+        if (promoted.moved > 0) moved.push(promoted.moved);
+        return promoted;
+      },
+    });
+    await until(
+      'they are due',
+      async () => (await rig.store.jobs.get({ topic: 't', id: 'j1199' }))?.dueAt !== undefined,
+    );
+    await rig.run(createTimer(rig.context({ store, config: { pollCeiling: 1_000 } })));
+    // Three steps; a pause between them would be the poll ceiling, twice.
+    await until(
+      'all are ready',
+      async () => (await rig.store.admin.counts()).topics['t']?.ready === 1_200,
+      1_900,
+    );
+    expect(Math.max(...moved)).toBeLessThanOrEqual(500);
+  });
+
+  it('with every hint lost, due jobs are found all the same', async () => {
+    const rig = await startRig();
+    const store = between(rig, { onHint: () => () => {} });
+    await rig.run(createTimer(rig.context({ store })));
+    await rig.push('t', 'a', { when: { delayMs: 60 } });
+    await until(
+      'it is ready',
+      async () => (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state === 'ready',
+    );
+  });
+
+  it('only a hint that names an earlier moment wakes it', async () => {
+    const rig = await startRig();
+    let asked = 0;
+    let hint: (hint: Hint) => void = () => {};
+    const store = between(rig, {
+      promote(partition, max) {
+        asked += 1;
+        return rig.store.jobs.promote(partition, max);
+      },
+      onHint(listener) {
+        hint = listener;
+        return () => {};
+      },
+    });
+    await rig.push('t', 'a', { when: { delayMs: 60_000 } });
+    await rig.run(createTimer(rig.context({ store, config: { pollCeiling: 10_000 } })));
+    await until('it sleeps', () => asked === 1);
+    hint({ kind: 'due', partition: 0, waitMs: 20_000 });
+    hint({ kind: 'due', partition: 1, waitMs: 0 });
+    hint({ kind: 'ready', partition: 0 });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(asked).toBe(1);
+    hint({ kind: 'due', partition: 0, waitMs: 5 });
+    await until('it asks again', () => asked === 2, 500, 1);
+  });
+
+  it('goes on after the store was away', async () => {
+    const rig = await startRig();
+    let down = true;
+    const store = between(rig, {
+      promote: (partition, max) =>
+        down
+          ? Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }))
+          : rig.store.jobs.promote(partition, max),
+    });
+    await rig.run(createTimer(rig.context({ store })));
+    await rig.push('t', 'a', { when: { delayMs: 1 } });
+    await until('it is reported', () => rig.lines.some(({ kind }) => kind === 'error'));
+    down = false;
+    await until(
+      'it is ready',
+      async () => (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state === 'ready',
+    );
+    expect(rig.lines.filter(({ kind }) => kind === 'error')).toHaveLength(1);
+  });
+
+  it('partitions are dealt out by index; a timer beyond their number stands by on one', async () => {
+    const rig = await startRig();
+    async function partitionsOf(index: number, count: number, partitions: readonly number[]) {
+      const asked = new Set<number>();
+      const store = between(rig, {
+        partitions: () => partitions,
+        async promote(partition) {
+          asked.add(partition);
+          return { moved: 0, waitMs: null };
+        },
+      });
+      const timer = createTimer(rig.context({ store, index, count }));
+      await timer.start();
+      await until('it has asked', () => asked.size > 0);
+      await timer.drain(1_000);
+      return [...asked].sort();
+    }
+    expect(await partitionsOf(0, 2, [0, 1, 2])).toEqual([0, 2]);
+    expect(await partitionsOf(1, 2, [0, 1, 2])).toEqual([1]);
+    expect(await partitionsOf(0, 2, [0])).toEqual([0]);
+    expect(await partitionsOf(1, 2, [0])).toEqual([0]);
+    expect(await partitionsOf(4, 5, [0, 1, 2])).toEqual([1]);
+  });
+});
