@@ -60,8 +60,8 @@ export class TopicBook implements Service {
     const known = this.#topics.get(name);
     if (known !== undefined) return known;
     const found = await this.#registry.get(name);
-    // Not newer than the last refresh and yet unknown: it was deleted while the question was under way.
-    if (found === null || found.revision <= this.#revision) return undefined;
+    // Not newer than the last refresh: that one was while the question was under way, and has brought it or its deletion.
+    if (found === null || found.revision <= this.#revision) return this.#topics.get(name);
     this.#put([found], []);
     return found;
   }
