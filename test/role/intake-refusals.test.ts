@@ -1,0 +1,377 @@
+// Bad input, generated where it can be: every route × every way to get a query or a body wrong. What is refused is named.
+import { beforeEach, describe, expect, it } from 'vitest';
+import { adminToken, startIntake, type TestIntake } from '../support/intake.ts';
+
+let dq: TestIntake;
+beforeEach(async () => {
+  dq = await startIntake({ config: { 'limits.bodyBytes': 1_000 } });
+  await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
+});
+
+interface Route {
+  readonly method: string;
+  readonly path: string;
+  readonly parameters: readonly string[];
+}
+
+/** As described, with real names in their places. */
+async function routes(): Promise<readonly Route[]> {
+  const { body } = await dq.api('GET', '/openapi.json');
+  return Object.entries(
+    body.paths as Record<string, Record<string, { parameters?: { in: string; name: string }[] }>>,
+  ).flatMap(([template, operations]) =>
+    Object.entries(operations).map(([method, { parameters = [] }]) => ({
+      method: method.toUpperCase(),
+      path: template.replace('{topic}', 't').replace('{id}', 'a'),
+      parameters: parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name),
+    })),
+  );
+}
+
+async function refusal(route: Pick<Route, 'method'>, path: string, body?: string) {
+  const takesBody = body !== undefined && route.method !== 'GET';
+  const reply = await dq.call(route.method, path, {
+    ...(takesBody ? { body, headers: { 'content-type': 'application/json' } } : {}),
+  });
+  return {
+    status: reply.status,
+    code: reply.body.code,
+    fields: (reply.body.errors ?? []).map((error: { field: string }) => error.field),
+  };
+}
+
+/** What each route that takes a JSON body would accept, so that only the query is wrong. */
+const goodBody = '{"topic":"t","callbackUrl":"http://127.0.0.1:9000/"}';
+const bodyOf = ({ method, path }: Route) => {
+  if (path.endsWith('requeue')) return '{"all":true}';
+  return ['PUT', 'PATCH'].includes(method) || path === '/v1/topics' ? goodBody : undefined;
+};
+
+describe('queries', () => {
+  it('an unknown parameter is refused on every route', async () => {
+    const all = await routes();
+    expect(all.length).toBeGreaterThan(15);
+    for (const route of all)
+      for (const name of ['nope', 'Id', '__proto__', 'constructor'])
+        expect(
+          await refusal(route, `${route.path}?${name}=1`, bodyOf(route)),
+          `${route.method} ${route.path} ${name}`,
+        ).toEqual({
+          status: 400,
+          code: 'invalid',
+          fields: [name],
+        });
+  });
+
+  it('a repeated parameter is refused on every route, known or not', async () => {
+    for (const route of await routes())
+      for (const name of [...route.parameters, 'nope'])
+        expect(
+          await refusal(route, `${route.path}?${name}=1&${name}=1`, bodyOf(route)),
+          `${route.path} ${name}`,
+        ).toEqual({
+          status: 400,
+          code: 'invalid',
+          fields: [name],
+        });
+  });
+
+  it('an escape that is none, or no UTF-8, is refused in every parameter', async () => {
+    for (const route of await routes())
+      for (const name of [...route.parameters, 'nope'])
+        for (const bad of ['%', '%4', '%zz', '%ff', '%c0%80', '%ed%a0%80', '%f4%90%80%80'])
+          expect(
+            await refusal(route, `${route.path}?${name}=${bad}`, bodyOf(route)),
+            `${route.path} ${name}=${bad}`,
+          ).toEqual({
+            status: 400,
+            code: 'invalid',
+            fields: [name],
+          });
+  });
+
+  it('an escape that is none is refused in every name', async () => {
+    for (const route of await routes())
+      expect(await refusal(route, `${route.path}?a%ffb=1`, bodyOf(route))).toMatchObject({
+        status: 400,
+        code: 'invalid',
+      });
+  });
+});
+
+describe('pushes', () => {
+  const bad: readonly (readonly [query: string, field: string])[] = [
+    ...['', '.', '..', '%00', 'a%0ab', '%7f', '%c2%85', 'x'.repeat(257), '%e8%ae%a2'.repeat(86)].map(
+      (id) => [`id=${id}`, 'id'] as const,
+    ),
+    ...[
+      '',
+      '-1',
+      '1.5',
+      '1e3',
+      '%2B5',
+      ' 5',
+      '5x',
+      '1m30',
+      's',
+      'PT5M',
+      '3651d',
+      '99999999999999999',
+      'Infinity',
+    ].map((delay) => [`delay=${delay}`, 'delay'] as const),
+    ...[
+      '',
+      'soon',
+      '2030-01-01',
+      '2030-01-01T00:00:00',
+      '2030-02-30T00:00:00Z',
+      '1760000000',
+      '-5',
+      '2200-01-01T00:00:00Z',
+      '2030-01-01T00:00:00 0800',
+    ].map((at) => [`at=${encodeURIComponent(at)}`, 'at'] as const),
+    ['delay=5&at=2030-01-01T00:00:00Z', 'at'],
+    ...['', 'REPLACE', 'skip'].map((mode) => [`mode=${mode}`, 'mode'] as const),
+  ];
+
+  it('are refused with the name of what is wrong', async () => {
+    for (const [query, field] of bad) {
+      const reply = await dq.push('t', '1', `?${query}`);
+      expect(reply, query).toMatchObject({
+        status: 400,
+        body: { code: 'invalid', errors: [{ field, message: expect.any(String) }] },
+      });
+    }
+    expect((await dq.store.admin.counts()).topics).toEqual({});
+  });
+
+  it('with a Content-Encoding are refused as 415', async () => {
+    for (const encoding of ['gzip', 'identity', 'br'])
+      expect(
+        await dq.call('POST', '/v1/topics/t/jobs', { headers: { 'content-encoding': encoding }, body: '1' }),
+      ).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });
+  });
+
+  it('with a content type that is none, or cannot be sent on, are refused', async () => {
+    for (const type of ['json', '/', 'a/b/c', 'text/plain; x=\u00fc', `text/${'x'.repeat(300)}`])
+      expect(
+        await dq.call('POST', '/v1/topics/t/jobs', { headers: { 'content-type': type }, body: '1' }),
+      ).toMatchObject({
+        status: 400,
+        body: { code: 'invalid', errors: [{ field: 'content-type' }] },
+      });
+  });
+
+  it('to an offline topic are refused, to a paused one accepted', async () => {
+    await dq.api('POST', '/v1/topics/t/offline');
+    expect(await dq.push('t', '1')).toMatchObject({ status: 409, body: { code: 'topic_offline' } });
+    await dq.api('POST', '/v1/topics/t/pause');
+    expect((await dq.push('t', '1')).status).toBe(201);
+  });
+
+  it('to a topic that another process has just registered are accepted', async () => {
+    const known = await dq.registry.get('t');
+    if (known === null) throw new Error('the topic is not there');
+    const { revision: _, createdAt: __, updatedAt: ___, ...draft } = known;
+    // Its hint races the push: both orders must find it.
+    for (let n = 0; n < 20; n++) {
+      expect((await dq.registry.create({ ...draft, topic: `young${n}` })).kind).toBe('created');
+      expect((await dq.push(`young${n}`, '1')).status).toBe(201);
+    }
+  });
+});
+
+describe('bodies', () => {
+  it('over the limit are 413; at the limit they are taken', async () => {
+    expect((await dq.push('t', Buffer.alloc(1_000), '', 'a/b')).status).toBe(201);
+    expect(await dq.push('t', Buffer.alloc(1_001), '', 'a/b')).toMatchObject({
+      status: 413,
+      body: { code: 'body_too_large' },
+    });
+    expect(dq.requests.at(-1)).toMatchObject({ topic: 't', status: 413, code: 'body_too_large' });
+  });
+
+  it('of JSON routes must be JSON, in UTF-8, and say so or nothing', async () => {
+    const send = (body: Buffer | string, type: string | null = 'application/json', encoding?: string) =>
+      dq.call('POST', '/v1/dead/requeue', {
+        body: Buffer.from(body),
+        headers: {
+          ...(type === null ? {} : { 'content-type': type }),
+          ...(encoding === undefined ? {} : { 'content-encoding': encoding }),
+        },
+      });
+    for (const body of ['{', '', '{"all":tru}', Buffer.from([0x22, 0xff, 0x22]), '\u0000'])
+      expect(await send(body)).toMatchObject({ status: 400, body: { code: 'malformed_json' } });
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx'])
+      expect(await send('{"all":true}', type)).toMatchObject({
+        status: 415,
+        body: { code: 'unsupported_media_type' },
+      });
+    expect(await send('{"all":true}', 'application/json', 'gzip')).toMatchObject({ status: 415 });
+    expect((await send('{"all":true}', 'application/json; charset=utf-8')).status).toBe(200);
+    expect((await send('{"all":true}', null)).status).toBe(200);
+  });
+
+  it('unknown members, wrong types and bad filters of a requeue are named', async () => {
+    const cases: readonly (readonly [unknown, string])[] = [
+      [{}, 'all'],
+      [{ all: false }, 'all'],
+      [{ all: 'true' }, 'all'],
+      [{ all: true, nope: 1 }, 'nope'],
+      [JSON.parse('{"all":true,"__proto__":{}}'), '__proto__'],
+      [[], 'body'],
+      [null, 'body'],
+      [{ ids: ['a'] }, 'topic'],
+      [{ topic: 't', ids: [] }, 'ids'],
+      [{ topic: 't', ids: 'a' }, 'ids'],
+      [{ topic: 't', ids: ['a', 5] }, 'ids[1]'],
+      [{ topic: 't', ids: ['a', '..'] }, 'ids[1]'],
+      [{ topic: '-' }, 'topic'],
+      [{ topic: 5 }, 'topic'],
+      [{ since: 5 }, 'since'],
+      [{ since: 'yesterday' }, 'since'],
+      [{ until: true }, 'until'],
+    ];
+    for (const [body, field] of cases)
+      expect(await dq.api('POST', '/v1/dead/requeue', body), JSON.stringify(body)).toMatchObject({
+        status: 400,
+        body: { code: 'invalid', errors: [{ field }] },
+      });
+  });
+
+  it('are refused where a call takes none', async () => {
+    for (const [method, path] of [
+      ['POST', '/v1/topics/t/pause'],
+      ['DELETE', '/v1/topics/t/jobs/a'],
+      ['DELETE', '/v1/topics/t'],
+    ] as const)
+      expect(await dq.api(method, path, {})).toMatchObject({ status: 400, body: { code: 'invalid' } });
+  });
+});
+
+describe('paths', () => {
+  it('that lead nowhere are 404 no_route, whatever the method and the body', async () => {
+    for (const [method, path] of [
+      ['GET', '/'],
+      ['GET', '/v1'],
+      ['GET', '/V1/topics'],
+      ['GET', '//v1/topics'],
+      ['PATCH', '/v1/topics'],
+      ['POST', '/livez'],
+      ['POST', '/v1/jobs'],
+      ['GET', '/v1/jobs'],
+      ['GET', '/metrics'],
+      ['GET', '/v1/alerts'],
+      ['POST', '/v1/rules/test'],
+      ['POST', '/v1/restore'],
+      ['GET', '/v1/shards'],
+      ['GET', '/v1/tokens'],
+      ['DELETE', '/v1/dead'],
+      ['POST', '/v1/topics/t/secret'],
+      ['GET', '/v1/topics/t/stats'],
+      ['POST', '/v1/topics/t/jobs/a/run'],
+      ['OPTIONS', '/v1/topics'],
+    ] as const)
+      expect(
+        await dq.call(
+          method,
+          path,
+          method === 'GET' ? {} : { body: '{', headers: { 'content-type': 'application/json' } },
+        ),
+        `${method} ${path}`,
+      ).toMatchObject({ status: 404, body: { code: 'no_route' } });
+  });
+
+  it('with bad escapes, control characters, dots or too much in them are 400', async () => {
+    for (const segment of [
+      '%',
+      '%zz',
+      '%ff',
+      '%c0%80',
+      '%00',
+      'a%0d%0ab',
+      'x'.repeat(257),
+      'x'.repeat(1_100),
+      '%f0%9f%92%80'.repeat(65),
+    ]) {
+      const connection = dq.open();
+      connection.send(
+        `GET /v1/topics/t/jobs/${segment} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
+      );
+      const reply = await connection.closed;
+      expect(reply, segment.slice(0, 20)).toMatch(
+        /^HTTP\/1\.1 400 [\s\S]*application\/problem\+json[\s\S]*"code":"invalid"/,
+      );
+    }
+    for (const segment of ['.', '..', '%2e', '%2E%2e']) {
+      const connection = dq.open();
+      connection.send(
+        `DELETE /v1/topics/t/jobs/${segment} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
+      );
+      expect(await connection.closed, segment).toMatch(/^HTTP\/1\.1 400 [\s\S]*"field":"id"/);
+    }
+  });
+});
+
+describe('access', () => {
+  const ask = async (lines: string) => {
+    const connection = dq.open();
+    connection.send(`GET /v1/topics HTTP/1.1\r\n${lines}connection: close\r\n\r\n`);
+    return (await connection.closed).slice(9, 12);
+  };
+
+  it('a Host must be an IP address or localhost while no token exists', async () => {
+    for (const host of [
+      'localhost',
+      'LOCALHOST:1',
+      '127.0.0.1',
+      '127.0.0.1:6789',
+      '10.0.0.1',
+      '[::1]',
+      '[::1]:6789',
+    ])
+      expect(await ask(`host: ${host}\r\n`), host).toBe('200');
+    for (const host of [
+      'example.org',
+      'evil.localhost',
+      'localhost.evil.org',
+      'localhost.',
+      '127.0.0.1.nip.io',
+      '::1',
+      '[::1',
+      '1',
+      '[]',
+    ])
+      expect(await ask(`host: ${host}\r\n`), host).toBe('403');
+    expect(await ask('')).toBe('400');
+  });
+
+  it('an Origin is refused, on health checks too', async () => {
+    for (const origin of ['http://localhost', 'null', 'http://127.0.0.1:6789'])
+      for (const path of ['/v1/topics', '/livez', '/readyz', '/openapi.json', '/nope'])
+        expect(await dq.call('GET', path, { headers: { origin } }), path).toMatchObject({
+          status: 403,
+          body: { code: 'forbidden' },
+        });
+  });
+
+  it('the token of this start is taken, another one is 401, and health checks need none', async () => {
+    const with_ = (authorization: string, path = '/v1/topics') =>
+      dq.call('GET', path, { headers: { authorization } });
+    expect((await with_(`Bearer ${adminToken}`)).status).toBe(200);
+    expect((await with_(`bearer  ${adminToken}`)).status).toBe(200);
+    for (const bad of ['Bearer', 'Bearer x', `Basic ${adminToken}`, adminToken, `Bearer ${adminToken}x`]) {
+      const reply = await with_(bad);
+      expect(reply, bad).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
+      expect(reply.headers.get('www-authenticate')).toBe('Bearer');
+      expect((await with_(bad, '/livez')).status).toBe(200);
+      expect((await with_(bad, '/readyz')).status).toBe(200);
+    }
+  });
+
+  it('a refusal on a push keeps the job out', async () => {
+    await dq.call('POST', '/v1/topics/t/jobs?id=x', { headers: { origin: 'http://evil' }, body: '1' });
+    await dq.call('POST', '/v1/topics/t/jobs?id=x', { headers: { authorization: 'Bearer no' }, body: '1' });
+    expect((await dq.api('GET', '/v1/topics/t/jobs/x')).status).toBe(404);
+  });
+});
