@@ -8,6 +8,8 @@ import { until } from './until.ts';
 export interface Run {
   readonly code: number | null;
   readonly stdout: string;
+  /** stdout as it came */
+  readonly bytes: Buffer;
   readonly stderr: string;
 }
 
@@ -33,15 +35,36 @@ export async function runDq(args: readonly string[], options: RunOptions = {}): 
     timeout: 30_000,
     killSignal: 'SIGKILL',
   });
-  let stdout = '';
+  const chunks: Buffer[] = [];
   let stderr = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   // A command that fails early does not read its input.
   child.stdin.on('error', () => {});
   child.stdin.end(options.input ?? '');
   const [code] = (await once(child, 'close')) as [number | null];
-  return { code, stdout, stderr };
+  const bytes = Buffer.concat(chunks);
+  return { code, stdout: bytes.toString('utf8'), bytes, stderr };
+}
+
+/** The same on a terminal, which script(1) of util-linux lends; stdout holds everything. In a process group of its own:
+ *  where script fails, it sends TERM to its whole group. */
+export async function runDqOnTerminal(args: readonly string[], input: string): Promise<Run> {
+  const command = [process.execPath, launcher, ...args].join(' ');
+  const child = spawn('script', ['-qec', command, '/dev/null'], {
+    env: environment(),
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+    timeout: 30_000,
+  });
+  let stdout = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stdin.on('error', () => {});
+  // Typed after the question: what comes earlier may be thrown away with the terminal's mode.
+  await until('it asks, or has ended', () => stdout.includes('?') || child.exitCode !== null);
+  child.stdin.end(input);
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stdout, bytes: Buffer.from(stdout), stderr: '' };
 }
 
 export interface DqSink {
