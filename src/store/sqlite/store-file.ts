@@ -128,13 +128,26 @@ function judgeLayout(path: string, version: number): void {
   );
 }
 
-/** Reads the whole file, log included, without changing either. */
+const overflow = 'abs(-9223372036854775808)';
+/** Fails with an overflow where the check finds something, or the log holds a newer layout than the file. */
+const failUnlessWhole = `
+  SELECT CASE quick_check WHEN 'ok' THEN 0 ELSE ${overflow} END FROM pragma_quick_check;
+  SELECT CASE WHEN user_version <= ${layoutVersion} THEN 0 ELSE ${overflow} END FROM pragma_user_version`;
+
+/** Reads the whole file, log included, without changing either. By exec, which leaves no statement behind: with a prepared
+ *  one the connection would outlive its close() until a garbage collection, and hold the lock that openAlone needs (seen:
+ *  no dq-store could start after a kill -9). */
 function judgeStructure(path: string): void {
   const db = openDatabase(path, { readOnly: true, waitMs: lockWaitMs });
   try {
+    db.exec(failUnlessWhole);
+  } catch (error) {
+    // It is refused whatever the reason, so statements may be left behind now.
     const verdict = pragma(db, 'quick_check(1)');
-    if (verdict !== 'ok') throw new StoreFileRefused('damaged', damagedText(path, String(verdict)));
+    if (verdict !== 'ok')
+      throw new StoreFileRefused('damaged', damagedText(path, String(verdict)), { cause: error });
     judgeLayout(path, Number(pragma(db, 'user_version')));
+    throw error;
   } finally {
     db.close();
   }
