@@ -67,6 +67,16 @@ export class StoreOwner implements Service {
     });
   }
 
+  /** What survives what, in one sentence. */
+  get durability(): string {
+    return durability;
+  }
+
+  /** Processes that are connected: while there are some, somebody may still have something to bring back. */
+  get clients(): number {
+    return this.#connections.size;
+  }
+
   /** Requests that wait for their turn. */
   inFlight(): number {
     return this.#queue.length + this.#registryCalls;
