@@ -1,9 +1,10 @@
 // /v1/stats: what happened and what is stored, per topic. /v1/processes: this instance's processes, as the master sees them.
 
 import { Type } from 'typebox';
+import { createCalendar } from '../core/calendar.ts';
 import { DqError } from '../core/errors.ts';
 import { type JobState, jobStates } from '../core/job.ts';
-import { dayIn } from '../process/day.ts';
+
 import { statNames } from '../registry/registry.ts';
 import type { StateCounts } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
@@ -21,7 +22,7 @@ const noCounts = Object.fromEntries(statNames.map((name) => [name, 0]));
 export function statsRoutes(api: Api, { role }: IntakeContext): void {
   const { registry, store, topics, config } = role;
   const questions = new ProcessQuestions(role.link);
-  const today = dayIn(config.timezone);
+  const calendar = createCalendar(config.timezone);
 
   api.get(
     '/v1/stats',
@@ -60,7 +61,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
     async () => {
       await topics.refresh();
       const counts = await store.admin.counts();
-      const stats = await registry.stats(null, today(Date.now()));
+      const stats = await registry.stats(null, calendar.dayOf(Date.now()));
       const byTopic = new Map(stats.map((entry) => [entry.topic, entry]));
       const names = new Set([...topics.all()].map(({ topic }) => topic));
       const registered = new Set(names);
