@@ -149,8 +149,35 @@ export const limits = {
   /** This many failures of a role within the window end the master, before the first ready or with none of it alive. */
   crashLoopFailures: 10,
   crashLoopWindowMs: 60_000,
-  /** A worker that is not ready by now has failed to start. */
+  /** A worker that is not ready by now has failed to start; dq-store may have to recover and check a large file. */
   workerReadyMs: 15_000,
+  storeReadyMs: 120_000,
+  /** Workers report their load this often. */
+  reportMs: 1_000,
+  /** Counters (topic, day, name) that the master holds while dq-upkeep is away; more are dropped, and said to be. */
+  countersHeldMax: 10_000,
+  /** How long upkeep and then dq-store have to finish in a stop, after the workers that use them are gone. Commits take
+   *  up to 500 ms on a busy disk. */
+  upkeepDrainMs: 5_000,
+  storeDrainMs: 10_000,
+  /** A server in a stop: the longest request, not the longest callback. */
+  serverDrainMs: 10_000,
+  /** A draining worker that has not ended this much after its deadline is killed. */
+  drainGraceMs: 2_000,
+  /** Workers that lost their master drain for this long; a new start does not wait for them. */
+  orphanDrainMs: 10_000,
+  /** How often a worker asks whether its parent is still the master: a broken channel alone is not always noticed. */
+  parentPollMs: 1_000,
+  /** A worker that has been ready for this long gets its watchdog; the start is over by then. */
+  watchdogStartMs: 3_000,
+  /** Ticks of the watchdog (one a second) without a sign of the main loop, after which it ends the process. */
+  watchdogTicks: 15,
+  watchdogStoreTicks: 60,
+  /** How long a start waits for the leftover workers that it has killed. */
+  leftoverEndMs: 5_000,
+  /** One request on the control socket, and how long a command waits for an answer to it. */
+  controlLineBytesMax: 64 * 1024,
+  controlCallMs: 5_000,
   /** sun_path holds 108 bytes; libuv cuts a longer path silently. */
   socketPathMax: 100,
 

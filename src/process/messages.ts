@@ -36,13 +36,19 @@ export type ToWorker =
   | { readonly kind: 'processes'; readonly call: number; readonly processes: readonly ProcessInfo[] };
 
 export type ToMaster =
+  /** this worker listens now; answered by `init`. What was sent before would be lost: node:cluster takes it off the channel
+   *  before the first line of a worker has run. */
+  | { readonly kind: 'awake' }
   | {
       readonly kind: 'ready';
       readonly version: string;
       readonly url: string | null;
       readonly note: string | null;
     }
+  /** this worker cannot start, for a reason that a repetition would meet again: a taken port, an unreadable file */
   | { readonly kind: 'failed'; readonly message: string; readonly exitCode: number }
+  /** the last words of a process that dies of an exception */
+  | { readonly kind: 'crashed'; readonly message: string }
   | { readonly kind: 'report'; readonly report: WorkerReport }
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
   | { readonly kind: 'who_lives' }

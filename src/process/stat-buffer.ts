@@ -1,0 +1,36 @@
+// Statistics on their way: added up until somebody takes them. Held in memory only; a kill -9 loses what is here, and that
+// is all it may lose (operations.md: statistics, never jobs). Bounded: beyond `max` entries new ones are dropped and counted.
+
+import type { StatDelta, StatName } from '../registry/registry.ts';
+
+export class StatBuffer {
+  readonly #max: number;
+  #entries = new Map<string, { topic: string; day: number; name: StatName; n: number }>();
+  #dropped = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  add(delta: StatDelta): void {
+    const key = `${delta.day} ${delta.name} ${delta.topic}`;
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) entry.n += delta.n;
+    else if (this.#entries.size < this.#max) this.#entries.set(key, { ...delta });
+    else this.#dropped += delta.n;
+  }
+
+  /** Empties it. */
+  take(): StatDelta[] {
+    const deltas = [...this.#entries.values()];
+    this.#entries = new Map();
+    return deltas;
+  }
+
+  /** What was dropped since the last time this was asked. */
+  takeDropped(): number {
+    const dropped = this.#dropped;
+    this.#dropped = 0;
+    return dropped;
+  }
+}

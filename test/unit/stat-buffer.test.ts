@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest';
+import { StatBuffer } from '../../src/process/stat-buffer.ts';
+
+it('stat buffer: adds up by topic, day and name, and is empty once taken', () => {
+  const buffer = new StatBuffer(10);
+  for (const n of [1, 2]) buffer.add({ topic: 'a b', day: 20_300_101, name: 'pushed', n });
+  buffer.add({ topic: 'a b', day: 20_300_102, name: 'pushed', n: 4 });
+  buffer.add({ topic: 'a b', day: 20_300_101, name: 'dead', n: 8 });
+  expect(buffer.take()).toEqual([
+    { topic: 'a b', day: 20_300_101, name: 'pushed', n: 3 },
+    { topic: 'a b', day: 20_300_102, name: 'pushed', n: 4 },
+    { topic: 'a b', day: 20_300_101, name: 'dead', n: 8 },
+  ]);
+  expect(buffer.take()).toEqual([]);
+});
+
+it('stat buffer: beyond its bound it drops what is new, keeps counting what it has, and says how much', () => {
+  const buffer = new StatBuffer(1);
+  buffer.add({ topic: 'a', day: 1, name: 'pushed', n: 1 });
+  buffer.add({ topic: 'b', day: 1, name: 'pushed', n: 5 });
+  buffer.add({ topic: 'a', day: 1, name: 'pushed', n: 1 });
+  expect(buffer.takeDropped()).toBe(5);
+  expect(buffer.takeDropped()).toBe(0);
+  expect(buffer.take()).toEqual([{ topic: 'a', day: 1, name: 'pushed', n: 2 }]);
+});
