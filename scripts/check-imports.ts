@@ -23,7 +23,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   upkeep: ['core', 'config', 'telemetry', 'registry', 'store/job-store.ts', 'jobs', 'process'],
   'compose.ts': ['*'],
   'worker.ts': ['core', 'config', 'telemetry', 'process', 'compose.ts'],
-  master: ['core', 'config', 'telemetry', 'process', 'registry'],
+  master: ['core', 'config', 'telemetry', 'process', 'registry', 'sql/database.ts'],
   cli: ['*'],
 };
 

@@ -10,6 +10,9 @@ export interface CommandModule {
 
 /** In the order in which `dq --help` shows them. */
 export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = {
+  start: () => import('./commands/start.ts'),
+  stop: () => import('./commands/stop.ts'),
+  status: () => import('./commands/status.ts'),
   topic: () => import('./commands/topic.ts'),
   push: () => import('./commands/push.ts'),
   get: () => import('./commands/get.ts'),

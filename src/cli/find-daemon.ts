@@ -41,7 +41,8 @@ export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
   return { url: baseUrl(record.url, 'run/dq.json'), token: token ?? record.adminToken, pid: record.pid };
 }
 
-function dataDirOf(flags: DaemonFlags, env: Environment): string {
+/** Rejects a wrong configuration only when it is needed to know. */
+export function dataDirOf(flags: DaemonFlags, env: Environment): string {
   const named = flags.dataDir ?? env['DQ_DATA_DIR'];
   if (named) return resolve(named);
   const loaded = loadConfig({ flags: {}, env, cwd: process.cwd(), file: flags.config });

@@ -1,8 +1,9 @@
-// run/dq.json: how commands on this machine find the daemon of a data directory. Written by the master alone, when it is
-// ready, and removed by it alone, at the end; one that outlived a kill -9 is replaced by the next start. It holds a token,
-// so nobody else may read it (0600). Whether the daemon lives is decided by its lock, never by this file.
+// How commands on this machine find the daemon of a data directory: run/master.json from the moment it holds the lock,
+// run/dq.json once it is ready. Both are written and removed by the master alone; what outlived a kill -9 is replaced by the
+// next start. dq.json holds a token, so nobody else may read it (0600). Whether the daemon lives is decided by its lock and
+// by who answers on the control socket, never by these files.
 
-import { readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface RunRecord {
@@ -17,42 +18,58 @@ export interface RunRecord {
   readonly version: string;
 }
 
+export interface MasterRecord {
+  readonly pid: number;
+  /** epoch ms */
+  readonly startedAt: number;
+  readonly controlSocket: string;
+}
+
 export function runDirOf(dataDir: string): string {
   return join(dataDir, 'run');
 }
 
-export function runRecordPath(dataDir: string): string {
-  return join(runDirOf(dataDir), 'dq.json');
-}
+const runRecordPath = (dataDir: string) => join(runDirOf(dataDir), 'dq.json');
+const masterRecordPath = (dataDir: string) => join(runDirOf(dataDir), 'master.json');
 
 /** null = there is none: nothing has been ready on this data directory, or it has stopped. */
 export function readRunRecord(dataDir: string): RunRecord | null {
-  let text: string;
-  try {
-    text = readFileSync(runRecordPath(dataDir), 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
-  return JSON.parse(text) as RunRecord;
+  return readRecord<RunRecord>(runRecordPath(dataDir));
 }
 
-/** Atomic: a reader sees the old record or the new one, whole. */
+/** null = there is none: nothing runs on this data directory, or it has taken the lock this very moment. */
+export function readMasterRecord(dataDir: string): MasterRecord | null {
+  return readRecord<MasterRecord>(masterRecordPath(dataDir));
+}
+
 export function writeRunRecord(dataDir: string, record: RunRecord): void {
   writeWhole(runRecordPath(dataDir), `${JSON.stringify(record, null, 2)}\n`);
 }
 
-export function removeRunRecord(dataDir: string): void {
-  try {
-    unlinkSync(runRecordPath(dataDir));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  }
+export function writeMasterRecord(dataDir: string, record: MasterRecord): void {
+  writeWhole(masterRecordPath(dataDir), `${JSON.stringify(record, null, 2)}\n`);
 }
 
-/** A file of run/, 0600, replaced in one step. */
+export function removeRecords(dataDir: string): void {
+  rmSync(runRecordPath(dataDir), { force: true });
+  rmSync(masterRecordPath(dataDir), { force: true });
+}
+
+/** A file of ours, 0600, replaced in one step: a reader sees the old text or the new one, whole. */
 export function writeWhole(path: string, text: string): void {
   const next = `${path}.next`;
   writeFileSync(next, text, { mode: 0o600 });
   renameSync(next, path);
+}
+
+function readRecord<T>(path: string): T | null {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    throw error;
+  }
+  return JSON.parse(text) as T;
 }

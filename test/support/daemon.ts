@@ -25,6 +25,8 @@ export interface DaemonOptions {
   readonly config?: Readonly<Record<string, unknown>>;
   /** reuse the directory of a daemon that ended or was killed */
   readonly directory?: string;
+  /** a process group of its own, so that a test can signal all of it by -pid */
+  readonly group?: boolean;
 }
 
 export interface ApiReply {
@@ -76,6 +78,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
     cwd: directory,
     env: { ...process.env, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    detached: options.group ?? false,
   });
   let output = '';
   child.stdout?.on('data', (chunk: Buffer) => (output += chunk));
@@ -83,7 +86,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
   const pid = child.pid as number;
   onTestFinished(async () => {
-    await endTree(child, exited);
+    await endTree(child, exited, dataDir);
     rmSync(directory, { recursive: true, force: true });
   });
   await until(
@@ -175,9 +178,10 @@ function readLog(logDir: string, kind: string): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-async function endTree(child: ChildProcess, exited: Promise<unknown>): Promise<void> {
+async function endTree(child: ChildProcess, exited: Promise<unknown>, dataDir: string): Promise<void> {
   const pid = child.pid as number;
-  const workers = childrenOf(pid).map((worker) => worker.pid);
+  // Also those that a dead master left: they have another parent by now.
+  const workers = [...childrenOf(pid).map((worker) => worker.pid), ...recordedWorkers(dataDir)];
   if (child.exitCode === null && child.signalCode === null) {
     child.kill('SIGKILL');
     await exited;
@@ -190,4 +194,21 @@ async function endTree(child: ChildProcess, exited: Promise<unknown>): Promise<v
     }
   }
   await until('the workers are gone', () => !workers.some(isAlive));
+}
+
+/** Processes that the master has written down and that are still the same ones, by their start time. */
+function recordedWorkers(dataDir: string): number[] {
+  const path = join(dataDir, 'run/workers.json');
+  if (!existsSync(path)) return [];
+  const recorded = JSON.parse(readFileSync(path, 'utf8')) as { pid: number; startTicks: number }[];
+  return recorded.filter(({ pid, startTicks }) => startTicksOf(pid) === startTicks).map(({ pid }) => pid);
+}
+
+function startTicksOf(pid: number): number | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]);
+  } catch {
+    return null;
+  }
 }

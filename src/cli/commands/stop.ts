@@ -1,0 +1,48 @@
+// dq stop: asks the master to end, and waits until the data directory is free.
+
+import type { Command } from 'commander';
+import { options } from '../../config/options.ts';
+import { parseDuration } from '../../core/duration.ts';
+import { askMaster } from '../../master/control-client.ts';
+import { Exit, exitCodes } from '../exit.ts';
+import type { DaemonFlags } from '../find-daemon.ts';
+import { dataDirOf } from '../find-daemon.ts';
+import { say } from '../output.ts';
+
+interface StopFlags extends DaemonFlags {
+  readonly timeout?: string;
+}
+
+/** Beyond the callbacks' time: servers, counters and the store's last commits. */
+const restMs = 60_000;
+
+export function register(program: Command): void {
+  program
+    .command('stop')
+    .description('end the daemon: running callbacks finish, everything else is handed back')
+    .option('--data-dir <dir>', 'its data directory (DQ_DATA_DIR)')
+    .option('-c, --config <file>', 'configuration that names the data directory')
+    .option('--timeout <duration>', 'how long callbacks may take to finish, instead of shutdownTimeout')
+    .action(stop);
+}
+
+async function stop(flags: StopFlags): Promise<void> {
+  const timeoutMs = timeoutOf(flags.timeout);
+  const dataDir = dataDirOf(flags, process.env);
+  const answered = await askMaster(
+    dataDir,
+    timeoutMs === undefined ? { cmd: 'stop' } : { cmd: 'stop', timeoutMs },
+    (timeoutMs ?? options.shutdownTimeout.max ?? 0) + restMs,
+  );
+  if (answered === null) throw new Exit('notRunning', `no daemon is running on ${dataDir}`);
+  if (answered.exit === null) throw new Exit('failed', 'the daemon ended before it had finished');
+  if (answered.exit !== exitCodes.ok) throw new Exit('failed', `the daemon ended with code ${answered.exit}`);
+  say('dq: stopped');
+}
+
+function timeoutOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const parsed = parseDuration(text);
+  if (!parsed.ok) throw new Exit('usage', `--timeout ${parsed.message}`);
+  return parsed.value;
+}

@@ -1,0 +1,132 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { DataDirectory, DirectoryRefused } from '../../src/master/data-directory.ts';
+import { identityOf } from '../../src/master/process-table.ts';
+import { readMasterRecord, readRunRecord } from '../../src/master/run-record.ts';
+import { makeSocketDir } from '../../src/master/socket-directory.ts';
+import { WorkerRecord } from '../../src/master/worker-record.ts';
+import { isAlive } from '../support/daemon.ts';
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'dq-dir-'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+const refusal = async (path: string): Promise<string> => {
+  const error = await DataDirectory.open(path).then(
+    (data) => {
+      data.close();
+      return null;
+    },
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof DirectoryRefused)) throw new Error(`not refused: ${String(error)}`);
+  return error.message;
+};
+
+describe('data directory', () => {
+  it('is held by one; the second is told by whom and since when; it is free after close', async () => {
+    const data = await DataDirectory.open(join(root, 'data'));
+    const since = new Date(data.startedAt).toISOString();
+    expect(await refusal(join(root, 'data'))).toBe(`already running (pid ${process.pid}, since ${since})`);
+    data.close();
+    (await DataDirectory.open(join(root, 'data'))).close();
+  });
+
+  it('keeps its instance and never gives an incarnation twice, not with a clock set back either', async () => {
+    const first = await DataDirectory.open(root);
+    const { instance } = first;
+    const given = [first.nextIncarnation(), first.nextIncarnation()];
+    first.close();
+    writeFileSync(join(root, 'instance.json'), JSON.stringify({ instance, incarnation: 2 ** 50 }));
+    const second = await DataDirectory.open(root);
+    given.push(second.nextIncarnation(), second.nextIncarnation());
+    second.close();
+    expect(second.instance).toBe(instance);
+    expect(given[1]).toBeGreaterThan(given[0] as number);
+    expect(given.slice(2)).toEqual([2 ** 50 + 1, 2 ** 50 + 2]);
+  });
+
+  it('shows a token to nobody else and takes its records away at the end', async () => {
+    const data = await DataDirectory.open(root);
+    data.announce('http://127.0.0.1:1', 'dqk_secret');
+    expect(readRunRecord(root)).toMatchObject({
+      pid: process.pid,
+      url: 'http://127.0.0.1:1',
+      adminToken: 'dqk_secret',
+    });
+    expect(readMasterRecord(root)?.controlSocket).toBe(join(root, 'run/control.sock'));
+    expect(statSync(join(root, 'run')).mode & 0o777).toBe(0o700);
+    expect(statSync(join(root, 'run/dq.json')).mode & 0o777).toBe(0o600);
+    data.close();
+    expect([readRunRecord(root), readMasterRecord(root)]).toEqual([null, null]);
+  });
+
+  it('that cannot be made is one sentence', async () => {
+    writeFileSync(join(root, 'file'), '');
+    const sentence = await refusal(join(root, 'file/data'));
+    expect(sentence).toMatch(/^the data directory .*\/file\/data cannot be used: ENOTDIR/);
+    expect(sentence).not.toContain('\n');
+  });
+
+  it('ends a leftover worker, a stopped one too, and only while its start time agrees', async () => {
+    const sleeper = (): number => {
+      const child = spawn('sleep', ['600'], { stdio: 'ignore' });
+      onTestFinished(async () => {
+        const gone = child.exitCode !== null || child.signalCode !== null ? null : once(child, 'exit');
+        child.kill('SIGKILL');
+        await gone;
+      });
+      return child.pid as number;
+    };
+    const [leftover, stranger] = [sleeper(), sleeper()];
+    process.kill(leftover, 'SIGSTOP');
+    mkdirSync(join(root, 'run'), { recursive: true });
+    new WorkerRecord(join(root, 'run')).add(leftover, 'dq-store');
+    const path = join(root, 'run/workers.json');
+    const [entry] = JSON.parse(readFileSync(path, 'utf8')) as [object];
+    const imposter = { ...identityOf(stranger), startTicks: 1, title: 'dq-timer-0' };
+    writeFileSync(path, JSON.stringify([entry, imposter]));
+
+    const data = await DataDirectory.open(root);
+    data.close();
+    expect(data.leftovers).toEqual(['dq-store']);
+    expect([isAlive(leftover), isAlive(stranger)]).toEqual([false, true]);
+  });
+});
+
+describe('socket directory', () => {
+  it('is run/ while the path fits into a socket address, else a private one that is the same every time', () => {
+    expect(makeSocketDir(join(root, 'run'))).toBe(join(root, 'run'));
+    const long = join(root, 'x'.repeat(100), 'run');
+    const short = makeSocketDir(long);
+    onTestFinished(() => rmSync(short, { recursive: true, force: true }));
+    expect(Buffer.byteLength(join(short, 'control.sock'))).toBeLessThanOrEqual(100);
+    expect(statSync(short).mode & 0o777).toBe(0o700);
+    expect(makeSocketDir(long)).toBe(short);
+  });
+
+  it('is refused when somebody else prepared it', () => {
+    const long = join(root, 'y'.repeat(100), 'run');
+    const short = makeSocketDir(long);
+    onTestFinished(() => rmSync(short, { recursive: true, force: true }));
+    rmSync(short, { recursive: true });
+    symlinkSync(root, short);
+    expect(() => makeSocketDir(long)).toThrow('not a directory of ours alone');
+    expect(existsSync(join(root, 'control.sock'))).toBe(false);
+  });
+});

@@ -1,0 +1,150 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { childrenOf, isAlive, startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { until } from '../support/until.ts';
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'dq-start-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+});
+
+const places = () => ['--data-dir', join(directory, 'data'), '--log-dir', join(directory, 'logs')];
+
+describe('dq start', () => {
+  it('runs every role under its title', async () => {
+    const daemon = await startDaemon({ args: ['--notifiers', '11', '--servers', '2', '--timers', '2'] });
+    const notifiers = Array.from({ length: 11 }, (_, n) => `dq-notifier-${n}`);
+    expect(
+      daemon
+        .workers()
+        .map((worker) => worker.title)
+        .sort(),
+    ).toEqual(
+      [
+        ...notifiers,
+        'dq-server-0',
+        'dq-server-1',
+        'dq-store',
+        'dq-timer-0',
+        'dq-timer-1',
+        'dq-upkeep',
+      ].sort(),
+    );
+    expect(readFileSync(`/proc/${daemon.pid}/cmdline`, 'utf8').replaceAll('\0', '')).toBe('dq-master');
+  });
+
+  it('says what it runs on, where, and how long it took', async () => {
+    const daemon = await startDaemon();
+    await until('it has printed all', () => daemon.output().includes('ready in'));
+    expect(daemon.output()).toMatch(
+      /^dq \S+ \(pid \d+\) on the embedded store in \S+\ndurability: .+\nhttp:\/\/127\.0\.0\.1:\d+\nready in \d+ ms\n$/,
+    );
+    expect(daemon.output()).toContain(daemon.url);
+  });
+
+  it('on a directory in use is refused with the pid, and harms nobody', async () => {
+    const daemon = await startDaemon();
+    const second = await runDq(['start', '--port', '0', '--data-dir', daemon.dataDir], { cwd: directory });
+    expect(second).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(
+        new RegExp(`^dq: already running \\(pid ${daemon.pid}, since \\d{4}-\\d\\d-\\d\\dT[^)]+\\)\\n$`),
+      ),
+    });
+    expect((await daemon.api('GET', '/livez')).status).toBe(200);
+    expect(existsSync(join(daemon.dataDir, 'run/dq.json'))).toBe(true);
+  });
+
+  it('on a taken port is one sentence, exit 1, and leaves nobody behind', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void taken.close());
+    await until('it listens', () => taken.listening);
+    const { port } = taken.address() as AddressInfo;
+    const refused = await runDq(['start', '--port', String(port), ...places()], { cwd: directory });
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toMatch(new RegExp(`^dq: .*${port}.*\\n$`));
+    expect(existsSync(join(directory, 'data/run/dq.json'))).toBe(false);
+    expect(readFileSync(join(directory, 'data/run/workers.json'), 'utf8')).toBe('[]\n');
+  });
+
+  it('on a directory that cannot be made is one sentence and exit 1', async () => {
+    writeFileSync(join(directory, 'data'), 'a file');
+    const refused = await runDq(['start', '--port', '0', ...places()], { cwd: directory });
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toMatch(/^dq: the data directory \S+ cannot be used: .*\n$/);
+  });
+
+  it.each([
+    [['--port', '70000'], 78],
+    [['--host', '0.0.0.0'], 78],
+    [['--redis', 'redis://127.0.0.1'], 78],
+    [['--prot', '1'], 2],
+  ])('%j exits %i before anything is touched', async (args, code) => {
+    expect(await runDq(['start', ...args, ...places()], { cwd: directory })).toMatchObject({
+      code,
+      stdout: '',
+    });
+    expect(existsSync(join(directory, 'data'))).toBe(false);
+  });
+
+  it('keeps its port when its only server was killed', async () => {
+    const daemon = await startDaemon();
+    const before = daemon.pidOf('dq-server-0');
+    process.kill(before, 'SIGKILL');
+    await until('another server answers at the same address', async () => {
+      const answered = await daemon.api('GET', '/livez').catch(() => null);
+      return answered?.status === 200 && daemon.pidOf('dq-server-0') !== before;
+    });
+  });
+});
+
+describe('dq start -d', () => {
+  it('returns when ready; status, pid file and stop find it; afterwards nothing is left', async () => {
+    const pidFile = join(directory, 'dq.pid');
+    const started = await runDq(['start', '-d', '--port', '0', '--pid-file', pidFile, ...places()], {
+      cwd: directory,
+    });
+    const pid = Number(readFileSync(pidFile, 'utf8'));
+    onTestFinished(() => {
+      for (const one of [pid, ...childrenOf(pid).map((child) => child.pid)])
+        if (isAlive(one)) process.kill(one, 'SIGKILL');
+    });
+    expect(started).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/\nready in \d+ ms\n$/),
+      stderr: '',
+    });
+    const at = ['--data-dir', join(directory, 'data')];
+    const status = JSON.parse((await runDq(['status', '--json', ...at], { cwd: directory })).stdout);
+    expect(status.processes[0]).toMatchObject({ title: 'dq-master', pid, state: 'ready' });
+    expect(started.stdout).toContain(status.url);
+    const workers = childrenOf(pid);
+    expect(workers.length).toBe(status.processes.length - 1);
+
+    expect(await runDq(['stop', ...at], { cwd: directory })).toEqual({
+      code: 0,
+      stdout: '',
+      stderr: 'dq: stopped\n',
+    });
+    await until('all are gone', () => ![pid, ...workers.map((worker) => worker.pid)].some(isAlive));
+    expect(existsSync(pidFile)).toBe(false);
+    expect((await runDq(['stop', ...at], { cwd: directory })).code).toBe(3);
+    expect((await runDq(['status', ...at], { cwd: directory })).code).toBe(3);
+  });
+
+  it('returns with the reason when it cannot start', async () => {
+    const daemon = await startDaemon();
+    const args = ['start', '-d', '--port', '0', '--data-dir', daemon.dataDir, '--log-dir', daemon.logDir];
+    expect(await runDq(args, { cwd: directory })).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(new RegExp(`^dq: already running \\(pid ${daemon.pid}, .*\\n$`)),
+    });
+  });
+});
