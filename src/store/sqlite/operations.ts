@@ -56,14 +56,20 @@ const list = <I, O>(
   };
 };
 
+function readArgs<A extends readonly unknown[]>(r: Reader): A {
+  const args = r.json();
+  if (!Array.isArray(args)) throw new ProtocolError('arguments are no list');
+  // What is in it is judged by what uses it: a wrong value fails its own request, as any other mistake of a caller does.
+  return args as unknown as A;
+}
+
 /** Cold calls: arguments and result as JSON. */
 const cold =
   (call: (engine: Engine, ...args: never[]) => unknown): Read =>
   (r) => {
-    const args = r.json();
-    if (!Array.isArray(args)) throw new ProtocolError('arguments are no list');
+    const args = readArgs<never[]>(r);
     return (engine) => {
-      const result = call(engine, ...(args as never[]));
+      const result = call(engine, ...args);
       return (w) => w.json(result ?? null);
     };
   };
@@ -155,7 +161,7 @@ const operations: Readonly<Record<number, Operation>> = {
   [kinds.deadList]: {
     needs: 'read',
     read: (r) => {
-      const [filter, limit, cursor] = r.json() as Args<Engine['dead']['list']>;
+      const [filter, limit, cursor] = readArgs<Args<Engine['dead']['list']>>(r);
       return (engine) => {
         const page = engine.dead.list(filter, limit, cursor);
         return (w) => w.text(page.nextCursor).list(page.items, writeSnapshot);

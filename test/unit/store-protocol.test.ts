@@ -1,0 +1,236 @@
+// Frames and payloads of the store's socket: what is written is read back, and nothing that a stranger sends is believed.
+
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import type { PushJob, PushOutcome } from '../../src/store/job-store.ts';
+import * as messages from '../../src/store/sqlite/messages.ts';
+import { readWork } from '../../src/store/sqlite/operations.ts';
+import { FrameCutter, kinds, ProtocolError, Reader, Writer } from '../../src/store/sqlite/protocol.ts';
+
+/** Numbers from 0 to 1 that are the same in every run. */
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+function through<T>(write: (w: Writer) => void, read: (r: Reader) => T): T {
+  const w = new Writer(1);
+  write(w);
+  const r = new Reader(w.done());
+  const value = read(r);
+  r.end();
+  return value;
+}
+
+const lease = { topic: 't', id: 'ключ ✓', version: 2 ** 51 - 1, token: 1_795_190_570_708_001 };
+const attempt = {
+  attempt: 3,
+  startedAt: 1_900_000_000_000,
+  durationMs: 0.5,
+  outcome: 'failed',
+  reason: 'rule',
+  status: 200,
+  replyExcerpt: '\\u0000 "“später”\n',
+  notifier: 'dq-notifier-0',
+  host: 'vm',
+} as const;
+
+describe('messages', () => {
+  it.each([
+    { when: { delayMs: 0 }, mode: 'replace', priority: 'high', contentType: null, body: Buffer.alloc(0) },
+    {
+      when: { delayMs: 1.5 },
+      mode: 'keep',
+      priority: 'normal',
+      contentType: '',
+      body: Buffer.from([0, 255]),
+    },
+    {
+      when: { at: 4e12 },
+      mode: 'reject',
+      priority: 'low',
+      contentType: 'a/b',
+      body: Buffer.alloc(70_000, 7),
+    },
+  ] as const)('push: $mode, $priority, $when comes back', (rest) => {
+    const job = { topic: 't', id: lease.id, ...rest };
+    expect(through((w) => messages.writePush(w, job), messages.readPush)).toEqual(job);
+  });
+
+  it.each<PushOutcome>([
+    { kind: 'stored', version: 9, dueAt: 1, state: 'delayed', replaced: true, inFlight: true },
+    { kind: 'stored', version: 9, dueAt: 1, state: 'ready', replaced: true, inFlight: false },
+    { kind: 'stored', version: 9, dueAt: 1, state: 'ready', replaced: false, inFlight: false },
+    { kind: 'kept', version: 9, dueAt: 1, state: 'reserved' },
+    { kind: 'job_exists', version: 9, dueAt: 1, state: 'delayed' },
+    { kind: 'not_stored', code: 'disk_full' },
+    { kind: 'unknown', code: 'io_error' },
+  ])('push outcome: $kind comes back', (outcome) => {
+    expect(through((w) => messages.writePushOutcome(w, outcome), messages.readPushOutcome)).toEqual(outcome);
+  });
+
+  it.each([
+    { kind: 'absent' },
+    { kind: 'cancelled', inFlight: true },
+    { kind: 'cancelled', inFlight: false },
+    { kind: 'unknown', code: 'x' },
+  ] as const)('cancel outcome: $kind comes back', (outcome) => {
+    expect(through((w) => messages.writeCancelOutcome(w, outcome), messages.readCancelOutcome)).toEqual(
+      outcome,
+    );
+  });
+
+  it('retry and bury come back with lease, delay, reason and attempt', () => {
+    const retry = { ...lease, delayMs: 60_000, attempt };
+    const bury = { ...lease, reason: 'poison', attempt } as const;
+    expect(through((w) => messages.writeRetry(w, retry), messages.readRetry)).toEqual(retry);
+    expect(through((w) => messages.writeBury(w, bury), messages.readBury)).toEqual(bury);
+  });
+
+  it.each([{ kind: 'acked' }, { kind: 'lease_lost' }, { kind: 'not_stored', code: 'x' }] as const)(
+    'finish outcome: $kind comes back',
+    (outcome) => {
+      const write = (w: Writer) => messages.writeFinish(w, outcome);
+      expect(through(write, (r) => messages.readFinish(r, 'acked'))).toEqual(outcome);
+    },
+  );
+
+  it('a reserve request comes back, room bounded by what one reserve takes', () => {
+    const request = {
+      owner: { instance: 0xffff_ffff, incarnation: 2 ** 40 },
+      max: 64,
+      others: { room: Infinity, leaseMs: 13_000 },
+      topics: new Map([['t', { room: 0, leaseMs: 70_000 }]]),
+    };
+    expect(through((w) => messages.writeReserveRequest(w, request), messages.readReserveRequest)).toEqual({
+      ...request,
+      others: { room: limits.reserveMax, leaseMs: 13_000 },
+    });
+  });
+
+  it('reserved jobs and snapshots come back with their bodies', () => {
+    const job = {
+      ...lease,
+      origin: 5,
+      dueAt: 6,
+      acceptedAt: 7,
+      failures: 8,
+      strikes: 4,
+      leaseMs: 13_000,
+      contentType: null,
+      body: Buffer.from([0, 1, 255]),
+    };
+    const reserved = { jobs: [job, { ...job, contentType: 'a/b', body: Buffer.alloc(0) }], more: true };
+    expect(through((w) => messages.writeReserved(w, reserved), messages.readReserved)).toEqual(reserved);
+    const { token, leaseMs, ...rest } = job;
+    const snapshot = { ...rest, state: 'dead', attempts: [attempt], deadAt: 3, buryReason: 'gone' } as const;
+    expect(through((w) => messages.writeSnapshot(w, snapshot), messages.readSnapshot)).toEqual(snapshot);
+  });
+});
+
+function framesOf(count: number): { bytes: Buffer; payloads: string[] } {
+  const w = new Writer(8);
+  const payloads = Array.from({ length: count }, (_, n) => 'x'.repeat((n * 7_919) % 3_000));
+  for (const [n, text] of payloads.entries())
+    w.begin(n + 1, kinds.get)
+      .text(text)
+      .end();
+  return { bytes: w.done(), payloads };
+}
+
+describe('frames', () => {
+  it('are cut whole out of any chunks', () => {
+    const random = seeded(1);
+    const { bytes, payloads } = framesOf(60);
+    for (let round = 0; round < 50; round += 1) {
+      const cutter = new FrameCutter();
+      const read: string[] = [];
+      for (let at = 0; at < bytes.length; ) {
+        const end = at + 1 + Math.floor(random() * (round % 2 === 0 ? 9_000 : 40));
+        for (const { requestId, kind, payload } of cutter.cut(bytes.subarray(at, end))) {
+          expect([requestId, kind]).toEqual([read.length + 1, kinds.get]);
+          read.push(payload.text());
+          payload.end();
+        }
+        at = end;
+      }
+      expect(read).toEqual(payloads);
+    }
+  });
+
+  it('of a length that no frame has are refused before anything is gathered', () => {
+    for (const length of [0, 4, limits.frameBytesMax + 1, 0xffff_ffff]) {
+      const head = Buffer.alloc(4);
+      head.writeUInt32LE(length);
+      expect(() => new FrameCutter().cut(head)).toThrow(ProtocolError);
+    }
+  });
+
+  it('that were abandoned leave nothing in the writer', () => {
+    const w = new Writer(4);
+    w.begin(1, kinds.get).text('kept').end();
+    w.begin(2, kinds.get).text('dropped');
+    w.abandon();
+    w.begin(3, kinds.get).text('after').end();
+    const frames = new FrameCutter().cut(w.done());
+    expect(frames.map(({ requestId, payload }) => [requestId, payload.text()])).toEqual([
+      [1, 'kept'],
+      [3, 'after'],
+    ]);
+  });
+});
+
+describe('hostile payloads', () => {
+  it('of random bytes are read or refused, never anything else', () => {
+    const random = seeded(2);
+    const all = Object.values(kinds);
+    let refused = 0;
+    for (let n = 0; n < 20_000; n += 1) {
+      const payload = Buffer.from(Array.from({ length: Math.floor(random() * 64) }, () => random() * 256));
+      // Small first numbers, so that lengths and counts are often plausible.
+      if (payload.length > 4 && random() < 0.7) payload.writeUInt32LE(Math.floor(random() * 8));
+      try {
+        readWork(all[n % all.length] as number, new Reader(payload));
+      } catch (error) {
+        expect(error).toBeInstanceOf(ProtocolError);
+        refused += 1;
+      }
+    }
+    expect(refused).toBeGreaterThan(15_000);
+  });
+
+  it('that are cut off or too long are refused', () => {
+    const job: PushJob = {
+      topic: 't',
+      id: '1',
+      when: { delayMs: 0 },
+      mode: 'keep',
+      priority: 'low',
+      contentType: 'a/b',
+      body: Buffer.from('body'),
+    };
+    const w = new Writer();
+    w.list([job], messages.writePush);
+    const whole = w.done();
+    expect(readWork(kinds.push, new Reader(whole)).isPush).toBe(true);
+    for (let length = 0; length < whole.length; length += 1)
+      expect(() => readWork(kinds.push, new Reader(whole.subarray(0, length)))).toThrow(ProtocolError);
+    const longer = Buffer.concat([whole, Buffer.from([0])]);
+    expect(() => readWork(kinds.push, new Reader(longer))).toThrow(ProtocolError);
+  });
+
+  it('that promise a long list in a short frame make no list', () => {
+    const w = new Writer();
+    w.u32(0xffff_fff0);
+    expect(() => readWork(kinds.ack, new Reader(w.done()))).toThrow(/a list of 4294967280/);
+  });
+
+  it('with numbers that are none are refused', () => {
+    const w = new Writer();
+    w.list([Number.NaN], (_, delayMs) => messages.writeRetry(w, { ...lease, delayMs, attempt }));
+    expect(() => readWork(kinds.retry, new Reader(w.done()))).toThrow(/NaN/);
+  });
+});

@@ -1,0 +1,47 @@
+// The schema that dq makes and the one that people run by hand are one text, and it is a job store.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { openDatabase, pragma } from '../../src/sql/database.ts';
+import { applicationId, layoutVersion, schema } from '../../src/store/sqlite/schema.ts';
+
+const file = join(import.meta.dirname, '../../sql/sqlite/jobs.sql');
+
+describe('sql/sqlite/jobs.sql', () => {
+  it('is the schema that dq makes', () => {
+    expect(readFileSync(file, 'utf8')).toBe(schema);
+  });
+
+  it('marks the file with its application and layout', () => {
+    const db = openDatabase(':memory:');
+    db.exec(schema);
+    expect([pragma(db, 'application_id'), pragma(db, 'user_version')]).toEqual([
+      applicationId,
+      layoutVersion,
+    ]);
+    db.close();
+  });
+
+  it('serves the hot questions from their indexes', () => {
+    const db = openDatabase(':memory:');
+    db.exec(schema);
+    const planOf = (sql: string) =>
+      (db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map((row) => row.detail);
+    expect(planOf('SELECT n FROM job WHERE state = 0 AND due <= 5 ORDER BY due, version LIMIT 9')).toEqual([
+      'SEARCH job USING COVERING INDEX job_due (due<?)',
+    ]);
+    expect(
+      planOf('SELECT n FROM job WHERE state = 1 AND prio = 1 AND topic = 2 ORDER BY due, version LIMIT 9'),
+    ).toEqual(['SEARCH job USING COVERING INDEX job_ready (prio=? AND topic=?)']);
+    expect(
+      planOf('SELECT id FROM job WHERE state = 2 AND lease_until <= 5 ORDER BY lease_until LIMIT 9'),
+    ).toEqual(['SEARCH job USING INDEX job_leased (lease_until<?)']);
+    expect(
+      planOf(
+        'SELECT id FROM job WHERE topic = 1 AND state = 3 AND dead_at < 9 ORDER BY dead_at DESC, version DESC LIMIT 9',
+      ),
+    ).toEqual(['SEARCH job USING INDEX job_dead_topic (topic=? AND dead_at<?)']);
+    db.close();
+  });
+});
