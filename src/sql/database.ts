@@ -33,8 +33,27 @@ export function pragma(db: Database, text: string): unknown {
   return (db.prepare(`PRAGMA ${text}`, { returnArrays: true }).get() as unknown[] | undefined)?.[0];
 }
 
+/** Asks for one column of the first row and leaves no statement behind, so that close() closes: exec() finalises what it
+ *  runs, and a function of ours inside the query catches the value. */
+export function askAndForget(db: Database, column: string, from: string): unknown {
+  let answer: unknown;
+  db.function('caught', (value: unknown) => {
+    answer ??= value;
+    return null;
+  });
+  db.exec(`SELECT caught(${column}) FROM ${from}`);
+  return answer;
+}
+
 /** Primary result codes (sqlite.org/rescode.html) that somebody decides by. */
-export const sqliteCodes = { busy: 5, locked: 6, full: 13, constraint: 19, notADatabase: 26 } as const;
+export const sqliteCodes = {
+  busy: 5,
+  locked: 6,
+  corrupt: 11,
+  full: 13,
+  constraint: 19,
+  notADatabase: 26,
+} as const;
 
 /** The primary result code of an error that SQLite raised; null for any other error. */
 export function sqliteCode(error: unknown): number | null {

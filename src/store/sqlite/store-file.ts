@@ -6,7 +6,14 @@
 
 import { closeSync, fsyncSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { type Database, openDatabase, pragma, sqliteCode, sqliteCodes } from '../../sql/database.ts';
+import {
+  askAndForget,
+  type Database,
+  openDatabase,
+  pragma,
+  sqliteCode,
+  sqliteCodes,
+} from '../../sql/database.ts';
 import { applicationId, layoutVersion, schema } from './schema.ts';
 
 /** Why a file was not opened; the message is for the person who starts dq. */
@@ -50,6 +57,8 @@ export function openStoreFile(path: string): OpenedStoreFile {
     if (wasUnclean) judgeStructure(path);
     const db = openAlone(path);
     held.set(path, db);
+    // The check has made it; whoever holds the file alone needs none.
+    rmSync(`${path}-shm`, { force: true });
     return { db, wasUnclean };
   } catch (error) {
     throw refusalOf(path, error);
@@ -128,26 +137,15 @@ function judgeLayout(path: string, version: number): void {
   );
 }
 
-const overflow = 'abs(-9223372036854775808)';
-/** Fails with an overflow where the check finds something, or the log holds a newer layout than the file. */
-const failUnlessWhole = `
-  SELECT CASE quick_check WHEN 'ok' THEN 0 ELSE ${overflow} END FROM pragma_quick_check;
-  SELECT CASE WHEN user_version <= ${layoutVersion} THEN 0 ELSE ${overflow} END FROM pragma_user_version`;
-
-/** Reads the whole file, log included, without changing either. By exec, which leaves no statement behind: with a prepared
- *  one the connection would outlive its close() until a garbage collection, and hold the lock that openAlone needs (seen:
- *  no dq-store could start after a kill -9). */
+/** Reads the whole file, log included, without changing either. Leaves no statement behind: with a prepared one the
+ *  connection would outlive its close() until a garbage collection, and hold the lock that openAlone needs (seen: no dq-store
+ *  could start after a kill -9). */
 function judgeStructure(path: string): void {
   const db = openDatabase(path, { readOnly: true, waitMs: lockWaitMs });
   try {
-    db.exec(failUnlessWhole);
-  } catch (error) {
-    // It is refused whatever the reason, so statements may be left behind now.
-    const verdict = pragma(db, 'quick_check(1)');
-    if (verdict !== 'ok')
-      throw new StoreFileRefused('damaged', damagedText(path, String(verdict)), { cause: error });
-    judgeLayout(path, Number(pragma(db, 'user_version')));
-    throw error;
+    const verdict = askAndForget(db, 'quick_check', 'pragma_quick_check');
+    if (verdict !== 'ok') throw new StoreFileRefused('damaged', damagedText(path, String(verdict)));
+    judgeLayout(path, Number(askAndForget(db, 'user_version', 'pragma_user_version')));
   } finally {
     db.close();
   }
@@ -160,7 +158,9 @@ function refusalOf(path: string, error: unknown): unknown {
   const reason = error instanceof Error ? error.message : String(error);
   if (code === sqliteCodes.busy || code === sqliteCodes.locked)
     return new StoreFileRefused('in_use', `${path} is held by another process`, { cause: error });
-  return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
+  if (code === sqliteCodes.corrupt || code === sqliteCodes.notADatabase)
+    return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
+  return error;
 }
 
 function damagedText(path: string, reason: string): string {

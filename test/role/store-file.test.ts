@@ -1,0 +1,211 @@
+// Which files the owner of the embedded store takes, and that it leaves the others as they are.
+
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openDatabase } from '../../src/sql/database.ts';
+import { type Engine, openEngine } from '../../src/store/sqlite/engine.ts';
+import { layoutVersion, schema } from '../../src/store/sqlite/schema.ts';
+import { StoreFileRefused } from '../../src/store/sqlite/store-file.ts';
+import { jobOf } from '../conformance/trial.ts';
+import { OwnerProcess } from '../support/owner-process.ts';
+import { ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
+
+let directory: ReturnType<typeof temporaryDirectory>;
+let path = '';
+const owners: OwnerProcess[] = [];
+
+beforeEach(() => {
+  directory = temporaryDirectory();
+  path = ownerPaths(directory.path).path;
+});
+afterEach(async () => {
+  for (const owner of owners.splice(0)) await owner.kill();
+  directory.remove();
+});
+
+/** Every file of the store with its bytes, by name; the shared memory of a log is not part of it. */
+function files(): Record<string, string> {
+  const names = readdirSync(directory.path).filter((name) => !/-shm$|\.sock$/.test(name));
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      createHash('sha256')
+        .update(readFileSync(join(directory.path, name)))
+        .digest('hex'),
+    ]),
+  );
+}
+
+/** A store with jobs that was closed (or not) by its owner. */
+async function filled(how: 'closed' | 'killed', jobs = 200): Promise<void> {
+  if (how === 'closed') {
+    withEngine((engine) => pushMany(engine, jobs));
+    return;
+  }
+  // What was killed leaves its log behind; a process that ends without closing does the same.
+  const script = `
+    import { openEngine } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/engine.ts'))};
+    const engine = openEngine(process.argv[1]);
+    for (let n = 0; n < ${jobs}; n += 1) {
+      engine.begin('full');
+      engine.push({ topic: 't', id: String(n), when: { delayMs: 0 }, mode: 'replace', priority: 'normal', contentType: null, body: Buffer.alloc(500, 7) });
+      engine.commit();
+    }
+    process.kill(process.pid, 'SIGKILL');`;
+  const run = spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script, path]);
+  expect(run.signal, run.stderr.toString()).toBe('SIGKILL');
+}
+
+function withEngine<T>(use: (engine: Engine) => T): T {
+  const engine = openEngine(path);
+  try {
+    return use(engine);
+  } finally {
+    engine.close();
+  }
+}
+
+function pushMany(engine: Engine, jobs: number): void {
+  engine.begin('full');
+  for (let n = 0; n < jobs; n += 1) engine.push(jobOf(String(n), { body: Buffer.alloc(500, 7) }));
+  engine.commit();
+}
+
+function overwrite(name: string, at: number, bytes: Buffer): void {
+  const fd = openSync(name, 'r+');
+  writeSync(fd, bytes, 0, bytes.length, at);
+  closeSync(fd);
+}
+
+function refusal(): StoreFileRefused {
+  const before = files();
+  try {
+    withEngine(() => undefined);
+  } catch (error) {
+    expect(files()).toEqual(before);
+    if (error instanceof StoreFileRefused) return error;
+    throw error;
+  }
+  throw new Error('was opened');
+}
+
+describe('a new store', () => {
+  it('is made for its owner alone, and is one file when closed', () => {
+    withEngine((engine) => {
+      pushMany(engine, 1);
+      expect(statSync(path).mode & 0o777).toBe(0o600);
+      expect(statSync(`${path}-wal`).mode & 0o777).toBe(0o600);
+    });
+    expect(readdirSync(directory.path)).toEqual(['jobs.db']);
+  });
+
+  it('takes the place of one whose making was cut off', () => {
+    writeFileSync(`${path}.new`, 'half');
+    withEngine((engine) => expect(engine.census.counts().topics).toEqual({}));
+  });
+
+  it('is not made beside the log of one that is missing', async () => {
+    writeFileSync(`${path}-wal`, 'the only copy of some jobs');
+    expect(refusal().why).toBe('incomplete');
+    expect(existsSync(path)).toBe(false);
+  });
+});
+
+describe('a store that was left', () => {
+  it('by a clean end has its jobs, its counts and no log', async () => {
+    await filled('closed');
+    withEngine((engine) => {
+      expect(engine.wasUnclean).toBe(false);
+      expect(engine.census.counts().topics).toEqual({ t: { delayed: 0, ready: 200, reserved: 0, dead: 0 } });
+    });
+  });
+
+  it('by a kill has every committed job after its log was replayed and checked', async () => {
+    await filled('killed');
+    withEngine((engine) => {
+      expect(engine.wasUnclean).toBe(true);
+      expect(engine.census.counts().topics).toEqual({ t: { delayed: 0, ready: 200, reserved: 0, dead: 0 } });
+      expect(engine.db.prepare('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' });
+    });
+    expect(readdirSync(directory.path)).toEqual(['jobs.db']);
+  });
+
+  it('goes on with higher numbers when the clock has gone back', () => {
+    const [early] = withEngine((engine) => {
+      engine.begin('full');
+      const outcome = engine.push(jobOf('1'));
+      engine.commit();
+      return [outcome];
+    });
+    const engine = openEngine(path, { clock: () => Date.now() - 3_600_000 });
+    engine.begin('full');
+    const late = engine.push(jobOf('2'));
+    engine.commit();
+    engine.close();
+    expect((late as { version: number }).version).toBe((early as { version: number }).version + 1);
+  });
+});
+
+describe('refused and left untouched', () => {
+  it('a file that is no database', () => {
+    writeFileSync(path, 'x'.repeat(5_000));
+    expect(refusal()).toMatchObject({ why: 'foreign', message: expect.stringContaining(path) });
+  });
+
+  it('an empty file', () => {
+    writeFileSync(path, '');
+    expect(refusal().why).toBe('foreign');
+  });
+
+  it("another program's database", () => {
+    const db = openDatabase(path);
+    db.exec('PRAGMA journal_mode = WAL; CREATE TABLE job(n INTEGER PRIMARY KEY)');
+    db.close();
+    expect(refusal().why).toBe('foreign');
+  });
+
+  it('a store of a newer layout', () => {
+    const db = openDatabase(path);
+    db.exec(schema);
+    db.exec(`PRAGMA user_version = ${layoutVersion + 1}`);
+    db.close();
+    expect(refusal()).toMatchObject({ why: 'newer', message: expect.stringContaining('layout 2') });
+  });
+
+  it('a store that was not closed and has damaged pages', async () => {
+    await filled('closed');
+    overwrite(path, 12 * 4_096, Buffer.alloc(3 * 4_096, 0xa5));
+    writeFileSync(`${path}-wal`, '');
+    expect(refusal()).toMatchObject({
+      why: 'damaged',
+      message: expect.stringMatching(/damaged \((Tree|database disk image is malformed).*backup/s),
+    });
+  });
+
+  it('a store that lost its tail', async () => {
+    await filled('closed');
+    truncateSync(path, statSync(path).size - 4_096);
+    expect(refusal().why).toBe('damaged');
+  });
+
+  it('a store that another process holds', async () => {
+    owners.push(await OwnerProcess.start(directory.path));
+    const before = files();
+    expect(() => openEngine(path)).toThrow(/held by another process/);
+    await expect(OwnerProcess.start(directory.path)).rejects.toThrow(/held by another process/);
+    expect(files()).toEqual(before);
+  });
+});
