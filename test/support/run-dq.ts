@@ -93,7 +93,10 @@ export async function startDqSink(args: readonly string[] = []): Promise<DqSink>
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  const url = await until(`dq sink listens`, () => /http:\/\/\S+/.exec(stderr)?.[0]);
+  const url = await until('dq sink listens, or has ended', () =>
+    child.exitCode === null ? /http:\/\/\S+/.exec(stderr)?.[0] : 'ended',
+  );
+  if (url === 'ended') throw new Error(`dq sink ended with ${child.exitCode}: ${stderr}`);
   const lines = () => stdout.split('\n').slice(0, -1);
   return {
     url,

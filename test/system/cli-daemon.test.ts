@@ -1,0 +1,265 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { type Run, type RunOptions, runDq, runDqOnTerminal } from '../support/run-dq.ts';
+import { startSink, status } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+/** Commands against this daemon, found through its data directory. */
+function commandsOf(daemon: Daemon): (args: readonly string[], options?: RunOptions) => Promise<Run> {
+  return (args, options = {}) =>
+    runDq(args, { ...options, env: { DQ_DATA_DIR: daemon.dataDir, ...options.env } });
+}
+
+/** Each command is a process that starts, and there are many in a test. */
+const patience = { timeout: 60_000 };
+const silent = 'http://127.0.0.1:1/';
+
+describe('dq topic', patience, () => {
+  it('registers, shows, changes, holds and deletes a topic', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    const added = await dq([
+      ...['topic', 'add', 'order.close', '--callback', 'http://127.0.0.1:9000/close', '--delay', '30m'],
+      ...['--rule', '{res.code}!=200', '--timeout', '5s', '--max-attempts', '4', '--backoff', '15s,3m'],
+      ...['--priority', 'high', '--concurrency', '9', '--empty-reply', 'accept', '--ok-status', '2xx,404'],
+      ...['--header', 'X-Key: abc', '--owner', 'trade', '--title', '关闭未支付订单'],
+    ]);
+    expect(added.code, added.stderr).toBe(0);
+    expect(added.stdout).toMatch(/^whsec_[A-Za-z0-9+/=]+\n$/);
+    const { body } = await daemon.api('GET', '/v1/topics/order.close');
+    expect(body).toMatchObject({
+      callbackUrl: 'http://127.0.0.1:9000/close',
+      delay: '30m',
+      retryIf: '{res.code}!=200',
+      timeout: '5s',
+      maxAttempts: 4,
+      backoff: ['15s', '3m'],
+      priority: 'high',
+      concurrency: 9,
+      emptyReply: 'accept',
+      okStatus: ['2xx', '404'],
+      headers: { 'x-key': 'abc' },
+      owner: 'trade',
+      title: '关闭未支付订单',
+      state: 'active',
+    });
+    expect(JSON.stringify(body)).not.toContain(added.stdout.trim());
+
+    expect((await dq(['topic', 'add', 'b', '--callback', silent])).code).toBe(0);
+    const table = (await dq(['topic', 'ls'])).stdout.trimEnd().split('\n');
+    expect(table).toHaveLength(3);
+    expect(table[0]).toMatch(/^TOPIC +STATE +DELAY +PRIORITY +CALLBACK +OWNER +TITLE$/);
+    expect((await dq(['topic', 'ls', '--search', 'order'])).stdout).not.toContain(silent);
+    expect((await dq(['topic', 'get', 'order.close'])).stdout).toMatch(/^backoff +15s, 3m$/m);
+
+    expect((await dq(['topic', 'set', 'order.close', '--rule', '', '--delay', '1m'])).code).toBe(0);
+    expect((await daemon.api('GET', '/v1/topics/order.close')).body).toMatchObject({
+      retryIf: '',
+      delay: '1m',
+    });
+    expect((await dq(['topic', 'set', 'order.close'])).code).toBe(2);
+
+    for (const [verb, state] of [
+      ['pause', 'paused'],
+      ['offline', 'offline'],
+      ['resume', 'active'],
+    ] as const) {
+      expect((await dq(['topic', verb, 'order.close'])).code).toBe(0);
+      expect((await daemon.api('GET', '/v1/topics/order.close')).body.state).toBe(state);
+    }
+
+    const refused = await dq(['topic', 'rm', 'order.close']);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain('-y');
+    expect((await daemon.api('GET', '/v1/topics/order.close')).status).toBe(200);
+    expect((await dq(['topic', 'rm', 'order.close', '-y'])).code).toBe(0);
+    expect((await dq(['topic', 'get', 'order.close'])).code).toBe(4);
+  });
+
+  it('shows a mistake of a rule in the rule, and registers nothing', async () => {
+    const dq = commandsOf(await startDaemon());
+    const run = await dq(['topic', 'add', 't', '--callback', silent, '--rule', '{res.code} <> 200']);
+    expect(run).toMatchObject({ code: 1, stdout: '' });
+    expect(run.stderr).toContain('\n  {res.code} <> 200\n             ^');
+    expect((await dq(['topic', 'get', 't'])).code).toBe(4);
+  });
+
+  it('takes the trial secret for callbacks to this machine alone', async () => {
+    const dq = commandsOf(await startDaemon());
+    const add = (url: string) => dq(['topic', 'add', 't', '--callback', url, '--secret', 'trial']);
+    expect((await add('http://10.0.0.1/')).code).toBe(2);
+    expect(await add('http://127.0.0.1:9/')).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^whsec_/),
+    });
+  });
+
+  it('asks on a terminal before it deletes', async ({ skip }) => {
+    // util-linux lends the terminal.
+    if (spawnSync('script', ['--version']).status !== 0) skip('no script(1) here');
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    await dq(['topic', 'add', 't', '--callback', silent]);
+    const remove = ['topic', 'rm', 't', '--data-dir', daemon.dataDir];
+    const refused = await runDqOnTerminal(remove, 'n\n');
+    expect(refused).toMatchObject({ code: 1, stdout: expect.stringContaining('[y/N]') });
+    expect((await daemon.api('GET', '/v1/topics/t')).status).toBe(200);
+    expect((await runDqOnTerminal(remove, 'y\n')).code).toBe(0);
+    expect((await daemon.api('GET', '/v1/topics/t')).status).toBe(404);
+  });
+
+  it('lists every topic, beyond one page, and hands each page on with --json', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    const names = Array.from({ length: 101 }, (_, i) => `t${String(i).padStart(3, '0')}`);
+    for (const topic of names) {
+      const reply = await daemon.api('POST', '/v1/topics', { topic, callbackUrl: silent });
+      expect(reply.status).toBe(201);
+    }
+    const listed = (await dq(['topic', 'ls'])).stdout.trimEnd().split('\n').slice(1);
+    expect(listed.map((line) => line.split(' ')[0]).sort()).toEqual(names);
+    const pages = (await dq(['topic', 'ls', '--json'])).stdout.trimEnd().split('\n');
+    const items = pages.flatMap((page) => (JSON.parse(page) as { items: { topic: string }[] }).items);
+    expect(items.map(({ topic }) => topic).sort()).toEqual(names);
+  });
+});
+
+describe('dq push, get, cancel', patience, () => {
+  it('push prints the id alone; the body travels byte for byte from an argument, a file, a pipe', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
+    const job = async (id: string) =>
+      (await daemon.api('GET', `/v1/topics/t/jobs/${encodeURIComponent(id)}`)).body;
+
+    const plain = await dq(['push', 't', '{"n": 1.0}']);
+    expect(plain).toMatchObject({ code: 0, stderr: '' });
+    expect(plain.stdout).toMatch(/^[0-9a-f-]{36}\n$/);
+    expect(await job(plain.stdout.trim())).toMatchObject({
+      body: '{"n": 1.0}',
+      contentType: 'application/json',
+      state: 'delayed',
+    });
+
+    expect((await dq(['push', 't', '--id', '订单/1', '-'], { input: '中文 text' })).stdout).toBe('订单/1\n');
+    expect(await job('订单/1')).toMatchObject({ body: '中文 text', contentType: 'text/plain' });
+
+    const binary = Buffer.from([0, 0xff, 0x1b]);
+    await dq(['push', 't', '-', '--id', 'binary'], { input: binary });
+    expect(await job('binary')).toMatchObject({ bodyBase64: binary.toString('base64') });
+    expect((await dq(['get', 't', 'binary', '--body'])).bytes).toEqual(binary);
+
+    const directory = mkdtempSync(join(tmpdir(), 'dq-test-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    writeFileSync(join(directory, 'body.xml'), '<a/>');
+    await dq(['push', 't', '@body.xml', '--id', 'file', '--type', 'application/xml'], { cwd: directory });
+    expect(await job('file')).toMatchObject({ body: '<a/>', contentType: 'application/xml' });
+    expect((await dq(['push', 't', '@absent'], { cwd: directory })).code).toBe(2);
+
+    await dq(['push', 't', '--id', 'empty']);
+    expect(await job('empty')).toMatchObject({ body: '' });
+  });
+
+  it('push sends delay, time and mode on, and says what the API refuses: exit 1, or 4 for no topic', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
+    const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
+    expect((await dq(['push', 't', '1', '--id', 'a', '--at', tomorrow])).code).toBe(0);
+    expect((await daemon.api('GET', '/v1/topics/t/jobs/a')).body.dueAt).toBe(tomorrow);
+    const kept = await dq(['push', 't', '2', '--id', 'a', '--mode', 'keep', '--json']);
+    expect(JSON.parse(kept.stdout)).toMatchObject({ id: 'a', duplicate: true });
+    expect((await dq(['push', 't', '2', '--id', 'a', '--mode', 'reject'])).code).toBe(1);
+
+    const soon = await dq(['push', 't', '1', '--delay', 'soon']);
+    expect(soon).toMatchObject({ code: 1, stdout: '' });
+    expect(soon.stderr).toMatch(/^dq: delay: .*\n$/);
+    expect((await dq(['push', 'absent', '1'])).code).toBe(4);
+  });
+
+  it('get shows the job and its attempts; cancel ends it; both answer 4 for what is not there', async () => {
+    const daemon = await startDaemon({ config: { retry: { unit: '1h' } } });
+    const dq = commandsOf(daemon);
+    const sink = await startSink(status(500, {}, 'out of\u001b[2J order'));
+    await dq(['topic', 'add', 't', '--callback', sink.url]);
+    await dq(['push', 't', '{"a":1}', '--id', 'x']);
+    await until('the first attempt is recorded', async () => {
+      return (await daemon.api('GET', '/v1/topics/t/jobs/x')).body.attempts.length === 1;
+    });
+    const shown = await dq(['get', 't', 'x']);
+    expect(shown.code).toBe(0);
+    expect(shown.stdout).toMatch(/^state +delayed$/m);
+    expect(shown.stdout).toMatch(/^attempts +1 of 10$/m);
+    expect(shown.stdout).toMatch(/^1 .* failed +500 +status +dq-notifier-\d +out of/m);
+    expect(shown.stdout).not.toContain('\u001b');
+    const reply = await fetch(`${daemon.url}/v1/topics/t/jobs/x`);
+    expect((await dq(['get', 't', 'x', '--json'])).stdout.trimEnd()).toBe((await reply.text()).trimEnd());
+
+    expect(await dq(['cancel', 't', 'x'])).toMatchObject({ code: 0, stdout: '' });
+    expect((await dq(['cancel', 't', 'x'])).code).toBe(4);
+    expect((await dq(['get', 't', 'x'])).code).toBe(4);
+  });
+});
+
+describe('dq dead', patience, () => {
+  it('lists dead letters and brings them back', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    const sink = await startSink(status(410, {}, '已取消'));
+    await dq(['topic', 'add', 't', '--callback', sink.url, '--max-attempts', '1']);
+    for (const id of ['a', 'b', 'c']) await dq(['push', 't', '1', '--id', id]);
+    await until('three are dead', async () => (await daemon.api('GET', '/v1/dead')).body.items.length === 3);
+
+    const listed = await dq(['dead', 'ls', '--topic', 't']);
+    expect(listed.stdout.trimEnd().split('\n')).toHaveLength(4);
+    expect(listed.stdout).toMatch(/^t +a +\S+Z +gone +410 +1 +已取消$/m);
+    const two = await dq(['dead', 'ls', '--limit', '2']);
+    expect(two.stdout.trimEnd().split('\n')).toHaveLength(3);
+    expect(two.stderr).toContain('more than 2');
+
+    expect((await dq(['dead', 'requeue'])).code).toBe(2);
+    sink.answer(status(200, {}, '{"code":200}'));
+    const some = await dq(['dead', 'requeue', '--topic', 't', '--id', 'a', '--id', 'none']);
+    expect(some.code, some.stderr).toBe(5);
+    expect((await dq(['dead', 'requeue', '--topic', 't', '--id', 'none'])).code).toBe(4);
+    const rest = await dq(['dead', 'requeue', '--all', '--json']);
+    expect(rest.code).toBe(0);
+    expect(JSON.parse(rest.stdout)).toEqual({ requeued: 2, more: false });
+    await until('all are delivered', () => sink.arrivals.length === 6);
+    expect((await dq(['dead', 'requeue', '--all'])).code).toBe(0);
+  });
+});
+
+describe('dq and the daemon', patience, () => {
+  it('reaches it by URL, without its data directory, and refuses a wrong token with 1', async () => {
+    const daemon = await startDaemon();
+    expect((await runDq(['topic', 'ls', '--url', daemon.url])).code).toBe(0);
+    const refused = await runDq(['topic', 'ls', '--url', daemon.url, '--token', 'dqk_wrong']);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain('DQ_TOKEN');
+  });
+
+  it('ends with 3 after a daemon was killed, although its run record is left', async () => {
+    const daemon = await startDaemon();
+    process.kill(daemon.pid, 'SIGKILL');
+    await until('nobody listens', () =>
+      fetch(`${daemon.url}/livez`).then(
+        () => false,
+        () => true,
+      ),
+    );
+    const run = await commandsOf(daemon)(['topic', 'ls']);
+    expect(run.code).toBe(3);
+  });
+
+  it('prints no colours into a pipe, also where CI is set', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    await dq(['topic', 'add', 't', '--callback', silent]);
+    expect((await dq(['topic', 'ls'], { env: { CI: 'true' } })).stdout).not.toContain('\u001b');
+  });
+});
