@@ -40,6 +40,8 @@ class Notifier implements Role {
   #unsubscribe: (() => void)[] = [];
   /** the last round may have left jobs behind for want of slots or room: the end of a call makes some */
   #hungry = false;
+  /** a call ended after the reserve that is under way had said how much room there is */
+  #roomier = false;
   #unheldAt = 0;
   #firstPartition = 0;
   #failing = false;
@@ -154,7 +156,7 @@ class Notifier implements Role {
     if (this.#failing) this.#ctx.log.notice('jobs are being reserved again');
     this.#failing = false;
     if (this.#alone.waiting !== null) return 0;
-    this.#hungry ||= this.#free() <= 0 || this.#rooms.anyFull;
+    this.#hungry ||= again || this.#free() <= 0 || this.#rooms.anyFull;
     return again && this.#free() > 0 ? 0 : this.#ceilingMs();
   }
 
@@ -173,6 +175,8 @@ class Notifier implements Role {
   async #fill(partition: Partition): Promise<boolean> {
     const { store, owner } = this.#ctx;
     const { others, topics } = this.#rooms.rooms(this.#alone.skipped(performance.now()));
+    const wasFull = this.#rooms.anyFull;
+    this.#roomier = false;
     const leaseFrom = performance.now();
     let reserved: Reserved;
     try {
@@ -187,7 +191,10 @@ class Notifier implements Role {
       if (error instanceof StoreError && error.failure.kind === 'unknown') this.#unheldAt = 0;
       throw error;
     }
-    return this.#take(reserved, leaseFrom) && reserved.more;
+    const kept = this.#take(reserved, leaseFrom);
+    // Where nothing was kept, the next question would bring the same jobs: let the ceiling pass.
+    if (reserved.more) return kept;
+    return this.#roomier && (kept || (wasFull && reserved.jobs.length === 0));
   }
 
   /** Starts every call in this tick. Answers whether any job was kept. */
@@ -209,7 +216,6 @@ class Notifier implements Role {
       if (chosen !== null || Alone.concerns(held)) this.#settler.release(held);
       else this.#deliverer.call(held, lane);
     }
-    this.#hungry ||= reserved.more;
     return batch.length > 0;
   }
 
@@ -267,6 +273,7 @@ class Notifier implements Role {
 
   #onEnded(): void {
     this.#changed?.();
+    this.#roomier = true;
     // Without need a reserve for every ended call would be paid: the next hint or the ceiling brings the next job.
     if (this.#hungry) this.#loop.wake();
   }

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
+import type { JobStore } from '../../src/store/job-store.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, startRig } from './rig.ts';
@@ -96,6 +97,34 @@ describe('notifier: slots', () => {
     // Fifty polls would take fifty seconds.
     await rig.run(createNotifier(rig.context({ config: { pollCeiling: 1_000 } })));
     await until('all are delivered', () => rig.counted('t', 'delivered') === 50, 8_000);
+  });
+});
+
+describe('notifier: rhythm', () => {
+  it('calls that end while a reserve is under way make room at once, not at the next poll', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url, { concurrency: 2 });
+    await rig.pushAll('t', ids('j', 30));
+    let hint: Parameters<JobStore['onHint']>[0] = () => {};
+    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+      onHint(listener: typeof hint) {
+        hint = listener;
+        return () => {};
+      },
+      async reserve(...asked: Parameters<JobStore['reserve']>) {
+        const reserved = await rig.store.jobs.reserve(...asked);
+        // What was running when the store was asked has ended when its answer comes; and a hint has it asked again while
+        // what this answer brings is running.
+        await until('nothing runs', () => notifier.inFlight() === 0, 5_000, 1);
+        if (reserved.jobs.length > 0) setImmediate(() => hint({ kind: 'ready', partition: 0 }));
+        return reserved;
+      },
+    });
+    const ctx = rig.context({ store: { ...rig.store, jobs }, config: { pollCeiling: 1_000 } });
+    const notifier = createNotifier(ctx);
+    await rig.run(notifier);
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 30, 6_000);
   });
 });
 
