@@ -2,12 +2,12 @@
 
 import { Type } from 'typebox';
 import { formatInstant, parseInstant } from '../core/duration.ts';
-import { DqError, type FieldError } from '../core/errors.ts';
+import { DqError, type FieldError, invalidField } from '../core/errors.ts';
 import type { JobSnapshot } from '../core/job.ts';
 import { refusesId } from '../core/job-id.ts';
 import { limits } from '../core/limits.ts';
 import { topicNamePattern } from '../core/topic.ts';
-import type { DeadFilter } from '../store/job-store.ts';
+import { type DeadFilter, StoreError } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit } from './paging.ts';
 import { closed, Instant, instantText, problems, reply, VersionText } from './schemas.ts';
@@ -65,7 +65,11 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
     async (request) => {
       const { limit, cursor, ...query } = request.query;
       const items = readLimit(limit);
-      const page = await dead.list(readFilter(query, true), items, cursor ?? null);
+      const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch((error: unknown) => {
+        if (error instanceof StoreError && error.failure.code === 'bad_cursor')
+          throw invalidField('cursor', 'is not the nextCursor of a page');
+        throw error;
+      });
       return { items: page.items.map(deadJson), nextCursor: page.nextCursor };
     },
   );

@@ -199,7 +199,7 @@ export interface DeadFilter {
 
 export interface Page<T> {
   readonly items: readonly T[];
-  /** opaque; null at the end */
+  /** Opaque; null at the end. A list that is given another text as cursor rejects with not_stored, code bad_cursor. */
   readonly nextCursor: string | null;
 }
 
