@@ -1,0 +1,239 @@
+// What arrives on a connection and is no ordinary request: slow, broken, cut off, too large, pipelined. Every request gets its
+// own answer or a closed connection, never the answer of a neighbour.
+import { describe, expect, it } from 'vitest';
+import type { FrontTimes } from '../../src/intake/http-front.ts';
+import type { PushOutcome, Store } from '../../src/store/job-store.ts';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+import { until } from '../support/until.ts';
+
+const times: FrontTimes = {
+  headersTimeoutMs: 300,
+  requestTimeoutMs: 600,
+  connectionsCheckMs: 50,
+  connectionTimeoutMs: 5_000,
+  keepAliveMs: 300,
+  lingerMs: 500,
+};
+
+const push = (id: string, body = '1', headers = '') =>
+  `POST /v1/topics/t/jobs?id=${id} HTTP/1.1\r\nhost: localhost\r\n${headers}content-length: ${body.length}\r\n\r\n${body}`;
+const statuses = (text: string) => [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map((match) => Number(match[1]));
+
+async function withTopic(dq: TestIntake): Promise<TestIntake> {
+  await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
+  return dq;
+}
+
+/** A store whose pushes wait until they are let go. */
+function held(): { store: (store: Store) => Store; waiting(): number; release(): void } {
+  const waiting: (() => void)[] = [];
+  return {
+    store: (store) => ({
+      ...store,
+      jobs: {
+        ...store.jobs,
+        push: (jobs) =>
+          new Promise<readonly PushOutcome[]>((resolve) =>
+            waiting.push(() => resolve(store.jobs.push(jobs))),
+          ),
+      },
+    }),
+    waiting: () => waiting.length,
+    release: () => {
+      for (const go of waiting.splice(0)) go();
+    },
+  };
+}
+
+describe('broken HTTP', () => {
+  it('is refused as a problem and closed', async () => {
+    const dq = await startIntake({ times });
+    for (const text of [
+      'nonsense\r\n\r\n',
+      '\0\0\0\0\0\0\0\0',
+      'GET /livez HTTP/9.9\r\n\r\n',
+      'PUSH /livez HTTP/1.1\r\nhost: localhost\r\n\r\n',
+      'GET /livez HTTP/1.1\r\nhost : localhost\r\n\r\n',
+      'GET /li vez HTTP/1.1\r\nhost: localhost\r\n\r\n',
+      'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n',
+      'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n1',
+      // Two lengths are how requests are smuggled past a proxy.
+      'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+      '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
+    ]) {
+      const connection = dq.open();
+      connection.send(Buffer.from(text, 'latin1'));
+      const reply = await connection.closed;
+      expect(statuses(reply), text).toEqual([400]);
+      expect(reply).toContain('content-type: application/problem+json');
+      expect(JSON.parse(reply.slice(reply.indexOf('{')))).toMatchObject({
+        status: 400,
+        code: 'invalid',
+        errors: [],
+      });
+    }
+    expect((await dq.api('GET', '/livez')).status).toBe(200);
+  });
+
+  it('a header over 16 KiB is 431', async () => {
+    const dq = await startIntake({ times });
+    const connection = dq.open();
+    connection.send(`GET /livez HTTP/1.1\r\nhost: localhost\r\nx: ${'a'.repeat(17_000)}\r\n\r\n`);
+    expect(await connection.closed).toMatch(/^HTTP\/1\.1 431 [\s\S]*"status":431/);
+  });
+
+  it('behind a push that waits for the store does not take its answer away', async () => {
+    const hold = held();
+    const dq = await withTopic(await startIntake({ times, store: hold.store }));
+    const connection = dq.open();
+    connection.send(`${push('a')}\0\0nonsense\r\n\r\n`);
+    await until('the push is with the store', () => hold.waiting() === 1);
+    expect(connection.received()).toBe('');
+    hold.release();
+    expect(statuses(await connection.closed)).toEqual([201]);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).status).toBe(200);
+  });
+
+  it('an expectation that nobody knows is 417; 100-continue is met', async () => {
+    const dq = await withTopic(await startIntake({ times }));
+    const odd = dq.open();
+    odd.send(push('a', '1', 'expect: tea\r\n'));
+    expect(statuses(await odd.closed)).toEqual([417]);
+    const usual = dq.open();
+    usual.send(push('b', '1', 'expect: 100-continue\r\nconnection: close\r\n'));
+    expect(statuses(await usual.closed)).toEqual([100, 201]);
+  });
+});
+
+describe('slow clients', () => {
+  it('a header that does not end is 408 and closed', async () => {
+    const dq = await startIntake({ times });
+    const connection = dq.open();
+    connection.send('GET /livez HTTP/1.1\r\nhost: localhost\r\n');
+    expect(await connection.closed).toMatch(/^HTTP\/1\.1 408 [\s\S]*problem\+json/);
+  });
+
+  it('a body that drips is 408 and closed, and nothing is stored', async () => {
+    const dq = await withTopic(await startIntake({ times }));
+    const connection = dq.open();
+    connection.send(
+      'POST /v1/topics/t/jobs?id=slow HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n',
+    );
+    const drip = setInterval(() => connection.socket.write('x'), 50);
+    const reply = await connection.closed;
+    clearInterval(drip);
+    expect(statuses(reply)).toEqual([408]);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/slow')).status).toBe(404);
+    await until('nothing is in flight', () => dq.role.inFlight() === 0);
+  });
+
+  it('a body that breaks off stores nothing and leaves nothing in flight', async () => {
+    const dq = await withTopic(await startIntake({ times }));
+    const connection = dq.open();
+    connection.send(
+      'POST /v1/topics/t/jobs?id=cut HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\nabc',
+    );
+    await until('the request is being read', () => dq.role.inFlight() === 1);
+    connection.socket.destroy();
+    await until('nothing is in flight', () => dq.role.inFlight() === 0);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/cut')).status).toBe(404);
+    expect(dq.errors).toEqual([]);
+  });
+
+  it('a client that leaves does not take its push along', async () => {
+    const hold = held();
+    const dq = await withTopic(await startIntake({ times, store: hold.store }));
+    const connection = dq.open();
+    connection.send(push('left') + push('left2'));
+    await until('both are with the store', () => hold.waiting() > 0 && dq.role.inFlight() === 2);
+    connection.socket.destroy();
+    await until('nobody waits for an answer', () => dq.role.inFlight() === 0);
+    hold.release();
+    await until(
+      'they are stored',
+      async () => (await dq.api('GET', '/v1/topics/t/jobs/left2')).status === 200,
+    );
+    expect(dq.requests.filter(({ status }) => status === 201)).toHaveLength(2);
+  });
+});
+
+describe('bodies over the limit', () => {
+  const tooLarge = (id: string, length: number) =>
+    `POST /v1/topics/t/jobs?id=${id} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${length}\r\n\r\n`;
+
+  it('are refused before they are read, and the refusal arrives while the client still writes', async () => {
+    const dq = await withTopic(await startIntake({ times, config: { 'limits.bodyBytes': 1_000 } }));
+    const connection = dq.open();
+    connection.send(tooLarge('big', 4_000_000));
+    connection.send(Buffer.alloc(4_000_000));
+    const reply = await connection.closed;
+    expect(statuses(reply)).toEqual([413]);
+    expect(reply).not.toContain('(reset)');
+    expect(reply.toLowerCase()).toContain('connection: close');
+  });
+
+  it('in endless chunks end at the limit', async () => {
+    const dq = await withTopic(await startIntake({ times, config: { 'limits.bodyBytes': 1_000 } }));
+    const connection = dq.open();
+    connection.send(
+      'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n',
+    );
+    const chunk = `400\r\n${'x'.repeat(1024)}\r\n`;
+    const flood = setInterval(() => connection.socket.write(chunk), 5);
+    const reply = await connection.closed;
+    clearInterval(flood);
+    expect(statuses(reply)).toEqual([413]);
+  });
+
+  it('what is pipelined behind one is not acted on', async () => {
+    const dq = await withTopic(await startIntake({ times, config: { 'limits.bodyBytes': 10 } }));
+    const connection = dq.open();
+    connection.send(tooLarge('big', 11) + 'x'.repeat(11) + push('behind'));
+    expect(statuses(await connection.closed)).toEqual([413]);
+    expect((await dq.api('GET', '/v1/topics/t/jobs/behind')).status).toBe(404);
+    expect(dq.role.inFlight()).toBe(0);
+  });
+});
+
+describe('pipelining', () => {
+  it('answers come in the order of the requests, whatever takes longer', async () => {
+    const hold = held();
+    const dq = await withTopic(await startIntake({ times, store: hold.store }));
+    const connection = dq.open();
+    connection.send(
+      `${push('a')}GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\nGET /nope HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
+    );
+    await until('the push is with the store', () => hold.waiting() === 1);
+    expect(connection.received()).toBe('');
+    hold.release();
+    expect(statuses(await connection.closed)).toEqual([201, 200, 404]);
+  });
+
+  it('pushes of one turn travel in one call, at most 100, in order', async () => {
+    const sizes: number[] = [];
+    const ids: string[] = [];
+    const dq = await withTopic(
+      await startIntake({
+        times,
+        store: (store) => ({
+          ...store,
+          jobs: {
+            ...store.jobs,
+            push: (jobs) => {
+              sizes.push(jobs.length);
+              ids.push(...jobs.map(({ id }) => id));
+              return store.jobs.push(jobs);
+            },
+          },
+        }),
+      }),
+    );
+    const connection = dq.open();
+    const wanted = Array.from({ length: 300 }, (_, n) => `i${n}`);
+    connection.send(wanted.map((id) => push(id)).join(''));
+    await until('all are answered', () => statuses(connection.received()).length === 300);
+    expect(ids).toEqual(wanted);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(100);
+    expect(sizes.length).toBeLessThan(30);
+  });
+});

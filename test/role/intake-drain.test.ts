@@ -1,0 +1,157 @@
+// The end of a server: nobody who was served is reset, nothing accepted is lost, and it does end.
+import { Agent, request } from 'node:http';
+import { connect } from 'node:net';
+import { expect, it } from 'vitest';
+import type { FrontTimes } from '../../src/intake/http-front.ts';
+import { startIntake } from '../support/intake.ts';
+import { until } from '../support/until.ts';
+
+const times: FrontTimes = {
+  headersTimeoutMs: 1_000,
+  requestTimeoutMs: 2_000,
+  connectionsCheckMs: 50,
+  connectionTimeoutMs: 5_000,
+  keepAliveMs: 700,
+  lingerMs: 500,
+};
+
+const get = 'GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n';
+
+it('serves what comes on a kept connection, says close, and refuses new connections', async () => {
+  const dq = await startIntake({ times });
+  const connection = dq.open();
+  connection.send(get);
+  await until('the first answer', () => connection.received().includes('"live":true'));
+  expect(connection.received()).toMatch(/connection: keep-alive\r\nkeep-alive: timeout=/i);
+  const drained = dq.role.drain(10_000);
+  await until('the port is closed', () => refuses(dq.port));
+  connection.send(get);
+  const all = await connection.closed;
+  expect(all.match(/HTTP\/1\.1 200/g)).toHaveLength(2);
+  expect(all).not.toContain('(reset)');
+  expect(all.slice(all.lastIndexOf('HTTP/1.1'))).toMatch(/connection: close/i);
+  await drained;
+});
+
+it('leaves idle connections their advertised time, then ends long before the deadline', async () => {
+  const dq = await startIntake({ times });
+  const connection = dq.open();
+  connection.send(get);
+  await until('the answer', () => connection.received().includes('"live":true'));
+  let ended = false;
+  const drained = dq.role.drain(60_000).then(() => {
+    ended = true;
+  });
+  const from = performance.now();
+  await until('the port is closed', () => refuses(dq.port));
+  expect(connection.socket.readyState).toBe('open');
+  expect(ended).toBe(false);
+  await drained;
+  expect(await connection.closed).not.toContain('(reset)');
+  expect(performance.now() - from).toBeGreaterThan(times.keepAliveMs - 100);
+});
+
+it('waits for the answers that are owed, and the last of a connection closes it', async () => {
+  let release = () => {};
+  const dq = await startIntake({
+    times,
+    store: (store) => ({
+      ...store,
+      jobs: {
+        ...store.jobs,
+        push: async (jobs) => {
+          await new Promise<void>((resolve) => {
+            release = resolve;
+          });
+          return store.jobs.push(jobs);
+        },
+      },
+    }),
+  });
+  await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
+  const connection = dq.open();
+  const push = (id: string) =>
+    `POST /v1/topics/t/jobs?id=${id} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n`;
+  connection.send(push('a') + push('b'));
+  await until('both are in flight', () => dq.role.inFlight() === 2);
+  const drained = dq.role.drain(10_000);
+  // Pipelined behind them while draining: it is let in, and then it is the last.
+  connection.send(get);
+  await until('the third is in flight', () => dq.role.inFlight() === 3);
+  release();
+  const all = await connection.closed;
+  expect(all.match(/HTTP\/1\.1 20[01]/g)).toHaveLength(3);
+  expect(all.match(/connection: close/gi)).toHaveLength(1);
+  await drained;
+  expect(dq.role.inFlight()).toBe(0);
+});
+
+it('ends at the deadline, whoever is still connected', async () => {
+  const dq = await startIntake({ times: { ...times, headersTimeoutMs: 60_000, requestTimeoutMs: 60_000 } });
+  const connection = dq.open();
+  connection.send('GET /livez HTTP/1.1\r\n');
+  await until('it is connected', () => connection.socket.readyState === 'open');
+  await dq.role.drain(300);
+  await connection.closed;
+});
+
+it('a client with a pool of connections sees no error through a drain', async () => {
+  // Below a second, Node's client takes the advertised time for none and opens a connection for every request.
+  const dq = await startIntake({ times: { ...times, keepAliveMs: 2_000 } });
+  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  const results = { ok: 0, refused: 0, other: [] as string[] };
+  const call = () =>
+    new Promise<void>((resolve) => {
+      const sent = request(`${dq.url}/livez`, { agent }, (response) => {
+        response.resume();
+        response.on('end', () => {
+          results.ok += 1;
+          resolve();
+        });
+      });
+      sent.on('error', (error: NodeJS.ErrnoException) => {
+        if (error.code === 'ECONNREFUSED') results.refused += 1;
+        else results.other.push(String(error.code));
+        resolve();
+      });
+      sent.end();
+    });
+  let drained: Promise<void> | null = null;
+  const worker = async () => {
+    while (results.refused === 0) {
+      await call();
+      if (results.ok === 200) drained = dq.role.drain(10_000);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, worker));
+  await drained;
+  agent.destroy();
+  expect(results.other).toEqual([]);
+  expect(results.ok).toBeGreaterThanOrEqual(200);
+});
+
+it('a taken port is one clear sentence, and leaves nothing behind', async () => {
+  const dq = await startIntake({ times });
+  const second = startIntake({ times, config: { 'server.port': dq.port } });
+  await expect(second).rejects.toThrow(`port ${dq.port} is taken`);
+  expect((await dq.api('GET', '/livez')).status).toBe(200);
+});
+
+it('can be drained more than once', async () => {
+  const dq = await startIntake({ times });
+  const [first, second] = [dq.role.drain(1_000), dq.role.drain(1_000)];
+  await Promise.all([first, second]);
+  await dq.role.drain(0);
+  expect(await refuses(dq.port)).toBe(true);
+});
+
+function refuses(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1' });
+    socket.on('connect', () => {
+      socket.destroy();
+      resolve(false);
+    });
+    socket.on('error', () => resolve(true));
+  });
+}

@@ -1,0 +1,140 @@
+// What is answered when the store or the registry cannot do its work: stored, definitely not stored, or unknown, and never one
+// for another.
+import { expect, it } from 'vitest';
+import { type PushOutcome, type Store, StoreError } from '../../src/store/job-store.ts';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+
+const topic = { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' };
+
+/** The real store with another `push`. */
+const pushing = (push: Store['jobs']['push']) => (store: Store) => ({
+  ...store,
+  jobs: { ...store.jobs, push },
+});
+
+async function pushAgainst(
+  push: Store['jobs']['push'],
+  query = '?id=mine',
+): Promise<{ dq: TestIntake; reply: Awaited<ReturnType<TestIntake['call']>> }> {
+  const dq = await startIntake({ store: pushing(push) });
+  await dq.api('POST', '/v1/topics', topic);
+  return { dq, reply: await dq.call('POST', `/v1/topics/t/jobs${query}`, { body: '1' }) };
+}
+
+it('the owner of the store is gone: not stored, unavailable, not ready', async () => {
+  const dq = await startIntake();
+  await dq.api('POST', '/v1/topics', topic);
+  await dq.sqlite.owner.drain(0);
+  const [push, get, cancel, ready, live, patch, unknownTopic] = await Promise.all([
+    dq.call('POST', '/v1/topics/t/jobs?id=a', { body: '1' }),
+    dq.call('GET', '/v1/topics/t/jobs/a'),
+    dq.call('DELETE', '/v1/topics/t/jobs/a'),
+    dq.call('GET', '/readyz'),
+    dq.call('GET', '/livez'),
+    dq.api('PATCH', '/v1/topics/t', { title: 'x' }),
+    dq.push('other', '1'),
+  ]);
+  expect(push).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+  expect(get).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+  expect(cancel).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+  expect(ready).toMatchObject({ status: 503, body: { code: 'unavailable', errors: [{ field: 'store' }] } });
+  expect(patch).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+  expect(unknownTopic).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+  for (const reply of [push, get, cancel, ready]) expect(reply.headers.get('retry-after')).toBe('1');
+  expect(live.status).toBe(200);
+});
+
+it('an unknown outcome tells the id, the one that was made too', async () => {
+  const lost = async (jobs: readonly unknown[]): Promise<readonly PushOutcome[]> =>
+    jobs.map(() => ({ kind: 'unknown', code: 'no_answer' }));
+  const { reply, dq } = await pushAgainst(lost);
+  expect(reply).toMatchObject({ status: 503, body: { code: 'unknown', id: 'mine' } });
+  expect(reply.headers.get('retry-after')).toBe('1');
+  const made = await dq.push('t', '1');
+  expect(made).toMatchObject({
+    status: 503,
+    body: { code: 'unknown', id: expect.stringMatching(/^[0-9a-f-]{36}$/) },
+  });
+  expect(dq.counted.size).toBe(0);
+  expect(dq.requests).toEqual([
+    expect.objectContaining({ status: 503, code: 'unknown', id: 'mine' }),
+    expect.objectContaining({ status: 503, code: 'unknown', id: made.body.id }),
+  ]);
+});
+
+it('a store that breaks its promise and rejects makes its pushes unknown, and says so in the error log', async () => {
+  const { reply, dq } = await pushAgainst(() => Promise.reject(new Error('no such call')));
+  expect(reply).toMatchObject({ status: 503, body: { code: 'unknown', id: 'mine' } });
+  expect(dq.errors).toEqual([expect.stringContaining('no such call')]);
+});
+
+it('one outcome says nothing about its neighbours', async () => {
+  const dq = await startIntake({
+    store: (store) => ({
+      ...store,
+      jobs: {
+        ...store.jobs,
+        push: async (jobs) => {
+          const outcomes = await store.jobs.push(jobs.filter(({ id }) => id !== 'full'));
+          const left = [...outcomes];
+          return jobs.map(({ id }) =>
+            id === 'full'
+              ? { kind: 'not_stored', code: 'full' }
+              : (left.shift() ?? { kind: 'unknown', code: 'lost' }),
+          );
+        },
+      },
+    }),
+  });
+  await dq.api('POST', '/v1/topics', topic);
+  const replies = await Promise.all(
+    ['a', 'full', 'b'].map((id) => dq.push('t', id, `?id=${id}`, 'text/plain')),
+  );
+  expect(replies.map(({ status }) => status)).toEqual([201, 503, 201]);
+  expect(replies[1]?.body).toMatchObject({ code: 'not_stored' });
+  for (const id of ['a', 'b']) expect((await dq.api('GET', `/v1/topics/t/jobs/${id}`)).body.body).toBe(id);
+});
+
+it('a bug in a request is a 503 without a word of its insides, and the server goes on', async () => {
+  const dq = await startIntake({
+    store: (store) => ({
+      ...store,
+      jobs: {
+        ...store.jobs,
+        get: () => Promise.reject(new TypeError('secret /root/path is not a function')),
+        cancel: () => Promise.reject(new TypeError('secret /root/path is not a function')),
+      },
+    }),
+  });
+  const read = await dq.call('GET', '/v1/topics/t/jobs/a');
+  const write = await dq.call('DELETE', '/v1/topics/t/jobs/a');
+  expect(read).toMatchObject({ status: 503, body: { code: 'unavailable', errors: [] } });
+  expect(write).toMatchObject({ status: 503, body: { code: 'unknown', errors: [] } });
+  for (const reply of [read, write])
+    expect(JSON.stringify(reply.body)).not.toMatch(/secret|root|TypeError|\.ts/);
+  expect(dq.errors).toHaveLength(2);
+  expect((await dq.api('GET', '/livez')).status).toBe(200);
+});
+
+it('a registry that does not answer leaves the known topics in force', async () => {
+  let broken = false;
+  const dq = await startIntake({
+    registry: (registry) => {
+      const fail = () => Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }));
+      return new Proxy(registry, {
+        get: (target, name) =>
+          broken && ['get', 'changes', 'stats'].includes(String(name)) ? fail : Reflect.get(target, name),
+      });
+    },
+  });
+  await dq.api('POST', '/v1/topics', topic);
+  broken = true;
+  expect((await dq.push('t', '1')).status).toBe(201);
+  expect(await dq.push('other', '1')).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+  for (const path of ['/v1/topics', '/v1/topics/t', '/v1/stats'])
+    expect(await dq.api('GET', path)).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+  expect(await dq.api('GET', '/readyz')).toMatchObject({
+    status: 503,
+    body: { errors: [{ field: 'registry' }] },
+  });
+});

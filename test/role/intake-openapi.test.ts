@@ -1,0 +1,143 @@
+// /openapi.json is complete: every route of http-api.md that is built, every parameter, every refusal. That replies fit it is
+// checked by every other test of the intake.
+import Schema from 'typebox/schema';
+import { expect, it } from 'vitest';
+import { topicInputNames } from '../../src/core/topic-settings.ts';
+import { startIntake } from '../support/intake.ts';
+
+const built = [
+  'POST /v1/topics/{topic}/jobs',
+  'GET /v1/topics/{topic}/jobs/{id}',
+  'DELETE /v1/topics/{topic}/jobs/{id}',
+  'GET /v1/topics',
+  'POST /v1/topics',
+  'GET /v1/topics/{topic}',
+  'PUT /v1/topics/{topic}',
+  'PATCH /v1/topics/{topic}',
+  'DELETE /v1/topics/{topic}',
+  'POST /v1/topics/{topic}/pause',
+  'POST /v1/topics/{topic}/resume',
+  'POST /v1/topics/{topic}/offline',
+  'GET /v1/dead',
+  'POST /v1/dead/requeue',
+  'GET /livez',
+  'GET /readyz',
+  'GET /v1/stats',
+  'GET /v1/processes',
+  'GET /openapi.json',
+];
+
+interface Media {
+  readonly content: Readonly<Record<string, { readonly schema: object }>>;
+}
+interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly parameters?: readonly {
+    readonly in: string;
+    readonly name: string;
+    readonly required: boolean;
+    readonly schema: object;
+  }[];
+  readonly requestBody?: Media & { readonly required: boolean };
+  readonly responses: Readonly<Record<string, Media & { readonly description: string }>>;
+}
+
+it('describes every route that is built, and no other', async () => {
+  const dq = await startIntake();
+  const { body } = await dq.api('GET', '/openapi.json');
+  expect(body.openapi).toMatch(/^3\.1\./);
+  expect(body.info).toMatchObject({ title: 'dq', version: '0.0.0-test' });
+  const operations = Object.entries(body.paths as Record<string, Record<string, Operation>>).flatMap(
+    ([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({
+        name: `${method.toUpperCase()} ${path}`,
+        path,
+        operation,
+      })),
+  );
+  expect(operations.map(({ name }) => name).sort()).toEqual([...built].sort());
+  expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(built.length);
+  for (const { name, path, operation } of operations) {
+    const inPath = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path');
+    expect(inPath.map((parameter) => `{${parameter.name}}`).sort(), name).toEqual(
+      (path.match(/\{\w+\}/g) ?? []).sort(),
+    );
+    expect(inPath.every(({ required }) => required)).toBe(true);
+    expect(operation.summary).not.toBe('');
+    expect(Object.keys(operation.responses), name).toEqual(expect.arrayContaining(['400', '401', '403']));
+    for (const [status, response] of Object.entries(operation.responses)) {
+      expect(response.description).not.toBe('');
+      const [type] = Object.keys(response.content);
+      expect(type, `${name} ${status}`).toBe(
+        Number(status) < 300 ? 'application/json' : 'application/problem+json',
+      );
+      for (const { schema } of Object.values(response.content)) Schema.Compile(schema as never);
+    }
+    for (const { schema } of Object.values(operation.requestBody?.content ?? {}))
+      Schema.Compile(schema as never);
+  }
+});
+
+it('a job may be any bytes, none at all too', async () => {
+  const dq = await startIntake();
+  const { body } = await dq.api('GET', '/openapi.json');
+  expect(body.paths['/v1/topics/{topic}/jobs'].post.requestBody).toEqual({
+    description: undefined,
+    required: false,
+    content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
+  });
+});
+
+it('the fields of a topic are those that are read, with the same bounds', async () => {
+  const dq = await startIntake();
+  const { body } = await dq.api('GET', '/openapi.json');
+  const schema = body.paths['/v1/topics'].post.requestBody.content['application/json'].schema;
+  expect(Object.keys(schema.properties).sort()).toEqual([...topicInputNames].sort());
+  const described = Schema.Compile(schema);
+  const good = { topic: 'a', callbackUrl: 'http://127.0.0.1:9000/' };
+  const values: Readonly<Record<string, readonly unknown[]>> = {
+    topic: ['a', 'a.b-c_d', 'x'.repeat(128), '', '-', 'x'.repeat(129), 5],
+    title: ['', 'x'.repeat(200), 'x'.repeat(201), 5],
+    method: ['POST', 'PUT', 'GET', 'post'],
+    format: ['raw', 'form'],
+    headers: [
+      {},
+      { 'x-a': '1' },
+      [],
+      'x',
+      Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`x${n}`, '1'])),
+    ],
+    delay: [0, '0', '30m', '1h30m', -1, 1.5, '5 m', '', null],
+    timeout: ['3s', '', null],
+    okStatus: [['2xx'], ['204', '404'], [], ['3xx'], ['302'], ['abc'], [200], 'x'],
+    emptyReply: ['retry', 'accept', 'ignore'],
+    maxAttempts: [1, 100, 0, 101, 1.5, '5'],
+    backoff: [
+      '2n+1',
+      ['1s'],
+      [],
+      'x',
+      { type: 'exponential', base: '1s', factor: 2, cap: '1h' },
+      { type: 'exponential' },
+      { type: 'exponential', base: '1s', factor: 2, cap: '1h', x: 1 },
+    ],
+    jitter: [0, 0.5, 0.6, -0.1],
+    priority: ['high', 'normal', 'low', 'urgent'],
+    concurrency: [1, 10_000, 0, 10_001],
+    rate: [0, 1],
+    alertEmails: [[], ['a@b.c']],
+    dangerouslySkipTlsVerify: [true, false, 'true'],
+    state: ['active', 'paused', 'offline', 'dead'],
+    secret: [`whsec_${'A'.repeat(32)}`, 'x', ''],
+    nope: [1],
+  };
+  let made = 0;
+  for (const [name, list] of Object.entries(values))
+    for (const value of list) {
+      made += 1;
+      const input = { ...good, topic: `t${made}`, [name]: value };
+      const { status } = await dq.api('POST', '/v1/topics', input);
+      expect(status < 300, `${name} ${JSON.stringify(value)}`).toBe(described.Check(input));
+    }
+});

@@ -1,0 +1,221 @@
+import { describe, expect, it } from 'vitest';
+import type { AttemptRecord } from '../../src/core/job.ts';
+import type { ProcessInfo } from '../../src/process/messages.ts';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+
+const callbackUrl = 'http://127.0.0.1:9000/';
+const attempt: AttemptRecord = {
+  attempt: 1,
+  startedAt: 1_700_000_000_000,
+  durationMs: 5,
+  outcome: 'failed',
+  reason: 'status',
+  status: 500,
+  replyExcerpt: 'no',
+  notifier: 'dq-notifier-0',
+  host: 'vm',
+};
+
+async function bury(dq: TestIntake, topic: string, ids: readonly string[]): Promise<void> {
+  for (const id of ids) {
+    await dq.push(topic, `{"id":"${id}"}`, `?id=${id}&delay=0`);
+    const { jobs } = await dq.store.jobs.reserve(0, {
+      owner: { instance: 1, incarnation: 9 },
+      max: 1,
+      others: { room: 1, leaseMs: 60_000 },
+      topics: new Map(),
+    });
+    const outcomes = await dq.store.jobs.bury(
+      jobs.map((job) => ({ ...job, reason: 'attempts_exhausted' as const, attempt })),
+    );
+    expect(outcomes).toEqual([{ kind: 'buried' }]);
+  }
+}
+
+describe('dead letters', () => {
+  it('are listed newest first, in pages, by topic and time of death', async () => {
+    const dq = await startIntake();
+    for (const topic of ['a', 'b']) await dq.api('POST', '/v1/topics', { topic, callbackUrl });
+    await bury(dq, 'a', ['1', '2', '3']);
+    await bury(dq, 'b', ['1']);
+    const { body } = await dq.api('GET', '/v1/dead?topic=a');
+    expect(body.nextCursor).toBe(null);
+    expect(body.items.map(({ id }: { id: string }) => id).sort()).toEqual(['1', '2', '3']);
+    expect(body.items[0]).toEqual({
+      topic: 'a',
+      id: expect.any(String),
+      version: expect.stringMatching(/^\d+$/),
+      deadAt: expect.stringMatching(/Z$/),
+      reason: 'attempts_exhausted',
+      status: 500,
+      attempt: 1,
+      replyExcerpt: 'no',
+      dueAt: expect.stringMatching(/Z$/),
+      createdAt: expect.stringMatching(/Z$/),
+    });
+    const first = await dq.api('GET', '/v1/dead?limit=3');
+    const rest = await dq.api('GET', `/v1/dead?limit=3&cursor=${encodeURIComponent(first.body.nextCursor)}`);
+    expect([...first.body.items, ...rest.body.items]).toHaveLength(4);
+    expect(rest.body.nextCursor).toBe(null);
+    expect((await dq.api('GET', '/v1/dead?until=2001-01-01T00:00:00Z')).body.items).toEqual([]);
+    expect((await dq.api('GET', '/v1/dead?since=2001-01-01T00:00:00+01:00')).body.items).toHaveLength(4);
+  });
+
+  it('a cursor that is none is refused', async () => {
+    const dq = await startIntake();
+    for (const cursor of ['nonsense', '', '1', '%00'])
+      expect(await dq.api('GET', `/v1/dead?cursor=${cursor}`)).toMatchObject({
+        status: 400,
+        body: { errors: [{ field: 'cursor' }] },
+      });
+  });
+
+  it('come back by id, by topic, by time, or all', async () => {
+    const dq = await startIntake();
+    for (const topic of ['a', 'b']) await dq.api('POST', '/v1/topics', { topic, callbackUrl });
+    await bury(dq, 'a', ['1', '2', '3']);
+    await bury(dq, 'b', ['1']);
+    const requeue = async (filter: object) => (await dq.api('POST', '/v1/dead/requeue', filter)).body;
+    expect(await requeue({ topic: 'a', ids: ['1', 'none'] })).toEqual({ requeued: 1, more: false });
+    expect((await dq.api('GET', '/v1/topics/a/jobs/1')).body).toMatchObject({
+      state: 'ready',
+      attempt: 0,
+      attempts: [],
+      body: '{"id":"1"}',
+    });
+    expect(await requeue({ until: '2001-01-01T00:00:00Z' })).toEqual({ requeued: 0, more: false });
+    expect(await requeue({ topic: 'a', since: 1_000_000_000_000 })).toEqual({ requeued: 2, more: false });
+    expect(await requeue({ all: true })).toEqual({ requeued: 1, more: false });
+    expect((await dq.api('GET', '/v1/dead')).body.items).toEqual([]);
+  });
+
+  it('a push of the same id replaces a dead letter, and counts as a new job', async () => {
+    const dq = await startIntake();
+    await dq.api('POST', '/v1/topics', { topic: 'a', callbackUrl });
+    await bury(dq, 'a', ['1']);
+    expect(await dq.push('a', '2', '?id=1&mode=reject')).toMatchObject({
+      status: 201,
+      body: { replaced: false },
+    });
+    expect((await dq.api('GET', '/v1/dead')).body.items).toEqual([]);
+  });
+});
+
+describe('stats', () => {
+  it('counts jobs by state, and names those whose topic is gone as orphaned', async () => {
+    const dq = await startIntake();
+    for (const topic of ['a', 'idle']) await dq.api('POST', '/v1/topics', { topic, callbackUrl });
+    await bury(dq, 'a', ['1']);
+    await dq.push('a', '1', '?delay=1h');
+    await dq.store.jobs.push([
+      {
+        topic: 'gone',
+        id: 'x',
+        when: { delayMs: 0 },
+        mode: 'replace',
+        priority: 'normal',
+        contentType: null,
+        body: Buffer.from(''),
+      },
+    ]);
+    await dq.registry.addStats([
+      { topic: 'a', day: 20010101, name: 'pushed', n: 5 },
+      {
+        topic: 'a',
+        day: Number(new Date().toISOString().slice(0, 10).replaceAll('-', '')),
+        name: 'pushed',
+        n: 2,
+      },
+    ]);
+    const { body } = await dq.api('GET', '/v1/stats');
+    expect(body).toMatchObject({
+      states: { delayed: 1, ready: 1, reserved: 0, dead: 1 },
+      orphaned: 1,
+      oldestOverdueMs: expect.any(Number),
+    });
+    const none = { pushed: 0, delivered: 0, retried: 0, dead: 0, cancelled: 0 };
+    expect(body.topics).toEqual([
+      {
+        topic: 'a',
+        registered: true,
+        total: { ...none, pushed: 7 },
+        today: { ...none, pushed: 2 },
+        states: { delayed: 1, ready: 0, reserved: 0, dead: 1 },
+      },
+      {
+        topic: 'gone',
+        registered: false,
+        total: none,
+        today: none,
+        states: { delayed: 0, ready: 1, reserved: 0, dead: 0 },
+      },
+      {
+        topic: 'idle',
+        registered: true,
+        total: none,
+        today: none,
+        states: { delayed: 0, ready: 0, reserved: 0, dead: 0 },
+      },
+    ]);
+  });
+});
+
+describe('processes', () => {
+  const process: ProcessInfo = {
+    title: 'dq-server-0',
+    role: 'server',
+    pid: 4711,
+    version: '0.0.0',
+    state: 'ready',
+    startedAt: Date.UTC(2026, 0, 1),
+    restarts: 0,
+    inFlight: 1,
+    rssBytes: 50_000_000,
+    cpuPercent: 1.5,
+  };
+
+  it('are asked of the master, each question by its number', async () => {
+    let asked = 0;
+    const dq = await startIntake({
+      onSend: (message, answer) => {
+        if (message.kind !== 'processes') return;
+        asked += 1;
+        answer({ kind: 'processes', call: message.call + 100, processes: [] });
+        setImmediate(() =>
+          answer({
+            kind: 'processes',
+            call: message.call,
+            processes: [{ ...process, restarts: message.call }],
+          }),
+        );
+      },
+    });
+    const replies = await Promise.all([dq.api('GET', '/v1/processes'), dq.api('GET', '/v1/processes')]);
+    expect(replies.map(({ body }) => body.items[0].restarts)).toEqual([1, 2]);
+    expect(replies[0]?.body.items[0]).toEqual({
+      ...process,
+      restarts: 1,
+      startedAt: '2026-01-01T00:00:00.000Z',
+    });
+    expect(asked).toBe(2);
+  });
+
+  it('are unavailable when the master does not answer', async () => {
+    const dq = await startIntake();
+    expect(await dq.api('GET', '/v1/processes')).toMatchObject({
+      status: 503,
+      body: { code: 'unavailable' },
+    });
+  });
+});
+
+describe('health', () => {
+  it('tells the durability in force', async () => {
+    const dq = await startIntake();
+    expect(await dq.api('GET', '/readyz')).toMatchObject({
+      status: 200,
+      body: { ready: true, durability: expect.stringContaining('SQLite'), warnings: [] },
+    });
+    expect(await dq.api('GET', '/livez')).toMatchObject({ status: 200, body: { live: true } });
+  });
+});

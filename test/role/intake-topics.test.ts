@@ -1,0 +1,352 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+
+let dq: TestIntake;
+beforeEach(async () => {
+  dq = await startIntake();
+});
+
+const callbackUrl = 'http://127.0.0.1:9000/';
+const create = (topic: string, more: object = {}) =>
+  dq.api('POST', '/v1/topics', { topic, callbackUrl, ...more });
+
+const defaults = {
+  callbackUrl,
+  title: '',
+  owner: '',
+  method: 'POST',
+  format: 'raw',
+  headers: {},
+  delay: '0s',
+  timeout: '3s',
+  retryIf: '',
+  okStatus: ['2xx'],
+  emptyReply: 'retry',
+  maxAttempts: 10,
+  backoff: '2n+1',
+  jitter: 0,
+  priority: 'normal',
+  concurrency: 64,
+  rate: 0,
+  alertEmails: [],
+  dangerouslySkipTlsVerify: false,
+  state: 'active',
+  createdAt: expect.stringMatching(/^\d{4}-.*Z$/),
+  updatedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+};
+
+describe('create', () => {
+  it('answers 201 with the whole topic and a secret, which nothing shows again', async () => {
+    const { status, body } = await create('a');
+    expect({ status, body }).toEqual({
+      status: 201,
+      body: { topic: 'a', ...defaults, secret: expect.any(String) },
+    });
+    expect(body.secret).toMatch(/^whsec_[A-Za-z0-9+/]+=*$/);
+    expect(Buffer.from(body.secret.slice(6), 'base64')).toHaveLength(32);
+    const shown = [
+      await dq.api('GET', '/v1/topics/a'),
+      await dq.api('GET', '/v1/topics'),
+      await dq.api('PUT', '/v1/topics/a', { callbackUrl }),
+      await dq.api('PATCH', '/v1/topics/a', { title: 'x' }),
+      await dq.api('POST', '/v1/topics/a/pause'),
+      await dq.api('GET', '/v1/stats'),
+    ];
+    expect(JSON.stringify(shown)).not.toContain('whsec_');
+    expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret: body.secret, untilAt: null }]);
+  });
+
+  it('makes another secret for each topic, and takes a given one', async () => {
+    const given = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
+    const [a, b, c] = [await create('a'), await create('b'), await create('c', { secret: given })];
+    expect(a.body.secret).not.toBe(b.body.secret);
+    expect(c.body.secret).toBe(given);
+  });
+
+  it('of a name that exists is 409, and changes nothing', async () => {
+    await create('a', { title: 'first' });
+    expect(await create('a', { title: 'second' })).toMatchObject({
+      status: 409,
+      body: { code: 'topic_exists' },
+    });
+    expect((await dq.api('GET', '/v1/topics/a')).body.title).toBe('first');
+  });
+
+  it('refuses its own port, whatever port that turned out to be', async () => {
+    expect(await create('self', { callbackUrl: `${dq.url}/v1/topics/self/jobs` })).toMatchObject({
+      status: 400,
+      body: { code: 'invalid', errors: [{ field: 'callbackUrl' }] },
+    });
+    expect(
+      (await create('other', { callbackUrl: `http://127.0.0.1:${dq.port === 65_535 ? 1 : dq.port + 1}/` }))
+        .status,
+    ).toBe(201);
+  });
+
+  it('is in force at once where it was made', async () => {
+    for (let n = 0; n < 10; n++) {
+      await create(`t${n}`);
+      expect((await dq.push(`t${n}`, '1')).status).toBe(201);
+    }
+  });
+
+  it('names every mistake at once', async () => {
+    const { status, body } = await create('-', { callbackUrl: 'ftp://x', nope: 1, maxAttempts: 0 });
+    expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid' });
+    expect(body.errors.map((error: { field: string }) => error.field).sort()).toEqual([
+      'callbackUrl',
+      'maxAttempts',
+      'nope',
+      'topic',
+    ]);
+  });
+
+  it('needs a name and a callback', async () => {
+    expect((await dq.api('POST', '/v1/topics', { callbackUrl })).body.errors).toEqual([
+      { field: 'topic', message: 'is needed' },
+    ]);
+    expect((await dq.api('POST', '/v1/topics', { topic: 'a' })).body.errors).toEqual([
+      { field: 'callbackUrl', message: 'is needed' },
+    ]);
+  });
+
+  it('refuses what is not built by its name', async () => {
+    for (const [field, value] of Object.entries({
+      format: 'form',
+      method: 'GET',
+      rate: 5,
+      alertEmails: ['a@b.c'],
+    }))
+      expect(await create('a', { [field]: value }), field).toMatchObject({
+        status: 400,
+        body: { code: 'not_built', errors: [{ field }] },
+      });
+    expect((await create('a', { format: 'raw', method: 'PUT', rate: 0, alertEmails: [] })).status).toBe(201);
+  });
+});
+
+describe('put and patch', () => {
+  it('PUT creates with 201, replaces with 200, and fields not given are defaults again', async () => {
+    const created = await dq.api('PUT', '/v1/topics/a', {
+      callbackUrl,
+      title: 'x',
+      maxAttempts: 3,
+      state: 'paused',
+    });
+    expect(created).toMatchObject({
+      status: 201,
+      body: { ...defaults, title: 'x', maxAttempts: 3, state: 'paused' },
+    });
+    const secrets = (await dq.registry.get('a'))?.secrets;
+    const replaced = await dq.api('PUT', '/v1/topics/a', { callbackUrl, owner: 'me' });
+    expect(replaced).toMatchObject({ status: 200, body: { ...defaults, owner: 'me' } });
+    expect((await dq.registry.get('a'))?.secrets).toEqual(secrets);
+  });
+
+  it('PATCH changes the given fields and no other', async () => {
+    const { body: before } = await create('a', { title: 'x', headers: { 'X-A': '1' } });
+    const { status, body } = await dq.api('PATCH', '/v1/topics/a', { delay: '90s' });
+    const { secret: _, updatedAt: __, ...rest } = before;
+    expect({ status, body }).toMatchObject({
+      status: 200,
+      body: { ...rest, delay: '1m30s', headers: { 'x-a': '1' } },
+    });
+  });
+
+  it('PATCH with nothing changes nothing', async () => {
+    await create('a', { title: 'x' });
+    expect(await dq.api('PATCH', '/v1/topics/a', {})).toMatchObject({ status: 200, body: { title: 'x' } });
+  });
+
+  it('what GET shows can be PUT back', async () => {
+    await create('a', {
+      backoff: { type: 'exponential', base: '10s', factor: 1.5, cap: '1h' },
+      retryIf: '{res.code}!=200',
+      okStatus: ['2xx', '404'],
+      jitter: 0.25,
+      headers: { authorization: 'Basic x' },
+    });
+    const { body } = await dq.api('GET', '/v1/topics/a');
+    const { createdAt: _, updatedAt: __, ...written } = body;
+    const { body: after } = await dq.api('PUT', '/v1/topics/a', written);
+    expect({ ...after, updatedAt: body.updatedAt }).toEqual(body);
+  });
+
+  it('the name in the body must be the one in the path', async () => {
+    await create('a');
+    expect((await dq.api('PATCH', '/v1/topics/a', { topic: 'a' })).status).toBe(200);
+    for (const method of ['PATCH', 'PUT'])
+      expect(await dq.api(method, '/v1/topics/a', { callbackUrl, topic: 'b' })).toMatchObject({
+        status: 400,
+        body: { errors: [{ field: 'topic' }] },
+      });
+    expect(await dq.api('PUT', '/v1/topics/-', { callbackUrl })).toMatchObject({
+      status: 400,
+      body: { errors: [{ field: 'topic' }] },
+    });
+  });
+
+  it('a secret is not changed by them; naming the one in force is no change', async () => {
+    const secret = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
+    await create('a', { secret });
+    expect((await dq.api('PUT', '/v1/topics/a', { callbackUrl, secret })).status).toBe(200);
+    for (const method of ['PATCH', 'PUT'])
+      expect(
+        await dq.api(method, '/v1/topics/a', {
+          callbackUrl,
+          secret: `whsec_${Buffer.alloc(32, 2).toString('base64')}`,
+        }),
+      ).toMatchObject({ status: 400, body: { code: 'not_built', errors: [{ field: 'secret' }] } });
+    expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret, untilAt: null }]);
+  });
+
+  it('changes made at the same moment are all kept', async () => {
+    await create('a');
+    const changes = [{ title: 'x' }, { owner: 'me' }, { maxAttempts: 7 }];
+    const replies = await Promise.all(changes.map((change) => dq.api('PATCH', '/v1/topics/a', change)));
+    expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect((await dq.api('GET', '/v1/topics/a')).body).toMatchObject({
+      title: 'x',
+      owner: 'me',
+      maxAttempts: 7,
+    });
+  });
+
+  it('of a topic that is not there: PATCH is 404', async () => {
+    for (const path of ['/v1/topics/none', '/v1/topics/-'])
+      expect(await dq.api('PATCH', path, {})).toMatchObject({
+        status: 404,
+        body: { code: 'topic_not_found' },
+      });
+    expect(await dq.api('GET', '/v1/topics/none')).toMatchObject({
+      status: 404,
+      body: { code: 'topic_not_found' },
+    });
+    expect(await dq.api('POST', '/v1/topics/none/pause')).toMatchObject({
+      status: 404,
+      body: { code: 'topic_not_found' },
+    });
+    expect(await dq.api('DELETE', '/v1/topics/none')).toMatchObject({
+      status: 404,
+      body: { code: 'topic_not_found' },
+    });
+  });
+});
+
+describe('states', () => {
+  it('pause, offline and resume set the state, and may be repeated', async () => {
+    await create('a', { title: 'x' });
+    for (const [verb, state] of [
+      ['pause', 'paused'],
+      ['pause', 'paused'],
+      ['offline', 'offline'],
+      ['resume', 'active'],
+      ['resume', 'active'],
+    ] as const)
+      expect(await dq.api('POST', `/v1/topics/a/${verb}`)).toMatchObject({
+        status: 200,
+        body: { title: 'x', state },
+      });
+  });
+});
+
+describe('list', () => {
+  it('goes by name, in pages that together hold everything once', async () => {
+    const names = ['b', 'a', 'C', 'a.b', 'a-b', 'Z', 'aa'];
+    for (const name of names) await create(name);
+    const seen: string[] = [];
+    let cursor = '';
+    do {
+      const { body } = await dq.api('GET', `/v1/topics?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`);
+      seen.push(...body.items.map(({ topic }: { topic: string }) => topic));
+      cursor = body.nextCursor;
+    } while (cursor !== null);
+    expect(seen).toEqual([...names].sort());
+  });
+
+  it('finds part of name, title or owner in any case, and an owner exactly', async () => {
+    await create('order.close', { title: 'Closing', owner: 'Shop' });
+    await create('mail', { title: 'About an ORDER', owner: 'shop' });
+    await create('x');
+    const found = async (query: string) =>
+      (await dq.api('GET', `/v1/topics?${query}`)).body.items.map(({ topic }: { topic: string }) => topic);
+    expect(await found('search=order')).toEqual(['mail', 'order.close']);
+    expect(await found('search=SHOP')).toEqual(['mail', 'order.close']);
+    expect(await found('owner=shop')).toEqual(['mail']);
+    expect(await found('search=order&owner=Shop')).toEqual(['order.close']);
+    expect(await found('search=%25')).toEqual([]);
+  });
+
+  it('refuses limits and cursors that are none', async () => {
+    for (const query of ['limit=0', 'limit=-1', 'limit=1.5', 'limit=1001', 'limit=', 'limit=x'])
+      expect(await dq.api('GET', `/v1/topics?${query}`), query).toMatchObject({
+        status: 400,
+        body: { errors: [{ field: 'limit' }] },
+      });
+    for (const query of ['cursor=', 'cursor=*', 'cursor=-', 'cursor=YQ=='])
+      expect(await dq.api('GET', `/v1/topics?${query}`), query).toMatchObject({
+        status: 400,
+        body: { errors: [{ field: 'cursor' }] },
+      });
+  });
+});
+
+describe('delete', () => {
+  it('is refused while a job is stored, and leaves the topic offline', async () => {
+    await create('a');
+    await dq.push('a', '1', '?id=x&delay=1h');
+    expect(await dq.api('DELETE', '/v1/topics/a')).toMatchObject({
+      status: 409,
+      body: { code: 'topic_has_jobs' },
+    });
+    expect((await dq.api('GET', '/v1/topics/a')).body.state).toBe('offline');
+    expect((await dq.api('GET', '/v1/topics/a/jobs/x')).status).toBe(200);
+  });
+
+  it('sees a push that was let in while others learned that the topic is going', async () => {
+    await create('a');
+    const deleting = dq.api('DELETE', '/v1/topics/a');
+    // As another process would that has not heard of it yet.
+    await dq.store.jobs.push([
+      {
+        topic: 'a',
+        id: 'late',
+        when: { delayMs: 1_000_000 },
+        mode: 'replace',
+        priority: 'normal',
+        contentType: null,
+        body: Buffer.from('1'),
+      },
+    ]);
+    expect(await deleting).toMatchObject({ status: 409, body: { code: 'topic_has_jobs' } });
+  });
+
+  it('with jobs=purge removes the topic and its jobs', async () => {
+    await create('a');
+    await create('b');
+    for (const id of ['x', 'y']) await dq.push('a', '1', `?id=${id}`);
+    await dq.push('b', '1', '?id=x');
+    expect(await dq.api('DELETE', '/v1/topics/a?jobs=purge')).toMatchObject({
+      status: 200,
+      body: { deleted: true, purged: 2 },
+    });
+    expect((await dq.api('GET', '/v1/topics/a')).status).toBe(404);
+    expect(await dq.push('a', '1')).toMatchObject({ status: 404, body: { code: 'topic_not_found' } });
+    expect((await dq.api('GET', '/v1/topics/b/jobs/x')).status).toBe(200);
+    expect(await dq.api('DELETE', '/v1/topics/b?jobs=all')).toMatchObject({
+      status: 400,
+      body: { errors: [{ field: 'jobs' }] },
+    });
+  });
+
+  it('does not remove a topic that somebody set active again meanwhile', async () => {
+    await create('a');
+    const deleting = dq.api('DELETE', '/v1/topics/a');
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    let state = '';
+    while (state !== 'offline') state = (await dq.registry.get('a'))?.state ?? 'gone';
+    await dq.api('POST', '/v1/topics/a/resume');
+    expect(await deleting).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+    expect((await dq.api('GET', '/v1/topics/a')).body.state).toBe('active');
+  });
+});
