@@ -1,0 +1,159 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { topicDefaults } from '../../src/core/topic.ts';
+import type { Registry, StatDelta } from '../../src/registry/registry.ts';
+import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import type { StoreFailure } from '../../src/store/job-store.ts';
+import { StoreError } from '../../src/store/job-store.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { StatsRecorder } from '../../src/upkeep/stats-recorder.ts';
+import { until } from '../support/until.ts';
+
+const day = 20_300_131;
+const pushed = (topic: string, n: number): StatDelta => ({ topic, day, name: 'pushed', n });
+
+let directory = '';
+let registry: Registry;
+/** what the way to the registry does to the next calls */
+let away: StoreFailure | null = null;
+let lostReply = false;
+let hanging = false;
+let calls: number[] = [];
+let said: string[] = [];
+const recorders: StatsRecorder[] = [];
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'dq-stats-'));
+  registry = await openRegistryDb(join(directory, 'registry.db'));
+  [away, lostReply, hanging, calls, said] = [null, false, false, [], []];
+  // The real clock of performance.now and of the loop's sleeps, five seconds made of nothing.
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
+});
+afterEach(async () => {
+  hanging = false;
+  for (const recorder of recorders.splice(0)) await recorder.drain(0);
+  vi.useRealTimers();
+  await registry.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** The real registry, behind a line that can fail. */
+function reached(): Registry {
+  return {
+    ...registry,
+    addStats: async (deltas) => {
+      calls.push(deltas.length);
+      if (away !== null) throw new StoreError(away);
+      if (hanging) return new Promise(() => {});
+      await registry.addStats(deltas);
+      if (lostReply) throw new StoreError({ kind: 'unknown', code: 'no_answer' });
+    },
+  } as Registry;
+}
+
+async function start(): Promise<StatsRecorder> {
+  const recorder = new StatsRecorder(reached(), {
+    ...silentLog,
+    notice: (message) => said.push(message),
+    error: (message) => said.push(message),
+  });
+  recorders.push(recorder);
+  await recorder.start();
+  return recorder;
+}
+
+async function register(...topics: string[]): Promise<void> {
+  for (const topic of topics)
+    await registry.create({
+      ...topicDefaults,
+      callbackUrl: 'http://x/',
+      topic,
+      state: 'active',
+      secrets: [],
+    });
+}
+
+const totalOf = async (topic: string) => (await registry.stats(topic, day))[0]?.total.pushed ?? 0;
+
+async function pass(ms: number): Promise<void> {
+  await vi.advanceTimersByTimeAsync(ms);
+}
+
+it('adds what came to the registry once in its time, in one call', async () => {
+  await register('a', 'b');
+  const recorder = await start();
+  recorder.add([pushed('a', 1), pushed('b', 2)]);
+  recorder.add([pushed('a', 4)]);
+  await pass(limits.countersToRegistryMs - 100);
+  expect(calls).toEqual([]);
+  await pass(200);
+  expect(calls).toEqual([2]);
+  expect([await totalOf('a'), await totalOf('b')]).toEqual([5, 2]);
+  await pass(3 * limits.countersToRegistryMs);
+  expect(calls).toEqual([2]);
+});
+
+it('keeps everything while the registry is away, and says so once', async () => {
+  await register('a');
+  const recorder = await start();
+  away = { kind: 'not_stored', code: 'away' };
+  recorder.add([pushed('a', 1)]);
+  await pass(2 * limits.countersToRegistryMs + 100);
+  recorder.add([pushed('a', 2)]);
+  await pass(limits.countersToRegistryMs);
+  expect(calls.length).toBeGreaterThan(1);
+  expect(said).toEqual(['statistics cannot be recorded; they are kept meanwhile']);
+  away = null;
+  await pass(limits.countersToRegistryMs + 100);
+  expect(await totalOf('a')).toBe(3);
+  expect(said.at(-1)).toBe('statistics are being recorded again');
+});
+
+it('never counts twice what may have been written, and writes the rest', async () => {
+  const topics = Array.from({ length: limits.statsBatchMax + 1 }, (_, i) => `t${i}`);
+  await register(...topics);
+  const recorder = await start();
+  lostReply = true;
+  recorder.add(topics.map((topic) => pushed(topic, 1)));
+  await pass(limits.countersToRegistryMs + 100);
+  expect(calls).toEqual([limits.statsBatchMax]);
+  lostReply = false;
+  await pass(limits.countersToRegistryMs);
+  expect(calls).toEqual([limits.statsBatchMax, 1]);
+  for (const topic of topics) expect(await totalOf(topic)).toBe(1);
+});
+
+it('holds a bounded number, and says how much it dropped', async () => {
+  const recorder = await start();
+  recorder.add(Array.from({ length: limits.statsHeldMax + 3 }, (_, i) => pushed(`t${i}`, 1)));
+  await pass(limits.countersToRegistryMs + 100);
+  await until('it was said', () => said.includes('statistics were dropped'));
+  expect(calls.reduce((sum, n) => sum + n, 0)).toBe(limits.statsHeldMax);
+});
+
+it('drain: writes what is left, also what the master brought last', async () => {
+  await register('a');
+  const recorder = await start();
+  recorder.add([pushed('a', 3)]);
+  await recorder.drain(1_000);
+  expect(await totalOf('a')).toBe(3);
+  expect(said).toEqual([]);
+});
+
+it('drain: ends at its deadline when the registry does not answer, and says so', async () => {
+  const recorder = await start();
+  recorder.add([pushed('a', 3)]);
+  hanging = true;
+  let ended = false;
+  const draining = recorder.drain(1_000).then(() => {
+    ended = true;
+  });
+  await pass(900);
+  expect(ended).toBe(false);
+  await pass(200);
+  await draining;
+  expect(said).toEqual(['the last statistics could not be recorded']);
+});
