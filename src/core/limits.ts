@@ -92,8 +92,16 @@ export const limits = {
   /** Jobs that one reserve takes at most (a reply frame stays bounded by reserveBytesMax too). */
   reserveMax: 250,
   reserveBytesMax: 8 * 1024 * 1024,
-  /** Leases that one recover returns. */
+  /** Leases that one recover returns, and how often leases that ran out are looked for: a takeover after the death of a
+   *  notifier that nobody saw is allowed 15 s beyond the timeout (guarantees.md, G3). */
   recoverMax: 500,
+  recoverEveryMs: 1_000,
+  /** How often upkeep asks which notifiers live, for a takeover within 5 s where the message about a death was lost; and how
+   *  old an answer may be: two restarts of a notifier take longer. */
+  whoLivesEveryMs: 3_000,
+  livingFreshMs: 500,
+  /** Log files are kept for days; an hour more is nothing. */
+  janitorEveryMs: 3_600_000,
   /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */
   pushBatchMax: 100,
   pushBatchBytesMax: 1024 * 1024,

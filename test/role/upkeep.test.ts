@@ -1,0 +1,162 @@
+// Upkeep on the embedded store: leases of the dead and of the silent, old log files, the counters of the others.
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { type JobStore, StoreError } from '../../src/store/job-store.ts';
+import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { until } from '../support/until.ts';
+import { ids, owner, type Rig, startRig } from './rig.ts';
+
+function logDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-upkeep-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function startUpkeep(rig: Rig, store = rig.store, logDir = logDirectory()) {
+  return rig.run(createUpkeep(rig.context({ store, config: { logDir } })));
+}
+
+/** Reserves everything that is ready, as the notifier of that incarnation. */
+async function reserve(rig: Rig, incarnation: number, leaseMs = 60_000) {
+  const others = { room: 1_000, leaseMs };
+  const request = { owner: owner(incarnation), max: limits.reserveMax, others, topics: new Map() };
+  return (await rig.store.jobs.reserve(0, request)).jobs;
+}
+
+const stateOf = async (rig: Rig, id: string) => (await rig.store.jobs.get({ topic: 't', id }))?.state;
+
+describe('upkeep: leases', () => {
+  it('that ran out are taken back, with a strike', async () => {
+    const rig = await startRig();
+    await rig.push('t', 'a');
+    await reserve(rig, 1, 300);
+    await startUpkeep(rig);
+    await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ strikes: 1, failures: 0 });
+    expect(rig.lines.some(({ returned }) => returned === 1)).toBe(true);
+  });
+
+  it('of a process that has exited are taken back at once; those of the others stay', async () => {
+    const rig = await startRig();
+    // More than one call of the store returns.
+    await rig.pushAll('t', ids('a', limits.recoverMax + 20));
+    for (let taken = 0; taken < limits.recoverMax + 20; ) taken += (await reserve(rig, 11)).length;
+    await rig.push('t', 'b');
+    await reserve(rig, 12);
+    await startUpkeep(rig);
+    rig.tell({ kind: 'owner_dead', incarnation: 11 });
+    await until('all are ready', async () => {
+      const { topics } = await rig.store.admin.counts();
+      return topics['t']?.ready === limits.recoverMax + 20;
+    });
+    expect(await stateOf(rig, 'b')).toBe('reserved');
+  });
+
+  it('of processes that nobody saw die are taken back when the master has told who lives', async () => {
+    const rig = await startRig();
+    await rig.push('t', 'a');
+    await reserve(rig, 3);
+    await rig.push('t', 'b');
+    await reserve(rig, 21);
+    await startUpkeep(rig);
+    await until('it asks', () => rig.sent.some(({ kind }) => kind === 'who_lives'));
+    rig.tell({ kind: 'living', incarnations: [21, 22] });
+    await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
+    expect(await stateOf(rig, 'b')).toBe('reserved');
+  });
+
+  it('are left alone by an answer that is too old to be true; it asks again', async () => {
+    const rig = await startRig();
+    await rig.push('t', 'a');
+    await reserve(rig, 31);
+    const asked = () => rig.sent.filter(({ kind }) => kind === 'who_lives').length;
+    await startUpkeep(rig);
+    await until('it asks', () => asked() === 1);
+    const answerableUntil = performance.now() + limits.livingFreshMs;
+    await until('the answer is late', () => performance.now() > answerableUntil);
+    rig.tell({ kind: 'living', incarnations: [30] });
+    await until('it asks again', () => asked() === 2);
+    rig.tell({ kind: 'living', incarnations: [31] });
+    await until('it asks for the third time', () => asked() === 3);
+    expect(await stateOf(rig, 'a')).toBe('reserved');
+  });
+
+  it('of a dead process are taken back when the store answers again', async () => {
+    const rig = await startRig();
+    await rig.push('t', 'a');
+    await reserve(rig, 11);
+    let down = true;
+    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+      recoverOwners: (...asked: Parameters<JobStore['recoverOwners']>) =>
+        down
+          ? Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }))
+          : rig.store.jobs.recoverOwners(...asked),
+    });
+    await startUpkeep(rig, { ...rig.store, jobs });
+    rig.tell({ kind: 'owner_dead', incarnation: 11 });
+    await until('it is reported', () =>
+      rig.lines.some(({ message }) => message === 'leases cannot be recovered'),
+    );
+    down = false;
+    await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
+  });
+
+  it('that ended five times with the death of their notifier bury the job: counted, logged, its alert owed', async () => {
+    const rig = await startRig();
+    await rig.push('t', 'a');
+    await startUpkeep(rig);
+    for (let strike = 1; strike <= limits.strikesPoison; strike += 1) {
+      await reserve(rig, 100 + strike);
+      rig.tell({ kind: 'owner_dead', incarnation: 100 + strike });
+      await until('it is taken back', async () => (await stateOf(rig, 'a')) !== 'reserved');
+    }
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      state: 'dead',
+      buryReason: 'poison',
+    });
+    expect(rig.counted('t', 'dead')).toBe(1);
+    expect(rig.notified()).toMatchObject([{ topic: 't', id: 'a', verdict: 'bury', buryReason: 'poison' }]);
+    expect((await rig.store.alerts.list(10, null)).items).toHaveLength(1);
+  });
+});
+
+describe('upkeep: the rest', () => {
+  it('removes log files older than log.days and no other', async () => {
+    const rig = await startRig();
+    const directory = logDirectory();
+    const today = new Date().toISOString().slice(0, 10).replaceAll('-', '');
+    for (const name of [
+      'notify-notifier-0-20200101.log',
+      `notify-notifier-0-${today}.log`,
+      'other-20200101.txt',
+    ])
+      writeFileSync(join(directory, name), 'x');
+    await startUpkeep(rig, rig.store, directory);
+    await until('the old one is gone', () => readdirSync(directory).length === 2);
+    expect(readdirSync(directory).sort()).toEqual([`notify-notifier-0-${today}.log`, 'other-20200101.txt']);
+  });
+
+  it('adds the counters of the other processes to the registry, at its end at once', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    const upkeep = await startUpkeep(rig);
+    rig.tell({ kind: 'counters', deltas: [{ topic: 't', day: 20300101, name: 'delivered', n: 7 }] });
+    await upkeep.drain(2_000);
+    const [stats] = await rig.registry.stats('t', 20300101);
+    expect(stats?.total.delivered).toBe(7);
+  });
+
+  it('goes on where the log directory cannot be read', async () => {
+    const rig = await startRig();
+    await startUpkeep(rig, rig.store, join(logDirectory(), 'absent'));
+    await until('it is reported', () =>
+      rig.lines.some(({ message }) => message === 'old log files cannot be removed'),
+    );
+    await rig.push('t', 'a');
+    await reserve(rig, 1, 100);
+    await until('leases are recovered', async () => (await stateOf(rig, 'a')) === 'ready');
+  });
+});
