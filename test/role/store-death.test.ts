@@ -1,0 +1,268 @@
+// What the clients of the embedded store hear when its owner dies, stops, breaks or hands over, and what is in the file.
+
+import { statSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Hint, StoreError } from '../../src/store/job-store.ts';
+import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
+import { openEngine } from '../../src/store/sqlite/engine.ts';
+import type { LinkOptions } from '../../src/store/sqlite/link.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
+import { fatalExit, OwnerProcess } from '../support/owner-process.ts';
+import { dumpOf, ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+
+let directory: ReturnType<typeof temporaryDirectory>;
+let owners: OwnerProcess[] = [];
+let clients: StoreConnection[] = [];
+
+beforeEach(() => {
+  directory = temporaryDirectory();
+});
+afterEach(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await Promise.all(owners.map((owner) => owner.kill()));
+  [owners, clients] = [[], []];
+  directory.remove();
+});
+
+async function startOwner(): Promise<OwnerProcess> {
+  const owner = await OwnerProcess.start(directory.path);
+  owners.push(owner);
+  return owner;
+}
+
+async function connected(more: Partial<LinkOptions> = {}): Promise<StoreConnection> {
+  const { socketPath } = ownerPaths(directory.path);
+  const client = connectStore({ socketPath, title: 'test', log: silentLog, ...more });
+  clients.push(client);
+  await client.start();
+  return client;
+}
+
+/** What is in the file, once nobody has it open; it must be whole. */
+function inFile() {
+  const engine = openEngine(ownerPaths(directory.path).path);
+  try {
+    expect(engine.db.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
+    return { ...dumpOf(engine.db), counts: engine.census.counts() };
+  } finally {
+    engine.close();
+  }
+}
+
+const acks = (jobs: Awaited<ReturnType<StoreConnection['store']['jobs']['reserve']>>['jobs']) =>
+  jobs.map((job) => ({ ...leaseOf(job), attempt: attemptOf(job, { outcome: 'delivered' }) }));
+
+describe('an owner that is killed under load', () => {
+  it('has everything that was acknowledged, and nothing that was refused', async () => {
+    const acknowledged = new Set<string>();
+    // An ack that was applied and lost its answer is repeated, and hears lease_lost: asked for is all one can say of it.
+    const askedToGo = new Set<string>();
+    const acked = new Set<string>();
+    const refused = new Set<string>();
+    let stop = false;
+    const pusher = async (client: StoreConnection, name: string) => {
+      for (let n = 0; !stop; n += 1) {
+        const id = `${name}.${n}`;
+        const [outcome] = await client.store.jobs.push([jobOf(id, { body: Buffer.alloc(200, 1) })]);
+        if (outcome?.kind === 'stored') acknowledged.add(id);
+        else if (outcome?.kind === 'not_stored') refused.add(id);
+      }
+    };
+    const taker = async (client: StoreConnection) => {
+      while (!stop) {
+        const reserved = await client.store.jobs.reserve(0, request(20)).catch(() => ({ jobs: [] }));
+        for (const job of reserved.jobs) askedToGo.add(job.id);
+        const outcomes = await client.store.jobs.ack(acks(reserved.jobs));
+        for (const [i, outcome] of outcomes.entries())
+          if (outcome.kind === 'acked') acked.add(reserved.jobs[i]?.id ?? '');
+      }
+    };
+    let owner = await startOwner();
+    const [a, b, c] = await Promise.all([connected(), connected(), connected()]);
+    const load = [
+      ...Array.from({ length: 20 }, (_, n) => pusher(a as StoreConnection, `a${n}`)),
+      ...Array.from({ length: 20 }, (_, n) => pusher(b as StoreConnection, `b${n}`)),
+      taker(c as StoreConnection),
+    ];
+    for (let round = 1; round <= 4; round += 1) {
+      await until('some work to be done', () => acknowledged.size > round * 300 && acked.size > round * 20);
+      await owner.kill();
+      if (round < 4) owner = await startOwner();
+    }
+    stop = true;
+    // What still waits for an owner ends as not stored.
+    const last = await startOwner();
+    await Promise.all(load);
+    await last.kill();
+    const stored = new Set(inFile().jobs.map((job) => job.id));
+    expect([...acknowledged].filter((id) => !stored.has(id) && !askedToGo.has(id))).toEqual([]);
+    expect([...acked].filter((id) => stored.has(id))).toEqual([]);
+    expect([...refused].filter((id) => stored.has(id))).toEqual([]);
+    expect(acknowledged.size).toBeGreaterThan(1_200);
+  });
+});
+
+describe('a call', () => {
+  it('that was never written is held for an owner that comes back', async () => {
+    const first = await startOwner();
+    const client = await connected();
+    await first.kill();
+    await until('the loss to be noticed', () => !client.connected);
+    const pushed = client.store.jobs.push([jobOf('1')]);
+    await startOwner();
+    expect(await pushed).toMatchObject([{ kind: 'stored' }]);
+  });
+
+  it('that was never written is not stored when the owner stays away', async () => {
+    const first = await startOwner();
+    const client = await connected({ awayMs: 200 });
+    await first.kill();
+    await until('the loss to be noticed', () => !client.connected);
+    expect(await client.store.jobs.push([jobOf('1'), jobOf('2')])).toEqual([
+      { kind: 'not_stored', code: 'store_away' },
+      { kind: 'not_stored', code: 'store_away' },
+    ]);
+    await expect(client.store.jobs.get({ topic: 't', id: '1' })).rejects.toMatchObject({
+      failure: { kind: 'not_stored', code: 'store_away' },
+    });
+    await startOwner();
+    await until('the owner to be found', () => client.connected);
+    expect(await client.store.jobs.get({ topic: 't', id: '1' })).toBeNull();
+  });
+
+  it('that was written is unknown when it may not be repeated, and is repeated when it may', async () => {
+    const first = await startOwner();
+    const client = await connected();
+    await client.store.jobs.push([jobOf('1'), jobOf('2')]);
+    const [one, two] = (await client.store.jobs.reserve(0, request(2))).jobs;
+    if (one === undefined || two === undefined) throw new Error('not reserved');
+    // Stopped, it takes the bytes and does nothing with them.
+    first.signal('SIGSTOP');
+    const { jobs } = client.store;
+    const calls = Promise.all([
+      jobs.push([jobOf('3')]),
+      jobs.cancel([{ topic: 't', id: '2' }]),
+      jobs.reserve(0, request(1)).catch((error: unknown) => (error as StoreError).failure),
+      client.store.dead.requeue({}, 1).catch((error: unknown) => (error as StoreError).failure),
+      jobs.ack(acks([one])),
+      jobs.get({ topic: 't', id: '2' }),
+    ]);
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    await first.kill();
+    await startOwner();
+    const lost = { kind: 'unknown', code: 'store_lost' };
+    expect(await calls).toMatchObject([[lost], [lost], lost, lost, [{ kind: 'acked' }], { id: '2' }]);
+  });
+
+  it('without an answer is unknown when its time is over, and a late answer hurts nobody', async () => {
+    const owner = await startOwner();
+    const client = await connected({ callMs: 300 });
+    owner.signal('SIGSTOP');
+    expect(await client.store.jobs.push([jobOf('1')])).toEqual([{ kind: 'unknown', code: 'no_answer' }]);
+    owner.signal('SIGCONT');
+    await until('the late push to be there', async () => {
+      const job = await client.store.jobs.get({ topic: 't', id: '1' }).catch(() => null);
+      return job !== null;
+    });
+    expect(await client.store.jobs.push([jobOf('1', { mode: 'keep' })])).toMatchObject([{ kind: 'kept' }]);
+  });
+
+  it('beyond what may be pending is refused at once, and not stored', async () => {
+    const owner = await startOwner();
+    const client = await connected();
+    owner.signal('SIGSTOP');
+    const body = Buffer.alloc(1_000_000);
+    const pushes = Array.from({ length: 80 }, (_, n) => client.store.jobs.push([jobOf(String(n), { body })]));
+    const refused = await Promise.race(pushes.slice(-1));
+    expect(refused).toEqual([{ kind: 'not_stored', code: 'too_many_calls' }]);
+    owner.signal('SIGCONT');
+    const outcomes = (await Promise.all(pushes)).flat();
+    const stored = outcomes.filter((outcome) => outcome.kind === 'stored').length;
+    expect(stored).toBeGreaterThan(60);
+    expect(outcomes.filter((outcome) => outcome.kind === 'not_stored').length).toBe(80 - stored);
+  });
+
+  it('made after close is refused', async () => {
+    await startOwner();
+    const client = await connected();
+    await client.close();
+    expect(await client.store.jobs.push([jobOf('1')])).toEqual([{ kind: 'not_stored', code: 'closed' }]);
+  });
+});
+
+describe('a client', () => {
+  it('cannot start where nobody listens, and says so', async () => {
+    const { socketPath } = ownerPaths(directory.path);
+    const client = connectStore({ socketPath, title: 'test', log: silentLog, callMs: 150 });
+    await expect(client.start()).rejects.toThrow(StoreError);
+    expect(client.connected).toBe(false);
+  });
+
+  it('looks once after every reconnect, and hears hints again', async () => {
+    const first = await startOwner();
+    const client = await connected();
+    const heard: Hint['kind'][] = [];
+    client.store.jobs.onHint((hint) => heard.push(hint.kind));
+    await first.kill();
+    await startOwner();
+    await until('both hints after the reconnect', () => heard.length === 2);
+    expect(heard.sort()).toEqual(['due', 'ready']);
+    heard.length = 0;
+    await client.store.jobs.push([jobOf('1')]);
+    await until('a hint of the new owner', () => heard.length > 0);
+    expect(heard).toEqual(['ready']);
+  });
+});
+
+describe('an I/O error', () => {
+  it('in COMMIT makes everything unknown and ends the owner; its successor has a whole store', async () => {
+    const owner = await startOwner();
+    const client = await connected();
+    await client.store.jobs.push([jobOf('1')]);
+    owner.limitFileSize(statSync(`${ownerPaths(directory.path).path}-wal`).size + 5_000);
+    const { jobs, admin } = client.store;
+    const [pushed, counted] = await Promise.all([
+      jobs.push([jobOf('2', { body: Buffer.alloc(50_000, 2) })]),
+      admin.counts().catch((error: unknown) => (error as StoreError).failure.kind),
+    ]);
+    expect(pushed).toEqual([{ kind: 'unknown', code: 'io_error' }]);
+    // A read of the same turn either came after, and was refused, or found the next owner.
+    expect(counted).toBe('not_stored');
+    expect(await owner.ended).toBe(fatalExit);
+    const ids = inFile().jobs.map((job) => job.id);
+    expect(ids).toContain('1');
+  });
+});
+
+describe('a handover', () => {
+  it('loses no call, doubles none and makes none unknown, under load', async () => {
+    let owner = await startOwner();
+    const client = await connected();
+    const outcomes: string[] = [];
+    let stop = false;
+    let pushes = 0;
+    const pusher = async (name: number) => {
+      for (let n = 0; !stop; n += 1) {
+        pushes += 1;
+        const [outcome] = await client.store.jobs.push([jobOf(`${name}.${n}`, { mode: 'reject' })]);
+        outcomes.push(outcome?.kind ?? '');
+      }
+    };
+    const load = Array.from({ length: 50 }, (_, n) => pusher(n));
+    for (let round = 1; round <= 3; round += 1) {
+      const before = outcomes.length;
+      await until('some work to be done', () => outcomes.length > before + 500);
+      expect(await owner.drain()).toBe(0);
+      owner = await startOwner();
+    }
+    stop = true;
+    await Promise.all(load);
+    expect(new Set(outcomes)).toEqual(new Set(['stored']));
+    expect(await owner.drain()).toBe(0);
+    await client.close();
+    const { counts } = inFile();
+    expect(counts.topics).toEqual({ t: { delayed: 0, ready: pushes, reserved: 0, dead: 0 } });
+  });
+});
