@@ -1,0 +1,79 @@
+// Coalescing alone; that the store then does what it should is tested with a real one (test/role/intake-*).
+import { expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { PushQueue, type PushTicket } from '../../src/jobs/push-queue.ts';
+import type { PushJob, PushOutcome } from '../../src/store/job-store.ts';
+
+const jobOf = (id: string, bytes = 1): PushJob => ({
+  topic: 't',
+  id,
+  when: { delayMs: 0 },
+  mode: 'replace',
+  priority: 'normal',
+  contentType: null,
+  body: Buffer.alloc(bytes),
+});
+
+/** Hands over the given bodies in one turn; answers the calls that came of it, and what each ticket was told. */
+async function pushed(
+  sizes: readonly number[],
+  answer: (jobs: readonly PushJob[]) => Promise<readonly PushOutcome[]>,
+) {
+  const calls: string[][] = [];
+  const told: [string, PushOutcome][] = [];
+  const failures: unknown[] = [];
+  const queue = new PushQueue(
+    {
+      push: (jobs) => {
+        calls.push(jobs.map(({ id }) => id));
+        return answer(jobs);
+      },
+    },
+    (error) => failures.push(error),
+  );
+  sizes.forEach((bytes, n) => {
+    const ticket: PushTicket = {
+      job: jobOf(String(n), bytes),
+      settle: (outcome) => told.push([ticket.job.id, outcome]),
+    };
+    queue.add(ticket);
+  });
+  while (told.length < sizes.length) await new Promise((resolve) => setImmediate(resolve));
+  return { calls, told, failures };
+}
+
+const kept = async (jobs: readonly PushJob[]): Promise<readonly PushOutcome[]> =>
+  jobs.map(({ id }) => ({ kind: 'kept', version: Number(id), dueAt: 0, state: 'ready' }));
+
+it('sends what comes in one turn as one call, and tells each ticket its own outcome', async () => {
+  const { calls, told } = await pushed([1, 1, 1], kept);
+  expect(calls).toEqual([['0', '1', '2']]);
+  expect(told.map(([id, outcome]) => [id, 'version' in outcome && String(outcome.version)])).toEqual([
+    ['0', '0'],
+    ['1', '1'],
+    ['2', '2'],
+  ]);
+});
+
+it('keeps a call to its number of jobs and bytes, in order', async () => {
+  const many = await pushed(
+    Array.from({ length: 2 * limits.pushBatchMax + 1 }, () => 1),
+    kept,
+  );
+  expect(many.calls.map((ids) => ids.length)).toEqual([limits.pushBatchMax, limits.pushBatchMax, 1]);
+  expect(many.calls.flat()).toEqual(many.told.map(([id]) => id));
+  const half = limits.pushBatchBytesMax / 2;
+  expect((await pushed([half, half, 1], kept)).calls).toEqual([['0', '1'], ['2']]);
+  expect((await pushed([1, 2 * limits.pushBatchBytesMax, 1], kept)).calls).toEqual([['0'], ['1'], ['2']]);
+});
+
+it('a call that breaks off leaves its tickets unknown, and is reported', async () => {
+  const { told, failures } = await pushed([1, 1], () => Promise.reject(new Error('gone')));
+  expect(told.map(([, outcome]) => outcome.kind)).toEqual(['unknown', 'unknown']);
+  expect(failures).toHaveLength(1);
+});
+
+it('an answer that is too short leaves the rest unknown', async () => {
+  const { told } = await pushed([1, 1], async (jobs) => (await kept(jobs)).slice(0, 1));
+  expect(told.map(([, outcome]) => outcome.kind)).toEqual(['kept', 'unknown']);
+});

@@ -1,0 +1,184 @@
+import { describe, expect, it } from 'vitest';
+import { createEgressPolicy } from '../../src/core/egress-policy.ts';
+import type { Topic } from '../../src/core/topic.ts';
+import { completeSettings, parseTopicInput, topicJson } from '../../src/core/topic-settings.ts';
+
+const egress = createEgressPolicy({
+  policy: 'private',
+  allow: [],
+  deny: ['10.9.0.0/16'],
+  own: [{ address: '127.0.0.1', port: 6789 }],
+  localAddresses: () => [],
+});
+const parse = (json: unknown, complete = false) => parseTopicInput(json, egress, complete);
+
+/** The fields that are refused, or the settings. */
+function fieldsOf(json: unknown): readonly string[] | object {
+  const parsed = parse(json);
+  return parsed.ok ? parsed.input.settings : parsed.error.errors.map(({ field }) => field);
+}
+
+describe('callbackUrl', () => {
+  it.each([
+    ['http://a.example/x?y=1', 'http://a.example/x?y=1'],
+    ['HTTP://A.example:80/%7e', 'http://a.example/%7e'],
+    ['https://订单.example/路', 'https://xn--4kr132k.example/%E8%B7%AF'],
+    ['http://0x7f.1:9000/', 'http://127.0.0.1:9000/'],
+    ['http://[::1]:9000', 'http://[::1]:9000/'],
+    ['http://10.0.0.1/', 'http://10.0.0.1/'],
+  ])('%s is kept as %s', (given, kept) => {
+    expect(fieldsOf({ callbackUrl: given })).toEqual({ callbackUrl: kept });
+  });
+
+  it.each([
+    5,
+    null,
+    '',
+    'a.example',
+    '//a.example',
+    'ftp://a.example/',
+    'file:///etc/passwd',
+    'javascript:1',
+    'http://',
+    'http://u@a.example/',
+    'http://:p@a.example/',
+    'http://a.example/#x',
+    'http://a.example:0/',
+    'http://a.example:65536/',
+    ' http://a.example/',
+    'http://a.example/\n',
+    'http://a\t.example/',
+    `http://a.example/${'x'.repeat(2_040)}`,
+    `http://a.example/${'路'.repeat(300)}`,
+    'http://127.0.0.1:6789/',
+    'http://localhost:6789/v1',
+    'http://10.9.1.1/',
+    'http://169.254.169.254/',
+    'http://[::ffff:169.254.169.254]/',
+    'http://0.0.0.0/',
+  ])('%s is refused', (callbackUrl) => {
+    expect(fieldsOf({ callbackUrl })).toEqual(['callbackUrl']);
+  });
+});
+
+describe('headers', () => {
+  it('names become lower case', () => {
+    expect(fieldsOf({ headers: { 'X-Shop': 'a b', Authorization: 'Basic =' } })).toEqual({
+      headers: { 'x-shop': 'a b', authorization: 'Basic =' },
+    });
+  });
+
+  it.each([
+    ['Host', '1'],
+    ['content-length', '1'],
+    ['Content-Type', '1'],
+    ['connection', '1'],
+    ['Transfer-Encoding', '1'],
+    ['webhook-id', '1'],
+    ['Webhook-Anything', '1'],
+    ['dq-x', '1'],
+    ['user-agent', '1'],
+    ['accept-encoding', '1'],
+    ['a b', '1'],
+    ['', '1'],
+    ['x:', '1'],
+    ['x\r\ny', '1'],
+    ['ü', '1'],
+    ['x', 'a\r\nb: c'],
+    ['x', ' a'],
+    ['x', 'a '],
+    ['x', 'ü'],
+    ['x', 5],
+    ['x', null],
+    ['x', 'y'.repeat(1_025)],
+  ])('%s: %s is refused by its name', (name, value) => {
+    expect(fieldsOf({ headers: { [name]: value } })).toEqual([`headers.${name}`]);
+  });
+
+  it('two spellings of a name are refused, and a prototype is no header', () => {
+    expect(fieldsOf({ headers: { 'x-a': '1', 'X-A': '2' } })).toEqual(['headers.X-A']);
+    expect(fieldsOf(JSON.parse('{"headers":{"__proto__":"1"}}'))).toEqual(['headers.__proto__']);
+    expect(({} as Record<string, unknown>)['1']).toBeUndefined();
+  });
+});
+
+describe('the other fields', () => {
+  it.each([
+    [{ backoff: ['1s', '11d', 0] }, ['backoff[1]', 'backoff[2]']],
+    [{ backoff: { type: 'exponential', base: '1h', factor: 2, cap: '1m' } }, ['backoff.cap']],
+    [{ backoff: { type: 'linear' } }, ['backoff']],
+    [{ okStatus: ['2xx', 200, '299 '] }, ['okStatus[1]', 'okStatus[2]']],
+    [{ alertEmails: ['a@b.c', 'a@b.c\r\nBcc: x@y.z', 'a b@c.d'] }, ['alertEmails[1]', 'alertEmails[2]']],
+    [{ title: 'a\nb' }, ['title']],
+    [{ owner: '\ud800' }, ['owner']],
+    [{ timeout: 99 }, ['timeout']],
+    [{ timeout: '61s' }, ['timeout']],
+    [{ delay: '3651d' }, ['delay']],
+    [{ secret: `whsec_${'A'.repeat(31)}=` }, ['secret']],
+    [{ secret: `whsec_${'A'.repeat(32)}=` }, ['secret']],
+    [{ secret: `whsec_${Buffer.alloc(65).toString('base64')}` }, ['secret']],
+    [{ secret: `WHSEC_${'A'.repeat(32)}` }, ['secret']],
+    [JSON.parse('{"__proto__":1}'), ['__proto__']],
+    [{ constructor: 1, toString: 1 }, ['constructor', 'toString']],
+    [[], ['body']],
+    [null, ['body']],
+    ['x', ['body']],
+  ] as const)('%j is refused by name', (json, fields) => {
+    expect(fieldsOf(json)).toEqual(fields);
+  });
+
+  it('a mistake in the rule is shown at its place', () => {
+    const parsed = parse({ retryIf: '{res.code} == ' });
+    expect(parsed.ok ? [] : parsed.error.errors).toEqual([
+      { field: 'retryIf', message: expect.any(String), position: expect.any(Number) },
+    ]);
+    expect(fieldsOf({ retryIf: '{res.code}!=200' })).toEqual({ retryIf: '{res.code}!=200' });
+  });
+
+  it('while something is invalid, what is not built is not worth naming', () => {
+    expect(fieldsOf({ rate: 5, jitter: 2 })).toEqual(['jitter']);
+    const parsed = parse({ rate: 5 });
+    expect(parsed.ok ? null : parsed.error.code).toBe('not_built');
+  });
+});
+
+it('the JSON of a topic says the same when it is read again', () => {
+  const parsed = parse(
+    {
+      callbackUrl: 'http://a.example/',
+      title: 'x',
+      delay: 90_000,
+      timeout: '1500ms',
+      backoff: ['15s', '3m', 600_000],
+      okStatus: ['2xx', '404'],
+      headers: { 'X-A': '1' },
+      priority: 'high',
+      dangerouslySkipTlsVerify: true,
+    },
+    true,
+  );
+  if (!parsed.ok) throw parsed.error;
+  const topic: Topic = {
+    ...completeSettings(parsed.input),
+    topic: 'a',
+    state: 'paused',
+    secrets: [{ secret: 'whsec_hidden', untilAt: null }],
+    revision: 1,
+    createdAt: 0,
+    updatedAt: 0,
+  };
+  const { createdAt, updatedAt, ...json } = topicJson(topic);
+  expect(json).toMatchObject({
+    delay: '1m30s',
+    timeout: '1s500ms',
+    backoff: ['15s', '3m', '10m'],
+    headers: { 'x-a': '1' },
+  });
+  expect([createdAt, updatedAt]).toEqual(['1970-01-01T00:00:00.000Z', '1970-01-01T00:00:00.000Z']);
+  expect(JSON.stringify(json)).not.toContain('whsec_');
+  const again = parse(json, true);
+  expect(again).toEqual({
+    ok: true,
+    input: { topic: 'a', state: 'paused', settings: completeSettings(parsed.input) },
+  });
+});
