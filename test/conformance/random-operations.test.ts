@@ -1,12 +1,12 @@
-// The embedded store, through its socket, beside the model: 6,000 random operations on one stepped clock.
-// DQ_SEED=… repeats a run.
+// The embedded store, through its socket, beside the model: random operations on one stepped clock, the file closed and
+// opened again in between. DQ_SEED=… repeats a run.
 
 import { describe, expect, it } from 'vitest';
-import { openSqliteStore } from '../support/sqlite-store.ts';
+import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
 import { Model } from './model.ts';
 import { openModelStore } from './model-store.ts';
 import { change } from './mutants/mutant.ts';
-import { compareStores } from './random-operations.ts';
+import { SideBySide } from './random-operations.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
 const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
@@ -28,20 +28,34 @@ const kinds = [
   ...['dead requeue', 'dead purge', 'claim', 'settle', 'alerts', 'counts', 'get', 'purgeTopic'],
 ];
 
+const underTest = ({ client, dump, close }: SqliteStore): StoreUnderTest => ({
+  store: client.store,
+  dump: async () => dump(),
+  close,
+});
+
 describe('random operations', () => {
   it(`the embedded store answers and keeps what the model does (seed ${seed})`, {
     timeout: 180_000,
   }, async () => {
     const clock = { now: start };
-    const { client, dump, close } = await openSqliteStore({ clock: () => clock.now });
-    const embedded: StoreUnderTest = { store: client.store, dump: async () => dump(), close };
-    const model = await openModelStore(new Model(() => clock.now));
+    const directory = temporaryDirectory();
+    const open = () => openSqliteStore({ clock: () => clock.now }, directory);
+    const both = new SideBySide(seed, clock, await openModelStore(new Model(() => clock.now)));
+    let tested = underTest(await open());
     try {
-      const seen = await compareStores(seed, 6_000, clock, model, embedded);
-      expect(kinds.filter((kind) => seen[kind] === undefined)).toEqual([]);
+      for (let life = 0; life < 4; life += 1) {
+        await both.run(1_500, tested);
+        await both.emptyReady(tested);
+        await tested.close();
+        tested = underTest(await open());
+        await both.compareStates(tested);
+      }
     } finally {
-      await close();
+      await tested.close();
+      directory.remove();
     }
+    expect(kinds.filter((kind) => both.seen[kind] === undefined)).toEqual([]);
   });
 
   it('a store that forgets one kind of alert is found out', async () => {
@@ -50,8 +64,7 @@ describe('random operations', () => {
     change(forgetful, 'oweAlert', (right) => (job, deadAt, reason) => {
       if (reason !== 'poison') right(job, deadAt, reason);
     });
-    const model = await openModelStore(new Model(() => clock.now));
-    const run = compareStores(1, 6_000, clock, model, await openModelStore(forgetful));
-    await expect(run).rejects.toThrow('seed 1;');
+    const both = new SideBySide(1, clock, await openModelStore(new Model(() => clock.now)));
+    await expect(both.run(6_000, await openModelStore(forgetful))).rejects.toThrow('seed 1;');
   });
 });

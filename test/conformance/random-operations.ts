@@ -82,7 +82,7 @@ export class RandomOperations {
       [2, () => this.#recoverOwners()],
       [2, () => this.#releaseUnheld()],
       [6, () => this.#dead()],
-      [5, () => this.#alerts()],
+      [8, () => this.#alerts()],
       [2, () => this.#admin()],
     ];
     let ticket = this.below(weighed.reduce((sum, [weight]) => sum + weight, 0));
@@ -149,7 +149,8 @@ export class RandomOperations {
         this.#leases.length > 0 && this.chance(0.95)
           ? this.one(this.#leases)
           : { ...this.#key(), version: 1, token: 2 };
-      return { topic, id, version, token: this.chance(0.97) ? token : token + 1 };
+      const off = () => (this.chance(0.03) ? 1 : 0);
+      return { topic, id, version: version + off(), token: token + off() };
     };
     const attempt = attemptOf({ failures: this.below(20) });
     const verb = this.one(['ack', 'retry', 'retry', 'bury', 'bury', 'release'] as const);
@@ -217,8 +218,8 @@ export class RandomOperations {
   }
 
   #alerts(): Operation {
-    const verb = this.one(['claim', 'settle', 'settle', 'list'] as const);
-    const max = 1 + this.below(4);
+    const verb = this.one(['claim', 'claim', 'settle', 'settle', 'settle', 'list'] as const);
+    const max = 1 + this.below(12);
     if (verb === 'claim') {
       const claimMs = 20 + this.below(400);
       return { what: 'claim', given: [claimMs, max], call: (store) => store.alerts.claim(claimMs, max) };
@@ -230,8 +231,8 @@ export class RandomOperations {
         given: max,
         call: (store) => pages((cursor) => store.alerts.list(max, cursor)),
       };
-    const versions = this.#versions.filter(() => this.chance(0.2));
-    const as = this.one(['sent', 'nobody', 'owed'] as const);
+    const versions = this.#versions.filter(() => this.chance(0.4));
+    const as = this.one(['sent', 'sent', 'nobody', 'owed'] as const);
     return { what: 'settle', given: [versions, as], call: (store) => store.alerts.settle(versions, as) };
   }
 
@@ -259,40 +260,72 @@ export interface Clock {
   now: number;
 }
 
-/** Runs so many operations on both; some are sent together, as many processes would, and the whole state is compared every 50. */
-export async function compareStores(
-  seed: number,
-  operations: number,
-  clock: Clock,
-  model: StoreUnderTest,
-  tested: StoreUnderTest,
-): Promise<Readonly<Record<string, number>>> {
-  const random = randomFrom(seed);
-  const source = new RandomOperations(random, () => clock.now);
-  const trace: string[] = [];
-  const seen: Record<string, number> = {};
-  const told = () => `seed ${seed}; the last operations:\n${trace.slice(-12).join('\n')}`;
-  let dumpedAt = 0;
-  for (let done = 0; done < operations; ) {
-    if (source.chance(0.5)) clock.now += source.below(120);
-    const drawn = source.some(() => source.next(), source.chance(0.3) ? 6 : 1);
-    const together = drawn.some((operation) => operation.alone) ? drawn.slice(0, 1) : drawn;
+/** A model and a store that went through the same; `tested` may be another object over the same data in each run. */
+export class SideBySide {
+  /** How often each kind of operation and of outcome came. */
+  readonly seen: Record<string, number> = {};
+  readonly #seed: number;
+  readonly #clock: Clock;
+  readonly #model: StoreUnderTest;
+  readonly #source: RandomOperations;
+  readonly #trace: string[] = [];
+
+  constructor(seed: number, clock: Clock, model: StoreUnderTest) {
+    this.#seed = seed;
+    this.#clock = clock;
+    this.#model = model;
+    this.#source = new RandomOperations(randomFrom(seed), () => clock.now);
+  }
+
+  /** Some are sent in one moment, as many processes would; the whole state is compared every 50. */
+  async run(operations: number, tested: StoreUnderTest): Promise<void> {
+    let dumpedAt = 0;
+    for (let done = 0; done < operations; ) {
+      if (this.#source.chance(0.5)) this.#clock.now += this.#source.below(120);
+      const drawn = this.#source.some(() => this.#source.next(), this.#source.chance(0.3) ? 6 : 1);
+      const together = drawn.some((operation) => operation.alone) ? drawn.slice(0, 1) : drawn;
+      await this.#both(together, tested);
+      done += together.length;
+      if (done - dumpedAt < 50 && done < operations) continue;
+      dumpedAt = done;
+      await this.compareStates(tested);
+    }
+  }
+
+  /** Reserves until nothing is ready: a store that is opened again may deal turns anew. */
+  async emptyReady(tested: StoreUnderTest): Promise<void> {
+    const everything = { room: 250, leaseMs: 10_000 };
+    const request = { owner: owners[0] as Owner, max: 250, others: everything, topics: new Map() };
+    const call = (store: port.Store) => store.jobs.reserve(0, request);
+    for (let left = true; left; left = (await this.#model.store.admin.counts()).oldestReadyMs !== null)
+      await this.#both([{ what: 'reserve', given: request, call }], tested);
+  }
+
+  async compareStates(tested: StoreUnderTest): Promise<void> {
+    expect(await tested.dump(), this.#told()).toEqual(await this.#model.dump());
+  }
+
+  async #both(together: readonly Operation[], tested: StoreUnderTest): Promise<void> {
     const answers = await Promise.all(together.map((operation) => operation.call(tested.store)));
     for (const [n, { what, given, call, part }] of together.entries()) {
-      trace.push(`${done + n} at ${clock.now}: ${what} ${JSON.stringify(given)}`);
-      const right = await call(model.store);
+      this.#trace.push(`at ${this.#clock.now}${n > 0 ? ' with it' : ''}: ${what} ${JSON.stringify(given)}`);
+      const right = await call(this.#model.store);
       const compared = (answer: unknown) =>
         together.length > 1 && part !== undefined ? part(answer) : answer;
-      expect(compared(answers[n]), told()).toEqual(compared(right));
-      source.learn(right);
-      const kinds = Array.isArray(right) ? right.map((item) => (item as { kind?: string }).kind) : [];
-      for (const _ of (right as { poisoned?: unknown[] } | null)?.poisoned ?? []) kinds.push('poisoned');
-      for (const kind of [what, ...kinds]) if (kind !== undefined) seen[kind] = (seen[kind] ?? 0) + 1;
+      expect(compared(answers[n]), this.#told()).toEqual(compared(right));
+      this.#source.learn(right);
+      this.#count(what, right);
     }
-    done += together.length;
-    if (done - dumpedAt < 50 && done < operations) continue;
-    dumpedAt = done;
-    expect(await tested.dump(), told()).toEqual(await model.dump());
   }
-  return seen;
+
+  #count(what: string, answer: unknown): void {
+    const kinds = Array.isArray(answer) ? answer.map((item: { kind?: string }) => item.kind) : [];
+    const poisoned = (answer as { poisoned?: unknown[] } | null)?.poisoned ?? [];
+    for (const kind of [what, ...kinds, ...poisoned.map(() => 'poisoned')])
+      if (kind !== undefined) this.seen[kind] = (this.seen[kind] ?? 0) + 1;
+  }
+
+  #told(): string {
+    return `seed ${this.#seed}; the last operations:\n${this.#trace.slice(-12).join('\n')}`;
+  }
 }

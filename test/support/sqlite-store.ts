@@ -31,8 +31,12 @@ export const ownerPaths = (directory: string) => ({
   socketPath: join(directory, 'store.sock'),
 });
 
-export async function openSqliteStore(more: Partial<StoreOwnerOptions> = {}): Promise<SqliteStore> {
-  const directory = temporaryDirectory();
+/** A directory that is given stays when the store is closed. */
+export async function openSqliteStore(
+  more: Partial<StoreOwnerOptions> = {},
+  given?: ReturnType<typeof temporaryDirectory>,
+): Promise<SqliteStore> {
+  const directory = given ?? temporaryDirectory();
   const owner = new StoreOwner({
     ...ownerPaths(directory.path),
     log: silentLog,
@@ -52,7 +56,7 @@ export async function openSqliteStore(more: Partial<StoreOwnerOptions> = {}): Pr
     async close() {
       await client.close();
       await owner.drain(1_000);
-      directory.remove();
+      if (given === undefined) directory.remove();
     },
   };
 }

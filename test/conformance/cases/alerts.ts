@@ -120,6 +120,21 @@ export const alertCases: readonly Case[] = [
       );
     }),
 
+    fact(
+      `alerts: a claimed entry outlives its dead letter (${name}) and can be given back`,
+      async (trial) => {
+        const [version = 0] = await dying(trial, ['1']);
+        await trial.alerts.claim(farOffMs, 10);
+        const { alerts } = await trial.dump();
+        await end(trial);
+        expect((await trial.dump()).alerts).toEqual(alerts);
+        await trial.alerts.settle([version], 'owed');
+        expect(idsOf(await trial.alerts.claim(farOffMs, 10))).toEqual(['1']);
+        await trial.alerts.settle([version], 'nobody');
+        expect((await trial.dump()).alerts).toEqual([]);
+      },
+    ),
+
     fact(`alerts: a sent entry goes with its dead letter (${name})`, async (trial) => {
       await trial.bystanders();
       const [version = 0] = await dying(trial, ['1']);

@@ -31,6 +31,26 @@ export const hintCases: readonly Case[] = [
     expect(await ear.hears('due')).toEqual(due(2 * farOffMs));
   }),
 
+  ...(
+    [
+      ['cancelled', (trial) => trial.cancel({ topic: 't', id: 'head' })],
+      ['replaced by a later one', (trial) => trial.push('head', { when: { delayMs: 5 * farOffMs } })],
+      ['replaced by a ready one', (trial) => trial.push('head')],
+      ['purged', (trial) => trial.admin.purgeTopic('t', 10)],
+    ] as readonly (readonly [string, (trial: Trial) => Promise<unknown>])[]
+  ).map(([end, call]) =>
+    fact(`hint due: forgets an earliest job that was ${end}, and so does promote`, async (trial) => {
+      await trial.push('later', { topic: 'u', when: { delayMs: 4 * farOffMs } });
+      await trial.push('head', { when: { delayMs: farOffMs } });
+      await call(trial);
+      const waitMs = within(4 * farOffMs - 5_000, 4 * farOffMs + 1);
+      expect(await trial.promote()).toEqual({ moved: 0, waitMs });
+      const ear = new Ear(trial);
+      await trial.push('next', { topic: 'u', when: { delayMs: 2 * farOffMs } });
+      expect(await ear.hears('due')).toEqual(due(2 * farOffMs));
+    }),
+  ),
+
   fact('hint due: comes when a retry becomes the earliest delayed job', async (trial) => {
     await trial.push('1');
     await trial.push('2', { when: { delayMs: 2 * farOffMs } });
@@ -51,6 +71,8 @@ export const hintCases: readonly Case[] = [
     await trial.reserve(request(10));
     await trial.push('5');
     await ear.hears('ready');
+    await trial.push('6', { when: { delayMs: farOffMs } });
+    await ear.hears('due');
   }),
 
   ...(

@@ -149,6 +149,16 @@ const alertMutants: readonly Mutant[] = [
       }),
   ),
   mutant(
+    'a claimed entry goes with its dead letter',
+    'alerts: a claimed entry outlives its dead letter (push) and can be given back',
+    (m) =>
+      change(m, 'remove', (right) => (job) => {
+        const alert = m.alerts.get(job.version);
+        if ((alert?.claimedUntil ?? 0) > 0) m.alerts.delete(job.version);
+        right(job);
+      }),
+  ),
+  mutant(
     'a settled entry outlives its dead letter',
     'alerts: a sent entry goes with its dead letter (cancel)',
     (m) =>
@@ -231,6 +241,36 @@ const hintMutants: readonly Mutant[] = [
         if (m.inState('ready').length > 0) m.onHint({ kind: 'ready', partition: 0 });
         return right(pushed);
       }),
+  ),
+  mutant(
+    'the earliest job is remembered when it has gone',
+    'hint due: forgets an earliest job that was cancelled, and so does promote',
+    (m) =>
+      change(m, 'promote', (right) => (max) => {
+        const promoted = right(max);
+        return {
+          ...promoted,
+          waitMs: promoted.waitMs === null ? null : Math.min(promoted.waitMs, 3_600_000),
+        };
+      }),
+  ),
+  mutant(
+    'a hint compares with an earliest job that has gone',
+    'hint due: forgets an earliest job that was purged, and so does promote',
+    (m) => {
+      let earliest = Infinity;
+      change(m, 'hinting', (right) => (step) => {
+        const send = m.onHint;
+        m.onHint = (hint) => {
+          const dueAt = hint.kind === 'due' ? m.now() + hint.waitMs : -Infinity;
+          if (dueAt < earliest) send(hint);
+          if (hint.kind === 'due') earliest = Math.min(earliest, dueAt);
+        };
+        const result = right(step);
+        m.onHint = send;
+        return result;
+      });
+    },
   ),
   mutant(
     'a hint names the wrong wait',
