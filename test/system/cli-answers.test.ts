@@ -104,3 +104,25 @@ it('dq cancel says when an attempt is still running', async () => {
   expect(run).toMatchObject({ code: 0, stdout: '' });
   expect(run.stderr).toContain('may still finish');
 });
+
+it('dq get lets no control character of a body or a reply through to the terminal', async () => {
+  const clear = '\u001b[2J';
+  const attempt = {
+    attempt: 1,
+    startedAt: 'then',
+    durationMs: 1,
+    outcome: 'failed',
+    status: 500,
+    reason: 'status',
+  };
+  const job = {
+    ...{ topic: 't', id: 'x', version: '1', state: 'delayed', dueAt: 'then', createdAt: 'then', attempt: 1 },
+    ...{ maxAttempts: 10, contentType: 'text/plain', body: `body${clear}` },
+    attempts: [{ ...attempt, replyExcerpt: `reply${clear}`, notifier: 'dq-notifier-0', host: 'h' }],
+  };
+  const api = await scriptedApi(() => ({ status: 200, json: job }));
+  const shown = await runDq(['get', 't', 'x', '--url', api.url]);
+  expect(shown.stdout).toContain('reply\\u001b[2J');
+  expect(shown.stdout).not.toContain('\u001b');
+  expect((await runDq(['get', 't', 'x', '--url', api.url, '--body'])).stdout).toBe(job.body);
+});
