@@ -106,8 +106,8 @@ export const limits = {
   pushBatchMax: 100,
   pushBatchBytesMax: 1024 * 1024,
 
-  /** One transaction of the embedded store takes at most this many requests or bytes. */
-  groupRequestsMax: 2_000,
+  /** One transaction of the embedded store takes at most this many items or bytes. */
+  groupItemsMax: 2_000,
   groupBytesMax: 8 * 1024 * 1024,
   /** One frame on the store's socket. */
   frameBytesMax: 17 * 1024 * 1024,
@@ -116,6 +116,19 @@ export const limits = {
   pendingCallBytesMax: 64 * 1024 * 1024,
   /** Calls wait this long for a store that is away or handing over, then answer not_stored. */
   storeAwayMs: 5_000,
+  /** Between attempts to reach a store that is away: 20, 40 … 200 ms. */
+  storeReconnectMsStep: 20,
+  storeReconnectMsMax: 200,
+  /** Bytes of calls on their way to the store at once; the rest waits where it still counts as unsent. */
+  storeUnderWayBytesMax: 1024 * 1024,
+  /** How long a closing client waits for answers, an owner that hands over for its clients, a new owner for the lock. */
+  storeCloseMs: 1_000,
+  storeHandoverMs: 2_000,
+  storeLockMs: 1_000,
+  /** Given back by a full disk so that jobs can still be finished: the log of some 10,000 settles between two checkpoints. */
+  reserveFileBytes: 16 * 1024 * 1024,
+  /** How often a store on a full disk looks for room. */
+  reserveFileAgainMs: 1_000,
   /** A call that was sent and has no answer by now is unknown. Commits take up to 500 ms on a busy disk. */
   storeCallMs: 10_000,
 

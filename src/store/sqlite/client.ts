@@ -41,13 +41,9 @@ export interface StoreConnection {
   readonly connected: boolean;
   /** Resolves when connected; rejects with StoreError, and is closed, when that takes longer than limits.storeCallMs. */
   start(): Promise<void>;
-  /** Waits up to a second for answers that are due. */
+  /** Waits up to limits.storeCloseMs for answers that are due. */
   close(): Promise<void>;
 }
-
-/** Ends of leases that travel in one frame; one more frame costs nothing, one huge transaction holds others up. */
-const finishBatchMax = 250;
-const closeMs = 1_000;
 
 /** Nothing happens before start(). */
 export function connectStore(options: LinkOptions): StoreConnection {
@@ -84,7 +80,7 @@ export function connectStore(options: LinkOptions): StoreConnection {
       if (hintListeners.size === 0) subscribe();
     };
   };
-  const close = () => link.close(closeMs);
+  const close = () => link.close(limits.storeCloseMs);
   return {
     store: {
       jobs: { ...jobCalls(link), onHint },
@@ -129,7 +125,7 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     write: (w: Writer, item: I) => void,
     done: D,
   ): Promise<readonly FinishOutcome<D>[]> =>
-    itemCall(link, kind, inBatches(items, finishBatchMax), write, (r) => readFinish(r, done), true);
+    itemCall(link, kind, inBatches(items, limits.finishBatchMax), write, (r) => readFinish(r, done), true);
   return {
     partitions: () => [0],
     push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),

@@ -80,8 +80,8 @@ export class Connection {
   /** A request of this client waits for its turn, or has been answered and flushed. */
   waits(change: 1 | -1): void {
     this.#waiting += change;
-    if (this.#waiting > limits.groupRequestsMax * 2) this.#socket.pause();
-    else if (this.#waiting < limits.groupRequestsMax && this.#socket.isPaused()) this.#socket.resume();
+    if (this.#waiting > limits.groupItemsMax * 2) this.#socket.pause();
+    else if (this.#waiting < limits.groupItemsMax && this.#socket.isPaused()) this.#socket.resume();
     this.#finishIfServed();
   }
 

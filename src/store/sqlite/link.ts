@@ -52,13 +52,8 @@ interface Call {
   reject(error: StoreError): void;
 }
 
-const reconnectMsMin = 20;
-const reconnectMsStep = 20;
-const reconnectMsMax = 200;
 /** Deadlines are looked at this often while anything is pending. */
 const sweepMs = 100;
-/** Bytes handed to the socket before its answer to earlier ones: beyond, calls wait here, where they are still unwritten. */
-const inSocketBytesMax = 1024 * 1024;
 
 export class Link {
   readonly #options: LinkOptions;
@@ -68,6 +63,7 @@ export class Link {
   /** The owner is leaving: nothing more is written to it. */
   #leaving = false;
   #closed = false;
+  #closing: Promise<void> | null = null;
   #attempts = 0;
   #reconnect: NodeJS.Timeout | null = null;
   #sweep: NodeJS.Timeout | null = null;
@@ -134,8 +130,12 @@ export class Link {
   }
 
   /** Waits for the answers that are due, at most so long, then gives up the rest. */
-  async close(deadlineMs: number): Promise<void> {
-    if (this.#closed) return;
+  close(deadlineMs: number): Promise<void> {
+    this.#closing ??= this.#close(deadlineMs);
+    return this.#closing;
+  }
+
+  async #close(deadlineMs: number): Promise<void> {
     if (this.#waiting.length + this.#sent.size > 0) {
       let timer: NodeJS.Timeout | undefined;
       await new Promise<void>((resolve) => {
@@ -193,8 +193,8 @@ export class Link {
     // Older than all that waits, and in their order.
     this.#waiting = [...lost.filter((call) => call.again), ...this.#waiting];
     for (const call of lost) if (!call.again) this.#fail(call, 'store_lost');
-    const waitMs = Math.min(reconnectMsMin + reconnectMsStep * this.#attempts, reconnectMsMax);
     this.#attempts += 1;
+    const waitMs = Math.min(limits.storeReconnectMsStep * this.#attempts, limits.storeReconnectMsMax);
     this.#reconnect = setTimeout(() => {
       this.#reconnect = null;
       this.#dial();
@@ -267,7 +267,7 @@ export class Link {
     let bytes = socket.writableLength;
     let count = 0;
     for (const call of this.#waiting) {
-      if (bytes >= inSocketBytesMax) break;
+      if (bytes >= limits.storeUnderWayBytesMax) break;
       bytes += call.frame.length;
       count += 1;
     }

@@ -27,6 +27,8 @@ export type Each = <I, O>(items: readonly I[], one: (item: I) => O) => (O | Stor
 /** One request, read and not yet run. */
 export interface Work {
   readonly needs: Needs;
+  /** of a list, its length; else 1 */
+  readonly items: number;
   /** Makes the store larger: refused while the disk is full. */
   readonly isPush: boolean;
   /** It would change nothing and can answer from memory, outside any transaction. */
@@ -35,7 +37,8 @@ export interface Work {
   run(engine: Engine, each: Each): (w: Writer) => void;
 }
 
-type Read = (r: Reader) => Work['run'];
+type Read = (r: Reader) => Pick<Work, 'items' | 'run'>;
+const one = (run: Work['run']) => ({ items: 1, run });
 interface Operation {
   readonly needs: Needs;
   readonly isPush?: boolean;
@@ -45,14 +48,17 @@ interface Operation {
 
 const list = <I, O>(
   r: Reader,
-  one: (r: Reader) => I,
+  read: (r: Reader) => I,
   act: (engine: Engine) => (item: I) => O,
   write: (w: Writer, outcome: O | StoreFailure) => void,
-): Work['run'] => {
-  const items = r.list(one);
-  return (engine, each) => {
-    const outcomes = each(items, act(engine));
-    return (w) => w.list(outcomes, write);
+): ReturnType<Read> => {
+  const items = r.list(read);
+  return {
+    items: items.length,
+    run(engine, each) {
+      const outcomes = each(items, act(engine));
+      return (w) => w.list(outcomes, write);
+    },
   };
 };
 
@@ -68,10 +74,10 @@ const cold =
   (call: (engine: Engine, ...args: never[]) => unknown): Read =>
   (r) => {
     const args = readArgs<never[]>(r);
-    return (engine) => {
+    return one((engine) => {
       const result = call(engine, ...args);
       return (w) => w.json(result ?? null);
-    };
+    });
   };
 
 type Args<F> = F extends (...args: infer A) => unknown ? A : never;
@@ -96,10 +102,10 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'read',
     read: (r) => {
       const key = { topic: r.text(), id: r.text() };
-      return (engine) => {
+      return one((engine) => {
         const job = engine.snapshots.get(key);
         return (w) => (job === null ? w.u8(0) : writeSnapshot(w.u8(1), job));
-      };
+      });
     },
   },
   [kinds.promote]: {
@@ -107,11 +113,11 @@ const operations: Readonly<Record<number, Operation>> = {
     quiet: (engine) => engine.moves.nothingIsDue(),
     read: (r) => {
       const max = r.u32();
-      return (engine) => {
+      return one((engine) => {
         const moved = engine.moves.promote(max);
         // Counted when the answer leaves: a commit may have taken its time.
         return (w) => w.u32(moved).f64(engine.waitMs() ?? -1);
-      };
+      });
     },
   },
   [kinds.reserve]: {
@@ -119,10 +125,10 @@ const operations: Readonly<Record<number, Operation>> = {
     quiet: (engine) => engine.moves.nothingIsReady(),
     read: (r) => {
       const request = readReserveRequest(r);
-      return (engine) => {
+      return one((engine) => {
         const reserved = engine.moves.reserve(request);
         return (w) => writeReserved(w, reserved);
-      };
+      });
     },
   },
   [kinds.ack]: {
@@ -162,10 +168,10 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'read',
     read: (r) => {
       const [filter, limit, cursor] = readArgs<Args<Engine['dead']['list']>>(r);
-      return (engine) => {
+      return one((engine) => {
         const page = engine.dead.list(filter, limit, cursor);
         return (w) => w.text(page.nextCursor).list(page.items, writeSnapshot);
-      };
+      });
     },
   },
   [kinds.deadRequeue]: {
@@ -200,8 +206,8 @@ const operations: Readonly<Record<number, Operation>> = {
 export function readWork(kind: number, payload: Reader): Work {
   const operation = operations[kind];
   if (operation === undefined) throw new ProtocolError(`nobody serves kind ${kind}`);
-  const run = operation.read(payload);
+  const { items, run } = operation.read(payload);
   payload.end();
   const { needs, isPush = false, quiet = () => false } = operation;
-  return { needs, isPush, quiet, run };
+  return { needs, items, isPush, quiet, run };
 }

@@ -45,7 +45,6 @@ interface Request {
 
 const durability =
   'an acknowledged push survives the death of any process and a power cut (SQLite, WAL, synchronous=FULL)';
-const clientsEndMs = 2_000;
 
 export class StoreOwner implements Service {
   readonly #options: StoreOwnerOptions;
@@ -102,7 +101,7 @@ export class StoreOwner implements Service {
   /** Hands over: listens no more, finishes what has arrived, tells every client to come back to whoever owns the store next,
    *  refuses the rest as `handover`, closes the file. */
   drain(deadlineMs: number): Promise<void> {
-    this.#drained ??= this.#handOver(Math.min(deadlineMs, clientsEndMs));
+    this.#drained ??= this.#handOver(Math.min(deadlineMs, limits.storeHandoverMs));
     return this.#drained;
   }
 
@@ -175,15 +174,15 @@ export class StoreOwner implements Service {
     if (this.#queue.length > 0) this.#turn ??= setImmediate(() => this.#takeTurn());
   }
 
+  /** The oldest requests, as many as one transaction takes; one always. */
   #nextGroup(): Request[] {
-    let [count, bytes] = [0, 0];
-    for (const request of this.#queue) {
-      if (count > 0 && bytes + request.bytes > limits.groupBytesMax) break;
-      if (count === limits.groupRequestsMax) break;
-      count += 1;
+    let [items, bytes] = [0, 0];
+    const end = this.#queue.findIndex((request) => {
+      items += request.work.items;
       bytes += request.bytes;
-    }
-    return this.#queue.splice(0, count);
+      return items > limits.groupItemsMax || bytes > limits.groupBytesMax;
+    });
+    return this.#queue.splice(0, end < 0 ? this.#queue.length : Math.max(end, 1));
   }
 
   #serve(group: readonly Request[]): void {

@@ -3,12 +3,9 @@
 
 import { rmSync } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
+import { limits } from '../../core/limits.ts';
 
-/** Room for the log of some 100,000 settles, which is hours of draining on a small machine (architecture.md, decision 12). */
-const reserveBytes = 16 * 1024 * 1024;
 const chunkBytes = 1024 * 1024;
-/** How often a lost reserve is tried for. */
-const againMs = 1_000;
 
 export class ReserveFile {
   readonly #path: string;
@@ -32,7 +29,7 @@ export class ReserveFile {
   /** Makes it, or goes on trying in the background. */
   async start(): Promise<void> {
     const found = await stat(this.#path).catch(() => null);
-    if (found?.size === reserveBytes) this.#isThere = true;
+    if (found?.size === limits.reserveFileBytes) this.#isThere = true;
     else {
       this.#making = this.#make();
       await this.#making;
@@ -58,7 +55,7 @@ export class ReserveFile {
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
       this.#making = this.#make();
-    }, againMs);
+    }, limits.reserveFileAgainMs);
   }
 
   /** Never rejects. Written whole under another name: a file of this name is the whole reserve. */
@@ -69,7 +66,8 @@ export class ReserveFile {
       try {
         // Written, not truncated to its length: a sparse file holds no room.
         const zeros = Buffer.alloc(chunkBytes);
-        for (let at = 0; at < reserveBytes; at += chunkBytes) await file.write(zeros, 0, chunkBytes, at);
+        for (let at = 0; at < limits.reserveFileBytes; at += chunkBytes)
+          await file.write(zeros, 0, chunkBytes, at);
         await file.sync();
       } finally {
         await file.close();

@@ -6,6 +6,7 @@
 
 import { closeSync, fsyncSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { limits } from '../../core/limits.ts';
 import {
   askAndForget,
   type Database,
@@ -26,8 +27,6 @@ export class StoreFileRefused extends Error {
   }
 }
 
-/** An owner before us that is about to end (a reload, a kill -9 not yet reaped) gets this long. */
-const lockWaitMs = 1_000;
 /** 16 MiB of log between checkpoints: fewer rewrites of hot pages than at the default of 4 MiB (measured at 25,000 pushes/s). */
 const checkpointPages = 4_000;
 
@@ -92,7 +91,7 @@ function makeStoreFile(path: string): void {
 }
 
 function openAlone(path: string): Database {
-  const db = openDatabase(path, { waitMs: lockWaitMs });
+  const db = openDatabase(path, { waitMs: limits.storeLockMs });
   try {
     pragma(db, 'locking_mode = EXCLUSIVE');
     const mode = pragma(db, 'journal_mode = WAL');
@@ -141,7 +140,7 @@ function judgeLayout(path: string, version: number): void {
  *  connection would outlive its close() until a garbage collection, and hold the lock that openAlone needs (seen: no dq-store
  *  could start after a kill -9). */
 function judgeStructure(path: string): void {
-  const db = openDatabase(path, { readOnly: true, waitMs: lockWaitMs });
+  const db = openDatabase(path, { readOnly: true, waitMs: limits.storeLockMs });
   try {
     const verdict = askAndForget(db, 'quick_check', 'pragma_quick_check');
     if (verdict !== 'ok') throw new StoreFileRefused('damaged', damagedText(path, String(verdict)));

@@ -1,0 +1,98 @@
+// The registry through the store's socket: the same answers as beside the file, and a word to everybody when it changed.
+
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { topicDefaults } from '../../src/core/topic.ts';
+import type { Registry, TopicDraft } from '../../src/registry/registry.ts';
+import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import {
+  openSqliteStore,
+  ownerPaths,
+  type SqliteStore,
+  temporaryDirectory,
+} from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+
+let beside: ReturnType<typeof temporaryDirectory>;
+let file: Registry;
+let store: SqliteStore;
+let other: StoreConnection;
+
+beforeEach(async () => {
+  beside = temporaryDirectory();
+  file = await openRegistryDb(join(beside.path, 'registry.db'));
+  store = await openSqliteStore({ registry: file });
+  other = connectStore({ ...ownerPaths(store.directory), title: 'other', log: silentLog });
+  await other.start();
+});
+afterEach(async () => {
+  await other.close();
+  await store.close();
+  await file.close();
+  beside.remove();
+});
+
+const draft = (topic: string): TopicDraft => ({
+  ...topicDefaults,
+  callbackUrl: 'http://127.0.0.1:9000/',
+  topic,
+  state: 'active',
+  secrets: [{ secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw', untilAt: null }],
+});
+
+describe('registry through the socket', () => {
+  it('answers what the file beside it answers, for every method', async () => {
+    const { registry } = store.client;
+    const created = await registry.create(draft('t'));
+    if (created.kind !== 'created') throw new Error(created.kind);
+    expect(created.topic).toEqual(await file.get('t'));
+    expect(await registry.get('t')).toEqual(created.topic);
+    expect(await registry.get('u')).toBeNull();
+    expect(await registry.create(draft('t'))).toEqual({ kind: 'exists' });
+    expect(await registry.changes(0)).toEqual(await file.changes(0));
+    const renamed = { ...draft('t'), title: 'новое' };
+    expect(await registry.update(renamed, created.topic.revision + 1)).toEqual({ kind: 'changed' });
+    const updated = await registry.update(renamed, created.topic.revision);
+    expect(updated).toMatchObject({ kind: 'updated', topic: { title: 'новое' } });
+    expect(await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 3 }])).toBeUndefined();
+    expect(await registry.stats(null, 20_301_231)).toEqual(await file.stats(null, 20_301_231));
+    expect(await registry.remove('t', created.topic.revision)).toBe('changed');
+    const { revision } = await registry.changes(0);
+    expect(await registry.remove('t', revision)).toBe('removed');
+    expect(await file.get('t')).toBeNull();
+  });
+
+  it('tells every client of a change, and of nothing else', async () => {
+    let told = 0;
+    const stop = other.registry.onChange(() => {
+      told += 1;
+    });
+    const { registry } = store.client;
+    await registry.create(draft('t'));
+    await until('the word', () => told === 1);
+    await registry.create(draft('t'));
+    await registry.get('t');
+    await registry.changes(0);
+    await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 1 }]);
+    expect(await registry.remove('t', 999)).toBe('changed');
+    const second = await registry.create(draft('u'));
+    expect(second.kind).toBe('created');
+    await until('the next word', () => told >= 2);
+    expect(told).toBe(2);
+    stop();
+  });
+
+  it('refuses as the registry refuses, and a method that is none', async () => {
+    await file.close();
+    await expect(store.client.registry.get('t')).rejects.toMatchObject({
+      failure: { kind: 'not_stored', code: 'closed' },
+    });
+    const bare = await openSqliteStore();
+    await expect(bare.client.registry.get('t')).rejects.toMatchObject({
+      failure: { kind: 'not_stored', code: 'no_registry' },
+    });
+    await bare.close();
+  });
+});
