@@ -1,11 +1,9 @@
-// The reference: what a job store does, in the fewest words that are obviously right. Owns a map of jobs and a map of
-// alerts, and walks through all of them for every question. It must never become fast or clever: when a store and this
-// file differ, one of them is wrong, and this one must be the easier to judge. Each method is one atomic step, because none
-// waits. model-store.ts puts the port in front; mutants.ts changes single methods, which is why they are this small.
+// The reference: what a job store does, in the fewest words that are obviously right, on a map of jobs and a map of
+// alerts (model-state.ts) that it walks through for every question. It must never become fast or clever: when a store and
+// this file differ, one of them is wrong, and this one must be the easier to judge. Each method is one atomic step, because none
+// waits. model-store.ts puts the port in front; mutants/ changes single methods, which is why they are this small.
 
 import type {
-  AttemptRecord,
-  BuryReason,
   JobKey,
   JobSnapshot,
   JobState,
@@ -20,134 +18,10 @@ import { jobStates, priorities } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/store/job-store.ts';
 import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
-import {
-  byDeath,
-  byDue,
-  byLeaseEnd,
-  type ModelAlert,
-  type ModelJob,
-  pageOf,
-  untried,
-} from './model-records.ts';
-import { inDumpOrder, type StateDump } from './store-under-test.ts';
+import { byDeath, byDue, byLeaseEnd, type ModelJob, pageOf, untried } from './model-records.ts';
+import { ModelState } from './model-state.ts';
 
-export class Model {
-  readonly jobs = new Map<string, ModelJob>();
-  readonly alerts = new Map<Version, ModelAlert>();
-  /** Told once for every hint. */
-  onHint: (hint: port.Hint) => void = () => {};
-  readonly now: () => number;
-  counter = 0;
-  position = 0;
-  rings: Record<Priority, string[]> = { high: [], normal: [], low: [] };
-
-  constructor(now: () => number = Date.now) {
-    this.now = now;
-  }
-
-  dump(): StateDump {
-    const jobs = this.all().map((job) => ({ ...structuredClone(job), body: Buffer.from(job.body) }));
-    return inDumpOrder(
-      jobs,
-      [...this.alerts.values()].map((alert) => this.alertEntry(alert)),
-    );
-  }
-
-  // Numbers and the fence
-
-  draw(): number {
-    this.counter = Math.max(this.counter + 1, this.now() * 1000);
-    return this.counter;
-  }
-
-  drawToken(): Token {
-    return this.draw();
-  }
-
-  /** The job that this lease gives the right to finish. */
-  leased(lease: Lease): ModelJob | null {
-    const job = this.jobs.get(this.nameOf(lease));
-    if (job?.version !== lease.version || job.lease?.token !== lease.token) return null;
-    return job;
-  }
-
-  nameOf(key: JobKey): string {
-    return JSON.stringify([key.topic, key.id]);
-  }
-
-  all(): ModelJob[] {
-    return [...this.jobs.values()];
-  }
-
-  inState(state: ModelJob['state']): ModelJob[] {
-    return this.all().filter((job) => job.state === state);
-  }
-
-  // Moves
-
-  /** At its old place: dueAt decides where it stands among the ready. Its topic's turn comes last if this is its first. */
-  makeReady(job: ModelJob): void {
-    const { priority, topic } = job;
-    if (this.waiting(priority, topic).length === 0)
-      this.rings[priority] = [...this.rings[priority].filter((name) => name !== topic), topic];
-    job.state = 'ready';
-    job.lease = null;
-  }
-
-  /** Delayed until then, or ready when that is now. */
-  schedule(job: ModelJob, dueAt: number): void {
-    job.dueAt = dueAt;
-    job.lease = null;
-    if (dueAt <= this.now()) this.makeReady(job);
-    else job.state = 'delayed';
-  }
-
-  /** Rounded up: the clock has dropped the part of a millisecond. */
-  dueAfter(delayMs: number): number {
-    return delayMs === 0 ? this.now() : this.now() + Math.ceil(delayMs) + 1;
-  }
-
-  keepAttempt(job: ModelJob, attempt: AttemptRecord): void {
-    job.attempts = [...job.attempts, attempt].slice(-limits.attemptsKept);
-  }
-
-  makeDead(job: ModelJob, reason: BuryReason): void {
-    job.state = 'dead';
-    job.lease = null;
-    job.deadAt = this.now();
-    job.buryReason = reason;
-    this.oweAlert(job, job.deadAt, reason);
-  }
-
-  oweAlert(job: ModelJob, deadAt: number, reason: BuryReason): void {
-    const { topic, id, version, failures } = job;
-    const entry = { topic, id, version, deadAt, reason, failures, attempt: job.attempts.at(-1) ?? null };
-    this.alerts.set(version, { ...entry, state: 'owed', claimedUntil: 0 });
-  }
-
-  remove(job: ModelJob): void {
-    this.jobs.delete(this.nameOf(job));
-    this.dropSettledAlert(job.version);
-  }
-
-  dropSettledAlert(version: Version): void {
-    const hasDeadLetter = this.inState('dead').some((job) => job.version === version);
-    const alert = this.alerts.get(version);
-    if (alert !== undefined && alert.state !== 'owed' && !hasDeadLetter) this.alerts.delete(version);
-  }
-
-  /** Runs one step and sends the hints that its effect calls for. */
-  hinting<T>(step: () => T): T {
-    const earliest = () => Math.min(...this.inState('delayed').map((job) => job.dueAt));
-    const before = { dueAt: earliest(), ready: this.inState('ready').length };
-    const result = step();
-    const dueAt = earliest();
-    if (dueAt < before.dueAt)
-      this.onHint({ kind: 'due', partition: 0, waitMs: Math.max(0, dueAt - this.now()) });
-    if (before.ready === 0 && this.inState('ready').length > 0) this.onHint({ kind: 'ready', partition: 0 });
-    return result;
-  }
-
+export class Model extends ModelState {
   // Jobs
 
   push(pushed: port.PushJob): port.PushOutcome {
@@ -224,12 +98,6 @@ export class Model {
       return this.lease(job, request.owner, (request.topics.get(topic) ?? request.others).leaseMs);
     });
     return { jobs, more: dealt.more };
-  }
-
-  /** Ready jobs in the order they are taken. */
-  waiting(priority: Priority, topic: string): ModelJob[] {
-    const ready = this.inState('ready').filter((job) => job.priority === priority && job.topic === topic);
-    return ready.sort(byDue);
   }
 
   deal(rings: ReadyRings, request: port.ReserveRequest): ReturnType<typeof dealTickets> {
@@ -365,12 +233,6 @@ export class Model {
   }
 
   // Alerts
-
-  alertEntry(alert: ModelAlert): port.AlertEntry {
-    const { claimedUntil, ...entry } = alert;
-    const claimed = alert.state === 'owed' && claimedUntil > this.now();
-    return { ...entry, state: claimed ? 'claimed' : alert.state };
-  }
 
   claim(claimMs: number, max: number): readonly port.AlertEntry[] {
     const owed = [...this.alerts.values()].filter((alert) => this.alertEntry(alert).state === 'owed');
