@@ -1,7 +1,8 @@
 // Waiting in tests: for a condition, with a deadline; never for a time.
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Polls `condition` until it answers something truthy, and answers that. Fails with `what` and the last value otherwise. */
+/** Polls `condition` until it answers something truthy, and answers that. Fails with `what` and the last value otherwise.
+ *  Hazard: an exception counts as not yet, so an expectation inside is tried again instead of failing: judge afterwards. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
