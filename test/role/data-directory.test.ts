@@ -13,10 +13,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { DataDirectory, DirectoryRefused } from '../../src/master/data-directory.ts';
+import { DataDirectory } from '../../src/master/data-directory.ts';
 import { identityOf } from '../../src/master/process-table.ts';
 import { readMasterRecord, readRunRecord } from '../../src/master/run-record.ts';
 import { makeSocketDir } from '../../src/master/socket-directory.ts';
+import { StartRefused } from '../../src/master/start-refused.ts';
 import { WorkerRecord } from '../../src/master/worker-record.ts';
 import { isAlive } from '../support/daemon.ts';
 
@@ -34,7 +35,7 @@ const refusal = async (path: string): Promise<string> => {
     },
     (reason: unknown) => reason,
   );
-  if (!(error instanceof DirectoryRefused)) throw new Error(`not refused: ${String(error)}`);
+  if (!(error instanceof StartRefused)) throw new Error(`not refused: ${String(error)}`);
   return error.message;
 };
 
@@ -74,6 +75,14 @@ describe('data directory', () => {
     expect(statSync(join(root, 'run/dq.json')).mode & 0o777).toBe(0o600);
     data.close();
     expect([readRunRecord(root), readMasterRecord(root)]).toEqual([null, null]);
+  });
+
+  it('that a power cut left with empty records can be had, and asked about', async () => {
+    mkdirSync(join(root, 'run'));
+    for (const name of ['instance.json', 'run/master.json', 'run/dq.json', 'run/workers.json'])
+      writeFileSync(join(root, name), '');
+    expect([readRunRecord(root), readMasterRecord(root)]).toEqual([null, null]);
+    (await DataDirectory.open(root)).close();
   });
 
   it('that cannot be made is one sentence', async () => {

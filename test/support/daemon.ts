@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -158,6 +159,18 @@ export function childrenOf(pid: number): { title: string; pid: number }[] {
         return [];
       }
     });
+}
+
+/** Paths of the files and sockets that a process has open. */
+export function openFilesOf(pid: number): string[] {
+  return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${fd}`)];
+    } catch {
+      // Closed between the listing and the reading.
+      return [];
+    }
+  });
 }
 
 /** False for zombies too: in a container nobody may reap them. */

@@ -3,10 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { childrenOf, isAlive, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
+
+// Several starts in one test, on a machine that does other things too.
+vi.setConfig({ testTimeout: 60_000 });
 
 let directory: string;
 beforeEach(() => {
@@ -74,11 +77,15 @@ describe('dq start', () => {
     expect(readFileSync(join(directory, 'data/run/workers.json'), 'utf8')).toBe('[]\n');
   });
 
-  it('on a directory that cannot be made is one sentence and exit 1', async () => {
-    writeFileSync(join(directory, 'data'), 'a file');
-    const refused = await runDq(['start', '--port', '0', ...places()], { cwd: directory });
-    expect(refused.code).toBe(1);
-    expect(refused.stderr).toMatch(/^dq: the data directory \S+ cannot be used: .*\n$/);
+  it.each(['data', 'logs', 'dq.pid'])('with %s out of reach is one sentence and exit 1', async (name) => {
+    writeFileSync(join(directory, 'file'), '');
+    const at = (one: string) => join(directory, one === name ? 'file' : '', one);
+    const args = ['--data-dir', at('data'), '--log-dir', at('logs'), '--pid-file', at('dq.pid')];
+    const refused = await runDq(['start', '--port', '0', ...args], { cwd: directory });
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toMatch(
+      new RegExp(`^dq: the (data directory|log directory|pid file) \\S+/file/${name} cannot be .*\\n$`),
+    );
   });
 
   it.each([
@@ -128,7 +135,7 @@ describe('dq start -d', () => {
     const workers = childrenOf(pid);
     expect(workers.length).toBe(status.processes.length - 1);
 
-    expect(await runDq(['stop', ...at], { cwd: directory })).toEqual({
+    expect(await runDq(['stop', ...at], { cwd: directory })).toMatchObject({
       code: 0,
       stdout: '',
       stderr: 'dq: stopped\n',

@@ -1,0 +1,102 @@
+// What becomes of work that is in hand when the daemon is told to stop.
+import { readdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, vi } from 'vitest';
+import { calling } from '../support/calling.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { isAlive, openFilesOf, startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { until } from '../support/until.ts';
+
+// Several starts in one test, on a machine that does other things too.
+vi.setConfig({ testTimeout: 60_000 });
+
+const ended = (daemon: Daemon) => until('the daemon has ended', () => daemon.child.exitCode !== null);
+const stateOf = async (daemon: Daemon) =>
+  (await daemon.api('GET', '/v1/topics/t/jobs/a')).body.state as string | undefined;
+
+describe('a stop', () => {
+  it('lets a running callback finish; its outcome counts', async () => {
+    const { sink, daemon } = await calling();
+    daemon.child.kill('SIGTERM');
+    const draining = await until('the notifier says that it drains', () =>
+      daemon.workers().find((worker) => /^dq-notifier-\d \(draining\)$/.test(worker.title)),
+    );
+    // The others have no work in hand, so all but those that are needed to the end are gone.
+    await until(
+      'servers and timers are gone',
+      () => !daemon.workers().some((worker) => /server|timer/.test(worker.title)),
+    );
+    const left = daemon.workers().map((worker) => worker.title);
+    expect(left).toEqual(expect.arrayContaining(['dq-store', 'dq-upkeep', draining.title]));
+    sink.finish(sink.open()[0]);
+    await ended(daemon);
+    expect(daemon.child.exitCode).toBe(0);
+    expect(sink.arrivals.map((arrival) => arrival.broken)).toEqual([false]);
+
+    const next = await startDaemon({ directory: daemon.directory });
+    expect((await next.api('GET', '/v1/topics/t/jobs/a')).status).toBe(404);
+  });
+
+  it('cuts a callback at shutdownTimeout; the job comes back without having spent an attempt', async () => {
+    const { sink, daemon } = await calling({ shutdownTimeout: '200ms' });
+    daemon.child.kill('SIGTERM');
+    await ended(daemon);
+    expect(daemon.child.exitCode).toBe(0);
+    sink.answer((arrival) => sink.finish(arrival));
+    const next = await startDaemon({ directory: daemon.directory });
+    await until('it was called again', () => sink.arrivals.length === 2);
+    expect(sink.arrivals.map((arrival) => arrival.attempt)).toEqual([1, 1]);
+    expect(sink.arrivals[1]?.webhookId).toBe(sink.arrivals[0]?.webhookId);
+    await until('it is done', async () => (await stateOf(next)) === undefined);
+  });
+
+  it.each([
+    ['a second SIGTERM', (daemon: Daemon) => daemon.child.kill('SIGTERM')],
+    ['a SIGINT after it', (daemon: Daemon) => daemon.child.kill('SIGINT')],
+  ])('is over at once with %s, and loses nothing', async (_name, again) => {
+    const { sink, daemon } = await calling();
+    const pids = daemon.workers().map((worker) => worker.pid);
+    daemon.child.kill('SIGTERM');
+    await until('it drains', () => daemon.workers().some((worker) => worker.title.includes('(draining)')));
+    again(daemon);
+    // The callback hangs, and the stop would wait for shutdownTimeout.
+    await ended(daemon);
+    expect(daemon.child.exitCode).toBe(0);
+    expect(pids.filter(isAlive)).toEqual([]);
+    sink.answer((arrival) => sink.finish(arrival));
+    const next = await startDaemon({ directory: daemon.directory });
+    // By who lives now; its lease has more than a minute to run.
+    await until('it was called again', () => sink.arrivals.length === 2, 20_000);
+    await until('it is done', async () => (await stateOf(next)) === undefined);
+  });
+
+  it('by dq stop waits for the end, with a timeout of its own', async () => {
+    const { daemon } = await calling();
+    const at = ['--data-dir', daemon.dataDir];
+    const stopped = await runDq(['stop', '--timeout', '100ms', ...at], { cwd: daemon.directory });
+    expect(stopped).toMatchObject({ code: 0, stdout: '', stderr: 'dq: stopped\n' });
+    // What it waited for is that the next one can start.
+    const next = await startDaemon({ directory: daemon.directory });
+    expect(await stateOf(next)).not.toBe('dead');
+  });
+});
+
+describe('SIGUSR1 to the master', () => {
+  it('makes every process let go of its log files at once, and write to new ones', async () => {
+    const { daemon, sink } = await calling();
+    await until('the push is logged', () => daemon.log('request').length === 1);
+    for (const name of readdirSync(daemon.logDir))
+      renameSync(join(daemon.logDir, name), join(daemon.logDir, `${name}.1`));
+    const pids = [daemon.pid, ...daemon.workers().map((worker) => worker.pid)];
+    const rotated = () => pids.flatMap(openFilesOf).filter((path) => path.endsWith('.log.1'));
+    expect(rotated().length).toBeGreaterThan(1);
+    daemon.child.kill('SIGUSR1');
+    // Nobody writes a line now; a process that was about to find out by itself would do so at its next one.
+    await until('nobody holds an old file', () => rotated().length === 0);
+    sink.finish(sink.open()[0]);
+    await until('the attempt is logged in a new file', () =>
+      readdirSync(daemon.logDir).some((name) => name.startsWith('notify-') && name.endsWith('.log')),
+    );
+  });
+});
