@@ -2,7 +2,7 @@
 // a channel that ends with the waiting; what the daemon prints afterwards goes to a file of the log directory.
 
 import { spawn } from 'node:child_process';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { reasonOf } from '../core/errors.ts';
 import { Exit, exitCodes } from './exit.ts';
@@ -46,12 +46,5 @@ export async function detach(logDir: string): Promise<void> {
 
 /** Where a crash of the runtime leaves its trace; empty as a rule. */
 function openOutput(logDir: string): number {
-  try {
-    mkdirSync(logDir, { recursive: true, mode: 0o750 });
-    return openSync(join(logDir, 'dq-output.log'), 'a', 0o640);
-  } catch (error) {
-    throw new Exit('failed', `the log directory ${logDir} cannot be used: ${reasonOf(error)}`, {
-      cause: error,
-    });
-  }
+  return openSync(join(logDir, 'dq-output.log'), 'a', 0o640);
 }

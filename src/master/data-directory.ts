@@ -18,10 +18,8 @@ import {
   writeWhole,
 } from './run-record.ts';
 import { makeSocketDir } from './socket-directory.ts';
+import { StartRefused } from './start-refused.ts';
 import { WorkerRecord } from './worker-record.ts';
-
-/** One sentence for the user, who tried to start on a directory that cannot be had. */
-export class DirectoryRefused extends Error {}
 
 interface Identity {
   /** 32 random bits */
@@ -43,7 +41,7 @@ export class DataDirectory {
   #identity: Identity;
   #closed = false;
 
-  /** Rejects with DirectoryRefused. */
+  /** Rejects with StartRefused. */
   static async open(path: string): Promise<DataDirectory> {
     const runDir = runDirOf(path);
     let lock: DirectoryLock | null;
@@ -52,18 +50,18 @@ export class DataDirectory {
       chmodSync(runDir, 0o700);
       lock = takeDirectoryLock(runDir);
     } catch (error) {
-      throw new DirectoryRefused(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
+      throw new StartRefused(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
         cause: error,
       });
     }
-    if (lock === null) throw new DirectoryRefused(alreadyRunning(path));
+    if (lock === null) throw new StartRefused(alreadyRunning(path));
     try {
       const workers = new WorkerRecord(runDir);
       const leftovers = await workers.endLeftovers();
       return new DataDirectory(path, lock, workers, leftovers);
     } catch (error) {
       lock.release();
-      throw new DirectoryRefused(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
+      throw new StartRefused(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
         cause: error,
       });
     }

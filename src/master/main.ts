@@ -11,10 +11,9 @@ import type { ProcessInfo } from '../process/messages.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 import { ControlSocket } from './control-socket.ts';
 import { DataDirectory } from './data-directory.ts';
+import { StartRefused } from './start-refused.ts';
 import type { Outcome } from './supervisor.ts';
 import { Supervisor } from './supervisor.ts';
-
-export { DirectoryRefused } from './data-directory.ts';
 
 export interface MasterOptions {
   readonly config: Config;
@@ -25,7 +24,7 @@ export interface MasterOptions {
   readonly onReady: (facts: { readonly url: string; readonly durability: string | null }) => void;
 }
 
-/** Resolves when everything has ended and the data directory is free. Rejects with DirectoryRefused. */
+/** Resolves when everything has ended and the data directory is free. Rejects with StartRefused. */
 export async function runMaster(options: MasterOptions): Promise<Outcome> {
   // Others of this group may read the logs; sockets, records and the store are in directories of ours alone.
   process.umask(0o027);
@@ -35,7 +34,7 @@ export async function runMaster(options: MasterOptions): Promise<Outcome> {
   let pidFileWritten = false;
   try {
     if (options.pidFile !== null) {
-      writeFileSync(options.pidFile, `${process.pid}\n`);
+      writePidFile(options.pidFile);
       pidFileWritten = true;
     }
     return await superviseOn(data, options, signals);
@@ -117,6 +116,14 @@ async function superviseOn(
   data.close();
   await control.finish(outcome.exitCode);
   return outcome;
+}
+
+function writePidFile(path: string): void {
+  try {
+    writeFileSync(path, `${process.pid}\n`);
+  } catch (error) {
+    throw new StartRefused(`the pid file ${path} cannot be written: ${reasonOf(error)}`, { cause: error });
+  }
 }
 
 interface SignalHandlers {

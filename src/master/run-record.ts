@@ -63,13 +63,12 @@ export function writeWhole(path: string, text: string): void {
 }
 
 function readRecord<T>(path: string): T | null {
-  let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    return JSON.parse(readFileSync(path, 'utf8')) as T;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    // A power cut may leave an empty file, and then nothing runs.
+    if (code === 'ENOENT' || code === 'ENOTDIR' || error instanceof SyntaxError) return null;
     throw error;
   }
-  return JSON.parse(text) as T;
 }

@@ -1,6 +1,6 @@
 // dq start: this process becomes the master. With -d another one does, and this one waits until it is ready.
 
-import { realpathSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { Option } from 'commander';
@@ -8,8 +8,10 @@ import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import { laterOptions, options } from '../../config/options.ts';
+import { reasonOf } from '../../core/errors.ts';
 import { version } from '../../core/version.ts';
-import { DirectoryRefused, runMaster } from '../../master/main.ts';
+import { runMaster } from '../../master/main.ts';
+import { StartRefused } from '../../master/start-refused.ts';
 import type { Outcome } from '../../master/supervisor.ts';
 import { openLog } from '../../telemetry/open-log.ts';
 import { detach, tellParent } from '../detach.ts';
@@ -45,6 +47,7 @@ export function register(program: Command): void {
 async function start(flags: StartFlags): Promise<void> {
   const from = performance.now() - process.uptime() * 1000;
   const config = configOf(flags);
+  makeLogDir(config.logDir);
   if (flags['detach'] === true && flags['inBackground'] !== true) {
     await detach(config.logDir);
     return;
@@ -83,8 +86,18 @@ async function run(config: Config, flags: StartFlags, from: number): Promise<Out
       },
     });
   } catch (error) {
-    if (!(error instanceof DirectoryRefused)) throw error;
+    if (!(error instanceof StartRefused)) throw error;
     return { exitCode: exitCodes.failed, reason: error.message };
+  }
+}
+
+/** A log directory that fails later costs lines; one that cannot be had from the start is a mistake to be told of. */
+function makeLogDir(logDir: string): void {
+  try {
+    mkdirSync(logDir, { recursive: true, mode: 0o750 });
+    accessSync(logDir, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new Exit('failed', `the log directory ${logDir} cannot be used: ${reasonOf(error)}`);
   }
 }
 
