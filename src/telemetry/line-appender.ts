@@ -134,7 +134,10 @@ export class LineAppender {
       this.#options.nameOf(this.#options.calendar.dayOf(this.#options.now())),
     );
     if (this.#stale || this.#file?.path !== path || (await this.#hasMoved())) await this.#release();
-    this.#file ??= await LogFile.open(path);
+    if (this.#file === null) {
+      this.#file = await LogFile.open(path);
+      this.#checkedAt = performance.now();
+    }
     return this.#file;
   }
 

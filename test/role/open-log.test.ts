@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import {
   closeSync,
   constants,
@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { removeOldLogs } from '../../src/telemetry/old-logs.ts';
@@ -298,6 +298,40 @@ describe('a disk that fails', () => {
       reason: expect.stringContaining('ENOSPC'),
     });
     expect(statSync('/dev/full').mode & 0o777).toBe(0o666);
+  });
+
+  it('loses no later line to one that the disk took by half', async () => {
+    // A soft limit of 1 KiB a file: the second line of three is cut. Node ignores SIGXFSZ, so write() answers EFBIG.
+    const script = resolve(import.meta.dirname, '../support/log-writer.ts');
+    const child = spawn(
+      'bash',
+      ['-c', 'ulimit -S -f 1; exec "$@"', 'bash', process.execPath, '--import', 'tsx', script, directory],
+      { stdio: ['pipe', 'pipe', 'inherit'] },
+    );
+    try {
+      let output = '';
+      child.stdout.on('data', (chunk) => {
+        output += String(chunk);
+      });
+      child.stdin.write('1,2,3\n');
+      await until(
+        'the file is full',
+        () => existsSync(pathOf('request')) && statSync(pathOf('request')).size === 1024,
+      );
+      execFileSync('prlimit', ['--fsize=unlimited', '--pid', String(child.pid)]);
+      child.stdin.end('4,5\n');
+      await until('the writer ended', () => output.includes('lost'));
+      const lines = readFileSync(pathOf('request'), 'utf8').trimEnd().split('\n');
+      expect(lines.map((line) => /"n":(\d)/.exec(line)?.[1])).toEqual(['1', '2', '4', '5']);
+      expect(() => JSON.parse(lines[1] ?? '')).toThrow();
+      for (const n of [0, 2, 3]) expect(JSON.parse(lines[n] ?? '')).toMatchObject({ process: 'dq-server-0' });
+      expect(output).toContain('2 lost');
+      expect(linesOf(pathOf('notice'))).toMatchObject([
+        { lines: 2, reason: expect.stringContaining('EFBIG') },
+      ]);
+    } finally {
+      child.kill('SIGKILL');
+    }
   });
 
   it('counts lost notices too', async () => {

@@ -1,0 +1,29 @@
+// A process that logs requests for log tests: argv = directory, each line of stdin = numbers to log as `n`. Tells how
+// many lines are lost whenever that changes, and at the end.
+import { createInterface } from 'node:readline';
+import { openLog } from '../../src/telemetry/open-log.ts';
+
+const log = openLog({
+  config: {
+    logDir: process.argv[2] ?? '',
+    'log.level': 'info',
+    'log.request': 'all',
+    'log.notify': 'all',
+    timezone: 'UTC',
+  },
+  role: 'server',
+  index: 0,
+  title: 'dq-server-0',
+  now: () => Date.parse('2030-01-31T12:00:00Z'),
+});
+let told = 0;
+const telling = setInterval(() => {
+  if (log.dropped() === told) return;
+  told = log.dropped();
+  process.stdout.write(`${told} lost\n`);
+}, 5);
+for await (const line of createInterface({ input: process.stdin }))
+  for (const n of line.split(',')) log.request({ n: Number(n), pad: 'x'.repeat(500) });
+clearInterval(telling);
+await log.close();
+process.stdout.write(`${log.dropped()} lost at the end\n`);
