@@ -146,6 +146,31 @@ describe('notifier: leases', () => {
     expect(rig.lines.some(({ message }) => message.includes('lost'))).toBe(false);
   });
 
+  it('an outcome that is never answered for is given up when its lease has surely ended', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url, { timeoutMs: 200 });
+    const ended: number[] = [];
+    const store = between(rig, {
+      async ack(items) {
+        ended.push(performance.now());
+        return items.map(() => ({ kind: 'unknown', code: 'no_answer' }));
+      },
+    });
+    const config = { 'lease.margin': limits.leaseReserveMs + 100 };
+    const notifier = await rig.run(createNotifier(rig.context({ store, config })));
+    await rig.push('t', 'a');
+    await until('it is given up', () => rig.lines.some(({ message }) => message.includes('never answered')));
+    // The lease began before the call, and ended after it by all but the time of the call.
+    expect((ended.at(-1) ?? 0) - (ended[0] ?? 0)).toBeGreaterThan(limits.leaseReserveMs);
+    expect(notifier.inFlight()).toBe(0);
+    expect(rig.counted('t', 'delivered')).toBe(0);
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      state: 'reserved',
+      strikes: 0,
+    });
+  });
+
   it('an outcome whose lease was taken over changes nothing and is reported', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);

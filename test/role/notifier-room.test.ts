@@ -101,31 +101,37 @@ describe('notifier: slots', () => {
 });
 
 describe('notifier: rhythm', () => {
-  it('calls that end while a reserve is under way make room at once, not at the next poll', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url, { concurrency: 2 });
-    await rig.pushAll('t', ids('j', 30));
-    let hint: Parameters<JobStore['onHint']>[0] = () => {};
-    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
-      onHint(listener: typeof hint) {
-        hint = listener;
-        return () => {};
-      },
-      async reserve(...asked: Parameters<JobStore['reserve']>) {
-        const reserved = await rig.store.jobs.reserve(...asked);
-        // What was running when the store was asked has ended when its answer comes; and a hint has it asked again while
-        // what this answer brings is running.
-        await until('nothing runs', () => notifier.inFlight() === 0, 5_000, 1);
-        if (reserved.jobs.length > 0) setImmediate(() => hint({ kind: 'ready', partition: 0 }));
-        return reserved;
-      },
-    });
-    const ctx = rig.context({ store: { ...rig.store, jobs }, config: { pollCeiling: 1_000 } });
-    const notifier = createNotifier(ctx);
-    await rig.run(notifier);
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 30, 6_000);
-  });
+  it.each(['everything was full when it was asked', 'it brings some'])(
+    'calls that end while a reserve is under way make room at once, not at the next poll: %s',
+    async (situation) => {
+      const rig = await startRig();
+      const sink = await startSink((arrival, response) => {
+        // Every second one later, so that one call ends, one reserve sets out, and then the other call ends.
+        setTimeout(() => response.end('{}'), Number(arrival.id.slice(1)) % 2 === 0 ? 0 : 30);
+      });
+      await rig.topic('t', sink.url, { concurrency: 2 });
+      await rig.pushAll('t', ids('j', 30));
+      let hint: Parameters<JobStore['onHint']>[0] = () => {};
+      const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+        onHint(listener: typeof hint) {
+          hint = listener;
+          return () => {};
+        },
+        async reserve(...asked: Parameters<JobStore['reserve']>) {
+          const reserved = await rig.store.jobs.reserve(...asked);
+          // What was running when the store was asked has ended when its answer comes.
+          await until('nothing runs', () => notifier.inFlight() === 0, 5_000, 1);
+          if (situation.includes('full') && reserved.jobs.length > 0)
+            setImmediate(() => hint({ kind: 'ready', partition: 0 }));
+          return reserved;
+        },
+      });
+      const ctx = rig.context({ store: { ...rig.store, jobs }, config: { pollCeiling: 1_000 } });
+      const notifier = createNotifier(ctx);
+      await rig.run(notifier);
+      await until('all are delivered', () => rig.counted('t', 'delivered') === 30, 6_000);
+    },
+  );
 });
 
 describe('notifier: topics', () => {

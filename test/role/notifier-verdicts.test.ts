@@ -167,6 +167,22 @@ describe('notifier: a reply', () => {
     expect(new Set(sink.arrivals.map((arrival) => arrival.webhookId)).size).toBe(1);
   });
 
+  it('is judged by the topic as it is when the attempt ends', async () => {
+    const rig = await startRig();
+    const sink = await startSink(() => {});
+    await rig.topic('t', sink.url);
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    const arrival = await until('it runs', () => sink.open()[0]);
+    await rig.topic('t', sink.url, { maxAttempts: 1, retryIf: '{res.code}==200' });
+    sink.finish(arrival);
+    expect(await until('the attempt', () => rig.notified()[0])).toMatchObject({
+      reason: 'rule',
+      verdict: 'bury',
+      buryReason: 'attempts_exhausted',
+    });
+  });
+
   it('beyond 64 KiB is cut off and its connection closed; without a rule the status has decided', async () => {
     const rig = await startRig();
     const server = await startRawServer((socket) => {

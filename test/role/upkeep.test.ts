@@ -89,11 +89,17 @@ describe('upkeep: leases', () => {
     await rig.push('t', 'a');
     await reserve(rig, 11);
     let down = true;
+    let [recovered, rounds] = [0, 0];
     const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
-      recoverOwners: (...asked: Parameters<JobStore['recoverOwners']>) =>
-        down
-          ? Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }))
-          : rig.store.jobs.recoverOwners(...asked),
+      recoverOwners(...asked: Parameters<JobStore['recoverOwners']>) {
+        if (down) return Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }));
+        recovered += 1;
+        return rig.store.jobs.recoverOwners(...asked);
+      },
+      recover(...asked: Parameters<JobStore['recover']>) {
+        rounds += 1;
+        return rig.store.jobs.recover(...asked);
+      },
     });
     await startUpkeep(rig, { ...rig.store, jobs });
     rig.tell({ kind: 'owner_dead', incarnation: 11 });
@@ -102,6 +108,9 @@ describe('upkeep: leases', () => {
     );
     down = false;
     await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
+    const before = rounds;
+    await until('two more rounds have passed', () => rounds >= before + 2);
+    expect(recovered).toBe(1);
   });
 
   it('that ended five times with the death of their notifier bury the job: counted, logged, its alert owed', async () => {
