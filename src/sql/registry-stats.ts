@@ -2,6 +2,7 @@
 // its deletion leave nothing behind.
 
 import type { Kysely } from 'kysely';
+import { sql } from 'kysely';
 import type { StatDelta, StatName, TopicStats } from '../registry/registry.ts';
 import { statNames } from '../registry/registry.ts';
 import type { RegistrySchema } from './registry-schema.ts';
@@ -9,27 +10,16 @@ import type { RegistrySchema } from './registry-schema.ts';
 type Db = Kysely<RegistrySchema>;
 
 /** Update first, insert when there was nothing: upserts are spelled differently in every dialect. The caller's transaction
- *  holds the lock between the two. */
+ *  holds the lock between the two. As text, because building this query costs four times what running it does, and the
+ *  process that runs it serves the job store too. `today` before `day`: MySQL assigns from left to right. */
 export async function addStat(trx: Db, { topic, name, day, n }: StatDelta): Promise<void> {
-  // `today` before `day`: MySQL evaluates the assignments from left to right.
-  const { numUpdatedRows } = await trx
-    .updateTable('topic_stat')
-    .set((eb) => ({
-      total: eb('total', '+', n),
-      today: eb
-        .case()
-        .when('day', '=', day)
-        .then(eb('today', '+', n))
-        .when('day', '<', day)
-        .then(n)
-        .else(eb.ref('today'))
-        .end(),
-    }))
-    .set((eb) => ({ day: eb.case().when('day', '<', day).then(day).else(eb.ref('day')).end() }))
-    .where('topic', '=', topic)
-    .where('name', '=', name)
-    .executeTakeFirst();
-  if (numUpdatedRows > 0n) return;
+  const { numAffectedRows } = await sql`
+    UPDATE topic_stat
+    SET total = total + ${n},
+      today = CASE WHEN day = ${day} THEN today + ${n} WHEN day < ${day} THEN ${n} ELSE today END,
+      day = CASE WHEN day < ${day} THEN ${day} ELSE day END
+    WHERE topic = ${topic} AND name = ${name}`.execute(trx);
+  if (numAffectedRows !== undefined && numAffectedRows > 0n) return;
   const registered = await trx
     .selectFrom('topic')
     .select('name')
