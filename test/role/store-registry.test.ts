@@ -1,6 +1,5 @@
 // The registry through the store's socket: the same answers as beside the file, and a word to everybody when it changed.
 
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { topicDefaults } from '../../src/core/topic.ts';
@@ -83,30 +82,6 @@ describe('registry through the socket', () => {
     await until('the next word', () => told >= 2);
     expect(told).toBe(2);
     stop();
-  });
-
-  it('answers what was asked before the owner handed over', async () => {
-    await file.create(draft('t'));
-    let release = () => {};
-    const released = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    // The real one, asked for one thing, late.
-    const get = async (topic: string) => {
-      await released;
-      return file.get(topic);
-    };
-    const busy = await openSqliteStore({ registry: { get } as unknown as Registry });
-    const asked = busy.client.registry.get('t');
-    await until('the question to arrive', () => busy.owner.inFlight() === 1);
-    const drained = busy.owner.drain(2_000);
-    await until('the client to be told', () => !existsSync(ownerPaths(busy.directory).socketPath));
-    // A call of another client proves that the turn in which the end arrives is over.
-    await other.store.admin.health();
-    release();
-    expect(await asked).toMatchObject({ topic: 't' });
-    await drained;
-    await busy.close();
   });
 
   it('refuses as the registry refuses, and a method that is none', async () => {

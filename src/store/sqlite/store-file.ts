@@ -51,7 +51,7 @@ export function openStoreFile(path: string): OpenedStoreFile {
         `${path} is missing, but its log ${path}-wal is there: put both back, or remove the log`,
       );
     makeStoreFile(path);
-  } else judgeHeader(path, size);
+  } else judgeHeader(path, size, wasUnclean);
   try {
     if (wasUnclean) judgeStructure(path);
     const db = openAlone(path);
@@ -108,7 +108,7 @@ function openAlone(path: string): Database {
 }
 
 /** Before SQLite opens it: opening replays the log of a file that may not be ours. */
-function judgeHeader(path: string, size: number): void {
+function judgeHeader(path: string, size: number, hasLog: boolean): void {
   const header = Buffer.alloc(100);
   const fd = openSync(path, 'r');
   try {
@@ -121,6 +121,11 @@ function judgeHeader(path: string, size: number): void {
   if (header.readUInt32BE(68) !== applicationId)
     throw new StoreFileRefused('foreign', `${path} is not a job store of dq`);
   judgeLayout(path, header.readUInt32BE(60));
+  // 1 stands for 65536 there. With a log beside it, the file may rightly be shorter: the log has the rest.
+  const pageBytes = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
+  const whole = header.readUInt32BE(28) * pageBytes;
+  if (!hasLog && size < whole)
+    throw new StoreFileRefused('damaged', damagedText(path, `${size} of ${whole} bytes are there`));
 }
 
 function judgeLayout(path: string, version: number): void {

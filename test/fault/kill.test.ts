@@ -1,0 +1,133 @@
+// kill -9 of every process, under load: what was acknowledged is delivered; what arrives twice was in flight at the kill.
+import { expect, it } from 'vitest';
+import { isAlive, startDaemon } from '../support/daemon.ts';
+import { addTopic, forAll, groupBy, jobsLeft, numbers, startPushing } from '../support/producing.ts';
+import { type Arrival, ok, startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+const idOf = (arrival: Arrival) => arrival.id;
+
+it('takes over 500 running callbacks of a killed notifier within 5 s and doubles no others', async () => {
+  let holding = true;
+  const sink = await startSink((arrival, response) => {
+    // Held callbacks are left unanswered: they run until their notifier dies.
+    if (!arrival.id.startsWith('held') || !holding) return ok(arrival, response);
+  });
+  const daemon = await startDaemon({ args: ['--notifiers', '1'], config: { notifier: { slots: 1_000 } } });
+  await addTopic(daemon, 't', sink.url, { concurrency: 1_000, timeout: '20s' });
+  await forAll(numbers(500), (n) => daemon.push('t', '{}', { id: `early${n}` }));
+  await until('the early ones are settled', async () => (await jobsLeft(daemon)) === 0);
+  await forAll(numbers(500), (n) => daemon.push('t', '{}', { id: `held${n}` }));
+  await until('500 callbacks are running', () => sink.open().length === 500);
+
+  const killedAt = Date.now();
+  holding = false;
+  process.kill(daemon.pidOf('dq-notifier-0'), 'SIGKILL');
+  await forAll(numbers(100), (n) => daemon.push('t', '{}', { id: `late${n}` }));
+  const again = await until('the first is taken over', () =>
+    sink.arrivals.slice(1_000).find((arrival) => arrival.id.startsWith('held')),
+  );
+  expect(again.arrivedAt - killedAt).toBeLessThanOrEqual(5_000);
+
+  await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 20_000);
+  const byId = groupBy(sink.arrivals, idOf);
+  expect(byId.size).toBe(1_100);
+  for (const [id, arrivals] of byId) {
+    // The lease ended without an outcome: no attempt was spent, and it is the same message.
+    expect(arrivals.map((arrival) => arrival.attempt).join(), id).toBe(id.startsWith('held') ? '1,1' : '1');
+    expect(new Set(arrivals.map((arrival) => arrival.webhookId)).size, id).toBe(1);
+  }
+}, 60_000);
+
+it.each(['dq-store', 'dq-timer-0', 'dq-server-0', 'dq-upkeep', 'dq-notifier-0'])(
+  'loses nothing acknowledged when %s is killed four times under load',
+  async (title) => {
+    const sink = await startSink();
+    const daemon = await startDaemon();
+    await addTopic(daemon, 't', sink.url);
+    const producers = startPushing(daemon, 't');
+    for (let kill = 0; kill < 4; kill++) {
+      const before = producers.acknowledged.length;
+      await until('pushes are acknowledged', () => producers.acknowledged.length > before + 100);
+      const pid = await until(
+        `${title} runs`,
+        () => daemon.workers().find((worker) => worker.title === title)?.pid,
+      );
+      process.kill(pid, 'SIGKILL');
+      await until(
+        `${title} is another process`,
+        () => daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
+        15_000,
+      );
+    }
+    await producers.stop();
+    const missing = () => {
+      const arrived = new Set(sink.arrivals.map(idOf));
+      return producers.acknowledged.filter((id) => !arrived.has(id));
+    };
+    await until('all acknowledged jobs have arrived', () => missing().length === 0, 30_000, 100);
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 100);
+    expect(daemon.child.exitCode).toBeNull();
+  },
+  90_000,
+);
+
+it('loses nothing when the master is killed: the workers leave, and a new start goes on', async () => {
+  const sink = await startSink();
+  const first = await startDaemon();
+  await addTopic(first, 't', sink.url);
+  const producers = startPushing(first, 't');
+  await until('pushes are acknowledged', () => producers.acknowledged.length > 500);
+  const workers = first.workers();
+  process.kill(first.pid, 'SIGKILL');
+  await until('the workers leave', () => !workers.some((worker) => isAlive(worker.pid)), 20_000);
+  await producers.stop();
+
+  const second = await startDaemon({ directory: first.directory });
+  const missing = () => {
+    const arrived = new Set(sink.arrivals.map(idOf));
+    return producers.acknowledged.filter((id) => !arrived.has(id));
+  };
+  await until('all acknowledged jobs have arrived', () => missing().length === 0, 30_000, 100);
+  await until('nothing is left', async () => (await jobsLeft(second)) === 0, 30_000, 100);
+}, 90_000);
+
+it('buries exactly the job that kills its notifier every time, and delivers 500 others once each', async () => {
+  const poisonCalls: Arrival[] = [];
+  const sink = await startSink((arrival, response) => {
+    if (arrival.id === 'poison') poisonCalls.push(arrival);
+    else return ok(arrival, response);
+  });
+  const daemon = await startDaemon({ args: ['--notifiers', '1'] });
+  await addTopic(daemon, 't', sink.url, { timeout: '60s' });
+  const reserved = async () => (await daemon.api('GET', '/v1/stats')).body.states.reserved as number;
+  const pushOthers = (from: number, to: number) =>
+    forAll(numbers(500).slice(from, to), (n) => daemon.push('t', '{}', { id: `o${n}` }));
+
+  await pushOthers(0, 200);
+  await daemon.push('t', '{}', { id: 'poison' });
+  await pushOthers(200, 400);
+  for (let call = 1; call <= 5; call++) {
+    await until(`call ${call} of the poisonous job`, () => poisonCalls.length === call, 30_000);
+    // The first two calls run beside others; a kill would double those that run, so wait until they are settled.
+    if (call <= 2) await until('the others are delivered', () => sink.arrivals.length === 400 + call);
+    // From the third call on it runs alone, and others wait.
+    else await pushOthers(400 + (call - 3) * 30, 400 + (call - 2) * 30);
+    await until('it alone is reserved', async () => (await reserved()) === 1, 20_000);
+    process.kill(daemon.pidOf('dq-notifier-0'), 'SIGKILL');
+  }
+  await pushOthers(490, 500);
+  const dead = await until(
+    'it is buried',
+    async () => {
+      const { body } = await daemon.api('GET', '/v1/dead');
+      return body.items.length > 0 ? body.items : null;
+    },
+    20_000,
+  );
+  expect(dead).toMatchObject([{ id: 'poison', reason: 'poison' }]);
+  await until('the others have arrived', () => sink.arrivals.length >= 505, 20_000);
+  const byId = groupBy(sink.arrivals, idOf);
+  for (const n of numbers(500)) expect(byId.get(`o${n}`), `o${n}`).toHaveLength(1);
+  expect(poisonCalls.map((arrival) => arrival.attempt)).toEqual([1, 1, 1, 1, 1]);
+}, 120_000);

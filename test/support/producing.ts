@@ -1,0 +1,78 @@
+// What tests do as producers: topics, many pushes at once, pushes that go on until told to stop.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
+import type { Daemon } from './daemon.ts';
+
+export async function addTopic(
+  daemon: Daemon,
+  topic: string,
+  callbackUrl: string,
+  settings: Record<string, unknown> = {},
+): Promise<void> {
+  const reply = await daemon.api('POST', '/v1/topics', { topic, callbackUrl, ...settings });
+  expect(reply, `topic ${topic}`).toMatchObject({ status: 201 });
+}
+
+/** Handles every item, 32 at a time. */
+export async function forAll<T>(items: readonly T[], handle: (item: T) => Promise<unknown>): Promise<void> {
+  let next = 0;
+  const one = async () => {
+    while (next < items.length) await handle(items[next++] as T);
+  };
+  await Promise.all(Array.from({ length: 32 }, one));
+}
+
+export const numbers = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
+
+export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group === undefined) groups.set(keyOf(item), [item]);
+    else group.push(item);
+  }
+  return groups;
+}
+
+/** Jobs that are stored in any state. */
+export async function jobsLeft(daemon: Daemon): Promise<number> {
+  const { body } = await daemon.api('GET', '/v1/stats');
+  return Object.values(body.states as Record<string, number>).reduce((sum, n) => sum + n, 0);
+}
+
+export interface Pushing {
+  /** ids of pushes that were answered with 2xx */
+  readonly acknowledged: readonly string[];
+  stop(): Promise<void>;
+}
+
+/** Four producers that push until told to stop, and repeat with the same id what was refused or got no answer. */
+export function startPushing(daemon: Daemon, topic: string): Pushing {
+  const acknowledged: string[] = [];
+  let stopped = false;
+  const run = async (producer: number) => {
+    for (let n = 0; !stopped; n++) {
+      const id = `p${producer}-${n}`;
+      while (!stopped) {
+        try {
+          const { status } = await daemon.push(topic, '{}', { id, delay: n % 200 });
+          if (status < 300) {
+            acknowledged.push(id);
+            break;
+          }
+        } catch {
+          // Refused or reset while a process is being replaced: pushed again below.
+        }
+        await sleep(20);
+      }
+    }
+  };
+  const ended = Promise.all([0, 1, 2, 3].map(run));
+  return {
+    acknowledged,
+    async stop() {
+      stopped = true;
+      await ended;
+    },
+  };
+}
