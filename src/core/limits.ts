@@ -173,8 +173,8 @@ export const limits = {
   /** A worker that is not ready by now has failed to start; dq-store may have to recover and check a large file. */
   workerReadyMs: 15_000,
   storeReadyMs: 120_000,
-  /** Workers report their load this often. */
-  reportMs: 1_000,
+  /** A worker's pulse: it reports its load, asks whether its master lives, shows its watchdog that it does. */
+  pulseMs: 1_000,
   /** Counters (topic, day, name) that the master holds while dq-upkeep is away; more are dropped, and said to be. */
   countersHeldMax: 10_000,
   /** How long upkeep and then dq-store have to finish in a stop, after the workers that use them are gone. Commits take
@@ -187,8 +187,6 @@ export const limits = {
   drainGraceMs: 2_000,
   /** Workers that lost their master drain for this long; a new start does not wait for them. */
   orphanDrainMs: 10_000,
-  /** How often a worker asks whether its parent is still the master: a broken channel alone is not always noticed. */
-  parentPollMs: 1_000,
   /** A worker that has been ready for this long gets its watchdog; the start is over by then. */
   watchdogStartMs: 3_000,
   /** Ticks of the watchdog (one a second) without a sign of the main loop, after which it ends the process. */

@@ -159,9 +159,9 @@ function selfInfo(startedAt: number, state: () => ProcessInfo['state']): () => P
   let cpuPercent = 0;
   setInterval(() => {
     const used = process.cpuUsage(cpu);
-    cpuPercent = Math.round((used.user + used.system) / limits.reportMs) / 10;
+    cpuPercent = Math.round((used.user + used.system) / limits.pulseMs) / 10;
     cpu = process.cpuUsage();
-  }, limits.reportMs).unref();
+  }, limits.pulseMs).unref();
   return () => ({
     title: 'dq-master',
     role: 'master',

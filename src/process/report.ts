@@ -1,12 +1,12 @@
-// Once a second a worker tells the master what it costs and what it has in hand.
+// What a worker costs and has in hand, told to the master at every beat of the pulse.
 
-import { limits } from '../core/limits.ts';
 import type { MasterLink } from './role.ts';
 
-export function startReports(link: MasterLink, inFlight: () => number): void {
+/** Answers the beat. */
+export function reporter(link: MasterLink, inFlight: () => number): () => void {
   let cpu = process.cpuUsage();
   let at = performance.now();
-  setInterval(() => {
+  return () => {
     const used = process.cpuUsage(cpu);
     const now = performance.now();
     const cpuPercent = Math.round((used.user + used.system) / (now - at)) / 10;
@@ -14,5 +14,5 @@ export function startReports(link: MasterLink, inFlight: () => number): void {
     at = now;
     const rssBytes = process.memoryUsage.rss();
     link.send({ kind: 'report', report: { inFlight: inFlight(), rssBytes, cpuPercent } });
-  }, limits.reportMs).unref();
+  };
 }

@@ -5,8 +5,6 @@
 
 import { Worker } from 'node:worker_threads';
 
-const beatMs = 500;
-
 /** Runs in the thread; text, because a bundle has no second file to point at and an entry of its own would be loaded anew. */
 const code = `
 const { workerData } = require('node:worker_threads');
@@ -27,11 +25,11 @@ for (;;) {
   }
 }`;
 
-/** `onLost`: told that nobody watches any more. */
-export function startWatchdog(title: string, ticks: number, onLost: (error: unknown) => void): void {
+/** Answers the beat that must go on: so many `ticks` (seconds) without one end the process. `onLost`: told that nobody watches
+ *  any more. */
+export function startWatchdog(title: string, ticks: number, onLost: (error: unknown) => void): () => void {
   const beat = new SharedArrayBuffer(8);
   const cell = new Int32Array(beat);
-  setInterval(() => Atomics.add(cell, 0, 1), beatMs).unref();
   const thread = new Worker(code, {
     eval: true,
     workerData: { beat, ticks, title },
@@ -40,4 +38,5 @@ export function startWatchdog(title: string, ticks: number, onLost: (error: unkn
   });
   thread.on('error', onLost);
   thread.unref();
+  return () => Atomics.add(cell, 0, 1);
 }

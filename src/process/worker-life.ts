@@ -9,7 +9,8 @@ import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
 import { MasterChannel } from './master-channel.ts';
 import type { ToWorker } from './messages.ts';
-import { startReports } from './report.ts';
+import { Pulse } from './pulse.ts';
+import { reporter } from './report.ts';
 import { titleOf } from './title.ts';
 import { startWatchdog } from './watchdog.ts';
 
@@ -68,7 +69,8 @@ export async function runWorker(
       else if (message.kind === 'reopen_logs') composed?.reopenLogs();
     });
   });
-  onMasterGone(() => end(limits.orphanDrainMs, true));
+  const pulse = new Pulse();
+  onMasterGone(pulse, () => end(limits.orphanDrainMs, true));
 
   channel.send({ kind: 'awake' });
   const init = await told;
@@ -94,23 +96,23 @@ export async function runWorker(
     hooks.onTerm = () => end(init.config.shutdownTimeout, false);
     if (hooks.terminated) hooks.onTerm();
   }
-  startReports(channel, () => composed?.inFlight() ?? 0);
+  pulse.each(reporter(channel, () => composed?.inFlight() ?? 0));
   const ticks = init.role === 'store' ? limits.watchdogStoreTicks : limits.watchdogTicks;
   setTimeout(() => {
-    startWatchdog(title, ticks, (error) =>
-      process.stderr.write(`${title}: no watchdog: ${reasonOf(error)}\n`),
-    );
+    const lost = (error: unknown) => process.stderr.write(`${title}: no watchdog: ${reasonOf(error)}\n`);
+    pulse.each(startWatchdog(title, ticks, lost));
   }, limits.watchdogStartMs).unref();
 }
 
 /** node:cluster would end a worker without its master at once; this one finishes first. */
-function onMasterGone(listener: () => void): void {
+function onMasterGone(pulse: Pulse, listener: () => void): void {
   if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
   process.on('disconnect', listener);
   const master = process.ppid;
-  setInterval(() => {
+  // A broken channel alone is not always noticed.
+  pulse.each(() => {
     if (process.ppid !== master || !process.connected) listener();
-  }, limits.parentPollMs).unref();
+  });
 }
 
 function endByForce(title: string, afterMs: number): void {

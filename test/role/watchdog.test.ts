@@ -9,7 +9,8 @@ const source = join(import.meta.dirname, '../../src/process/watchdog.ts');
 /** A process with a watchdog of two ticks that then runs `body`. */
 function watched(body: string): { child: ReturnType<typeof spawn>; text: () => string } {
   const script = `import { startWatchdog } from ${JSON.stringify(source)};
-    startWatchdog('dq-test', 2, (error) => { throw error; });
+    const beat = startWatchdog('dq-test', 2, (error) => { throw error; });
+    setInterval(beat, 500).unref();
     ${body}`;
   const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
     stdio: ['pipe', 'pipe', 'pipe'],
