@@ -95,14 +95,14 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
         operationId: 'processes',
         tags,
         summary: 'The processes of this instance',
-        response: { 200: reply('now', closed({ items: Type.Array(Process) })), ...problems(503) },
+        response: { 200: reply('now', closed({ processes: Type.Array(Process) })), ...problems(503) },
       },
     },
     async () => {
       const processes = await questions.ask();
       if (processes === null) throw new DqError('unavailable', 'the master does not answer');
       return {
-        items: processes.map(({ startedAt, ...rest }) => ({
+        processes: processes.map(({ startedAt, ...rest }) => ({
           ...rest,
           startedAt: new Date(startedAt).toISOString(),
         })),

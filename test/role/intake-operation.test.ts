@@ -191,8 +191,8 @@ describe('processes', () => {
       },
     });
     const replies = await Promise.all([dq.api('GET', '/v1/processes'), dq.api('GET', '/v1/processes')]);
-    expect(replies.map(({ body }) => body.items[0].restarts)).toEqual([1, 2]);
-    expect(replies[0]?.body.items[0]).toEqual({
+    expect(replies.map(({ body }) => body.processes[0].restarts)).toEqual([1, 2]);
+    expect(replies[0]?.body.processes[0]).toEqual({
       ...process,
       restarts: 1,
       startedAt: '2026-01-01T00:00:00.000Z',
