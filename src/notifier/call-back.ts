@@ -36,7 +36,7 @@ export class Call implements Caller {
   readonly #chunks: Buffer[] = [];
   #bytes = 0;
 
-  /** Takes place at once; the end comes later, never within this call. */
+  /** Takes place at once; what cannot even be sent ends within this call. */
   constructor(pools: Pools, request: CallRequest, onEnd: OnEnd) {
     this.#pools = pools;
     this.#request = request;

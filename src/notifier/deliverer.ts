@@ -3,11 +3,12 @@
 
 import { hostname } from 'node:os';
 import { callbackHeaders } from '../core/delivery.ts';
+import { reasonOf } from '../core/errors.ts';
 import type { AttemptRecord } from '../core/job.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import { type Settlement, settle } from '../jobs/settle-delivery.ts';
 import type { RoleContext } from '../process/role.ts';
-import { Call } from './call-back.ts';
+import { Call, type CallRequest, type OnEnd } from './call-back.ts';
 import type { Lane } from './lane.ts';
 import type { Pools } from './pools.ts';
 import { excerptOf } from './reply.ts';
@@ -49,29 +50,40 @@ export class Deliverer {
   }
 
   call(held: Held, lane: Lane): void {
-    const { ctx, pools, rooms } = this.#options;
-    const { job } = held;
+    const { pools, rooms } = this.#options;
+    const startedAt = Date.now();
+    const onEnd: OnEnd = (outcome, durationMs, detail) => {
+      // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
+      if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
+      this.#ended.push({ held, lane, startedAt, outcome, durationMs, detail });
+    };
+    rooms.callStarted(lane);
+    let request: CallRequest;
+    try {
+      request = this.#requestFor(held, lane, startedAt);
+    } catch (error) {
+      // It will not be built the next time either; as an attempt it is seen by somebody and ends.
+      onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
+      return;
+    }
+    this.#running.set(held, new Call(pools, request, onEnd));
+  }
+
+  #requestFor({ job }: Held, lane: Lane, nowMs: number): CallRequest {
     const { topic } = lane;
     const body = topic.method === 'GET' ? nothing : job.body;
-    const startedAt = Date.now();
-    rooms.callStarted(lane);
-    const request = {
+    const { version } = this.#options.ctx;
+    return {
       options: {
         origin: lane.origin,
         path: lane.path,
         method: topic.method,
-        headers: callbackHeaders(job, topic, { nowMs: startedAt, body, version: ctx.version }),
+        headers: callbackHeaders(job, topic, { nowMs, body, version }),
         body,
       },
       verifyTls: !topic.dangerouslySkipTlsVerify,
       timeoutMs: topic.timeoutMs,
     };
-    const call = new Call(pools, request, (outcome, durationMs, detail) => {
-      // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
-      if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
-      this.#ended.push({ held, lane, startedAt, outcome, durationMs, detail });
-    });
-    this.#running.set(held, call);
   }
 
   /** Ends every call that still runs without an outcome and releases its job; the receiver may have got it all the same. */

@@ -60,6 +60,8 @@ export class Rooms {
     if (topic === undefined || this.#unknown.has(name)) return undefined;
     try {
       const lane = new Lane(topic, this.#shareOf(topic), running);
+      if (topic.dangerouslySkipTlsVerify)
+        this.#options.log.notice('certificates are not verified', { topic: name, url: lane.origin });
       this.#lanes.set(name, lane);
       this.#note(lane);
       return lane;

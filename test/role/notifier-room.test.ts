@@ -100,6 +100,28 @@ describe('notifier: slots', () => {
   });
 });
 
+describe('notifier: room', () => {
+  it('each topic has the lease of its own timeout, whatever most topics have', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    for (const name of ['a', 'b', 'c']) await rig.topic(name, sink.url, { timeoutMs: 5_000 });
+    await rig.topic('slow', sink.url, { timeoutMs: 60_000 });
+    await rig.topic('quick', sink.url, { timeoutMs: 500 });
+    for (const name of ['a', 'slow', 'quick']) await rig.push(name, 'x');
+    const leases: Record<string, number> = {};
+    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+      async reserve(...asked: Parameters<JobStore['reserve']>) {
+        const reserved = await rig.store.jobs.reserve(...asked);
+        for (const { topic, leaseMs } of reserved.jobs) leases[topic] = leaseMs;
+        return reserved;
+      },
+    });
+    await rig.run(createNotifier(rig.context({ store: { ...rig.store, jobs } })));
+    await until('all run', () => sink.arrivals.length === 3);
+    expect(leases).toEqual({ a: 15_000, slow: 70_000, quick: 10_500 });
+  });
+});
+
 describe('notifier: rhythm', () => {
   it.each(['everything was full when it was asked', 'it brings some'])(
     'calls that end while a reserve is under way make room at once, not at the next poll: %s',

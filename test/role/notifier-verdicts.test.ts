@@ -7,6 +7,7 @@ import type { AttemptReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { TopicDraft } from '../../src/registry/registry.ts';
+import type { JobStore } from '../../src/store/job-store.ts';
 import { drip, flood, startRawServer } from '../support/raw-server.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { type Answer, startSink, status } from '../support/sink.ts';
@@ -39,6 +40,42 @@ async function unusedPort(): Promise<number> {
 const replying = (bytes: string) => (socket: Socket) => void socket.write(bytes);
 
 describe('notifier: a reply', () => {
+  it('cannot come where the request cannot be built; that is a failed attempt, not a jam', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('other', sink.url);
+    // No registration accepts such a header; an older dq may have.
+    const line = await attempt(rig, sink.url, { headers: { 'x-bad': 'a\nb' } });
+    expect(line).toMatchObject({ reason: 'protocol', verdict: 'retry' });
+    await rig.push('other', 'b');
+    await until('the others are delivered', () => rig.counted('other', 'delivered') === 1);
+    expect(sink.arrivals.map(({ topic }) => topic)).toEqual(['other']);
+  });
+
+  it('cannot come where its headers cannot be written; that is a failed attempt, not a jam', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+      async reserve(...asked: Parameters<JobStore['reserve']>) {
+        const reserved = await rig.store.jobs.reserve(...asked);
+        // No date can be written for it.
+        const spoiled = reserved.jobs.map((job) =>
+          job.id === 'spoiled' ? { ...job, dueAt: Number.NaN } : job,
+        );
+        return { ...reserved, jobs: spoiled };
+      },
+    });
+    await rig.pushAll('t', ['spoiled', 'b']);
+    const notifier = await rig.run(createNotifier(rig.context({ store: { ...rig.store, jobs } })));
+    await until(
+      'both are settled',
+      () => rig.counted('t', 'delivered') === 1 && rig.counted('t', 'retried') === 1,
+    );
+    expect(rig.notified().find(({ id }) => id === 'spoiled')).toMatchObject({ reason: 'protocol' });
+    expect(notifier.inFlight()).toBe(0);
+  });
+
   it('of 200 with a body ends the job; the pushed bytes arrived, signed', async () => {
     const rig = await startRig();
     const sink = await startSink();
@@ -362,6 +399,8 @@ describe('notifier: a receiver', () => {
     await until('the second strict attempt', () => rig.notified().length === 3);
     expect(rig.notified()[2]).toMatchObject({ topic: 'strict', reason: 'tls' });
     expect(bodies).toEqual(['{"id":"b"}']);
+    const warned = rig.lines.filter(({ message }) => message === 'certificates are not verified');
+    expect(warned).toMatchObject([{ topic: 'trusting' }]);
   });
 });
 
