@@ -80,6 +80,43 @@ export type CancelOutcome =
   /** Removed from any state, dead included (its owed alert stays owed). `inFlight`: a lease was out. */
   { readonly kind: 'cancelled'; readonly inFlight: boolean } | { readonly kind: 'absent' } | StoreFailure;
 
+/** What the three verbs on one job (run, reschedule, requeue) have in common: they make a new version of the same origin, with
+ *  body, content type, priority and acceptedAt as they were, so that a lease or a journal row of the old version decides
+ *  nothing any more. run and reschedule are no outcome of an attempt: failures, strikes and attempts go along. */
+export interface Reversioned {
+  readonly version: Version;
+  readonly dueAt: number;
+}
+
+export type RunOutcome =
+  /** delayed → ready, due now; one that was overdue already keeps its place */
+  | ({ readonly kind: 'run' } & Reversioned)
+  /** it waits for nothing but its turn, or is being called: nothing was changed */
+  | ({ readonly kind: 'unchanged'; readonly state: 'ready' | 'reserved' } & Reversioned)
+  | { readonly kind: 'dead' }
+  | { readonly kind: 'absent' }
+  | StoreFailure;
+
+export interface RescheduleItem extends JobKey {
+  readonly when: When;
+}
+
+export type RescheduleOutcome =
+  /** delayed or ready → delayed until then, or ready when that is now */
+  | ({ readonly kind: 'rescheduled'; readonly state: 'delayed' | 'ready' } & Reversioned)
+  /** reserved: its attempt may be running */
+  | { readonly kind: 'in_flight' }
+  | { readonly kind: 'dead' }
+  | { readonly kind: 'absent' }
+  | StoreFailure;
+
+export type RequeueOutcome =
+  /** dead → ready, due now; failures and strikes 0, no attempts; an owed alert stays owed */
+  | ({ readonly kind: 'requeued' } & Reversioned)
+  | { readonly kind: 'not_dead'; readonly state: 'delayed' | 'ready' | 'reserved' }
+  | { readonly kind: 'absent' }
+  | StoreFailure;
+
 export interface Promoted {
   readonly moved: number;
   /** until the next delayed job of the partition is due; 0 = more are due now; null = nothing is delayed */
@@ -154,6 +191,12 @@ export interface JobStore {
   push(jobs: readonly PushJob[]): Promise<readonly PushOutcome[]>;
   get(key: JobKey): Promise<JobSnapshot | null>;
   cancel(keys: readonly JobKey[]): Promise<readonly CancelOutcome[]>;
+  /** The next attempt now instead of at dueAt. A repeat answers `unchanged`. */
+  run(keys: readonly JobKey[]): Promise<readonly RunOutcome[]>;
+  /** The next attempt at another time. A repeat makes one more version. */
+  reschedule(items: readonly RescheduleItem[]): Promise<readonly RescheduleOutcome[]>;
+  /** Attempts start again. A repeat answers `not_dead`. DeadLetters.requeue does the same to many. */
+  requeue(keys: readonly JobKey[]): Promise<readonly RequeueOutcome[]>;
 
   /** delayed and due → ready, earliest first, equal ones by version, at most max (≤ limits.promoteMax). */
   promote(partition: Partition, max: number): Promise<Promoted>;

@@ -13,6 +13,7 @@ import { identityCases } from './cases/identity.ts';
 import { pushCases } from './cases/push.ts';
 import { recoverCases } from './cases/recover.ts';
 import { reserveCases } from './cases/reserve.ts';
+import { verbCases } from './cases/verbs.ts';
 import type { OpenStore } from './store-under-test.ts';
 import type { Case } from './trial.ts';
 
@@ -24,6 +25,7 @@ export const cases: readonly Case[] = [
   ...finishCases,
   ...recoverCases,
   ...deadCases,
+  ...verbCases,
   ...alertCases,
   ...adminCases,
   ...identityCases,

@@ -103,6 +103,18 @@ export class ModelState {
     return delayMs === 0 ? this.now() : this.now() + Math.ceil(delayMs) + 1;
   }
 
+  dueWhen(when: port.When): number {
+    return 'at' in when ? Math.max(when.at, this.now()) : this.dueAfter(when.delayMs);
+  }
+
+  /** The same job under a new version, due then. It leaves its place first: its topic may have no other. */
+  makeAnew(job: ModelJob, dueAt: number): void {
+    this.remove(job);
+    job.version = this.draw();
+    this.schedule(job, dueAt);
+    this.jobs.set(this.nameOf(job), job);
+  }
+
   keepAttempt(job: ModelJob, attempt: AttemptRecord): void {
     job.attempts = [...job.attempts, attempt].slice(-limits.attemptsKept);
   }

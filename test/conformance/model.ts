@@ -45,10 +45,7 @@ export class Model extends ModelState {
       state: 'ready',
       dueAt: now,
     };
-    this.schedule(
-      job,
-      'at' in pushed.when ? Math.max(pushed.when.at, now) : this.dueAfter(pushed.when.delayMs),
-    );
+    this.schedule(job, this.dueWhen(pushed.when));
     this.jobs.set(this.nameOf(job), job);
     const state = job.state === 'ready' ? 'ready' : 'delayed';
     const inFlight = live && old.state === 'reserved';
@@ -70,6 +67,34 @@ export class Model extends ModelState {
     if (job === undefined) return { kind: 'absent' };
     this.remove(job);
     return { kind: 'cancelled', inFlight: job.state === 'reserved' };
+  }
+
+  run(key: JobKey): port.RunOutcome {
+    const job = this.jobs.get(this.nameOf(key));
+    if (job === undefined) return { kind: 'absent' };
+    const { state, version, dueAt } = job;
+    if (state === 'dead') return { kind: 'dead' };
+    if (state !== 'delayed') return { kind: 'unchanged', state, version, dueAt };
+    this.makeAnew(job, Math.min(dueAt, this.now()));
+    return { kind: 'run', version: job.version, dueAt: job.dueAt };
+  }
+
+  reschedule(item: port.RescheduleItem): port.RescheduleOutcome {
+    const job = this.jobs.get(this.nameOf(item));
+    if (job === undefined) return { kind: 'absent' };
+    if (job.state === 'dead') return { kind: 'dead' };
+    if (job.state === 'reserved') return { kind: 'in_flight' };
+    this.makeAnew(job, this.dueWhen(item.when));
+    const { version, dueAt, state } = job as { version: Version; dueAt: number; state: 'delayed' | 'ready' };
+    return { kind: 'rescheduled', state, version, dueAt };
+  }
+
+  requeue(key: JobKey): port.RequeueOutcome {
+    const job = this.jobs.get(this.nameOf(key));
+    if (job === undefined) return { kind: 'absent' };
+    if (job.state !== 'dead') return { kind: 'not_dead', state: job.state };
+    this.revive(job);
+    return { kind: 'requeued', version: job.version, dueAt: job.dueAt };
   }
 
   promote(max: number): port.Promoted {
@@ -216,15 +241,13 @@ export class Model extends ModelState {
 
   requeueDead(filter: port.DeadFilter, max: number): { requeued: number; more: boolean } {
     const found = this.matching(filter);
-    for (const job of found.slice(0, max)) this.requeue(job);
+    for (const job of found.slice(0, max)) this.revive(job);
     return { requeued: Math.min(found.length, max), more: found.length > max };
   }
 
-  requeue(job: ModelJob): void {
-    this.remove(job);
-    Object.assign(job, untried, { version: this.draw() });
-    this.schedule(job, this.now());
-    this.jobs.set(this.nameOf(job), job);
+  revive(job: ModelJob): void {
+    this.makeAnew(job, this.now());
+    Object.assign(job, untried);
   }
 
   purge(found: readonly ModelJob[], max: number): { purged: number; more: boolean } {

@@ -8,6 +8,7 @@ import { fenceMutants } from './mutants/fence.ts';
 import { moveMutants } from './mutants/moves.ts';
 import type { Mutant } from './mutants/mutant.ts';
 import { pushMutants } from './mutants/push.ts';
+import { verbMutants } from './mutants/verbs.ts';
 
 const mutants: readonly Mutant[] = [
   ...fenceMutants,
@@ -15,6 +16,7 @@ const mutants: readonly Mutant[] = [
   ...moveMutants,
   ...endingMutants,
   ...coldMutants,
+  ...verbMutants,
   silentMutant,
 ];
 

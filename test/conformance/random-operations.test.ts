@@ -25,6 +25,7 @@ const kinds = [
     'releaseUnheld',
     'dead list',
   ],
+  ...['run', 'unchanged', 'dead', 'rescheduled', 'in_flight', 'requeued', 'not_dead'],
   ...['dead requeue', 'dead purge', 'claim', 'settle', 'alerts', 'counts', 'get', 'purgeTopic'],
 ];
 

@@ -75,6 +75,7 @@ export class RandomOperations {
       [22, () => this.#push()],
       [5, () => this.#cancel()],
       [3, () => this.#get()],
+      [6, () => this.#verb()],
       [10, () => this.#promote()],
       [16, () => this.#reserve()],
       [24, () => this.#finish()],
@@ -95,17 +96,18 @@ export class RandomOperations {
 
   #key = (): JobKey => ({ topic: this.one(topics), id: this.one(ids) });
 
+  #when(): port.When {
+    const kind = this.below(10);
+    if (kind < 4) return { delayMs: 0 };
+    if (kind < 5) return { at: this.#now() - this.below(10_000) };
+    if (kind < 7) return { at: this.#now() + this.below(100) };
+    return { delayMs: this.below(kind < 9 ? 100 : 100_000) };
+  }
+
   #push(): Operation {
-    const when = (): port.When => {
-      const kind = this.below(10);
-      if (kind < 4) return { delayMs: 0 };
-      if (kind < 5) return { at: this.#now() - this.below(10_000) };
-      if (kind < 7) return { at: this.#now() + this.below(100) };
-      return { delayMs: this.below(kind < 9 ? 100 : 100_000) };
-    };
     const jobs = this.some(() => ({
       ...this.#key(),
-      when: when(),
+      when: this.#when(),
       mode: this.one(['replace', 'replace', 'keep', 'reject'] as const),
       priority: this.one<Priority>(priorities),
       contentType: this.one([null, 'text/plain']),
@@ -117,6 +119,12 @@ export class RandomOperations {
   #cancel(): Operation {
     const keys = this.some(this.#key, 2);
     return { what: 'cancel', given: keys, call: (store) => store.jobs.cancel(keys) };
+  }
+
+  #verb(): Operation {
+    const items = this.some(() => ({ ...this.#key(), when: this.#when() }), 4);
+    const verb = this.one(['run', 'reschedule', 'reschedule', 'requeue'] as const);
+    return { what: verb, given: items, call: (store) => store.jobs[verb](items) };
   }
 
   #get(): Operation {

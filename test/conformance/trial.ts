@@ -268,6 +268,11 @@ export class Trial {
     await until('the clock to move', () => Date.now() > from + 1, 1_000, 1);
   }
 
+  /** Until the storage clock has surely passed that moment. */
+  async past(moment: number): Promise<void> {
+    await until('the time to pass', () => Date.now() > moment + 1, 10_000, 2);
+  }
+
   // Comparing
 
   /** A job that must be there. */

@@ -1,6 +1,8 @@
-// What every operation works with: the file, the memory beside it, the rows, the clock of this transaction. No logic.
+// What every operation works with: the file, the memory beside it, the rows, the clock of this transaction, and how a time
+// that was asked for is read by that clock.
 
 import type { Database } from '../../sql/database.ts';
+import type { When } from '../job-store.ts';
 import type { JobRows } from './job-rows.ts';
 import type { Ledger } from './ledger.ts';
 
@@ -16,4 +18,14 @@ export interface Bench {
  *  otherwise it would be early by that part. */
 export function dueAfter(now: number, delayMs: number): number {
   return delayMs <= 0 ? now : now + Math.ceil(delayMs) + 1;
+}
+
+/** Waiting longer than this would not fit a date; the API refuses less (limits.delayMsMax). */
+const dueMax = 8_640_000_000_000_000;
+
+/** What is past is due now. Throws for what is no time. */
+export function dueWhen(now: number, when: When): number {
+  const asked = 'at' in when ? Math.ceil(when.at) : dueAfter(now, when.delayMs);
+  if (!(asked <= dueMax)) throw new Error(`no time to be due at: ${String(asked)}`);
+  return Math.max(asked, now);
 }

@@ -14,6 +14,10 @@ import type {
   Page,
   PushJob,
   Recovered,
+  RequeueOutcome,
+  RescheduleItem,
+  RescheduleOutcome,
+  RunOutcome,
   Store,
   StoreAdmin,
   StoreFailure,
@@ -27,8 +31,10 @@ import {
   readReserved,
   readSnapshot,
   writeBury,
+  writeKey,
   writeLease,
   writePush,
+  writeReschedule,
   writeReserveRequest,
   writeRetry,
 } from './messages.ts';
@@ -126,12 +132,18 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     done: D,
   ): Promise<readonly FinishOutcome<D>[]> =>
     itemCall(link, kind, inBatches(items, limits.finishBatchMax), write, (r) => readFinish(r, done), true);
+  const verb = <I, O>(kind: number, items: readonly I[], write: (w: Writer, item: I) => void) =>
+    itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, (r) => r.json() as O, false);
   return {
     partitions: () => [0],
     push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
     cancel: (keys) =>
       // A repeat would answer `absent` for what it has cancelled.
       itemCall(link, kinds.cancel, inBatches(keys, limits.pushBatchMax), writeKey, readCancelOutcome, false),
+    // A repeat would answer for what it has done itself.
+    run: (keys) => verb<JobKey, RunOutcome>(kinds.run, keys, writeKey),
+    reschedule: (items) => verb<RescheduleItem, RescheduleOutcome>(kinds.reschedule, items, writeReschedule),
+    requeue: (keys) => verb<JobKey, RequeueOutcome>(kinds.requeue, keys, writeKey),
     async get(key) {
       const r = await link.call(kinds.get, (w) => writeKey(w, key), true);
       return r.u8() === 0 ? null : readSnapshot(r);
@@ -229,10 +241,6 @@ async function itemCall<I, O>(
     }),
   );
   return answers.flat();
-}
-
-function writeKey(w: Writer, key: JobKey): void {
-  w.text(key.topic).text(key.id);
 }
 
 function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {

@@ -8,7 +8,8 @@ import type { DeadFilter, Page } from '../job-store.ts';
 import type { Bench } from './bench.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { cursorOf, newest, type Place, placeOf } from './pages.ts';
-import { dead, ready } from './schema.ts';
+import { requeueRow } from './reversion.ts';
+import { dead } from './schema.ts';
 import type { Snapshots } from './snapshots.ts';
 
 type Order = 'newest' | 'oldest';
@@ -46,12 +47,7 @@ export class DeadPages {
 
   requeue(filter: DeadFilter, max: number): { readonly requeued: number; readonly more: boolean } {
     const { bench, found, more } = this.#oldest(filter, max);
-    for (const row of found) {
-      // The new version keeps origin, body, content type and priority: the same job, delivered from the start.
-      bench.rows.forgetAttempts(row);
-      const version = bench.ledger.draw(bench.now);
-      bench.rows.wait(row, { state: ready, due: bench.now, version, failures: 0, strikes: 0 });
-    }
+    for (const row of found) requeueRow(bench, row);
     return { requeued: found.length, more };
   }
 

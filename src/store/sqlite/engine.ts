@@ -4,7 +4,7 @@
 
 import type { JobKey, Lease } from '../../core/job.ts';
 import type { Database } from '../../sql/database.ts';
-import type { BuryItem, PushJob, RetryItem } from '../job-store.ts';
+import type { BuryItem, PushJob, RescheduleItem, RetryItem } from '../job-store.ts';
 import { Alerts } from './alerts.ts';
 import type { Bench } from './bench.ts';
 import { Census } from './census.ts';
@@ -15,6 +15,7 @@ import { Ledger, type Mark } from './ledger.ts';
 import { Moves } from './moves.ts';
 import { cancelJob, pushJob } from './push.ts';
 import { Recovery } from './recovery.ts';
+import { requeueJob, rescheduleJob, runJob } from './reversion.ts';
 import { Snapshots } from './snapshots.ts';
 import { closeStoreFile, openStoreFile } from './store-file.ts';
 
@@ -61,6 +62,9 @@ export class Engine {
 
   push = (job: PushJob) => pushJob(this.#bench, job);
   cancel = (key: JobKey) => cancelJob(this.#bench, key);
+  run = (key: JobKey) => runJob(this.#bench, key);
+  reschedule = (item: RescheduleItem) => rescheduleJob(this.#bench, item);
+  requeue = (key: JobKey) => requeueJob(this.#bench, key);
   ack = (lease: Lease) => ackJob(this.#bench, lease);
   retry = (item: RetryItem) => retryJob(this.#bench, item);
   bury = (item: BuryItem) => buryJob(this.#bench, item);

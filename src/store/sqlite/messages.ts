@@ -1,7 +1,7 @@
 // What stands in the payloads of the hot calls, written by one side of the socket and read by the other. Each pair stands
 // together, so that they cannot drift apart. Judges shapes (a closed list, a finite number), never meaning.
 
-import type { AttemptRecord, JobSnapshot, Lease, ReservedJob } from '../../core/job.ts';
+import type { AttemptRecord, JobKey, JobSnapshot, Lease, ReservedJob } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type {
   BuryItem,
@@ -10,11 +10,13 @@ import type {
   PushJob,
   PushMode,
   PushOutcome,
+  RescheduleItem,
   Reserved,
   ReserveRequest,
   RetryItem,
   Room,
   StoreFailure,
+  When,
 } from '../job-store.ts';
 import { ProtocolError, type Reader, type Writer } from './protocol.ts';
 import { priorityCodes, reasonCodes, stateCodes } from './schema.ts';
@@ -48,13 +50,33 @@ export function readFailure(r: Reader): StoreFailure {
 /** The code that stands before an outcome that is a failure. */
 const failedItem = 255;
 
+// ── keys and times
+
+export function writeKey(w: Writer, key: JobKey): void {
+  w.text(key.topic).text(key.id);
+}
+
+export function readKey(r: Reader): JobKey {
+  return { topic: r.text(), id: r.text() };
+}
+
+function writeWhen(w: Writer, when: When): void {
+  if ('at' in when) w.u8(1).f64(when.at);
+  else w.u8(0).f64(when.delayMs);
+}
+
+function readWhen(r: Reader): When {
+  const isInstant = r.u8() === 1;
+  const ms = r.number();
+  return isInstant ? { at: ms } : { delayMs: ms };
+}
+
 // ── push
 
 export function writePush(w: Writer, job: PushJob): void {
   w.text(job.topic).text(job.id);
   w.u8(codeIn(modes, job.mode)).u8(codeIn(priorityCodes, job.priority));
-  if ('at' in job.when) w.u8(1).f64(job.when.at);
-  else w.u8(0).f64(job.when.delayMs);
+  writeWhen(w, job.when);
   w.text(job.contentType).bytes(job.body);
 }
 
@@ -63,9 +85,7 @@ export function readPush(r: Reader): PushJob {
   const id = r.text();
   const mode = oneOf(modes, r.u8());
   const priority = oneOf(priorityCodes, r.u8());
-  const isInstant = r.u8() === 1;
-  const ms = r.number();
-  const when = isInstant ? { at: ms } : { delayMs: ms };
+  const when = readWhen(r);
   return { topic, id, mode, priority, when, contentType: r.textOrNull(), body: r.bytes() };
 }
 
@@ -118,6 +138,17 @@ export function readCancelOutcome(r: Reader): CancelOutcome {
     ] as const,
     code,
   );
+}
+
+// ── verbs on one job
+
+export function writeReschedule(w: Writer, item: RescheduleItem): void {
+  writeKey(w, item);
+  writeWhen(w, item.when);
+}
+
+export function readReschedule(r: Reader): RescheduleItem {
+  return { ...readKey(r), when: readWhen(r) };
 }
 
 // ── leases and their ends

@@ -6,8 +6,10 @@ import type { CancelOutcome, PushJob, PushOutcome, StoreFailure } from '../job-s
 import type { Engine } from './engine.ts';
 import {
   readBury,
+  readKey,
   readLease,
   readPush,
+  readReschedule,
   readReserveRequest,
   readRetry,
   writeCancelOutcome,
@@ -62,6 +64,9 @@ const list = <I, O>(
   };
 };
 
+/** Outcomes of rare calls. */
+const writeJson = (w: Writer, outcome: unknown) => void w.json(outcome);
+
 function readArgs<A extends readonly unknown[]>(r: Reader): A {
   const args = r.json();
   if (!Array.isArray(args)) throw new ProtocolError('arguments are no list');
@@ -90,18 +95,24 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.cancel]: {
     needs: 'full',
-    read: (r) =>
-      list<JobKey, CancelOutcome>(
-        r,
-        () => ({ topic: r.text(), id: r.text() }),
-        (engine) => engine.cancel,
-        writeCancelOutcome,
-      ),
+    read: (r) => list<JobKey, CancelOutcome>(r, readKey, (engine) => engine.cancel, writeCancelOutcome),
+  },
+  [kinds.run]: {
+    needs: 'full',
+    read: (r) => list(r, readKey, (engine) => engine.run, writeJson),
+  },
+  [kinds.reschedule]: {
+    needs: 'full',
+    read: (r) => list(r, readReschedule, (engine) => engine.reschedule, writeJson),
+  },
+  [kinds.requeue]: {
+    needs: 'full',
+    read: (r) => list(r, readKey, (engine) => engine.requeue, writeJson),
   },
   [kinds.get]: {
     needs: 'read',
     read: (r) => {
-      const key = { topic: r.text(), id: r.text() };
+      const key = readKey(r);
       return one((engine) => {
         const job = engine.snapshots.get(key);
         return (w) => (job === null ? w.u8(0) : writeSnapshot(w.u8(1), job));

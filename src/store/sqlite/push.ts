@@ -3,11 +3,8 @@
 
 import type { JobKey } from '../../core/job.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../job-store.ts';
-import { type Bench, dueAfter } from './bench.ts';
+import { type Bench, dueWhen } from './bench.ts';
 import { dead, delayed, priorityCodes, ready, reserved, stateCodes } from './schema.ts';
-
-/** Waiting longer than this would not fit a date; the API refuses less (limits.delayMsMax). */
-const dueMax = 8_640_000_000_000_000;
 
 export function pushJob(bench: Bench, job: PushJob): PushOutcome {
   const { ledger, rows, now } = bench;
@@ -17,9 +14,7 @@ export function pushJob(bench: Bench, job: PushJob): PushOutcome {
     const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
     return { kind, version: old.version, dueAt: old.due, state: stateCodes[old.state] ?? 'dead' };
   }
-  const asked = 'at' in job.when ? Math.ceil(job.when.at) : dueAfter(now, job.when.delayMs);
-  if (!(asked <= dueMax)) throw new Error(`no time to be due at: ${String(asked)}`);
-  const due = Math.max(asked, now);
+  const due = dueWhen(now, job.when);
   const state = due > now ? delayed : ready;
   const fresh = {
     topic: ledger.topicNumberMade(job.topic),

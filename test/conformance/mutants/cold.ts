@@ -7,34 +7,34 @@ const requeued = 'dead requeue: makes a ready job of a new version and the same 
 
 const deadMutants: readonly Mutant[] = [
   mutant('requeue keeps the failures', requeued, (m) =>
-    change(m, 'requeue', (right) => (job) => {
+    change(m, 'revive', (right) => (job) => {
       const { failures } = job;
       right(job);
       job.failures = failures;
     }),
   ),
   mutant('requeue keeps the attempts', requeued, (m) =>
-    change(m, 'requeue', (right) => (job) => {
+    change(m, 'revive', (right) => (job) => {
       const { attempts } = job;
       right(job);
       job.attempts = attempts;
     }),
   ),
   mutant('requeue makes a new origin', requeued, (m) =>
-    change(m, 'requeue', (right) => (job) => {
+    change(m, 'revive', (right) => (job) => {
       right(job);
       job.origin = job.version;
     }),
   ),
   mutant('requeue keeps the version', requeued, (m) =>
-    change(m, 'requeue', (right) => (job) => {
+    change(m, 'revive', (right) => (job) => {
       const { version } = job;
       right(job);
       job.version = version;
     }),
   ),
   mutant('requeue keeps the due time', requeued, (m) =>
-    change(m, 'requeue', (right) => (job) => {
+    change(m, 'revive', (right) => (job) => {
       const { dueAt } = job;
       right(job);
       job.dueAt = dueAt;
@@ -44,7 +44,7 @@ const deadMutants: readonly Mutant[] = [
     'requeue forgets the owed alert',
     'dead requeue: keeps the owed alert of the death, and the next death owes one more',
     (m) =>
-      change(m, 'requeue', (right) => (job) => {
+      change(m, 'revive', (right) => (job) => {
         m.alerts.delete(job.version);
         right(job);
       }),

@@ -1,0 +1,194 @@
+// run, reschedule and requeue of one job: from each state, with what they keep, what they fence off, and what owes nothing.
+
+import { expect } from 'vitest';
+import type { JobState } from '../../../src/core/job.ts';
+import { at, attemptOf, type Case, fact, farOffMs, idsOf, only, request, type Trial } from '../trial.ts';
+
+const key = { topic: 't', id: '1' };
+const run = async (trial: Trial) => only(await trial.jobs.run([key]));
+const requeue = async (trial: Trial) => only(await trial.jobs.requeue([key]));
+const reschedule = async (trial: Trial, delayMs: number) =>
+  only(await trial.jobs.reschedule([{ ...key, when: { delayMs } }]));
+
+/** A job with a failed attempt behind it. */
+async function failedOnce(trial: Trial, delayMs = farOffMs) {
+  const job = await trial.reserved('1', { priority: 'high', contentType: null });
+  expect(await trial.retry(job, delayMs)).toEqual({ kind: 'retried' });
+  return job;
+}
+
+const verbs = { run, requeue, reschedule: (trial: Trial) => reschedule(trial, 0) };
+
+/** What each verb answers to a job that it leaves alone. */
+const refusals: readonly (readonly [keyof typeof verbs, JobState | 'absent', object])[] = [
+  ['run', 'ready', { kind: 'unchanged', state: 'ready' }],
+  ['run', 'reserved', { kind: 'unchanged', state: 'reserved' }],
+  ['run', 'dead', { kind: 'dead' }],
+  ['run', 'absent', { kind: 'absent' }],
+  ['reschedule', 'reserved', { kind: 'in_flight' }],
+  ['reschedule', 'dead', { kind: 'dead' }],
+  ['reschedule', 'absent', { kind: 'absent' }],
+  ['requeue', 'delayed', { kind: 'not_dead', state: 'delayed' }],
+  ['requeue', 'ready', { kind: 'not_dead', state: 'ready' }],
+  ['requeue', 'reserved', { kind: 'not_dead', state: 'reserved' }],
+  ['requeue', 'absent', { kind: 'absent' }],
+];
+
+export const verbCases: readonly Case[] = [
+  ...refusals.map(([verb, state, answer]) =>
+    fact(`${verb}: changes nothing when the job is ${state}`, async (trial) => {
+      await trial.bystanders();
+      const lease = state === 'absent' ? null : await trial.seed(state);
+      const known = (await trial.dump()).jobs.find((job) => job.topic === 't');
+      const outcome = await trial.unchanged<unknown>(() => verbs[verb](trial));
+      const { version, dueAt } = known ?? {};
+      expect(outcome).toEqual('state' in answer && verb === 'run' ? { ...answer, version, dueAt } : answer);
+      if (state === 'reserved' && lease !== null) expect(await trial.ack(lease)).toEqual({ kind: 'acked' });
+    }),
+  ),
+
+  fact(
+    'run: makes a delayed job ready now, as a new version with all that has happened to it',
+    async (trial) => {
+      await trial.bystanders();
+      const job = await failedOnce(trial);
+      await trial.changes(
+        () => run(trial),
+        (outcome, span) => {
+          expect(outcome).toEqual({ kind: 'run', version: expect.any(Number), dueAt: at(span) });
+          const { version, dueAt } = outcome as { version: number; dueAt: number };
+          expect(version).toBeGreaterThan(job.token);
+          return { jobs: { 't/1': { state: 'ready', version, dueAt } } };
+        },
+      );
+      const again = await trial.lease();
+      expect(again).toMatchObject({
+        origin: job.origin,
+        acceptedAt: job.acceptedAt,
+        failures: 1,
+        body: job.body,
+      });
+      await trial.lost(job);
+      await trial.lost({ ...again, version: job.version });
+      expect(await trial.ack(again)).toEqual({ kind: 'acked' });
+    },
+  ),
+
+  fact('run: leaves an overdue job before those that became due after it', async (trial) => {
+    const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
+    await trial.push('2', { when: { at: dueAt + 5 } });
+    await trial.past(dueAt + 20);
+    expect(await run(trial)).toMatchObject({ kind: 'run', dueAt });
+    await trial.promote();
+    expect(idsOf(await trial.reserve(request(2)))).toEqual(['1', '2']);
+  }),
+
+  fact('run: keeps the strikes', async (trial) => {
+    await trial.lostLease('1');
+    await reschedule(trial, farOffMs);
+    await run(trial);
+    expect(await trial.lease()).toMatchObject({ strikes: 1, failures: 0 });
+  }),
+
+  ...(['delayed', 'ready'] as const).flatMap((from) => [
+    fact(
+      `reschedule: gives a ${from} job another time, as a new version with all that has happened to it`,
+      async (trial) => {
+        await trial.bystanders();
+        const job = await failedOnce(trial, from === 'delayed' ? farOffMs : 0);
+        await trial.changes(
+          () => reschedule(trial, farOffMs / 2),
+          (outcome, span) => {
+            const due = at(span, farOffMs / 2);
+            expect(outcome).toEqual({
+              kind: 'rescheduled',
+              state: 'delayed',
+              version: expect.any(Number),
+              dueAt: due,
+            });
+            const { version, dueAt } = outcome as { version: number; dueAt: number };
+            expect(version).toBeGreaterThan(job.token);
+            return { jobs: { 't/1': { state: 'delayed', version, dueAt } } };
+          },
+        );
+        await trial.lost(job);
+        expect((await trial.promote()).waitMs).toBeGreaterThan(farOffMs / 2 - 10_000);
+        expect(await trial.reserve(request(1, { t: 1 }))).toEqual([]);
+      },
+    ),
+
+    fact(`reschedule: makes a ${from} job ready when its new time has come`, async (trial) => {
+      await trial.seed(from);
+      await trial.changes(
+        async () => only(await trial.jobs.reschedule([{ ...key, when: { at: 1_600_000_000_000 } }])),
+        (outcome, span) => {
+          expect(outcome).toEqual({
+            kind: 'rescheduled',
+            state: 'ready',
+            version: expect.any(Number),
+            dueAt: at(span),
+          });
+          const { version, dueAt } = outcome as { version: number; dueAt: number };
+          return { jobs: { 't/1': { state: 'ready', version, dueAt } } };
+        },
+      );
+      expect(await trial.lease()).toMatchObject({ id: '1' });
+      expect((await trial.promote()).waitMs).toBeNull();
+    }),
+  ]),
+
+  fact('reschedule: a lease that was taken back before it finishes nothing any more', async (trial) => {
+    const lease = await trial.lostLease('1');
+    await reschedule(trial, 0);
+    const again = await trial.lease();
+    await trial.lost(lease);
+    await trial.lost({ ...lease, token: again.token });
+    expect(await trial.ack(again)).toEqual({ kind: 'acked' });
+  }),
+
+  fact(
+    'requeue: makes a dead letter ready from the start, as a new version; its alert stays owed',
+    async (trial) => {
+      await trial.bystanders();
+      await failedOnce(trial, 0);
+      const job = await trial.lease();
+      await trial.bury(job);
+      await trial.tick();
+      await trial.changes(
+        () => requeue(trial),
+        (outcome, span) => {
+          expect(outcome).toEqual({ kind: 'requeued', version: expect.any(Number), dueAt: at(span) });
+          const { version, dueAt } = outcome as { version: number; dueAt: number };
+          const fresh = { failures: 0, strikes: 0, attempts: [], deadAt: null, buryReason: null };
+          return { jobs: { 't/1': { ...fresh, state: 'ready', version, dueAt } } };
+        },
+      );
+      const again = await trial.lease();
+      expect(again).toMatchObject({
+        origin: job.origin,
+        acceptedAt: job.acceptedAt,
+        failures: 0,
+        body: job.body,
+      });
+      await trial.lost(job);
+      expect(await trial.retry(again, 0)).toEqual({ kind: 'retried' });
+      expect((await trial.known('1')).attempts).toEqual([attemptOf(again)]);
+    },
+  ),
+
+  fact('verbs: answer item by item, in order', async (trial) => {
+    await trial.seed('delayed', 'delayed');
+    await trial.buried('dead');
+    const all = ['delayed', 'dead', 'none', 'delayed'].map((id) => ({ topic: 't', id }));
+    const kinds = (outcomes: readonly { readonly kind: string }[]) => outcomes.map(({ kind }) => kind);
+    const when = { delayMs: farOffMs };
+    expect(kinds(await trial.jobs.reschedule(all.map((each) => ({ ...each, when }))))).toEqual([
+      'rescheduled',
+      'dead',
+      'absent',
+      'rescheduled',
+    ]);
+    expect(kinds(await trial.jobs.run(all))).toEqual(['run', 'dead', 'absent', 'unchanged']);
+    expect(kinds(await trial.jobs.requeue(all))).toEqual(['not_dead', 'requeued', 'absent', 'not_dead']);
+  }),
+];
