@@ -34,6 +34,13 @@ export const limits = {
   topicEmailsMax: 50,
   /** Callbacks per second that a topic may be held to. */
   topicRateMax: 100_000,
+  /** Access tokens: 256 bits that nobody guesses, and a readable id of 48 that does not repeat among `tokensMax`. */
+  tokenBytes: 32,
+  tokenIdBytes: 6,
+  /** Every server holds all of them. */
+  tokensMax: 1_000,
+  tokenNameMax: 64,
+  tokenTopicsMax: 50,
   /** Bytes of a secret that dq makes. */
   secretBytesMade: 32,
 

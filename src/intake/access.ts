@@ -2,10 +2,10 @@
 // get there are web pages in a browser of that machine: they send an Origin, or a Host name of their own that resolves here.
 // Judges headers only; never logs or echoes a credential.
 
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { DqError, invalidField } from '../core/errors.ts';
+import { allRights, digestOf, isSameDigest, type Rights } from '../core/token.ts';
 
 /** These say whether dq lives, to monitors that hold no token. */
 const open = /^\/(livez|readyz)(\?|$)/;
@@ -18,11 +18,11 @@ export class Access {
   #knownHost = '';
 
   constructor(adminToken: string) {
-    this.#adminDigest = digest(adminToken);
+    this.#adminDigest = digestOf(adminToken);
   }
 
-  /** null = may pass. */
-  refuses(request: IncomingMessage): DqError | null {
+  /** The caller's rights, or why the request may not pass. */
+  admit(request: IncomingMessage): Rights | DqError {
     const url = request.url ?? '';
     if (!target.test(url))
       return invalidField('path', 'must begin with / and have everything but visible ASCII percent-encoded');
@@ -37,18 +37,13 @@ export class Access {
     }
     if (authorization !== undefined && !open.test(url) && !this.#isAdmin(authorization))
       return new DqError('unauthorized', 'the Authorization header carries no token of this daemon');
-    return null;
+    return allRights;
   }
 
   #isAdmin(authorization: string): boolean {
     const token = /^bearer +(\S+) *$/i.exec(authorization)?.[1];
-    // Digests have one length, so the comparison tells nothing about the token.
-    return token !== undefined && timingSafeEqual(digest(token), this.#adminDigest);
+    return token !== undefined && isSameDigest(digestOf(token), this.#adminDigest);
   }
-}
-
-function digest(token: string): Buffer {
-  return createHash('sha256').update(token).digest();
 }
 
 function isDirect(host: string): boolean {

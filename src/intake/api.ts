@@ -15,6 +15,7 @@ import { openapiOptions, openapiRoute } from './openapi.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { pushRoute } from './push-route.ts';
 import { parseQuery, unreadable } from './query.ts';
+import { checkAccess, requireDeclaration } from './route-access.ts';
 import { closed } from './schemas.ts';
 import { statsRoutes } from './stats-routes.ts';
 import { topicRoutes } from './topic-routes.ts';
@@ -62,7 +63,12 @@ export async function createApi(context: IntakeContext, front: HttpFront): Promi
   // Where no route is, what a body would have been does not matter.
   api.removeAllContentTypeParsers();
   api.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
+  api.addHook('onRequest', (request, _answer, done) => {
+    checkAccess(request);
+    done();
+  });
   api.addHook('onRoute', (route) => {
+    requireDeclaration(route);
     // No route takes parameters that it does not name.
     route.schema = { querystring: closed({}), ...route.schema };
   });
@@ -121,7 +127,8 @@ function errorHandler(context: IntakeContext, front: HttpFront) {
     if (error === null)
       log.error('a request failed in a way nobody thought of', thrown, {
         method: request.method,
-        path: request.url,
+        // A query may hold what somebody should not have put there.
+        path: request.url.split('?', 1)[0],
       });
     const known =
       error ??

@@ -1,5 +1,6 @@
 // /v1/dead: look at dead letters and bring them back.
 
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { formatInstant, parseInstant } from '../core/duration.ts';
 import { DqError, type FieldError, invalidField } from '../core/errors.ts';
@@ -10,6 +11,7 @@ import { topicNamePattern } from '../core/topic.ts';
 import { type DeadFilter, StoreError } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit } from './paging.ts';
+import { requireEveryTopic, requireTopic } from './route-access.ts';
 import { closed, Instant, instantText, problems, reply, VersionText } from './schemas.ts';
 
 const tags = ['dead letters'];
@@ -61,9 +63,11 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
           ...problems(503),
         },
       },
+      config: { access: { scope: 'read', topics: 'handler' } },
     },
     async (request) => {
       const { limit, cursor, ...query } = request.query;
+      requireTopicOf(request, query.topic);
       const items = readLimit(limit);
       const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch((error: unknown) => {
         if (error instanceof StoreError && error.failure.code === 'bad_cursor')
@@ -95,14 +99,22 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
           ...problems(413, 415, 503),
         },
       },
+      config: { access: { scope: 'operate', topics: 'handler' } },
     },
     async (request) => {
       const { all, ...filter } = request.body;
+      requireTopicOf(request, filter.topic);
       if (all !== true && Object.keys(filter).length === 0)
         throw refuse([{ field: 'all', message: 'must be true when there is no filter' }]);
       return dead.requeue(readFilter(filter, false), limits.bulkMax);
     },
   );
+}
+
+/** A filter without a topic is about every topic. */
+function requireTopicOf(request: FastifyRequest, topic: string | undefined): void {
+  if (topic === undefined) requireEveryTopic(request, 'name a topic');
+  else requireTopic(request, topic);
 }
 
 function readFilter(raw: RawFilter, fromQuery: boolean): DeadFilter {

@@ -18,6 +18,7 @@ export function healthRoutes(api: Api, { role }: IntakeContext): void {
         summary: 'Does this process answer?',
         response: { 200: reply('it does', closed({ live: Type.Literal(true) })), ...problems() },
       },
+      config: { access: 'open' },
     },
     async () => ({ live: true }),
   );
@@ -41,6 +42,7 @@ export function healthRoutes(api: Api, { role }: IntakeContext): void {
           ...problems(503),
         },
       },
+      config: { access: 'open' },
     },
     async () => {
       const { durability, warnings } = await checkStore(role);

@@ -17,6 +17,7 @@ import { DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Access } from './access.ts';
 import { type Problem, problemOf } from './problem.ts';
+import { setRights } from './route-access.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -160,9 +161,13 @@ export class HttpFront {
     this.#inFlight += 1;
     response.on('close', this.#onClose);
     if (this.#draining) response.shouldKeepAlive = false;
-    const refusal = this.#access.refuses(request);
-    if (refusal === null) handler(request, response);
-    else this.refuse(request, response, problemOf(refusal));
+    const admitted = this.#access.admit(request);
+    if (admitted instanceof DqError) {
+      this.refuse(request, response, problemOf(admitted));
+      return;
+    }
+    setRights(request, admitted);
+    handler(request, response);
   }
 
   #answered(response: ServerResponse): void {

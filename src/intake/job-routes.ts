@@ -58,6 +58,7 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
         params: closed(jobParams),
         response: { 200: reply('the job', JobReply), ...problems(404, 503) },
       },
+      config: { access: { scope: 'read', topics: 'path' } },
     },
     async (request) => {
       const { topic, id } = readKey(request.params);
@@ -81,7 +82,7 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
           ...problems(404, 413, 503),
         },
       },
-      config: { requestLog: true },
+      config: { access: { scope: 'push', topics: 'path' }, requestLog: true },
     },
     async (request, answer) => {
       const since = performance.now();

@@ -3,6 +3,7 @@
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
 import type { Api } from './intake-context.ts';
+import type { RouteAccess } from './route-access.ts';
 import { problems, reply } from './schemas.ts';
 
 const anyBody = {
@@ -22,9 +23,16 @@ export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: '/' }],
-      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
-      // Both are accepted: nobody needs a token while none exists.
-      security: [{}, { bearer: [] }],
+      components: {
+        securitySchemes: {
+          bearer: {
+            type: 'http',
+            scheme: 'bearer',
+            description:
+              'An access token, dqk_…, with the scope that the operation names; admin covers every scope. Where a token is for some topics only, the others are 403.',
+          },
+        },
+      },
     },
     transformObject: (document) => {
       if (!('openapiObject' in document)) return document.swaggerObject;
@@ -35,11 +43,17 @@ export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
       return document.openapiObject;
     },
     transform: ({ schema, url, route }) => {
-      const { jsonBody, anyBody: any } = route.config ?? {};
+      const { jsonBody, anyBody: any, access } = route.config ?? {};
       const body = any === true ? anyBody : jsonBody;
-      return { schema: body === undefined ? schema : { ...schema, body }, url };
+      const security = securityOf(access);
+      return { schema: body === undefined ? { ...schema, security } : { ...schema, body, security }, url };
     },
   };
+}
+
+/** Nobody needs a token while none exists. The names in the list are scopes: OpenAPI 3.1 allows roles there. */
+function securityOf(access: RouteAccess | 'open' | undefined): readonly Record<string, readonly string[]>[] {
+  return typeof access === 'object' ? [{}, { bearer: [access.scope] }] : [];
 }
 
 export function openapiRoute(api: Api): void {
@@ -52,6 +66,7 @@ export function openapiRoute(api: Api): void {
         summary: 'This document',
         response: { 200: reply('OpenAPI 3.1', Type.Object({})), ...problems() },
       },
+      config: { access: { scope: 'read', topics: 'none' } },
     },
     async () => api.swagger(),
   );

@@ -72,7 +72,7 @@ export function pushRoute(api: Api, context: IntakeContext): void {
   api.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
   api.post(
     '/v1/topics/:topic/jobs',
-    { schema, config: { requestLog: true, anyBody: true } },
+    { schema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true, anyBody: true } },
     (request, answer) => {
       const { topic: name } = request.params;
       const topic = context.role.topics.get(name);

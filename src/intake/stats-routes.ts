@@ -9,6 +9,7 @@ import { statNames } from '../registry/registry.ts';
 import type { StateCounts } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { ProcessQuestions } from './process-questions.ts';
+import { mayTouch } from './route-access.ts';
 import { closed, Instant, problems, reply } from './schemas.ts';
 
 const tags = ['operation'];
@@ -57,8 +58,9 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
           ...problems(503),
         },
       },
+      config: { access: { scope: 'read', topics: 'handler' } },
     },
-    async () => {
+    async (request) => {
       await topics.refresh();
       const counts = await store.admin.counts();
       const stats = await registry.stats(null, calendar.dayOf(Date.now()));
@@ -69,7 +71,8 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
       for (const name of byTopic.keys()) names.add(name);
       const states: Record<JobState, number> = { ...nothing };
       let orphaned = 0;
-      const items = [...names].sort().map((topic) => {
+      const visible = [...names].filter((topic) => mayTouch(request, topic));
+      const items = visible.sort().map((topic) => {
         const own = counts.topics[topic] ?? nothing;
         for (const state of jobStates) {
           states[state] += own[state];
@@ -97,6 +100,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
         summary: 'The processes of this instance',
         response: { 200: reply('now', closed({ processes: Type.Array(Process) })), ...problems(503) },
       },
+      config: { access: { scope: 'read', topics: 'none' } },
     },
     async () => {
       const processes = await questions.ask();

@@ -10,6 +10,7 @@ import { checkNamed, createTopic, patchTopic, putTopic, topicNotFound } from '..
 import { removeTopic } from '../jobs/remove-topic.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit } from './paging.ts';
+import { mayTouch, requireTopic } from './route-access.ts';
 import { closed, problems, reply, topicParam } from './schemas.ts';
 import { Topic, TopicCreate, TopicPatch, TopicPut, TopicWithSecret } from './topic-schemas.ts';
 
@@ -33,11 +34,12 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
           ...problems(409, 413, 415, 503),
         },
       },
-      config: { jsonBody: TopicCreate },
+      config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicCreate },
     },
     async (request, answer) => {
       const input = read(request.body, true);
       if (input.topic === undefined) throw invalidField('topic', 'is needed');
+      requireTopic(request, input.topic);
       const topic = await createTopic(registry, input.topic, input);
       await learn();
       return answer.code(201).send({ ...topicJson(topic), secret: topic.secrets[0]?.secret });
@@ -54,6 +56,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
         params,
         response: { 200: reply('the topic', Topic), ...problems(404, 503) },
       },
+      config: { access: { scope: 'read', topics: 'path' } },
     },
     async (request) => {
       const { topic: name } = request.params;
@@ -77,7 +80,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
           ...problems(413, 415, 503),
         },
       },
-      config: { jsonBody: TopicPut },
+      config: { access: { scope: 'admin', topics: 'path' }, jsonBody: TopicPut },
     },
     async (request, answer) => {
       const name = nameToWrite(request.params.topic);
@@ -99,7 +102,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
         params,
         response: { 200: reply('changed', Topic), ...problems(404, 413, 415, 503) },
       },
-      config: { jsonBody: TopicPatch },
+      config: { access: { scope: 'admin', topics: 'path' }, jsonBody: TopicPatch },
     },
     async (request) => {
       const name = nameToFind(request.params.topic);
@@ -129,6 +132,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
           ...problems(404, 409, 413, 503),
         },
       },
+      config: { access: { scope: 'admin', topics: 'path' } },
     },
     async (request) => {
       const name = nameToFind(request.params.topic);
@@ -168,6 +172,7 @@ function listRoute(api: Api, { role }: IntakeContext): void {
           ...problems(503),
         },
       },
+      config: { access: { scope: 'read', topics: 'handler' } },
     },
     async (request) => {
       const { search, owner, cursor } = request.query;
@@ -175,7 +180,9 @@ function listRoute(api: Api, { role }: IntakeContext): void {
       const after = cursor === undefined ? '' : readCursor(cursor);
       await role.topics.refresh();
       const found = [...role.topics.all()]
-        .filter((topic) => topic.topic > after && matches(topic, search, owner))
+        .filter(
+          (topic) => topic.topic > after && matches(topic, search, owner) && mayTouch(request, topic.topic),
+        )
         .sort((a, b) => (a.topic < b.topic ? -1 : 1));
       const page = found.slice(0, limit);
       const last = found.length > limit ? page.at(-1) : undefined;

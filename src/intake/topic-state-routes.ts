@@ -26,6 +26,7 @@ export function topicStateRoutes(api: Api, { role }: IntakeContext): void {
           params: closed(topicParam),
           response: { 200: reply('the topic', Topic), ...problems(404, 413, 503) },
         },
+        config: { access: { scope: 'operate', topics: 'path' } },
       },
       async (request) => {
         const topic = await patchTopic(role.registry, nameToFind(request.params.topic), {

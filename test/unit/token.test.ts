@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import {
+  digestOf,
+  grants,
+  isSameDigest,
+  makeToken,
+  type Rights,
+  reaches,
+  reachesEveryTopic,
+  scopes,
+  tokenIdOf,
+} from '../../src/core/token.ts';
+
+const rights = (more: Partial<Rights>): Rights => ({ scopes: ['push'], topics: ['*'], ...more });
+
+describe('makeToken', () => {
+  it('makes 256 random bits behind a readable id, and the digest of the whole', () => {
+    const { token, id, digest } = makeToken();
+    expect(token).toMatch(/^dqk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}$/);
+    expect(Buffer.from(token.slice(-43), 'base64url')).toHaveLength(32);
+    expect(tokenIdOf(token)).toBe(id);
+    expect(digest).toBe(digestOf(token).toString('hex'));
+    expect(new Set(Array.from({ length: 100 }, () => makeToken().token)).size).toBe(100);
+  });
+
+  it('finds no id in what dq did not make', () => {
+    const { token } = makeToken();
+    for (const text of [
+      '',
+      'dqk_',
+      token.slice(1),
+      token.slice(0, -1),
+      `${token}x`,
+      ` ${token}`,
+      token.toUpperCase(),
+    ])
+      expect(tokenIdOf(text), text).toBeNull();
+  });
+});
+
+it('digests: equal ones are the same, others are not, in whichever byte they differ', () => {
+  const known = digestOf('a');
+  expect(isSameDigest(digestOf('a'), known)).toBe(true);
+  for (let at = 0; at < known.length; at++) {
+    const other = Buffer.from(known);
+    other[at] = (other[at] as number) ^ 1;
+    expect(isSameDigest(other, known)).toBe(false);
+  }
+});
+
+it('scopes: admin covers every one, the others themselves alone', () => {
+  for (const held of scopes)
+    for (const asked of scopes)
+      expect(grants(rights({ scopes: [held] }), asked), `${held} for ${asked}`).toBe(
+        held === asked || held === 'admin',
+      );
+  expect(grants(rights({ scopes: [] }), 'read')).toBe(false);
+  expect(grants(rights({ scopes: ['push', 'read'] }), 'read')).toBe(true);
+});
+
+describe('topics', () => {
+  it.each([
+    [
+      'order.*',
+      ['order.', 'order.close', 'order.a.b'],
+      ['order', 'xorder.close', 'orders.close', 'ORDER.close'],
+    ],
+    ['*', ['a', 'order.close'], []],
+    ['order', ['order'], ['order.', 'orders', 'a']],
+    ['*.close', ['.close', 'order.close'], ['close', 'order.close2']],
+    ['a*b*c', ['abc', 'aXbYc', 'abbcc', 'abcbc'], ['ab', 'acb', 'ac', 'abcd']],
+    ['a*a', ['aa', 'aba'], ['a', 'ab']],
+    ['ab*ba', ['abba', 'abXba'], ['aba', 'ab']],
+    ['a**b', ['ab', 'axb'], ['a', 'b']],
+    ['a.b', ['a.b'], ['aXb']],
+    ['a-[b]', [], ['a-b']],
+  ])('%s', (glob, inside, outside) => {
+    for (const name of inside) expect(reaches(rights({ topics: [glob] }), name), name).toBe(true);
+    for (const name of outside) expect(reaches(rights({ topics: [glob] }), name), name).toBe(false);
+  });
+
+  it('one of several globs is enough, and none reaches nothing', () => {
+    expect(reaches(rights({ topics: ['a', 'b.*'] }), 'b.c')).toBe(true);
+    expect(reaches(rights({ topics: [] }), 'a')).toBe(false);
+  });
+
+  it('a glob made to be tried in all ways does not hang', () => {
+    const glob = `${'*a'.repeat(60)}*b`;
+    for (let n = 0; n < 10_000; n++) expect(reaches(rights({ topics: [glob] }), 'a'.repeat(128))).toBe(false);
+  });
+
+  it('every topic is what `*` says, and nothing less', () => {
+    expect(reachesEveryTopic(rights({ topics: ['a', '*'] }))).toBe(true);
+    expect(reachesEveryTopic(rights({ topics: ['a*', '*.b'] }))).toBe(false);
+  });
+});
