@@ -36,7 +36,7 @@ export class DeadPages {
     let bytes = 0;
     for (const row of found.slice(0, limit)) {
       const job = this.#snapshots.read(row.n);
-      bytes += job.body.length;
+      bytes += job.body.length + Buffer.byteLength(JSON.stringify(job.attempts));
       if (items.length > 0 && bytes > limits.reserveBytesMax) break;
       items.push(job);
     }

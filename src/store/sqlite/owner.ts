@@ -133,7 +133,11 @@ export class StoreOwner implements Service {
     });
     this.#server = server;
     return new Promise((resolve, reject) => {
-      server.once('error', reject);
+      // Later ones are of single connections (no file descriptor left); their clients come again.
+      server.on('error', (error) => {
+        reject(error);
+        this.#options.log.error('a connection to the store could not be taken', error);
+      });
       const mask = process.umask(0o177);
       // exclusive: else node:cluster would listen in the master and share it out.
       server.listen({ path: socketPath, exclusive: true }, () => resolve());

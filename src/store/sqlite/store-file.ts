@@ -27,7 +27,8 @@ export class StoreFileRefused extends Error {
   }
 }
 
-/** 16 MiB of log between checkpoints: fewer rewrites of hot pages than at the default of 4 MiB (measured at 25,000 pushes/s). */
+/** 16 MiB of log between checkpoints: 15 % fewer bytes written than at SQLite's 4 MiB (measured, 64 pushes a transaction);
+ *  64 MiB would save 5 % more and make the start after a kill longer. */
 const checkpointPages = 4_000;
 
 /** What this process has open, so that judging a file cannot drop our own lock on it. */
