@@ -8,8 +8,8 @@ PRAGMA user_version = 1;
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 
--- Rows stay: their numbers are in the memory of the owner.
-CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+-- Rows stay: their numbers are in the memory of the owner. told_at: when an alert of the topic was last sent
+CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at INTEGER) STRICT;
 
 -- One row per live or dead job. id is a BLOB: compared byte for byte, and never cut at a NUL.
 CREATE TABLE job(
@@ -55,7 +55,7 @@ CREATE TABLE alert(
   claimed_until INTEGER
 ) STRICT;
 CREATE INDEX alert_time ON alert(dead_at, version);
-CREATE INDEX alert_owed ON alert(dead_at, version) WHERE state < 2;
+CREATE INDEX alert_owed ON alert(topic, dead_at, version) WHERE state < 2;
 
 -- How many jobs there are of each kind, written in the transaction that moved them: counting 10 million rows takes seconds.
 CREATE TABLE tally(

@@ -270,10 +270,14 @@ export interface AlertEntry extends JobKey {
 }
 
 export interface AlertOutbox {
-  /** Owed entries, oldest first, held for claimMs: nobody else gets them meanwhile; afterwards they are owed again. */
-  claim(claimMs: number, max: number): Promise<readonly AlertEntry[]>;
+  /** Topics that have an owed entry and were not told of within windowMs, the one whose entry has waited longest first. */
+  due(windowMs: number): Promise<readonly string[]>;
+  /** Owed entries of the topic, oldest first, held for claimMs: nobody else gets them meanwhile; afterwards they are owed
+   *  again. It does not ask for the window: who sends in parts claims in parts. */
+  claim(topic: string, claimMs: number, max: number): Promise<readonly AlertEntry[]>;
   /** Ends the owing of these, by version; entries whose dead letter is gone are removed. `owed` gives a claim back at once.
-   *  An entry that was sent or concerned nobody stays so: a late answer of another mailer owes nothing again. */
+   *  An entry that was sent or concerned nobody stays so: a late answer of another mailer owes nothing again. `sent` is also
+   *  the moment that the window of their topics begins; kept with the topic, because an entry goes with its dead letter. */
   settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): Promise<void>;
   /** Newest death first. */
   list(limit: number, cursor: string | null): Promise<Page<AlertEntry>>;

@@ -18,6 +18,8 @@ import { inDumpOrder, type StateDump } from './store-under-test.ts';
 export class ModelState {
   readonly jobs = new Map<string, ModelJob>();
   readonly alerts = new Map<Version, ModelAlert>();
+  /** when an alert of a topic was last sent */
+  readonly toldAt = new Map<string, number>();
   /** Told once for every hint. */
   onHint: (hint: port.Hint) => void = () => {};
   readonly now: () => number;

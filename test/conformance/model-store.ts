@@ -45,7 +45,8 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       purge: (filter, max) => step(() => model.purge(model.matching(filter), max)),
     },
     alerts: {
-      claim: (claimMs, max) => step(() => copyOf(model.claim(claimMs, max))),
+      due: (windowMs) => step(() => model.due(windowMs)),
+      claim: (topic, claimMs, max) => step(() => copyOf(model.claim(topic, claimMs, max))),
       settle: (versions, as) => step(() => model.settle(versions, as)),
       list: (limit, cursor) => step(() => copyOf(model.listAlerts(limit, cursor))),
     },

@@ -18,7 +18,15 @@ import { jobStates, priorities } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/store/job-store.ts';
 import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
-import { byDeath, byDue, byLeaseEnd, type ModelJob, pageOf, untried } from './model-records.ts';
+import {
+  byDeath,
+  byDue,
+  byLeaseEnd,
+  type ModelAlert,
+  type ModelJob,
+  pageOf,
+  untried,
+} from './model-records.ts';
 import { ModelState } from './model-state.ts';
 
 export class Model extends ModelState {
@@ -257,9 +265,22 @@ export class Model extends ModelState {
 
   // Alerts
 
-  claim(claimMs: number, max: number): readonly port.AlertEntry[] {
-    const owed = [...this.alerts.values()].filter((alert) => this.alertEntry(alert).state === 'owed');
-    const claimed = owed.sort((a, b) => a.deadAt - b.deadAt || a.version - b.version).slice(0, max);
+  owed(): ModelAlert[] {
+    return [...this.alerts.values()].filter((alert) => this.alertEntry(alert).state === 'owed').sort(byDeath);
+  }
+
+  due(windowMs: number): readonly string[] {
+    const inWindow = (topic: string) => {
+      const age = this.now() - (this.toldAt.get(topic) ?? -Infinity);
+      return age >= 0 && age < windowMs;
+    };
+    return [...new Set(this.owed().map((alert) => alert.topic))].filter((topic) => !inWindow(topic));
+  }
+
+  claim(topic: string, claimMs: number, max: number): readonly port.AlertEntry[] {
+    const claimed = this.owed()
+      .filter((alert) => alert.topic === topic)
+      .slice(0, max);
     for (const alert of claimed) alert.claimedUntil = this.now() + claimMs;
     return claimed.map((alert) => this.alertEntry(alert));
   }
@@ -270,6 +291,7 @@ export class Model extends ModelState {
       if (alert === undefined || alert.state !== 'owed') continue;
       alert.state = as;
       alert.claimedUntil = 0;
+      if (as === 'sent') this.toldAt.set(alert.topic, this.now());
       this.dropSettledAlert(version);
     }
   }

@@ -26,7 +26,7 @@ const kinds = [
     'dead list',
   ],
   ...['run', 'unchanged', 'dead', 'rescheduled', 'in_flight', 'requeued', 'not_dead'],
-  ...['dead requeue', 'dead purge', 'claim', 'settle', 'alerts', 'counts', 'get', 'purgeTopic'],
+  ...['dead requeue', 'dead purge', 'claim', 'due', 'settle', 'alerts', 'counts', 'get', 'purgeTopic'],
 ];
 
 const underTest = ({ client, dump, close }: SqliteStore): StoreUnderTest => ({

@@ -83,7 +83,7 @@ export class RandomOperations {
       [2, () => this.#recoverOwners()],
       [2, () => this.#releaseUnheld()],
       [6, () => this.#dead()],
-      [8, () => this.#alerts()],
+      [10, () => this.#alerts()],
       [2, () => this.#admin()],
     ];
     let ticket = this.below(weighed.reduce((sum, [weight]) => sum + weight, 0));
@@ -226,11 +226,20 @@ export class RandomOperations {
   }
 
   #alerts(): Operation {
-    const verb = this.one(['claim', 'claim', 'settle', 'settle', 'settle', 'list'] as const);
+    const verb = this.one(['claim', 'claim', 'claim', 'settle', 'settle', 'settle', 'due', 'list'] as const);
     const max = 1 + this.below(12);
     if (verb === 'claim') {
+      const topic = this.one(topics);
       const claimMs = 20 + this.below(400);
-      return { what: 'claim', given: [claimMs, max], call: (store) => store.alerts.claim(claimMs, max) };
+      return {
+        what: 'claim',
+        given: [topic, claimMs, max],
+        call: (store) => store.alerts.claim(topic, claimMs, max),
+      };
+    }
+    if (verb === 'due') {
+      const windowMs = this.one([0, 200, 2_000]);
+      return { what: 'due', given: windowMs, alone: true, call: (store) => store.alerts.due(windowMs) };
     }
     if (verb === 'list')
       return {

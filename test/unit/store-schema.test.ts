@@ -42,6 +42,14 @@ describe('sql/sqlite/jobs.sql', () => {
         'SELECT id FROM job WHERE topic = 1 AND state = 3 AND dead_at < 9 ORDER BY dead_at DESC, version DESC LIMIT 9',
       ),
     ).toEqual(['SEARCH job USING INDEX job_dead_topic (topic=? AND dead_at<?)']);
+    expect(planOf('SELECT min(topic) FROM alert WHERE state < 2 AND topic > 5')).toEqual([
+      'SEARCH alert USING INDEX alert_owed (topic>?)',
+    ]);
+    expect(
+      planOf(
+        'SELECT id FROM alert WHERE topic = 1 AND state < 2 AND (state = 0 OR claimed_until <= 5) ORDER BY dead_at, version LIMIT 9',
+      ),
+    ).toEqual(['SEARCH alert USING INDEX alert_owed (topic=?)']);
     db.close();
   });
 });

@@ -12,23 +12,43 @@ import { dead, reasonCodes } from './schema.ts';
 const owed = 0;
 const claimed = 1;
 const alertStates = ['owed', 'claimed', 'sent', 'nobody'] as const;
+const isOwed = 'state < 2 AND (state = 0 OR claimed_until <= ?)';
 const columns = 'version, topic, id, dead_at, reason, failures, attempt, state, claimed_until';
 
 export class Alerts {
   readonly #bench: Bench;
+  readonly #anyOwed: Statement;
+  readonly #due: Statement;
   readonly #owed: Statement;
   readonly #page: Statement;
   readonly #find: Statement;
   readonly #setState: Statement;
   readonly #remove: Statement;
+  readonly #tell: Statement;
 
   constructor(bench: Bench) {
     const { db } = bench;
     this.#bench = bench;
-    this.#owed = db.prepare(
-      `SELECT ${columns} FROM alert WHERE state < 2 AND (state = 0 OR claimed_until <= ?) ORDER BY dead_at, version LIMIT ?`,
+    this.#anyOwed = db.prepare(`SELECT 1 FROM alert WHERE ${isOwed} LIMIT 1`);
+    // One step of the index per topic that is owed anything: a hundred thousand deaths of one topic cost no more than one.
+    this.#due = db.prepare(
+      `WITH RECURSIVE owing(topic) AS (
+         SELECT min(topic) FROM alert WHERE state < 2
+         UNION ALL
+         SELECT (SELECT min(topic) FROM alert WHERE state < 2 AND topic > owing.topic) FROM owing WHERE owing.topic IS NOT NULL
+       )
+       SELECT topic.name FROM owing JOIN topic ON topic.no = owing.topic
+       JOIN alert ON alert.version =
+         (SELECT version FROM alert WHERE topic = owing.topic AND ${isOwed} ORDER BY dead_at, version LIMIT 1)
+       WHERE topic.told_at IS NULL OR topic.told_at <= ? OR topic.told_at > ?
+       ORDER BY alert.dead_at, alert.version`,
       { returnArrays: true },
     );
+    this.#owed = db.prepare(
+      `SELECT ${columns} FROM alert WHERE topic = ? AND ${isOwed} ORDER BY dead_at, version LIMIT ?`,
+      { returnArrays: true },
+    );
+    this.#tell = db.prepare('UPDATE topic SET told_at = ? WHERE no = ?');
     this.#page = db.prepare(
       `SELECT ${columns} FROM alert WHERE (dead_at, version) < (?, ?) ORDER BY dead_at DESC, version DESC LIMIT ?`,
       { returnArrays: true },
@@ -40,12 +60,20 @@ export class Alerts {
 
   /** Whether claim would find anything. */
   anyOwed(): boolean {
-    return this.#owed.get(this.#bench.now, 1) !== undefined;
+    return this.#anyOwed.get(this.#bench.now) !== undefined;
   }
 
-  claim(claimMs: number, max: number): readonly AlertEntry[] {
+  due(windowMs: number): readonly string[] {
     const { now } = this.#bench;
-    const rows = this.#owed.all(now, max) as unknown[][];
+    if (!this.anyOwed()) return [];
+    // A window that began in the future is a clock's that was wrong: it must not keep anybody silent.
+    const rows = this.#due.all(now, now - windowMs, now) as [string][];
+    return rows.map(([topic]) => topic);
+  }
+
+  claim(topic: string, claimMs: number, max: number): readonly AlertEntry[] {
+    const { now, ledger } = this.#bench;
+    const rows = this.#owed.all(ledger.topicNumber(topic) ?? -1, now, max) as unknown[][];
     return rows.map((row) => {
       this.#setState.run(claimed, now + Math.ceil(claimMs), row[0]);
       return { ...this.#entryOf(row), state: 'claimed' };
@@ -53,13 +81,16 @@ export class Alerts {
   }
 
   settle(versions: readonly number[], as: 'sent' | 'nobody' | 'owed'): void {
+    const told = new Set<number>();
     for (const version of versions) {
       const row = this.#find.get(version) as unknown[] | undefined;
       if (row === undefined || (row[7] as number) > claimed) continue;
       if (as === 'owed' || this.#hasDeadLetter(row)) {
         this.#setState.run(as === 'owed' ? owed : alertStates.indexOf(as), null, version);
       } else this.#remove.run(version);
+      told.add(row[1] as number);
     }
+    if (as === 'sent') for (const topic of told) this.#tell.run(this.#bench.now, topic);
   }
 
   list(limit: number, cursor: string | null): Page<AlertEntry> {

@@ -181,8 +181,9 @@ function deadCalls(link: Link): DeadLetters {
 
 function alertCalls(link: Link): AlertOutbox {
   return {
+    due: (windowMs) => cold(link, kinds.alertDue, [windowMs], true),
     // What a lost answer has claimed is owed again after claimMs.
-    claim: (claimMs, max) => cold(link, kinds.alertClaim, [claimMs, max], true),
+    claim: (topic, claimMs, max) => cold(link, kinds.alertClaim, [topic, claimMs, max], true),
     settle: async (versions, as) => {
       await cold(link, kinds.alertSettle, [versions, as], true);
     },

@@ -193,6 +193,10 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'full',
     read: cold((engine, ...args: Args<Engine['dead']['purge']>) => engine.dead.purge(...args)),
   },
+  [kinds.alertDue]: {
+    needs: 'read',
+    read: cold((engine, ...args: Args<Engine['alerts']['due']>) => engine.alerts.due(...args)),
+  },
   [kinds.alertClaim]: {
     needs: 'full',
     quiet: (engine) => !engine.alerts.anyOwed(),

@@ -34,6 +34,7 @@ export const kinds = {
   alertClaim: 40,
   alertSettle: 41,
   alertList: 42,
+  alertDue: 43,
   counts: 48,
   purgeTopic: 49,
   health: 50,

@@ -29,12 +29,12 @@ export const alertCases: readonly Case[] = [
     async (trial) => {
       await dying(trial, ['1', '2', '3']);
       const [first, second] = await Promise.all([
-        trial.alerts.claim(farOffMs, 2),
-        trial.alerts.claim(farOffMs, 2),
+        trial.alerts.claim('t', farOffMs, 2),
+        trial.alerts.claim('t', farOffMs, 2),
       ]);
       expect([idsOf(first), idsOf(second)].sort((a, b) => b.length - a.length)).toEqual([['1', '2'], ['3']]);
       expect(first[0]).toMatchObject({ state: 'claimed', reason: 'attempts_exhausted', failures: 1 });
-      expect(await trial.unchanged(() => trial.alerts.claim(farOffMs, 2))).toEqual([]);
+      expect(await trial.unchanged(() => trial.alerts.claim('t', farOffMs, 2))).toEqual([]);
       expect(await states(trial)).toEqual({ 1: 'claimed', 2: 'claimed', 3: 'claimed' });
     },
   ),
@@ -42,9 +42,8 @@ export const alertCases: readonly Case[] = [
   fact('alerts claim: changes nothing but the state of the claimed', async (trial) => {
     await trial.bystanders();
     const [version] = await dying(trial, ['1']);
-    await trial.alerts.claim(farOffMs, 1);
     await trial.changes(
-      () => trial.alerts.claim(farOffMs, 10),
+      () => trial.alerts.claim('t', farOffMs, 10),
       (claimed) => {
         expect(claimed.map((entry) => entry.version)).toEqual([version]);
         return { alerts: { [String(version)]: { state: 'claimed' } } };
@@ -55,12 +54,12 @@ export const alertCases: readonly Case[] = [
   fact('alerts claim: ends by itself, and the entry is owed again', async (trial) => {
     await dying(trial, ['1', '2']);
     const from = Date.now();
-    expect(idsOf(await trial.alerts.claim(60, 1))).toEqual(['1']);
-    expect(idsOf(await trial.alerts.claim(farOffMs, 1))).toEqual(['2']);
+    expect(idsOf(await trial.alerts.claim('t', 60, 1))).toEqual(['1']);
+    expect(idsOf(await trial.alerts.claim('t', farOffMs, 1))).toEqual(['2']);
     const again = await until(
       'the claim to end',
       async () => {
-        const claimed = await trial.alerts.claim(farOffMs, 5);
+        const claimed = await trial.alerts.claim('t', farOffMs, 5);
         return claimed.length > 0 ? claimed : null;
       },
       5_000,
@@ -69,35 +68,85 @@ export const alertCases: readonly Case[] = [
     expect(idsOf(again)).toEqual(['1']);
   }),
 
+  fact('alerts due: names the topics that are owed something, the longest waiting first', async (trial) => {
+    expect(await trial.alerts.due(0)).toEqual([]);
+    for (const [topic, id] of [
+      ['b', '1'],
+      ['a', '1'],
+      ['b', '2'],
+      ['c', '1'],
+    ] as const) {
+      await trial.buried(id, { topic });
+      await trial.tick();
+    }
+    expect(await trial.unchanged(() => trial.alerts.due(farOffMs))).toEqual(['b', 'a', 'c']);
+    const [first] = await trial.alerts.claim('b', farOffMs, 1);
+    expect(await trial.alerts.due(farOffMs)).toEqual(['a', 'b', 'c']);
+    await trial.alerts.claim('a', farOffMs, 1);
+    expect(await trial.alerts.due(farOffMs)).toEqual(['b', 'c']);
+    await trial.alerts.settle([first?.version ?? 0], 'owed');
+    expect(await trial.alerts.due(farOffMs)).toEqual(['b', 'c']);
+  }),
+
+  fact('alerts due: leaves out a topic until windowMs after its last mail, and no other', async (trial) => {
+    await dying(trial, ['1', '2']);
+    await trial.buried('1', { topic: 'other' });
+    const [first] = await trial.alerts.claim('t', farOffMs, 1);
+    const from = Date.now();
+    await trial.alerts.settle([first?.version ?? 0], 'sent');
+    expect(await trial.alerts.due(farOffMs)).toEqual(['other']);
+    expect(await trial.alerts.due(0)).toEqual(['t', 'other']);
+    await until('the window to end', async () => (await trial.alerts.due(60)).includes('t'), 5_000);
+    expect(Date.now()).toBeGreaterThanOrEqual(from + 60 - 1);
+  }),
+
+  fact('alerts due: keeps the window of a topic when the dead letter it told of is gone', async (trial) => {
+    const versions = await dying(trial, ['1']);
+    await trial.alerts.settle(versions, 'sent');
+    await trial.admin.purgeTopic('t', 10);
+    await dying(trial, ['2']);
+    expect(await trial.alerts.due(farOffMs)).toEqual([]);
+  }),
+
+  fact('alerts due: only what was sent begins a window', async (trial) => {
+    const [first = 0, second = 0] = await dying(trial, ['1', '2', '3']);
+    await trial.alerts.claim('t', farOffMs, 2);
+    await trial.alerts.settle([first], 'nobody');
+    await trial.alerts.settle([second], 'owed');
+    expect(await trial.alerts.due(farOffMs)).toEqual(['t']);
+    await trial.alerts.settle([first], 'sent');
+    expect(await trial.alerts.due(farOffMs)).toEqual(['t']);
+  }),
+
   ...(['sent', 'nobody'] as const).map((ending) =>
     fact(
       `alerts settle ${ending}: ends the owing and keeps the entry with its dead letter`,
       async (trial) => {
         await trial.bystanders();
         const [version = 0] = await dying(trial, ['1']);
-        await trial.alerts.claim(farOffMs, 10);
+        await trial.alerts.claim('t', farOffMs, 10);
         await trial.changes(
           () => trial.alerts.settle([version, 12_345], ending),
           () => ({ alerts: { [version]: { state: ending } } }),
         );
-        expect(await trial.unchanged(() => trial.alerts.claim(farOffMs, 10))).toEqual([]);
+        expect(await trial.unchanged(() => trial.alerts.claim('t', farOffMs, 10))).toEqual([]);
       },
     ),
   ),
 
   fact('alerts settle owed: gives a claim back at once', async (trial) => {
     const [version = 0] = await dying(trial, ['1', '2']);
-    await trial.alerts.claim(farOffMs, 10);
+    await trial.alerts.claim('t', farOffMs, 10);
     await trial.changes(
       () => trial.alerts.settle([version], 'owed'),
       () => ({ alerts: { [version]: { state: 'owed' } } }),
     );
-    expect(idsOf(await trial.alerts.claim(farOffMs, 10))).toEqual(['1']);
+    expect(idsOf(await trial.alerts.claim('t', farOffMs, 10))).toEqual(['1']);
   }),
 
   fact('alerts settle: a late answer owes nothing again and settles nothing twice', async (trial) => {
     const versions = await dying(trial, ['1', '2']);
-    await trial.alerts.claim(farOffMs, 10);
+    await trial.alerts.claim('t', farOffMs, 10);
     await trial.alerts.settle(versions.slice(0, 1), 'sent');
     await trial.alerts.settle(versions.slice(1), 'nobody');
     await trial.unchanged(() => trial.alerts.settle(versions, 'owed'));
@@ -112,7 +161,7 @@ export const alertCases: readonly Case[] = [
       const { alerts } = await trial.dump();
       await end(trial);
       expect((await trial.dump()).alerts).toEqual(alerts);
-      const claimed = await trial.alerts.claim(farOffMs, 10);
+      const claimed = await trial.alerts.claim('t', farOffMs, 10);
       expect(claimed.map((entry) => entry.version)).toContain(version);
       await trial.changes(
         () => trial.alerts.settle([version], 'sent'),
@@ -124,12 +173,12 @@ export const alertCases: readonly Case[] = [
       `alerts: a claimed entry outlives its dead letter (${name}) and can be given back`,
       async (trial) => {
         const [version = 0] = await dying(trial, ['1']);
-        await trial.alerts.claim(farOffMs, 10);
+        await trial.alerts.claim('t', farOffMs, 10);
         const { alerts } = await trial.dump();
         await end(trial);
         expect((await trial.dump()).alerts).toEqual(alerts);
         await trial.alerts.settle([version], 'owed');
-        expect(idsOf(await trial.alerts.claim(farOffMs, 10))).toEqual(['1']);
+        expect(idsOf(await trial.alerts.claim('t', farOffMs, 10))).toEqual(['1']);
         await trial.alerts.settle([version], 'nobody');
         expect((await trial.dump()).alerts).toEqual([]);
       },
@@ -148,7 +197,7 @@ export const alertCases: readonly Case[] = [
   fact('alerts list: shows every entry, newest death first, page by page', async (trial) => {
     const [sent = 0] = await dying(trial, ['1', '2', '3', '4', '5']);
     await trial.alerts.settle([sent], 'sent');
-    await trial.alerts.claim(farOffMs, 1);
+    await trial.alerts.claim('t', farOffMs, 1);
     const first = await trial.alerts.list(2, null);
     await dying(trial, ['newer']);
     const second = await trial.alerts.list(2, first.nextCursor);

@@ -113,10 +113,59 @@ const alertMutants: readonly Mutant[] = [
   mutant(
     'two claimers get the same',
     'alerts claim: gives what is owed, oldest first, at most max, and to one claimer only',
-    (m) => change(m, 'claim', (right) => (_claimMs, max) => right(-1, max)),
+    (m) => change(m, 'claim', (right) => (topic, _claimMs, max) => right(topic, -1, max)),
   ),
   mutant('a claim never ends', 'alerts claim: ends by itself, and the entry is owed again', (m) =>
-    change(m, 'claim', (right) => (_claimMs, max) => right(3_600_000, max)),
+    change(m, 'claim', (right) => (topic, _claimMs, max) => right(topic, 3_600_000, max)),
+  ),
+  mutant(
+    'a claim takes what another topic is owed',
+    'alerts claim: changes nothing but the state of the claimed',
+    (m) =>
+      change(m, 'claim', () => (_topic, claimMs, max) => {
+        const claimed = m.owed().slice(0, max);
+        for (const alert of claimed) alert.claimedUntil = m.now() + claimMs;
+        return claimed.map((alert) => m.alertEntry(alert));
+      }),
+  ),
+  mutant(
+    'topics are due in the order of their names',
+    'alerts due: names the topics that are owed something, the longest waiting first',
+    (m) => change(m, 'due', (right) => (windowMs) => [...right(windowMs)].sort()),
+  ),
+  mutant(
+    'no topic has a window',
+    'alerts due: leaves out a topic until windowMs after its last mail, and no other',
+    (m) => change(m, 'due', (right) => () => right(0)),
+  ),
+  mutant(
+    'all topics have one window',
+    'alerts due: leaves out a topic until windowMs after its last mail, and no other',
+    (m) =>
+      change(m, 'settle', (right) => (versions, as) => {
+        right(versions, as);
+        if (as === 'sent') for (const alert of m.alerts.values()) m.toldAt.set(alert.topic, m.now());
+      }),
+  ),
+  mutant(
+    'a window goes with its dead letter',
+    'alerts due: keeps the window of a topic when the dead letter it told of is gone',
+    (m) =>
+      change(m, 'remove', (right) => (job) => {
+        right(job);
+        m.toldAt.delete(job.topic);
+      }),
+  ),
+  ...(['nobody', 'owed'] as const).map((ending) =>
+    mutant(`${ending} begins a window`, 'alerts due: only what was sent begins a window', (m) =>
+      change(m, 'settle', (right) => (versions, as) => {
+        right(versions, as);
+        for (const version of versions) {
+          const topic = m.alerts.get(version)?.topic;
+          if (as === ending && topic !== undefined) m.toldAt.set(topic, m.now());
+        }
+      }),
+    ),
   ),
   mutant('a claim is not given back', 'alerts settle owed: gives a claim back at once', (m) =>
     change(m, 'settle', (right) => (versions, as) => {
