@@ -193,7 +193,8 @@ export function readFinish<Done extends string>(r: Reader, done: Done): FinishOu
 // ── reserve
 
 export function writeReserveRequest(w: Writer, request: ReserveRequest): void {
-  const room = ({ room, leaseMs }: Room) => w.u32(Math.min(room, limits.reserveMax)).f64(leaseMs);
+  // One more than a reserve takes, so that `more` tells whether room or jobs ran out.
+  const room = ({ room, leaseMs }: Room) => w.u32(Math.min(room, limits.reserveMax + 1)).f64(leaseMs);
   w.u32(request.owner.instance).f64(request.owner.incarnation).u32(request.max);
   room(request.others);
   w.list([...request.topics], (_, [topic, its]) => {

@@ -2,6 +2,7 @@
 
 import { expect } from 'vitest';
 import type { Priority, ReservedJob } from '../../../src/core/job.ts';
+import { limits } from '../../../src/core/limits.ts';
 import { until } from '../../support/until.ts';
 import {
   at,
@@ -79,6 +80,13 @@ export const reserveCases: readonly Case[] = [
     expect(new Set(ids).size).toBe(120);
   }),
 
+  fact('reserve: says that more had room where only the largest answer was full', async (trial) => {
+    await fill(trial, { a: 'normal' }, limits.reserveMax + 2);
+    const answer = await trial.jobs.reserve(0, request(limits.reserveMax, { a: 10_000 }));
+    expect([answer.jobs.length, answer.more]).toEqual([limits.reserveMax, true]);
+    const rest = await trial.jobs.reserve(0, request(limits.reserveMax, { a: 10_000 }));
+    expect([rest.jobs.length, rest.more]).toEqual([2, false]);
+  }),
   fact('reserve: takes at most max and says whether more had room', async (trial) => {
     await fill(trial, { a: 'normal' }, 5);
     const more = async (asked: Parameters<Trial['jobs']['reserve']>[1]) => {
