@@ -15,6 +15,7 @@ import { openapiOptions, openapiRoute } from './openapi.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { pushRoute } from './push-route.ts';
 import { parseQuery, unreadable } from './query.ts';
+import { logRequest } from './request-log.ts';
 import { checkAccess, requireDeclaration } from './route-access.ts';
 import { closed } from './schemas.ts';
 import { statsRoutes } from './stats-routes.ts';
@@ -168,7 +169,7 @@ function isRead(request: FastifyRequest): boolean {
 function logRefusal(context: IntakeContext, request: FastifyRequest, error: DqError, status: number): void {
   const { topic, id } = request.params as { topic: string; id?: string };
   const asked = (request.query as { id?: string }).id;
-  context.requests.write({
+  logRequest(context.role.log, {
     method: request.method === 'DELETE' ? 'DELETE' : 'POST',
     topic,
     id: id ?? asked ?? null,

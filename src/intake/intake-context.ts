@@ -7,12 +7,10 @@ import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fasti
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { PushQueue } from '../jobs/push-queue.ts';
 import type { RoleContext } from '../process/role.ts';
-import type { RequestLog } from './request-log.ts';
 
 export interface IntakeContext {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
-  readonly requests: RequestLog;
   /** judges callback URLs at registration */
   readonly egress: Pick<EgressPolicy, 'refusesUrl'>;
 }

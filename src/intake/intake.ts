@@ -9,7 +9,6 @@ import { Access } from './access.ts';
 import { createApi } from './api.ts';
 import { type FrontTimes, HttpFront } from './http-front.ts';
 import type { Api } from './intake-context.ts';
-import { RequestLog } from './request-log.ts';
 
 /** `times`: for tests that cannot wait for the limits. */
 export function createIntake(role: RoleContext, times?: FrontTimes): Role {
@@ -48,7 +47,6 @@ class Intake implements Role {
       {
         role: this.#role,
         pushes,
-        requests: new RequestLog(log, config['log.request']),
         egress: { refusesUrl: (url) => egress.refusesUrl(url) },
       },
       this.#front,

@@ -12,7 +12,7 @@ import { topicNamePattern } from '../core/topic.ts';
 import { cancelJob } from '../jobs/cancel-job.ts';
 import { topicNotFound } from '../jobs/change-topic.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
-import { elapsedMs } from './request-log.ts';
+import { elapsedMs, logRequest } from './request-log.ts';
 import { closed, Instant, jobParams, problems, reply, StateName, VersionText } from './schemas.ts';
 
 const nullable = (type: string) => Type.Unsafe<unknown>({ type: [type, 'null'] });
@@ -91,7 +91,7 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
       if (cancelled === null) throw await absent(topic);
       counters.add(topic, 'cancelled');
       const line = { code: null, version: null, dueAt: null, bytes: 0, ms: elapsedMs(since) };
-      context.requests.write({ method: 'DELETE', topic, id, status: 200, ...line });
+      logRequest(context.role.log, { method: 'DELETE', topic, id, status: 200, ...line });
       return answer.send({ cancelled: true, inFlight: cancelled.inFlight });
     },
   );

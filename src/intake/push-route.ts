@@ -13,7 +13,7 @@ import type { PushTicket } from '../jobs/push-queue.ts';
 import type { PushJob, PushOutcome } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { problemOf } from './problem.ts';
-import { elapsedMs } from './request-log.ts';
+import { elapsedMs, logRequest } from './request-log.ts';
 import {
   closed,
   durationText,
@@ -171,6 +171,7 @@ class PendingPush implements PushTicket {
     const { topic, id, body } = this.job;
     const ms = elapsedMs(this.#since);
     const bytes = body.length;
-    this.#context.requests.write({ method: 'POST', topic, id, status, code, version, dueAt, bytes, ms });
+    const line = { topic, id, status, code, version, dueAt, bytes, ms };
+    logRequest(this.#context.role.log, { method: 'POST', ...line });
   }
 }

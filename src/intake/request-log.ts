@@ -1,10 +1,10 @@
-// The `request` log: one line for each push and cancel with its answer. Owns what a line holds and which are wanted. Bodies
-// and tokens are never in it.
+// The `request` log: what the line of a push or cancel holds. Which lines are wanted is the log's own affair. Bodies and
+// tokens are never in it.
 
-import type { Config } from '../config/options.ts';
 import type { Log } from '../telemetry/log.ts';
 
-export interface RequestLine {
+/** An alias, because an interface is no LogFields. */
+export type RequestLine = {
   readonly method: 'POST' | 'DELETE';
   readonly topic: string;
   /** null when a push was refused before an id was made for it */
@@ -19,21 +19,10 @@ export interface RequestLine {
   readonly bytes: number;
   /** from the whole request to its answer; null when it was refused before */
   readonly ms: number | null;
-}
+};
 
-export class RequestLog {
-  readonly #log: Log;
-  readonly #wanted: Config['log.request'];
-
-  constructor(log: Log, wanted: Config['log.request']) {
-    this.#log = log;
-    this.#wanted = wanted;
-  }
-
-  write(line: RequestLine): void {
-    if (this.#wanted === 'all' || (this.#wanted === 'errors' && line.status >= 400))
-      this.#log.request({ ...line });
-  }
+export function logRequest(log: Log, line: RequestLine): void {
+  log.request(line);
 }
 
 /** Whole microseconds are enough. */
