@@ -164,8 +164,17 @@ describe('bodies over the limit', () => {
   it('are refused before they are read, and the refusal arrives while the client still writes', async () => {
     const dq = await withTopic(await startIntake({ times, config: { 'limits.bodyBytes': 1_000 } }));
     const connection = dq.open();
+    // Reads nothing until it has written for a while, as a client does that sends its body in one go.
+    connection.socket.pause();
     connection.send(tooLarge('big', 4_000_000));
-    connection.send(Buffer.alloc(4_000_000));
+    let written = 0;
+    const writing = setInterval(() => {
+      written += 1;
+      connection.send(Buffer.alloc(10_000));
+    }, 10);
+    await until('it has written for a while', () => written === 20);
+    clearInterval(writing);
+    connection.socket.resume();
     const reply = await connection.closed;
     expect(statuses(reply)).toEqual([413]);
     expect(reply).not.toContain('(reset)');

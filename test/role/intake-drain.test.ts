@@ -52,7 +52,10 @@ it('leaves idle connections their advertised time, then ends long before the dea
 });
 
 it('waits for the answers that are owed, and the last of a connection closes it', async () => {
-  let release = () => {};
+  const waiting: (() => void)[] = [];
+  const release = () => {
+    for (const go of waiting.splice(0)) go();
+  };
   const dq = await startIntake({
     times,
     store: (store) => ({
@@ -60,9 +63,7 @@ it('waits for the answers that are owed, and the last of a connection closes it'
       jobs: {
         ...store.jobs,
         push: async (jobs) => {
-          await new Promise<void>((resolve) => {
-            release = resolve;
-          });
+          await new Promise<void>((resolve) => waiting.push(resolve));
           return store.jobs.push(jobs);
         },
       },
@@ -74,14 +75,18 @@ it('waits for the answers that are owed, and the last of a connection closes it'
     `POST /v1/topics/t/jobs?id=${id} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n`;
   connection.send(push('a') + push('b'));
   await until('both are in flight', () => dq.role.inFlight() === 2);
+  const other = dq.open();
+  other.send(push('c'));
+  await until('three are in flight', () => dq.role.inFlight() === 3);
   const drained = dq.role.drain(10_000);
   // Pipelined behind them while draining: it is let in, and then it is the last.
   connection.send(get);
-  await until('the third is in flight', () => dq.role.inFlight() === 3);
+  await until('the fourth is in flight', () => dq.role.inFlight() === 4);
   release();
   const all = await connection.closed;
   expect(all.match(/HTTP\/1\.1 20[01]/g)).toHaveLength(3);
   expect(all.match(/connection: close/gi)).toHaveLength(1);
+  expect(await other.closed).toMatch(/^HTTP\/1\.1 201 [\s\S]*connection: close/i);
   await drained;
   expect(dq.role.inFlight()).toBe(0);
 });
