@@ -156,18 +156,6 @@ describe('notifier: rhythm', () => {
   );
 });
 
-describe('notifier: a backlog', () => {
-  it('of a topic with room for more than one answer holds is taken without waiting for a poll', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url, { concurrency: 2_000 });
-    await rig.pushAll('t', ids('j', 6 * limits.reserveMax));
-    // Six answers; a poll between them would come five times.
-    await rig.run(createNotifier(rig.context({ config: { pollCeiling: 1_000, 'notifier.slots': 1_000 } })));
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 6 * limits.reserveMax, 4_900);
-  });
-});
-
 describe('notifier: topics', () => {
   it.each(['paused', 'offline'] as const)(
     'a topic that is %s is not called until it is active again',
