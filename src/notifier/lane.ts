@@ -1,4 +1,4 @@
-// What one notifier knows and holds of one topic: how it is called, how many calls run, how its endpoint has been.
+// What one notifier knows of one topic: how it is called, how many calls it may have at once, how its endpoint has been.
 // Made anew with every change of the topic, so its constants are worked out once per revision and not once per job.
 
 import type { AttemptReason } from '../core/job.ts';
@@ -16,13 +16,12 @@ export class Lane {
   /** path and query */
   readonly path: string;
   readonly #share: number;
-  #running: number;
   #awayInRow = 0;
   #ailing = false;
 
-  /** `share`: calls at once that this notifier may make for the topic. `running`: calls of the lane before this one.
-   *  Throws where the registry holds what no registration accepts. */
-  constructor(topic: Topic, share: number, running: number) {
+  /** `share`: calls at once that this notifier may make for the topic. Throws where the registry holds what no registration
+   *  accepts. */
+  constructor(topic: Topic, share: number) {
     const url = new URL(topic.callbackUrl);
     const rule = topic.retryIf === '' ? null : parseRule(topic.retryIf);
     if (rule !== null && !rule.ok) throw new Error(`retryIf: ${rule.message}`);
@@ -31,11 +30,6 @@ export class Lane {
     this.origin = url.origin;
     this.path = url.pathname + url.search;
     this.#share = share;
-    this.#running = running;
-  }
-
-  get running(): number {
-    return this.#running;
   }
 
   /** An ailing endpoint is probed, never hammered and never withheld for ever, and delays no other topic. */
@@ -43,21 +37,9 @@ export class Lane {
     return this.#ailing;
   }
 
+  /** Calls at once. */
   get capacity(): number {
     return this.#ailing ? Math.min(this.#share, limits.ailingCallsMax) : this.#share;
-  }
-
-  /** How many more calls may start. */
-  get room(): number {
-    return Math.max(0, this.capacity - this.#running);
-  }
-
-  callStarted(): void {
-    this.#running += 1;
-  }
-
-  callEnded(): void {
-    this.#running -= 1;
   }
 
   /** `reason`: null for a success. */

@@ -23,6 +23,9 @@ export interface RoomsOptions {
 export class Rooms {
   readonly #options: RoomsOptions;
   readonly #lanes = new Map<string, Lane>();
+  /** Calls that run, by topic; only those that have any. Not the lane's: calls outlive the lane they began with, and a topic
+   *  that was deleted and registered again meanwhile. */
+  readonly #running = new Map<string, number>();
   /** Lanes whose room is not the topic's whole share at the moment. */
   readonly #reduced = new Set<Lane>();
   /** Names without a topic that have been asked for: their jobs are held, not fetched again and again. */
@@ -35,7 +38,7 @@ export class Rooms {
 
   /** A topic runs as many calls as it may. */
   get anyFull(): boolean {
-    for (const lane of this.#reduced) if (lane.room === 0) return true;
+    for (const lane of this.#reduced) if (this.#roomOf(lane) === 0) return true;
     return false;
   }
 
@@ -45,21 +48,23 @@ export class Rooms {
     for (const name of names) {
       this.#unknown.delete(name);
       const old = this.#lanes.get(name);
-      if (old === undefined) continue;
-      this.#lanes.delete(name);
-      this.#reduced.delete(old);
-      this.laneOf(name, old.running);
+      if (old !== undefined) {
+        this.#lanes.delete(name);
+        this.#reduced.delete(old);
+      }
+      // At once: without a lane its calls would not be counted against the next reserve.
+      if (this.#running.has(name)) this.laneOf(name);
     }
   }
 
   /** undefined: the topic is unknown to this process, or cannot be called. */
-  laneOf(name: string, running = 0): Lane | undefined {
+  laneOf(name: string): Lane | undefined {
     const known = this.#lanes.get(name);
     if (known !== undefined) return known;
     const topic = this.#options.topics.get(name);
     if (topic === undefined || this.#unknown.has(name)) return undefined;
     try {
-      const lane = new Lane(topic, this.#shareOf(topic), running);
+      const lane = new Lane(topic, this.#shareOf(topic));
       if (topic.dangerouslySkipTlsVerify)
         this.#options.log.notice('certificates are not verified', { topic: name, url: lane.origin });
       this.#lanes.set(name, lane);
@@ -83,14 +88,16 @@ export class Rooms {
   }
 
   callStarted(lane: Lane): void {
-    lane.callStarted();
+    const name = lane.topic.topic;
+    this.#running.set(name, this.#runningOf(name) + 1);
     this.#note(lane);
   }
 
-  /** The lane that the call began with may have been replaced by a change of its topic. */
   callEnded(name: string): void {
+    const running = this.#runningOf(name) - 1;
+    if (running > 0) this.#running.set(name, running);
+    else this.#running.delete(name);
     const lane = this.#lanes.get(name);
-    lane?.callEnded();
     if (lane !== undefined) this.#note(lane);
   }
 
@@ -109,7 +116,7 @@ export class Rooms {
     for (const lane of this.#reduced) {
       const { topic } = lane;
       topics.set(topic.topic, {
-        room: topic.state === 'active' ? lane.room : 0,
+        room: topic.state === 'active' ? this.#roomOf(lane) : 0,
         leaseMs: this.#leaseMs(topic),
       });
     }
@@ -128,8 +135,17 @@ export class Rooms {
     return topic.timeoutMs + this.#options.leaseMarginMs;
   }
 
+  #runningOf(name: string): number {
+    return this.#running.get(name) ?? 0;
+  }
+
+  /** How many more calls may start. */
+  #roomOf(lane: Lane): number {
+    return Math.max(0, lane.capacity - this.#runningOf(lane.topic.topic));
+  }
+
   #note(lane: Lane): void {
-    if (lane.running > 0 || lane.ailing) this.#reduced.add(lane);
+    if (this.#runningOf(lane.topic.topic) > 0 || lane.ailing) this.#reduced.add(lane);
     else this.#reduced.delete(lane);
   }
 

@@ -202,6 +202,29 @@ describe('notifier: topics', () => {
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1]);
   });
 
+  it('calls of a topic that was deleted count against its concurrency when it is registered again', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('t', sink.url, { concurrency: 1, timeoutMs: 60_000 });
+    await rig.topic('other', sink.url, { timeoutMs: 60_000 });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    await until('it is called', () => sink.open().length === 1);
+    const { revision } = (await rig.registry.get('t')) ?? { revision: -1 };
+    expect(await rig.registry.remove('t', revision)).toBe('removed');
+    await rig.topics.refresh();
+    await rig.topic('t', sink.url, { concurrency: 1, timeoutMs: 60_000 });
+    await rig.pushAll('t', ['b', 'c', 'd']);
+    await rig.push('other', 'x');
+    await until('the other is called', () => sink.open().length >= 2);
+    expect(sink.open().map(({ topic, id }) => `${topic} ${id}`)).toEqual(['t a', 'other x']);
+    sink.finish(sink.arrivals[0]);
+    await until('the next is called', () => sink.arrivals.length >= 3);
+    await rig.push('other', 'y');
+    await until('the other is called again', () => sink.open().some(({ id }) => id === 'y'));
+    expect(sink.open().filter(({ topic }) => topic === 't')).toHaveLength(1);
+  });
+
   it('a change of the callback URL is in force for the next call', async () => {
     const rig = await startRig();
     const [old, next] = [await startSink(), await startSink()];
