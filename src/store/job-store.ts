@@ -293,10 +293,11 @@ export interface StoreHealth {
 }
 
 export interface StoreAdmin {
-  counts(): Promise<{
+  counts(held?: readonly string[]): Promise<{
     /** every topic that has a job, and no other */
     readonly topics: Readonly<Record<string, StateCounts>>;
-    /** how long the oldest ready job has been due; null when none is ready */
+    /** how long the oldest ready job has been due; null when none is ready. Jobs of the `held` topics do not count: a topic
+     *  that is paused or unknown is late on purpose, and the store does not know which are. */
     readonly oldestReadyMs: number | null;
   }>;
   /** Jobs of one topic in any state; at most max (≤ limits.bulkMax). Leases are lost; owed alerts stay owed. */

@@ -51,7 +51,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       list: (limit, cursor) => step(() => copyOf(model.listAlerts(limit, cursor))),
     },
     admin: {
-      counts: () => step(() => model.counts()),
+      counts: (held) => step(() => model.counts(held)),
       purgeTopic: (topic, max) =>
         step(() =>
           model.purge(

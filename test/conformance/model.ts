@@ -303,7 +303,7 @@ export class Model extends ModelState {
 
   // Counts
 
-  counts(): Awaited<ReturnType<port.StoreAdmin['counts']>> {
+  counts(held: readonly string[] = []): Awaited<ReturnType<port.StoreAdmin['counts']>> {
     const of = (topic: string, state: JobState) =>
       this.inState(state).filter((job) => job.topic === topic).length;
     // Built from entries, not by assignment: a topic may be called `constructor`.
@@ -313,7 +313,9 @@ export class Model extends ModelState {
         Object.fromEntries(jobStates.map((state) => [state, of(topic, state)])) as port.StateCounts,
       ]),
     );
-    const oldest = this.inState('ready').sort(byDue)[0];
+    const oldest = this.inState('ready')
+      .filter((job) => !held.includes(job.topic))
+      .sort(byDue)[0];
     return { topics, oldestReadyMs: oldest === undefined ? null : Math.max(0, this.now() - oldest.dueAt) };
   }
 }

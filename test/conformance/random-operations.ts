@@ -254,8 +254,10 @@ export class RandomOperations {
   }
 
   #admin(): Operation {
-    if (this.chance(0.7))
-      return { what: 'counts', given: null, alone: true, call: (store) => store.admin.counts() };
+    if (this.chance(0.7)) {
+      const held = topics.filter(() => this.chance(0.2));
+      return { what: 'counts', given: held, alone: true, call: (store) => store.admin.counts(held) };
+    }
     const topic = this.one(topics);
     return { what: 'purgeTopic', given: topic, call: (store) => store.admin.purgeTopic(topic, 500) };
   }

@@ -25,7 +25,8 @@ export class Census {
     });
   }
 
-  counts(): Awaited<ReturnType<StoreAdmin['counts']>> {
+  counts(held: readonly string[] = []): Awaited<ReturnType<StoreAdmin['counts']>> {
+    const without = new Set(held);
     const { ledger, now } = this.#bench;
     const topics: [string, StateCounts][] = [];
     let oldest = Infinity;
@@ -34,8 +35,9 @@ export class Census {
         prios.reduce<number>((sum, prio) => sum + ledger.countOf(no, prio, state), 0);
       const counts = { delayed: of(delayed), ready: of(ready), reserved: of(reserved), dead: of(dead) };
       if (counts.delayed + counts.ready + counts.reserved + counts.dead === 0) continue;
-      topics.push([ledger.topicName(no), counts]);
-      if (counts.ready > 0) oldest = Math.min(oldest, this.#oldestReadyDue(no));
+      const name = ledger.topicName(no);
+      topics.push([name, counts]);
+      if (counts.ready > 0 && !without.has(name)) oldest = Math.min(oldest, this.#oldestReadyDue(no));
     }
     // From entries, not by assignment: a topic may be called `constructor`.
     return {

@@ -193,7 +193,7 @@ function alertCalls(link: Link): AlertOutbox {
 
 function adminCalls(link: Link): StoreAdmin {
   return {
-    counts: () => cold(link, kinds.counts, [], true),
+    counts: (held = []) => cold(link, kinds.counts, [held], true),
     purgeTopic: (topic, max) => cold(link, kinds.purgeTopic, [topic, max], true),
     health: () => cold(link, kinds.health, [], true),
   };

@@ -210,7 +210,10 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'read',
     read: cold((engine, ...args: Args<Engine['alerts']['list']>) => engine.alerts.list(...args)),
   },
-  [kinds.counts]: { needs: 'read', read: cold((engine) => engine.census.counts()) },
+  [kinds.counts]: {
+    needs: 'read',
+    read: cold((engine, ...args: Args<Engine['census']['counts']>) => engine.census.counts(...args)),
+  },
   [kinds.purgeTopic]: {
     needs: 'full',
     read: cold((engine, ...args: Args<Engine['census']['purgeTopic']>) => engine.census.purgeTopic(...args)),

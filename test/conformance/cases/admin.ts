@@ -55,6 +55,16 @@ export const adminCases: readonly Case[] = [
     expect((await trial.admin.counts()).oldestReadyMs).toBeNull();
   }),
 
+  fact('counts: leaves held topics out of the oldest, and nothing else of them', async (trial) => {
+    const first = await trial.push('1');
+    await until('it to wait', () => Date.now() > first.dueAt + 20);
+    const second = await trial.push('2', { topic: 'u' });
+    const { topics, oldestReadyMs } = await trial.admin.counts(['t', 'v']);
+    expect(topics).toEqual((await trial.admin.counts()).topics);
+    expect(oldestReadyMs).toEqual(within(0, Date.now() - second.dueAt + 1));
+    expect((await trial.admin.counts(['t', 'u'])).oldestReadyMs).toBeNull();
+  }),
+
   fact(
     'purgeTopic: removes the jobs of one topic in any state, and leaves its alerts owed',
     async (trial) => {

@@ -256,6 +256,21 @@ const adminMutants: readonly Mutant[] = [
     change(m, 'counts', (right) => () => ({ ...right(), oldestReadyMs: right().oldestReadyMs ?? 0 })),
   ),
   mutant(
+    'a held topic is late',
+    'counts: leaves held topics out of the oldest, and nothing else of them',
+    (m) => change(m, 'counts', (right) => () => right()),
+  ),
+  mutant(
+    'a held topic is not counted',
+    'counts: leaves held topics out of the oldest, and nothing else of them',
+    (m) =>
+      change(m, 'counts', (right) => (held = []) => {
+        const { topics, oldestReadyMs } = right(held);
+        const others = Object.entries(topics).filter(([name]) => !held.includes(name));
+        return { topics: Object.fromEntries(others), oldestReadyMs };
+      }),
+  ),
+  mutant(
     'a purge spares what is reserved',
     'purgeTopic: removes the jobs of one topic in any state, and leaves its alerts owed',
     (m) =>
