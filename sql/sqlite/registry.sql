@@ -38,4 +38,16 @@ CREATE TABLE topic_stat (
 );
 INSERT INTO migration (number, name, checksum, applied_at)
   VALUES (1, 'topics and statistics', 'dfd77fb64b41d36e30ef4577e70c99fb102b36c10aa419090d4e9a8754f87148', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+
+-- 2: access tokens
+CREATE TABLE token (
+  name TEXT NOT NULL PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE, -- the readable part of the token
+  digest TEXT NOT NULL, -- SHA-256 of the token, hexadecimal
+  scopes TEXT NOT NULL, -- JSON list
+  topics TEXT NOT NULL, -- JSON list of globs
+  created_at INTEGER NOT NULL -- epoch ms
+);
+INSERT INTO migration (number, name, checksum, applied_at)
+  VALUES (2, 'access tokens', 'a6255a21a868149d90e17dfcfda0326045c70ed4fe2bf5c2fd0bb17d2001c2cf', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

@@ -39,7 +39,6 @@ export const limits = {
   tokenIdBytes: 6,
   /** Every server holds all of them. */
   tokensMax: 1_000,
-  tokenNameMax: 64,
   tokenTopicsMax: 50,
   /** Bytes of a secret that dq makes. */
   secretBytesMade: 32,

@@ -27,6 +27,7 @@ export interface TokenRecord extends Rights {
   readonly createdAt: number;
 }
 
+export const tokenNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const everyTopic = '*';
 export const allRights: Rights = { scopes: ['admin'], topics: [everyTopic] };
 export const noRights: Rights = { scopes: [], topics: [] };

@@ -1,7 +1,8 @@
-// The port of the cold path: topics and statistics (tokens and shards join them). Every value that passes is plain JSON, so
+// The port of the cold path: topics, statistics and access tokens (shards join them). Every value that passes is plain JSON, so
 // that an embedded registry can be reached through the socket of its owner.
 // Methods reject with StoreError: not_stored or unknown for writes, and for reads that found nobody to ask.
 
+import type { TokenRecord } from '../core/token.ts';
 import type { Topic } from '../core/topic.ts';
 
 export const statNames = ['pushed', 'delivered', 'retried', 'dead', 'cancelled'] as const;
@@ -30,6 +31,13 @@ export interface TopicChanges {
   readonly deleted: readonly string[];
 }
 
+export interface TokenChanges {
+  /** of the registry: pass it as `since` the next time */
+  readonly revision: number;
+  /** all there are, by name; null = nothing in the registry changed after `since` */
+  readonly tokens: readonly TokenRecord[] | null;
+}
+
 /** A topic to be written; the registry gives revision and times. */
 export type TopicDraft = Omit<Topic, 'revision' | 'createdAt' | 'updatedAt'>;
 
@@ -55,6 +63,11 @@ export interface Registry {
   addStats(deltas: readonly StatDelta[]): Promise<void>;
   /** of one topic, or of all that have any; `day` is today's number */
   stats(topic: string | null, day: number): Promise<readonly TopicStats[]>;
+  /** since -1 = whatever there is. Every server asks this every limits.registryPollMs. */
+  tokens(since: number): Promise<TokenChanges>;
+  /** `full`: there are limits.tokensMax. Not idempotent: repeated, it finds its own name. */
+  createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'>;
+  removeToken(name: string): Promise<'removed' | 'absent'>;
   /** Told, lossily, that something changed. Returns the unsubscribe. */
   onChange(listener: () => void): () => void;
   close(): Promise<void>;

@@ -1,15 +1,24 @@
-// The registry in a database: topics with compare-and-set, their deletions, their statistics. Every change and its revision
+// The registry in a database: topics with compare-and-set, their deletions, their statistics, access tokens. Every change and its revision
 // are one transaction; a reader sees all of a change or nothing of it. One implementation for every dialect: statements here
 // stay within what SQLite and MySQL share.
 
 import type { Kysely, Transaction } from 'kysely';
+import type { TokenRecord } from '../core/token.ts';
 import type { Topic } from '../core/topic.ts';
 import { topicNamePattern } from '../core/topic.ts';
-import type { Registry, StatDelta, TopicChanges, TopicDraft, TopicStats } from '../registry/registry.ts';
+import type {
+  Registry,
+  StatDelta,
+  TokenChanges,
+  TopicChanges,
+  TopicDraft,
+  TopicStats,
+} from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
 import { openRegistryFile } from './registry-file.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { addStat, readStats, removeStats } from './registry-stats.ts';
+import { deleteToken, insertToken, readTokens } from './registry-tokens.ts';
 import { toStoreError } from './store-failure.ts';
 import { toColumns, toTopic } from './topic-row.ts';
 import { untilFree } from './until-free.ts';
@@ -113,6 +122,35 @@ class RegistryDb implements Registry {
 
   stats(topic: string | null, day: number): Promise<readonly TopicStats[]> {
     return this.#attempt(() => readStats(this.#db, topic, day));
+  }
+
+  tokens(since: number): Promise<TokenChanges> {
+    return this.#attempt(async () => {
+      const revision = await revisionOf(this.#db);
+      if (revision === since) return { revision, tokens: null };
+      return this.#db
+        .transaction()
+        .setAccessMode('read only')
+        .execute(async (trx) => ({ revision: await revisionOf(trx), tokens: await readTokens(trx) }));
+    });
+  }
+
+  async createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'> {
+    const { kind } = await this.#change(async (trx) => {
+      const outcome = await insertToken(trx, token);
+      if (outcome === 'created') await nextRevision(trx);
+      return { kind: outcome };
+    });
+    return kind;
+  }
+
+  async removeToken(name: string): Promise<'removed' | 'absent'> {
+    const { kind } = await this.#change(async (trx) => {
+      const outcome = await deleteToken(trx, name);
+      if (outcome === 'removed') await nextRevision(trx);
+      return { kind: outcome };
+    });
+    return kind;
   }
 
   onChange(listener: () => void): () => void {

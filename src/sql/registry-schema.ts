@@ -1,10 +1,11 @@
-// The tables of the registry and the steps that made them. Tokens and shards come as further steps.
+// The tables of the registry and the steps that made them. Shards come as a further step.
 //
 // topic            one row per registered topic. settings and secrets are JSON documents: every reader wants a topic whole,
 //                  nothing searches inside, and a new setting needs no migration. Names compare byte for byte.
 // topic_tombstone  names deleted and not created again, so that caches which slept through it can be told
 // topic_stat       per topic and counter: the total, and what the newest counted day has; rows ⊆ topics, so the table is
 //                  bounded. A row per day would need an agent that removes old ones, and nothing shows them.
+// token            one row per access token: its digest, by which nobody can make it, and what it allows
 // registry         the one counter from which revisions come; bumped in the transaction of each change
 
 import type { LedgerSchema, Migration } from './migrate.ts';
@@ -23,6 +24,14 @@ export interface RegistrySchema extends LedgerSchema {
   };
   readonly topic_tombstone: { name: string; revision: number };
   readonly topic_stat: { topic: string; name: string; total: number; day: number; today: number };
+  readonly token: {
+    name: string;
+    id: string;
+    digest: string;
+    scopes: string;
+    topics: string;
+    created_at: number;
+  };
 }
 
 export const registryMigrations: readonly Migration[] = [
@@ -57,6 +66,20 @@ export const registryMigrations: readonly Migration[] = [
   day INTEGER NOT NULL, -- yyyymmdd of today
   today INTEGER NOT NULL,
   PRIMARY KEY (topic, name)
+)`,
+    ],
+  },
+  {
+    number: 2,
+    name: 'access tokens',
+    statements: [
+      `CREATE TABLE token (
+  name TEXT NOT NULL PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE, -- the readable part of the token
+  digest TEXT NOT NULL, -- SHA-256 of the token, hexadecimal
+  scopes TEXT NOT NULL, -- JSON list
+  topics TEXT NOT NULL, -- JSON list of globs
+  created_at INTEGER NOT NULL -- epoch ms
 )`,
     ],
   },

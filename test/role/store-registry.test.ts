@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { makeToken } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic.ts';
 import type { Registry, TopicDraft } from '../../src/registry/registry.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
@@ -42,6 +43,11 @@ const draft = (topic: string): TopicDraft => ({
   secrets: [{ secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw', untilAt: null }],
 });
 
+function digestOnly() {
+  const { id, digest } = makeToken();
+  return { id, digest };
+}
+
 describe('registry through the socket', () => {
   it('answers what the file beside it answers, for every method', async () => {
     const { registry } = store.client;
@@ -58,8 +64,15 @@ describe('registry through the socket', () => {
     expect(updated).toMatchObject({ kind: 'updated', topic: { title: 'новое' } });
     expect(await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 3 }])).toBeUndefined();
     expect(await registry.stats(null, 20_301_231)).toEqual(await file.stats(null, 20_301_231));
+    const token = { name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, ...digestOnly() };
+    expect(await registry.createToken(token)).toBe('created');
+    expect(await registry.createToken(token)).toBe('exists');
+    expect(await registry.tokens(-1)).toEqual(await file.tokens(-1));
+    expect((await registry.tokens(-1)).tokens).toEqual([token]);
+    expect(await registry.removeToken('a')).toBe('removed');
+    expect(await registry.removeToken('a')).toBe('absent');
     expect(await registry.remove('t', created.topic.revision)).toBe('changed');
-    const { revision } = await registry.changes(0);
+    const revision = (await registry.get('t'))?.revision ?? -1;
     expect(await registry.remove('t', revision)).toBe('removed');
     expect(await file.get('t')).toBeNull();
   });
@@ -77,10 +90,16 @@ describe('registry through the socket', () => {
     await registry.changes(0);
     await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 1 }]);
     expect(await registry.remove('t', 999)).toBe('changed');
+    const token = { name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, ...digestOnly() };
+    expect(await registry.removeToken('a')).toBe('absent');
+    expect(await registry.createToken(token)).toBe('created');
+    expect(await registry.createToken(token)).toBe('exists');
+    await registry.tokens(-1);
+    expect(await registry.removeToken('a')).toBe('removed');
     const second = await registry.create(draft('u'));
     expect(second.kind).toBe('created');
-    await until('the next word', () => told >= 2);
-    expect(told).toBe(2);
+    await until('the next words', () => told >= 4);
+    expect(told).toBe(4);
     stop();
   });
 

@@ -214,6 +214,9 @@ function registryCalls(link: Link): Omit<Registry, 'onChange' | 'close'> {
       await call('addStats', deltas);
     },
     stats: (topic, day) => call('stats', topic, day),
+    tokens: (since) => call('tokens', since),
+    createToken: (token) => call('createToken', token),
+    removeToken: (name) => call('removeToken', name),
   };
 }
 

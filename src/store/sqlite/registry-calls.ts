@@ -13,6 +13,9 @@ export const registryMethods = {
   remove: { changes: true, again: false },
   addStats: { changes: false, again: false },
   stats: { changes: false, again: true },
+  tokens: { changes: false, again: true },
+  createToken: { changes: true, again: false },
+  removeToken: { changes: true, again: false },
 } as const satisfies Partial<Record<keyof Registry, { changes: boolean; again: boolean }>>;
 export type RegistryMethod = keyof typeof registryMethods;
 
@@ -21,7 +24,7 @@ export type Served =
   /** `cause`: what nobody expected */
   | { readonly failure: StoreFailure; readonly cause?: unknown };
 
-const refusals: readonly unknown[] = ['exists', 'changed', 'absent'];
+const refusals: readonly unknown[] = ['exists', 'full', 'changed', 'absent'];
 
 /** Never rejects. */
 export async function serveRegistry(registry: Registry | undefined, call: unknown): Promise<Served> {
