@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from './core/errors.ts';
 import { limits } from './core/limits.ts';
 import { version } from './core/version.ts';
+import { checkExposure } from './process/exposure.ts';
 import type { MasterChannel } from './process/master-channel.ts';
 import type { RoleName } from './process/messages.ts';
 import type { Role, RoleContext } from './process/role.ts';
@@ -106,6 +107,9 @@ async function composeStore(init: Init, log: OpenLog, channel: MasterChannel): P
   });
   return {
     async start() {
+      // Before anybody is served or called. Not again when it came back from a crash: where the last token was removed
+      // meanwhile, the servers refuse everybody, and nothing need end for it.
+      if (init.restarts === 0) await checkExposure(init.config, registry);
       await owner.start();
       return { url: null, note: owner.durability };
     },

@@ -44,7 +44,7 @@ export interface Problem {
 export class ApiRefusal extends Exit {
   readonly problem: Problem;
   constructor(problem: Problem) {
-    const absent = problem.code === 'topic_not_found' || problem.code === 'job_not_found';
+    const absent = ['topic_not_found', 'job_not_found', 'token_not_found'].includes(problem.code);
     super(absent ? 'notFound' : 'failed', sentenceOf(problem));
     this.name = 'ApiRefusal';
     this.problem = problem;

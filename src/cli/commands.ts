@@ -19,6 +19,7 @@ export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = 
   cancel: () => import('./commands/cancel.ts'),
   rule: () => import('./commands/rule.ts'),
   dead: () => import('./commands/dead.ts'),
+  token: () => import('./commands/token.ts'),
   config: () => import('./commands/config.ts'),
   sink: () => import('./commands/sink.ts'),
 };

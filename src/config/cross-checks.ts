@@ -26,11 +26,6 @@ export function crossCheck(
   const warning = (name: OptionName, message: string) =>
     warnings.push({ where: origins[name], message: `${name}: ${message}` });
 
-  if (!isLoopback(config['server.host']) && !config.noAuth)
-    problem(
-      'server.host',
-      `${config['server.host']} can be reached from other machines and no token exists; add --no-auth to serve everybody`,
-    );
   if (!isTimeZone(config.timezone))
     problem('timezone', `"${config.timezone}" is no IANA time zone such as Asia/Shanghai`);
   for (const name of ['egress.allow', 'egress.deny'] as const)

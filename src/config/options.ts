@@ -156,7 +156,10 @@ export const options = {
     'IANA name of the zone in which "today" begins',
     { defaultText: "the system's" },
   ),
-  noAuth: flag('--no-auth', 'Serve everybody who can reach the address, without tokens'),
+  noAuth: flag(
+    '--no-auth',
+    'While no access token exists, serve everybody who can reach the address, from other machines too',
+  ),
 } as const satisfies Readonly<Record<string, Option>>;
 
 export type OptionName = keyof typeof options;

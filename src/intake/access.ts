@@ -1,11 +1,22 @@
-// Who may call (http-api.md, "Access"). While no token exists, dq answers anybody on this machine, and the only strangers who
-// get there are web pages in a browser of that machine: they send an Origin, or a Host name of their own that resolves here.
+// Who calls (http-api.md, "Access"); what a caller may do is declared with each route. With the first token every request needs
+// one. While none exists, dq answers anybody on this machine, and the only strangers who get there are web pages in a browser
+// of that machine: they send an Origin, or a Host name of their own that resolves here.
 // Judges headers only; never logs or echoes a credential.
 
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { DqError, invalidField } from '../core/errors.ts';
-import { allRights, digestOf, isSameDigest, type Rights } from '../core/token.ts';
+import { allRights, digestOf, isSameDigest, noRights, type Rights } from '../core/token.ts';
+import type { TokenBook } from '../registry/token-book.ts';
+
+export interface AccessOptions {
+  /** of this start, for the command line; does not count as a token that exists */
+  readonly adminToken: string;
+  readonly tokens: Pick<TokenBook, 'count' | 'rightsOf'>;
+  /** Whether callers without a token are served while none exists. False where other machines reach dq and nobody said
+   *  --no-auth: removing the last token must not open the door to them. */
+  readonly servesStrangers: boolean;
+}
 
 /** These say whether dq lives, to monitors that hold no token. */
 const open = /^\/(livez|readyz)(\?|$)/;
@@ -13,12 +24,14 @@ const open = /^\/(livez|readyz)(\?|$)/;
 const target = /^\/[\x21\x22\x24-\x7e]*$/;
 
 export class Access {
+  readonly #options: AccessOptions;
   readonly #adminDigest: Buffer;
   /** The last Host that was good: nearly always the same one. */
   #knownHost = '';
 
-  constructor(adminToken: string) {
-    this.#adminDigest = digestOf(adminToken);
+  constructor(options: AccessOptions) {
+    this.#options = options;
+    this.#adminDigest = digestOf(options.adminToken);
   }
 
   /** The caller's rights, or why the request may not pass. */
@@ -27,22 +40,37 @@ export class Access {
     if (!target.test(url))
       return invalidField('path', 'must begin with / and have everything but visible ASCII percent-encoded');
     const { host, origin, authorization } = request.headers;
-    if (origin !== undefined) return forbidden('a request with an Origin header');
-    if (host !== this.#knownHost) {
-      // Browsers always send one; health checks of HTTP/1.0 do not.
-      if (host === undefined && request.httpVersion !== '1.0') return invalidField('host', 'is needed');
-      if (host !== undefined && !isDirect(host))
-        return forbidden('a Host that is neither an IP address nor localhost');
-      this.#knownHost = host ?? '';
+    // Browsers always send one; health checks of HTTP/1.0 do not.
+    if (host === undefined && request.httpVersion !== '1.0') return invalidField('host', 'is needed');
+    const strangers = this.#options.servesStrangers && this.#options.tokens.count === 0;
+    if (strangers) {
+      if (origin !== undefined) return fromWebPage('a request with an Origin header');
+      if (!this.#isDirect(host)) return fromWebPage('a Host that is neither an IP address nor localhost');
     }
-    if (authorization !== undefined && !open.test(url) && !this.#isAdmin(authorization))
-      return new DqError('unauthorized', 'the Authorization header carries no token of this daemon');
-    return allRights;
+    if (open.test(url)) return noRights;
+    if (authorization !== undefined) return this.#rightsOf(authorization, request.method);
+    if (strangers) return allRights;
+    if (this.#options.servesStrangers && this.#options.tokens.count === null) return unknown(request.method);
+    return new DqError('unauthorized', 'an access token is needed: Authorization: Bearer dqk_…');
   }
 
-  #isAdmin(authorization: string): boolean {
+  #rightsOf(authorization: string, method: string | undefined): Rights | DqError {
     const token = /^bearer +(\S+) *$/i.exec(authorization)?.[1];
-    return token !== undefined && isSameDigest(digestOf(token), this.#adminDigest);
+    if (token !== undefined) {
+      const digest = digestOf(token);
+      if (isSameDigest(digest, this.#adminDigest)) return allRights;
+      const rights = this.#options.tokens.rightsOf(token, digest);
+      if (rights !== null) return rights;
+    }
+    if (this.#options.tokens.count === null) return unknown(method);
+    return new DqError('unauthorized', 'the Authorization header carries no token of this daemon');
+  }
+
+  #isDirect(host: string | undefined): boolean {
+    if (host === undefined || host === this.#knownHost) return true;
+    if (!isDirect(host)) return false;
+    this.#knownHost = host;
+    return true;
   }
 }
 
@@ -52,7 +80,13 @@ function isDirect(host: string): boolean {
   return isIP(name) === 4 || name.toLowerCase() === 'localhost';
 }
 
-function forbidden(what: string): DqError {
+/** Whether the caller may is not known yet: nothing was done. */
+function unknown(method: string | undefined): DqError {
+  const code = method === 'GET' ? 'unavailable' : 'not_stored';
+  return new DqError(code, 'the access tokens cannot be read now; try again');
+}
+
+function fromWebPage(what: string): DqError {
   return new DqError(
     'forbidden',
     `while no token exists, ${what} is refused: any web page open on this machine could send it`,

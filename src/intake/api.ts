@@ -5,6 +5,7 @@ import swagger from '@fastify/swagger';
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import type { TokenBook } from '../registry/token-book.ts';
 import { StoreError } from '../store/job-store.ts';
 import { deadRoutes } from './dead-routes.ts';
 import { healthRoutes } from './health-routes.ts';
@@ -19,6 +20,7 @@ import { logRequest } from './request-log.ts';
 import { checkAccess, requireDeclaration } from './route-access.ts';
 import { closed } from './schemas.ts';
 import { statsRoutes } from './stats-routes.ts';
+import { tokenRoutes } from './token-routes.ts';
 import { topicRoutes } from './topic-routes.ts';
 import { topicStateRoutes } from './topic-state-routes.ts';
 
@@ -33,7 +35,7 @@ declare module 'fastify' {
   }
 }
 
-export async function createApi(context: IntakeContext, front: HttpFront): Promise<Api> {
+export async function createApi(context: IntakeContext, front: HttpFront, tokens: TokenBook): Promise<Api> {
   const { config, version } = context.role;
   const bodyLimit = config['limits.bodyBytes'];
   const handleError = errorHandler(context, front);
@@ -76,13 +78,13 @@ export async function createApi(context: IntakeContext, front: HttpFront): Promi
   await api.register(swagger, openapiOptions(version));
   await api.register(async (scope) => pushRoute(scope as Api, context));
   await api.register(async (scope) => {
-    takeJson(scope as Api, context);
+    takeJson(scope as Api, context, tokens);
   });
   return api;
 }
 
 /** Every route but the push: a JSON body where the route names one, no body elsewhere. */
-function takeJson(api: Api, context: IntakeContext): void {
+function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
   api.removeAllContentTypeParsers();
   api.addContentTypeParser(
     '*',
@@ -101,6 +103,7 @@ function takeJson(api: Api, context: IntakeContext): void {
   topicRoutes(api, context);
   topicStateRoutes(api, context);
   deadRoutes(api, context);
+  tokenRoutes(api, context, tokens);
   healthRoutes(api, context);
   statsRoutes(api, context);
   openapiRoute(api);

@@ -2,9 +2,12 @@
 // connections, the API knows routes.
 
 import type { AddressInfo } from 'node:net';
+import { limits } from '../core/limits.ts';
 import { PushQueue } from '../jobs/push-queue.ts';
 import { egressPolicyOf } from '../process/egress.ts';
+import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
+import { TokenBook } from '../registry/token-book.ts';
 import { Access } from './access.ts';
 import { createApi } from './api.ts';
 import { type FrontTimes, HttpFront } from './http-front.ts';
@@ -18,6 +21,7 @@ export function createIntake(role: RoleContext, times?: FrontTimes): Role {
 class Intake implements Role {
   readonly name = 'server';
   readonly #role: RoleContext;
+  readonly #tokens: TokenBook;
   readonly #front: HttpFront;
   #api: Api | null = null;
   #url: string | null = null;
@@ -25,7 +29,14 @@ class Intake implements Role {
 
   constructor(role: RoleContext, times?: FrontTimes) {
     this.#role = role;
-    this.#front = new HttpFront(new Access(role.adminToken), times);
+    const { adminToken, config } = role;
+    this.#tokens = new TokenBook(role.registry, role.log);
+    const access = new Access({
+      adminToken,
+      tokens: this.#tokens,
+      servesStrangers: servesStrangers(config),
+    });
+    this.#front = new HttpFront(access, times);
   }
 
   get url(): string | null {
@@ -50,8 +61,18 @@ class Intake implements Role {
         egress: { refusesUrl: (url) => egress.refusesUrl(url) },
       },
       this.#front,
+      this.#tokens,
     );
-    const { port, address, family } = await open(api, config['server.host'], config['server.port']);
+    // Before anybody can ask: a server that knows no tokens yet has to refuse.
+    await this.#tokens.start();
+    let endpoint: AddressInfo;
+    try {
+      endpoint = await open(api, config['server.host'], config['server.port']);
+    } catch (error) {
+      await this.#tokens.drain(limits.loopSleepMsMax);
+      throw error;
+    }
+    const { port, address, family } = endpoint;
     egress = egressPolicyOf({ ...config, 'server.port': port });
     this.#api = api;
     this.#url = `http://${reachable(address, family)}:${port}`;
@@ -65,6 +86,7 @@ class Intake implements Role {
   async #end(deadlineMs: number): Promise<void> {
     await this.#front.drain(deadlineMs);
     await this.#api?.close();
+    await this.#tokens.drain(limits.loopSleepMsMax);
   }
 }
 

@@ -120,6 +120,7 @@ export class Supervisor implements SlotHost {
         role,
         index,
         count,
+        restarts: slot.restarts,
         instance: this.#options.instance,
         incarnation: slot.nextIncarnation,
         config: role === 'server' ? { ...config, 'server.port': this.#portForServer() } : config,

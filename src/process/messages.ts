@@ -15,6 +15,8 @@ export type ToWorker =
       /** number of this worker within its role, 0 … count - 1 */
       readonly index: number;
       readonly count: number;
+      /** lives of this place before this one; 0 in a start or a reload, where a refusal does no harm */
+      readonly restarts: number;
       readonly instance: number;
       readonly incarnation: number;
       readonly config: Config;

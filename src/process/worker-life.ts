@@ -11,6 +11,7 @@ import { MasterChannel } from './master-channel.ts';
 import type { ToWorker } from './messages.ts';
 import { Pulse } from './pulse.ts';
 import { reporter } from './report.ts';
+import { StartImpossible } from './start-impossible.ts';
 import { titleOf } from './title.ts';
 import { startWatchdog } from './watchdog.ts';
 
@@ -84,7 +85,8 @@ export async function runWorker(
       const { url, note } = await composed.start();
       if (!ending) await channel.sent({ kind: 'ready', version, url, note });
     } catch (error) {
-      await channel.sent({ kind: 'failed', message: reasonOf(error), exitCode: 1 });
+      const exitCode = error instanceof StartImpossible ? error.exitCode : 1;
+      await channel.sent({ kind: 'failed', message: reasonOf(error), exitCode });
       process.exit(1);
     }
   })();

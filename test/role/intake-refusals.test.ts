@@ -44,6 +44,7 @@ async function refusal(route: Pick<Route, 'method'>, path: string, body?: string
 const goodBody = '{"topic":"t","callbackUrl":"http://127.0.0.1:9000/"}';
 const bodyOf = ({ method, path }: Route) => {
   if (path.endsWith('requeue')) return '{"all":true}';
+  if (method === 'POST' && path === '/v1/tokens') return '{"name":"a","scopes":["read"]}';
   return ['PUT', 'PATCH'].includes(method) || path === '/v1/topics' ? goodBody : undefined;
 };
 
@@ -265,7 +266,6 @@ describe('paths', () => {
       ['POST', '/v1/rules/test'],
       ['POST', '/v1/restore'],
       ['GET', '/v1/shards'],
-      ['GET', '/v1/tokens'],
       ['DELETE', '/v1/dead'],
       ['POST', '/v1/topics/t/secret'],
       ['GET', '/v1/topics/t/stats'],

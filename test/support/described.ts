@@ -19,7 +19,9 @@ export function undescribed(
 ): string | null {
   const operation = operationOf(api, method, path);
   if (operation === undefined)
-    return [400, 403, 404].includes(reply.status) ? null : `${reply.status} on a route that is not described`;
+    return [400, 401, 403, 404].includes(reply.status)
+      ? null
+      : `${reply.status} on a route that is not described`;
   const described = operation.responses[reply.status];
   if (described === undefined) return `status ${reply.status} is not described`;
   const content = described.content?.[reply.type];

@@ -40,6 +40,7 @@ export interface TestIntake {
   readonly errors: string[];
   /** `topic name` → count */
   readonly counted: Map<string, number>;
+  readonly description: OpenApi;
   call(method: string, path: string, init?: RequestInit): Promise<ApiReply & { readonly headers: Headers }>;
   /** JSON in, JSON out. Fails when the reply is not as /openapi.json describes it; so do `call` and `push`. */
   api(method: string, path: string, body?: unknown): Promise<ApiReply>;
@@ -58,6 +59,7 @@ export interface RawConnection {
 }
 
 export const adminToken = 'dqk_of-this-start';
+export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 export async function startIntake(options: IntakeOptions = {}): Promise<TestIntake> {
   const directory = temporaryDirectory();
@@ -114,7 +116,8 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   const url = role.url ?? '';
   const port = Number(new URL(url).port);
 
-  const description = (await (await fetch(`${url}/openapi.json`)).json()) as OpenApi;
+  const described = await fetch(`${url}/openapi.json`, { headers: bearer(adminToken) });
+  const description = (await described.json()) as OpenApi;
   const call: TestIntake['call'] = async (method, path, init = {}) => {
     const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(15_000) });
     const text = await response.text();
@@ -135,6 +138,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
     requests,
     errors,
     counted,
+    description,
     call,
     api: (method, path, body) =>
       call(

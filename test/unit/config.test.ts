@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { crossCheck } from '../../src/config/cross-checks.ts';
+import { crossCheck, isLoopback } from '../../src/config/cross-checks.ts';
 import { readEnvironment } from '../../src/config/environment.ts';
 import { formatProblem } from '../../src/config/given.ts';
 import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts';
@@ -234,10 +234,10 @@ describe('loadConfig: values', () => {
     const found = problemsOf({
       yaml: 'server:\n  port: x\n  prot: 1\ntimezone: Nowhere\n',
       env: { DQ_LOG__DAYS: '0', DQ_OTHER: '1' },
-      flags: { 'server.port': '1', 'server.host': '0.0.0.0' },
+      flags: { 'server.port': '1' },
     });
     expect(found.map((text) => text.split('  ')[0]).sort()).toEqual(
-      ['--host', 'DQ_LOG__DAYS', 'DQ_OTHER', 'dq.yaml:2:3', 'dq.yaml:3:3', 'dq.yaml:4:1'].sort(),
+      ['DQ_LOG__DAYS', 'DQ_OTHER', 'dq.yaml:2:3', 'dq.yaml:3:3', 'dq.yaml:4:1'].sort(),
     );
   });
 
@@ -249,20 +249,23 @@ describe('loadConfig: values', () => {
 });
 
 describe('loadConfig: cross-checks', () => {
-  it.each(['0.0.0.0', '::', '192.168.1.5', 'dq.example.org', '::ffff:10.0.0.1'])(
-    'refuses host %s without --no-auth, and takes it with it',
+  // Whether an address needs an access token is asked where the tokens are, at the start.
+  it.each(['0.0.0.0', '::', '192.168.1.5', 'dq.example.org'])('other machines: %s', (host) => {
+    expect(isLoopback(host)).toBe(false);
+    expect(loaded({ flags: { 'server.host': host } }).config['server.host']).toBe(host);
+  });
+
+  it.each(['127.0.0.1', '127.0.0.53', '::1', '::ffff:127.0.0.1', 'localhost'])(
+    'this machine alone: %s',
     (host) => {
-      expect(problemsOf({ flags: { 'server.host': host } })).toEqual([
-        expect.stringMatching(/^--host {2}server.host: .* can be reached from other machines/),
-      ]);
-      expect(loaded({ flags: { 'server.host': host, noAuth: true } }).config.noAuth).toBe(true);
+      expect(isLoopback(host)).toBe(true);
     },
   );
 
-  it.each(['127.0.0.1', '127.0.0.53', '::1', '::ffff:127.0.0.1', 'localhost'])(
-    'takes loopback host %s',
+  it.each(['::ffff:10.0.0.1', '::ffff:0.0.0.0', 'localhost.example.org', '127.0.0.1.example.org'])(
+    'does not take %s for this machine alone',
     (host) => {
-      expect(problemsOf({ flags: { 'server.host': host } })).toEqual([]);
+      expect(isLoopback(host)).toBe(false);
     },
   );
 

@@ -1,0 +1,89 @@
+// dq token: access tokens. The token is printed once, alone on stdout, so that a script can put it where it belongs.
+
+import type { Command } from 'commander';
+import type { DaemonOptions } from '../daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { agree, printData, printTable, say } from '../output.ts';
+
+interface AddFlags extends DaemonOptions {
+  readonly scope?: readonly string[];
+  readonly topic?: readonly string[];
+}
+interface RemoveFlags extends DaemonOptions {
+  readonly yes?: boolean;
+}
+
+interface Token {
+  readonly name: string;
+  readonly id: string;
+  readonly scopes: readonly string[];
+  readonly topics: readonly string[];
+  readonly createdAt: string;
+}
+
+export function register(program: Command): void {
+  const family = program
+    .command('token')
+    .description('access tokens; from the first one on, nobody is served without');
+  const add = family.command('add').description('make one; prints it, this once').argument('<name>');
+  add
+    .option('--scope <list>', 'push, read, operate, admin (which covers them all); repeatable', gather)
+    .option('--topic <glob>', 'for these topics only: order.*; repeatable', gather)
+    .addHelpText('after', '\nWithout --scope: push,read. Without --topic: every topic.');
+  withDaemonOptions(add).action(addToken);
+  withDaemonOptions(family.command('ls').description('list them')).action(list);
+  const rm = family
+    .command('rm')
+    .description('remove one; refused everywhere within 2 s')
+    .argument('<name>')
+    .option('-y, --yes', 'do not ask');
+  withDaemonOptions(rm).action(remove);
+}
+
+function gather(text: string, all: readonly string[] | undefined): readonly string[] {
+  return [...(all ?? []), ...text.split(',').map((item) => item.trim())];
+}
+
+async function addToken(name: string, flags: AddFlags): Promise<void> {
+  const json = { name, scopes: flags.scope ?? ['push', 'read'], topics: flags.topic };
+  const reply = await clientOf(flags).call<{ token: string }>({
+    method: 'POST',
+    path: ['v1', 'tokens'],
+    json,
+  });
+  if (flags.json) {
+    printData(reply.text);
+    return;
+  }
+  say(`dq: this is the token ${name}, shown this once; in force everywhere within 2 s:`);
+  printData(reply.json.token);
+}
+
+async function list(flags: DaemonOptions): Promise<void> {
+  const reply = await clientOf(flags).call<{ items: readonly Token[] }>({
+    method: 'GET',
+    path: ['v1', 'tokens'],
+  });
+  if (flags.json) {
+    printData(reply.text);
+    return;
+  }
+  printTable(
+    ['NAME', 'BEGINS WITH', 'SCOPES', 'TOPICS', 'CREATED AT'],
+    reply.json.items.map(({ name, id, scopes, topics, createdAt }) => [
+      name,
+      `dqk_${id}_`,
+      scopes.join(','),
+      topics.join(','),
+      createdAt,
+    ]),
+  );
+}
+
+async function remove(name: string, flags: RemoveFlags): Promise<void> {
+  const client = clientOf(flags);
+  await agree(`Remove the token ${name}? Who uses it is refused from then on.`, flags.yes);
+  const reply = await client.call({ method: 'DELETE', path: ['v1', 'tokens', name] });
+  if (flags.json) printData(reply.text);
+  say(`dq: the token ${name} is removed; refused everywhere within 2 s`);
+}

@@ -1,0 +1,398 @@
+// Who may call what: generated from the routes, over real sockets, with the tokens in the real registry.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { digestOf, type Scope, scopes } from '../../src/core/token.ts';
+import { Access } from '../../src/intake/access.ts';
+import { requireDeclaration } from '../../src/intake/route-access.ts';
+import { TokenBook } from '../../src/registry/token-book.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { until } from '../support/until.ts';
+
+let dq: TestIntake;
+beforeEach(async () => {
+  dq = await startIntake({
+    onSend: (message, answer) => {
+      if (message.kind === 'processes') answer({ kind: 'processes', call: message.call, processes: [] });
+    },
+  });
+});
+
+interface Route {
+  readonly method: string;
+  readonly path: string;
+  /** null = open to everybody */
+  readonly scope: string | null;
+}
+
+/** As described: the description is made from what the routes declare, and the check reads the same. */
+function routes(): readonly Route[] {
+  return Object.entries(dq.description.paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => {
+      const { security } = operation as unknown as { security: readonly { bearer?: readonly string[] }[] };
+      return { method: method.toUpperCase(), path, scope: security.at(-1)?.bearer?.[0] ?? null };
+    }),
+  );
+}
+
+/** What the specification says of a route; undefined for one that it does not name. */
+function specified({ method, path }: Route): string | null | undefined {
+  if (path === '/livez' || path === '/readyz') return null;
+  if (method === 'GET') return 'read';
+  if (/\/(run|reschedule|requeue|pause|resume|offline)$/.test(path) || path.startsWith('/v1/dead'))
+    return 'operate';
+  if (/\/jobs(\/\{id\})?$/.test(path)) return 'push';
+  if (/^\/v1\/(topics|tokens|shards|restore)/.test(path)) return 'admin';
+  return undefined;
+}
+
+const pathTo = (path: string, topic = 'order.close') =>
+  path.replace('{topic}', topic).replace(/\{\w+\}/g, 'nobody');
+
+/** Wrong in itself, so that who is let in changes nothing. */
+async function ask({ method, path }: Route, token: string | null, topic?: string) {
+  const reply = await dq.call(method, pathTo(path, topic), {
+    headers: token === null ? {} : bearer(token),
+  });
+  return { status: reply.status, code: reply.body.code, headers: reply.headers };
+}
+
+async function make(allowed: readonly string[], topics?: readonly string[]): Promise<string> {
+  made += 1;
+  const reply = await dq.call('POST', '/v1/tokens', {
+    headers: { 'content-type': 'application/json', ...bearer(adminToken) },
+    body: JSON.stringify({ name: `t${made}`, scopes: allowed, ...(topics === undefined ? {} : { topics }) }),
+  });
+  expect(reply.status).toBe(201);
+  return reply.body.token;
+}
+let made = 0;
+
+const as = (token: string, body?: unknown): RequestInit => ({
+  headers: { ...bearer(token), ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+  ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+});
+
+describe('routes', () => {
+  it('each needs the scope that the specification names', () => {
+    for (const route of routes()) {
+      const name = `${route.method} ${route.path}`;
+      const wanted = specified(route);
+      if (wanted !== undefined) expect(route.scope, name).toBe(wanted);
+      else expect(scopes, name).toContain(route.scope);
+    }
+  });
+
+  it('one that declares nothing does not start', () => {
+    expect(() => requireDeclaration({ method: 'GET', url: '/v1/new', config: {} })).toThrow(/must declare/);
+    expect(() => requireDeclaration({ method: 'GET', url: '/v1/new' })).toThrow(/must declare/);
+    const access = { scope: 'read', topics: 'path' };
+    expect(() => requireDeclaration({ method: 'GET', url: '/v1/new', config: { access } })).toThrow(/path/);
+  });
+
+  it('with one token in existence, none but the open ones serves without', async () => {
+    await make(['push']);
+    const wrong = [
+      '',
+      'Bearer',
+      'Bearer x',
+      'Basic ZHE6ZHE=',
+      `Bearer dqk_${'0'.repeat(12)}_${'A'.repeat(43)}`,
+    ];
+    for (const route of routes()) {
+      const { status, headers } = await ask(route, null);
+      if (route.scope === null) {
+        expect(status, route.path).toBe(200);
+        continue;
+      }
+      expect(status, `${route.method} ${route.path}`).toBe(401);
+      expect(headers.get('www-authenticate')).toBe('Bearer');
+      for (const authorization of wrong) {
+        const init = { headers: { authorization } };
+        const { status } = await dq.call(route.method, pathTo(route.path), init);
+        expect(status, `${route.method} ${route.path} ${authorization}`).toBe(401);
+      }
+    }
+    expect((await dq.call('GET', '/nowhere')).status).toBe(401);
+  });
+
+  it('each takes a token of its scope, and of admin; the others are 403', async () => {
+    for (const held of scopes) {
+      const token = await make([held]);
+      for (const route of routes()) {
+        const { status, code } = await ask(route, token);
+        const name = `${held} on ${route.method} ${route.path}`;
+        if (route.scope === null || route.scope === held || held === 'admin')
+          expect([401, 403], name).not.toContain(status);
+        else expect({ status, code }, name).toEqual({ status: 403, code: 'forbidden' });
+      }
+      const nowhere = await dq.call('GET', '/nowhere', { headers: bearer(token) });
+      expect(nowhere).toMatchObject({ status: 404, body: { code: 'no_route' } });
+    }
+  });
+
+  it('those of a topic are 403 to a token for other topics, whether the topic exists or not', async () => {
+    await dq.call(
+      'POST',
+      '/v1/topics',
+      as(adminToken, { topic: 'bill.send', callbackUrl: 'http://127.0.0.1:9/' }),
+    );
+    const token = await make([...scopes], ['order.*']);
+    const ofTopics = routes().filter(({ path }) => path.includes('{topic}'));
+    expect(ofTopics.length).toBeGreaterThan(8);
+    for (const route of ofTopics) {
+      const name = `${route.method} ${route.path}`;
+      for (const topic of ['bill.send', 'bill.none', 'order', 'ORDER.close'])
+        expect(await ask(route, token, topic), name).toMatchObject({ status: 403, code: 'forbidden' });
+      expect([401, 403], name).not.toContain((await ask(route, token, 'order.close')).status);
+    }
+  });
+
+  it('the tokens are out of reach for a token of some topics: it would make itself one for all', async () => {
+    const token = await make(['admin'], ['order.*', '*.close']);
+    const body = { name: 'mine', scopes: ['admin'] };
+    expect((await dq.call('POST', '/v1/tokens', as(token, body))).status).toBe(403);
+    expect((await dq.call('DELETE', '/v1/tokens/t1', as(token))).status).toBe(403);
+    expect((await dq.call('GET', '/v1/tokens', as(token))).status).toBe(403);
+  });
+});
+
+describe('calls over several topics', () => {
+  let some: string;
+  let all: string;
+  beforeEach(async () => {
+    for (const topic of ['order.close', 'order.open', 'bill.send'])
+      await dq.api('POST', '/v1/topics', { topic, callbackUrl: 'http://127.0.0.1:9/' });
+    some = await make([...scopes], ['order.*']);
+    all = await make([...scopes]);
+  });
+
+  it('lists and statistics show the topics of the token', async () => {
+    const listed = async (token: string) =>
+      (await dq.call('GET', '/v1/topics', as(token))).body.items.map(({ topic }: { topic: string }) => topic);
+    expect(await listed(some)).toEqual(['order.close', 'order.open']);
+    expect(await listed(all)).toEqual(['bill.send', 'order.close', 'order.open']);
+    await dq.call('POST', '/v1/topics/bill.send/jobs', as(all, {}));
+    const { body } = await dq.call('GET', '/v1/stats', as(some));
+    expect(body.topics.map(({ topic }: { topic: string }) => topic)).toEqual(['order.close', 'order.open']);
+    expect(body.states).toMatchObject({ ready: 0 });
+    expect((await dq.call('GET', '/v1/stats', as(all))).body.states).toMatchObject({ ready: 1 });
+  });
+
+  it('registering needs the topic in the body to be one of the token', async () => {
+    const topic = (name: string) => ({ topic: name, callbackUrl: 'http://127.0.0.1:9/' });
+    expect((await dq.call('POST', '/v1/topics', as(some, topic('order.new')))).status).toBe(201);
+    expect((await dq.call('POST', '/v1/topics', as(some, topic('bill.new')))).status).toBe(403);
+    expect(await dq.registry.get('bill.new')).toBeNull();
+  });
+
+  it('dead letters: a filter names a topic of the token, or the token is for every topic', async () => {
+    const status = async (token: string, body: unknown) =>
+      (await dq.call('POST', '/v1/dead/requeue', as(token, body))).status;
+    expect(await status(some, { topic: 'order.close' })).toBe(200);
+    expect(await status(some, { topic: 'bill.send' })).toBe(403);
+    expect(await status(some, { all: true })).toBe(403);
+    expect(await status(some, { since: 0 })).toBe(403);
+    expect(await status(all, { all: true })).toBe(200);
+    const listed = async (token: string, query: string) =>
+      (await dq.call('GET', `/v1/dead${query}`, as(token))).status;
+    expect(await listed(some, '?topic=order.close')).toBe(200);
+    expect(await listed(some, '?topic=bill.send')).toBe(403);
+    expect(await listed(some, '')).toBe(403);
+    expect(await listed(all, '')).toBe(200);
+  });
+});
+
+describe('/v1/tokens', () => {
+  it('shows a token once, and keeps its digest alone', async () => {
+    const { status, body } = await dq.api('POST', '/v1/tokens', {
+      name: 'shop',
+      scopes: ['push', 'read'],
+      topics: ['order.*'],
+    });
+    expect(status).toBe(201);
+    const { token, ...rest } = body;
+    expect(token).toMatch(new RegExp(`^dqk_${rest.id}_[A-Za-z0-9_-]{43}$`));
+    expect(rest).toMatchObject({ name: 'shop', scopes: ['push', 'read'], topics: ['order.*'] });
+    expect(Date.parse(rest.createdAt)).toBeGreaterThan(Date.now() - 60_000);
+    const list = await dq.call('GET', '/v1/tokens', as(token.replace('shop', '')));
+    expect(list.status, 'a token for some topics').toBe(403);
+    expect((await dq.call('GET', '/v1/tokens', as(adminToken))).body).toEqual({ items: [rest] });
+    const stored = await dq.registry.tokens(-1);
+    expect(stored.tokens).toMatchObject([{ name: 'shop', digest: digestOf(token).toString('hex') }]);
+    expect(JSON.stringify(stored)).not.toContain(token.slice(-43));
+  });
+
+  it('a token without topics is for every topic', async () => {
+    const { body } = await dq.api('POST', '/v1/tokens', { name: 'a', scopes: ['read'] });
+    expect(body.topics).toEqual(['*']);
+  });
+
+  it('a name is taken once, and free again when its token is removed', async () => {
+    const body = { name: 'a', scopes: ['push'] };
+    expect((await dq.api('POST', '/v1/tokens', body)).status).toBe(201);
+    const again = await dq.call('POST', '/v1/tokens', as(adminToken, body));
+    expect(again).toMatchObject({ status: 409, body: { code: 'token_exists' } });
+    const gone = await dq.call('DELETE', '/v1/tokens/a', as(adminToken));
+    expect(gone).toMatchObject({ status: 200, body: { deleted: true } });
+    expect((await dq.api('DELETE', '/v1/tokens/a')).body.code).toBe('token_not_found');
+    expect((await dq.api('POST', '/v1/tokens', body)).status).toBe(201);
+  });
+
+  it.each([
+    [{ scopes: ['push'] }, 'name'],
+    [{ name: '', scopes: ['push'] }, 'name'],
+    [{ name: '-a', scopes: ['push'] }, 'name'],
+    [{ name: 'x'.repeat(65), scopes: ['push'] }, 'name'],
+    [{ name: 'a' }, 'scopes'],
+    [{ name: 'a', scopes: [] }, 'scopes'],
+    [{ name: 'a', scopes: ['all'] }, 'scopes[0]'],
+    [{ name: 'a', scopes: ['push', 'push'] }, 'scopes'],
+    [{ name: 'a', scopes: ['push'], topics: [] }, 'topics'],
+    [{ name: 'a', scopes: ['push'], topics: ['order/*'] }, 'topics[0]'],
+    [{ name: 'a', scopes: ['push'], topics: Array(51).fill('a') }, 'topics'],
+    [{ name: 'a', scopes: ['push'], token: 'dqk_x' }, 'token'],
+  ])('%j is refused by name, and nothing is made', async (body, field) => {
+    const reply = await dq.api('POST', '/v1/tokens', body);
+    expect(reply.status).toBe(400);
+    expect(reply.body.errors.map((error: { field: string }) => error.field)).toContain(field);
+    expect((await dq.registry.tokens(-1)).tokens).toEqual([]);
+  });
+
+  it('a removed token is refused at once where it was removed', async () => {
+    await make(['admin']);
+    const token = await make(['read']);
+    expect((await dq.call('GET', '/v1/topics', as(token))).status).toBe(200);
+    await dq.call('DELETE', `/v1/tokens/t${made}`, as(adminToken));
+    expect((await dq.call('GET', '/v1/topics', as(token))).status).toBe(401);
+  });
+
+  it('a token in a URL is no token, and is refused as a parameter that nobody knows', async () => {
+    const token = await make(['read']);
+    for (const name of ['token', 'access_token']) {
+      expect((await dq.call('GET', `/v1/topics?${name}=${token}`)).status).toBe(401);
+      const named = await dq.call('GET', `/v1/topics?${name}=${token}`, as(token));
+      expect(named).toMatchObject({ status: 400, body: { errors: [{ field: name }] } });
+      expect(JSON.stringify(named.body)).not.toContain(token);
+    }
+    expect(JSON.stringify([dq.requests, dq.errors])).not.toContain(token);
+  });
+});
+
+describe('without any token', () => {
+  it('everybody on this machine is served; the Host and Origin rule holds until the first token exists', async () => {
+    const from = async (header: string, token = '') => {
+      const connection = dq.open();
+      const authorization = token === '' ? '' : `authorization: Bearer ${token}\r\n`;
+      connection.send(`GET /v1/topics HTTP/1.1\r\n${header}\r\n${authorization}connection: close\r\n\r\n`);
+      return (await connection.closed).slice(9, 12);
+    };
+    expect(await from('host: 127.0.0.1')).toBe('200');
+    expect(await from('host: dq.example.org')).toBe('403');
+    expect(await from('host: localhost\r\norigin: http://localhost')).toBe('403');
+    expect(await from('host: dq.example.org', adminToken)).toBe('403');
+    const token = await make(['read']);
+    expect(await from('host: dq.example.org')).toBe('401');
+    expect(await from('host: dq.example.org', token)).toBe('200');
+    expect(await from('host: localhost\r\norigin: http://localhost', token)).toBe('200');
+    expect(await from('x: no host at all', token)).toBe('400');
+    await dq.call('DELETE', `/v1/tokens/t${made}`, as(adminToken));
+    expect(await from('host: 127.0.0.1')).toBe('200');
+    expect(await from('host: dq.example.org')).toBe('403');
+  });
+
+  it('the token of this start is taken, and is no token that exists', async () => {
+    expect((await dq.call('GET', '/v1/tokens', as(adminToken))).body).toEqual({ items: [] });
+    expect((await dq.api('GET', '/v1/topics')).status).toBe(200);
+  });
+});
+
+describe('Access', () => {
+  async function serving(options: { readonly servesStrangers: boolean; readonly book?: TokenBook }) {
+    const tokens = options.book ?? new TokenBook(dq.registry, silentLog);
+    await tokens.refresh().catch(() => undefined);
+    const access = new Access({ adminToken, tokens, servesStrangers: options.servesStrangers });
+    const server = createServer((request, response) => {
+      const admitted = access.admit(request);
+      response.end('code' in admitted ? admitted.code : 'admitted');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    return async (path: string, token: string | null, method = 'GET') => {
+      const headers = token === null ? {} : bearer(token);
+      return (await fetch(`http://127.0.0.1:${port}${path}`, { method, headers })).text();
+    };
+  }
+
+  it('where other machines get there, removing the last token opens no door', async () => {
+    const ask = await serving({ servesStrangers: false });
+    expect(await ask('/v1/topics', null)).toBe('unauthorized');
+    expect(await ask('/v1/topics', adminToken)).toBe('admitted');
+    expect(await ask('/livez', null)).toBe('admitted');
+  });
+
+  it('serves nobody but the command line of this machine before it has read the tokens', async () => {
+    const token = await make(['read']);
+    let away = true;
+    const registry = {
+      ...dq.registry,
+      tokens: (since: number) =>
+        away ? Promise.reject(new Error('the registry is away')) : dq.registry.tokens(since),
+    };
+    const book = new TokenBook(registry, silentLog);
+    const ask = await serving({ servesStrangers: true, book });
+    expect(await ask('/v1/topics', null)).toBe('unavailable');
+    expect(await ask('/v1/topics', token)).toBe('unavailable');
+    expect(await ask('/v1/topics', null, 'POST')).toBe('not_stored');
+    expect(await ask('/v1/topics', adminToken)).toBe('admitted');
+    expect(await ask('/livez', null)).toBe('admitted');
+    away = false;
+    await book.refresh();
+    expect(await ask('/v1/topics', null)).toBe('unauthorized');
+    expect(await ask('/v1/topics', token)).toBe('admitted');
+    away = true;
+    await expect(book.refresh()).rejects.toThrow('away');
+    expect(await ask('/v1/topics', token)).toBe('admitted');
+  });
+
+  it('an older answer of the registry does not bring a removed token back', async () => {
+    const token = await make(['read']);
+    const old = await dq.registry.tokens(-1);
+    let answerOld: () => void = () => undefined;
+    let first = true;
+    const registry = {
+      ...dq.registry,
+      tokens: async (since: number) => {
+        if (!first) return dq.registry.tokens(since);
+        first = false;
+        await new Promise<void>((resolve) => {
+          answerOld = resolve;
+        });
+        return old;
+      },
+    };
+    const book = new TokenBook(registry, silentLog);
+    const slow = book.refresh();
+    await dq.call('DELETE', `/v1/tokens/t${made}`, as(adminToken));
+    await book.refresh();
+    answerOld();
+    await slow;
+    expect(book.rightsOf(token, digestOf(token))).toBeNull();
+  });
+
+  it('a changed token set reaches another process by itself', async () => {
+    const book = new TokenBook(dq.registry, silentLog);
+    await book.start();
+    onTestFinished(() => book.drain(1_000));
+    expect(book.count).toBe(0);
+    const token = await make(['read'] satisfies Scope[]);
+    await until('it is known', () => book.rightsOf(token, digestOf(token)) !== null);
+    await dq.call('DELETE', `/v1/tokens/t${made}`, as(adminToken));
+    await until('it is gone', () => book.count === 0);
+  });
+});

@@ -1,0 +1,182 @@
+// Access tokens in a real daemon: made and removed by its commands, in force in all of its servers.
+import { readdirSync, readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type Daemon, openFilesOf, startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { until } from '../support/until.ts';
+
+const patience = { timeout: 60_000 };
+const commands = (daemon: Daemon) => (args: readonly string[]) =>
+  runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
+
+/** A kept connection: whatever server took it answers it. */
+interface Line {
+  ask(token?: string): Promise<number>;
+  /** title of the server */
+  server(): string | undefined;
+}
+
+function openLine(daemon: Daemon): Line {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  onTestFinished(() => agent.destroy());
+  let socket: Socket | undefined;
+  return {
+    ask: (token) =>
+      new Promise((resolve, reject) => {
+        const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+        const call = request(`${daemon.url}/v1/topics`, { agent, headers }, (response) => {
+          response.resume();
+          response.on('end', () => resolve(response.statusCode ?? 0));
+        });
+        call.on('socket', (one) => {
+          if (socket !== undefined && socket !== one) reject(new Error('the connection was not kept'));
+          socket = one;
+        });
+        call.on('error', reject);
+        call.end();
+      }),
+    server: () => serverOf(daemon, socket?.localPort ?? 0),
+  };
+}
+
+/** Who holds the other end of a connection from `port`. */
+function serverOf(daemon: Daemon, port: number): string | undefined {
+  const hex = port.toString(16).toUpperCase().padStart(4, '0');
+  const row = readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .find((fields) => fields[2]?.endsWith(`:${hex}`));
+  const servers = daemon.workers().filter(({ title }) => title.startsWith('dq-server'));
+  return servers.find(({ pid }) => openFilesOf(pid).includes(`socket:[${row?.[9]}]`))?.title;
+}
+
+describe('tokens', patience, () => {
+  it('are in force in both servers, and removed from both, within 2 s', async () => {
+    const daemon = await startDaemon({ args: ['--servers', '2'] });
+    const dq = commands(daemon);
+    const lines: Line[] = [];
+    await until('both servers hold a connection', async () => {
+      const line = openLine(daemon);
+      expect(await line.ask()).toBe(200);
+      lines.push(line);
+      return new Set(lines.map((one) => one.server())).size === 2;
+    });
+    const everywhere = (status: number, token?: string) =>
+      until(
+        `${status} on every connection`,
+        async () => (await Promise.all(lines.map((line) => line.ask(token)))).every((one) => one === status),
+        2_000,
+      );
+
+    const added = await dq(['token', 'add', 'shop', '--scope', 'read']);
+    expect(added.code, added.stderr).toBe(0);
+    const token = added.stdout.trim();
+    await everywhere(401);
+    await everywhere(200, token);
+
+    expect((await dq(['token', 'add', 'other', '--scope', 'push'])).code).toBe(0);
+    expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(0);
+    await everywhere(401, token);
+
+    expect((await dq(['token', 'rm', 'other', '-y'])).code).toBe(0);
+    await everywhere(200);
+  });
+
+  it('are made, listed and removed by commands, and taken from --token and DQ_TOKEN', async () => {
+    const daemon = await startDaemon();
+    const dq = commands(daemon);
+    const added = await dq(['token', 'add', 'shop', '--topic', 'order.*', '--topic', 'bill.*']);
+    expect(added.stdout).toMatch(/^dqk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}\n$/);
+    const token = added.stdout.trim();
+    const admin = (await dq(['token', 'add', 'me', '--scope', 'admin,read'])).stdout.trim();
+
+    const [head, ...rows] = (await dq(['token', 'ls'])).stdout.trimEnd().split('\n');
+    expect(head).toMatch(/^NAME +BEGINS WITH +SCOPES +TOPICS +CREATED AT$/);
+    expect(rows[0]).toMatch(/^me +dqk_[0-9a-f]{12}_ +admin,read +\* +\d{4}-/);
+    expect(rows[1]?.split(/ +/).slice(0, 4)).toEqual([
+      'shop',
+      token.slice(0, 17),
+      'push,read',
+      'order.*,bill.*',
+    ]);
+    expect(rows).toHaveLength(2);
+
+    const far = (args: readonly string[], env: Record<string, string> = {}) =>
+      runDq([...args, '--url', daemon.url], { env });
+    expect(await far(['topic', 'ls'])).toMatchObject({
+      code: 1,
+      stderr: 'dq: an access token is needed: Authorization: Bearer dqk_… (give --token or DQ_TOKEN)\n',
+    });
+    const callback = ['--callback', 'http://127.0.0.1:9/', '--delay', '1h'];
+    for (const topic of ['order.close', 'other'])
+      expect((await far(['topic', 'add', topic, ...callback], { DQ_TOKEN: admin })).code).toBe(0);
+    expect((await far(['push', 'order.close', '{}', '--token', token])).code).toBe(0);
+    expect(await far(['push', 'other', '{}', '--token', token])).toMatchObject({
+      code: 1,
+      stderr: 'dq: this token is not for the topic "other"\n',
+    });
+    expect(await far(['topic', 'pause', 'order.close', '--token', token])).toMatchObject({
+      code: 1,
+      stderr: 'dq: this call needs a token with the scope operate\n',
+    });
+
+    expect((await dq(['token', 'rm', 'shop'])).stderr).toMatch(/-y agrees/);
+    expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(0);
+    expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(4);
+    expect((await dq(['token', 'add', 'me'])).stderr).toMatch(/there is a token me already/);
+    expect((await far(['topic', 'ls', '--token', token])).code).toBe(1);
+
+    for (const [directory, name] of [daemon.dataDir, daemon.logDir].flatMap((path) =>
+      readdirSync(path, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => [entry.parentPath, entry.name] as const),
+    ))
+      for (const secret of [token, admin])
+        expect(readFileSync(join(directory, name), 'latin1').includes(secret.slice(17)), name).toBe(false);
+  });
+});
+
+describe('another --host', patience, () => {
+  // An address that no machine has: what is let through fails at listening, and no test ever listens to others.
+  const start = (dataDir: string, ...args: string[]) =>
+    runDq(['start', '--port', '0', '--host', '192.0.2.1', '--data-dir', dataDir, ...args], {
+      cwd: join(dataDir, '..'),
+    });
+
+  it('is refused with 78 while no token exists, unless --no-auth, before anybody is called', async () => {
+    const daemon = await startDaemon();
+    await daemon.stop();
+    const refusedLogs = join(daemon.directory, 'refused');
+    const refused = await start(daemon.dataDir, '--log-dir', refusedLogs);
+    expect(refused.code).toBe(78);
+    expect(refused.stderr).toBe(
+      'dq: server.host: 192.0.2.1 can be reached from other machines and no access token exists; start on 127.0.0.1 and make one (dq token add), or add --no-auth to serve everybody\n',
+    );
+    const noticed = (directory: string) =>
+      readdirSync(directory)
+        .map((name) => readFileSync(join(directory, name), 'utf8'))
+        .join('');
+    expect(noticed(daemon.logDir)).toContain('"message":"ready"');
+    expect(noticed(refusedLogs)).toContain('"message":"starting"');
+    expect(noticed(refusedLogs)).not.toContain('"message":"ready"');
+    expect(await start(daemon.dataDir, '--no-auth')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is no address of this machine/),
+    });
+    const detached = await start(daemon.dataDir, '-d');
+    expect(detached.code).toBe(78);
+  });
+
+  it('is taken once a token exists', async () => {
+    const daemon = await startDaemon();
+    expect((await commands(daemon)(['token', 'add', 'a'])).code).toBe(0);
+    await daemon.stop();
+    expect(await start(daemon.dataDir)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is no address of this machine/),
+    });
+  });
+});
