@@ -280,8 +280,10 @@ class Notifier implements Role {
 
   #onSettled(): void {
     this.#changed?.();
+    // Also where this ends the silence: no hint would tell what has waited for that.
+    const wasQuiet = this.#alone.quiet;
     if (this.#settler.size === 0) this.#alone.settled(performance.now());
-    if (this.#hungry || this.#alone.quiet || this.#alone.waiting !== null) this.#loop.wake();
+    if (this.#hungry || wasQuiet) this.#loop.wake();
   }
 
   #onFailure(error: unknown): void {

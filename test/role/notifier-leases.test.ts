@@ -271,6 +271,24 @@ describe('notifier: a job that may be killing its notifiers', () => {
     expect(rig.notified()).toMatchObject([{ topic: 'calm', reason: 'timeout' }]);
   });
 
+  it('is followed by the next one after its recess, and by the others at once, not at the next poll', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('suspect', sink.url);
+    await rig.topic('other', sink.url);
+    const names = ids('s', 10);
+    await rig.pushAll('suspect', names);
+    for (const id of names) await strike(rig, 'suspect', id);
+    await rig.pushAll('other', ids('o', 10));
+    // Ten polls would take ten seconds.
+    await rig.run(createNotifier(rig.context({ config: { pollCeiling: 1_000 } })));
+    await until(
+      'all are delivered',
+      () => rig.counted('suspect', 'delivered') === 10 && rig.counted('other', 'delivered') === 10,
+      6_000,
+    );
+  });
+
   it('leaves the others half of the time, however many there are and however they hang', async () => {
     const rig = await startRig();
     const hanging = await startSink(hang);
