@@ -16,6 +16,7 @@ export interface TopicFlags {
   readonly priority?: string;
   readonly concurrency?: string;
   readonly method?: string;
+  readonly format?: string;
   readonly emptyReply?: string;
   readonly okStatus?: readonly string[];
   readonly header?: readonly string[];
@@ -42,7 +43,8 @@ export function withTopicFlags(command: Command): Command {
     .option('--jitter <share>', 'share of the wait that is added at random, 0 to 0.5')
     .option('--priority <priority>', 'high, normal or low')
     .option('--concurrency <n>', 'callbacks in flight at once')
-    .option('--method <method>', 'POST or PUT')
+    .option('--method <method>', 'POST or PUT; GET with --format form')
+    .option('--format <format>', 'raw: the body as pushed; form: its members as form fields')
     .option('--empty-reply <what>', 'retry or accept a 2xx without a body')
     .option('--ok-status <list>', 'statuses that may count as success: 2xx,404; repeatable', gather)
     .option('--header <name: value>', 'sent with every callback; repeatable', gather)
@@ -62,6 +64,7 @@ export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {
     priority: flags.priority,
     concurrency: numberOf('--concurrency', flags.concurrency),
     method: flags.method,
+    format: flags.format,
     emptyReply: flags.emptyReply,
     okStatus: flags.okStatus?.flatMap(listOf),
     headers: flags.header === undefined ? undefined : parseHeaders(flags.header),

@@ -153,7 +153,7 @@ export const options = {
   'log.days': count(14, 'Days that log files are kept', { min: 1, max: 3650 }),
   timezone: text(
     Intl.DateTimeFormat().resolvedOptions().timeZone,
-    'IANA name of the zone in which "today" begins',
+    'IANA name of the zone in which "today" begins and format form tells times',
     { defaultText: "the system's" },
   ),
   noAuth: flag(

@@ -1,9 +1,13 @@
-// Which day it is in the configured time zone: for statistics of "today" and the names of log files.
+// Which day it is in the configured time zone, for statistics of "today" and the names of log files; and what a clock there
+// shows, for receivers that are told times without an offset.
 
 export interface Calendar {
   /** yyyymmdd of the instant (epoch ms) */
   dayOf(epochMs: number): number;
 }
+
+/** Answers the instant (epoch ms) as `YYYY-MM-DD HH:mm:ss`; a begun second is not over. */
+export type Clock = (epochMs: number) => string;
 
 /** Every zone's offset, and every change of one, is a multiple of 15 minutes: within such a slot of UTC the day is the same. */
 const slotMs = 15 * 60_000;
@@ -28,5 +32,25 @@ export function createCalendar(timezone: string): Calendar {
       }
       return knownDay;
     },
+  };
+}
+
+/** `timezone` is an IANA name; another throws RangeError. */
+export function createClock(timezone: string): Clock {
+  const format = new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
+    timeZone: timezone,
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23',
+  });
+  return (epochMs) => {
+    const parts = new Map(format.formatToParts(epochMs).map(({ type, value }) => [type, value]));
+    const part = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? '';
+    const date = `${part('year').padStart(4, '0')}-${part('month')}-${part('day')}`;
+    return `${date} ${part('hour')}:${part('minute')}:${part('second')}`;
   };
 }

@@ -62,22 +62,8 @@ const ruleSource: FieldParser<string> = (value, field, complaints) => {
 const fields: { readonly [K in Exclude<keyof TopicSettings, 'callbackUrl'>]: Field<TopicSettings[K]> } = {
   title: { name: 'title', parse: label },
   owner: { name: 'owner', parse: label },
-  method: {
-    name: 'method',
-    parse: built(
-      oneOf('POST', 'PUT', 'GET'),
-      (method) => method !== 'GET',
-      'GET goes with format "form", which is not available in this version; use "POST" or "PUT"',
-    ),
-  },
-  format: {
-    name: 'format',
-    parse: built(
-      oneOf('raw', 'form'),
-      (format) => format === 'raw',
-      '"form" is not available in this version; use "raw"',
-    ),
-  },
+  method: { name: 'method', parse: oneOf('POST', 'PUT', 'GET') },
+  format: { name: 'format', parse: oneOf('raw', 'form') },
   headers: { name: 'headers', parse: staticHeaders },
   delayMs: { name: 'delay', parse: duration(0, limits.delayMsMax), print: formatDuration },
   timeoutMs: {
@@ -125,6 +111,7 @@ export const topicInputNames: ReadonlySet<string> = new Set([
 export function parseTopicInput(json: unknown, judge: Judge, complete: boolean): TopicParsed {
   const complaints = new Complaints();
   const input = readInput(json, judge, complete, complaints);
+  if (complete) checkTogether(completeSettings(input), input, complaints);
   const error = complaints.error();
   return error === null ? { ok: true, input } : { ok: false, error };
 }
@@ -214,6 +201,21 @@ const parseSecret: FieldParser<string> = (value, field, complaints) => {
         `must be whsec_ and the base64 of ${limits.secretBytesMin} to ${limits.secretBytesMax} bytes`,
       );
 };
+
+/** What no field shows alone. `settings`: as they would be stored; `input`: what of them was asked for, to be named. A patch
+ *  is checked once it is known what it changes. */
+export function checkTogether(
+  { method, format }: Pick<TopicSettings, 'method' | 'format'>,
+  { settings: asked }: TopicInput,
+  complaints: Complaints,
+): void {
+  if (method !== 'GET' || format === 'form') return;
+  const field = asked.method === undefined ? 'format' : 'method';
+  complaints.refuse(
+    field,
+    'method "GET" sends no body and needs format "form", which puts the job into the query',
+  );
+}
 
 /** Settings not given = defaults. `input` must have come from a complete parse. */
 export function completeSettings(input: TopicInput): TopicSettings {

@@ -38,8 +38,13 @@ const Backoff = Type.Union(
 const settings = {
   title: Type.Optional(Label),
   owner: Type.Optional(Label),
-  method: Type.Optional(Type.Enum(['POST', 'PUT'])),
-  format: Type.Optional(Type.Enum(['raw'])),
+  method: Type.Optional(Type.Enum(['POST', 'PUT', 'GET'], { description: 'GET needs format form' })),
+  format: Type.Optional(
+    Type.Enum(['raw', 'form'], {
+      description:
+        'raw: the body as it was pushed; form: its top-level members as form fields, of a GET in the query',
+    }),
+  ),
   headers: Type.Optional(
     Type.Record(Type.String(), Type.String({ maxLength: limits.topicHeaderValueMax }), {
       maxProperties: limits.topicHeadersMax,

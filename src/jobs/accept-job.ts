@@ -33,7 +33,7 @@ export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): Pu
     throw new DqError('topic_offline', `topic ${topic.topic} is offline and takes no jobs`);
   const when = readWhen(request, topic, nowMs);
   const mode = readMode(request.mode);
-  checkContent(request.contentType, request.body);
+  checkContent(request.contentType, request.body, topic);
   return {
     topic: topic.topic,
     id,
@@ -69,11 +69,28 @@ function readMode(mode: string | undefined): PushMode {
 /** It is sent on as a header later. */
 const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
 
-function checkContent(contentType: string | null, body: Buffer): void {
-  if (contentType === null) return;
-  if (contentType.length > limits.contentTypeMax || !contentTypePattern.test(contentType))
+function checkContent(contentType: string | null, body: Buffer, topic: Topic): void {
+  if (
+    contentType !== null &&
+    (contentType.length > limits.contentTypeMax || !contentTypePattern.test(contentType))
+  )
     throw invalidField('content-type', `must be at most ${limits.contentTypeMax} visible ASCII characters`);
-  if (isJson(contentType)) checkJson(body);
+  if (topic.format === 'form') checkForm(body, topic);
+  else if (contentType !== null && isJson(contentType))
+    parseJson(body, 'the body says application/json and is');
+}
+
+/** Whatever its content type says, which is not sent on: the callback's is that of a form. */
+function checkForm(body: Buffer, topic: Topic): void {
+  const value = parseJson(
+    body,
+    `topic ${topic.topic} has format "form" and needs a JSON object; the body is`,
+  );
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return;
+  throw invalidField(
+    'body',
+    `must be a JSON object such as {"order":4711}: topic ${topic.topic} has format "form" and sends its members as fields`,
+  );
 }
 
 /** Exactly that media type, whatever its parameters; application/problem+json and its kin are opaque. */
@@ -85,12 +102,12 @@ function isJson(contentType: string): boolean {
     : contentType.toLowerCase() === 'application/json';
 }
 
-function checkJson(body: Buffer): void {
-  if (!isUtf8(body)) throw malformed('the body says application/json and is not valid UTF-8');
+function parseJson(body: Buffer, saying: string): unknown {
+  if (!isUtf8(body)) throw malformed(`${saying} not valid UTF-8`);
   try {
-    JSON.parse(body.toString('utf8'));
+    return JSON.parse(body.toString('utf8'));
   } catch (error) {
-    throw malformed(`the body says application/json and is not JSON: ${(error as Error).message}`);
+    throw malformed(`${saying} not JSON: ${(error as Error).message}`);
   }
 }
 

@@ -2,10 +2,11 @@
 // else changed the topic meanwhile, so two administrators never undo each other unseen.
 
 import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { Complaints } from '../core/complaints.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Topic, TopicSettings } from '../core/topic.ts';
-import { completeSettings, type TopicInput } from '../core/topic-settings.ts';
+import { checkTogether, completeSettings, type TopicInput } from '../core/topic-settings.ts';
 import type { Registry, TopicDraft } from '../registry/registry.ts';
 
 /** The input of a POST names its topic. */
@@ -43,7 +44,11 @@ export async function patchTopic(registry: Registry, name: string, input: TopicI
     const known = await registry.get(name);
     if (known === null) throw topicNotFound(name);
     keepsSecret(known, input);
-    const draft = draftOf(known, { ...settingsOf(known), ...input.settings }, input.state ?? known.state);
+    const settings = { ...settingsOf(known), ...input.settings };
+    const complaints = new Complaints();
+    checkTogether(settings, input, complaints);
+    complaints.throwIfAny();
+    const draft = draftOf(known, settings, input.state ?? known.state);
     const updated = await registry.update(draft, known.revision);
     if (updated.kind === 'updated') return updated.topic;
   }

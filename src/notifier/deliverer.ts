@@ -2,6 +2,8 @@
 // Owns the calls that run. Never reserves, and never calls a job that its caller has not checked against its lease.
 
 import { hostname } from 'node:os';
+import { type Clock, createClock } from '../core/calendar.ts';
+import { callbackRequest } from '../core/callback-request.ts';
 import { callbackHeaders } from '../core/delivery.ts';
 import { reasonOf } from '../core/errors.ts';
 import type { AttemptRecord } from '../core/job.ts';
@@ -33,16 +35,17 @@ export interface DelivererOptions {
   readonly onEnded: () => void;
 }
 
-const nothing = Buffer.alloc(0);
 const host = hostname();
 
 export class Deliverer {
   readonly #options: DelivererOptions;
   readonly #running = new Map<Held, Call>();
+  readonly #clock: Clock;
   #ended: Ended[] = [];
 
   constructor(options: DelivererOptions) {
     this.#options = options;
+    this.#clock = createClock(options.ctx.config.timezone);
   }
 
   get running(): number {
@@ -71,14 +74,14 @@ export class Deliverer {
 
   #requestFor({ job }: Held, lane: Lane, nowMs: number): CallRequest {
     const { topic } = lane;
-    const body = topic.method === 'GET' ? nothing : job.body;
+    const { path, body, contentType } = callbackRequest(job, topic, lane.path, this.#clock);
     const { version } = this.#options.ctx;
     return {
       options: {
         origin: lane.origin,
-        path: lane.path,
+        path,
         method: topic.method,
-        headers: callbackHeaders(job, topic, { nowMs, body, version }),
+        headers: callbackHeaders({ ...job, contentType }, topic, { nowMs, body, version }),
         body,
       },
       verifyTls: !topic.dangerouslySkipTlsVerify,

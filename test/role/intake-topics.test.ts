@@ -112,8 +112,6 @@ describe('create', () => {
 
   it('refuses what is not built by its name', async () => {
     for (const [field, value] of Object.entries({
-      format: 'form',
-      method: 'GET',
       rate: 5,
       alertEmails: ['a@b.c'],
     }))
@@ -123,6 +121,50 @@ describe('create', () => {
       });
     expect((await create('a', { format: 'raw', method: 'PUT', rate: 0, alertEmails: [] })).status).toBe(201);
   });
+});
+
+describe('method and format', () => {
+  it('GET goes with form alone, however the two come together', async () => {
+    const refusal = (field: string) => ({ status: 400, body: { code: 'invalid', errors: [{ field }] } });
+    expect(await create('a', { method: 'GET' })).toMatchObject(refusal('method'));
+    expect(await dq.api('PUT', '/v1/topics/a', { callbackUrl, method: 'GET' })).toMatchObject(
+      refusal('method'),
+    );
+    await create('a');
+    expect(await dq.api('PATCH', '/v1/topics/a', { method: 'GET' })).toMatchObject(refusal('method'));
+    expect(await dq.api('PATCH', '/v1/topics/a', { method: 'GET', format: 'form' })).toMatchObject({
+      status: 200,
+      body: { method: 'GET', format: 'form' },
+    });
+    expect(await dq.api('PATCH', '/v1/topics/a', { format: 'raw' })).toMatchObject(refusal('format'));
+    expect((await dq.api('PATCH', '/v1/topics/a', { title: 'x' })).status).toBe(200);
+    expect((await dq.api('PATCH', '/v1/topics/a', { format: 'raw', method: 'PUT' })).status).toBe(200);
+  });
+
+  it.each(['application/json', 'text/plain', ''])(
+    'a push to a form topic must be a JSON object, whatever its content type says: %s',
+    async (contentType) => {
+      await create('f', { format: 'form' });
+      for (const body of ['{}', ' {"a":[1]}\n', '{"a":1,"a":2}'])
+        expect((await dq.push('f', body, '', contentType)).status, body).toBe(201);
+      for (const body of ['[1]', '"x"', '5', 'null', 'true'])
+        expect(await dq.push('f', body, '', contentType), body).toMatchObject({
+          status: 400,
+          body: {
+            code: 'invalid',
+            errors: [{ field: 'body', message: expect.stringContaining('JSON object') }],
+          },
+        });
+      for (const body of ['', 'a=1&b=2', '{"a":1', Buffer.from('{"\xff":1}', 'latin1')])
+        expect(await dq.push('f', body, '', contentType), String(body)).toMatchObject({
+          status: 400,
+          body: {
+            code: 'malformed_json',
+            errors: [{ field: 'body', message: expect.stringContaining('JSON object') }],
+          },
+        });
+    },
+  );
 });
 
 describe('put and patch', () => {

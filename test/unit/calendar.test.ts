@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createCalendar } from '../../src/core/calendar.ts';
+import { createCalendar, createClock } from '../../src/core/calendar.ts';
 
 describe('createCalendar', () => {
   it.each([
@@ -25,5 +25,20 @@ describe('createCalendar', () => {
     for (let ms = start; ms < start + 4 * 86_400_000; ms += 11 * 60_000 + 7)
       expect(calendar.dayOf(ms)).toBe(createCalendar('Australia/Lord_Howe').dayOf(ms));
     expect(calendar.dayOf(start)).toBe(20_300_405);
+  });
+});
+
+describe('createClock', () => {
+  it.each([
+    ['UTC', '2030-01-31T23:59:59.999Z', '2030-01-31 23:59:59'],
+    ['UTC', '2030-02-01T00:00:00Z', '2030-02-01 00:00:00'],
+    ['UTC', '0070-02-01T00:00:00Z', '0070-02-01 00:00:00'],
+    ['Asia/Shanghai', '2030-01-31T16:00:00Z', '2030-02-01 00:00:00'],
+    ['Asia/Kathmandu', '2030-01-31T00:00:00Z', '2030-01-31 05:45:00'],
+    ['America/New_York', '2030-07-01T12:00:00Z', '2030-07-01 08:00:00'],
+    ['Europe/Berlin', '2026-03-29T00:59:59Z', '2026-03-29 01:59:59'],
+    ['Europe/Berlin', '2026-03-29T01:00:00Z', '2026-03-29 03:00:00'],
+  ])('in %s %s is %s', (timezone, instant, text) => {
+    expect(createClock(timezone)(Date.parse(instant))).toBe(text);
   });
 });

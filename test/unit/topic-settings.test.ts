@@ -135,6 +135,21 @@ describe('the other fields', () => {
     expect(fieldsOf({ retryIf: '{res.code}!=200' })).toEqual({ retryIf: '{res.code}!=200' });
   });
 
+  it('GET needs format form, named by what was asked for', () => {
+    const url = { callbackUrl: 'http://a.example/' };
+    const fields = (json: object) => {
+      const parsed = parse({ ...url, ...json }, true);
+      return parsed.ok ? [] : parsed.error.errors.map(({ field }) => field);
+    };
+    expect(fields({ method: 'GET' })).toEqual(['method']);
+    expect(fields({ method: 'GET', format: 'raw', jitter: 2 })).toEqual(['jitter', 'method']);
+    expect(fields({ method: 'GET', format: 'form' })).toEqual([]);
+    expect(fields({ format: 'form' })).toEqual([]);
+    expect(fields({ method: 'PUT', format: 'form' })).toEqual([]);
+    // A patch is judged with what it changes.
+    expect(fieldsOf({ method: 'GET' })).toEqual({ method: 'GET' });
+  });
+
   it('while something is invalid, what is not built is not worth naming', () => {
     expect(fieldsOf({ rate: 5, jitter: 2 })).toEqual(['jitter']);
     const parsed = parse({ rate: 5 });

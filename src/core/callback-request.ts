@@ -1,0 +1,43 @@
+// What one attempt sends: path, body and content type, as the topic's method and format want them. Pure; the headers, which
+// sign what is made here, are delivery.ts.
+
+import type { Clock } from './calendar.ts';
+import { addToQuery, type FormFields, formFields, writeForm } from './form-body.ts';
+import type { ReservedJob } from './job.ts';
+import type { Topic } from './topic.ts';
+
+export interface CallbackRequest {
+  /** with the query */
+  readonly path: string;
+  /** the bytes that are sent and signed; empty for a GET */
+  readonly body: Buffer;
+  /** null = none is sent */
+  readonly contentType: string | null;
+}
+
+const nothing = Buffer.alloc(0);
+
+/** `path` with its query: the callback URL's. */
+export function callbackRequest(
+  job: Pick<ReservedJob, 'body' | 'contentType' | 'dueAt' | 'acceptedAt' | 'failures'>,
+  topic: Pick<Topic, 'method' | 'format'>,
+  path: string,
+  clock: Clock,
+): CallbackRequest {
+  if (topic.format === 'raw') return { path, body: job.body, contentType: job.contentType };
+  const fields = formFields(job.body);
+  addOwn(fields, job, clock);
+  if (topic.method === 'GET') return { path: addToQuery(path, fields), body: nothing, contentType: null };
+  return { path, body: Buffer.from(writeForm(fields)), contentType: 'application/x-www-form-urlencoded' };
+}
+
+/** dq's own win over the body's, in the body's places: PHP's assignment to a member that is there. */
+function addOwn(
+  fields: FormFields,
+  job: Pick<ReservedJob, 'dueAt' | 'acceptedAt' | 'failures'>,
+  clock: Clock,
+): void {
+  fields.set('notify_time', clock(job.dueAt));
+  fields.set('dq_set_time', clock(job.acceptedAt));
+  if (job.failures > 0) fields.set('exp_notify_nums', String(job.failures));
+}
