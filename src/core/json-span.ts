@@ -1,0 +1,237 @@
+// Finds values in JSON text by their first and last byte, so that a part of it can be handed on as the very bytes that came.
+// Accepts what JSON.parse accepts, and nothing else. Builds no value and never calls itself: the depth of a text costs a byte a
+// level and no stack. Every byte is looked at once. The text must be valid UTF-8 (`isUtf8`), which is not checked here.
+//
+// Positions are byte offsets. A mistake is the answer `~position`, always negative: nothing is allocated for a good text.
+
+export interface Span {
+  /** of its first byte */
+  readonly from: number;
+  /** behind its last byte */
+  readonly to: number;
+}
+
+export interface MemberSpan {
+  /** with its quotes */
+  readonly name: Span;
+  readonly value: Span;
+}
+
+/** Byte offset of what is wrong. */
+export interface Mistake {
+  readonly mistakeAt: number;
+}
+
+const quote = 0x22;
+const comma = 0x2c;
+const colon = 0x3a;
+const openList = 0x5b;
+const backslash = 0x5c;
+const closeList = 0x5d;
+const openObject = 0x7b;
+const closeObject = 0x7d;
+
+/** Shared by all calls, which never overlap: they are synchronous. A deeper text grows one of its own. */
+const fewLevels = new Uint8Array(256);
+
+/** The first byte from `at` on that is no white space. */
+export function skipBlank(text: Uint8Array, at: number): number {
+  for (let n = at; ; n++) {
+    const byte = text[n];
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return n;
+  }
+}
+
+/** Behind the value that begins at `from` (no white space before it), or ~position of the mistake in it. */
+export function skipValue(text: Uint8Array, from: number): number {
+  let closers = fewLevels;
+  let depth = 0;
+  let at = from;
+  for (;;) {
+    const first = text[at];
+    if (first === openObject || first === openList) {
+      const closer = first === openObject ? closeObject : closeList;
+      at = skipBlank(text, at + 1);
+      if (text[at] !== closer) {
+        if (depth === closers.length) closers = grown(closers);
+        closers[depth++] = closer;
+        if (closer === closeObject) at = skipName(text, at);
+        if (at < 0) return at;
+        continue;
+      }
+      at += 1;
+    } else {
+      at = skipScalar(text, at);
+      if (at < 0) return at;
+    }
+    // A value has ended: so may what it is in.
+    for (;;) {
+      if (depth === 0) return at;
+      const closer = closers[depth - 1];
+      at = skipBlank(text, at);
+      if (text[at] === closer) {
+        depth -= 1;
+        at += 1;
+        continue;
+      }
+      if (text[at] !== comma) return ~at;
+      at = skipBlank(text, at + 1);
+      if (closer === closeObject) at = skipName(text, at);
+      if (at < 0) return at;
+      break;
+    }
+  }
+}
+
+function grown(closers: Uint8Array): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(closers.length * 4);
+  larger.set(closers);
+  return larger;
+}
+
+/** Behind `"name" :` and the white space after it. */
+function skipName(text: Uint8Array, at: number): number {
+  if (text[at] !== quote) return ~at;
+  const end = skipString(text, at);
+  if (end < 0) return end;
+  const next = skipBlank(text, end);
+  return text[next] === colon ? skipBlank(text, next + 1) : ~next;
+}
+
+function skipScalar(text: Uint8Array, at: number): number {
+  switch (text[at]) {
+    case quote:
+      return skipString(text, at);
+    case 0x74:
+      return skipWord(text, at, 'true');
+    case 0x66:
+      return skipWord(text, at, 'false');
+    case 0x6e:
+      return skipWord(text, at, 'null');
+    default:
+      return skipNumber(text, at);
+  }
+}
+
+function skipWord(text: Uint8Array, at: number, word: string): number {
+  for (let n = 1; n < word.length; n++) if (text[at + n] !== word.charCodeAt(n)) return ~(at + n);
+  return at + word.length;
+}
+
+function skipString(text: Uint8Array, at: number): number {
+  for (let n = at + 1; ; n++) {
+    const byte = text[n];
+    if (byte === quote) return n + 1;
+    if (byte === backslash) {
+      n = skipEscape(text, n + 1);
+      if (n < 0) return n;
+    } else if (byte === undefined || byte < 0x20) return ~n;
+  }
+}
+
+/** The last byte of the escape whose letter is at `at`. */
+function skipEscape(text: Uint8Array, at: number): number {
+  switch (text[at]) {
+    case quote:
+    case backslash:
+    case 0x2f: // /
+    case 0x62: // b
+    case 0x66: // f
+    case 0x6e: // n
+    case 0x72: // r
+    case 0x74: // t
+      return at;
+    case 0x75: // u
+      for (let n = at + 1; n <= at + 4; n++) if (!isHex(text[n])) return ~n;
+      return at + 4;
+    default:
+      return ~at;
+  }
+}
+
+function isHex(byte: number | undefined): boolean {
+  if (byte === undefined) return false;
+  const lower = byte | 0x20;
+  return isDigit(byte) || (lower >= 0x61 && lower <= 0x66);
+}
+
+function skipNumber(text: Uint8Array, from: number): number {
+  let at = text[from] === 0x2d ? from + 1 : from;
+  // No digit may follow a leading zero; whoever reads on finds it.
+  at = text[at] === 0x30 ? at + 1 : skipDigits(text, at);
+  if (at >= 0 && text[at] === 0x2e) at = skipDigits(text, at + 1);
+  if (at >= 0 && (text[at] === 0x65 || text[at] === 0x45)) {
+    const sign = text[at + 1];
+    at = skipDigits(text, sign === 0x2b || sign === 0x2d ? at + 2 : at + 1);
+  }
+  return at;
+}
+
+/** At least one. */
+function skipDigits(text: Uint8Array, from: number): number {
+  let at = from;
+  while (isDigit(text[at])) at += 1;
+  return at > from ? at : ~at;
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
+}
+
+/** The elements of a text that is one JSON list, white space around it allowed; null for a text that is another value. */
+export function elementsOf(text: Uint8Array): readonly Span[] | Mistake | null {
+  const start = skipBlank(text, 0);
+  if (text[start] !== openList) {
+    const end = skipValue(text, start);
+    return mistakeOf(end < 0 ? end : ending(text, end));
+  }
+  const elements: Span[] = [];
+  let at = skipBlank(text, start + 1);
+  if (text[at] === closeList) return mistakeOf(ending(text, at + 1)) ?? elements;
+  for (;;) {
+    const to = skipValue(text, at);
+    if (to < 0) return { mistakeAt: ~to };
+    elements.push({ from: at, to });
+    at = skipBlank(text, to);
+    if (text[at] === closeList) return mistakeOf(ending(text, at + 1)) ?? elements;
+    if (text[at] !== comma) return { mistakeAt: at };
+    at = skipBlank(text, at + 1);
+  }
+}
+
+/** The members of a text that is one JSON object, in order, repeated names too; null for a text that is another value. */
+export function membersOf(text: Uint8Array): readonly MemberSpan[] | Mistake | null {
+  const start = skipBlank(text, 0);
+  if (text[start] !== openObject) {
+    const end = skipValue(text, start);
+    return mistakeOf(end < 0 ? end : ending(text, end));
+  }
+  const members: MemberSpan[] = [];
+  let at = skipBlank(text, start + 1);
+  if (text[at] === closeObject) return mistakeOf(ending(text, at + 1)) ?? members;
+  for (;;) {
+    if (text[at] !== quote) return { mistakeAt: at };
+    const nameEnd = skipString(text, at);
+    if (nameEnd < 0) return { mistakeAt: ~nameEnd };
+    const between = skipBlank(text, nameEnd);
+    if (text[between] !== colon) return { mistakeAt: between };
+    const from = skipBlank(text, between + 1);
+    const to = skipValue(text, from);
+    if (to < 0) return { mistakeAt: ~to };
+    members.push({ name: { from: at, to: nameEnd }, value: { from, to } });
+    at = skipBlank(text, to);
+    if (text[at] === closeObject) return mistakeOf(ending(text, at + 1)) ?? members;
+    if (text[at] !== comma) return { mistakeAt: at };
+    at = skipBlank(text, at + 1);
+  }
+}
+
+/** The end of a text, which holds nothing more than white space, or ~position of what there is. */
+function ending(text: Uint8Array, at: number): number {
+  const end = skipBlank(text, at);
+  return end >= text.length ? end : ~end;
+}
+
+function mistakeOf(answer: number): Mistake | null {
+  return answer < 0 ? { mistakeAt: ~answer } : null;
+}

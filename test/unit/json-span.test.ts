@@ -1,0 +1,201 @@
+// JSON.parse is the judge: what it accepts has spans, what it refuses has a mistake, and the spans are its values.
+import { describe, expect, it } from 'vitest';
+import { elementsOf, type MemberSpan, membersOf, type Span } from '../../src/core/json-span.ts';
+
+type Found = 'a mistake' | 'another value' | unknown[];
+
+function elements(text: Buffer): Found {
+  const found = elementsOf(text);
+  if (found === null) return 'another value';
+  if ('mistakeAt' in found) return 'a mistake';
+  return found.map((span) => parsed(text, span));
+}
+
+function members(text: Buffer): Found {
+  const found = membersOf(text);
+  if (found === null) return 'another value';
+  if ('mistakeAt' in found) return 'a mistake';
+  return byName(found.map(({ name, value }) => [String(parsed(text, name)), parsed(text, value)]));
+}
+
+/** JSON.parse keeps the last of equal names, and puts numbers first. */
+function byName(entries: readonly (readonly [string, unknown])[]): unknown[] {
+  return [...new Map(entries)].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+function parsed(text: Buffer, { from, to }: Span): unknown {
+  return JSON.parse(text.toString('utf8', from, to));
+}
+
+/** The same by JSON.parse. */
+function judge(text: Buffer): { readonly elements: Found; readonly members: Found } {
+  let value: unknown;
+  try {
+    value = JSON.parse(text.toString('utf8'));
+  } catch {
+    return { elements: 'a mistake', members: 'a mistake' };
+  }
+  const other = 'another value';
+  if (Array.isArray(value)) return { elements: value, members: other };
+  return {
+    elements: other,
+    members: typeof value === 'object' && value !== null ? byName(Object.entries(value)) : other,
+  };
+}
+
+describe('json spans', () => {
+  const values = [
+    ...['0', '-0', '1.5', '-1e5', '1E+5', '2e-07', '12345678901234567890', 'true', 'false', 'null'],
+    ...['""', '"a"', '"\\u00e9\\n\\\\\\"\\/"', '"订单👩"', '"\u2028"', '"\u007f"', '[]', '{}', '[ ]', '{ }'],
+    ...['[1,[2,[]],{"a":[{}]}]', '{"a":{"b":[1]},"c":null}', ' [1] ', '\n\t\r {"a" : 1 } \n', '[[],[]]'],
+    ...['{"__proto__":1,"constructor":{}}', '{"":""}', '[{"a":1},{"a":2}]'],
+  ];
+  const mistakes = [
+    ...['', ' ', '[', ']', '{', '}', '[1', '[1,', '[1,]', '[,1]', '[1 2]', '[1]]', '[]x', '{]', '[}', '[{]}'],
+    ...['{"a"}', '{"a":}', '{"a":1,}', '{a:1}', "{'a':1}", '{"a":1 "b":2}', '{"a" 1}', '{1:1}', '{}{}'],
+    ...['01', '-', '-a', '1.', '.5', '1e', '1e+', '+1', '0x1', '--1', '1.e1', 'Infinity', 'NaN', '00'],
+    ...['tru', 'trueX', 'nul', 'False', 'undefined', '"', '"\\', '"\\x"', '"\\u12"', '"\\u123g"', '"\n"'],
+    ...[
+      '"\t"',
+      '"\u0000"',
+      '"\u001f"',
+      '\ufeff[]',
+      '[1]\u00a0',
+      '\u000b[]',
+      '// []',
+      '[1]//',
+      '/**/[]',
+      '[1;2]',
+    ],
+  ];
+
+  it('are found in what JSON.parse accepts, and nowhere else', () => {
+    for (const text of [...values, ...mistakes, ...values.map((value) => `[${value},${value}]`)]) {
+      const bytes = Buffer.from(text);
+      const { elements: list, members: object } = judge(bytes);
+      expect(elements(bytes), text).toEqual(list);
+      expect(members(bytes), text).toEqual(object);
+    }
+    for (const text of mistakes) expect(judge(Buffer.from(text)).members, text).toBe('a mistake');
+  });
+
+  it('are the bytes between the white space, and members come in order with their repeats', () => {
+    const text = Buffer.from(' [ {"b" : 1.0e2 , "a":"x" ,"b": [ 1 ] } , 2 ] ');
+    const list = elementsOf(text) as readonly Span[];
+    const pieces = list.map(({ from, to }) => text.subarray(from, to));
+    expect(pieces.map(String)).toEqual(['{"b" : 1.0e2 , "a":"x" ,"b": [ 1 ] }', '2']);
+    const object = membersOf(pieces[0] as Buffer) as readonly MemberSpan[];
+    expect(
+      object.map(({ name, value }) =>
+        [name, value].map(({ from, to }) => pieces[0]?.toString('utf8', from, to)),
+      ),
+    ).toEqual([
+      ['"b"', '1.0e2'],
+      ['"a"', '"x"'],
+      ['"b"', '[ 1 ]'],
+    ]);
+  });
+
+  it('a mistake is where reading cannot go on', () => {
+    const places: readonly (readonly [string, number])[] = [
+      ['', 0],
+      ['[1,]', 3],
+      ['[1 2]', 3],
+      ['["ab', 4],
+      ['[tru]', 4],
+      ['[1.x]', 3],
+      ['["\\q"]', 3],
+      ['["\\u12x4"]', 6],
+      ['{"a":1,,}', 7],
+      ['[1] x', 4],
+      ['[{"a":[1,{"b":]}]}]', 14],
+    ];
+    for (const [text, at] of places) {
+      expect(elementsOf(Buffer.from(text)), text).toEqual({ mistakeAt: at });
+      expect(membersOf(Buffer.from(text)), text).toEqual({ mistakeAt: at });
+    }
+  });
+
+  it('a million levels cost neither stack nor more than a moment', () => {
+    const depth = 1_000_000;
+    const lists = `${'['.repeat(depth)}${']'.repeat(depth)}`;
+    const objects = `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
+    for (const deep of [lists, objects]) {
+      const text = Buffer.from(`[${deep}]`);
+      expect(elementsOf(text)).toEqual([{ from: 1, to: 1 + deep.length }]);
+      expect(membersOf(Buffer.from(`{"b":${deep}}`))).toHaveLength(1);
+      // One closer is missing, or is another one, at the very bottom.
+      expect(elementsOf(text.subarray(0, -1))).toEqual({ mistakeAt: text.length - 1 });
+      expect(elementsOf(Buffer.from(`[${deep.slice(0, -1)}x]`))).toEqual({ mistakeAt: deep.length });
+    }
+  });
+
+  it('random texts and their damaged copies are judged as JSON.parse judges them', () => {
+    const dice = seeded(20_260_102);
+    let good = 0;
+    let bad = 0;
+    for (let n = 0; n < 20_000; n++) {
+      const text = n % 2 === 0 ? valueText(dice, 4) : damaged(dice, valueText(dice, 4));
+      const bytes = Buffer.from(text);
+      const { elements: list, members: object } = judge(bytes);
+      if (list === 'a mistake') bad += 1;
+      else good += 1;
+      expect(elements(bytes), text).toEqual(list);
+      expect(members(bytes), text).toEqual(object);
+    }
+    // Both kinds were made, or the agreement means nothing.
+    expect(good).toBeGreaterThan(10_000);
+    expect(bad).toBeGreaterThan(5_000);
+  });
+});
+
+type Dice = (below: number) => number;
+
+/** mulberry32: the same texts in every run */
+function seeded(seed: number): Dice {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
+}
+
+function pick(dice: Dice, list: readonly string[]): string {
+  return list[dice(list.length)] ?? '';
+}
+
+function valueText(dice: Dice, depth: number): string {
+  const blank = () => pick(dice, ['', '', '', ' ', '\n ', '\t']);
+  const many = (one: (n: number) => string) => {
+    const pieces = Array.from({ length: dice(4) }, (_, n) => `${blank()}${one(n)}${blank()}`);
+    return pieces.length === 0 ? blank() : pieces.join(',');
+  };
+  switch (depth === 0 ? dice(2) : dice(6)) {
+    case 0:
+      return pick(dice, ['0', '-1', '1.5', '1e9', '-0.1E-3', 'true', 'false', 'null', '9007199254740993']);
+    case 1:
+      return pick(dice, ['""', '"a"', '"\\""', '"\\\\"', '"\\u0041\\ud83d"', '"订单"', '"[{,:"', '"\\/"']);
+    case 2:
+    case 3:
+      return `[${many(() => valueText(dice, depth - 1))}]`;
+    default:
+      return `{${many((n) => `"k${n}"${blank()}:${blank()}${valueText(dice, depth - 1)}`)}}`;
+  }
+}
+
+function damaged(dice: Dice, text: string): string {
+  const at = dice(text.length + 1);
+  const some = pick(dice, [...'[]{}",:\\0-.eEtfn u\n\u0001é']);
+  switch (dice(4)) {
+    case 0:
+      return text.slice(0, at) + text.slice(at + 1);
+    case 1:
+      return text.slice(0, at) + some + text.slice(at);
+    case 2:
+      return text.slice(0, at) + some + text.slice(at + 1);
+    default:
+      return text.slice(0, at);
+  }
+}
