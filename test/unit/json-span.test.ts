@@ -2,17 +2,20 @@
 import { describe, expect, it } from 'vitest';
 import { elementsOf, type MemberSpan, membersOf, type Span } from '../../src/core/json-span.ts';
 
+/** more than any text here has */
+const many = 1_000;
+
 type Found = 'a mistake' | 'another value' | unknown[];
 
 function elements(text: Buffer): Found {
-  const found = elementsOf(text);
+  const found = elementsOf(text, many);
   if (found === null) return 'another value';
   if ('mistakeAt' in found) return 'a mistake';
   return found.map((span) => parsed(text, span));
 }
 
 function members(text: Buffer): Found {
-  const found = membersOf(text);
+  const found = membersOf(text, many);
   if (found === null) return 'another value';
   if ('mistakeAt' in found) return 'a mistake';
   return byName(found.map(({ name, value }) => [String(parsed(text, name)), parsed(text, value)]));
@@ -81,10 +84,10 @@ describe('json spans', () => {
 
   it('are the bytes between the white space, and members come in order with their repeats', () => {
     const text = Buffer.from(' [ {"b" : 1.0e2 , "a":"x" ,"b": [ 1 ] } , 2 ] ');
-    const list = elementsOf(text) as readonly Span[];
+    const list = elementsOf(text, many) as readonly Span[];
     const pieces = list.map(({ from, to }) => text.subarray(from, to));
     expect(pieces.map(String)).toEqual(['{"b" : 1.0e2 , "a":"x" ,"b": [ 1 ] }', '2']);
-    const object = membersOf(pieces[0] as Buffer) as readonly MemberSpan[];
+    const object = membersOf(pieces[0] as Buffer, many) as readonly MemberSpan[];
     expect(
       object.map(({ name, value }) =>
         [name, value].map(({ from, to }) => pieces[0]?.toString('utf8', from, to)),
@@ -111,9 +114,20 @@ describe('json spans', () => {
       ['[{"a":[1,{"b":]}]}]', 14],
     ];
     for (const [text, at] of places) {
-      expect(elementsOf(Buffer.from(text)), text).toEqual({ mistakeAt: at });
-      expect(membersOf(Buffer.from(text)), text).toEqual({ mistakeAt: at });
+      expect(elementsOf(Buffer.from(text), many), text).toEqual({ mistakeAt: at });
+      expect(membersOf(Buffer.from(text), many), text).toEqual({ mistakeAt: at });
     }
+  });
+
+  it('no more are read than were asked for, and one that shows that there are more', () => {
+    const list = Buffer.from(`[${'0,'.repeat(1_000)}!`);
+    expect(elementsOf(list, 5)).toHaveLength(6);
+    expect(elementsOf(list, 1_000)).toEqual({ mistakeAt: 2_001 });
+    expect(elementsOf(Buffer.from('[0,0]'), 2)).toHaveLength(2);
+    const object = Buffer.from(`{${'"a":0,'.repeat(1_000)}!`);
+    expect(membersOf(object, 5)).toHaveLength(6);
+    expect(membersOf(object, 1_000)).toEqual({ mistakeAt: 6_001 });
+    expect(membersOf(Buffer.from('{"a":0}'), 1)).toHaveLength(1);
   });
 
   it('a million levels cost neither stack nor more than a moment', () => {
@@ -122,11 +136,11 @@ describe('json spans', () => {
     const objects = `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
     for (const deep of [lists, objects]) {
       const text = Buffer.from(`[${deep}]`);
-      expect(elementsOf(text)).toEqual([{ from: 1, to: 1 + deep.length }]);
-      expect(membersOf(Buffer.from(`{"b":${deep}}`))).toHaveLength(1);
+      expect(elementsOf(text, many)).toEqual([{ from: 1, to: 1 + deep.length }]);
+      expect(membersOf(Buffer.from(`{"b":${deep}}`), many)).toHaveLength(1);
       // One closer is missing, or is another one, at the very bottom.
-      expect(elementsOf(text.subarray(0, -1))).toEqual({ mistakeAt: text.length - 1 });
-      expect(elementsOf(Buffer.from(`[${deep.slice(0, -1)}x]`))).toEqual({ mistakeAt: deep.length });
+      expect(elementsOf(text.subarray(0, -1), many)).toEqual({ mistakeAt: text.length - 1 });
+      expect(elementsOf(Buffer.from(`[${deep.slice(0, -1)}x]`), many)).toEqual({ mistakeAt: deep.length });
     }
   });
 
