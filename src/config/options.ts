@@ -125,6 +125,8 @@ export const options = {
   logDir: path('./logs', 'Directory of the log files', { flag: '--log-dir' }),
   'retry.unit': duration(minute, 'Unit of the 2n+1 retry delays', { min: 1, max: day }),
   'limits.bodyBytes': bytes(256 * kib, 'Largest job body', { min: 1, max: 16 * mib }),
+  // The request is held whole, and so is the answer.
+  'limits.batchBytes': bytes(16 * mib, 'Largest batch of pushes', { min: 1024, max: 64 * mib }),
   // 1 s, not less: the embedded store's hints travel on the connection of the calls, which renews them when it is made
   // anew, so none is lost while the store is reachable; at 100 ms the polls were half of the idle daemon's CPU time.
   pollCeiling: duration(second, 'Longest a due job waits when a wake-up hint is lost', {
@@ -178,5 +180,4 @@ export const laterOptions: readonly string[] = [
   'journal',
   'history',
   'dead.retention',
-  'limits.batchBytes',
 ];

@@ -16,6 +16,8 @@ export const limits = {
   headerBytesMax: 16 * 1024,
   /** JSON bodies of the API (topics, filters); the largest is bulkMax ids of some 400 bytes each. */
   apiBodyBytesMax: 4 * 1024 * 1024,
+  /** Pushes of one batch (http-api.md, "Jobs"): ten calls to the store. */
+  batchItemsMax: 1_000,
   /** Items of one page: without `limit`, and the most that may be asked for. */
   pageItems: 100,
   pageItemsMax: 1_000,

@@ -7,6 +7,7 @@ import { DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import { StoreError } from '../store/job-store.ts';
+import { batchRoute } from './batch-route.ts';
 import { deadRoutes } from './dead-routes.ts';
 import { healthRoutes } from './health-routes.ts';
 import type { HttpFront } from './http-front.ts';
@@ -32,6 +33,8 @@ declare module 'fastify' {
     jsonBody?: object;
     /** the body may be anything */
     anyBody?: boolean;
+    /** what a body is that its handler reads from its bytes, by media type */
+    bodyContent?: object;
   }
 }
 
@@ -77,6 +80,7 @@ export async function createApi(context: IntakeContext, front: HttpFront, tokens
   });
   await api.register(swagger, openapiOptions(version));
   await api.register(async (scope) => pushRoute(scope as Api, context));
+  await api.register(async (scope) => batchRoute(scope as Api, context));
   await api.register(async (scope) => {
     takeJson(scope as Api, context, tokens);
   });
@@ -170,11 +174,11 @@ function isRead(request: FastifyRequest): boolean {
 }
 
 function logRefusal(context: IntakeContext, request: FastifyRequest, error: DqError, status: number): void {
-  const { topic, id } = request.params as { topic: string; id?: string };
+  const { topic, id } = request.params as { topic?: string; id?: string };
   const asked = (request.query as { id?: string }).id;
   logRequest(context.role.log, {
     method: request.method === 'DELETE' ? 'DELETE' : 'POST',
-    topic,
+    topic: topic ?? null,
     id: id ?? asked ?? null,
     status,
     code: error.code,

@@ -43,8 +43,8 @@ export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
       return document.openapiObject;
     },
     transform: ({ schema, url, route }) => {
-      const { jsonBody, anyBody: any, access } = route.config ?? {};
-      const body = any === true ? anyBody : jsonBody;
+      const { jsonBody, bodyContent, anyBody: any, access } = route.config ?? {};
+      const body = any === true ? anyBody : (bodyContent ?? jsonBody);
       const security = securityOf(access);
       return { schema: body === undefined ? { ...schema, security } : { ...schema, body, security }, url };
     },

@@ -63,7 +63,7 @@ export function frameworkProblem(error: unknown): DqError | null {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return new DqError(
         'body_too_large',
-        'the body is larger than this call takes (a job: limits.bodyBytes)',
+        'the body is larger than this call takes (a job: limits.bodyBytes; a batch: limits.batchBytes)',
       );
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return fieldProblem('content-type', 'is no media type, such as application/json');

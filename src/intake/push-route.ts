@@ -1,41 +1,19 @@
 // POST /v1/topics/{topic}/jobs: the hot path. The request's body is the job's body. From here to the store no promise is made
-// and no schema is run over the body; the reply is written by hand from the outcome.
+// and no schema is run over the body.
 // Never answers a success before the store said that the job is durable.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { formatInstant } from '../core/duration.ts';
-import { catalogue, DqError } from '../core/errors.ts';
+import { DqError } from '../core/errors.ts';
 import { type Topic, topicNamePattern } from '../core/topic.ts';
-import { acceptJob, pushRefusal } from '../jobs/accept-job.ts';
+import { acceptJob } from '../jobs/accept-job.ts';
 import { topicNotFound } from '../jobs/change-topic.ts';
 import type { PushTicket } from '../jobs/push-queue.ts';
 import type { PushJob, PushOutcome } from '../store/job-store.ts';
+import { concludePush, PushReply } from './conclude-push.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { problemOf } from './problem.ts';
-import { elapsedMs, logRequest } from './request-log.ts';
-import {
-  closed,
-  durationText,
-  Instant,
-  instantText,
-  problems,
-  reply,
-  StateName,
-  topicParam,
-  VersionText,
-} from './schemas.ts';
-
-const PushReply = Type.Object({
-  topic: Type.String(),
-  id: Type.String(),
-  version: VersionText,
-  state: StateName,
-  dueAt: Instant,
-  replaced: Type.Boolean({ description: 'a live job of this id is gone' }),
-  duplicate: Type.Boolean({ description: 'mode keep: the live job stayed as it was' }),
-  inFlight: Type.Boolean({ description: 'an attempt of the replaced job is running' }),
-});
+import { closed, durationText, instantText, problems, reply, topicParam } from './schemas.ts';
 
 const schema = {
   operationId: 'push',
@@ -115,6 +93,7 @@ function push(context: IntakeContext, topic: Topic, request: FastifyRequest, ans
       delay: query.delay,
       at: query.at,
       mode: query.mode,
+      inQuery: true,
       contentType: headers['content-type'] ?? null,
       body: (request.body as Buffer | undefined) ?? empty,
     },
@@ -137,41 +116,15 @@ class PendingPush implements PushTicket {
   }
 
   settle(outcome: PushOutcome): void {
-    const refusal = pushRefusal(outcome, this.job);
-    if (refusal !== null) this.#refuse(refusal);
-    else if (outcome.kind === 'stored' || outcome.kind === 'kept') this.#accept(outcome);
-  }
-
-  #accept(outcome: Extract<PushOutcome, { kind: 'stored' | 'kept' }>): void {
-    const { topic, id } = this.job;
-    const stored = outcome.kind === 'stored';
-    const replaced = stored && outcome.replaced;
-    const inFlight = stored && outcome.inFlight;
-    if (stored) this.#context.role.counters.add(topic, 'pushed');
-    const version = String(outcome.version);
-    const dueAt = formatInstant(outcome.dueAt);
-    const status = stored && !replaced ? 201 : 200;
-    this.#answer
-      .code(status)
-      .header('content-type', 'application/json; charset=utf-8')
-      .send(
-        // A topic's name, states and numbers need no escapes.
-        `{"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}}`,
-      );
-    this.#log(status, null, version, dueAt);
-  }
-
-  #refuse(error: DqError): void {
-    const { status, headers, bytes } = problemOf(error);
+    const conclusion = concludePush(this.#context, this.job, outcome, this.#since);
+    if (conclusion.ok) {
+      this.#answer
+        .code(conclusion.status)
+        .header('content-type', 'application/json; charset=utf-8')
+        .send(`{${conclusion.members}}`);
+      return;
+    }
+    const { status, headers, bytes } = problemOf(conclusion.error);
     this.#answer.code(status).headers(headers).send(bytes);
-    this.#log(catalogue[error.code].status, error.code, null, null);
-  }
-
-  #log(status: number, code: string | null, version: string | null, dueAt: string | null): void {
-    const { topic, id, body } = this.job;
-    const ms = elapsedMs(this.#since);
-    const bytes = body.length;
-    const line = { topic, id, status, code, version, dueAt, bytes, ms };
-    logRequest(this.#context.role.log, { method: 'POST', ...line });
   }
 }

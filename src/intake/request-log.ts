@@ -6,7 +6,8 @@ import type { Log } from '../telemetry/log.ts';
 /** An alias, because an interface is no LogFields. */
 export type RequestLine = {
   readonly method: 'POST' | 'DELETE';
-  readonly topic: string;
+  /** null for a batch, or an item of one, that could not be read */
+  readonly topic: string | null;
   /** null when a push was refused before an id was made for it */
   readonly id: string | null;
   readonly status: number;

@@ -17,6 +17,8 @@ export interface PushRequest {
   readonly delay: string | undefined;
   readonly at: string | undefined;
   readonly mode: string | undefined;
+  /** its times stood in a query, where the + before an offset is read as a blank */
+  readonly inQuery: boolean;
   /** of the request; null = none was given, and none is sent on */
   readonly contentType: string | null;
   readonly body: Buffer;
@@ -45,7 +47,7 @@ export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): Pu
   };
 }
 
-function readWhen({ delay, at }: PushRequest, topic: Topic, nowMs: number): When {
+function readWhen({ delay, at, inQuery }: PushRequest, topic: Topic, nowMs: number): When {
   if (delay !== undefined) {
     if (at !== undefined) throw invalidField('at', 'give delay or at, not both');
     const parsed = parseDuration(delay);
@@ -54,7 +56,7 @@ function readWhen({ delay, at }: PushRequest, topic: Topic, nowMs: number): When
     return { delayMs: parsed.value };
   }
   if (at === undefined) return { delayMs: topic.delayMs };
-  const parsed = parseInstant(at, true);
+  const parsed = parseInstant(at, inQuery);
   if (!parsed.ok) throw invalidField('at', parsed.message);
   if (parsed.value - nowMs > limits.delayMsMax) throw invalidField('at', 'must be at most 3650d from now');
   return { at: parsed.value };
@@ -94,7 +96,7 @@ function checkForm(body: Buffer, topic: Topic): void {
 }
 
 /** Exactly that media type, whatever its parameters; application/problem+json and its kin are opaque. */
-function isJson(contentType: string): boolean {
+export function isJson(contentType: string): boolean {
   if (contentType === 'application/json') return true;
   const end = contentType.indexOf(';');
   return end > 0 && contentType.slice(0, end).trim().toLowerCase() === 'application/json'
@@ -117,12 +119,12 @@ function malformed(message: string): DqError {
   return new DqError('malformed_json', message, { errors: [error] });
 }
 
-/** null when the job is stored or a live one was kept. The id travels with every outcome that leaves doubt. */
-export function pushRefusal(outcome: PushOutcome, job: PushJob): DqError | null {
+/** The id travels with every outcome that leaves doubt. */
+export function pushRefusal(
+  outcome: Exclude<PushOutcome, { kind: 'stored' | 'kept' }>,
+  job: PushJob,
+): DqError {
   switch (outcome.kind) {
-    case 'stored':
-    case 'kept':
-      return null;
     case 'job_exists':
       return new DqError('job_exists', `a job with this id is live (${outcome.state})`);
     case 'not_stored':

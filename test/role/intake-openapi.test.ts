@@ -6,6 +6,7 @@ import { topicInputNames } from '../../src/core/topic-settings.ts';
 import { startIntake } from '../support/intake.ts';
 
 const built = [
+  'POST /v1/jobs',
   'POST /v1/topics/{topic}/jobs',
   'GET /v1/topics/{topic}/jobs/{id}',
   'DELETE /v1/topics/{topic}/jobs/{id}',

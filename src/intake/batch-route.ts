@@ -1,0 +1,195 @@
+// POST /v1/jobs: many pushes in one request. Each goes the way of a push of its own, through the same queue and in the order
+// of the batch; their outcomes come together in one reply. One that is refused says nothing about its neighbours.
+
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { catalogue, DqError } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { topicNamePattern } from '../core/topic.ts';
+import { acceptJob } from '../jobs/accept-job.ts';
+import { topicNotFound } from '../jobs/change-topic.ts';
+import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../jobs/read-batch.ts';
+import type { PushJob, PushOutcome } from '../store/job-store.ts';
+import { concludePush, PushReply } from './conclude-push.ts';
+import type { Api, IntakeContext } from './intake-context.ts';
+import { problemOf } from './problem.ts';
+import { logRequest } from './request-log.ts';
+import { topicRefusal } from './route-access.ts';
+import { closed, Problem, problems, reply } from './schemas.ts';
+
+const textOrInteger = (description: string) =>
+  Type.Optional(Type.Unsafe<unknown>({ type: ['string', 'integer'], description }));
+
+const BatchItem = closed({
+  topic: Type.String(),
+  id: Type.Optional(Type.String({ description: '1–256 bytes of UTF-8; made when not given' })),
+  delay: textOrInteger('until it is due: milliseconds, or a duration such as 30s, 10m, 1h30m'),
+  at: textOrInteger('when it is due: RFC 3339 with an offset, or epoch milliseconds'),
+  mode: Type.Optional(Type.Enum(['replace', 'keep', 'reject'], { description: 'when the id is live' })),
+  body: Type.Unknown({
+    description:
+      'any JSON value, delivered as the very characters it has here; where contentType is another than application/json, a string whose text is delivered',
+  }),
+  contentType: Type.Optional(Type.String({ description: 'application/json when not given' })),
+});
+
+const schema = {
+  operationId: 'pushBatch',
+  tags: ['jobs'],
+  summary: `Push up to ${limits.batchItemsMax} jobs, in order; each is answered by itself`,
+  response: {
+    200: reply(
+      'every item, in order, with the status and the members of a single push’s reply or problem',
+      closed({
+        accepted: Type.Integer(),
+        failed: Type.Integer(),
+        results: Type.Array(
+          Type.Union([Type.Object({ status: Type.Integer(), ...PushReply.properties }), Problem]),
+        ),
+      }),
+    ),
+    ...problems(413, 415, 503),
+  },
+};
+
+const bodyContent = {
+  description: `a list of jobs, or one a line; at most ${limits.batchItemsMax} and limits.batchBytes`,
+  content: {
+    'application/json': { schema: Type.Array(BatchItem, { maxItems: limits.batchItemsMax }) },
+    'application/x-ndjson': { schema: Type.String({ description: 'one of those objects a line' }) },
+  },
+};
+
+/** In a scope of its own: the body is a Buffer here. */
+export function batchRoute(api: Api, context: IntakeContext): void {
+  const { config } = context.role;
+  const bodyLimit = config['limits.batchBytes'];
+  api.removeAllContentTypeParsers();
+  api.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body));
+  api.post(
+    '/v1/jobs',
+    { schema, config: { access: { scope: 'push', topics: 'handler' }, requestLog: true, bodyContent } },
+    async (request, answer) => {
+      const format = formatOf(request);
+      const bytes = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
+      const items = readBatch(bytes, format, config['limits.bodyBytes']);
+      const topicsUnknown = await learnTopics(context, items);
+      const batch = new Batch(context, items.length);
+      // Without a pause from here on: the order of the batch is that of the queue.
+      items.forEach((item, index) => {
+        if (item instanceof DqError) batch.refuse(index, item, null);
+        else {
+          const job = jobOf(context, request, item, topicsUnknown);
+          if (job instanceof DqError) batch.refuse(index, ofItem(job, index), item);
+          else batch.push(index, job);
+        }
+      });
+      return answer.header('content-type', 'application/json; charset=utf-8').send(await batch.settled);
+    },
+  );
+}
+
+function formatOf(request: FastifyRequest): BatchFormat {
+  const { 'content-encoding': encoding, 'content-type': type } = request.headers;
+  if (encoding !== undefined)
+    throw new DqError('unsupported_media_type', 'content-encoding: send the batch plain');
+  const media = type?.split(';', 1)[0]?.trim().toLowerCase();
+  if (media === undefined || media === 'application/json') return 'json';
+  if (media === 'application/x-ndjson') return 'ndjson';
+  throw new DqError('unsupported_media_type', 'content-type: send application/json or application/x-ndjson');
+}
+
+/** A topic may be younger than this process's last look at the registry. One look for all of them: a batch can name a
+ *  thousand that do not exist. Answers why the look failed, or null. */
+async function learnTopics(
+  { role: { topics } }: IntakeContext,
+  items: readonly (BatchPush | DqError)[],
+): Promise<DqError | null> {
+  if (items.every((item) => item instanceof DqError || topics.get(item.topic) !== undefined)) return null;
+  try {
+    await topics.refresh();
+    return null;
+  } catch (cause) {
+    // However the question failed, the jobs of unknown topics were not stored.
+    return new DqError('not_stored', 'the topic cannot be looked up now; push again', { cause });
+  }
+}
+
+function jobOf(
+  { role: { topics } }: IntakeContext,
+  request: FastifyRequest,
+  { topic: name, request: push }: BatchPush,
+  unreachable: DqError | null,
+): PushJob | DqError {
+  const forbidden = topicRefusal(request, name);
+  if (forbidden !== null) return forbidden;
+  const topic = topics.get(name);
+  if (topic === undefined)
+    return unreachable !== null && topicNamePattern.test(name) ? unreachable : topicNotFound(name);
+  try {
+    return acceptJob(push, topic, Date.now());
+  } catch (error) {
+    if (error instanceof DqError) return error;
+    throw error;
+  }
+}
+
+/** Gathers the results; `settled` is the reply's text once the last one is known. */
+class Batch {
+  readonly settled: Promise<string>;
+  readonly #context: IntakeContext;
+  readonly #results: string[];
+  readonly #since = performance.now();
+  #open: number;
+  #accepted = 0;
+  #settle: (text: string) => void = () => {};
+
+  constructor(context: IntakeContext, items: number) {
+    this.#context = context;
+    this.#results = new Array<string>(items);
+    this.#open = items;
+    this.settled = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+    if (items === 0) this.#finish();
+  }
+
+  push(index: number, job: PushJob): void {
+    this.#context.pushes.add({ job, settle: (outcome) => this.#conclude(index, job, outcome) });
+  }
+
+  /** `item`: null when it could not be read */
+  refuse(index: number, error: DqError, item: BatchPush | null): void {
+    logRequest(this.#context.role.log, {
+      method: 'POST',
+      topic: item?.topic ?? null,
+      id: item?.request.id ?? null,
+      status: catalogue[error.code].status,
+      code: error.code,
+      version: null,
+      dueAt: null,
+      bytes: item?.request.body.length ?? 0,
+      ms: null,
+    });
+    this.#result(index, problemOf(error).bytes.toString());
+  }
+
+  #conclude(index: number, job: PushJob, outcome: PushOutcome): void {
+    const conclusion = concludePush(this.#context, job, outcome, this.#since);
+    if (conclusion.ok) {
+      this.#accepted += 1;
+      this.#result(index, `{"status":${conclusion.status},${conclusion.members}}`);
+    } else this.#result(index, problemOf(ofItem(conclusion.error, index)).bytes.toString());
+  }
+
+  #result(index: number, text: string): void {
+    this.#results[index] = text;
+    this.#open -= 1;
+    if (this.#open === 0) this.#finish();
+  }
+
+  #finish(): void {
+    const failed = this.#results.length - this.#accepted;
+    this.#settle(`{"accepted":${this.#accepted},"failed":${failed},"results":[${this.#results.join(',')}]}`);
+  }
+}

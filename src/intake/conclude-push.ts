@@ -1,0 +1,57 @@
+// What a push's outcome means to everybody but the store: the counter, the line of the request log, and the members of the
+// reply, the same for a push of its own and for one of a batch. Sends nothing.
+
+import { Type } from 'typebox';
+import { formatInstant } from '../core/duration.ts';
+import { catalogue, type DqError } from '../core/errors.ts';
+import { pushRefusal } from '../jobs/accept-job.ts';
+import type { PushJob, PushOutcome } from '../store/job-store.ts';
+import type { IntakeContext } from './intake-context.ts';
+import { elapsedMs, logRequest } from './request-log.ts';
+import { Instant, StateName, VersionText } from './schemas.ts';
+
+/** What `members` of a success hold. */
+export const PushReply = Type.Object({
+  topic: Type.String(),
+  id: Type.String(),
+  version: VersionText,
+  state: StateName,
+  dueAt: Instant,
+  replaced: Type.Boolean({ description: 'a live job of this id is gone' }),
+  duplicate: Type.Boolean({ description: 'mode keep: the live job stayed as it was' }),
+  inFlight: Type.Boolean({ description: 'an attempt of the replaced job is running' }),
+});
+
+export type PushConclusion =
+  /** `members`: JSON without its braces, written by hand: thousands of replies a second are of this one shape */
+  | { readonly ok: true; readonly status: 200 | 201; readonly members: string }
+  | { readonly ok: false; readonly error: DqError };
+
+/** `since`: performance.now() when the push had been read. */
+export function concludePush(
+  context: IntakeContext,
+  job: PushJob,
+  outcome: PushOutcome,
+  since: number,
+): PushConclusion {
+  const { topic, id, body } = job;
+  const ms = elapsedMs(since);
+  const line = { method: 'POST', topic, id, bytes: body.length, ms } as const;
+  if (outcome.kind !== 'stored' && outcome.kind !== 'kept') {
+    const error = pushRefusal(outcome, job);
+    const { status } = catalogue[error.code];
+    logRequest(context.role.log, { ...line, status, code: error.code, version: null, dueAt: null });
+    return { ok: false, error };
+  }
+  const stored = outcome.kind === 'stored';
+  const replaced = stored && outcome.replaced;
+  const inFlight = stored && outcome.inFlight;
+  if (stored) context.role.counters.add(topic, 'pushed');
+  const version = String(outcome.version);
+  const dueAt = formatInstant(outcome.dueAt);
+  const status = stored && !replaced ? 201 : 200;
+  logRequest(context.role.log, { ...line, status, code: null, version, dueAt });
+  // A topic's name, states and numbers need no escapes.
+  const members = `"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}`;
+  return { ok: true, status, members };
+}
