@@ -7,6 +7,7 @@ import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
+import { sharedLookup } from './shared-lookup.ts';
 
 export type DialReason = 'blocked_address' | 'dns' | 'connect' | 'tls';
 
@@ -32,6 +33,7 @@ export interface ConnectorOptions {
 
 export function createConnector(options: ConnectorOptions): buildConnector.connector {
   const { egress, onDial } = options;
+  const lookup = sharedLookup(options.lookup ?? (systemLookup as LookupFunction));
   // By port, because a lookup is told a name alone and own endpoints are judged by address and port; and not by
   // connection, because each of these keeps the TLS sessions that spare later handshakes.
   const dialers = new Map<number, buildConnector.connector>();
@@ -40,7 +42,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
     const known = dialers.get(port);
     if (known !== undefined) return known;
     const dialer = buildConnector({
-      lookup: judgingLookup(egress, port, options.lookup ?? (systemLookup as LookupFunction)),
+      lookup: judgingLookup(egress, port, lookup),
       // Tries the addresses of a name one after the other, and is what makes Node ask lookup for all of them.
       autoSelectFamily: true,
       rejectUnauthorized: options.verifyTls,

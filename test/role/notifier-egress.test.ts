@@ -6,7 +6,7 @@ import { createConnector, DialError } from '../../src/notifier/connector.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
-import { startRig } from './rig.ts';
+import { ids, startRig } from './rig.ts';
 
 const resolvingTo =
   (...addresses: string[]): LookupFunction =>
@@ -49,6 +49,25 @@ describe('notifier: egress', () => {
     await rig.push('t', 'a');
     expect(await until('the attempt', () => rig.notified()[0])).toMatchObject({ outcome: 'delivered' });
     expect(server.received[0]).toContain(`host: receiver.test:${server.port}\r\n`);
+  });
+
+  it('a name is asked for once at a time, however many calls wait for it, and after the answer anew', async () => {
+    const rig = await startRig();
+    const server = await answering();
+    const asked: Parameters<LookupFunction>[2][] = [];
+    const lookup: LookupFunction = (_name, _options, found) => void asked.push(found);
+    await rig.topic('t', `http://hanging.test:${server.port}/`, { timeoutMs: 1_000, concurrency: 4 });
+    await rig.run(createNotifier(rig.context(), { lookup }));
+    await rig.pushAll('t', ids('j', 8));
+    await until('all are given up', () => rig.notified().length === 8);
+    expect(rig.notified().every(({ reason }) => reason === 'timeout')).toBe(true);
+    expect(asked).toHaveLength(1);
+    asked[0]?.(Object.assign(new Error('queryA ESERVFAIL'), { code: 'ESERVFAIL' }), []);
+    await rig.pushAll('t', ['a', 'b']);
+    await until('the next one asks again', () => asked.length === 2);
+    asked[1]?.(null, [{ address: '127.0.0.1', family: 4 }]);
+    await until('both are delivered by one answer', () => rig.counted('t', 'delivered') === 2);
+    expect(asked).toHaveLength(2);
   });
 
   it('a literal address is refused as well, and so are the own endpoints', async () => {
