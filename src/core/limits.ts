@@ -178,9 +178,11 @@ export const limits = {
   /** This many failures of a role within the window end the master, before the first ready or with none of it alive. */
   crashLoopFailures: 10,
   crashLoopWindowMs: 60_000,
-  /** A worker that is not ready by now has failed to start; dq-store may have to recover and check a large file. */
+  /** A worker that is not ready by now has failed to start. dq-store may have to recover and check its file, and has longer by
+   *  the bytes of it: 4 MB/s, a disk of 1,000 reads a second and nothing cached (500 MB/s were measured from memory). */
   workerReadyMs: 15_000,
   storeReadyMs: 120_000,
+  storeCheckBytesPerMs: 4 * 1024,
   /** A worker's pulse: it reports its load, asks whether its master lives, shows its watchdog that it does. */
   pulseMs: 1_000,
   /** Counters (topic, day, name) that the master holds while dq-upkeep is away; more are dropped, and said to be. */

@@ -5,6 +5,7 @@ import type { Worker } from 'node:cluster';
 import cluster from 'node:cluster';
 import { limits } from '../core/limits.ts';
 import type { ProcessInfo, RoleName, ToMaster, ToWorker, WorkerReport } from '../process/messages.ts';
+import { readyMsOf } from './ready-time.ts';
 
 // A connection that was handed by the master to a worker that dies hangs for ever; shared listening sockets have no hand-over.
 cluster.schedulingPolicy = cluster.SCHED_NONE;
@@ -72,8 +73,8 @@ export class WorkerProcess {
     });
     this.#outbox = [birth.init];
     this.ended = this.#watch();
-    const readyMs = birth.init.role === 'store' ? limits.storeReadyMs : limits.workerReadyMs;
-    this.#killAfter(readyMs, `was not ready within ${readyMs / 1000} s`);
+    const readyMs = readyMsOf(birth.init.role, birth.init.config.dataDir);
+    this.#killAfter(readyMs, `was not ready within ${Math.round(readyMs / 1000)} s`);
   }
 
   get role(): RoleName {

@@ -1,0 +1,39 @@
+import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { readyMsOf } from '../../src/master/ready-time.ts';
+
+function directory(): string {
+  const path = mkdtempSync(join(tmpdir(), 'dq-ready-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Without a block of disk. */
+function sparse(path: string, bytes: number): void {
+  const fd = openSync(path, 'w');
+  ftruncateSync(fd, bytes);
+  closeSync(fd);
+}
+
+describe('the time to become ready', () => {
+  it('grows with the file that dq-store may have to read, its log included', () => {
+    const dataDir = directory();
+    expect(readyMsOf('store', dataDir)).toBe(limits.storeReadyMs);
+    sparse(join(dataDir, 'jobs.db'), 20 * 1024 ** 3);
+    const minutes = (readyMsOf('store', dataDir) - limits.storeReadyMs) / 60_000;
+    // Twenty gigabytes at 100 MB/s are more than three.
+    expect(minutes).toBeGreaterThan(3);
+    sparse(join(dataDir, 'jobs.db-wal'), 4 * 1024 ** 2);
+    expect(readyMsOf('store', dataDir) - limits.storeReadyMs - minutes * 60_000).toBe(1_024);
+  });
+
+  it('does not depend on the file for who does not read it, nor on a file that is out of reach', () => {
+    const dataDir = directory();
+    sparse(join(dataDir, 'jobs.db'), 1024 ** 3);
+    expect(readyMsOf('notifier', dataDir)).toBe(limits.workerReadyMs);
+    expect(readyMsOf('store', join(dataDir, 'jobs.db'))).toBe(limits.storeReadyMs);
+  });
+});
