@@ -49,8 +49,11 @@ export function askAndForget(db: Database, column: string, from: string): unknow
 export const sqliteCodes = {
   busy: 5,
   locked: 6,
+  readOnly: 8,
+  ioError: 10,
   corrupt: 11,
   full: 13,
+  cannotOpen: 14,
   constraint: 19,
   notADatabase: 26,
 } as const;

@@ -8,6 +8,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   truncateSync,
   writeFileSync,
@@ -128,19 +129,36 @@ describe('a store that was left', () => {
   it('by a clean end has its jobs, its counts and no log', async () => {
     await filled('closed');
     withEngine((engine) => {
-      expect(engine.wasUnclean).toBe(false);
+      expect(engine.found.wasUnclean).toBe(false);
       expect(engine.census.counts().topics).toEqual({ t: { delayed: 0, ready: 200, reserved: 0, dead: 0 } });
     });
   });
 
-  it('by a kill has every committed job after its log was replayed and checked', async () => {
+  it.each([
+    ['is not read whole, as the kernel has all that was written', () => {}, false],
+    [
+      'before the machine was started anew is read whole',
+      () => writeFileSync(`${path}.boot`, 'another boot\n'),
+      true,
+    ],
+    ['without a note of the boot is read whole', () => rmSync(`${path}.boot`), true],
+  ] as const)('by a kill has every committed job, and %s', async (_, change, wasChecked) => {
     await filled('killed');
+    change();
     withEngine((engine) => {
-      expect(engine.wasUnclean).toBe(true);
+      expect(engine.found).toEqual({ wasUnclean: true, wasChecked });
       expect(engine.census.counts().topics).toEqual({ t: { delayed: 0, ready: 200, reserved: 0, dead: 0 } });
       expect(engine.db.prepare('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' });
     });
     expect(readdirSync(directory.path)).toEqual(['jobs.db']);
+  });
+
+  it('by an owner that doubted its disk is read whole', async () => {
+    await filled('killed');
+    const [killed] = [openEngine(path)];
+    killed.doubt();
+    expect(existsSync(`${path}.boot`)).toBe(false);
+    killed.close();
   });
 
   it('goes on with higher numbers when the clock has gone back', () => {
@@ -183,6 +201,18 @@ describe('refused and left untouched', () => {
     db.exec(`PRAGMA user_version = ${layoutVersion + 1}`);
     db.close();
     expect(refusal()).toMatchObject({ why: 'newer', message: expect.stringContaining('layout 2') });
+  });
+
+  it('a store whose log has a newer layout', () => {
+    const script = `
+      import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/sql/database.ts'))};
+      const db = openDatabase(process.argv[1]);
+      db.exec('PRAGMA journal_mode = WAL; PRAGMA user_version = ${layoutVersion + 1}');
+      process.kill(process.pid, 'SIGKILL');`;
+    withEngine(() => undefined);
+    spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script, path]);
+    writeFileSync(`${path}.boot`, readFileSync('/proc/sys/kernel/random/boot_id'));
+    expect(refusal().why).toBe('newer');
   });
 
   it('a store that was not closed and has damaged pages', async () => {

@@ -17,7 +17,7 @@ import { cancelJob, pushJob } from './push.ts';
 import { Recovery } from './recovery.ts';
 import { requeueJob, rescheduleJob, runJob } from './reversion.ts';
 import { Snapshots } from './snapshots.ts';
-import { closeStoreFile, openStoreFile } from './store-file.ts';
+import { closeStoreFile, doubtStoreFile, type OpenedStoreFile, openStoreFile } from './store-file.ts';
 
 /** `full`: on the disk when committed. `normal`: survives the death of every process; a power cut may undo it. */
 export type Durability = 'full' | 'normal';
@@ -32,7 +32,8 @@ export class Engine {
   readonly #clock: () => number;
   #durability: Durability = 'full';
   #mark: Mark | null = null;
-  readonly wasUnclean: boolean;
+  /** how the file was found */
+  readonly found: Omit<OpenedStoreFile, 'db'>;
   readonly moves: Moves;
   readonly recovery: Recovery;
   readonly snapshots: Snapshots;
@@ -40,11 +41,11 @@ export class Engine {
   readonly alerts: Alerts;
   readonly census: Census;
 
-  constructor(db: Database, options: { wasUnclean: boolean; clock: () => number }) {
+  constructor({ db, ...found }: OpenedStoreFile, options: { clock: () => number }) {
     const ledger = new Ledger(db);
     this.#clock = options.clock;
     this.#bench = { db, ledger, rows: new JobRows(db, ledger), now: options.clock() };
-    this.wasUnclean = options.wasUnclean;
+    this.found = found;
     this.moves = new Moves(this.#bench);
     this.recovery = new Recovery(this.#bench);
     this.snapshots = new Snapshots(this.#bench);
@@ -136,6 +137,11 @@ export class Engine {
     return this.#bench.db.isTransaction;
   }
 
+  /** A write has failed: whoever opens the file next reads all of it. The process must end. */
+  doubt(): void {
+    doubtStoreFile(this.#bench.db);
+  }
+
   close(): void {
     closeStoreFile(this.#bench.db);
   }
@@ -143,11 +149,11 @@ export class Engine {
 
 /** Opens or makes the file. Throws StoreFileRefused. */
 export function openEngine(path: string, options: { readonly clock?: () => number } = {}): Engine {
-  const { db, wasUnclean } = openStoreFile(path);
+  const opened = openStoreFile(path);
   try {
-    return new Engine(db, { wasUnclean, clock: options.clock ?? Date.now });
+    return new Engine(opened, { clock: options.clock ?? Date.now });
   } catch (error) {
-    closeStoreFile(db);
+    closeStoreFile(opened.db);
     throw error;
   }
 }

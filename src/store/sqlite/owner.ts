@@ -86,7 +86,8 @@ export class StoreOwner implements Service {
     const { path, log, clock } = this.#options;
     this.#engine = openEngine(path, clock === undefined ? {} : { clock });
     try {
-      if (this.#engine.wasUnclean) log.notice('the store was not closed; its log was replayed and checked');
+      const { wasUnclean, wasChecked } = this.#engine.found;
+      if (wasUnclean) log.notice('the store was not closed; its log was replayed', { wasChecked });
       await this.#reserve.start();
       await this.#listen();
     } catch (error) {
@@ -209,6 +210,12 @@ export class StoreOwner implements Service {
 
   #break(error: unknown): void {
     this.#state = 'broken';
+    try {
+      this.#engine?.doubt();
+    } catch (failure) {
+      // Not even that can be written: then the next start fails before it could leave a check out.
+      this.#options.log.error('the doubt about the store could not be noted', failure);
+    }
     for (const { from, id } of this.#queue.splice(0))
       from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code: 'io_error' }));
     for (const connection of this.#connections) connection.flush();

@@ -15,11 +15,12 @@ import {
   sqliteCode,
   sqliteCodes,
 } from '../../sql/database.ts';
+import { forgetBoot, noteBoot, wasOpenInThisBoot } from './boot-note.ts';
 import { applicationId, layoutVersion, schema } from './schema.ts';
 
 /** Why a file was not opened; the message is for the person who starts dq. */
 export class StoreFileRefused extends Error {
-  readonly why: 'in_use' | 'foreign' | 'newer' | 'damaged' | 'incomplete';
+  readonly why: 'in_use' | 'foreign' | 'newer' | 'damaged' | 'incomplete' | 'unwritable';
   constructor(why: StoreFileRefused['why'], message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'StoreFileRefused';
@@ -36,8 +37,10 @@ const held = new Map<string, Database>();
 
 export interface OpenedStoreFile {
   readonly db: Database;
-  /** the file was not closed by its last owner; it has passed a check of its structure */
+  /** the file was not closed by its last owner; its log is replayed */
   readonly wasUnclean: boolean;
+  /** all of it was read and is whole */
+  readonly wasChecked: boolean;
 }
 
 /** Opens jobs.db, making it if there is none. Throws StoreFileRefused. */
@@ -53,13 +56,15 @@ export function openStoreFile(path: string): OpenedStoreFile {
       );
     makeStoreFile(path);
   } else judgeHeader(path, size, wasUnclean);
+  const isDoubtful = wasUnclean && !wasOpenInThisBoot(path) && (size ?? 0) <= limits.storeCheckBytesMax;
   try {
-    if (wasUnclean) judgeStructure(path);
+    if (wasUnclean) judgeLog(path, isDoubtful);
     const db = openAlone(path);
     held.set(path, db);
+    noteBoot(path);
     // The check has made it; whoever holds the file alone needs none.
     rmSync(`${path}-shm`, { force: true });
-    return { db, wasUnclean };
+    return { db, wasUnclean, wasChecked: isDoubtful };
   } catch (error) {
     throw refusalOf(path, error);
   }
@@ -71,10 +76,21 @@ export function closeStoreFile(db: Database): void {
     pragma(db, 'journal_mode = DELETE');
     pragma(db, 'locking_mode = NORMAL');
     db.prepare('SELECT count(*) FROM meta').get();
+    forgetBoot(pathOf(db));
   } finally {
     db.close();
-    for (const [path, open] of held) if (open === db) held.delete(path);
+    held.delete(pathOf(db));
   }
+}
+
+/** A write has failed, and what the disk holds is in doubt: whoever opens the file next reads all of it. */
+export function doubtStoreFile(db: Database): void {
+  forgetBoot(pathOf(db));
+}
+
+function pathOf(db: Database): string {
+  for (const [path, open] of held) if (open === db) return path;
+  throw new Error('this store was not opened here');
 }
 
 /** Under another name first: the header of a file called jobs.db is whole from its first moment. */
@@ -101,6 +117,7 @@ function openAlone(path: string): Database {
       PRAGMA wal_autocheckpoint = ${checkpointPages}; PRAGMA synchronous = FULL`);
     // Takes the lock now rather than at the first push.
     db.exec('BEGIN IMMEDIATE; COMMIT');
+    judgeLayout(path, Number(pragma(db, 'user_version')));
     return db;
   } catch (error) {
     db.close();
@@ -137,15 +154,19 @@ function judgeLayout(path: string, version: number): void {
   );
 }
 
-/** Reads the whole file, log included, without changing either. Leaves no statement behind: with a prepared one the
- *  connection would outlive its close() until a garbage collection, and hold the lock that openAlone needs (seen: no dq-store
- *  could start after a kill -9). */
-function judgeStructure(path: string): void {
+/** Reads the layout that the log has, and the whole file if it is doubtful, without changing either. Leaves no statement
+ *  behind: with a prepared one the connection would outlive its close() until a garbage collection, and hold the lock that
+ *  openAlone needs (seen: no dq-store could start after a kill -9). */
+function judgeLog(path: string, isDoubtful: boolean): void {
   const db = openDatabase(path, { readOnly: true, waitMs: limits.storeLockMs });
   try {
-    const verdict = askAndForget(db, 'quick_check', 'pragma_quick_check');
+    const verdict = isDoubtful ? askAndForget(db, 'quick_check', 'pragma_quick_check') : 'ok';
     if (verdict !== 'ok') throw new StoreFileRefused('damaged', damagedText(path, String(verdict)));
     judgeLayout(path, Number(askAndForget(db, 'user_version', 'pragma_user_version')));
+  } catch (error) {
+    // A full disk has no room for the index of the log that a mere reader needs. Whoever holds the file alone needs none.
+    const code = sqliteCode(error);
+    if (isDoubtful || (code !== sqliteCodes.full && code !== sqliteCodes.ioError)) throw error;
   } finally {
     db.close();
   }
@@ -158,6 +179,8 @@ function refusalOf(path: string, error: unknown): unknown {
   const reason = error instanceof Error ? error.message : String(error);
   if (code === sqliteCodes.busy || code === sqliteCodes.locked)
     return new StoreFileRefused('in_use', `${path} is held by another process`, { cause: error });
+  if (code === sqliteCodes.readOnly || code === sqliteCodes.cannotOpen)
+    return new StoreFileRefused('unwritable', `${path} cannot be written (${reason})`, { cause: error });
   if (code === sqliteCodes.corrupt || code === sqliteCodes.notADatabase)
     return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
   return error;
