@@ -8,8 +8,6 @@ import { limits } from './limits.ts';
 import type { Topic, TopicSecret } from './topic.ts';
 
 const secretPrefix = 'whsec_';
-/** As long as the digest of HMAC-SHA256; longer keys add nothing. */
-const madeSecretBytes = 32;
 
 /** `msg_` + 25 characters [0-9a-z]: the receiver's idempotency key. Derived, so it needs no storage and is the same for
  *  every attempt and every version that keeps the origin. 128 bits of a digest: no dot, nothing of the user's text. Its
@@ -41,7 +39,25 @@ export function signatureHeader(
 
 /** Those that sign now: the current one, and the one before it until its time is over. */
 export function signingSecrets(secrets: readonly TopicSecret[], nowMs: number): readonly string[] {
-  return secrets.filter(({ untilAt }) => untilAt === null || untilAt > nowMs).map(({ secret }) => secret);
+  return unexpired(secrets, nowMs).map(({ secret }) => secret);
+}
+
+/** A topic's secrets with a new one at their head; the one that was current signs on for limits.secretOverlapMs, and those
+ *  whose time is over are gone. */
+export function rotatedSecrets(
+  secrets: readonly TopicSecret[],
+  secret: string,
+  nowMs: number,
+): readonly TopicSecret[] {
+  const old = unexpired(secrets, nowMs).map((one) => ({
+    ...one,
+    untilAt: one.untilAt ?? nowMs + limits.secretOverlapMs,
+  }));
+  return [{ secret, untilAt: null }, ...old].slice(0, limits.topicSecretsMax);
+}
+
+export function unexpired(secrets: readonly TopicSecret[], nowMs: number): readonly TopicSecret[] {
+  return secrets.filter(({ untilAt }) => untilAt === null || untilAt > nowMs);
 }
 
 /** Only the canonical spelling passes: receivers' libraries decode base64 more strictly than Node does. The message never
@@ -58,7 +74,7 @@ export function parseSecret(input: unknown): Parsed<string> {
 }
 
 export function makeSecret(): string {
-  return secretPrefix + randomBytes(madeSecretBytes).toString('base64');
+  return secretPrefix + randomBytes(limits.secretBytesMade).toString('base64');
 }
 
 /** What of a job the headers tell. */

@@ -42,7 +42,11 @@ export const limits = {
   /** Every server holds all of them. */
   tokensMax: 1_000,
   tokenTopicsMax: 50,
-  /** Bytes of a secret that dq makes. */
+  /** How long a rotated secret signs beside the new one (http-api.md), and how many sign at most: rotations in a hurry cut the
+   *  oldest off, a header of signatures stays short. */
+  secretOverlapMs: 24 * 3_600_000,
+  topicSecretsMax: 4,
+  /** Bytes of a secret that dq makes: as long as the digest of HMAC-SHA256, longer keys add nothing. */
   secretBytesMade: 32,
 
   /** A callback reply is read up to here; Standard Webhooks replies are empty, rules look at small JSON. */

@@ -2,6 +2,7 @@
 // without its secret. The one place that knows the names of the API's topic fields. It stores nothing and asks nobody.
 
 import { Complaints } from './complaints.ts';
+import { parseSecret } from './delivery.ts';
 import { formatDuration, formatInstant } from './duration.ts';
 import type { EgressPolicy } from './egress-policy.ts';
 import type { DqError } from './errors.ts';
@@ -137,7 +138,7 @@ function readInput(json: unknown, judge: Judge, complete: boolean, complaints: C
   else if (complete && !Object.hasOwn(given, 'callbackUrl')) complaints.refuse('callbackUrl', 'is needed');
 
   const topic = read('topic', parseTopicName);
-  const secret = read('secret', parseSecret);
+  const secret = read('secret', secretField);
   const state = read('state', states);
   return {
     settings,
@@ -186,20 +187,9 @@ function parseCallbackUrl(
   return reason === null ? url.href : complaints.refuse(field, `may not be called: ${reason}`);
 }
 
-const parseSecret: FieldParser<string> = (value, field, complaints) => {
-  const base64 = typeof value === 'string' && value.startsWith('whsec_') ? value.slice(6) : '';
-  const bytes = Buffer.from(base64, 'base64');
-  const good =
-    bytes.length >= limits.secretBytesMin &&
-    bytes.length <= limits.secretBytesMax &&
-    // Buffer skips what is no base64; only a text that comes back is one.
-    bytes.toString('base64') === base64;
-  return good
-    ? (value as string)
-    : complaints.refuse(
-        field,
-        `must be whsec_ and the base64 of ${limits.secretBytesMin} to ${limits.secretBytesMax} bytes`,
-      );
+export const secretField: FieldParser<string> = (value, field, complaints) => {
+  const parsed = parseSecret(value);
+  return parsed.ok ? parsed.value : complaints.refuse(field, parsed.message);
 };
 
 /** What no field shows alone. `settings`: as they would be stored; `input`: what of them was asked for, to be named. A patch

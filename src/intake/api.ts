@@ -20,6 +20,7 @@ import { parseQuery, unreadable } from './query.ts';
 import { logRequest } from './request-log.ts';
 import { checkAccess, requireDeclaration } from './route-access.ts';
 import { closed } from './schemas.ts';
+import { secretRoute } from './secret-route.ts';
 import { statsRoutes } from './stats-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
 import { topicRoutes } from './topic-routes.ts';
@@ -106,6 +107,7 @@ function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
   jobRoutes(api, context);
   topicRoutes(api, context);
   topicStateRoutes(api, context);
+  secretRoute(api, context);
   deadRoutes(api, context);
   tokenRoutes(api, context, tokens);
   healthRoutes(api, context);

@@ -6,6 +6,9 @@ import type { Api } from './intake-context.ts';
 import type { RouteAccess } from './route-access.ts';
 import { problems, reply } from './schemas.ts';
 
+/** An empty body is a job too; a secret that is not given is made. */
+const bodyOptional = ['/v1/topics/{topic}/jobs', '/v1/topics/{topic}/secret'];
+
 const anyBody = {
   description: 'the job: any bytes, delivered as they are',
   content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
@@ -36,10 +39,10 @@ export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
     },
     transformObject: (document) => {
       if (!('openapiObject' in document)) return document.swaggerObject;
-      const push = document.openapiObject.paths?.['/v1/topics/{topic}/jobs']?.post;
-      // An empty body is a job too.
-      if (push?.requestBody !== undefined && 'required' in push.requestBody)
-        push.requestBody.required = false;
+      for (const path of bodyOptional) {
+        const body = document.openapiObject.paths?.[path]?.post?.requestBody;
+        if (body !== undefined && 'required' in body) body.required = false;
+      }
       return document.openapiObject;
     },
     transform: ({ schema, url, route }) => {

@@ -5,12 +5,14 @@ import { createCalendar } from '../core/calendar.ts';
 import { DqError } from '../core/errors.ts';
 import { type JobState, jobStates } from '../core/job.ts';
 
+import { topicNotFound } from '../jobs/change-topic.ts';
 import { statNames } from '../registry/registry.ts';
 import type { StateCounts } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { ProcessQuestions } from './process-questions.ts';
 import { mayTouch } from './route-access.ts';
-import { closed, Instant, problems, reply } from './schemas.ts';
+import { closed, Instant, problems, reply, topicParam } from './schemas.ts';
+import { nameToFind } from './topic-routes.ts';
 
 const tags = ['operation'];
 const named = (names: readonly string[]) =>
@@ -88,6 +90,35 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
         };
       });
       return { topics: items, states, oldestOverdueMs: counts.oldestReadyMs, orphaned };
+    },
+  );
+
+  api.get(
+    '/v1/topics/:topic/stats',
+    {
+      schema: {
+        operationId: 'topicStats',
+        tags: ['topics'],
+        summary: 'Counters and stored jobs of a topic',
+        params: closed(topicParam),
+        response: {
+          200: reply('now', closed({ topic: Type.String(), total: Counts, today: Counts, states: States })),
+          ...problems(404, 503),
+        },
+      },
+      config: { access: { scope: 'read', topics: 'path' } },
+    },
+    async (request) => {
+      const topic = nameToFind(request.params.topic);
+      if ((await registry.get(topic)) === null) throw topicNotFound(topic);
+      const [counters] = await registry.stats(topic, calendar.dayOf(Date.now()));
+      const counts = await store.admin.counts();
+      return {
+        topic,
+        total: counters?.total ?? noCounts,
+        today: counters?.today ?? noCounts,
+        states: counts.topics[topic] ?? nothing,
+      };
     },
   );
 

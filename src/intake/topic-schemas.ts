@@ -35,6 +35,11 @@ const Backoff = Type.Union(
   },
 );
 
+export const Secret = Type.String({
+  pattern: '^whsec_[A-Za-z0-9+/]+={0,2}$',
+  description: `whsec_ and the base64 of ${limits.secretBytesMin}–${limits.secretBytesMax} bytes; made when not given`,
+});
+
 const settings = {
   title: Type.Optional(Label),
   owner: Type.Optional(Label),
@@ -72,12 +77,7 @@ const settings = {
   alertEmails: Type.Optional(Type.Array(Type.String(), { maxItems: 0 })),
   dangerouslySkipTlsVerify: Type.Optional(Type.Boolean()),
   state: Type.Optional(State),
-  secret: Type.Optional(
-    Type.String({
-      pattern: '^whsec_[A-Za-z0-9+/]+={0,2}$',
-      description: `whsec_ and the base64 of ${limits.secretBytesMin}–${limits.secretBytesMax} bytes; made when not given`,
-    }),
-  ),
+  secret: Type.Optional(Secret),
 };
 const CallbackUrl = Type.String({ format: 'uri', maxLength: limits.callbackUrlMax });
 

@@ -1,8 +1,9 @@
 // The use cases that write a topic: create, put, patch, set its state. A change is read, made and written back only if nobody
 // else changed the topic meanwhile, so two administrators never undo each other unseen.
 
-import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import { Complaints } from '../core/complaints.ts';
+import { makeSecret, unexpired } from '../core/delivery.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Topic, TopicSettings } from '../core/topic.ts';
@@ -39,17 +40,27 @@ export async function putTopic(
 }
 
 /** Changes what the input gives. */
-export async function patchTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
-  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
-    const known = await registry.get(name);
-    if (known === null) throw topicNotFound(name);
+export function patchTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
+  return changeTopic(registry, name, (known) => {
     keepsSecret(known, input);
     const settings = { ...settingsOf(known), ...input.settings };
     const complaints = new Complaints();
     checkTogether(settings, input, complaints);
     complaints.throwIfAny();
-    const draft = draftOf(known, settings, input.state ?? known.state);
-    const updated = await registry.update(draft, known.revision);
+    return draftOf(known, settings, input.state ?? known.state);
+  });
+}
+
+/** `make` is called again when somebody else has changed the topic meanwhile. Rejects with topic_not_found. */
+export async function changeTopic(
+  registry: Registry,
+  name: string,
+  make: (known: Topic) => TopicDraft,
+): Promise<Topic> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await registry.get(name);
+    if (known === null) throw topicNotFound(name);
+    const updated = await registry.update(make(known), known.revision);
     if (updated.kind === 'updated') return updated.topic;
   }
   throw busy(name);
@@ -67,17 +78,16 @@ function busy(name: string): DqError {
 }
 
 function newDraft(name: string, input: TopicInput): TopicDraft {
-  const secret = input.secret ?? `whsec_${randomBytes(limits.secretBytesMade).toString('base64')}`;
   return {
     ...completeSettings(input),
     topic: name,
     state: input.state ?? 'active',
-    secrets: [{ secret, untilAt: null }],
+    secrets: [{ secret: input.secret ?? makeSecret(), untilAt: null }],
   };
 }
 
 function draftOf(topic: Topic, settings: TopicSettings, state: Topic['state']): TopicDraft {
-  return { ...settings, topic: topic.topic, state, secrets: topic.secrets };
+  return { ...settings, topic: topic.topic, state, secrets: unexpired(topic.secrets, Date.now()) };
 }
 
 function settingsOf(topic: Topic): TopicSettings {
@@ -91,9 +101,10 @@ function keepsSecret(topic: Topic, input: TopicInput): void {
   const current = Buffer.from(topic.secrets[0]?.secret ?? '');
   const given = Buffer.from(input.secret);
   if (current.length === given.length && timingSafeEqual(current, given)) return;
-  throw new DqError('not_built', 'secret: rotating a secret is not available in this version', {
-    errors: [{ field: 'secret', message: 'rotating a secret is not available in this version' }],
-  });
+  throw invalidField(
+    'secret',
+    `is changed by POST /v1/topics/${topic.topic}/secret, so that the old one signs on`,
+  );
 }
 
 /** A body may repeat the name in the path, and nothing else. */

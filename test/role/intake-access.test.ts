@@ -187,6 +187,19 @@ describe('calls over several topics', () => {
     expect(await dq.registry.get('bill.new')).toBeNull();
   });
 
+  it('each item of a batch is judged by itself', async () => {
+    const items = ['order.close', 'bill.send', 'bill.none', 'order.open'].map((topic) => ({
+      topic,
+      body: 1,
+    }));
+    const { status, body } = await dq.call('POST', '/v1/jobs', as(some, items));
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ accepted: 2, failed: 2 });
+    expect(body.results.map((result: { status: number }) => result.status)).toEqual([201, 403, 403, 201]);
+    expect((await dq.store.admin.counts()).topics).toMatchObject({ 'order.close': {}, 'order.open': {} });
+    expect((await dq.store.admin.counts()).topics).not.toHaveProperty('bill.send');
+  });
+
   it('dead letters: a filter names a topic of the token, or the token is for every topic', async () => {
     const status = async (token: string, body: unknown) =>
       (await dq.call('POST', '/v1/dead/requeue', as(token, body))).status;
@@ -258,6 +271,16 @@ describe('/v1/tokens', () => {
     expect(reply.status).toBe(400);
     expect(reply.body.errors.map((error: { field: string }) => error.field)).toContain(field);
     expect((await dq.registry.tokens(-1)).tokens).toEqual([]);
+  });
+
+  it('knowing the readable part of a token is no token: every character counts', async () => {
+    const token = await make(['read']);
+    expect((await dq.call('GET', '/v1/topics', as(token))).status).toBe(200);
+    for (const at of [17, 30, token.length - 1]) {
+      const other = token[at] === 'A' ? 'B' : 'A';
+      const forged = token.slice(0, at) + other + token.slice(at + 1);
+      expect((await dq.call('GET', '/v1/topics', as(forged))).status, `character ${at}`).toBe(401);
+    }
   });
 
   it('a removed token is refused at once where it was removed', async () => {

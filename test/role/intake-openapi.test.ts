@@ -21,6 +21,8 @@ const built = [
   'POST /v1/topics/{topic}/offline',
   'GET /v1/dead',
   'POST /v1/dead/requeue',
+  'POST /v1/topics/{topic}/secret',
+  'GET /v1/topics/{topic}/stats',
   'GET /v1/tokens',
   'POST /v1/tokens',
   'DELETE /v1/tokens/{name}',

@@ -267,8 +267,6 @@ describe('paths', () => {
       ['POST', '/v1/restore'],
       ['GET', '/v1/shards'],
       ['DELETE', '/v1/dead'],
-      ['POST', '/v1/topics/t/secret'],
-      ['GET', '/v1/topics/t/stats'],
       ['POST', '/v1/topics/t/jobs/a/run'],
       ['OPTIONS', '/v1/topics'],
     ] as const)

@@ -238,7 +238,7 @@ describe('put and patch', () => {
           callbackUrl,
           secret: `whsec_${Buffer.alloc(32, 2).toString('base64')}`,
         }),
-      ).toMatchObject({ status: 400, body: { code: 'not_built', errors: [{ field: 'secret' }] } });
+      ).toMatchObject({ status: 400, body: { code: 'invalid', errors: [{ field: 'secret' }] } });
     expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret, untilAt: null }]);
   });
 

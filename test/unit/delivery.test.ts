@@ -4,10 +4,12 @@ import {
   callbackHeaders,
   makeSecret,
   parseSecret,
+  rotatedSecrets,
   signatureHeader,
   signingSecrets,
   webhookIdOf,
 } from '../../src/core/delivery.ts';
+import type { TopicSecret } from '../../src/core/topic.ts';
 
 const job = {
   topic: 'order.close',
@@ -128,6 +130,40 @@ describe('callbackHeaders', () => {
     expect(second['webhook-id']).toBe(first['webhook-id']);
     expect([first['webhook-timestamp'], second['webhook-timestamp']]).toEqual(['1', '61']);
     expect([first['dq-attempt'], second['dq-attempt']]).toEqual(['1', '2']);
+  });
+});
+
+describe('rotatedSecrets', () => {
+  const day = 24 * 3_600_000;
+  const at = 1_000_000;
+
+  it('puts the new one first and lets the old one sign for 24 h', () => {
+    const rotated = rotatedSecrets([{ secret: 'a', untilAt: null }], 'b', at);
+    expect(rotated).toEqual([
+      { secret: 'b', untilAt: null },
+      { secret: 'a', untilAt: at + day },
+    ]);
+    expect(signingSecrets(rotated, at + day - 1)).toEqual(['b', 'a']);
+    expect(signingSecrets(rotated, at + day)).toEqual(['b']);
+  });
+
+  it('keeps the end of those that were old already, and drops those whose time is over', () => {
+    const secrets = [
+      { secret: 'c', untilAt: null },
+      { secret: 'b', untilAt: at + 1 },
+      { secret: 'a', untilAt: at },
+    ];
+    expect(rotatedSecrets(secrets, 'd', at)).toEqual([
+      { secret: 'd', untilAt: null },
+      { secret: 'c', untilAt: at + day },
+      { secret: 'b', untilAt: at + 1 },
+    ]);
+  });
+
+  it('never lets more than four sign: the oldest go', () => {
+    let secrets: readonly TopicSecret[] = [{ secret: 's0', untilAt: null }];
+    for (let n = 1; n <= 6; n++) secrets = rotatedSecrets(secrets, `s${n}`, at + n);
+    expect(signingSecrets(secrets, at + 6)).toEqual(['s6', 's5', 's4', 's3']);
   });
 });
 

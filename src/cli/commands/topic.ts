@@ -49,6 +49,13 @@ export function register(program: Command): void {
   set.option('--callback <url>', 'where its jobs are delivered');
   withDaemonOptions(withTopicFlags(set)).action(change);
 
+  const secret = family
+    .command('secret')
+    .description('give it a new secret; prints that, this once. The old one signs too for 24 h')
+    .argument('<topic>')
+    .option('--secret <secret>', 'this whsec_… instead of a new one');
+  withDaemonOptions(secret).action(rotate);
+
   const rm = family
     .command('rm')
     .description('delete one; refused while it has jobs')
@@ -130,6 +137,22 @@ async function change(topic: string, flags: DaemonOptions & TopicFlags): Promise
   const reply = await written(flags, { method: 'PATCH', path: ['v1', 'topics', topic], json });
   if (flags.json) printData(reply.text);
   say(`dq: ${topic} is changed; in force everywhere within 2 s`);
+}
+
+async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: string }): Promise<void> {
+  const reply = await clientOf(flags).call<{ secret: string; oldSignsUntil: string }>({
+    method: 'POST',
+    path: ['v1', 'topics', topic, 'secret'],
+    ...(flags.secret === undefined ? {} : { json: { secret: flags.secret } }),
+  });
+  if (flags.json) {
+    printData(reply.text);
+    return;
+  }
+  say(
+    `dq: this is the new secret of ${topic}, shown this once; the old one signs too until ${reply.json.oldSignsUntil}:`,
+  );
+  printData(reply.json.secret);
 }
 
 /** A mistake in the rule is shown in the rule, below the sentence that names it. */

@@ -1,0 +1,123 @@
+// Rotation of a topic's secret, and the statistics of one topic, through the API.
+import { describe, expect, it } from 'vitest';
+import { startIntake } from '../support/intake.ts';
+
+const callbackUrl = 'http://127.0.0.1:9000/';
+const day = 24 * 3_600_000;
+const given = (byte: number) => `whsec_${Buffer.alloc(32, byte).toString('base64')}`;
+
+async function withTopic() {
+  const dq = await startIntake();
+  const { body } = await dq.api('POST', '/v1/topics', { topic: 'a', callbackUrl });
+  return { dq, first: body.secret as string };
+}
+
+describe('POST /v1/topics/{topic}/secret', () => {
+  it('shows a new secret once; the old one signs until 24 h later', async () => {
+    const { dq, first } = await withTopic();
+    const before = Date.now();
+    const { status, body } = await dq.call('POST', '/v1/topics/a/secret');
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ topic: 'a', secret: expect.stringMatching(/^whsec_/) });
+    expect(body.secret).not.toBe(first);
+    const untilAt = Date.parse(body.oldSignsUntil);
+    expect(untilAt).toBeGreaterThanOrEqual(before + day);
+    expect(untilAt).toBeLessThanOrEqual(Date.now() + day);
+    const secrets = [
+      { secret: body.secret, untilAt: null },
+      { secret: first, untilAt },
+    ];
+    expect((await dq.registry.get('a'))?.secrets).toEqual(secrets);
+    expect(dq.topics.get('a')?.secrets).toEqual(secrets);
+    const shown = [
+      await dq.api('GET', '/v1/topics/a'),
+      await dq.api('GET', '/v1/topics'),
+      dq.requests,
+      dq.errors,
+    ];
+    for (const { secret } of secrets) expect(JSON.stringify(shown)).not.toContain(secret);
+  });
+
+  it('takes a given one, but none that signs already', async () => {
+    const { dq, first } = await withTopic();
+    expect((await dq.api('POST', '/v1/topics/a/secret', { secret: given(1) })).body.secret).toBe(given(1));
+    for (const secret of [first, given(1)])
+      expect(await dq.api('POST', '/v1/topics/a/secret', { secret })).toMatchObject({
+        status: 400,
+        body: { code: 'invalid', errors: [{ field: 'secret' }] },
+      });
+    expect((await dq.registry.get('a'))?.secrets.map(({ secret }) => secret)).toEqual([given(1), first]);
+  });
+
+  it.each([
+    [{ secret: 'short' }, 'secret'],
+    [{ secret: 5 }, 'secret'],
+    [{ secret: null }, 'secret'],
+    [{ other: 1 }, 'other'],
+    [[], 'body'],
+    ['x', 'body'],
+  ])('%j is refused by name, and nothing is rotated', async (body, field) => {
+    const { dq, first } = await withTopic();
+    expect(await dq.api('POST', '/v1/topics/a/secret', body)).toMatchObject({
+      status: 400,
+      body: { errors: [{ field }] },
+    });
+    expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret: first, untilAt: null }]);
+  });
+
+  it('of a topic that is not there is 404', async () => {
+    const { dq } = await withTopic();
+    for (const name of ['b', '-'])
+      expect((await dq.call('POST', `/v1/topics/${name}/secret`)).body.code).toBe('topic_not_found');
+  });
+
+  it('survives every other change of the topic, and one whose time is over does not', async () => {
+    const { dq, first } = await withTopic();
+    const { body } = await dq.call('POST', '/v1/topics/a/secret');
+    const secretsNow = async () => (await dq.registry.get('a'))?.secrets.map(({ secret }) => secret);
+    await dq.api('PATCH', '/v1/topics/a', { title: 'x' });
+    await dq.api('PUT', '/v1/topics/a', { callbackUrl });
+    await dq.api('POST', '/v1/topics/a/pause');
+    expect(await secretsNow()).toEqual([body.secret, first]);
+    const topic = await dq.registry.get('a');
+    if (topic === null) throw new Error('no topic');
+    const secrets = topic.secrets.map((one) =>
+      one.untilAt === null ? one : { ...one, untilAt: Date.now() - 1 },
+    );
+    await dq.registry.update({ ...topic, secrets }, topic.revision);
+    await dq.api('PATCH', '/v1/topics/a', { title: 'y' });
+    expect(await secretsNow()).toEqual([body.secret]);
+  });
+});
+
+describe('GET /v1/topics/{topic}/stats', () => {
+  it('counts one topic, its jobs by state', async () => {
+    const { dq } = await withTopic();
+    await dq.api('POST', '/v1/topics', { topic: 'b', callbackUrl, delay: '1h' });
+    for (const topic of ['a', 'b', 'b']) expect((await dq.push(topic, '{}')).status).toBe(201);
+    const now = new Date();
+    const today = now.getUTCFullYear() * 10_000 + (now.getUTCMonth() + 1) * 100 + now.getUTCDate();
+    await dq.registry.addStats([
+      { topic: 'b', day: today, name: 'pushed', n: 2 },
+      { topic: 'b', day: today, name: 'dead', n: 1 },
+      { topic: 'a', day: today, name: 'pushed', n: 1 },
+    ]);
+    const none = { pushed: 0, delivered: 0, retried: 0, dead: 0, cancelled: 0 };
+    expect((await dq.call('GET', '/v1/topics/b/stats')).body).toEqual({
+      topic: 'b',
+      total: { ...none, pushed: 2, dead: 1 },
+      today: { ...none, pushed: 2, dead: 1 },
+      states: { delayed: 2, ready: 0, reserved: 0, dead: 0 },
+    });
+  });
+
+  it('is all zeros for a new topic, and 404 for none', async () => {
+    const { dq } = await withTopic();
+    const { body } = await dq.call('GET', '/v1/topics/a/stats');
+    expect([...Object.values(body.total), ...Object.values(body.states)]).toEqual(Array(9).fill(0));
+    expect(await dq.call('GET', '/v1/topics/b/stats')).toMatchObject({
+      status: 404,
+      body: { code: 'topic_not_found' },
+    });
+  });
+});
