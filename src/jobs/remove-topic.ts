@@ -31,10 +31,11 @@ export async function removeTopic(
   return purged;
 }
 
+/** In steps, between which the store serves everybody else. */
 async function purgeAll(admin: StoreAdmin, name: string): Promise<number> {
   let total = 0;
   for (;;) {
-    const { purged, more } = await admin.purgeTopic(name, limits.bulkMax);
+    const { purged, more } = await admin.purgeTopic(name, limits.purgeStepMax);
     total += purged;
     if (!more) return total;
   }
