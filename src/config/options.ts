@@ -131,7 +131,8 @@ export const options = {
   // anew, so none is lost while the store is reachable; at 100 ms the polls were half of the idle daemon's CPU time.
   pollCeiling: duration(second, 'Longest a due job waits when a wake-up hint is lost', {
     min: 1,
-    max: 10 * second,
+    // No loop sleeps longer in one piece: a larger number would be taken and change nothing.
+    max: limits.loopSleepMsMax,
   }),
   'lease.margin': duration(10 * second, "Length of a lease beyond its topic's timeout", {
     min: limits.leaseReserveMs + 100,

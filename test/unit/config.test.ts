@@ -144,6 +144,7 @@ describe('loadConfig: values', () => {
     ['server.workers: 0', 'dq.yaml:1:1  server.workers: must be at least 1 and at most 64, not 0'],
     ['retry.unit: 1w', /^dq.yaml:1:1 {2}retry.unit: must be whole milliseconds or a duration/],
     ['retry.unit: 2d', 'dq.yaml:1:1  retry.unit: must be at least 1ms and at most 1d, not 2d'],
+    ['pollCeiling: 2s', 'dq.yaml:1:1  pollCeiling: must be at least 1ms and at most 1s, not 2s'],
     [
       'limits.bodyBytes: 17MiB',
       'dq.yaml:1:1  limits.bodyBytes: must be at least 1 and at most 16MiB, not 17MiB',
