@@ -15,6 +15,7 @@ export interface TopicFlags {
   readonly jitter?: string;
   readonly priority?: string;
   readonly concurrency?: string;
+  readonly rate?: string;
   readonly method?: string;
   readonly format?: string;
   readonly emptyReply?: string;
@@ -43,6 +44,7 @@ export function withTopicFlags(command: Command): Command {
     .option('--jitter <share>', 'share of the wait that is added at random, 0 to 0.5')
     .option('--priority <priority>', 'high, normal or low')
     .option('--concurrency <n>', 'callbacks in flight at once')
+    .option('--rate <n>', 'callbacks per second; 0 = no limit')
     .option('--method <method>', 'POST or PUT; GET with --format form')
     .option('--format <format>', 'raw: the body as pushed; form: its members as form fields')
     .option('--empty-reply <what>', 'retry or accept a 2xx without a body')
@@ -63,6 +65,7 @@ export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {
     jitter: numberOf('--jitter', flags.jitter),
     priority: flags.priority,
     concurrency: numberOf('--concurrency', flags.concurrency),
+    rate: numberOf('--rate', flags.rate),
     method: flags.method,
     format: flags.format,
     emptyReply: flags.emptyReply,

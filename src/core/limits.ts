@@ -36,6 +36,9 @@ export const limits = {
   topicEmailsMax: 50,
   /** Callbacks per second that a topic may be held to. */
   topicRateMax: 100_000,
+  /** A topic held to a rate may catch up on this much of it at once: shorter than a receiver notices, long enough to reserve
+   *  a batch and not single jobs at thousands a second. */
+  rateBurstMs: 100,
   /** Access tokens: 256 bits that nobody guesses, and a readable id of 48 that does not repeat among `tokensMax`. */
   tokenBytes: 32,
   tokenIdBytes: 6,

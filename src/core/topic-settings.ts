@@ -80,14 +80,7 @@ const fields: { readonly [K in Exclude<keyof TopicSettings, 'callbackUrl'>]: Fie
   jitter: { name: 'jitter', parse: fraction(0, limits.topicJitterMax) },
   priority: { name: 'priority', parse: oneOf('high', 'normal', 'low') },
   concurrency: { name: 'concurrency', parse: integer(1, limits.topicConcurrencyMax) },
-  rate: {
-    name: 'rate',
-    parse: built(
-      integer(0, limits.topicRateMax),
-      (rate) => rate === 0,
-      'a limit of calls per second is not available in this version; use 0',
-    ),
-  },
+  rate: { name: 'rate', parse: integer(0, limits.topicRateMax) },
   alertEmails: {
     name: 'alertEmails',
     parse: built(

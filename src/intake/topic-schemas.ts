@@ -73,7 +73,13 @@ const settings = {
   jitter: Type.Optional(Type.Number({ minimum: 0, maximum: limits.topicJitterMax })),
   priority: Type.Optional(Type.Enum(['high', 'normal', 'low'])),
   concurrency: Type.Optional(Type.Integer({ minimum: 1, maximum: limits.topicConcurrencyMax })),
-  rate: Type.Optional(Type.Integer({ enum: [0] })),
+  rate: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: limits.topicRateMax,
+      description: 'callbacks per second; 0 = no limit',
+    }),
+  ),
   alertEmails: Type.Optional(Type.Array(Type.String(), { maxItems: 0 })),
   dangerouslySkipTlsVerify: Type.Optional(Type.Boolean()),
   state: Type.Optional(State),

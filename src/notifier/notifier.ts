@@ -157,7 +157,9 @@ class Notifier implements Role {
     this.#failing = false;
     if (this.#alone.waiting !== null) return 0;
     this.#hungry ||= again || this.#free() <= 0 || this.#rooms.anyFull;
-    return again && this.#free() > 0 ? 0 : this.#ceilingMs();
+    // Without a free slot the end of a call wakes the loop, whatever tokens gather meanwhile.
+    if (this.#free() <= 0) return this.#ceilingMs();
+    return again ? 0 : Math.min(this.#ceilingMs(), this.#rooms.tokensInMs(performance.now()));
   }
 
   /** Free slots; none while as many outcomes wait for a store that does not answer, because their number must stay bounded. */

@@ -1,7 +1,7 @@
 // How many jobs of which topic this notifier may take (architecture.md, decision 7). Owns the lanes and the names nobody has
 // registered; takes no job itself.
-// Invariants: the notifiers of an instance together never exceed a topic's concurrency; one topic never holds more than half
-// of a notifier's slots, so a hanging endpoint cannot stop the others.
+// Invariants: the notifiers of an instance together never exceed a topic's concurrency nor its rate; one topic never holds
+// more than half of a notifier's slots, so a hanging endpoint cannot stop the others.
 
 import type { Topic } from '../core/topic.ts';
 import { topicDefaults } from '../core/topic.ts';
@@ -9,11 +9,12 @@ import type { TopicBook } from '../registry/topic-book.ts';
 import type { Room } from '../store/job-store.ts';
 import type { Log } from '../telemetry/log.ts';
 import { Lane } from './lane.ts';
+import { capacityAt, TokenBucket } from './token-bucket.ts';
 
 export interface RoomsOptions {
   readonly topics: TopicBook;
   readonly log: Log;
-  /** number of this notifier, and how many share a topic's concurrency */
+  /** number of this notifier, and how many share a topic's concurrency and rate */
   readonly index: number;
   readonly count: number;
   readonly slots: number;
@@ -30,16 +31,25 @@ export class Rooms {
   readonly #reduced = new Set<Lane>();
   /** Names without a topic that have been asked for: their jobs are held, not fetched again and again. */
   readonly #unknown = new Set<string>();
+  /** Of topics with a rate that were called. They outlive lanes for the reason that counts do. */
+  readonly #buckets = new Map<string, TokenBucket>();
+  /** When a topic that was short of tokens is worth asking for again (performance.now()). */
+  #tokensAt = Number.POSITIVE_INFINITY;
   #plan: { readonly others: Room; readonly exceptions: ReadonlyMap<string, Room> } | null = null;
 
   constructor(options: RoomsOptions) {
     this.#options = options;
   }
 
-  /** A topic runs as many calls as it may. */
+  /** A topic runs as many calls as it may; the end of one makes room. */
   get anyFull(): boolean {
-    for (const lane of this.#reduced) if (this.#roomOf(lane) === 0) return true;
+    for (const lane of this.#reduced) if (this.#freeCalls(lane) === 0) return true;
     return false;
+  }
+
+  /** Until tokens make room; Infinity = nothing waits for any. */
+  tokensInMs(nowMs: number): number {
+    return Math.max(0, this.#tokensAt - nowMs);
   }
 
   /** To be told of every change of the topic book. */
@@ -52,8 +62,9 @@ export class Rooms {
         this.#lanes.delete(name);
         this.#reduced.delete(old);
       }
+      this.#refit(name);
       // At once: without a lane its calls would not be counted against the next reserve.
-      if (this.#running.has(name)) this.laneOf(name);
+      if (this.#running.has(name) || this.#buckets.has(name)) this.laneOf(name);
     }
   }
 
@@ -91,6 +102,11 @@ export class Rooms {
     const name = lane.topic.topic;
     this.#running.set(name, this.#runningOf(name) + 1);
     this.#note(lane);
+    const bucket = this.#bucketOf(lane.topic);
+    if (bucket === null) return;
+    const now = performance.now();
+    bucket.take(now);
+    this.#tokensAt = Math.min(this.#tokensAt, bucket.worthAt(now));
   }
 
   callEnded(name: string): void {
@@ -109,6 +125,8 @@ export class Rooms {
 
   /** What to ask the store for now; nothing of `skipped`. */
   rooms(skipped: ReadonlySet<string>): { readonly others: Room; readonly topics: ReadonlyMap<string, Room> } {
+    const now = performance.now();
+    if (this.#tokensAt <= now) this.#tokensAt = Number.POSITIVE_INFINITY;
     this.#plan ??= this.#makePlan();
     const { others, exceptions } = this.#plan;
     if (this.#reduced.size === 0 && skipped.size === 0) return { others, topics: exceptions };
@@ -116,7 +134,7 @@ export class Rooms {
     for (const lane of this.#reduced) {
       const { topic } = lane;
       topics.set(topic.topic, {
-        room: topic.state === 'active' ? this.#roomOf(lane) : 0,
+        room: topic.state === 'active' ? this.#roomOf(lane, now) : 0,
         leaseMs: this.#leaseMs(topic),
       });
     }
@@ -126,9 +144,32 @@ export class Rooms {
 
   /** Remainder to the first notifiers; never more than half of the slots, never none for the sake of that half. */
   #shareOf(topic: { readonly concurrency: number }): number {
-    const { index, count, slots } = this.#options;
-    const share = Math.floor(topic.concurrency / count) + (index < topic.concurrency % count ? 1 : 0);
-    return Math.min(share, Math.max(1, Math.floor(slots / 2)));
+    return Math.min(this.#partOf(topic.concurrency), Math.max(1, Math.floor(this.#options.slots / 2)));
+  }
+
+  #partOf(whole: number): number {
+    const { index, count } = this.#options;
+    return Math.floor(whole / count) + (index < whole % count ? 1 : 0);
+  }
+
+  /** null: the topic has no rate. */
+  #bucketOf({ topic: name, rate }: Topic): TokenBucket | null {
+    if (rate === 0) return null;
+    const known = this.#buckets.get(name);
+    if (known !== undefined) return known;
+    const bucket = new TokenBucket(this.#partOf(rate), performance.now());
+    this.#buckets.set(name, bucket);
+    return bucket;
+  }
+
+  /** After a change of the topic. */
+  #refit(name: string): void {
+    const old = this.#buckets.get(name);
+    if (old === undefined) return;
+    const rate = this.#options.topics.get(name)?.rate ?? 0;
+    const now = performance.now();
+    if (rate === 0) this.#buckets.delete(name);
+    else this.#buckets.set(name, new TokenBucket(this.#partOf(rate), now, old.tokens(now)));
   }
 
   #leaseMs(topic: { readonly timeoutMs: number }): number {
@@ -139,13 +180,23 @@ export class Rooms {
     return this.#running.get(name) ?? 0;
   }
 
-  /** How many more calls may start. */
-  #roomOf(lane: Lane): number {
+  /** Calls that may run beside those that do. */
+  #freeCalls(lane: Lane): number {
     return Math.max(0, lane.capacity - this.#runningOf(lane.topic.topic));
   }
 
+  /** How many more calls may start now; where tokens keep it small, the time is noted at which they no longer do. */
+  #roomOf(lane: Lane, nowMs: number): number {
+    const free = this.#freeCalls(lane);
+    const bucket = this.#bucketOf(lane.topic);
+    if (bucket === null) return free;
+    const worthAt = bucket.worthAt(nowMs);
+    if (worthAt > nowMs) this.#tokensAt = Math.min(this.#tokensAt, worthAt);
+    return Math.min(free, Math.max(0, Math.floor(bucket.tokens(nowMs))));
+  }
+
   #note(lane: Lane): void {
-    if (this.#runningOf(lane.topic.topic) > 0 || lane.ailing) this.#reduced.add(lane);
+    if (this.#runningOf(lane.topic.topic) > 0 || lane.ailing || lane.topic.rate > 0) this.#reduced.add(lane);
     else this.#reduced.delete(lane);
   }
 
@@ -171,6 +222,8 @@ export class Rooms {
   }
 
   #wholeRoom(topic: Topic): Room {
-    return { room: topic.state === 'active' ? this.#shareOf(topic) : 0, leaseMs: this.#leaseMs(topic) };
+    const share = this.#shareOf(topic);
+    const room = topic.rate === 0 ? share : Math.min(share, capacityAt(this.#partOf(topic.rate)));
+    return { room: topic.state === 'active' ? room : 0, leaseMs: this.#leaseMs(topic) };
   }
 }

@@ -132,7 +132,7 @@ it('the fields of a topic are those that are read, with the same bounds', async 
     jitter: [0, 0.5, 0.6, -0.1],
     priority: ['high', 'normal', 'low', 'urgent'],
     concurrency: [1, 10_000, 0, 10_001],
-    rate: [0, 1],
+    rate: [0, 1, 100_000, -1, 100_001, 1.5],
     alertEmails: [[], ['a@b.c']],
     dangerouslySkipTlsVerify: [true, false, 'true'],
     state: ['active', 'paused', 'offline', 'dead'],

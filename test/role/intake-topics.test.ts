@@ -112,7 +112,6 @@ describe('create', () => {
 
   it('refuses what is not built by its name', async () => {
     for (const [field, value] of Object.entries({
-      rate: 5,
       alertEmails: ['a@b.c'],
     }))
       expect(await create('a', { [field]: value }), field).toMatchObject({

@@ -17,7 +17,11 @@ describe('topicJsonOf', () => {
       delay: '30m',
       retryIf: '{res.code}!=200',
     });
-    expect(jsonOf('--method', 'GET', '--format', 'form')).toEqual({ method: 'GET', format: 'form' });
+    expect(jsonOf('--method', 'GET', '--format', 'form', '--rate', '5')).toEqual({
+      method: 'GET',
+      format: 'form',
+      rate: 5,
+    });
     expect(jsonOf('--max-attempts', '3', '--concurrency', '10', '--jitter', '0.25')).toEqual({
       maxAttempts: 3,
       concurrency: 10,

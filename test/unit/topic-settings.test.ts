@@ -151,8 +151,8 @@ describe('the other fields', () => {
   });
 
   it('while something is invalid, what is not built is not worth naming', () => {
-    expect(fieldsOf({ rate: 5, jitter: 2 })).toEqual(['jitter']);
-    const parsed = parse({ rate: 5 });
+    expect(fieldsOf({ alertEmails: ['a@b.c'], jitter: 2 })).toEqual(['jitter']);
+    const parsed = parse({ alertEmails: ['a@b.c'] });
     expect(parsed.ok ? null : parsed.error.code).toBe('not_built');
   });
 });
