@@ -13,12 +13,14 @@ import { healthRoutes } from './health-routes.ts';
 import type { HttpFront } from './http-front.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { jobRoutes } from './job-routes.ts';
+import { jobVerbRoutes } from './job-verb-routes.ts';
 import { openapiOptions, openapiRoute } from './openapi.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { pushRoute } from './push-route.ts';
 import { parseQuery, unreadable } from './query.ts';
 import { logRequest } from './request-log.ts';
 import { checkAccess, requireDeclaration } from './route-access.ts';
+import { ruleRoute } from './rule-route.ts';
 import { closed } from './schemas.ts';
 import { secretRoute } from './secret-route.ts';
 import { statsRoutes } from './stats-routes.ts';
@@ -105,6 +107,7 @@ function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
     },
   );
   jobRoutes(api, context);
+  jobVerbRoutes(api, context);
   topicRoutes(api, context);
   topicStateRoutes(api, context);
   secretRoute(api, context);
@@ -112,6 +115,7 @@ function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
   tokenRoutes(api, context, tokens);
   healthRoutes(api, context);
   statsRoutes(api, context);
+  ruleRoute(api);
   openapiRoute(api);
 }
 

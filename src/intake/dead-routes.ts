@@ -1,17 +1,14 @@
-// /v1/dead: look at dead letters and bring them back.
+// /v1/dead: look at dead letters, bring them back, remove them.
 
-import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { formatInstant, parseInstant } from '../core/duration.ts';
-import { DqError, type FieldError, invalidField } from '../core/errors.ts';
+import { formatInstant } from '../core/duration.ts';
+import { invalidField } from '../core/errors.ts';
 import type { JobSnapshot } from '../core/job.ts';
-import { refusesId } from '../core/job-id.ts';
 import { limits } from '../core/limits.ts';
-import { topicNamePattern } from '../core/topic.ts';
-import { type DeadFilter, StoreError } from '../store/job-store.ts';
+import { StoreError } from '../store/job-store.ts';
+import { readFilter, readIds, requireFilter, requireTopicOf } from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit } from './paging.ts';
-import { requireEveryTopic, requireTopic } from './route-access.ts';
 import { closed, Instant, instantText, problems, reply, VersionText } from './schemas.ts';
 
 const tags = ['dead letters'];
@@ -34,13 +31,6 @@ const instantValue = Type.Unsafe<string | number>({
   type: ['string', 'integer'],
   description: 'RFC 3339 with an offset, or epoch milliseconds',
 });
-
-interface RawFilter {
-  readonly topic?: string;
-  readonly since?: string | number;
-  readonly until?: string | number;
-  readonly ids?: readonly string[];
-}
 
 export function deadRoutes(api: Api, { role }: IntakeContext): void {
   const { dead } = role.store;
@@ -104,49 +94,40 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
     async (request) => {
       const { all, ...filter } = request.body;
       requireTopicOf(request, filter.topic);
-      if (all !== true && Object.keys(filter).length === 0)
-        throw refuse([{ field: 'all', message: 'must be true when there is no filter' }]);
+      requireFilter(filter, all === true);
       return dead.requeue(readFilter(filter, false), limits.bulkMax);
     },
   );
-}
 
-/** A filter without a topic is about every topic. */
-function requireTopicOf(request: FastifyRequest, topic: string | undefined): void {
-  if (topic === undefined) requireEveryTopic(request, 'name a topic');
-  else requireTopic(request, topic);
-}
-
-function readFilter(raw: RawFilter, fromQuery: boolean): DeadFilter {
-  const errors: FieldError[] = [];
-  const instant = (field: 'since' | 'until') => {
-    if (raw[field] === undefined) return {};
-    const parsed = parseInstant(raw[field], fromQuery);
-    if (parsed.ok) return { [field]: parsed.value };
-    errors.push({ field, message: parsed.message });
-    return {};
-  };
-  const filter: DeadFilter = {
-    ...(raw.topic === undefined ? {} : { topic: raw.topic }),
-    ...instant('since'),
-    ...instant('until'),
-    ...(raw.ids === undefined ? {} : { ids: raw.ids }),
-  };
-  if (raw.topic !== undefined && !topicNamePattern.test(raw.topic))
-    errors.push({ field: 'topic', message: 'is no name of a topic' });
-  if (raw.ids !== undefined && raw.topic === undefined)
-    errors.push({ field: 'topic', message: 'is needed where ids are given' });
-  raw.ids?.forEach((id, index) => {
-    const wrong = refusesId(id);
-    if (wrong !== null) errors.push({ field: `ids[${index}]`, message: wrong });
-  });
-  if (errors.length > 0) throw refuse(errors);
-  return filter;
-}
-
-function refuse(errors: readonly FieldError[]): DqError {
-  const [first] = errors;
-  return new DqError('invalid', `${first?.field}: ${first?.message}`, { errors });
+  api.delete(
+    '/v1/dead',
+    {
+      schema: {
+        operationId: 'purgeDead',
+        tags,
+        summary: `Remove dead letters for good, at most ${limits.bulkMax} per call; their alerts are still sent`,
+        querystring: closed({
+          topic: Type.Optional(Type.String()),
+          since: instantText('died then or later'),
+          until: instantText('died before'),
+          ids: Type.Optional(Type.String({ description: 'a JSON list of ids; needs topic' })),
+          all: Type.Optional(Type.Enum(['true'], { description: 'needed when there is no filter at all' })),
+        }),
+        response: {
+          200: reply('done', closed({ purged: Type.Integer(), more: Type.Boolean() })),
+          ...problems(413, 503),
+        },
+      },
+      config: { access: { scope: 'operate', topics: 'handler' } },
+    },
+    async (request) => {
+      const { all, ids, ...rest } = request.query;
+      requireTopicOf(request, rest.topic);
+      const filter = { ...rest, ...(ids === undefined ? {} : { ids: readIds(ids) }) };
+      requireFilter(filter, all === 'true');
+      return dead.purge(readFilter(filter, true), limits.bulkMax);
+    },
+  );
 }
 
 function deadJson(job: JobSnapshot): object {

@@ -4,14 +4,11 @@
 import { isUtf8 } from 'node:buffer';
 import { Type } from 'typebox';
 import { formatInstant } from '../core/duration.ts';
-import { DqError, invalidField } from '../core/errors.ts';
 import type { JobSnapshot } from '../core/job.ts';
-import { refusesId } from '../core/job-id.ts';
 import { limits } from '../core/limits.ts';
-import { topicNamePattern } from '../core/topic.ts';
 import { cancelJob } from '../jobs/cancel-job.ts';
-import { topicNotFound } from '../jobs/change-topic.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
+import { absentJob, readKey } from './job-key.ts';
 import { elapsedMs, logRequest } from './request-log.ts';
 import { closed, Instant, jobParams, problems, reply, StateName, VersionText } from './schemas.ts';
 
@@ -63,7 +60,7 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
     async (request) => {
       const { topic, id } = readKey(request.params);
       const job = await store.jobs.get({ topic, id });
-      if (job === null) throw await absent(topic);
+      if (job === null) throw await absentJob(topics, topic);
       const maxAttempts = topics.get(topic)?.maxAttempts ?? null;
       return jobJson(job, maxAttempts);
     },
@@ -88,27 +85,13 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
       const since = performance.now();
       const { topic, id } = readKey(request.params);
       const cancelled = await cancelJob(store.jobs, { topic, id });
-      if (cancelled === null) throw await absent(topic);
+      if (cancelled === null) throw await absentJob(topics, topic);
       counters.add(topic, 'cancelled');
       const line = { code: null, version: null, dueAt: null, bytes: 0, ms: elapsedMs(since) };
       logRequest(context.role.log, { method: 'DELETE', topic, id, status: 200, ...line });
       return answer.send({ cancelled: true, inFlight: cancelled.inFlight });
     },
   );
-
-  async function absent(topic: string): Promise<DqError> {
-    const known = topics.get(topic) ?? (await topics.lookUp(topic));
-    return known === undefined
-      ? topicNotFound(topic)
-      : new DqError('job_not_found', 'there is no such job, or it has ended');
-  }
-}
-
-function readKey(params: { readonly topic: string; readonly id: string }): typeof params {
-  if (!topicNamePattern.test(params.topic)) throw topicNotFound(params.topic);
-  const wrong = refusesId(params.id);
-  if (wrong !== null) throw invalidField('id', wrong);
-  return params;
 }
 
 function jobJson(job: JobSnapshot, maxAttempts: number | null): object {

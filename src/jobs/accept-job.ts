@@ -33,7 +33,7 @@ export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): Pu
   }
   if (topic.state === 'offline')
     throw new DqError('topic_offline', `topic ${topic.topic} is offline and takes no jobs`);
-  const when = readWhen(request, topic, nowMs);
+  const when = readWhen(request, nowMs) ?? { delayMs: topic.delayMs };
   const mode = readMode(request.mode);
   checkContent(request.contentType, request.body, topic);
   return {
@@ -47,7 +47,11 @@ export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): Pu
   };
 }
 
-function readWhen({ delay, at, inQuery }: PushRequest, topic: Topic, nowMs: number): When {
+/** null when neither is given. Throws a DqError. */
+export function readWhen(
+  { delay, at, inQuery }: Partial<Pick<PushRequest, 'delay' | 'at'>> & Pick<PushRequest, 'inQuery'>,
+  nowMs: number,
+): When | null {
   if (delay !== undefined) {
     if (at !== undefined) throw invalidField('at', 'give delay or at, not both');
     const parsed = parseDuration(delay);
@@ -55,7 +59,7 @@ function readWhen({ delay, at, inQuery }: PushRequest, topic: Topic, nowMs: numb
     if (parsed.value > limits.delayMsMax) throw invalidField('delay', 'must be at most 3650d');
     return { delayMs: parsed.value };
   }
-  if (at === undefined) return { delayMs: topic.delayMs };
+  if (at === undefined) return null;
   const parsed = parseInstant(at, inQuery);
   if (!parsed.ok) throw invalidField('at', parsed.message);
   if (parsed.value - nowMs > limits.delayMsMax) throw invalidField('at', 'must be at most 3650d from now');

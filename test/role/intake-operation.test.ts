@@ -1,37 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { AttemptRecord } from '../../src/core/job.ts';
 import type { ProcessInfo } from '../../src/process/messages.ts';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { bury } from '../support/handmade.ts';
+import { startIntake } from '../support/intake.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
-const attempt: AttemptRecord = {
-  attempt: 1,
-  startedAt: 1_700_000_000_000,
-  durationMs: 5,
-  outcome: 'failed',
-  reason: 'status',
-  status: 500,
-  replyExcerpt: 'no',
-  notifier: 'dq-notifier-0',
-  host: 'vm',
-};
-
-async function bury(dq: TestIntake, topic: string, ids: readonly string[]): Promise<void> {
-  for (const id of ids) {
-    await dq.push(topic, `{"id":"${id}"}`, `?id=${id}&delay=0`);
-    const { jobs } = await dq.store.jobs.reserve(0, {
-      owner: { instance: 1, incarnation: 9 },
-      max: 1,
-      others: { room: 1, leaseMs: 60_000 },
-      topics: new Map(),
-    });
-    const outcomes = await dq.store.jobs.bury(
-      jobs.map((job) => ({ ...job, reason: 'attempts_exhausted' as const, attempt })),
-    );
-    expect(outcomes).toEqual([{ kind: 'buried' }]);
-  }
-}
-
 describe('dead letters', () => {
   it('are listed newest first, in pages, by topic and time of death', async () => {
     const dq = await startIntake();
@@ -87,6 +59,49 @@ describe('dead letters', () => {
     expect(await requeue({ topic: 'a', since: 1_000_000_000_000 })).toEqual({ requeued: 2, more: false });
     expect(await requeue({ all: true })).toEqual({ requeued: 1, more: false });
     expect((await dq.api('GET', '/v1/dead')).body.items).toEqual([]);
+  });
+
+  it('are removed by id, by topic, by time, or all', async () => {
+    const dq = await startIntake();
+    for (const topic of ['a', 'b']) await dq.api('POST', '/v1/topics', { topic, callbackUrl });
+    await bury(dq, 'a', ['1', 'x,y', '3']);
+    await bury(dq, 'b', ['1']);
+    const purge = async (query: string) => (await dq.api('DELETE', `/v1/dead?${query}`)).body;
+    const ids = encodeURIComponent('["x,y","none"]');
+    expect(await purge(`topic=a&ids=${ids}`)).toEqual({ purged: 1, more: false });
+    expect((await dq.api('GET', '/v1/topics/a/jobs/x%2Cy')).status).toBe(404);
+    expect(await purge('until=2001-01-01T00:00:00Z')).toEqual({ purged: 0, more: false });
+    expect(await purge('topic=a&since=2001-01-01T00:00:00+01:00')).toEqual({ purged: 2, more: false });
+    expect(await purge('all=true')).toEqual({ purged: 1, more: false });
+    expect((await dq.api('GET', '/v1/dead')).body.items).toEqual([]);
+  });
+
+  it('are not removed without a filter, or with a bad one', async () => {
+    const dq = await startIntake();
+    await dq.api('POST', '/v1/topics', { topic: 'a', callbackUrl });
+    await bury(dq, 'a', ['1']);
+    for (const [query, field] of [
+      ['', 'all'],
+      ['?all=', 'all'],
+      ['?all=false', 'all'],
+      ['?all=1', 'all'],
+      ['?ids=["1"]', 'topic'],
+      ['?topic=a&ids=1', 'ids'],
+      ['?topic=a&ids=1,2', 'ids'],
+      ['?topic=a&ids=[]', 'ids'],
+      ['?topic=a&ids=[1]', 'ids'],
+      ['?topic=a&ids={}', 'ids'],
+      ['?topic=a&ids=["1",".."]', 'ids[1]'],
+      ['?topic=-', 'topic'],
+      ['?topic=', 'topic'],
+      ['?since=5', 'since'],
+      ['?until=tomorrow', 'until'],
+    ])
+      expect(await dq.api('DELETE', `/v1/dead${query}`), query).toMatchObject({
+        status: 400,
+        body: { code: 'invalid', errors: [{ field }] },
+      });
+    expect((await dq.api('GET', '/v1/dead')).body.items).toHaveLength(1);
   });
 
   it('a push of the same id replaces a dead letter, and counts as a new job', async () => {

@@ -43,7 +43,8 @@ async function refusal(route: Pick<Route, 'method'>, path: string, body?: string
 /** What each route that takes a JSON body would accept, so that only the query is wrong. */
 const goodBody = '{"topic":"t","callbackUrl":"http://127.0.0.1:9000/"}';
 const bodyOf = ({ method, path }: Route) => {
-  if (path.endsWith('requeue')) return '{"all":true}';
+  if (path === '/v1/dead/requeue') return '{"all":true}';
+  if (path === '/v1/rules/test') return '{"rule":"{status}","body":""}';
   if (method === 'POST' && path === '/v1/tokens') return '{"name":"a","scopes":["read"]}';
   if (method === 'POST' && path === '/v1/jobs') return '[]';
   return ['PUT', 'PATCH'].includes(method) || path === '/v1/topics' ? goodBody : undefined;
@@ -263,11 +264,9 @@ describe('paths', () => {
       ['GET', '/v1/jobs'],
       ['GET', '/metrics'],
       ['GET', '/v1/alerts'],
-      ['POST', '/v1/rules/test'],
       ['POST', '/v1/restore'],
       ['GET', '/v1/shards'],
-      ['DELETE', '/v1/dead'],
-      ['POST', '/v1/topics/t/jobs/a/run'],
+      ['POST', '/v1/topics/t/jobs/a/restore'],
       ['OPTIONS', '/v1/topics'],
     ] as const)
       expect(

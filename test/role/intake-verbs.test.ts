@@ -1,0 +1,215 @@
+// Jobs moved by hand: run, reschedule, requeue; and the trial of a retry rule.
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Store } from '../../src/store/job-store.ts';
+import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+
+const callbackUrl = 'http://127.0.0.1:9000/';
+let dq: TestIntake;
+beforeEach(async () => {
+  dq = await startIntake();
+  await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
+});
+
+const job = '/v1/topics/t/jobs/a';
+const get = async () => (await dq.api('GET', job)).body;
+const verbs = ['run', 'reschedule?delay=1h', 'requeue'] as const;
+
+describe('run', () => {
+  it('makes a delayed job ready as a new version, with its body and attempts', async () => {
+    await dq.push('t', '{"x": 1.0}', '?id=a&delay=0');
+    await dq.store.jobs.retry([{ ...(await reserveOne(dq)), delayMs: 3_600_000, attempt: failedAttempt }]);
+    const before = await get();
+    expect(before).toMatchObject({ state: 'delayed', attempt: 1 });
+    const { status, body } = await dq.api('POST', `${job}/run`);
+    expect(status).toBe(200);
+    expect(Object.keys(body)).toEqual(['topic', 'id', 'version', 'state', 'dueAt']);
+    expect(body).toMatchObject({ topic: 't', id: 'a', state: 'ready' });
+    expect(BigInt(body.version)).toBeGreaterThan(BigInt(before.version));
+    const { version, state, dueAt } = body;
+    expect(await get()).toEqual({ ...before, version, state, dueAt });
+    expect((await reserveOne(dq)).version).toBe(Number(version));
+  });
+
+  it('is without effect when the job is ready or reserved', async () => {
+    const pushed = await dq.push('t', '1', '?id=a&delay=0');
+    const { topic, id, version, dueAt } = pushed.body;
+    expect(await dq.api('POST', `${job}/run`)).toEqual({
+      ...pushed,
+      status: 200,
+      headers: expect.anything(),
+      body: { topic, id, version, state: 'ready', dueAt },
+    });
+    await reserveOne(dq);
+    expect((await dq.api('POST', `${job}/run`)).body).toEqual({
+      topic,
+      id,
+      version,
+      state: 'reserved',
+      dueAt,
+    });
+  });
+
+  it('of a dead letter is 409 job_dead', async () => {
+    await bury(dq, 't', ['a']);
+    expect(await dq.api('POST', `${job}/run`)).toMatchObject({ status: 409, body: { code: 'job_dead' } });
+    expect((await get()).state).toBe('dead');
+  });
+});
+
+describe('reschedule', () => {
+  it('gives a delayed or ready job another time', async () => {
+    await dq.push('t', '1', '?id=a&delay=0');
+    const later = await dq.api('POST', `${job}/reschedule?at=2030-01-01T08:00:00+08:00`);
+    expect(later).toMatchObject({
+      status: 200,
+      body: { state: 'delayed', dueAt: '2030-01-01T00:00:00.000Z' },
+    });
+    const hour = await dq.api('POST', `${job}/reschedule?delay=1h`);
+    expect(BigInt(hour.body.version)).toBeGreaterThan(BigInt(later.body.version));
+    expect(Date.parse(hour.body.dueAt) - Date.now()).toBeGreaterThan(59 * 60_000);
+    expect(await get()).toMatchObject({ state: 'delayed', dueAt: hour.body.dueAt });
+    for (const query of ['delay=0', 'at=2001-01-01T00:00:00Z'])
+      expect((await dq.api('POST', `${job}/reschedule?${query}`)).body.state).toBe('ready');
+  });
+
+  it('of a reserved job is 409 job_in_flight, of a dead letter 409 job_dead', async () => {
+    await dq.push('t', '1', '?id=a&delay=0');
+    await reserveOne(dq);
+    const query = `${job}/reschedule?delay=1h`;
+    expect(await dq.api('POST', query)).toMatchObject({ status: 409, body: { code: 'job_in_flight' } });
+    expect((await get()).state).toBe('reserved');
+    await dq.api('DELETE', job);
+    await bury(dq, 't', ['a']);
+    expect(await dq.api('POST', query)).toMatchObject({ status: 409, body: { code: 'job_dead' } });
+  });
+
+  it('needs a time, one time, and a good one', async () => {
+    await dq.push('t', '1', '?id=a&delay=1h');
+    const before = await get();
+    for (const [query, field] of [
+      ['', 'delay'],
+      ['?delay=', 'delay'],
+      ['?delay=soon', 'delay'],
+      ['?delay=3651d', 'delay'],
+      ['?at=', 'at'],
+      ['?at=1760000000', 'at'],
+      ['?at=2030-01-01T00:00:00', 'at'],
+      ['?at=2200-01-01T00:00:00Z', 'at'],
+      ['?delay=1&at=2030-01-01T00:00:00Z', 'at'],
+    ])
+      expect(await dq.api('POST', `${job}/reschedule${query}`), query).toMatchObject({
+        status: 400,
+        body: { code: 'invalid', errors: [{ field }] },
+      });
+    expect(await get()).toEqual(before);
+  });
+});
+
+describe('requeue of one', () => {
+  it('makes a dead letter ready, and its attempts start again', async () => {
+    await bury(dq, 't', ['a']);
+    const before = await get();
+    const { status, body } = await dq.api('POST', `${job}/requeue`);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ topic: 't', id: 'a', state: 'ready' });
+    expect(BigInt(body.version)).toBeGreaterThan(BigInt(before.version));
+    expect(await get()).toMatchObject({ state: 'ready', attempt: 0, attempts: [], body: '{"id":"a"}' });
+  });
+
+  it('of a live job is 409 not_dead', async () => {
+    await dq.push('t', '1', '?id=a&delay=1h');
+    for (const state of ['delayed', 'ready']) {
+      const reply = await dq.api('POST', `${job}/requeue`);
+      expect(reply).toMatchObject({ status: 409, body: { code: 'not_dead' } });
+      expect(reply.body.detail).toContain(state);
+      await dq.api('POST', `${job}/run`);
+    }
+  });
+});
+
+describe('each verb', () => {
+  it('tells a missing job from a missing topic and from an id that is none', async () => {
+    for (const verb of verbs) {
+      const refused = async (path: string) => {
+        const { status, body } = await dq.api('POST', `${path}/${verb}`);
+        return [status, body.code];
+      };
+      expect(await refused('/v1/topics/t/jobs/none'), verb).toEqual([404, 'job_not_found']);
+      expect(await refused('/v1/topics/none/jobs/a'), verb).toEqual([404, 'topic_not_found']);
+      expect(await refused('/v1/topics/-/jobs/a'), verb).toEqual([404, 'topic_not_found']);
+      expect(await refused('/v1/topics/t/jobs/%00'), verb).toEqual([400, 'invalid']);
+    }
+  });
+
+  it('moves a job whose topic is gone', async () => {
+    await dq.store.jobs.push([
+      {
+        ...{ topic: 'gone', id: 'a', mode: 'replace', priority: 'normal', contentType: null },
+        when: { delayMs: 60_000 },
+        body: Buffer.from('x'),
+      },
+    ]);
+    expect((await dq.api('POST', '/v1/topics/gone/jobs/a/run')).body.state).toBe('ready');
+  });
+
+  it('says whether the store did it', async () => {
+    for (const kind of ['not_stored', 'unknown'] as const) {
+      const fail = async () => [{ kind, code: 'broken' }] as const;
+      const own = await startIntake({
+        store: (store: Store) => ({
+          ...store,
+          jobs: { ...store.jobs, run: fail, reschedule: fail, requeue: fail },
+        }),
+      });
+      for (const verb of verbs) {
+        const reply = await own.call('POST', `${job}/${verb}`);
+        expect(reply, verb).toMatchObject({ status: 503, body: { code: kind } });
+        expect(reply.headers.get('retry-after')).toBe('1');
+      }
+    }
+  });
+});
+
+describe('the trial of a rule', () => {
+  const ask = (body: object) => dq.api('POST', '/v1/rules/test', body);
+
+  it('tells what the rule makes of the reply, and what its references are', async () => {
+    const rule = '{res.code}!=200 && {status}==200 && {header.x}==null && {attempt}==1';
+    expect(await ask({ rule, status: 200, body: '{"code":500}' })).toMatchObject({
+      status: 200,
+      body: {
+        retry: true,
+        values: { '{res.code}': 500, '{status}': 200, '{header.x}': null, '{attempt}': 1 },
+      },
+    });
+    expect((await ask({ rule, body: '{"code":200}' })).body.retry).toBe(false);
+    expect((await ask({ rule: '{res.__proto__}', body: '{"__proto__":5}' })).body).toEqual({
+      retry: true,
+      values: { '{res.__proto__}': 5 },
+    });
+  });
+
+  it('names a mistake by its position, and every bad member', async () => {
+    expect(await ask({ rule: '{res.code} =! 5', body: '' })).toMatchObject({
+      status: 400,
+      body: { code: 'invalid', errors: [{ field: 'rule', position: 11 }] },
+    });
+    for (const [body, field] of [
+      [{ body: '' }, 'rule'],
+      [{ rule: '{status}' }, 'body'],
+      [{ rule: '', body: '' }, 'rule'],
+      [{ rule: 5, body: '' }, 'rule'],
+      [{ rule: '{status}', body: {} }, 'body'],
+      [{ rule: '{status}', body: 'x'.repeat(65_537) }, 'body'],
+      [{ rule: '{status}', body: '', status: '200' }, 'status'],
+      [{ rule: '{status}', body: '', status: 99 }, 'status'],
+      [{ rule: '{status}', body: '', status: 200.5 }, 'status'],
+      [{ rule: '{status}', body: '', header: {} }, 'header'],
+    ] as const)
+      expect(await ask(body), JSON.stringify(body).slice(0, 60)).toMatchObject({
+        status: 400,
+        body: { code: 'invalid', errors: [{ field }] },
+      });
+  });
+});
