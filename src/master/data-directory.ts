@@ -34,7 +34,10 @@ export class DataDirectory {
   readonly storeSocket: string;
   readonly controlSocket: string;
   readonly startedAt = Date.now();
-  readonly workers: WorkerRecord;
+  /** Told of a record that could not be written (a full disk). Nobody ends for that: it is right again with its next change, and
+   *  a start that reads the older one draws incarnations by the clock and ends the leftovers that it names. */
+  onUnwritten: (error: unknown) => void = () => {};
+  readonly #workers: WorkerRecord;
   /** titles of processes of an earlier master that were still there */
   readonly leftovers: readonly string[];
   readonly #lock: DirectoryLock;
@@ -75,7 +78,7 @@ export class DataDirectory {
   ) {
     this.path = path;
     this.#lock = lock;
-    this.workers = workers;
+    this.#workers = workers;
     this.leftovers = leftovers;
     this.#identity = readIdentity(path);
     const sockets = makeSocketDir(runDirOf(path));
@@ -97,14 +100,31 @@ export class DataDirectory {
   /** Never given twice, not after a restart of the master nor a clock that was set back. */
   nextIncarnation(): number {
     const incarnation = Math.max(this.#identity.incarnation + 1, Date.now());
-    this.#identity = { instance: this.instance, incarnation };
-    writeWhole(identityPath(this.path), `${JSON.stringify(this.#identity)}\n`);
+    const identity = { instance: this.instance, incarnation };
+    this.#identity = identity;
+    this.#record(() => writeWhole(identityPath(this.path), `${JSON.stringify(identity)}\n`));
     return incarnation;
+  }
+
+  forked(pid: number, title: string): void {
+    this.#record(() => this.#workers.add(pid, title));
+  }
+
+  exited(pid: number): void {
+    this.#record(() => this.#workers.remove(pid));
   }
 
   announce(url: string, adminToken: string): void {
     const record: RunRecord = { pid: process.pid, startedAt: this.startedAt, url, adminToken, version };
     writeRunRecord(this.path, record);
+  }
+
+  #record(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      this.onUnwritten(error);
+    }
   }
 
   /** The last act of the holder, once: records first, so that nobody finds them beside a free lock. */

@@ -52,6 +52,7 @@ async function superviseOn(
   const { config } = options;
   const log = options.openLog();
   const adminToken = `dqk_${randomBytes(32).toString('base64url')}`;
+  data.onUnwritten = (error) => log.error('a record of the processes cannot be written', error);
   if (data.leftovers.length > 0)
     log.notice(`ended what a killed master had left: ${data.leftovers.join(', ')}`);
 
@@ -63,8 +64,8 @@ async function superviseOn(
     adminToken,
     drawIncarnation: () => data.nextIncarnation(),
     workerPath: options.workerPath,
-    onFork: (pid, title) => data.workers.add(pid, title),
-    onExit: (pid) => data.workers.remove(pid),
+    onFork: (pid, title) => data.forked(pid, title),
+    onExit: (pid) => data.exited(pid),
     self: selfInfo(data.startedAt, () => supervisor.state),
     onReady: () => {
       data.announce(supervisor.url ?? '', adminToken);

@@ -48,6 +48,27 @@ describe('data directory', () => {
     (await DataDirectory.open(join(root, 'data'))).close();
   });
 
+  it('goes on where its records cannot be written, tells of it, and writes them when it can again', async () => {
+    const data = await DataDirectory.open(root);
+    onTestFinished(() => data.close());
+    const told: unknown[] = [];
+    data.onUnwritten = (error) => void told.push(error);
+    // A full disk, as far as these two files are concerned.
+    const blocked = [join(root, 'instance.json.next'), join(root, 'run', 'workers.json.next')];
+    for (const path of blocked) mkdirSync(path);
+    const given = data.nextIncarnation();
+    data.forked(process.pid, 'dq-test-0');
+    expect(told).toMatchObject([{ code: 'EISDIR' }, { code: 'EISDIR' }]);
+    data.exited(process.pid);
+    expect(told).toHaveLength(3);
+    for (const path of blocked) rmSync(path, { recursive: true });
+    data.forked(process.pid, 'dq-test-0');
+    expect(data.nextIncarnation()).toBeGreaterThan(given);
+    expect(told).toHaveLength(3);
+    expect(readFileSync(join(root, 'run', 'workers.json'), 'utf8')).toContain('dq-test-0');
+    data.exited(process.pid);
+  });
+
   it('keeps its instance and never gives an incarnation twice, not with a clock set back either', async () => {
     const first = await DataDirectory.open(root);
     const { instance } = first;
