@@ -2,6 +2,7 @@
 // and opens no file of the store.
 
 import type { Config } from '../config/options.ts';
+import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
 import { titleOf } from '../process/title.ts';
@@ -140,13 +141,24 @@ export class Supervisor implements SlotHost {
       this.#giveUp(ending.refusal.exitCode, ending.refusal.message);
       return false;
     }
+    return this.#goesOnAfter(slot.role, sentence);
+  }
+
+  unborn(slot: WorkerSlot, error: unknown): boolean {
+    return this.#goesOnAfter(
+      slot.role,
+      `${titleOf(slot.role, slot.index)} could not be started: ${reasonOf(error)}`,
+    );
+  }
+
+  /** A death, told by `sentence`; false = it was one too many. */
+  #goesOnAfter(role: RoleName, sentence: string): boolean {
     this.#options.log.error(sentence);
-    const noneAlive = !this.#generation.workers(slot.role).some((other) => other.state === 'ready');
-    if (!this.#crashLoop.died(slot.role, performance.now(), this.#phase === 'starting' || noneAlive))
-      return true;
+    const noneAlive = !this.#generation.workers(role).some((other) => other.state === 'ready');
+    if (!this.#crashLoop.died(role, performance.now(), this.#phase === 'starting' || noneAlive)) return true;
     this.#giveUp(
       exitCrashLoop,
-      `dq-${slot.role} died ${limits.crashLoopFailures} times within ${limits.crashLoopWindowMs / 1000} s; the last time: ${sentence}`,
+      `dq-${role} died ${limits.crashLoopFailures} times within ${limits.crashLoopWindowMs / 1000} s; the last time: ${sentence}`,
     );
     return false;
   }

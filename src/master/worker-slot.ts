@@ -7,7 +7,10 @@ import { restartDelayMs } from './crash-loop.ts';
 import type { Ending, WorkerProcess } from './worker-process.ts';
 
 export interface SlotHost {
+  /** Throws where no process can be made: no memory, or its file is away for the moment of an upgrade. */
   fork(slot: WorkerSlot): WorkerProcess;
+  /** A fork has thrown; false = do not try again. */
+  unborn(slot: WorkerSlot, error: unknown): boolean;
   /** A worker of a slot that is kept filled has died by itself; false = do not start another. */
   died(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): boolean;
 }
@@ -50,7 +53,13 @@ export class WorkerSlot {
 
   fill(): void {
     if (this.#released) return;
-    this.worker = this.#host.fork(this);
+    try {
+      this.worker = this.#host.fork(this);
+    } catch (error) {
+      this.#deathsInARow += 1;
+      if (this.#host.unborn(this, error)) this.#fillLater();
+      return;
+    }
     this.nextIncarnation = this.#drawIncarnation();
   }
 
@@ -71,7 +80,11 @@ export class WorkerSlot {
     }
     // A life longer than the longest delay starts the row anew.
     this.#deathsInARow = ending.readyMs > limits.restartMsMax ? 1 : this.#deathsInARow + 1;
-    if (!this.#host.died(this, worker, ending) || this.#released) return;
+    if (this.#host.died(this, worker, ending)) this.#fillLater();
+  }
+
+  #fillLater(): void {
+    if (this.#released) return;
     this.#timer = setTimeout(() => this.fill(), restartDelayMs(this.#deathsInARow));
   }
 }
