@@ -98,7 +98,7 @@ describe('messages', () => {
     },
   );
 
-  it('a reserve request comes back, room bounded by what one reserve takes', () => {
+  it('a reserve request comes back, room bounded by one more than a reserve takes', () => {
     const request = {
       owner: { instance: 0xffff_ffff, incarnation: 2 ** 40 },
       max: 64,
@@ -107,7 +107,7 @@ describe('messages', () => {
     };
     expect(through((w) => messages.writeReserveRequest(w, request), messages.readReserveRequest)).toEqual({
       ...request,
-      others: { room: limits.reserveMax, leaseMs: 13_000 },
+      others: { room: limits.reserveMax + 1, leaseMs: 13_000 },
     });
   });
 
