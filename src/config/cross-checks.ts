@@ -4,6 +4,8 @@
 import ipaddr from 'ipaddr.js';
 import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
+import { isMailAddress } from '../core/mail-address.ts';
+import { parseSmtpUrl } from '../core/smtp-url.ts';
 import type { ConfigProblem } from './given.ts';
 import type { Config, OptionName } from './options.ts';
 
@@ -34,6 +36,7 @@ export function crossCheck(
       if (!parsed.ok) problem(name, `"${range}" ${parsed.message}`);
     }
 
+  checkMail(config, problem, warning);
   if (config['egress.policy'] === 'allowlist' && config['egress.allow'].length === 0)
     warning('egress.allow', 'is empty under egress.policy allowlist: no callback can be made');
   const needed = config['notifier.slots'] + limits.descriptorsBesideSlots;
@@ -43,6 +46,28 @@ export function crossCheck(
       `needs about ${needed} file descriptors in each notifier; the limit is ${machine.openFilesMax} (ulimit -n)`,
     );
   return { problems, warnings };
+}
+
+type Complain = (name: OptionName, message: string) => void;
+
+function checkMail(config: Config, problem: Complain, warning: Complain): void {
+  const url = config['smtp.url'];
+  const from = config['smtp.from'];
+  const server = url === '' ? null : parseSmtpUrl(url);
+  if (server?.ok === false) problem('smtp.url', server.message);
+  if (server?.ok && !server.value.verifyTls)
+    warning('smtp.url', 'the certificate of the mail server is not checked (tls.rejectUnauthorized=false)');
+  if (url !== '' && from === '') problem('smtp.url', 'needs smtp.from, the address that mails come from');
+  if (url === '' && from !== '') problem('smtp.from', 'needs smtp.url, the mail server');
+  if (from !== '' && !isMailAddress(from))
+    problem('smtp.from', `"${from}" is no mail address such as dq@example.org`);
+  for (const address of config['alerts.emails'])
+    if (!isMailAddress(address))
+      problem('alerts.emails', `"${address}" is no mail address such as ops@example.org`);
+  if (config['alerts.emails'].length > limits.topicEmailsMax)
+    problem('alerts.emails', `must be at most ${limits.topicEmailsMax} addresses`);
+  if (url === '' && config['alerts.emails'].length > 0)
+    warning('alerts.emails', 'nobody is mailed without smtp.url');
 }
 
 export function isLoopback(host: string): boolean {

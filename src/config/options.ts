@@ -35,7 +35,7 @@ export interface Option<T = unknown> {
 
 const cores = availableParallelism();
 type Range = { min?: number; max?: number };
-type More = Pick<Option, 'defaultText' | 'flag' | 'only'>;
+type More = Pick<Option, 'defaultText' | 'flag' | 'only' | 'secret'>;
 
 const text = (value: string, help: string, more: More = {}): Option<string> => ({
   ...more,
@@ -150,6 +150,17 @@ export const options = {
   ),
   'egress.allow': list([], 'CIDR ranges that callbacks may reach whatever the policy says', { only: 'file' }),
   'egress.deny': list([], 'CIDR ranges that callbacks may never reach', { only: 'file' }),
+  'smtp.url': text(
+    '',
+    'Mail server: smtp:// (port 25, STARTTLS where offered) or smtps:// (465), [user:password@]host[:port]',
+    { defaultText: 'none', secret: true },
+  ),
+  'smtp.from': text('', 'Address that mails come from', { defaultText: 'none' }),
+  'alerts.emails': list([], 'Addresses that are told of every alert, beside those of the topic'),
+  'alerts.window': duration(5 * minute, 'After a mail about a topic, how long further deaths are collected', {
+    min: second,
+    max: day,
+  }),
   'log.level': choice(['error', 'info', 'debug'], 'info', 'What the notice and error logs hold'),
   'log.request': choice(['all', 'errors', 'off'], 'all', 'Which pushes and cancels are logged'),
   'log.notify': choice(['all', 'errors', 'off'], 'all', 'Which delivery attempts are logged'),
@@ -173,12 +184,4 @@ type ValueOf<O> = O extends Option<infer T> ? T : never;
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
 
 /** Options, and groups of them, that dq will have: refused with that reason, so that nobody believes them in force. */
-export const laterOptions: readonly string[] = [
-  'redis',
-  'mysql',
-  'smtp',
-  'alerts',
-  'journal',
-  'history',
-  'dead.retention',
-];
+export const laterOptions: readonly string[] = ['redis', 'mysql', 'journal', 'history', 'dead.retention'];

@@ -118,6 +118,35 @@ export const limits = {
    *  old an answer may be: two restarts of a notifier take longer. */
   whoLivesEveryMs: 3_000,
   livingFreshMs: 500,
+  /** The first death of a topic is mailed within 2 s (callback.md, "The alert"): looked for this often. */
+  alertPollMs: 1_000,
+  /** A claimed alert is owed again after this long; longer than a mail may take. */
+  alertClaimMs: 60_000,
+  /** Alerts of one claim: some 5 ms of the store, and a frame of 5 MB where all ids and replies are long. */
+  alertClaimMax: 1_000,
+  /** Deaths that one mail counts, held in memory meanwhile (some 500 bytes each); those beyond wait for the next window. */
+  alertsPerMail: 20_000,
+  /** Of them, shown one by one (callback.md), with so many characters of the reply. */
+  alertsShown: 10,
+  alertExcerptMax: 300,
+  /** Characters of a subject: RFC 5322 asks for lines of at most 78. */
+  mailSubjectMax: 78,
+  /** A whole mail; twice this and the claims are still under the claim's time. */
+  mailMs: 25_000,
+  /** Parts of it: name, connection and greeting each; a server that says nothing. */
+  mailConnectMs: 10_000,
+  mailIdleMs: 15_000,
+  mailReplyBytesMax: 64 * 1024,
+  /** Mails that were not accepted are tried again after 10, 20, 40 … 300 s (callback.md). */
+  mailAgainMsMin: 10_000,
+  mailAgainMsMax: 300_000,
+  /** Incidents of an instance that are kept as files; the oldest go first, those that were mailed before the others. */
+  incidentsKept: 100,
+  /** How often upkeep looks at store and lateness, how long trouble lasts before it counts (callback.md: 30 s), and from
+   *  which lateness on it is trouble: a takeover after the death of a notifier may take most of it (guarantees.md, G3). */
+  healthEveryMs: 5_000,
+  incidentAfterMs: 30_000,
+  lateMs: 60_000,
   /** Log files are kept for days; an hour more is nothing. */
   janitorEveryMs: 3_600_000,
   /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */

@@ -4,6 +4,7 @@
 import type { Complaints } from './complaints.ts';
 import { formatDuration, parseDuration } from './duration.ts';
 import { limits } from './limits.ts';
+import { isMailAddress } from './mail-address.ts';
 
 export type FieldParser<T> = (value: unknown, field: string, complaints: Complaints) => T | undefined;
 
@@ -67,14 +68,12 @@ export const statuses: FieldParser<readonly string[]> = (value, field, complaint
   return good ? (value as readonly string[]) : undefined;
 };
 
-/** One addr-spec: what a mail server takes, and nothing that could end a header line. */
-const emailPattern = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 export const emails: FieldParser<readonly string[]> = (value, field, complaints) => {
   if (!Array.isArray(value) || value.length > limits.topicEmailsMax)
     return complaints.refuse(field, `must be a list of at most ${limits.topicEmailsMax} addresses`);
   let good = true;
   value.forEach((item: unknown, index) => {
-    if (typeof item === 'string' && emailPattern.test(item)) return;
+    if (isMailAddress(item)) return;
     good = false;
     complaints.refuse(`${field}[${index}]`, 'must be a mail address such as ops@example.org');
   });

@@ -1,18 +1,37 @@
 // The egress policy of this process, made from its configuration and this machine: the one place that knows which
 // endpoints are dq's own. Registration (intake) and dialling (notifier) must judge alike, so both take it from here.
 
+import { lookup } from 'node:dns';
+import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Config } from '../config/options.ts';
-import { createEgressPolicy, type EgressPolicy } from '../core/egress-policy.ts';
+import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
+import { parseSmtpUrl } from '../core/smtp-url.ts';
 
 export function egressPolicyOf(config: Config): EgressPolicy {
+  const own: Endpoint[] = [{ address: config['server.host'], port: config['server.port'] }];
+  addMailServer(own, config['smtp.url']);
   return createEgressPolicy({
     policy: config['egress.policy'],
     allow: config['egress.allow'],
     deny: config['egress.deny'],
-    own: [{ address: config['server.host'], port: config['server.port'] }],
+    own,
     localAddresses,
   });
+}
+
+/** A callback to it would be a way to write mails. The addresses of a name join the list when the resolver has answered;
+ *  a name that it does not know is taken for one of this machine. */
+function addMailServer(own: Endpoint[], url: string): void {
+  const server = url === '' ? null : parseSmtpUrl(url);
+  if (!server?.ok) return;
+  const { host, port } = server.value;
+  if (isIP(host) !== 0) own.push({ address: host, port });
+  else
+    lookup(host, { all: true }, (error, found) => {
+      const addresses = error === null ? found.map(({ address }) => address) : [host];
+      for (const address of addresses) own.push({ address, port });
+    });
 }
 
 /** Read when asked: addresses come and go while a process lives. */

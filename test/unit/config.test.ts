@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
 import { crossCheck, isLoopback } from '../../src/config/cross-checks.ts';
 import { readEnvironment } from '../../src/config/environment.ts';
 import { formatProblem } from '../../src/config/given.ts';
@@ -200,7 +201,6 @@ describe('loadConfig: values', () => {
       'DQ_EGRESS__DENY  egress.deny is read from the configuration file only',
     ],
     [{ DQ_NOAUTH: 'true' }, 'DQ_NOAUTH  is given on the command line only, as --no-auth'],
-    [{ DQ_SMTP__URL: 'smtp://x' }, /^DQ_SMTP__URL {2}smtp: not built yet/],
     [{ DQ_MYSQL__URL_FILE: '/x' }, /^DQ_MYSQL__URL_FILE {2}mysql: not built yet/],
     [{ DQ_REDIS: 'redis://x' }, /^DQ_REDIS {2}redis: not built yet/],
     [{ DQ_DATADIR: 'a', DQ_DATA_DIR: 'b' }, 'DQ_DATA_DIR  dataDir: is given twice, at DQ_DATADIR too'],
@@ -280,6 +280,69 @@ describe('loadConfig: cross-checks', () => {
     ]);
     expect(crossCheck(config, origins, { openFilesMax: 576 }).warnings).toHaveLength(1);
     expect(crossCheck(config, origins, { openFilesMax: null }).warnings).toHaveLength(1);
+  });
+});
+
+describe('loadConfig: mail', () => {
+  const mail = (values: object) => ({
+    yaml: stringify({ smtp: { url: 'smtp://h', from: 'dq@h' }, ...values }),
+  });
+
+  it('takes a server with a sender, and addresses', () => {
+    const { config, warnings } = loaded(mail({ alerts: { emails: ['a@b.c'], window: '1m' } }));
+    expect(config).toMatchObject({
+      'smtp.url': 'smtp://h',
+      'smtp.from': 'dq@h',
+      'alerts.emails': ['a@b.c'],
+      'alerts.window': 60_000,
+    });
+    expect(warnings).toEqual([]);
+  });
+
+  it.each([
+    [
+      { smtp: { url: 'smtp://h' } },
+      'dq.yaml:2:3  smtp.url: needs smtp.from, the address that mails come from',
+    ],
+    [{ smtp: { from: 'dq@h' } }, 'dq.yaml:2:3  smtp.from: needs smtp.url, the mail server'],
+    [
+      { smtp: { url: 'smtp://h', from: 'dq <dq@h>' } },
+      'dq.yaml:3:3  smtp.from: "dq <dq@h>" is no mail address such as dq@example.org',
+    ],
+    [
+      { smtp: { url: 'http://h', from: 'dq@h' } },
+      'dq.yaml:2:3  smtp.url: must begin with smtp:// or smtps://',
+    ],
+    [
+      { alerts: { emails: ['a@b.c', 'a@b.c,d@e.f'] } },
+      'dq.yaml:2:3  alerts.emails: "a@b.c,d@e.f" is no mail address such as ops@example.org',
+    ],
+    [{ alerts: { window: 0 } }, 'dq.yaml:2:3  alerts.window: must be at least 1s and at most 1d, not 0s'],
+  ])('refuses %j', (values, problem) => {
+    expect(problemsOf({ yaml: stringify(values) })).toEqual([problem]);
+  });
+
+  it('never repeats the password of the mail server', () => {
+    const url = 'smtp://user:s3cret@h?pool=true';
+    expect(problemsOf(mail({ smtp: { url, from: 'dq@h' } })).join()).not.toContain('s3cret');
+    const { config, origins } = loaded(mail({ smtp: { url: 'smtp://user:s3cret@h', from: 'dq@h' } }));
+    expect(describeConfig(config, origins)).toContainEqual({
+      name: 'smtp.url',
+      value: '********',
+      origin: 'dq.yaml:2:3',
+    });
+  });
+
+  it('warns of addresses that nobody can mail to, and of a certificate that nobody checks', () => {
+    const warningsOf = (values: object) =>
+      loaded({ yaml: stringify(values) }).warnings.map(({ message }) => message);
+    expect(warningsOf({ alerts: { emails: ['a@b.c'] } })).toEqual([
+      'alerts.emails: nobody is mailed without smtp.url',
+    ]);
+    const url = 'smtp://h?tls.rejectUnauthorized=false';
+    expect(warningsOf({ smtp: { url, from: 'dq@h' } })).toEqual([
+      'smtp.url: the certificate of the mail server is not checked (tls.rejectUnauthorized=false)',
+    ]);
   });
 });
 

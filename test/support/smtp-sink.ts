@@ -1,0 +1,140 @@
+// A mail server for tests: a real one, on a free port, that keeps every mail it took and answers as told.
+
+import type { AddressInfo } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
+import PostalMime, { type Email } from 'postal-mime';
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
+import { onTestFinished } from 'vitest';
+
+export interface Mail {
+  readonly from: string;
+  /** of the envelope, in its order */
+  readonly to: readonly string[];
+  readonly raw: string;
+  readonly parsed: Email;
+  readonly arrivedAt: number;
+}
+
+/** null = yes; a status such as 450 or 550 = no */
+type Judge<T> = (what: T) => number | null | 'hang';
+
+export interface SmtpSink {
+  readonly url: string;
+  readonly port: number;
+  /** taken with 250, oldest first */
+  readonly mails: readonly Mail[];
+  /** addresses of every RCPT TO, taken or not */
+  readonly asked: readonly string[];
+  connections(): number;
+  /** from now on */
+  judgeSender(judge: Judge<string>): void;
+  judgeAddress(judge: Judge<string>): void;
+  judgeMail(judge: Judge<Mail>): void;
+  /** Told when a mail has arrived whole, right before its 250. */
+  onMail(listener: (mail: Mail) => void): void;
+  close(): Promise<void>;
+}
+
+export async function startSmtpSink(
+  options: SMTPServerOptions & { readonly port?: number } = {},
+): Promise<SmtpSink> {
+  const mails: Mail[] = [];
+  const asked: string[] = [];
+  let connections = 0;
+  let judgeSender: Judge<string> = () => null;
+  let judgeAddress: Judge<string> = () => null;
+  let judgeMail: Judge<Mail> = () => null;
+  let listener: (mail: Mail) => void = () => {};
+  const answer = (verdict: ReturnType<Judge<unknown>>, done: (error?: Error | null) => void) => {
+    if (verdict === 'hang') return;
+    if (verdict === null) done();
+    else done(Object.assign(new Error(`told to say ${verdict}`), { responseCode: verdict }));
+  };
+  const { port: wanted = 0, ...more } = options;
+  const server = new SMTPServer({
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
+    disableReverseLookup: true,
+    logger: false,
+    closeTimeout: 10,
+    onConnect(_session, done) {
+      connections += 1;
+      done();
+    },
+    onMailFrom: ({ address }, _session, done) => answer(judgeSender(address), done),
+    onRcptTo({ address }, _session, done) {
+      asked.push(address);
+      answer(judgeAddress(address), done);
+    },
+    onData(stream, session, done) {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('end', () => {
+        const raw = Buffer.concat(chunks);
+        void PostalMime.parse(raw).then((parsed) => {
+          const { mailFrom, rcptTo } = session.envelope;
+          const mail: Mail = {
+            from: mailFrom === false ? '' : mailFrom.address,
+            to: rcptTo.map(({ address }) => address),
+            raw: raw.toString(),
+            parsed,
+            arrivedAt: Date.now(),
+          };
+          const verdict = judgeMail(mail);
+          if (verdict === null) {
+            mails.push(mail);
+            listener(mail);
+          }
+          answer(verdict, done);
+        });
+      });
+    },
+    ...more,
+  });
+  // Clients that break off are the subject of some tests.
+  server.on('error', () => {});
+  await new Promise<void>((resolve) => server.listen(wanted, '127.0.0.1', resolve));
+  const { port } = server.server.address() as AddressInfo;
+  let closed: Promise<void> | null = null;
+  const close = () => {
+    closed ??= new Promise<void>((resolve) => server.close(resolve));
+    return closed;
+  };
+  onTestFinished(close);
+  return {
+    url: `${options.secure === true ? 'smtps' : 'smtp'}://127.0.0.1:${port}`,
+    port,
+    mails,
+    asked,
+    connections: () => connections,
+    judgeSender: (judge) => {
+      judgeSender = judge;
+    },
+    judgeAddress: (judge) => {
+      judgeAddress = judge;
+    },
+    judgeMail: (judge) => {
+      judgeMail = judge;
+    },
+    onMail: (told) => {
+      listener = told;
+    },
+    close,
+  };
+}
+
+/** Takes connections and never says a word. */
+export async function startSilentServer(): Promise<{ readonly url: string; readonly port: number }> {
+  const sockets = new Set<Socket>();
+  const server: Server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+  const { port } = server.address() as AddressInfo;
+  return { url: `smtp://127.0.0.1:${port}`, port };
+}
