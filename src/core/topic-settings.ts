@@ -44,14 +44,6 @@ interface Field<T> {
   readonly print?: (value: T) => unknown;
 }
 
-/** Restricts a parser to what has an effect in this version. */
-function built<T>(parse: FieldParser<T>, isBuilt: (value: T) => boolean, message: string): FieldParser<T> {
-  return (value, field, complaints) => {
-    const parsed = parse(value, field, complaints);
-    return parsed === undefined || isBuilt(parsed) ? parsed : complaints.notBuilt(field, message);
-  };
-}
-
 const ruleSource: FieldParser<string> = (value, field, complaints) => {
   if (typeof value !== 'string') return complaints.refuse(field, 'must be a string');
   if (value === '') return value;
@@ -81,14 +73,7 @@ const fields: { readonly [K in Exclude<keyof TopicSettings, 'callbackUrl'>]: Fie
   priority: { name: 'priority', parse: oneOf('high', 'normal', 'low') },
   concurrency: { name: 'concurrency', parse: integer(1, limits.topicConcurrencyMax) },
   rate: { name: 'rate', parse: integer(0, limits.topicRateMax) },
-  alertEmails: {
-    name: 'alertEmails',
-    parse: built(
-      emails,
-      (list) => list.length === 0,
-      'alerts by mail are not available in this version; use []',
-    ),
-  },
+  alertEmails: { name: 'alertEmails', parse: emails },
   dangerouslySkipTlsVerify: { name: 'dangerouslySkipTlsVerify', parse: flag },
 };
 

@@ -3,6 +3,7 @@
 
 import { Type } from 'typebox';
 import { limits } from '../core/limits.ts';
+import { mailAddressPattern } from '../core/mail-address.ts';
 import { closed, Instant } from './schemas.ts';
 
 const DurationValue = Type.Unsafe<string | number>({
@@ -80,7 +81,12 @@ const settings = {
       description: 'callbacks per second; 0 = no limit',
     }),
   ),
-  alertEmails: Type.Optional(Type.Array(Type.String(), { maxItems: 0 })),
+  alertEmails: Type.Optional(
+    Type.Array(Type.String({ pattern: mailAddressPattern.source }), {
+      maxItems: limits.topicEmailsMax,
+      description: 'told when a job dies, beside alerts.emails of the configuration',
+    }),
+  ),
   dangerouslySkipTlsVerify: Type.Optional(Type.Boolean()),
   state: Type.Optional(State),
   secret: Type.Optional(Secret),

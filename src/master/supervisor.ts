@@ -155,7 +155,10 @@ export class Supervisor implements SlotHost {
   #goesOnAfter(role: RoleName, sentence: string): boolean {
     this.#options.log.error(sentence);
     const noneAlive = !this.#generation.workers(role).some((other) => other.state === 'ready');
-    if (!this.#crashLoop.died(role, performance.now(), this.#phase === 'starting' || noneAlive)) return true;
+    const hopeless = this.#phase === 'starting' || noneAlive;
+    const verdict = this.#crashLoop.died(role, performance.now(), hopeless);
+    if (verdict === 'restart_and_tell') this.#switchboard.crashLoop(role, sentence);
+    if (verdict !== 'give_up') return true;
     this.#giveUp(
       exitCrashLoop,
       `dq-${role} died ${limits.crashLoopFailures} times within ${limits.crashLoopWindowMs / 1000} s; the last time: ${sentence}`,

@@ -2,7 +2,7 @@
 // Keeps counters while dq-upkeep is away, so many and no more. Starts and ends nobody.
 
 import { limits } from '../core/limits.ts';
-import type { ProcessInfo, ToMaster } from '../process/messages.ts';
+import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
 import { StatBuffer } from '../process/stat-buffer.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Generation } from './generation.ts';
@@ -44,6 +44,11 @@ export class Switchboard {
   /** Its leases go back at once instead of when they run out. An upkeep that is away asks `who_lives` when it is back. */
   notifierDied(incarnation: number): void {
     this.#upkeep()?.send({ kind: 'owner_dead', incarnation });
+  }
+
+  /** Lost while upkeep is away; the next death tells again. */
+  crashLoop(role: RoleName, reason: string): void {
+    this.#upkeep()?.send({ kind: 'crash_loop', role, reason });
   }
 
   #upkeep(): WorkerProcess | undefined {

@@ -32,6 +32,8 @@ export type ToWorker =
   | { readonly kind: 'owner_dead'; readonly incarnation: number }
   /** to upkeep: the incarnations of notifiers that live now; the answer to `who_lives` */
   | { readonly kind: 'living'; readonly incarnations: readonly number[] }
+  /** to upkeep: a role whose others live has died too often, once more; told at every further death */
+  | { readonly kind: 'crash_loop'; readonly role: RoleName; readonly reason: string }
   /** to upkeep: counters of the other workers */
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
   /** to a server: the processes of this instance, the answer to `processes` with the same number */

@@ -109,17 +109,6 @@ describe('create', () => {
       { field: 'callbackUrl', message: 'is needed' },
     ]);
   });
-
-  it('refuses what is not built by its name', async () => {
-    for (const [field, value] of Object.entries({
-      alertEmails: ['a@b.c'],
-    }))
-      expect(await create('a', { [field]: value }), field).toMatchObject({
-        status: 400,
-        body: { code: 'not_built', errors: [{ field }] },
-      });
-    expect((await create('a', { format: 'raw', method: 'PUT', rate: 0, alertEmails: [] })).status).toBe(201);
-  });
 });
 
 describe('method and format', () => {

@@ -89,7 +89,14 @@ export async function startRig(): Promise<Rig> {
       for (const hear of hearers) hear(message);
     },
     context: ({ config, ...more } = {}) => ({
-      config: { ...defaultConfig, 'server.port': 1, 'retry.unit': 50, pollCeiling: 20, ...config },
+      config: {
+        ...defaultConfig,
+        dataDir: directory,
+        'server.port': 1,
+        'retry.unit': 50,
+        pollCeiling: 20,
+        ...config,
+      },
       log,
       title: 'dq-role-0',
       version: '0.0.0',

@@ -149,12 +149,6 @@ describe('the other fields', () => {
     // A patch is judged with what it changes.
     expect(fieldsOf({ method: 'GET' })).toEqual({ method: 'GET' });
   });
-
-  it('while something is invalid, what is not built is not worth naming', () => {
-    expect(fieldsOf({ alertEmails: ['a@b.c'], jitter: 2 })).toEqual(['jitter']);
-    const parsed = parse({ alertEmails: ['a@b.c'] });
-    expect(parsed.ok ? null : parsed.error.code).toBe('not_built');
-  });
 });
 
 it('the JSON of a topic says the same when it is read again', () => {

@@ -1,0 +1,53 @@
+// The dead jobs of the job store as a source of alerts: a key is a topic, an alert is a version.
+
+import { limits } from '../core/limits.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
+import type { AlertEntry, AlertOutbox } from '../store/job-store.ts';
+import type { AlertSource, Owed } from './alert-source.ts';
+import { deathLetter, type Sender } from './letters.ts';
+
+export class OutboxAlerts implements AlertSource {
+  readonly name = 'dead jobs';
+  readonly #outbox: AlertOutbox;
+  readonly #topics: TopicBook;
+  readonly #sender: Sender;
+  readonly #claimMs: number;
+
+  constructor(outbox: AlertOutbox, topics: TopicBook, sender: Sender, claimMs: number) {
+    this.#outbox = outbox;
+    this.#topics = topics;
+    this.#sender = sender;
+    this.#claimMs = claimMs;
+  }
+
+  due(windowMs: number): Promise<readonly string[]> {
+    return this.#outbox.due(windowMs);
+  }
+
+  /** Of a topic that is gone: none. Rejects while nobody can say, so that nobody is left out. */
+  async addresses(topic: string): Promise<readonly string[]> {
+    return (await this.#topics.lookUp(topic))?.alertEmails ?? [];
+  }
+
+  async take(topic: string): Promise<Owed> {
+    const entries: AlertEntry[] = [];
+    let claimed: readonly AlertEntry[];
+    do {
+      claimed = await this.#outbox.claim(topic, this.#claimMs, limits.alertClaimMax);
+      for (const entry of claimed) entries.push(entry);
+    } while (claimed.length === limits.alertClaimMax && entries.length < limits.alertsPerMail);
+    return {
+      ids: entries.map(({ version }) => version),
+      letter: (ids) =>
+        deathLetter(
+          topic,
+          entries.filter(({ version }) => ids.has(version)),
+          this.#sender,
+        ),
+      settle: async (versions, as) => {
+        for (let from = 0; from < versions.length; from += limits.alertClaimMax)
+          await this.#outbox.settle(versions.slice(from, from + limits.alertClaimMax), as);
+      },
+    };
+  }
+}

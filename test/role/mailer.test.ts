@@ -1,0 +1,425 @@
+// Alerts of dead jobs on their way from the outbox to a real mail server: windows, outages, refusals, deaths.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Config } from '../../src/config/options.ts';
+import type { AttemptRecord, BuryReason } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
+import { topicDefaults } from '../../src/core/topic.ts';
+import type { TopicDraft } from '../../src/registry/registry.ts';
+import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import type { AlertOutbox, Store } from '../../src/store/job-store.ts';
+import { StoreError } from '../../src/store/job-store.ts';
+import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
+import { attemptOf } from '../conformance/trial.ts';
+import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
+import { openSqliteStore } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+import { startUpkeepProcess } from '../support/upkeep-process.ts';
+import { defaultConfig, owner, type Rig, secret, startRig } from './rig.ts';
+
+const quick: Partial<UpkeepTimes> = { alertPollMs: 20, mailAgain: { min: 100, max: 400 } };
+
+function directory(): string {
+  const path = mkdtempSync(join(tmpdir(), 'dq-mailer-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+const configOf = (smtp: SmtpSink | null, more: Partial<Config> = {}): Partial<Config> => ({
+  logDir: directory(),
+  dataDir: directory(),
+  'smtp.url': smtp?.url ?? '',
+  'smtp.from': smtp === null ? '' : 'dq@example.org',
+  'alerts.window': 600_000,
+  ...more,
+});
+
+async function startMailer(
+  rig: Rig,
+  smtp: SmtpSink | null,
+  config: Partial<Config> = {},
+  store: Store = rig.store,
+  times = quick,
+) {
+  return rig.run(createUpkeep(rig.context({ store, config: configOf(smtp, config) }), times));
+}
+
+interface Death {
+  readonly reason?: BuryReason;
+  readonly attempt?: Partial<AttemptRecord>;
+}
+
+/** Pushes, reserves and buries them. */
+async function die(store: Store, topic: string, ids: readonly string[], death: Death = {}): Promise<void> {
+  for (let from = 0; from < ids.length; from += limits.reserveMax) {
+    const some = ids.slice(from, from + limits.reserveMax);
+    await store.jobs.push(
+      some.map((id) => ({
+        topic,
+        id,
+        when: { delayMs: 0 },
+        mode: 'replace',
+        priority: 'normal',
+        contentType: null,
+        body: Buffer.from('the secret payload'),
+      })),
+    );
+    const topics = new Map([[topic, { room: limits.reserveMax, leaseMs: 60_000 }]]);
+    const { jobs } = await store.jobs.reserve(0, {
+      owner: owner(),
+      max: limits.reserveMax,
+      others: { room: 0, leaseMs: 1 },
+      topics,
+    });
+    const outcomes = await store.jobs.bury(
+      jobs.map((job) => ({
+        ...job,
+        reason: death.reason ?? 'attempts_exhausted',
+        attempt: attemptOf(job, { replyExcerpt: '{"code":500}', ...death.attempt }),
+      })),
+    );
+    expect(outcomes.map(({ kind }) => kind)).toEqual(some.map(() => 'buried'));
+  }
+}
+
+const states = async (store: Store) =>
+  (await store.alerts.list(1_000, null)).items.map(({ id, state }) => `${id} ${state}`).sort();
+const all = (what: string) => async (store: Store) =>
+  (await states(store)).every((state) => state.endsWith(` ${what}`));
+const allSent = all('sent');
+
+const idsIn = (text: string | undefined) =>
+  [...(text ?? '').matchAll(/^ {2}id +(.*)$/gm)].map(([, id]) => id);
+const alertEmails = (...addresses: string[]): Partial<TopicDraft> => ({ alertEmails: addresses });
+
+describe('alerts of dead jobs', () => {
+  it('go out at once for the first death of a topic, and at the end of its window for what followed', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('order.close', 'http://127.0.0.1:9/', alertEmails('shop@x.org'));
+    await startMailer(rig, smtp, { 'alerts.window': 1_500, 'alerts.emails': ['ops@x.org'] });
+    await die(rig.store, 'order.close', ['first']);
+    const [first] = await until('the first mail', () => (smtp.mails.length > 0 ? smtp.mails : null));
+    expect([...(first?.to ?? [])].sort()).toEqual(['ops@x.org', 'shop@x.org']);
+    expect(first?.parsed.subject).toBe('dq: 1 job died: order.close');
+    expect(idsIn(first?.parsed.text)).toEqual(['first']);
+
+    const rest = Array.from({ length: 14 }, (_, n) => `job-${n}`);
+    await die(rig.store, 'order.close', rest.slice(0, 3));
+    await until('the first is marked', async () => (await states(rig.store)).includes('first sent'));
+    await die(rig.store, 'order.close', rest.slice(3));
+    // Another topic has a window of its own.
+    await die(rig.store, 'other', ['x']);
+    await until('three mails', () => smtp.mails.length === 3);
+    await until('all are marked', () => allSent(rig.store));
+    const second = smtp.mails.find(({ parsed }) => parsed.subject === 'dq: 14 jobs died: order.close');
+    expect((second?.arrivedAt ?? 0) - (first?.arrivedAt ?? 0)).toBeGreaterThanOrEqual(1_500 - 100);
+    expect(idsIn(second?.parsed.text)).toEqual(rest.slice(0, 10));
+    expect(second?.parsed.text).toContain('and 4 more');
+    expect(smtp.mails.find(({ parsed }) => parsed.subject === 'dq: 1 job died: other')?.to).toEqual([
+      'ops@x.org',
+    ]);
+  });
+
+  it('show what is needed, and neither payload nor callback; the command in them brings back just these', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/?token=abc', alertEmails('a@x.org'));
+    await die(rig.store, 't', ['4711', '4712'], { attempt: { status: 502, attempt: 10 } });
+    await startMailer(rig, smtp);
+    await until('all are marked', () => allSent(rig.store));
+    await until('a later death', async () => {
+      await die(rig.store, 't', ['later']);
+      return true;
+    });
+    const text = smtp.mails[0]?.parsed.text ?? '';
+    expect(text).toMatch(/attempts +1\n +last +status, status 502\n +reply +\{"code":500\}/);
+    expect(text).toContain('(attempts_exhausted)');
+    expect(smtp.mails[0]?.raw).not.toMatch(/payload|token=abc|whsec/);
+    const [, since, end] = /dq dead requeue --topic t --since (\S+) --until (\S+)/.exec(text) ?? [];
+    const filter = { topic: 't', since: Date.parse(since ?? ''), until: Date.parse(end ?? '') };
+    expect((await rig.store.dead.list(filter, 10, null)).items.map(({ id }) => id).sort()).toEqual([
+      '4711',
+      '4712',
+    ]);
+  });
+
+  it('keep their window over a restart, also where the dead letter is gone', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    const before = await startMailer(rig, smtp);
+    await die(rig.store, 't', ['1']);
+    await until('all are marked', () => allSent(rig.store));
+    await before.drain(1_000);
+    await rig.store.dead.requeue({ topic: 't' }, 10);
+    await rig.store.admin.purgeTopic('t', 10);
+    await die(rig.store, 't', ['2']);
+    await startMailer(rig, smtp);
+    await die(rig.store, 'u', ['sign of life']);
+    await until('the other topic was served', async () =>
+      (await states(rig.store)).includes('sign of life nobody'),
+    );
+    expect(smtp.mails).toHaveLength(1);
+    expect(await states(rig.store)).toContain('2 owed');
+  });
+
+  it('wait while there is no mail server, and go out when it is back, each once', async () => {
+    const rig = await startRig();
+    const first = await startSmtpSink();
+    await first.close();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    await startMailer(rig, first, { 'alerts.emails': ['b@x.org'] });
+    await die(rig.store, 't', ['1', '2']);
+    await until('it has failed twice', () => failures(rig, 'no mail can be sent') >= 2);
+    expect(await states(rig.store)).toEqual(['1 owed', '2 owed']);
+    const smtp = await startSmtpSink({ port: first.port });
+    await until('all are marked', () => allSent(rig.store));
+    expect(smtp.mails.map(({ to, parsed }) => [[...to].sort().join(), parsed.subject])).toEqual([
+      ['a@x.org,b@x.org', 'dq: 2 jobs died: t'],
+    ]);
+    expect(rig.lines.some(({ message }) => message === 'mails can be sent again')).toBe(true);
+  });
+
+  it('are tried again after a 4xx, less and less often, and delay no other topic', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('late@x.org'));
+    await rig.topic('u', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    let patience = 3;
+    const tries: number[] = [];
+    smtp.judgeAddress((address) => {
+      if (address !== 'late@x.org') return null;
+      tries.push(performance.now());
+      return patience-- > 0 ? 450 : null;
+    });
+    await startMailer(rig, smtp);
+    await die(rig.store, 't', ['1']);
+    await until('the first try', () => tries.length > 0);
+    await die(rig.store, 'u', ['2']);
+    await until('the other is told', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
+    await until('all are marked', () => allSent(rig.store));
+    expect(tries).toHaveLength(4);
+    const waits = tries.slice(1).map((at, n) => at - (tries[n] ?? 0));
+    expect(waits[0]).toBeGreaterThanOrEqual(99);
+    expect(waits[1]).toBeGreaterThanOrEqual(199);
+    expect(waits[2]).toBeGreaterThanOrEqual(399);
+    expect(smtp.mails.filter(({ to }) => to[0] === 'late@x.org')).toHaveLength(1);
+  });
+
+  it.each([
+    ['an address', (smtp: SmtpSink) => smtp.judgeAddress(() => 550)],
+    ['the text', (smtp: SmtpSink) => smtp.judgeMail(() => 554)],
+  ])('are given up when %s is refused for good, and the log says so', async (_, refuse) => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    refuse(smtp);
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('gone@x.org'));
+    await startMailer(rig, smtp);
+    await die(rig.store, 't', ['1']);
+    await until('it is marked', () => allSent(rig.store));
+    expect(smtp.mails).toEqual([]);
+    expect(rig.lines.find(({ message }) => message.includes('refused for good'))).toMatchObject({
+      kind: 'error',
+      address: 'gone@x.org',
+      key: 't',
+    });
+  });
+
+  it('are sent again only to the addresses that were put off, which hold up nobody else', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org', 'late@x.org', 'gone@x.org'));
+    let full = true;
+    smtp.judgeAddress((address) => {
+      if (address === 'gone@x.org') return 550;
+      return address === 'late@x.org' && full ? 452 : null;
+    });
+    await startMailer(rig, smtp, { 'alerts.window': 1_200 });
+    await die(rig.store, 't', ['1']);
+    await until('the first mail', () => smtp.mails.length === 1);
+    await die(rig.store, 't', ['2']);
+    // late@ is still full when the window of the others ends.
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(smtp.mails.map(({ to, parsed }) => [to.join(), idsIn(parsed.text).join()])).toEqual([
+      ['a@x.org', '1'],
+      ['a@x.org', '2'],
+    ]);
+    expect(await states(rig.store)).not.toContain('1 sent');
+    full = false;
+    await until('all are marked', () => allSent(rig.store));
+    expect(smtp.mails.slice(2).map(({ to, parsed }) => [to.join(), idsIn(parsed.text).join()])).toEqual([
+      ['late@x.org', '1,2'],
+    ]);
+    // Refused for good once a letter, never asked again about the same one.
+    expect(smtp.asked.filter((address) => address === 'gone@x.org')).toHaveLength(2);
+  });
+
+  it('that concern nobody are logged and marked: no address, and no mail server', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    const mailer = await startMailer(rig, smtp);
+    await die(rig.store, 't', ['1']);
+    await until('it is marked', () => all('nobody')(rig.store));
+    await mailer.drain(1_000);
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    await startMailer(rig, null, { 'alerts.emails': ['b@x.org'] });
+    await die(rig.store, 't', ['2']);
+    await until('it is marked', () => all('nobody')(rig.store));
+    expect(smtp.connections()).toBe(0);
+    expect(
+      rig.lines.filter(({ kind, message }) => kind === 'error' && message.includes('died')),
+    ).toMatchObject([
+      { message: 'dq: 1 job died: t; nobody is mailed, because no address is given', alerts: 1 },
+      { message: 'dq: 1 job died: t; nobody is mailed, because no smtp.url is given', alerts: 1 },
+    ]);
+  });
+
+  it('of a topic whose registry does not answer are kept until somebody can say whom they concern', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    let away = true;
+    const topics = Object.assign(Object.create(rig.topics), {
+      lookUp: (name: string) =>
+        away ? Promise.reject(new StoreError({ kind: 'unknown', code: 'away' })) : rig.topics.lookUp(name),
+    });
+    await rig.run(createUpkeep(rig.context({ topics, config: configOf(smtp) }), quick));
+    await die(rig.store, 't', ['1']);
+    await until('it is reported', () => failures(rig, 'dead jobs cannot be mailed') === 1);
+    expect(await states(rig.store)).toEqual(['1 owed']);
+    away = false;
+    await until('it is marked', () => allSent(rig.store));
+    expect(smtp.mails).toHaveLength(1);
+  });
+
+  it('of more jobs than one claim gives are one mail that counts them all', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    const count = limits.alertClaimMax + 300;
+    await die(
+      rig.store,
+      't',
+      Array.from({ length: count }, (_, n) => `job-${n}`),
+    );
+    await startMailer(rig, smtp);
+    await until('all are marked', async () => {
+      const { items } = await rig.store.alerts.list(2_000, null);
+      return items.length === count && items.every(({ state }) => state === 'sent');
+    });
+    expect(smtp.mails.map(({ parsed }) => parsed.subject)).toEqual([`dq: ${count} jobs died: t`]);
+  });
+
+  it('whose mark fails are marked later, without a second mail', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    let down = true;
+    const alerts: AlertOutbox = Object.assign(Object.create(rig.store.alerts), {
+      settle: (...asked: Parameters<AlertOutbox['settle']>) =>
+        down
+          ? Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }))
+          : rig.store.alerts.settle(...asked),
+    });
+    const times = { ...quick, alertClaimMs: 200 };
+    await startMailer(rig, smtp, { 'alerts.window': 1_000 }, { ...rig.store, alerts }, times);
+    await die(rig.store, 't', ['1']);
+    await until('the mail', () => smtp.mails.length === 1);
+    await until('it is reported', () => failures(rig, 'dead jobs cannot be mailed') === 1);
+    down = false;
+    await until('it is marked', () => allSent(rig.store));
+    expect(smtp.mails).toHaveLength(1);
+  });
+
+  it('with line breaks and commands in every text from outside stay one mail to whom it concerns', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    const evil = 'x\r\n.\r\nRCPT TO:<evil@x.org>\r\nBcc: evil@x.org\u0085\u2028\u001b[2J';
+    // Written past the checks of the intake and the notifier, which let nothing of this through.
+    await die(rig.store, 't', [evil], {
+      attempt: { replyExcerpt: evil, reason: evil as never, notifier: evil, host: evil },
+    });
+    await startMailer(rig, smtp);
+    await until('it is marked', () => allSent(rig.store));
+    expect(smtp.mails).toHaveLength(1);
+    expect(smtp.asked).toEqual(['a@x.org']);
+    const { headers, text } = smtp.mails[0]?.parsed ?? { headers: [], text: '' };
+    expect(headers.map(({ key }) => key).sort()).toEqual([
+      'auto-submitted',
+      'content-transfer-encoding',
+      'content-type',
+      'date',
+      'from',
+      'message-id',
+      'mime-version',
+      'subject',
+      'to',
+    ]);
+    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028]/);
+    const lines = text?.split('\n') ?? [];
+    expect(lines.filter((line) => line.includes('evil'))).toHaveLength(3);
+    expect(lines.filter((line) => /^(\.|RCPT|Bcc)/.test(line))).toEqual([]);
+  });
+});
+
+const failures = (rig: Rig, message: string) =>
+  rig.lines.filter((line) => line.kind === 'error' && line.message.startsWith(message)).length;
+
+describe('a drain', () => {
+  it('ends in time while the mail server hangs, and owes the alert on', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    smtp.judgeMail(() => 'hang');
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    const mailer = await startMailer(rig, smtp);
+    await die(rig.store, 't', ['1']);
+    await until(
+      'it is being mailed',
+      async () => (await states(rig.store)).includes('1 claimed') && smtp.asked.length > 0,
+    );
+    await mailer.drain(1_000);
+    expect(await states(rig.store)).toEqual(['1 owed']);
+  });
+});
+
+describe("kill -9 of upkeep between the mail server's answer and the mark", () => {
+  it('costs a second mail at most, and never the first', async () => {
+    const smtp = await startSmtpSink();
+    const registry = await openRegistryDb(join(directory(), 'registry.db'));
+    onTestFinished(() => registry.close());
+    const sqlite = await openSqliteStore({ registry });
+    onTestFinished(sqlite.close);
+    const { store } = sqlite.client;
+    await registry.create({
+      ...topicDefaults,
+      topic: 't',
+      callbackUrl: 'http://127.0.0.1:9/',
+      alertEmails: ['a@x.org'],
+      state: 'active',
+      secrets: [{ secret, untilAt: null }],
+    });
+    const start = () =>
+      startUpkeepProcess({
+        directory: sqlite.directory,
+        config: { ...defaultConfig, ...configOf(smtp) },
+        times: { ...quick, alertClaimMs: 1_500 },
+      });
+    const first = await start();
+    let killed: Promise<void> | null = null;
+    smtp.onMail(() => {
+      killed ??= first.kill();
+    });
+    await die(store, 't', ['1']);
+    await until('it was killed', () => killed !== null);
+    await killed;
+    expect(await states(store)).toEqual(['1 claimed']);
+    await start();
+    await until('it is marked', () => allSent(store));
+    expect(smtp.mails.map(({ parsed }) => idsIn(parsed.text).join())).toEqual(['1', '1']);
+  });
+});

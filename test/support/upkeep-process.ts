@@ -1,0 +1,69 @@
+// dq-upkeep in a process of its own, on a store that the test serves, so that it can be killed in the middle of a mail. This
+// file is both ends: forked, it runs the role; imported, it starts such processes.
+
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+import type { Config } from '../../src/config/options.ts';
+import { TopicBook } from '../../src/registry/topic-book.ts';
+import { connectStore } from '../../src/store/sqlite/client.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
+import { ownerPaths } from './sqlite-store.ts';
+
+interface Given {
+  /** of the store */
+  readonly directory: string;
+  readonly config: Config;
+  readonly times: Partial<UpkeepTimes>;
+}
+
+const here = fileURLToPath(import.meta.url);
+
+/** Runs when it resolves; ended with the test. */
+export async function startUpkeepProcess(given: Given): Promise<{ kill(): Promise<void> }> {
+  const child: ChildProcess = fork(here, ['run'], { execArgv: ['--import', 'tsx'] });
+  const ended = once(child, 'exit');
+  const kill = async () => {
+    child.kill('SIGKILL');
+    await ended;
+  };
+  onTestFinished(kill);
+  child.send(given);
+  const [word] = (await Promise.race([once(child, 'message'), ended])) as [unknown];
+  if (word !== 'running') throw new Error(`upkeep did not start: ${String(word)}`);
+  return { kill };
+}
+
+async function run({ directory, config, times }: Given): Promise<void> {
+  const connection = connectStore({ ...ownerPaths(directory), title: 'dq-upkeep', log: silentLog });
+  await connection.start();
+  const topics = new TopicBook(connection.registry, silentLog);
+  await topics.start();
+  const role = createUpkeep(
+    {
+      config,
+      log: silentLog,
+      title: 'dq-upkeep',
+      version: '0.0.0-test',
+      owner: { instance: 1, incarnation: 1 },
+      index: 0,
+      count: 1,
+      store: connection.store,
+      registry: connection.registry,
+      topics,
+      counters: { add: () => {} },
+      link: { send: () => {}, onMessage: () => {} },
+      adminToken: '',
+    },
+    times,
+  );
+  await role.start();
+  process.send?.('running');
+  // The test that started this process has died.
+  process.on('disconnect', () => process.exit(0));
+}
+
+if (process.argv[1] === here && process.argv[2] === 'run')
+  process.once('message', (given) => void run(given as Given));
