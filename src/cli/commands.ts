@@ -20,6 +20,8 @@ export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = 
   rule: () => import('./commands/rule.ts'),
   dead: () => import('./commands/dead.ts'),
   token: () => import('./commands/token.ts'),
+  alerts: () => import('./commands/alerts.ts'),
+  alert: () => import('./commands/alert.ts'),
   config: () => import('./commands/config.ts'),
   sink: () => import('./commands/sink.ts'),
 };

@@ -21,6 +21,7 @@ export interface TopicFlags {
   readonly emptyReply?: string;
   readonly okStatus?: readonly string[];
   readonly header?: readonly string[];
+  readonly alert?: readonly string[];
   readonly title?: string;
   readonly owner?: string;
 }
@@ -50,6 +51,11 @@ export function withTopicFlags(command: Command): Command {
     .option('--empty-reply <what>', 'retry or accept a 2xx without a body')
     .option('--ok-status <list>', 'statuses that may count as success: 2xx,404; repeatable', gather)
     .option('--header <name: value>', 'sent with every callback; repeatable', gather)
+    .option(
+      '--alert <addresses>',
+      "told by mail when a job dies: a@b.c,d@e.f; repeatable; '' is nobody",
+      gather,
+    )
     .option('--title <text>')
     .option('--owner <text>');
 }
@@ -71,6 +77,7 @@ export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {
     emptyReply: flags.emptyReply,
     okStatus: flags.okStatus?.flatMap(listOf),
     headers: flags.header === undefined ? undefined : parseHeaders(flags.header),
+    alertEmails: flags.alert?.flatMap(listOf).filter((address) => address !== ''),
     title: flags.title,
     owner: flags.owner,
   };

@@ -21,6 +21,7 @@ export const catalogue = {
   not_dead: { status: 409, title: 'Job is not dead' },
   body_too_large: { status: 413, title: 'Body too large' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
+  smtp_failed: { status: 502, title: 'The mail server did not take it' },
   not_stored: { status: 503, title: 'Not stored' },
   unknown: { status: 503, title: 'Outcome unknown' },
   unavailable: { status: 503, title: 'Temporarily unavailable' },

@@ -7,6 +7,7 @@ import { DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import { StoreError } from '../store/job-store.ts';
+import { alertRoutes } from './alert-routes.ts';
 import { batchRoute } from './batch-route.ts';
 import { deadRoutes } from './dead-routes.ts';
 import { healthRoutes } from './health-routes.ts';
@@ -113,6 +114,7 @@ function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
   secretRoute(api, context);
   deadRoutes(api, context);
   tokenRoutes(api, context, tokens);
+  alertRoutes(api, context);
   healthRoutes(api, context);
   statsRoutes(api, context);
   ruleRoute(api);

@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox';
 import { DqError, reasonOf } from '../core/errors.ts';
+import { type Incident, IncidentFiles, openIncidents } from '../process/incident-files.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { closed, problems, reply } from './schemas.ts';
@@ -9,6 +10,8 @@ import { closed, problems, reply } from './schemas.ts';
 const tags = ['operation'];
 
 export function healthRoutes(api: Api, { role }: IntakeContext): void {
+  const incidents = new IncidentFiles(role.config.dataDir);
+
   api.get(
     '/livez',
     {
@@ -47,7 +50,7 @@ export function healthRoutes(api: Api, { role }: IntakeContext): void {
     async () => {
       const { durability, warnings } = await checkStore(role);
       await checkRegistry(role);
-      return { ready: true, durability, warnings };
+      return { ready: true, durability, warnings: [...warnings, ...(await troubles(incidents))] };
     },
   );
 }
@@ -66,6 +69,22 @@ async function checkRegistry({ topics }: RoleContext): Promise<void> {
   await topics.refresh().catch((error: unknown) => {
     throw notReady('registry', reasonOf(error));
   });
+}
+
+/** Without the reasons: this route is open to everybody. */
+const words: Readonly<Record<Incident['kind'], (about: string) => string>> = {
+  crash_loop: (role) => `dq-${role} dies again and again`,
+  store: () => 'the job store is in trouble',
+  late: () => 'jobs are late',
+};
+
+/** They do not make dq unready: it works, and somebody has been told. */
+async function troubles(incidents: IncidentFiles): Promise<readonly string[]> {
+  try {
+    return openIncidents(await incidents.list()).map(({ kind, about }) => words[kind](about));
+  } catch {
+    return ['the incidents of this instance cannot be read']; // why is in nobody's hands who asks without a token
+  }
 }
 
 function notReady(check: string, message: string): DqError {

@@ -45,6 +45,7 @@ const goodBody = '{"topic":"t","callbackUrl":"http://127.0.0.1:9000/"}';
 const bodyOf = ({ method, path }: Route) => {
   if (path === '/v1/dead/requeue') return '{"all":true}';
   if (path === '/v1/rules/test') return '{"rule":"{status}","body":""}';
+  if (path === '/v1/alerts/test') return '{"to":"a@b.c"}';
   if (method === 'POST' && path === '/v1/tokens') return '{"name":"a","scopes":["read"]}';
   if (method === 'POST' && path === '/v1/jobs') return '[]';
   return ['PUT', 'PATCH'].includes(method) || path === '/v1/topics' ? goodBody : undefined;
@@ -263,7 +264,6 @@ describe('paths', () => {
       ['POST', '/livez'],
       ['GET', '/v1/jobs'],
       ['GET', '/metrics'],
-      ['GET', '/v1/alerts'],
       ['POST', '/v1/restore'],
       ['GET', '/v1/shards'],
       ['POST', '/v1/topics/t/jobs/a/restore'],

@@ -30,6 +30,7 @@ export interface IntakeOptions {
 export interface TestIntake {
   readonly url: string;
   readonly port: number;
+  readonly dataDir: string;
   readonly role: Role;
   readonly sqlite: SqliteStore;
   readonly store: Store;
@@ -130,6 +131,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   return {
     url,
     port,
+    dataDir: config.dataDir,
     role,
     sqlite,
     store,

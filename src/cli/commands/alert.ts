@@ -1,0 +1,19 @@
+// dq alert: the mail server, tried out. (The alerts themselves: dq alerts.)
+
+import type { Command } from 'commander';
+import type { DaemonOptions } from '../daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { printData, say } from '../output.ts';
+
+export function register(program: Command): void {
+  const family = program.command('alert').description('alerts by mail');
+  withDaemonOptions(family.command('test').description('send a test mail now').argument('<address>')).action(
+    test,
+  );
+}
+
+async function test(to: string, flags: DaemonOptions): Promise<void> {
+  const reply = await clientOf(flags).call({ method: 'POST', path: ['v1', 'alerts', 'test'], json: { to } });
+  if (flags.json) printData(reply.text);
+  say(`dq: the mail server has taken a test mail to ${to}`);
+}

@@ -1,0 +1,80 @@
+// dq alerts: who was told of which dead job and which incident, and who is still to be told.
+
+import type { Command } from 'commander';
+import type { DaemonOptions } from '../daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { Exit } from '../exit.ts';
+import { excerpt, printData, printTable, say } from '../output.ts';
+import { readPages } from '../read-pages.ts';
+
+interface Alert {
+  readonly topic: string;
+  readonly id: string;
+  readonly deadAt: string;
+  readonly reason: string;
+  readonly attempt: number;
+  readonly lastReason: string | null;
+  readonly status: number | null;
+  readonly replyExcerpt: string;
+  readonly state: string;
+}
+
+interface Incident {
+  readonly kind: string;
+  readonly about: string;
+  readonly state: string;
+  readonly at: string;
+  readonly detail: string;
+  readonly alert: string;
+}
+
+const excerptMax = 60;
+const detailMax = 160;
+
+export function register(program: Command): void {
+  const command = program
+    .command('alerts')
+    .description('alerts: of incidents, and of dead jobs, the newest death first')
+    .option('--limit <n>', 'at most this many dead jobs', '100');
+  withDaemonOptions(command).action(list);
+}
+
+async function list(flags: DaemonOptions & { readonly limit: string }): Promise<void> {
+  if (!/^[1-9]\d{0,8}$/.test(flags.limit)) throw new Exit('usage', '--limit is a whole number from 1');
+  const alerts: Alert[] = [];
+  const incidents: Incident[] = [];
+  const call = { method: 'GET', path: ['v1', 'alerts'] } as const;
+  const more = await readPages<Alert>(clientOf(flags), call, Number(flags.limit), (page) => {
+    if (flags.json) printData(page.text);
+    alerts.push(...page.json.items);
+    incidents.push(...(page.json as unknown as { incidents: readonly Incident[] }).incidents);
+  });
+  if (!flags.json) {
+    printTable(
+      ['AT', 'WHAT', 'TOPIC', 'ID', 'ATTEMPTS', 'MAIL', 'LAST'],
+      [
+        ...incidents.map((one) => [
+          one.at,
+          `${one.kind} ${one.state}`,
+          '',
+          one.about,
+          '',
+          one.alert,
+          excerpt(one.detail, detailMax),
+        ]),
+        ...alerts.map((one) => [
+          one.deadAt,
+          one.reason,
+          one.topic,
+          one.id,
+          String(one.attempt),
+          one.state,
+          [one.lastReason ?? '', one.status ?? '', excerpt(one.replyExcerpt, excerptMax)]
+            .filter((part) => part !== '')
+            .join(' '),
+        ]),
+      ],
+    );
+  }
+  if (more) say(`dq: there are more than ${flags.limit}; --limit shows them`);
+}

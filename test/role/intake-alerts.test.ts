@@ -1,0 +1,168 @@
+// /v1/alerts over real sockets: the outbox page by page, the incidents of the instance, and a test mail by a real mail server.
+import { describe, expect, it } from 'vitest';
+import type { BuryReason } from '../../src/core/job.ts';
+import { type Incident, IncidentFiles } from '../../src/process/incident-files.ts';
+import { attemptOf } from '../conformance/trial.ts';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+import { startSilentServer, startSmtpSink } from '../support/smtp-sink.ts';
+import { until } from '../support/until.ts';
+
+async function die(dq: TestIntake, id: string, reason: BuryReason = 'attempts_exhausted'): Promise<number> {
+  await dq.push('t', '{}', `?id=${id}`);
+  const topics = new Map();
+  const request = {
+    owner: { instance: 1, incarnation: 9 },
+    max: 1,
+    others: { room: 1, leaseMs: 9_000 },
+    topics,
+  };
+  const [job] = (await dq.store.jobs.reserve(0, request)).jobs;
+  if (job === undefined) throw new Error('nothing was reserved');
+  await dq.store.jobs.bury([{ ...job, reason, attempt: attemptOf(job, { replyExcerpt: 'no' }) }]);
+  const from = Date.now();
+  await until('the clock moves', () => Date.now() > from + 1, 1_000, 1);
+  return job.version;
+}
+
+const mailConfig = (url: string) => ({ 'smtp.url': url, 'smtp.from': 'dq@example.org' });
+
+describe('GET /v1/alerts', () => {
+  it('shows the alerts of dead jobs page by page, newest death first', async () => {
+    const dq = await startIntake();
+    await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9/' });
+    const versions = [await die(dq, '1'), await die(dq, '2', 'gone'), await die(dq, '3')];
+    await dq.store.alerts.settle([versions[0] ?? 0], 'sent');
+    await dq.store.alerts.claim('t', 60_000, 1);
+    const first = (await dq.api('GET', '/v1/alerts?limit=2')).body;
+    expect(first.incidents).toEqual([]);
+    expect(first.items).toMatchObject([
+      { id: '3', state: 'owed' },
+      {
+        topic: 't',
+        id: '2',
+        version: String(versions[1]),
+        reason: 'gone',
+        attempt: 1,
+        lastReason: 'status',
+        status: 503,
+        replyExcerpt: 'no',
+        state: 'claimed',
+      },
+    ]);
+    const second = (await dq.api('GET', `/v1/alerts?limit=2&cursor=${first.nextCursor}`)).body;
+    expect(second).toMatchObject({ items: [{ id: '1', state: 'sent' }], nextCursor: null });
+  });
+
+  it('shows the incidents of the instance on the first page, newest first, and /readyz names those that go on', async () => {
+    const dq = await startIntake();
+    const files = new IncidentFiles(dq.dataDir);
+    const incident = (id: number, more: Partial<Incident>): Incident => ({
+      ...{ id, kind: 'crash_loop', about: 'timer', state: 'begun', at: 1_900_000_000_000 + id },
+      ...{ detail: `incident ${id}`, alert: 'sent', sentAt: 1_900_000_000_500 },
+      ...more,
+    });
+    await files.write(incident(1, {}));
+    await files.write(incident(2, { kind: 'late', about: '', alert: 'owed', sentAt: null }));
+    await files.write(incident(3, { state: 'over' }));
+    const { incidents } = (await dq.api('GET', '/v1/alerts')).body;
+    expect(incidents).toEqual([
+      {
+        kind: 'crash_loop',
+        about: 'timer',
+        state: 'over',
+        at: '2030-03-17T17:46:40.003Z',
+        detail: 'incident 3',
+        alert: 'sent',
+      },
+      {
+        kind: 'late',
+        about: '',
+        state: 'begun',
+        at: '2030-03-17T17:46:40.002Z',
+        detail: 'incident 2',
+        alert: 'owed',
+      },
+      {
+        kind: 'crash_loop',
+        about: 'timer',
+        state: 'begun',
+        at: '2030-03-17T17:46:40.001Z',
+        detail: 'incident 1',
+        alert: 'sent',
+      },
+    ]);
+    expect((await dq.api('GET', '/readyz')).body).toMatchObject({ ready: true, warnings: ['jobs are late'] });
+  });
+
+  it.each(['cursor=x', 'limit=0', 'limit=1001', 'topic=t'])('refuses %s', async (query) => {
+    const dq = await startIntake();
+    expect(await dq.api('GET', `/v1/alerts?${query}`)).toMatchObject({
+      status: 400,
+      body: { code: 'invalid' },
+    });
+  });
+});
+
+describe('POST /v1/alerts/test', () => {
+  it('sends one mail to that address alone', async () => {
+    const smtp = await startSmtpSink();
+    const dq = await startIntake({ config: { ...mailConfig(smtp.url), 'alerts.emails': ['ops@x.org'] } });
+    expect(await dq.api('POST', '/v1/alerts/test', { to: 'a@x.org' })).toMatchObject({
+      status: 202,
+      body: { to: 'a@x.org' },
+    });
+    expect(smtp.mails.map(({ to, parsed }) => [to, parsed.subject])).toEqual([
+      [['a@x.org'], 'dq: test of alerts'],
+    ]);
+  });
+
+  it.each([
+    ['refused for good', 550],
+    ['put off', 450],
+  ])('answers 502 smtp_failed when the address is %s, with what the server said', async (_, status) => {
+    const smtp = await startSmtpSink();
+    smtp.judgeAddress(() => status);
+    const dq = await startIntake({ config: mailConfig(smtp.url) });
+    expect(await dq.api('POST', '/v1/alerts/test', { to: 'a@x.org' })).toMatchObject({
+      status: 502,
+      body: { code: 'smtp_failed', detail: expect.stringContaining(`told to say ${status}`) },
+    });
+  });
+
+  it('answers 502 smtp_failed without a mail server, and with one that is away', async () => {
+    const dq = await startIntake();
+    expect(await dq.api('POST', '/v1/alerts/test', { to: 'a@x.org' })).toMatchObject({
+      status: 502,
+      body: { code: 'smtp_failed', detail: 'no smtp.url is configured' },
+    });
+    const smtp = await startSmtpSink();
+    await smtp.close();
+    const other = await startIntake({ config: mailConfig(smtp.url.replace('//', '//user:s3cret@')) });
+    const { status, body } = await other.api('POST', '/v1/alerts/test', { to: 'a@x.org' });
+    expect([status, body.code]).toEqual([502, 'smtp_failed']);
+    expect(JSON.stringify(body)).not.toContain('s3cret');
+  });
+
+  it.each(['', 'a', 'a@b.c, d@e.f', 'a@b.c\r\nBcc: x@y.z', '<a@b.c>', ['a@b.c'], null, undefined])(
+    'refuses %j as address, and sends nothing',
+    async (to) => {
+      const smtp = await startSmtpSink();
+      const dq = await startIntake({ config: mailConfig(smtp.url) });
+      expect(await dq.api('POST', '/v1/alerts/test', { to })).toMatchObject({
+        status: 400,
+        body: { code: 'invalid', errors: [{ field: 'to' }] },
+      });
+      expect(smtp.connections()).toBe(0);
+    },
+  );
+});
+
+it('a callback URL may not lead to the mail server', async () => {
+  const silent = await startSilentServer();
+  const dq = await startIntake({ config: mailConfig(silent.url) });
+  const topic = { topic: 't', callbackUrl: `http://127.0.0.1:${silent.port}/` };
+  expect(await dq.api('POST', '/v1/topics', topic)).toMatchObject({
+    status: 400,
+    body: { errors: [{ field: 'callbackUrl', message: expect.stringContaining("dq's own endpoints") }] },
+  });
+});
