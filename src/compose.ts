@@ -93,7 +93,9 @@ async function composeStore(init: Init, log: OpenLog, channel: MasterChannel): P
     import('./store/sqlite/owner.ts'),
     import('./sql/registry-db.ts'),
   ]);
-  const registry = await openRegistryDb(join(dataDir, 'registry.db'));
+  const registry = await openRegistryDb(join(dataDir, 'registry.db'), {
+    warn: (sentence) => log.notice(`warning: ${sentence}`),
+  });
   const owner = new StoreOwner({
     path: join(dataDir, 'jobs.db'),
     socketPath: init.socketPath,

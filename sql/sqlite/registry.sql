@@ -50,4 +50,9 @@ CREATE TABLE token (
 );
 INSERT INTO migration (number, name, checksum, applied_at)
   VALUES (2, 'access tokens', 'a6255a21a868149d90e17dfcfda0326045c70ed4fe2bf5c2fd0bb17d2001c2cf', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+
+-- 3: sealed secrets
+ALTER TABLE registry ADD COLUMN key_check TEXT;
+INSERT INTO migration (number, name, checksum, applied_at)
+  VALUES (3, 'sealed secrets', 'ae536d59f2c8319c44a3544ea68dd3bfa02ae3a68cb73f6e5ec0d81d1d40fc6d', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

@@ -2,6 +2,7 @@
 // are one transaction; a reader sees all of a change or nothing of it. One implementation for every dialect: statements here
 // stay within what SQLite and MySQL share.
 
+import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
 import type { TokenRecord } from '../core/token.ts';
 import type { Topic } from '../core/topic.ts';
@@ -16,16 +17,20 @@ import type {
 } from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
 import { openRegistryFile } from './registry-file.ts';
+import type { KeyOptions } from './registry-key.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { addStat, readStats, removeStats } from './registry-stats.ts';
 import { deleteToken, insertToken, readTokens } from './registry-tokens.ts';
+import type { Sealer } from './sealer.ts';
 import { toStoreError } from './store-failure.ts';
 import { toColumns, toTopic } from './topic-row.ts';
 import { untilFree } from './until-free.ts';
 
-/** Opens or creates registry.db. Rejects with a DqError that says in one sentence why it cannot be used. */
-export async function openRegistryDb(path: string): Promise<Registry> {
-  return new RegistryDb(await openRegistryFile(path));
+/** Opens or creates registry.db, and the key file of its secrets (`secret.key` beside it). Rejects with a DqError that says in one sentence why it cannot be used. */
+export async function openRegistryDb(path: string, options: Partial<KeyOptions> = {}): Promise<Registry> {
+  const { keyPath = join(dirname(path), 'secret.key'), warn = () => {} } = options;
+  const { db, sealer } = await openRegistryFile(path, { keyPath, warn });
+  return new RegistryDb(db, sealer);
 }
 
 type Db = Kysely<RegistrySchema>;
@@ -33,12 +38,14 @@ type Trx = Transaction<RegistrySchema>;
 
 class RegistryDb implements Registry {
   readonly #db: Db;
+  readonly #sealer: Sealer;
   readonly #listeners = new Set<() => void>();
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | null = null;
 
-  constructor(db: Db) {
+  constructor(db: Db, sealer: Sealer) {
     this.#db = db;
+    this.#sealer = sealer;
   }
 
   changes(since: number): Promise<TopicChanges> {
@@ -52,7 +59,7 @@ class RegistryDb implements Registry {
         .execute(async (trx) => ({
           revision: await revisionOf(trx),
           topics: (await trx.selectFrom('topic').selectAll().where('revision', '>', since).execute()).map(
-            toTopic,
+            (row) => toTopic(row, this.#sealer),
           ),
           deleted: (
             await trx.selectFrom('topic_tombstone').select('name').where('revision', '>', since).execute()
@@ -62,20 +69,26 @@ class RegistryDb implements Registry {
   }
 
   get(topic: string): Promise<Topic | null> {
-    return this.#attempt(() => find(this.#db, topic));
+    return this.#attempt(() => find(this.#db, topic, this.#sealer));
   }
 
   async create(
     draft: TopicDraft,
   ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' }> {
     return this.#change(async (trx) => {
-      if ((await find(trx, draft.topic)) !== null) return { kind: 'exists' };
+      if ((await find(trx, draft.topic, this.#sealer)) !== null) return { kind: 'exists' };
       const revision = await nextRevision(trx);
       const now = Date.now();
-      const row = { name: draft.topic, ...toColumns(draft), revision, created_at: now, updated_at: now };
+      const row = {
+        name: draft.topic,
+        ...toColumns(draft, this.#sealer),
+        revision,
+        created_at: now,
+        updated_at: now,
+      };
       await trx.insertInto('topic').values(row).execute();
       await trx.deleteFrom('topic_tombstone').where('name', '=', draft.topic).execute();
-      return { kind: 'created', topic: toTopic(row) };
+      return { kind: 'created', topic: toTopic(row, this.#sealer) };
     });
   }
 
@@ -88,19 +101,22 @@ class RegistryDb implements Registry {
     | { readonly kind: 'absent' }
   > {
     return this.#change(async (trx) => {
-      const old = await find(trx, draft.topic);
+      const old = await find(trx, draft.topic, this.#sealer);
       if (old === null) return { kind: 'absent' };
       if (old.revision !== expectedRevision) return { kind: 'changed' };
       const revision = await nextRevision(trx);
-      const row = { ...toColumns(draft), revision, updated_at: Date.now() };
+      const row = { ...toColumns(draft, this.#sealer), revision, updated_at: Date.now() };
       await trx.updateTable('topic').set(row).where('name', '=', draft.topic).execute();
-      return { kind: 'updated', topic: toTopic({ name: draft.topic, ...row, created_at: old.createdAt }) };
+      return {
+        kind: 'updated',
+        topic: toTopic({ name: draft.topic, ...row, created_at: old.createdAt }, this.#sealer),
+      };
     });
   }
 
   async remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'> {
     const { kind } = await this.#change(async (trx) => {
-      const old = await find(trx, topic);
+      const old = await find(trx, topic, this.#sealer);
       if (old === null) return { kind: 'absent' as const };
       if (old.revision !== expectedRevision) return { kind: 'changed' as const };
       const revision = await nextRevision(trx);
@@ -186,11 +202,11 @@ class RegistryDb implements Registry {
   }
 }
 
-async function find(db: Db, name: string): Promise<Topic | null> {
+async function find(db: Db, name: string, sealer: Sealer): Promise<Topic | null> {
   // SQLite would cut a name at a NUL and find another topic.
   if (!topicNamePattern.test(name)) return null;
   const row = await db.selectFrom('topic').selectAll().where('name', '=', name).executeTakeFirst();
-  return row === undefined ? null : toTopic(row);
+  return row === undefined ? null : toTopic(row, sealer);
 }
 
 async function revisionOf(db: Db): Promise<number> {

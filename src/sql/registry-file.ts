@@ -1,5 +1,5 @@
-// Opens the file of the embedded registry: readable by its owner alone (it holds the topics' secrets), whole, of a schema
-// that this version knows. A file that is not is refused before the first byte of it is changed.
+// Opens the file of the embedded registry: readable by its owner alone, whole, of a schema that this version knows, with the
+// key that its secrets are sealed with. A file that is not is refused before the first byte of it is changed.
 
 import { closeSync, openSync } from 'node:fs';
 import type { Kysely } from 'kysely';
@@ -8,13 +8,19 @@ import { limits } from '../core/limits.ts';
 import type { Database } from './database.ts';
 import { openDatabase, pragma, sqliteCode, sqliteCodes } from './database.ts';
 import { checkSchema, migrate } from './migrate.ts';
+import type { KeyOptions } from './registry-key.ts';
+import { existingSealer, openSealer } from './registry-key.ts';
 import type { RegistrySchema } from './registry-schema.ts';
-import { registryMigrations } from './registry-schema.ts';
+import { registryMigrations, sealedSince } from './registry-schema.ts';
+import type { Sealer } from './sealer.ts';
 import { kyselyOver } from './sqlite-dialect.ts';
 import { untilFree } from './until-free.ts';
 
 /** Rejects with a DqError whose message is a sentence for the user. */
-export async function openRegistryFile(path: string): Promise<Kysely<RegistrySchema>> {
+export async function openRegistryFile(
+  path: string,
+  options: KeyOptions,
+): Promise<{ readonly db: Kysely<RegistrySchema>; readonly sealer: Sealer }> {
   const what = `the registry ${path}`;
   let database: Database | undefined;
   try {
@@ -22,15 +28,20 @@ export async function openRegistryFile(path: string): Promise<Kysely<RegistrySch
     database = openDatabase(path);
     const opened = database;
     const db = kyselyOver<RegistrySchema>(opened);
-    await untilFree(async () => {
+    const sealer = await untilFree(async () => {
       checkWhole(opened, what);
-      await checkSchema(db, registryMigrations, what);
+      const step = await checkSchema(db, registryMigrations, what);
+      if (step >= sealedSince) await existingSealer(db, what, options);
       // WAL: readers never wait for the writer. FULL: an acknowledged topic survives a power cut.
       opened.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
       opened.exec(`PRAGMA journal_size_limit = ${limits.registryWalBytesMax}`);
       await migrate(db, registryMigrations, Date.now);
+      const { sealer, sealedNow } = await openSealer(db, what, options);
+      // What was stored in the clear must not stay behind in free pages and in the log.
+      if (sealedNow > 0) opened.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)');
+      return sealer;
     });
-    return db;
+    return { db, sealer };
   } catch (error) {
     database?.close();
     if (error instanceof DqError) throw error;

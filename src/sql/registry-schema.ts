@@ -1,18 +1,20 @@
 // The tables of the registry and the steps that made them. Shards come as a further step.
 //
 // topic            one row per registered topic. settings and secrets are JSON documents: every reader wants a topic whole,
-//                  nothing searches inside, and a new setting needs no migration. Names compare byte for byte.
+//                  nothing searches inside, and a new setting needs no migration; secrets are sealed (sealer.ts). Names
+//                  compare byte for byte.
 // topic_tombstone  names deleted and not created again, so that caches which slept through it can be told
 // topic_stat       per topic and counter: the total, and what the newest counted day has; rows ⊆ topics, so the table is
 //                  bounded. A row per day would need an agent that removes old ones, and nothing shows them.
 // token            one row per access token: its digest, by which nobody can make it, and what it allows
-// registry         the one counter from which revisions come; bumped in the transaction of each change
+// registry         the one counter from which revisions come; bumped in the transaction of each change; key_check is a
+//                  text sealed with the key of the secrets, null while there is no key
 
 import type { LedgerSchema, Migration } from './migrate.ts';
 import { renderSchema } from './migrate.ts';
 
 export interface RegistrySchema extends LedgerSchema {
-  readonly registry: { only: number; revision: number };
+  readonly registry: { only: number; revision: number; key_check: string | null };
   readonly topic: {
     name: string;
     state: string;
@@ -33,6 +35,9 @@ export interface RegistrySchema extends LedgerSchema {
     created_at: number;
   };
 }
+
+/** The step from which on secrets are sealed; those stored before it are sealed when it is there. */
+export const sealedSince = 3;
 
 export const registryMigrations: readonly Migration[] = [
   {
@@ -82,6 +87,11 @@ export const registryMigrations: readonly Migration[] = [
   created_at INTEGER NOT NULL -- epoch ms
 )`,
     ],
+  },
+  {
+    number: sealedSince,
+    name: 'sealed secrets',
+    statements: ['ALTER TABLE registry ADD COLUMN key_check TEXT'],
   },
 ];
 

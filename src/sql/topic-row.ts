@@ -1,11 +1,12 @@
 // A topic as a row, and back. Stored settings are read over the defaults: a row written before a setting existed has it at
-// its default. Members that this version does not know are left out.
+// its default. Members that this version does not know are left out. Secrets are sealed here and nowhere else.
 
 import type { Topic, TopicSecret, TopicSettings, TopicState } from '../core/topic.ts';
 import { topicDefaults } from '../core/topic.ts';
 import type { TopicDraft } from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
 import type { RegistrySchema } from './registry-schema.ts';
+import type { Sealer } from './sealer.ts';
 
 type TopicRow = RegistrySchema['topic'];
 
@@ -14,16 +15,19 @@ const settingNames: readonly (keyof TopicSettings)[] = [
   ...(Object.keys(topicDefaults) as (keyof typeof topicDefaults)[]),
 ];
 
-export function toColumns(draft: TopicDraft): Pick<TopicRow, 'state' | 'settings' | 'secrets'> {
+export function toColumns(
+  draft: TopicDraft,
+  sealer: Sealer,
+): Pick<TopicRow, 'state' | 'settings' | 'secrets'> {
   return {
     state: draft.state,
     settings: JSON.stringify(Object.fromEntries(settingNames.map((name) => [name, draft[name]]))),
-    secrets: JSON.stringify(draft.secrets),
+    secrets: sealer.seal(JSON.stringify(draft.secrets), draft.topic),
   };
 }
 
 /** Throws StoreError for a row that somebody broke by hand: half a topic must not come into force. */
-export function toTopic(row: TopicRow): Topic {
+export function toTopic(row: TopicRow, sealer: Sealer): Topic {
   try {
     const stored = JSON.parse(row.settings) as Partial<TopicSettings>;
     if (typeof stored.callbackUrl !== 'string') throw new Error('settings have no callbackUrl');
@@ -33,7 +37,7 @@ export function toTopic(row: TopicRow): Topic {
       ...(Object.fromEntries(known.map((name) => [name, stored[name]])) as unknown as TopicSettings),
       topic: row.name,
       state: row.state as TopicState,
-      secrets: JSON.parse(row.secrets) as TopicSecret[],
+      secrets: JSON.parse(sealer.unseal(row.secrets, row.name)) as TopicSecret[],
       revision: row.revision,
       createdAt: row.created_at,
       updatedAt: row.updated_at,

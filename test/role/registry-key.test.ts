@@ -1,0 +1,195 @@
+// The key file of the registry, and what lies in the registry's files: never a secret in the clear, never a new key over
+// secrets that were sealed with another.
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { topicDefaults } from '../../src/core/topic.ts';
+import type { Registry, TopicDraft } from '../../src/registry/registry.ts';
+import { openDatabase } from '../../src/sql/database.ts';
+import { renderSchema } from '../../src/sql/migrate.ts';
+import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import { registryMigrations, sealedSince } from '../../src/sql/registry-schema.ts';
+
+const secret = 'whsec_QXMgcGxhaW4gYXMgZGF5bGlnaHQsIDMyIGJ5dGVz';
+const old = 'whsec_VGhlIG9uZSBiZWZvcmUgaXQsIG9mIDMyIGJ5dGVzLi4u';
+
+let directory = '';
+let path = '';
+let keyPath = '';
+const opened: Registry[] = [];
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'dq-key-'));
+  path = join(directory, 'registry.db');
+  keyPath = join(directory, 'secret.key');
+});
+afterEach(async () => {
+  for (const registry of opened.splice(0)) await registry.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function open(warn: (sentence: string) => void = () => {}): Promise<Registry> {
+  const registry = await openRegistryDb(path, { warn });
+  opened.push(registry);
+  return registry;
+}
+
+const draft = (topic: string): TopicDraft => ({
+  ...topicDefaults,
+  callbackUrl: 'http://127.0.0.1:9000/',
+  topic,
+  state: 'active',
+  secrets: [
+    { secret, untilAt: null },
+    { secret: old, untilAt: 5_000_000_000_000 },
+  ],
+});
+
+/** A registry with a topic, closed. */
+async function prepared(): Promise<void> {
+  const registry = await open();
+  await registry.create(draft('order.close'));
+  await registry.close();
+}
+
+function everyByte(): string {
+  return readdirSync(directory)
+    .map((name) => readFileSync(join(directory, name), 'latin1'))
+    .join('\n');
+}
+
+it('a first start makes a key that its user alone can read, and leaves nothing else', async () => {
+  await open();
+  expect(statSync(keyPath).mode & 0o777).toBe(0o600);
+  expect(readFileSync(keyPath, 'latin1')).toMatch(/^v1:[A-Za-z0-9+/]{43}=\n$/);
+  expect(readdirSync(directory).filter((name) => !name.startsWith('registry.db'))).toEqual(['secret.key']);
+});
+
+it('secrets are read back and lie nowhere in the clear, log included', async () => {
+  const registry = await open();
+  await registry.create(draft('order.close'));
+  const topic = await registry.get('order.close');
+  await registry.update({ ...draft('order.close'), title: 'x' }, topic?.revision ?? 0);
+  expect(topic?.secrets).toEqual(draft('order.close').secrets);
+  expect((await registry.changes(0)).topics[0]?.secrets).toEqual(draft('order.close').secrets);
+  for (const one of [secret, old]) {
+    expect(everyByte().includes(one)).toBe(false);
+    expect(everyByte().includes(one.slice(6, 30))).toBe(false);
+  }
+  await registry.close();
+  expect((await (await open()).get('order.close'))?.secrets).toEqual(draft('order.close').secrets);
+});
+
+it('the key stays the same from start to start', async () => {
+  await prepared();
+  const key = readFileSync(keyPath);
+  await prepared();
+  expect(readFileSync(keyPath)).toEqual(key);
+});
+
+it('a key file from before the registry is taken: the start that made it may have died', async () => {
+  const key = `v1:${Buffer.alloc(32, 7).toString('base64')}\n`;
+  writeFileSync(keyPath, key, { mode: 0o600 });
+  await prepared();
+  expect(readFileSync(keyPath, 'latin1')).toBe(key);
+  expect((await (await open()).get('order.close'))?.secrets[0]?.secret).toBe(secret);
+});
+
+it('two that open at once agree on one key', async () => {
+  const both = await Promise.all([open(), open()]);
+  await both[0].create(draft('order.close'));
+  expect((await both[1].get('order.close'))?.secrets[0]?.secret).toBe(secret);
+});
+
+it('a missing key file is refused with what to do, and none is made', async () => {
+  await prepared();
+  const before = readFileSync(path);
+  rmSync(keyPath);
+  await expect(open()).rejects.toThrow(
+    /^the key file \S+secret\.key is missing, and the secrets in the registry \S+ cannot be read without it; put it back from a backup/,
+  );
+  expect(readdirSync(directory).filter((name) => name.startsWith('secret'))).toEqual([]);
+  expect(readFileSync(path)).toEqual(before);
+});
+
+it('another key is refused with what to do, and changes nothing', async () => {
+  await prepared();
+  const before = readFileSync(path);
+  const right = readFileSync(keyPath);
+  const wrong = `v1:${Buffer.alloc(32, 7).toString('base64')}\n`;
+  writeFileSync(keyPath, wrong);
+  await expect(open()).rejects.toThrow(
+    /is not the one that the secrets .* put back the key file that belongs/,
+  );
+  expect(readFileSync(path)).toEqual(before);
+  expect(readFileSync(keyPath, 'latin1')).toBe(wrong);
+  writeFileSync(keyPath, right);
+  expect((await (await open()).get('order.close'))?.secrets[0]?.secret).toBe(secret);
+});
+
+it.each([
+  '',
+  '\n',
+  'v1:',
+  `v1:${'A'.repeat(42)}`,
+  `v2:${'A'.repeat(43)}=`,
+  `${'A'.repeat(43)}=`,
+  'v1:x\nv1:y',
+])('a key file that holds %j is refused as damaged, before and after there were secrets', async (text) => {
+  writeFileSync(keyPath, text, { mode: 0o600 });
+  await expect(open()).rejects.toThrow(/secret\.key is damaged; put it back from a backup/);
+  rmSync(keyPath);
+  await prepared();
+  writeFileSync(keyPath, text, { mode: 0o600 });
+  await expect(open()).rejects.toThrow(/secret\.key is damaged/);
+  expect(readFileSync(keyPath, 'latin1')).toBe(text);
+});
+
+it('a key file that others may read is a warning, and works', async () => {
+  await prepared();
+  const warnings: string[] = [];
+  for (const mode of [0o640, 0o604, 0o660]) {
+    chmodSync(keyPath, mode);
+    await open((sentence) => warnings.push(sentence));
+  }
+  expect(warnings).toHaveLength(3);
+  expect(warnings[0]).toMatch(
+    /is open to others \(mode 0640\); make it yours alone: chmod 600 \S+secret\.key$/,
+  );
+  chmodSync(keyPath, 0o400);
+  await open((sentence) => warnings.push(sentence));
+  expect(warnings).toHaveLength(3);
+});
+
+it('secrets in the row of another topic are no secrets of that topic', async () => {
+  const registry = await open();
+  await registry.create(draft('a'));
+  await registry.create({ ...draft('b'), secrets: [{ secret: old, untilAt: null }] });
+  const beside = openDatabase(path);
+  beside.exec("UPDATE topic SET secrets = (SELECT secrets FROM topic WHERE name = 'b') WHERE name = 'a'");
+  beside.close();
+  await expect(registry.get('a')).rejects.toMatchObject({ failure: { kind: 'not_stored', code: 'damaged' } });
+  expect((await registry.get('b'))?.secrets[0]?.secret).toBe(old);
+});
+
+it('secrets from before there was a key are sealed by the start that brings it, to the last byte', async () => {
+  const before = openDatabase(path);
+  before.exec('PRAGMA journal_mode = WAL');
+  before.exec(renderSchema('', registryMigrations.slice(0, sealedSince - 1), '1'));
+  const { secrets } = draft('a');
+  const insert = before.prepare("INSERT INTO topic VALUES (?, 'active', ?, ?, 1, 1, 1)");
+  for (let n = 0; n < 50; n++)
+    insert.run(`t${n}`, JSON.stringify({ callbackUrl: 'http://a/' }), JSON.stringify(secrets));
+  before.exec('UPDATE registry SET revision = 1');
+  before.close();
+  expect(everyByte().includes(secret)).toBe(true);
+  const registry = await open();
+  const { topics } = await registry.changes(0);
+  expect(topics).toHaveLength(50);
+  for (const topic of topics) expect(topic.secrets).toEqual(secrets);
+  expect(everyByte().includes(secret)).toBe(false);
+  await registry.close();
+  expect(everyByte().includes(secret)).toBe(false);
+  expect(everyByte().includes(old)).toBe(false);
+  expect((await (await open()).get('t49'))?.secrets).toEqual(secrets);
+});

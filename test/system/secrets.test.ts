@@ -1,0 +1,138 @@
+// Secrets and tokens through a whole run of a real daemon: what signs, and that neither is ever in the clear but where it was
+// shown once.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Webhook } from 'standardwebhooks';
+import { expect, it, vi } from 'vitest';
+import { startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { type Arrival, startSink, status } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const isSignedBy = (secret: string, { headers, body }: Arrival) => {
+  try {
+    new Webhook(secret).verify(body, headers as Record<string, string>);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+function filesUnder(...directories: readonly string[]): { path: string; bytes: string }[] {
+  return directories.flatMap((directory) =>
+    readdirSync(directory, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .map((path) => ({ path, bytes: readFileSync(path, 'latin1') })),
+  );
+}
+
+it('rotation: callbacks are signed with both secrets, and neither they nor a token lie about', async () => {
+  const daemon = await startDaemon({ config: { 'retry.unit': '10ms' } });
+  const dq = (args: readonly string[]) => runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
+  const sink = await startSink();
+  const failing = await startSink(status(500, {}, 'no'));
+
+  const made = (await dq(['topic', 'add', 'a', '--callback', sink.url])).stdout.trim();
+  const dying = (
+    await dq(['topic', 'add', 'b', '--callback', failing.url, '--max-attempts', '2'])
+  ).stdout.trim();
+  await daemon.push('a', '{"n":1}');
+  await daemon.push('b', '{"n":2}', { id: 'dies' });
+  await until('the first one came', () => sink.arrivals.length === 1);
+  expect(isSignedBy(made, sink.arrivals[0] as Arrival)).toBe(true);
+
+  const turned = await dq(['topic', 'secret', 'a']);
+  expect(turned.code, turned.stderr).toBe(0);
+  expect(turned.stdout).toMatch(/^whsec_\S+\n$/);
+  expect(turned.stderr).toMatch(/the old one signs too until \d{4}-/);
+  const next = turned.stdout.trim();
+  const given = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
+  expect((await dq(['topic', 'secret', 'b', '--secret', given])).stdout.trim()).toBe(given);
+  const twice = await until(
+    'a callback with two signatures, within the time of a change',
+    async () => {
+      await daemon.push('a', '{"n":3}');
+      return sink.arrivals.find(({ headers }) => String(headers['webhook-signature']).includes(' '));
+    },
+    2_000,
+    50,
+  );
+  expect(String(twice.headers['webhook-signature'])).toMatch(/^v1,\S+ v1,\S+$/);
+  for (const secret of [made, next]) expect(isSignedBy(secret, twice)).toBe(true);
+  expect(isSignedBy(given, twice)).toBe(false);
+  await until('the other one is dead', async () => {
+    const { body } = await daemon.api('GET', '/v1/dead');
+    return body.items.length === 1;
+  });
+
+  const token = (await dq(['token', 'add', 'me', '--scope', 'admin'])).stdout.trim();
+  const hidden = [made, dying, next, given, token].flatMap((text) => [
+    text,
+    text.split('_').at(-1) as string,
+  ]);
+  const authorized = { headers: { authorization: `Bearer ${token}` } };
+  const api = (await (await fetch(`${daemon.url}/openapi.json`, authorized)).json()) as { paths: object };
+  const answers: { readonly path: string; readonly bytes: string }[] = [];
+  for (const path of Object.entries(api.paths).flatMap(([path, methods]) => ('get' in methods ? [path] : [])))
+    for (const topic of ['a', 'b']) {
+      const url = daemon.url + path.replace('{topic}', topic).replace('{id}', 'dies');
+      answers.push({ path, bytes: await (await fetch(url, authorized)).text() });
+    }
+  expect(answers.length).toBeGreaterThan(10);
+  for (const args of [
+    ...[
+      ['topic', 'get', 'a'],
+      ['topic', 'ls'],
+      ['get', 'b', 'dies'],
+      ['dead', 'ls'],
+      ['token', 'ls'],
+      ['status'],
+    ],
+    ...[
+      ['topic', 'get', 'b', '--json'],
+      ['config', 'show'],
+    ],
+  ]) {
+    const { stdout, stderr } = await dq(args);
+    answers.push({ path: `dq ${args.join(' ')}`, bytes: stdout + stderr });
+  }
+  const seen = () => [
+    ...answers,
+    ...filesUnder(daemon.dataDir, daemon.logDir),
+    { path: '-', bytes: daemon.output() },
+  ];
+  const running = seen();
+  expect(await daemon.stop()).toBe(0);
+  for (const { path, bytes } of [...running, ...seen()])
+    for (const text of hidden) expect(bytes.includes(text), `${path} shows ${text.slice(0, 8)}…`).toBe(false);
+});
+
+it('a key file that is gone, or another one, ends a start with what to do', async () => {
+  const daemon = await startDaemon();
+  await daemon.api('POST', '/v1/topics', { topic: 'a', callbackUrl: 'http://127.0.0.1:9/' });
+  await daemon.stop();
+  const key = join(daemon.dataDir, 'secret.key');
+  const start = () =>
+    runDq(['start', '--port', '0', '--data-dir', daemon.dataDir], { cwd: daemon.directory });
+  const right = readFileSync(key);
+  rmSync(key);
+  expect(await start()).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^dq: the key file \S+ is missing, .*put it back from a backup/),
+  });
+  expect(readdirSync(daemon.dataDir)).not.toContain('secret.key');
+  writeFileSync(key, `v1:${Buffer.alloc(32, 1).toString('base64')}\n`);
+  expect(await start()).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/is not the one that the secrets/),
+  });
+  writeFileSync(key, right, { mode: 0o644 });
+  const again = await startDaemon({ directory: daemon.directory });
+  expect((await again.api('GET', '/v1/topics/a')).status).toBe(200);
+  await until('the warning is logged', () =>
+    again.log('notice').some(({ message }) => String(message).includes('is open to others (mode 0644)')),
+  );
+});
