@@ -90,7 +90,6 @@ describe('dq start', () => {
 
   it.each([
     [['--port', '70000'], 78],
-    [['--host', '0.0.0.0'], 78],
     [['--redis', 'redis://127.0.0.1'], 78],
     [['--prot', '1'], 2],
   ])('%j exits %i before anything is touched', async (args, code) => {
@@ -99,6 +98,15 @@ describe('dq start', () => {
       stdout: '',
     });
     expect(existsSync(join(directory, 'data'))).toBe(false);
+  });
+
+  it('beyond this machine without an access token exits 78 and leaves nobody behind', async () => {
+    const refused = await runDq(['start', '--host', '0.0.0.0', ...places()], { cwd: directory });
+    expect(refused).toMatchObject({ code: 78, stdout: '' });
+    expect(refused.stderr).toContain('dq token add');
+    // The tokens are in the registry, so the directory has been made; the next start finds it free.
+    const daemon = await startDaemon({ directory });
+    expect((await daemon.api('GET', '/livez')).status).toBe(200);
   });
 
   it('keeps its port when its only server was killed', async () => {
