@@ -66,10 +66,15 @@ export class Incidents implements AlertSource {
     await this.#dropOldest();
   }
 
+  /** Resolves when what can be kept is kept. */
+  flush(): Promise<void> {
+    return this.#save([]);
+  }
+
   // AlertSource
 
   async due(windowMs: number): Promise<readonly string[]> {
-    await this.#save([]);
+    await this.flush();
     const all = [...this.#known.values()];
     const now = Date.now();
     const inWindow = (key: string) =>

@@ -84,5 +84,6 @@ class Upkeep implements Role {
 
   async drain(deadlineMs: number): Promise<void> {
     await Promise.all(this.#agents.map((agent) => agent.drain(deadlineMs)));
+    await this.#incidents.flush();
   }
 }

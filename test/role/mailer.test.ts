@@ -43,7 +43,10 @@ async function startMailer(
   store: Store = rig.store,
   times = quick,
 ) {
-  return rig.run(createUpkeep(rig.context({ store, config: configOf(smtp, config) }), times));
+  const upkeep = await rig.run(createUpkeep(rig.context({ store, config: configOf(smtp, config) }), times));
+  // Before its directory is removed.
+  onTestFinished(() => upkeep.drain(2_000));
+  return upkeep;
 }
 
 interface Death {

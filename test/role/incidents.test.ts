@@ -1,0 +1,262 @@
+// The troubles of an instance: seen or told, kept in the data directory, mailed once when they begin and once when they end.
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Config } from '../../src/config/options.ts';
+import { limits } from '../../src/core/limits.ts';
+import { type Incident, IncidentFiles } from '../../src/process/incident-files.ts';
+import { type Store, type StoreAdmin, StoreError } from '../../src/store/job-store.ts';
+import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
+import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
+import { until } from '../support/until.ts';
+import { owner, type Rig, startRig } from './rig.ts';
+
+const times = (health: Partial<UpkeepTimes['health']> = {}): Partial<UpkeepTimes> => ({
+  alertPollMs: 20,
+  mailAgain: { min: 50, max: 50 },
+  health: { everyMs: 20, afterMs: 150, lateMs: 60_000, crashWindowMs: 60_000, ...health },
+});
+
+function directory(): string {
+  const path = mkdtempSync(join(tmpdir(), 'dq-incidents-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+interface Setup {
+  readonly config?: Partial<Config>;
+  readonly store?: Store;
+  readonly health?: Partial<UpkeepTimes['health']>;
+}
+
+async function startUpkeep(rig: Rig, smtp: SmtpSink | null, dataDir: string, setup: Setup = {}) {
+  const config = {
+    dataDir,
+    logDir: dataDir,
+    'smtp.url': smtp?.url ?? '',
+    'smtp.from': smtp === null ? '' : 'dq@x.org',
+    'alerts.emails': ['ops@x.org'],
+    'alerts.window': 300,
+    ...setup.config,
+  };
+  const context = rig.context({ config, store: setup.store ?? rig.store });
+  const upkeep = await rig.run(createUpkeep(context, times(setup.health)));
+  // Before its directory is removed.
+  onTestFinished(() => upkeep.drain(2_000));
+  return upkeep;
+}
+
+/** The rig's store with another answer of one of its methods. */
+const withAdmin = (rig: Rig, admin: Partial<StoreAdmin>): Store => ({
+  ...rig.store,
+  admin: Object.assign(Object.create(rig.store.admin), admin) as StoreAdmin,
+});
+
+const subjects = (smtp: SmtpSink) => smtp.mails.map(({ parsed }) => parsed.subject);
+const errors = (rig: Rig, text: string) =>
+  rig.lines.filter(({ kind, message }) => kind === 'error' && message.includes(text)).length;
+const kept = async (dataDir: string) =>
+  (await new IncidentFiles(dataDir).list()).map(({ kind, about, state, alert }) =>
+    [kind, about, state, alert].filter((part) => part !== '').join(' '),
+  );
+
+describe('a crash loop', () => {
+  const crash = {
+    kind: 'crash_loop',
+    role: 'timer',
+    reason: 'dq-timer-1 (pid 5) exited\r\nBcc: x@y.z',
+  } as const;
+
+  it('is mailed once at its beginning and once at its end, to alerts.emails', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 600 } });
+    rig.tell(crash);
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(smtp.mails[0]).toMatchObject({ to: ['ops@x.org'] });
+    expect(subjects(smtp)[0]).toMatch(
+      /^dq: dq-timer died 10 times within 60 s and is started again and again; .*…$/,
+    );
+    expect(smtp.mails[0]?.parsed.text).toContain(
+      'the last time: dq-timer-1 (pid 5) exited\\r\\nBcc: x@y.z\n',
+    );
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(subjects(smtp)[1]).toBe('dq: dq-timer stays up again');
+    await until('both are marked', async () => (await kept(dataDir)).every((one) => one.endsWith('sent')));
+    expect(await kept(dataDir)).toEqual(['crash_loop timer begun sent', 'crash_loop timer over sent']);
+  });
+
+  it('that goes on is not told of again, nor by the next process, which ends it when it is over', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const first = await startUpkeep(rig, smtp, dataDir);
+    rig.tell(crash);
+    rig.tell(crash);
+    await until('it is marked', async () => (await kept(dataDir)).includes('crash_loop timer begun sent'));
+    await first.drain(1_000);
+    await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 500 } });
+    rig.tell(crash);
+    await until('the end is mailed', () => subjects(smtp).includes('dq: dq-timer stays up again'));
+    expect(smtp.mails).toHaveLength(2);
+    expect(errors(rig, 'dq-timer died 10 times')).toBe(1);
+  });
+
+  it('and its end, when they come within a window, are one mail at the end of it; other troubles have their own', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    await startUpkeep(rig, smtp, dataDir, {
+      config: { 'alerts.window': 1_000 },
+      health: { crashWindowMs: 100 },
+    });
+    for (let mails = 1; mails <= 2; mails += 1) {
+      rig.tell(crash);
+      await until(
+        'it is over',
+        async () => (await kept(dataDir)).filter((one) => one.includes('over')).length >= mails,
+      );
+    }
+    rig.tell({ ...crash, role: 'server', reason: 'x' });
+    await until('the other is mailed', () =>
+      subjects(smtp).some((subject) => subject?.includes('dq-server died')),
+    );
+    await until('all are marked', async () => (await kept(dataDir)).every((one) => one.endsWith('sent')));
+    const ofTimer = smtp.mails.filter(({ parsed }) => parsed.text?.includes('dq-timer'));
+    expect(ofTimer).toHaveLength(2);
+    expect(ofTimer[1]?.parsed.text?.match(/dq-timer stays up again/g)).toHaveLength(2);
+  });
+});
+
+describe('the job store', () => {
+  it('in trouble is mailed at once, and when it is well again', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    let ok = false;
+    const health = async () => ({
+      ok,
+      durability: '',
+      warnings: ok ? [] : ['disk full: pushes are refused'],
+    });
+    await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }) });
+    await until('the mail', () => smtp.mails.length === 1);
+    ok = true;
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(subjects(smtp)).toEqual([
+      'dq: the job store is in trouble: disk full: pushes are refused',
+      'dq: the job store is well again',
+    ]);
+  });
+
+  it('that does not answer is trouble after a while, and no sooner', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    let asked = 0;
+    let awayUntil = 5;
+    const health: StoreAdmin['health'] = async () => {
+      asked += 1;
+      if (asked < awayUntil) throw new StoreError({ kind: 'not_stored', code: 'store_away' });
+      return rig.store.admin.health();
+    };
+    await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }), health: { afterMs: 1_000 } });
+    await until('it was away and came back', () => asked > 8);
+    expect(await kept(dataDir)).toEqual([]);
+    awayUntil = Number.POSITIVE_INFINITY;
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(subjects(smtp)[0]).toContain('the job store does not answer: store: not_stored (store_away)');
+  });
+});
+
+describe('lateness', () => {
+  it('of jobs that wait too long is mailed, and its end', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await rig.push('t', 'a');
+    await startUpkeep(rig, smtp, dataDir, { health: { lateMs: 200 } });
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: the one that has waited longest was due \S+ ago$/);
+    const others = { room: 1, leaseMs: 60_000 };
+    await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(subjects(smtp)[1]).toBe('dq: jobs are delivered in time again');
+  });
+
+  it('does not count what is held on purpose: paused, offline, unknown topics', async () => {
+    const [rig, dataDir] = [await startRig(), directory()];
+    await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'paused' });
+    await rig.topic('offline', 'http://127.0.0.1:9/', { state: 'offline' });
+    for (const topic of ['paused', 'offline', 'unknown']) await rig.push(topic, 'a');
+    let looks = 0;
+    const counts: StoreAdmin['counts'] = (held) => {
+      looks += 1;
+      return rig.store.admin.counts(held);
+    };
+    await startUpkeep(rig, null, dataDir, {
+      store: withAdmin(rig, { counts }),
+      health: { lateMs: 1, afterMs: 0 },
+    });
+    await until('it has looked', () => looks > 20);
+    expect(await kept(dataDir)).toEqual([]);
+    await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'active' });
+    await until('it counts now', async () => (await kept(dataDir)).length === 1);
+  });
+});
+
+describe('incidents', () => {
+  const crash = (role: 'timer' | 'server') => ({ kind: 'crash_loop', role, reason: 'x' }) as const;
+
+  it('are mailed also where the data directory takes no file, and kept when it does again', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    writeFileSync(join(dataDir, 'alerts'), 'in the way');
+    await startUpkeep(rig, smtp, dataDir);
+    rig.tell(crash('timer'));
+    await until('the mail', () => smtp.mails.length === 1);
+    await until('it is reported', () => errors(rig, 'an incident cannot be kept') === 1);
+    rmSync(join(dataDir, 'alerts'));
+    await until('it is kept', async () => (await kept(dataDir)).includes('crash_loop timer begun sent'));
+    expect(smtp.mails).toHaveLength(1);
+    expect(errors(rig, 'an incident cannot be kept')).toBe(1);
+  });
+
+  it('without anybody to tell are in the log and in the directory', async () => {
+    const [rig, dataDir] = [await startRig(), directory()];
+    await startUpkeep(rig, null, dataDir);
+    rig.tell(crash('timer'));
+    await until('it is marked', async () => (await kept(dataDir)).includes('crash_loop timer begun nobody'));
+    expect(errors(rig, 'nobody is mailed, because no smtp.url is given')).toBe(1);
+  });
+
+  it('are bounded: the oldest that were told go first', async () => {
+    const [rig, dataDir] = [await startRig(), directory()];
+    const files = new IncidentFiles(dataDir);
+    const past: Incident = {
+      ...{ id: 0, kind: 'crash_loop', about: 'timer', state: 'over', at: 1, detail: 'past' },
+      ...{ alert: 'sent', sentAt: 1 },
+    };
+    for (let id = 1; id <= limits.incidentsKept; id += 1)
+      await files.write({ ...past, id, ...(id === 1 ? { alert: 'owed', sentAt: null } : {}) });
+    await startUpkeep(rig, null, dataDir, {
+      config: { 'smtp.url': 'smtp://127.0.0.1:1', 'smtp.from': 'dq@x.org' },
+    });
+    rig.tell(crash('server'));
+    await until('the new one is there', async () => (await files.list()).at(-1)?.about === 'server');
+    await until('one has gone', async () => (await files.list()).length === limits.incidentsKept);
+    expect((await files.list()).slice(0, 2).map(({ id }) => id)).toEqual([1, 3]);
+  });
+
+  it('are whole or not there: nothing else in the directory is taken for one', async () => {
+    const dataDir = directory();
+    const files = new IncidentFiles(dataDir);
+    expect(await files.list()).toEqual([]);
+    mkdirSync(join(dataDir, 'alerts'));
+    for (const [name, text] of [
+      ['0000000000000001.json', '{"id":1'],
+      ['0000000000000002.json', '{"id":2,"kind":"other"}'],
+      ['0000000000000003.json.77.new', '{}'],
+      ['note.txt', 'x'],
+      ['0000000000000004.json', 'null'],
+    ] as const)
+      writeFileSync(join(dataDir, 'alerts', name), text);
+    expect(await files.list()).toEqual([]);
+    const incident: Incident = {
+      ...{ id: 5, kind: 'late', about: '', state: 'begun', at: 1, detail: 'x', alert: 'owed', sentAt: null },
+    };
+    await files.write(incident);
+    expect(await files.list()).toEqual([incident]);
+    expect(readdirSync(join(dataDir, 'alerts')).filter((name) => name.includes('.new'))).toHaveLength(1);
+  });
+});

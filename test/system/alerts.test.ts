@@ -1,0 +1,114 @@
+// Alerts of a real daemon, by a real mail server: what people who run dq are told, and the commands they then type.
+import { describe, expect, it, vi } from 'vitest';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { startSink, status } from '../support/sink.ts';
+import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
+import { until } from '../support/until.ts';
+
+// A window that a test can wait for, and several starts of Node.
+vi.setConfig({ testTimeout: 60_000 });
+
+const start = (smtp: SmtpSink, more: Record<string, unknown> = {}) =>
+  startDaemon({
+    config: {
+      smtp: { url: smtp.url, from: 'dq@example.org' },
+      alerts: { emails: ['ops@example.org'], window: '4s' },
+      ...more,
+    },
+  });
+const dq = (daemon: Daemon, ...args: string[]) => runDq([...args, '--data-dir', daemon.dataDir]);
+const idsIn = (text: string | undefined) =>
+  [...(text ?? '').matchAll(/^ {2}id +(.*)$/gm)].map(([, id]) => id);
+
+describe('alerts', () => {
+  it('ten jobs of a topic die: one mail at once, one at the end of the window with the rest, and the command in it brings them back', async () => {
+    const smtp = await startSmtpSink();
+    const sink = await startSink(status(500, {}, '{"code":500}'));
+    const daemon = await start(smtp);
+    const added = await dq(
+      daemon,
+      ...[
+        'topic',
+        'add',
+        'order.close',
+        '--callback',
+        sink.url,
+        '--max-attempts',
+        '1',
+        '--alert',
+        'shop@example.org',
+      ],
+    );
+    expect(added.code, added.stderr).toBe(0);
+    const ids = Array.from({ length: 10 }, (_, n) => `job-${n}`);
+    for (const id of ids) await daemon.push('order.close', '{"secret":"payload"}', { id });
+    await until(
+      'all are told of',
+      () => smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text)).length >= 10,
+      20_000,
+    );
+    expect(smtp.mails.length).toBeLessThanOrEqual(2);
+    expect(smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text)).sort()).toEqual(ids);
+    for (const { to, raw } of smtp.mails) {
+      expect([...to].sort()).toEqual(['ops@example.org', 'shop@example.org']);
+      expect(raw).not.toMatch(/payload|whsec_/);
+    }
+
+    // What dies while the window is open waits for its end.
+    await daemon.push('order.close', '{}', { id: 'late' });
+    const before = smtp.mails.length;
+    const last = smtp.mails.at(-1)?.arrivedAt ?? 0;
+    await until('the last is told of', () => smtp.mails.length > before, 20_000);
+    expect((smtp.mails.at(-1)?.arrivedAt ?? 0) - last).toBeGreaterThanOrEqual(3_900);
+
+    const listed = await dq(daemon, 'alerts');
+    expect(listed.stdout.split('\n')[0]).toMatch(/^AT +WHAT +TOPIC +ID +ATTEMPTS +MAIL +LAST$/);
+    await until('all are marked', async () => {
+      const { body } = await daemon.api('GET', '/v1/alerts');
+      return body.items.length === 11 && body.items.every((item: { state: string }) => item.state === 'sent');
+    });
+    const command = /^ {2}dq (dead requeue .*)$/m.exec(smtp.mails.at(-1)?.parsed.text ?? '')?.[1] ?? '';
+    const requeued = await dq(daemon, ...command.split(' '));
+    expect(requeued.stderr).toContain('1 requeued');
+  });
+
+  it('workers of a role that die again and again, while another lives, are an incident: mailed, shown, named by /readyz', async () => {
+    const smtp = await startSmtpSink();
+    const daemon = await start(smtp, { notifier: { workers: 6, slots: 8 } });
+    let killed = 0;
+    await until(
+      'ten of them were killed',
+      () => {
+        // The first lives, so that it is worth going on.
+        const victim = daemon.workers().find(({ title }) => /^dq-notifier-[1-5]$/.test(title));
+        if (victim === undefined || killed === 10) return killed === 10;
+        process.kill(victim.pid, 'SIGKILL');
+        killed += 1;
+        return false;
+      },
+      40_000,
+      100,
+    );
+    const [mail] = await until('the mail', () => (smtp.mails.length > 0 ? smtp.mails : null), 40_000);
+    expect(mail?.to).toEqual(['ops@example.org']);
+    expect(mail?.parsed.subject).toMatch(/^dq: dq-notifier died 10 times within 60 s/);
+    const listed = await dq(daemon, 'alerts');
+    expect(listed.stdout).toMatch(/crash_loop begun .*notifier/);
+    const { body } = await daemon.api('GET', '/readyz');
+    expect(body).toMatchObject({ ready: true, warnings: ['dq-notifier dies again and again'] });
+  });
+
+  it('dq alert test sends one, or says what the mail server said', async () => {
+    const smtp = await startSmtpSink();
+    const daemon = await start(smtp);
+    expect(await dq(daemon, 'alert', 'test', 'me@example.org')).toMatchObject({
+      code: 0,
+      stderr: 'dq: the mail server has taken a test mail to me@example.org\n',
+    });
+    smtp.judgeAddress(() => 550);
+    const refused = await dq(daemon, 'alert', 'test', 'you@example.org');
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('told to say 550')]);
+    expect(smtp.mails.map(({ to }) => to)).toEqual([['me@example.org']]);
+  });
+});
