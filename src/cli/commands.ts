@@ -17,6 +17,8 @@ export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = 
   push: () => import('./commands/push.ts'),
   get: () => import('./commands/get.ts'),
   cancel: () => import('./commands/cancel.ts'),
+  run: () => import('./commands/run.ts'),
+  reschedule: () => import('./commands/reschedule.ts'),
   rule: () => import('./commands/rule.ts'),
   dead: () => import('./commands/dead.ts'),
   token: () => import('./commands/token.ts'),

@@ -277,6 +277,10 @@ export const limits = {
 
   /** A command waits this long for the API: a push may wait storeAwayMs, then storeCallMs; deleting a topic waits 2 s more. */
   apiCallMs: 30_000,
+  /** What `dq push --batch` sends at once: far below the smallest default of limits.batchBytes, and soon answered. */
+  batchSendBytes: 1024 * 1024,
+  /** How often long work says how far it is, where no terminal shows a bar. */
+  progressEveryMs: 10_000,
   /** Longest reply of the API that a command holds: a job body of 16 MiB as base64, or escaped twofold. */
   apiReplyBytesMax: 64 * 1024 * 1024,
   /** Standard input of a push is read up to here: the largest that limits.bodyBytes can be set to. */

@@ -1,12 +1,15 @@
 // What commands make of answers that a healthy daemon seldom gives: the API is scripted, the command is real.
+import { spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { runDq } from '../support/run-dq.ts';
+import { runDq, runDqOnTerminal } from '../support/run-dq.ts';
 
 interface Call {
   readonly method: string;
   readonly url: string;
+  readonly type: string | undefined;
+  readonly text: string;
   readonly json: Record<string, unknown>;
 }
 /** null breaks the connection */
@@ -22,7 +25,12 @@ async function scriptedApi(answer: Answer): Promise<{ url: string; calls: Call[]
       const call = {
         method: request.method ?? '',
         url: request.url ?? '',
-        json: text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {},
+        type: request.headers['content-type'],
+        text,
+        json:
+          request.headers['content-type'] === 'application/json' && text.startsWith('{')
+            ? (JSON.parse(text) as Record<string, unknown>)
+            : {},
       };
       calls.push(call);
       const reply = answer(call, calls.filter(({ method }) => method === call.method).length);
@@ -43,23 +51,28 @@ function problem(status: number, code: string, more: object = {}): { status: num
 }
 
 describe('dq dead requeue', () => {
-  const page = { status: 200, json: { items: [{ deadAt: '2030-01-01T00:00:00.999Z' }], nextCursor: null } };
+  /** The newest letter, or how many there are. */
+  const look = ({ url }: Call) => ({
+    status: 200,
+    json: url.includes('stats')
+      ? { states: { dead: 30 } }
+      : { items: [{ deadAt: '2030-01-01T00:00:00.999Z' }], nextCursor: null },
+  });
 
   it('goes on while there is more, and never to letters younger than those it found', async () => {
-    const api = await scriptedApi(({ method }, number) =>
-      method === 'GET' ? page : { status: 200, json: { requeued: 10, more: number < 3 } },
+    const api = await scriptedApi((call, number) =>
+      call.method === 'GET' ? look(call) : { status: 200, json: { requeued: 10, more: number < 3 } },
     );
     const run = await runDq(['dead', 'requeue', '--topic', 't', '--url', api.url]);
     expect(run).toMatchObject({ code: 0, stdout: '' });
-    expect(run.stderr).toContain('dq: 20 requeued, more to come\n');
-    expect(run.stderr).toMatch(/dq: 30 requeued\n$/);
+    expect(run.stderr).toBe('dq: 30 requeued\n');
     const filters = api.calls.filter(({ method }) => method === 'POST').map(({ json }) => json);
     expect(filters).toEqual(Array(3).fill({ topic: 't', until: '2030-01-01T00:00:01.000Z' }));
   });
 
   it('ends with 5 when it fails on the way, and says how far it came', async () => {
-    const api = await scriptedApi(({ method }, number) => {
-      if (method === 'GET') return page;
+    const api = await scriptedApi((call, number) => {
+      if (call.method === 'GET') return look(call);
       return number === 1 ? { status: 200, json: { requeued: 10, more: true } } : problem(503, 'unavailable');
     });
     const run = await runDq(['dead', 'requeue', '--all', '--url', api.url]);
@@ -68,8 +81,140 @@ describe('dq dead requeue', () => {
   });
 
   it('ends with 1 when it fails at once', async () => {
-    const api = await scriptedApi(({ method }) => (method === 'GET' ? page : problem(503, 'unavailable')));
+    const api = await scriptedApi((call) =>
+      call.method === 'GET' ? look(call) : problem(503, 'unavailable'),
+    );
     expect((await runDq(['dead', 'requeue', '--all', '--url', api.url])).code).toBe(1);
+  });
+
+  it('works for a token that may not ask for the counts', async () => {
+    const api = await scriptedApi((call) => {
+      if (call.url.includes('stats')) return problem(403, 'forbidden');
+      return call.method === 'GET' ? look(call) : { status: 200, json: { requeued: 10, more: false } };
+    });
+    expect((await runDq(['dead', 'requeue', '--topic', 't', '--url', api.url])).code).toBe(0);
+  });
+
+  it('shows a bar on a terminal', async ({ skip }) => {
+    if (spawnSync('script', ['--version']).status !== 0) skip('script(1) of util-linux is not here');
+    const api = await scriptedApi((call, number) =>
+      call.method === 'GET' ? look(call) : { status: 200, json: { requeued: 15, more: number < 2 } },
+    );
+    // It asks nothing: the bar ends with it.
+    const run = await runDqOnTerminal(['dead', 'requeue', '--all', '--url', api.url], '');
+    expect(run.stdout).toContain('of 30 requeued');
+    expect(run.stdout).toContain('dq: 30 requeued');
+    expect(run.code).toBe(0);
+  });
+});
+
+describe('dq dead purge', () => {
+  const answer = (call: Call, number: number) => {
+    if (call.url.includes('stats')) return { status: 200, json: { states: { dead: 20 } } };
+    const newest = { items: [{ deadAt: '2030-01-01T00:00:00.999Z' }], nextCursor: null };
+    if (call.method === 'GET') return { status: 200, json: newest };
+    return { status: 200, json: { purged: 10, more: number < 2 } };
+  };
+
+  it('without a terminal needs -y, and removes nothing without it', async () => {
+    const api = await scriptedApi(answer);
+    const refused = await runDq(['dead', 'purge', '--all', '--url', api.url]);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain('Remove 20 dead letters for good?');
+    expect(api.calls.filter(({ method }) => method === 'DELETE')).toEqual([]);
+    const run = await runDq(['dead', 'purge', '--all', '-y', '--json', '--url', api.url]);
+    expect(run).toMatchObject({ code: 0, stderr: 'dq: 20 purged\n' });
+    expect(run.stdout).toBe('{"purged":10,"more":true}\n{"purged":10,"more":false}\n');
+    const query = '/v1/dead?until=2030-01-01T00%3A00%3A01.000Z&all=true';
+    expect(api.calls.filter(({ method }) => method === 'DELETE').map(({ url }) => url)).toEqual([
+      query,
+      query,
+    ]);
+  });
+
+  it('tells how many of the named ids were dead letters: 5, or 4 for none', async () => {
+    for (const [purged, code] of [
+      [2, 0],
+      [1, 5],
+      [0, 4],
+    ] as const) {
+      const api = await scriptedApi(() => ({ status: 200, json: { purged, more: false } }));
+      const named = ['--topic', 't', '--id', 'a,b', '--id', 'c', '--id', 'c'];
+      const run = await runDq(['dead', 'purge', '-y', ...named, '--url', api.url]);
+      expect(run.code, run.stderr).toBe(code);
+      const query = new URL(api.calls[0]?.url ?? '', api.url).searchParams;
+      expect(Object.fromEntries(query)).toEqual({ topic: 't', ids: '["a,b","c"]' });
+    }
+  });
+
+  it('without a filter, or with --id alone, is wrong usage', async () => {
+    expect((await runDq(['dead', 'purge', '-y'])).code).toBe(2);
+    expect(
+      (await runDq(['dead', 'purge', '-y', '--all', '--id', 'a', '--url', 'http://127.0.0.1:1'])).code,
+    ).toBe(2);
+  });
+});
+
+describe('dq push --batch', () => {
+  /** Refuses the items whose body is 0. */
+  const answer = ({ text }: Call) => {
+    const items = text
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as { id: string; body: number });
+    const bad = { ...problem(400, 'invalid').json, errors: [{ field: 'items[0].id', message: 'is bad' }] };
+    const results = items.map(({ id, body }) => (body === 0 ? bad : { status: 201, id }));
+    const failed = items.filter(({ body }) => body === 0).length;
+    return { status: 200, json: { accepted: items.length - failed, failed, results } };
+  };
+  const line = (id: number, body = 1) => `{"topic":"t","id":"${id}","body":${body}}`;
+
+  it('sends the lines in order, at most 1000 at once, and prints the ids', async () => {
+    const api = await scriptedApi(answer);
+    const numbers = Array.from({ length: 2_100 }, (_, n) => n);
+    const input = `\n${numbers.map((n) => line(n)).join('\r\n \n')}`;
+    const run = await runDq(['push', '--batch', '-', '--url', api.url], { input });
+    expect(run).toMatchObject({ code: 0, stderr: 'dq: 2100 accepted\n' });
+    expect(run.stdout).toBe(`${numbers.join('\n')}\n`);
+    expect(api.calls.map(({ url, type }) => [url, type])).toEqual(
+      Array(3).fill(['/v1/jobs', 'application/x-ndjson']),
+    );
+    const sent = api.calls.map(({ text }) => text.trimEnd().split('\n'));
+    expect(sent.map(({ length }) => length)).toEqual([1_000, 1_000, 100]);
+    expect(sent.flat().map((text) => text.trimEnd())).toEqual(numbers.map((n) => line(n)));
+  });
+
+  it('names the line of a refusal: 5 when others were accepted, 1 when none was', async () => {
+    const api = await scriptedApi(answer);
+    const input = `${line(1)}\n\n${line(2, 0)}\n${line(3)}\n`;
+    const some = await runDq(['push', '--batch', '-', '--url', api.url], { input });
+    expect(some).toMatchObject({ code: 5, stdout: '1\n3\n' });
+    expect(some.stderr).toBe('dq: line 3: items[0].id: is bad\ndq: 2 accepted, 1 refused\n');
+    const none = await runDq(['push', '--batch', '-', '--json', '--url', api.url], { input: line(1, 0) });
+    expect(none.code).toBe(1);
+    expect(JSON.parse(none.stdout)).toMatchObject({ accepted: 0, failed: 1 });
+  });
+
+  it('says which lines a failure hit, and what was accepted before', async () => {
+    const api = await scriptedApi((call, number) =>
+      number === 1 ? answer(call) : problem(503, 'not_stored'),
+    );
+    const input = Array.from({ length: 1_500 }, (_, n) => line(n)).join('\n');
+    const run = await runDq(['push', '--batch', '-', '--url', api.url], { input });
+    expect(run.code).toBe(5);
+    expect(run.stderr).toContain('1000 accepted; lines 1001 to 1500: Store away');
+    const broken = await scriptedApi(() => null);
+    const gone = await runDq(['push', '--batch', '-', '--url', broken.url], { input: line(1) });
+    expect(gone.code).toBe(69);
+  });
+
+  it('takes no topic, and a file that is there', async () => {
+    const url = ['--url', 'http://127.0.0.1:1'];
+    expect((await runDq(['push', 't', '--batch', '-', ...url])).code).toBe(2);
+    expect((await runDq(['push', '--batch', '-', '--id', 'x', ...url])).code).toBe(2);
+    const missing = await runDq(['push', '--batch', '@/nonexistent', ...url]);
+    expect(missing.code).toBe(2);
+    expect(missing.stderr).toContain('/nonexistent');
   });
 });
 

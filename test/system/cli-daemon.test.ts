@@ -205,6 +205,49 @@ describe('dq push, get, cancel', patience, () => {
   });
 });
 
+describe('dq run, reschedule, push --batch', patience, () => {
+  it('move a job by hand; 1 for what its state forbids, 4 for what is not there', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    const sink = await startSink();
+    await dq(['topic', 'add', 't', '--callback', sink.url, '--delay', '1h']);
+    await dq(['push', 't', '1', '--id', 'a']);
+    const moved = await dq(['reschedule', 't', 'a', '--at', '2030-01-01T00:00:00Z', '--json']);
+    expect(moved.code, moved.stderr).toBe(0);
+    expect(JSON.parse(moved.stdout)).toMatchObject({
+      topic: 't',
+      id: 'a',
+      dueAt: '2030-01-01T00:00:00.000Z',
+    });
+    expect(moved.stderr).toBe('dq: delayed, due at 2030-01-01T00:00:00.000Z\n');
+    for (const args of [[], ['--delay', '1h', '--at', '2030-01-01T00:00:00Z']])
+      expect((await dq(['reschedule', 't', 'a', ...args])).code).toBe(2);
+    expect(sink.arrivals).toHaveLength(0);
+    expect(await dq(['run', 't', 'a'])).toMatchObject({ code: 0, stdout: '', stderr: 'dq: ready\n' });
+    await until('it is delivered', () => sink.arrivals.length === 1);
+    await until('it has ended', async () => (await dq(['run', 't', 'a'])).code === 4);
+    expect((await dq(['reschedule', 't', 'a', '--delay', '1h'])).code).toBe(4);
+  });
+
+  it('push a file of jobs', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
+    const file = join(daemon.directory, 'jobs.ndjson');
+    writeFileSync(
+      file,
+      '{"topic":"t","id":"a","body":1.0}\n{"topic":"t","id":"订","body":{"b" : 2}}\n{"topic":"no"}\n',
+    );
+    const run = await dq(['push', '--batch', `@${file}`]);
+    expect(run).toMatchObject({ code: 5, stdout: 'a\n订\n' });
+    expect(run.stderr).toContain('dq: line 3: items[2].body: is needed');
+    expect((await daemon.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('1.0');
+    expect((await daemon.api('GET', `/v1/topics/t/jobs/${encodeURIComponent('订')}`)).body.body).toBe(
+      '{"b" : 2}',
+    );
+  });
+});
+
 describe('dq dead', patience, () => {
   it('lists dead letters and brings them back', async () => {
     const daemon = await startDaemon();
@@ -231,6 +274,20 @@ describe('dq dead', patience, () => {
     expect(JSON.parse(rest.stdout)).toEqual({ requeued: 2, more: false });
     await until('all are delivered', () => sink.arrivals.length === 6);
     expect((await dq(['dead', 'requeue', '--all'])).code).toBe(0);
+  });
+
+  it('removes dead letters for good', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    const sink = await startSink(status(410, {}, ''));
+    await dq(['topic', 'add', 't', '--callback', sink.url]);
+    for (const id of ['a', 'b', 'c']) await dq(['push', 't', '1', '--id', id]);
+    await until('three are dead', async () => (await daemon.api('GET', '/v1/dead')).body.items.length === 3);
+    expect((await dq(['dead', 'purge', '--topic', 't'])).code).toBe(1);
+    const one = await dq(['dead', 'purge', '--topic', 't', '--id', 'a', '-y', '--json']);
+    expect(JSON.parse(one.stdout)).toEqual({ purged: 1, more: false });
+    expect((await dq(['dead', 'purge', '--all', '-y'])).stderr).toBe('dq: 2 purged\n');
+    expect((await daemon.api('GET', '/v1/dead')).body.items).toEqual([]);
   });
 });
 

@@ -1,9 +1,9 @@
-// dq dead: the dead letters, and bringing them back.
+// dq dead: the dead letters, bringing them back, removing them.
 
 import type { Command } from 'commander';
-import type { ApiClient, ApiReply } from '../api-client.ts';
 import type { DaemonOptions } from '../daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { purgeDead, requeueDead } from '../dead-bulk.ts';
 import { Exit } from '../exit.ts';
 import { excerpt, printData, printTable, say } from '../output.ts';
 import { readPages } from '../read-pages.ts';
@@ -12,11 +12,6 @@ interface FilterFlags extends DaemonOptions {
   readonly topic?: string;
   readonly since?: string;
   readonly until?: string;
-}
-
-interface RequeueFlags extends FilterFlags {
-  readonly id?: readonly string[];
-  readonly all?: boolean;
 }
 
 interface DeadLetter {
@@ -40,14 +35,23 @@ export function register(program: Command): void {
   withDaemonOptions(withFilter(ls)).action(list);
   const requeue = family
     .command('requeue')
-    .description('deliver them again, with all their attempts; needs a filter or --all')
+    .description('deliver them again, with all their attempts; needs a filter or --all');
+  withDaemonOptions(withChoice(withFilter(requeue))).action(requeueDead);
+  const purge = family
+    .command('purge')
+    .description('remove them for good; needs a filter or --all')
+    .option('-y, --yes', 'do not ask');
+  withDaemonOptions(withChoice(withFilter(purge))).action(purgeDead);
+}
+
+function withChoice(command: Command): Command {
+  return command
     .option(
       '--id <id>',
       'this one (needs --topic); repeatable',
       (text: string, all: readonly string[] | undefined) => [...(all ?? []), text],
     )
     .option('--all', 'every dead letter of every topic');
-  withDaemonOptions(withFilter(requeue)).action(requeueDead);
 }
 
 function withFilter(command: Command): Command {
@@ -81,65 +85,4 @@ async function list(flags: FilterFlags & { readonly limit: string }): Promise<vo
     );
   }
   if (more) say(`dq: there are more than ${flags.limit}; --limit shows them`);
-}
-
-interface Requeued {
-  readonly requeued: number;
-  readonly more: boolean;
-}
-
-async function requeueDead(flags: RequeueFlags): Promise<void> {
-  const { topic, since, until, id: ids, all } = flags;
-  if (topic === undefined && since === undefined && until === undefined && !all)
-    throw new Exit('usage', 'name what to requeue: --topic, --since, --until, --id, or --all');
-  const client = clientOf(flags);
-  const filter = { topic, since, until, ids, ...(all ? { all: true } : {}) };
-  const end = ids === undefined ? await newestDeath(client, filter) : until;
-  const total = await requeueAll(client, { ...filter, until: end }, flags.json === true);
-  if (ids !== undefined && total < new Set(ids).size)
-    throw new Exit(
-      total === 0 ? 'notFound' : 'partlyFailed',
-      `${total} of ${new Set(ids).size} were dead letters`,
-    );
-  say(`dq: ${total} requeued`);
-}
-
-/** A job that dies again while this command runs must not be requeued again, for ever: what died after the newest of the
- *  letters that are here now stays. By the store's own times; this machine's clock may be another. */
-async function newestDeath(
-  client: ApiClient,
-  {
-    topic,
-    since,
-    until,
-  }: {
-    readonly topic: string | undefined;
-    readonly since: string | undefined;
-    readonly until: string | undefined;
-  },
-): Promise<string | undefined> {
-  const { json } = await client.call<{ items: readonly DeadLetter[] }>({
-    method: 'GET',
-    path: ['v1', 'dead'],
-    query: { topic, since, until, limit: 1 },
-  });
-  const newest = json.items[0];
-  return newest === undefined ? until : new Date(Date.parse(newest.deadAt) + 1).toISOString();
-}
-
-async function requeueAll(client: ApiClient, filter: object, json: boolean): Promise<number> {
-  let total = 0;
-  for (;;) {
-    let reply: ApiReply<Requeued>;
-    try {
-      reply = await client.call<Requeued>({ method: 'POST', path: ['v1', 'dead', 'requeue'], json: filter });
-    } catch (error) {
-      if (total === 0 || !(error instanceof Exit)) throw error;
-      throw new Exit('partlyFailed', `${total} requeued, then: ${error.message}`, { cause: error });
-    }
-    total += reply.json.requeued;
-    if (json) printData(reply.text);
-    if (!reply.json.more) return total;
-    say(`dq: ${total} requeued, more to come`);
-  }
 }

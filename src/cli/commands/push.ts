@@ -1,4 +1,4 @@
-// dq push: stores one job. What is pushed is the bytes that were given, never a rewritten form of them.
+// dq push: stores one job, or those of a file. What is pushed is the bytes that were given, never a rewritten form of them.
 
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
@@ -10,6 +10,7 @@ import type { DaemonOptions } from '../daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { printData, say } from '../output.ts';
+import { pushBatch } from '../push-batch.ts';
 
 interface PushFlags extends DaemonOptions {
   readonly id?: string;
@@ -17,6 +18,7 @@ interface PushFlags extends DaemonOptions {
   readonly at?: string;
   readonly mode?: string;
   readonly type?: string;
+  readonly batch?: string;
 }
 
 interface Pushed {
@@ -28,7 +30,7 @@ export function register(program: Command): void {
   const command = program
     .command('push')
     .description('push a job; prints its id')
-    .argument('<topic>')
+    .argument('[topic]', 'its topic; not with --batch')
     .argument('[body]', 'the job body as it is, @FILE, or - for standard input; without it the body is empty')
     .option('--id <id>', 'identity within the topic; without it one is made')
     .option('--delay <duration>', 'how long to wait: 30s, 10m, 1h30m')
@@ -37,11 +39,26 @@ export function register(program: Command): void {
     .option(
       '--type <type>',
       'content type; without it application/json if the body parses, else text/plain (application/octet-stream if it is no UTF-8)',
+    )
+    .option(
+      '--batch <file>',
+      'many jobs: a JSON object {topic, id?, delay?, at?, mode?, body, contentType?} a line; - for standard input',
     );
   withDaemonOptions(command).action(push);
 }
 
-async function push(topic: string, body: string | undefined, flags: PushFlags): Promise<void> {
+async function push(topic: string | undefined, body: string | undefined, flags: PushFlags): Promise<void> {
+  const { batch, id, delay, at, mode, type } = flags;
+  if (batch === undefined) {
+    if (topic === undefined) throw new Exit('usage', 'name a topic, or a file with --batch');
+    return pushOne(topic, body, flags);
+  }
+  if ([topic, id, delay, at, mode, type].some((given) => given !== undefined))
+    throw new Exit('usage', '--batch: the lines of the file say topic, id and the rest');
+  return pushBatch(clientOf(flags), batch, flags.json === true);
+}
+
+async function pushOne(topic: string, body: string | undefined, flags: PushFlags): Promise<void> {
   const client = clientOf(flags);
   const bytes = await bytesOf(body);
   let reply: ApiReply<Pushed>;

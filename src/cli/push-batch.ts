@@ -1,0 +1,129 @@
+// dq push --batch: pushes the lines of a file in batches, in their order, one batch after the other. The lines travel as the bytes
+// they are; what is wrong with one of them is for the API to say. What was accepted before a failure stays accepted and is told.
+
+import { createReadStream } from 'node:fs';
+import { reasonOf } from '../core/errors.ts';
+import { skipBlank } from '../core/json-span.ts';
+import { limits } from '../core/limits.ts';
+import { type ApiClient, ApiRefusal, type ApiReply, type Problem, sentenceOf } from './api-client.ts';
+import { Exit, exitCodes } from './exit.ts';
+import { printData, say } from './output.ts';
+import { startProgress } from './progress.ts';
+
+interface BatchReply {
+  readonly accepted: number;
+  readonly failed: number;
+  readonly results: readonly ({ readonly status: number; readonly id: string } | Problem)[];
+}
+
+/** Lines that travel together. */
+interface Batch {
+  readonly bytes: Buffer;
+  /** in the file, from 1, of each item */
+  readonly lines: readonly number[];
+}
+
+/** `source`: `-` for standard input, or a path, with or without @. */
+export async function pushBatch(client: ApiClient, source: string, asJson: boolean): Promise<void> {
+  const progress = startProgress('pushed', null);
+  let accepted = 0;
+  let failed = 0;
+  try {
+    for await (const batch of batchesOf(linesOf(source))) {
+      const reply = await send(client, batch, accepted);
+      accepted += reply.json.accepted;
+      failed += reply.json.failed;
+      progress.add(reply.json.accepted);
+      if (asJson) printData(reply.text);
+      tell(reply.json, batch, asJson);
+    }
+  } finally {
+    progress.stop();
+  }
+  if (failed > 0)
+    throw new Exit(accepted === 0 ? 'failed' : 'partlyFailed', `${accepted} accepted, ${failed} refused`);
+  say(`dq: ${accepted} accepted`);
+}
+
+async function send(client: ApiClient, batch: Batch, accepted: number): Promise<ApiReply<BatchReply>> {
+  const body = { bytes: batch.bytes, contentType: 'application/x-ndjson' };
+  try {
+    return await client.call<BatchReply>({ method: 'POST', path: ['v1', 'jobs'], body });
+  } catch (error) {
+    if (!(error instanceof Exit)) throw error;
+    const lines = `lines ${batch.lines[0]} to ${batch.lines.at(-1)}`;
+    const refused = error instanceof ApiRefusal && error.problem.status < 500;
+    // Without ids, the repeat of a batch that was stored after all makes second jobs.
+    const hint = refused ? '' : ' (those with an id can be pushed again safely)';
+    const message = `${accepted} accepted; ${lines}: ${error.message}${hint}`;
+    throw new Exit(accepted === 0 ? codeOf(error) : 'partlyFailed', message, { cause: error });
+  }
+}
+
+function codeOf(error: Exit): keyof typeof exitCodes {
+  const [name] = Object.entries(exitCodes).find(([, code]) => code === error.exitCode) ?? ['failed'];
+  return name as keyof typeof exitCodes;
+}
+
+/** Ids to stdout, refusals to stderr. */
+function tell({ results }: BatchReply, { lines }: Batch, asJson: boolean): void {
+  const ids: string[] = [];
+  results.forEach((result, index) => {
+    if ('code' in result) say(`dq: line ${lines[index]}: ${sentenceOf(result)}`);
+    else ids.push(result.id);
+  });
+  if (!asJson && ids.length > 0) printData(ids.join('\n'));
+}
+
+/** At most limits.batchItemsMax lines and limits.batchSendBytes, but at least one line. */
+async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
+  let gathered: Buffer[] = [];
+  let numbers: number[] = [];
+  let size = 0;
+  let number = 0;
+  for await (const line of lines) {
+    number += 1;
+    // The API counts no blank lines, so they would shift the numbers.
+    if (skipBlank(line, 0) === line.length) continue;
+    const full = gathered.length === limits.batchItemsMax || size + line.length > limits.batchSendBytes;
+    if (full && gathered.length > 0) {
+      yield { bytes: Buffer.concat(gathered), lines: numbers };
+      gathered = [];
+      numbers = [];
+      size = 0;
+    }
+    gathered.push(line);
+    numbers.push(number);
+    size += line.length;
+  }
+  if (gathered.length > 0) yield { bytes: Buffer.concat(gathered), lines: numbers };
+}
+
+/** Each with its line break; the last one is given one. */
+async function* linesOf(source: string): AsyncGenerator<Buffer> {
+  const path = source.startsWith('@') ? source.slice(1) : source;
+  const input = (source === '-' ? process.stdin : createReadStream(path)) as AsyncIterable<Buffer>;
+  let rest: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of input) {
+      let from = 0;
+      for (let end = chunk.indexOf(0x0a); end >= 0; end = chunk.indexOf(0x0a, from)) {
+        rest.push(chunk.subarray(from, end + 1));
+        yield Buffer.concat(rest);
+        rest = [];
+        size = 0;
+        from = end + 1;
+      }
+      rest.push(chunk.subarray(from));
+      size += chunk.length - from;
+      // No daemon takes more, and an endless line must end here.
+      if (size > limits.pushInputBytesMax)
+        throw new Exit('failed', `a line is longer than ${limits.pushInputBytesMax} bytes`);
+    }
+  } catch (error) {
+    if (error instanceof Exit) throw error;
+    throw new Exit('usage', `the batch cannot be read: ${reasonOf(error)}`, { cause: error });
+  }
+  if (size > 0) yield Buffer.concat([...rest, Buffer.from('\n')]);
+}
