@@ -214,6 +214,22 @@ describe('calls over several topics', () => {
     expect(await listed(some, '?topic=bill.send')).toBe(403);
     expect(await listed(some, '')).toBe(403);
     expect(await listed(all, '')).toBe(200);
+    const purged = async (token: string, query: string) =>
+      (await dq.call('DELETE', `/v1/dead${query}`, as(token))).status;
+    expect(await purged(some, '?topic=order.close')).toBe(200);
+    expect(await purged(some, '?topic=bill.send')).toBe(403);
+    expect(await purged(some, '?all=true')).toBe(403);
+    expect(await purged(all, '?all=true')).toBe(200);
+  });
+
+  it('what is about the whole daemon needs a token for every topic', async () => {
+    for (const path of ['/v1/alerts', '/v1/tokens']) {
+      expect((await dq.call('GET', path, as(some))).status, path).toBe(403);
+      expect((await dq.call('GET', path, as(all))).status, path).toBe(200);
+    }
+    const test = (token: string) => dq.call('POST', '/v1/alerts/test', as(token, { to: 'nobody' }));
+    expect((await test(some)).status).toBe(403);
+    expect((await test(all)).status).toBe(400);
   });
 });
 
