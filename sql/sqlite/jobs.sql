@@ -1,6 +1,7 @@
 -- The embedded job store of dq, layout 1. Made by dq itself; to make one by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
--- Times are epoch ms. job.state: 0 delayed, 1 ready, 2 reserved, 3 dead. job.prio: 0 high, 1 normal, 2 low.
+-- Times are epoch ms. job.state: 0 delayed, 1 ready, 2 reserved, 3 dead, 4 ended. job.prio: 0 high, 1 normal, 2 low.
 -- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison. alert.state: 0 owed, 1 claimed, 2 sent, 3 nobody.
+-- job.ended_as: 0 done, 1 cancelled, 2 purged, 3 expired.
 PRAGMA application_id = 1685154402;
 PRAGMA user_version = 1;
 
@@ -11,7 +12,7 @@ INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 -- Rows stay: their numbers are in the memory of the owner. told_at: when an alert of the topic was last sent
 CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at INTEGER) STRICT;
 
--- One row per live or dead job. id is a BLOB: compared byte for byte, and never cut at a NUL.
+-- One row per live or dead job, and one of the last version of an id that has ended, for history.retention. id is a BLOB: compared byte for byte, and never cut at a NUL.
 CREATE TABLE job(
   n INTEGER PRIMARY KEY,
   topic INTEGER NOT NULL,
@@ -30,7 +31,9 @@ CREATE TABLE job(
   owner_incarnation INTEGER,
   lease_until INTEGER,
   dead_at INTEGER,
-  reason INTEGER
+  reason INTEGER,
+  ended_at INTEGER,
+  ended_as INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX job_key ON job(topic, id);
 CREATE INDEX job_due ON job(due, version) WHERE state = 0;
@@ -38,8 +41,12 @@ CREATE INDEX job_ready ON job(prio, topic, due, version) WHERE state = 1;
 CREATE INDEX job_leased ON job(lease_until) WHERE state = 2;
 CREATE INDEX job_dead ON job(dead_at, version) WHERE state = 3;
 CREATE INDEX job_dead_topic ON job(topic, dead_at, version) WHERE state = 3;
+-- By ended_at and not by state: each change of state would write them anew.
+CREATE INDEX job_time ON job(due, version) WHERE ended_at IS NULL;
+CREATE INDEX job_topic ON job(topic, due, version) WHERE ended_at IS NULL;
+CREATE INDEX job_ended ON job(ended_at, version) WHERE ended_at IS NOT NULL;
 
--- Apart from job, so that a change of state rewrites neither.
+-- Apart from job, and gone with its end, so that a change of state rewrites neither.
 CREATE TABLE body(n INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
 CREATE TABLE attempts(n INTEGER PRIMARY KEY, list TEXT NOT NULL) STRICT;
 
@@ -55,6 +62,7 @@ CREATE TABLE alert(
   claimed_until INTEGER
 ) STRICT;
 CREATE INDEX alert_time ON alert(dead_at, version);
+CREATE INDEX alert_settled ON alert(dead_at, version) WHERE state >= 2;
 CREATE INDEX alert_owed ON alert(topic, dead_at, version) WHERE state < 2;
 
 -- How many jobs there are of each kind, written in the transaction that moved them: counting 10 million rows takes seconds.

@@ -105,7 +105,8 @@ const choice = <const T extends string>(
 
 const second = 1_000;
 const minute = 60 * second;
-const day = 86_400 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
 const kib = 1024;
 const mib = 1024 * kib;
 
@@ -138,6 +139,18 @@ export const options = {
     min: limits.leaseReserveMs + 100,
     max: 10 * minute,
   }),
+  'history.retention': duration(day, 'How long ended jobs stay visible, without bodies; 0 keeps none', {
+    min: 0,
+    max: 366 * day,
+  }),
+  'dead.retention': duration(
+    30 * day,
+    'How long dead letters are kept; none goes before its alert went out',
+    {
+      min: hour,
+      max: 3650 * day,
+    },
+  ),
   shutdownTimeout: duration(30 * second, 'How long a stop waits for running callbacks', {
     min: 0,
     max: 10 * minute,
@@ -184,4 +197,4 @@ type ValueOf<O> = O extends Option<infer T> ? T : never;
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
 
 /** Options, and groups of them, that dq will have: refused with that reason, so that nobody believes them in force. */
-export const laterOptions: readonly string[] = ['redis', 'mysql', 'journal', 'history', 'dead.retention'];
+export const laterOptions: readonly string[] = ['redis', 'mysql', 'journal'];

@@ -7,6 +7,11 @@ export const priorities: readonly Priority[] = ['high', 'normal', 'low'];
 export type JobState = 'delayed' | 'ready' | 'reserved' | 'dead';
 export const jobStates: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
 
+/** How a job ended: delivered · by its producer · by an operator · as a dead letter whose retention was over. A replaced
+ *  version is none of these: its id has a newer one, and that is what a reader of the id sees. */
+export type EndState = 'done' | 'cancelled' | 'purged' | 'expired';
+export const endStates: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
+
 export interface JobKey {
   readonly topic: string;
   readonly id: string;
@@ -101,4 +106,20 @@ export interface JobSnapshot extends JobKey {
   readonly attempts: readonly AttemptRecord[];
   readonly deadAt: number | null;
   readonly buryReason: BuryReason | null;
+}
+
+/** What is kept of a job that has ended, for history.retention: everything but its body. */
+export interface EndedJob extends JobKey {
+  readonly version: Version;
+  readonly origin: Version;
+  readonly state: EndState;
+  /** epoch ms by the storage clock */
+  readonly endedAt: number;
+  readonly dueAt: number;
+  readonly acceptedAt: number;
+  /** failed attempts */
+  readonly failures: number;
+  /** The last limits.attemptsKept, oldest first, the successful one among them. Of a job that never failed there are none: it
+   *  is the ordinary case, and its one attempt stands in the notify log. */
+  readonly attempts: readonly AttemptRecord[];
 }

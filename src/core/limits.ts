@@ -105,6 +105,10 @@ export const limits = {
    *  256 KiB took 1.1 s from memory, and everybody else waits meanwhile. */
   purgeStepMax: 250,
 
+  /** Entries of the history, and dead letters, that one call removes because their time is over: some 10 ms of a store that has
+   *  other callers. */
+  forgetMax: 1_000,
+  expireMax: 500,
   /** Jobs that one promote moves; measured 94,000/s at 200 a transaction, and a larger step holds the others up. */
   promoteMax: 500,
   /** Jobs that one reserve takes at most (a reply frame stays bounded by reserveBytesMax too). */
@@ -147,6 +151,10 @@ export const limits = {
   healthEveryMs: 5_000,
   incidentAfterMs: 30_000,
   lateMs: 60_000,
+  /** How often the store is asked for what has outlived its retention, and the pause while there is more of it: 20,000 entries
+   *  a second, of which other callers notice little. */
+  retentionEveryMs: 10_000,
+  retentionPauseMs: 50,
   /** Log files are kept for days; an hour more is nothing. */
   janitorEveryMs: 3_600_000,
   /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */

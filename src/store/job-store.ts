@@ -11,6 +11,7 @@
 import type {
   AttemptRecord,
   BuryReason,
+  EndedJob,
   JobKey,
   JobSnapshot,
   JobState,
@@ -154,6 +155,7 @@ export type FinishOutcome<Done extends string> =
   | StoreFailure;
 
 export interface AckItem extends Lease {
+  /** kept in the history when others failed before it */
   readonly attempt: AttemptRecord;
 }
 export interface RetryItem extends Lease {
@@ -254,6 +256,18 @@ export interface DeadLetters {
   requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
   /** Oldest death first; owed alerts stay owed. */
   purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
+  /** Removes dead letters with deadAt < before, oldest death first, and none whose alert has still to be sent or found to concern
+   *  nobody. At most max (≤ limits.expireMax). */
+  expire(before: number, max: number): Promise<{ readonly expired: number; readonly more: boolean }>;
+}
+
+/** What has ended. The step that ends a job writes its entry, so that neither is without the other. An id has one entry, of the
+ *  version that ended last; a push of the id removes it, because a live job says more. A store that was told to keep no
+ *  history has none. */
+export interface History {
+  get(key: JobKey): Promise<EndedJob | null>;
+  /** Removes entries with endedAt < before, in the order in which they ended, at most max (≤ limits.forgetMax). */
+  forget(before: number, max: number): Promise<{ readonly forgotten: number; readonly more: boolean }>;
 }
 
 /** One per burial. It goes with its dead letter, but never before the alert has been sent or found to concern nobody. */
@@ -305,11 +319,12 @@ export interface StoreAdmin {
   health(): Promise<StoreHealth>;
 }
 
-/** One store, four duties. */
+/** One store, five duties. */
 export interface Store {
   readonly jobs: JobStore;
   readonly dead: DeadLetters;
   readonly alerts: AlertOutbox;
+  readonly history: History;
   readonly admin: StoreAdmin;
   close(): Promise<void>;
 }

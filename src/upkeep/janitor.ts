@@ -1,5 +1,6 @@
-// Removes what has outlived its time: log files older than log.days. A failure is logged once and tried again at the next
-// round; nothing waits for it.
+// Removes what has outlived its time: log files older than log.days, entries of the history older than history.retention,
+// dead letters older than dead.retention. Each in a loop of its own, so that none waits for another. A failure is
+// logged once and tried again; nothing waits for it. What may go is the store's to judge: no dead letter whose alert is owed.
 
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
@@ -9,38 +10,66 @@ import { removeOldLogs } from '../telemetry/old-logs.ts';
 
 export class Janitor implements Service {
   readonly #ctx: RoleContext;
-  readonly #loop: Loop;
-  #nextAt = 0;
-  #failing = false;
+  readonly #loops: readonly Loop[];
 
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
-    this.#loop = new Loop({
-      name: 'janitor',
-      step: () => this.#step(),
-      onFailure: (error) => {
-        if (!this.#failing) ctx.log.error('old log files cannot be removed', error);
-        this.#failing = true;
-      },
-    });
+    this.#loops = [
+      this.#loop('old log files', () => this.#removeLogs()),
+      this.#loop('ended jobs', () => this.#forgetEnded()),
+      this.#loop('old dead letters', () => this.#expireDead()),
+    ];
   }
 
   async start(): Promise<void> {
-    await this.#loop.start();
+    for (const loop of this.#loops) await loop.start();
   }
 
   async drain(deadlineMs: number): Promise<void> {
-    await this.#loop.drain(deadlineMs);
+    await Promise.all(this.#loops.map((loop) => loop.drain(deadlineMs)));
   }
 
-  /** The loop turns at least once a second; the work is done once in limits.janitorEveryMs. */
-  async #step(): Promise<number> {
-    if (performance.now() < this.#nextAt) return limits.loopSleepMsMax;
-    this.#nextAt = performance.now() + limits.janitorEveryMs;
+  /** `round` answers how long to wait for the next one (ms); the loop turns at least once a second and lets the rest go by. */
+  #loop(what: string, round: () => Promise<number>): Loop {
+    let [nextAt, failing] = [0, false];
+    return new Loop({
+      name: `janitor: ${what}`,
+      step: async () => {
+        const now = performance.now();
+        if (now < nextAt) return nextAt - now;
+        const waitMs = await round();
+        nextAt = performance.now() + waitMs;
+        failing = false;
+        return waitMs;
+      },
+      onFailure: (error) => {
+        if (!failing) this.#ctx.log.error(`${what} cannot be removed`, error);
+        failing = true;
+      },
+      failureWaitMs: limits.loopSleepMsMax,
+    });
+  }
+
+  async #removeLogs(): Promise<number> {
     const { config, log } = this.#ctx;
     const removed = await removeOldLogs(config.logDir, config['log.days'], Date.now());
     if (removed.length > 0) log.notice('old log files were removed', { files: removed });
-    this.#failing = false;
-    return limits.loopSleepMsMax;
+    return limits.janitorEveryMs;
+  }
+
+  async #forgetEnded(): Promise<number> {
+    const { config, store } = this.#ctx;
+    // Without a history too: there may be one from before.
+    const before = Date.now() - config['history.retention'];
+    const { more } = await store.history.forget(before, limits.forgetMax);
+    return more ? limits.retentionPauseMs : limits.retentionEveryMs;
+  }
+
+  async #expireDead(): Promise<number> {
+    const { config, store, log } = this.#ctx;
+    const before = Date.now() - config['dead.retention'];
+    const { expired, more } = await store.dead.expire(before, limits.expireMax);
+    if (expired > 0) log.notice('dead letters older than dead.retention were removed', { expired });
+    return more ? limits.retentionPauseMs : limits.retentionEveryMs;
   }
 }

@@ -9,6 +9,7 @@ import { cancelCases, promoteCases } from './cases/cancel-promote.ts';
 import { deadCases } from './cases/dead.ts';
 import { finishCases } from './cases/finish.ts';
 import { hintCases } from './cases/hints.ts';
+import { historyCases } from './cases/history.ts';
 import { identityCases } from './cases/identity.ts';
 import { pushCases } from './cases/push.ts';
 import { recoverCases } from './cases/recover.ts';
@@ -26,6 +27,7 @@ export const cases: readonly Case[] = [
   ...recoverCases,
   ...deadCases,
   ...verbCases,
+  ...historyCases,
   ...alertCases,
   ...adminCases,
   ...identityCases,

@@ -1,6 +1,6 @@
 // What the model keeps of a job and of an alert, their orders, and one page of a listing.
 
-import type { Version } from '../../src/core/job.ts';
+import type { EndedJob, Version } from '../../src/core/job.ts';
 import type { AlertEntry, Page } from '../../src/store/job-store.ts';
 import type { DumpedJob } from './store-under-test.ts';
 
@@ -24,6 +24,7 @@ export const untried = {
 export const byDue = (a: ModelJob, b: ModelJob) => a.dueAt - b.dueAt || a.version - b.version;
 export const byLeaseEnd = ({ lease: a }: ModelJob, { lease: b }: ModelJob) =>
   a === null || b === null ? 0 : a.untilMs - b.untilMs || a.token - b.token;
+export const byEnd = (a: EndedJob, b: EndedJob) => a.endedAt - b.endedAt || a.version - b.version;
 export const byDeath = (a: AlertEntry | ModelJob, b: AlertEntry | ModelJob) =>
   (a.deadAt ?? 0) - (b.deadAt ?? 0) || a.version - b.version;
 

@@ -4,6 +4,8 @@
 import type {
   AttemptRecord,
   BuryReason,
+  EndedJob,
+  EndState,
   JobKey,
   Lease,
   Priority,
@@ -17,6 +19,8 @@ import { inDumpOrder, type StateDump } from './store-under-test.ts';
 
 export class ModelState {
   readonly jobs = new Map<string, ModelJob>();
+  /** by topic and id: what ended last, until the id is pushed again */
+  readonly ended = new Map<string, EndedJob>();
   readonly alerts = new Map<Version, ModelAlert>();
   /** when an alert of a topic was last sent */
   readonly toldAt = new Map<string, number>();
@@ -36,6 +40,7 @@ export class ModelState {
     return inDumpOrder(
       jobs,
       [...this.alerts.values()].map((alert) => this.alertEntry(alert)),
+      [...this.ended.values()],
     );
   }
 
@@ -133,6 +138,14 @@ export class ModelState {
     const { topic, id, version, failures } = job;
     const entry = { topic, id, version, deadAt, reason, failures, attempt: job.attempts.at(-1) ?? null };
     this.alerts.set(version, { ...entry, state: 'owed', claimedUntil: 0 });
+  }
+
+  /** The job is gone, and what is kept of it is told. */
+  end(job: ModelJob, state: EndState): void {
+    this.remove(job);
+    const { topic, id, version, origin, dueAt, acceptedAt, failures, attempts } = job;
+    const kept = { topic, id, version, origin, dueAt, acceptedAt, failures, attempts };
+    this.ended.set(this.nameOf(job), { ...kept, state, endedAt: this.now() });
   }
 
   remove(job: ModelJob): void {

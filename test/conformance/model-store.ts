@@ -43,6 +43,11 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       list: (filter, limit, cursor) => step(() => copyOf(model.listDead(filter, limit, cursor))),
       requeue: (filter, max) => step(() => model.requeueDead(filter, max)),
       purge: (filter, max) => step(() => model.purge(model.matching(filter), max)),
+      expire: (before, max) => step(() => model.expire(before, max)),
+    },
+    history: {
+      get: (key) => step(() => copyOf(model.getEnded(key))),
+      forget: (before, max) => step(() => model.forget(before, max)),
     },
     alerts: {
       due: (windowMs) => step(() => model.due(windowMs)),

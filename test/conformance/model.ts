@@ -4,6 +4,7 @@
 // waits. model-store.ts puts the port in front; mutants/ changes single methods, which is why they are this small.
 
 import type {
+  EndedJob,
   JobKey,
   JobSnapshot,
   JobState,
@@ -21,6 +22,7 @@ import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
 import {
   byDeath,
   byDue,
+  byEnd,
   byLeaseEnd,
   type ModelAlert,
   type ModelJob,
@@ -40,6 +42,7 @@ export class Model extends ModelState {
       return { kind: pushed.mode === 'keep' ? 'kept' : 'job_exists', version, dueAt, state };
     }
     if (old !== undefined) this.remove(old);
+    this.ended.delete(this.nameOf(pushed));
     const now = this.now();
     const version = this.draw();
     const { topic, id, priority, contentType } = pushed;
@@ -73,7 +76,7 @@ export class Model extends ModelState {
   cancel(key: JobKey): port.CancelOutcome {
     const job = this.jobs.get(this.nameOf(key));
     if (job === undefined) return { kind: 'absent' };
-    this.remove(job);
+    this.end(job, 'cancelled');
     return { kind: 'cancelled', inFlight: job.state === 'reserved' };
   }
 
@@ -148,7 +151,8 @@ export class Model extends ModelState {
   ack(item: port.AckItem): port.FinishOutcome<'acked'> {
     const job = this.leased(item);
     if (job === null) return { kind: 'lease_lost' };
-    this.remove(job);
+    if (job.failures > 0) this.keepAttempt(job, item.attempt);
+    this.end(job, 'done');
     return { kind: 'acked' };
   }
 
@@ -259,8 +263,30 @@ export class Model extends ModelState {
   }
 
   purge(found: readonly ModelJob[], max: number): { purged: number; more: boolean } {
-    for (const job of found.slice(0, max)) this.remove(job);
+    for (const job of found.slice(0, max)) this.end(job, 'purged');
     return { purged: Math.min(found.length, max), more: found.length > max };
+  }
+
+  expire(before: number, max: number): { expired: number; more: boolean } {
+    const found = this.matching({ until: before }).filter((job) => !this.owes(job));
+    for (const job of found.slice(0, max)) this.end(job, 'expired');
+    return { expired: Math.min(found.length, max), more: found.length > max };
+  }
+
+  owes(job: ModelJob): boolean {
+    return this.alerts.get(job.version)?.state === 'owed';
+  }
+
+  // History
+
+  getEnded(key: JobKey): EndedJob | null {
+    return this.ended.get(this.nameOf(key)) ?? null;
+  }
+
+  forget(before: number, max: number): { forgotten: number; more: boolean } {
+    const found = [...this.ended.values()].filter((job) => job.endedAt < before).sort(byEnd);
+    for (const job of found.slice(0, max)) this.ended.delete(this.nameOf(job));
+    return { forgotten: Math.min(found.length, max), more: found.length > max };
   }
 
   // Alerts

@@ -5,6 +5,7 @@ import { cases } from './exercise.ts';
 import { coldMutants, silentMutant } from './mutants/cold.ts';
 import { endingMutants } from './mutants/endings.ts';
 import { fenceMutants } from './mutants/fence.ts';
+import { historyMutants } from './mutants/history.ts';
 import { moveMutants } from './mutants/moves.ts';
 import type { Mutant } from './mutants/mutant.ts';
 import { pushMutants } from './mutants/push.ts';
@@ -17,6 +18,7 @@ const mutants: readonly Mutant[] = [
   ...endingMutants,
   ...coldMutants,
   ...verbMutants,
+  ...historyMutants,
   silentMutant,
 ];
 

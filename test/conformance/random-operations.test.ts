@@ -26,6 +26,7 @@ const kinds = [
     'dead list',
   ],
   ...['run', 'unchanged', 'dead', 'rescheduled', 'in_flight', 'requeued', 'not_dead'],
+  ...['ended: done', 'ended: cancelled', 'ended: purged', 'forgotten', 'expired'],
   ...['dead requeue', 'dead purge', 'claim', 'due', 'settle', 'alerts', 'counts', 'get', 'purgeTopic'],
 ];
 

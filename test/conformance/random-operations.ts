@@ -85,6 +85,7 @@ export class RandomOperations {
       [6, () => this.#dead()],
       [10, () => this.#alerts()],
       [2, () => this.#admin()],
+      [4, () => this.#history()],
     ];
     let ticket = this.below(weighed.reduce((sum, [weight]) => sum + weight, 0));
     for (const [weight, make] of weighed) {
@@ -160,7 +161,7 @@ export class RandomOperations {
       const off = () => (this.chance(0.03) ? 1 : 0);
       return { topic, id, version: version + off(), token: token + off() };
     };
-    const attempt = attemptOf({ failures: this.below(20) });
+    const attempt = attemptOf({ failures: 1 + this.below(20) });
     const verb = this.one(['ack', 'retry', 'retry', 'bury', 'bury', 'release'] as const);
     const items = this.some(() => ({
       ...lease(),
@@ -253,6 +254,18 @@ export class RandomOperations {
     return { what: 'settle', given: [versions, as], call: (store) => store.alerts.settle(versions, as) };
   }
 
+  #history(): Operation {
+    const before = this.#now() - this.below(8_000);
+    const max = 1 + this.below(3);
+    const verb = this.one(['get', 'get', 'forget', 'expire'] as const);
+    if (verb === 'expire')
+      return { what: 'expire', given: [before, max], call: (store) => store.dead.expire(before, max) };
+    if (verb === 'forget')
+      return { what: 'forget', given: [before, max], call: (store) => store.history.forget(before, max) };
+    const key = this.#key();
+    return { what: 'get ended', given: key, alone: true, call: (store) => store.history.get(key) };
+  }
+
   #admin(): Operation {
     if (this.chance(0.7)) {
       const held = topics.filter(() => this.chance(0.2));
@@ -340,6 +353,10 @@ export class SideBySide {
   #count(what: string, answer: unknown): void {
     const kinds = Array.isArray(answer) ? answer.map((item: { kind?: string }) => item.kind) : [];
     const poisoned = (answer as { poisoned?: unknown[] } | null)?.poisoned ?? [];
+    const { state, forgotten = 0, expired = 0 } = Object(answer) as Partial<Record<string, number>>;
+    if (what === 'get ended' && state !== undefined) kinds.push(`ended: ${state}`);
+    if (forgotten > 0) kinds.push('forgotten');
+    if (expired > 0) kinds.push('expired');
     for (const kind of [what, ...kinds, ...poisoned.map(() => 'poisoned')])
       if (kind !== undefined) this.seen[kind] = (this.seen[kind] ?? 0) + 1;
   }

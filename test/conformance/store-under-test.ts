@@ -1,7 +1,7 @@
 // What the suite needs of an implementation: the store through its port, and its whole state beside it. The dump reads
 // what is stored, never through the port, so that a store cannot hide behind its own answers.
 
-import type { JobSnapshot, Owner, Priority, Token } from '../../src/core/job.ts';
+import type { EndedJob, JobKey, JobSnapshot, Owner, Priority, Token } from '../../src/core/job.ts';
 import type { AlertEntry, Store } from '../../src/store/job-store.ts';
 
 /** A stored job with every field that is kept of it. */
@@ -15,6 +15,8 @@ export interface StateDump {
   readonly jobs: readonly DumpedJob[];
   /** by version */
   readonly alerts: readonly AlertEntry[];
+  /** by topic, then id */
+  readonly ended: readonly EndedJob[];
 }
 
 export interface StoreUnderTest {
@@ -27,10 +29,16 @@ export interface StoreUnderTest {
 /** An empty store for one case. */
 export type OpenStore = () => Promise<StoreUnderTest>;
 
-export function inDumpOrder(jobs: readonly DumpedJob[], alerts: readonly AlertEntry[]): StateDump {
+export function inDumpOrder(
+  jobs: readonly DumpedJob[],
+  alerts: readonly AlertEntry[],
+  ended: readonly EndedJob[],
+): StateDump {
   const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0);
+  const byKey = (a: JobKey, b: JobKey) => compare(a.topic, b.topic) || compare(a.id, b.id);
   return {
-    jobs: [...jobs].sort((a, b) => compare(a.topic, b.topic) || compare(a.id, b.id)),
+    jobs: [...jobs].sort(byKey),
+    ended: [...ended].sort(byKey),
     alerts: [...alerts].sort((a, b) => a.version - b.version),
   };
 }

@@ -50,12 +50,13 @@ export const defaultConfig = Object.fromEntries(
   Object.entries(options).map(([name, option]) => [name, option.default]),
 ) as Record<OptionName, unknown> as Config;
 
-export async function startRig(): Promise<Rig> {
+/** `clock`: the store's. */
+export async function startRig(more: { readonly clock?: () => number } = {}): Promise<Rig> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-role-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const registryFile = await openRegistryDb(join(directory, 'registry.db'));
   onTestFinished(() => registryFile.close());
-  const { client, close } = await openSqliteStore({ registry: registryFile });
+  const { client, close } = await openSqliteStore({ ...more, registry: registryFile });
   onTestFinished(close);
   const { store, registry } = client;
 

@@ -1,4 +1,4 @@
-// Upkeep on the embedded store: leases of the dead and of the silent, old log files, the counters of the others.
+// Upkeep on the embedded store: leases of the dead and of the silent, what has outlived its time, the counters of the others.
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { type JobStore, StoreError } from '../../src/store/job-store.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { attemptOf } from '../conformance/trial.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
@@ -146,6 +147,28 @@ describe('upkeep: the rest', () => {
     await startUpkeep(rig, rig.store, directory);
     await until('the old one is gone', () => readdirSync(directory).length === 2);
     expect(readdirSync(directory).sort()).toEqual([`notify-notifier-0-${today}.log`, 'other-20200101.txt']);
+  });
+
+  it('forgets ended jobs, and expires dead letters that were told of, when their retention is over', async () => {
+    let now = Date.now() - 40 * 86_400_000;
+    const rig = await startRig({ clock: () => now });
+    for (const id of ['old', 'told', 'owed']) await rig.push('t', id);
+    const [, told, owed] = await reserve(rig, 1);
+    if (told === undefined || owed === undefined) throw new Error('three were pushed');
+    const attempt = attemptOf(told);
+    await rig.store.jobs.bury([told, owed].map((job) => ({ ...job, reason: 'gone', attempt })));
+    await rig.store.alerts.settle([told.version], 'sent');
+    await rig.store.jobs.cancel([{ topic: 't', id: 'old' }]);
+    now = Date.now();
+    await rig.push('t', 'new');
+    await rig.store.jobs.cancel([{ topic: 't', id: 'new' }]);
+    await startUpkeep(rig);
+    const ended = async (id: string) => (await rig.store.history.get({ topic: 't', id }))?.state;
+    await until('the old one is forgotten', async () => (await ended('old')) === undefined);
+    await until('the dead letter has expired', async () => (await ended('told')) === 'expired');
+    expect(await ended('new')).toBe('cancelled');
+    expect(await stateOf(rig, 'owed')).toBe('dead');
+    expect(rig.lines.filter(({ expired }) => expired === 1)).toHaveLength(1);
   });
 
   it('adds the counters of the other processes to the registry, at its end at once', async () => {

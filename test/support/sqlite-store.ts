@@ -4,12 +4,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { AttemptRecord } from '../../src/core/job.ts';
+import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
 import type { Database } from '../../src/sql/database.ts';
 import type { AlertEntry } from '../../src/store/job-store.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../../src/store/sqlite/owner.ts';
-import { priorityCodes, reasonCodes, stateCodes } from '../../src/store/sqlite/schema.ts';
+import { endCodes, ended, priorityCodes, reasonCodes, stateCodes } from '../../src/store/sqlite/schema.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { type DumpedJob, inDumpOrder, type StateDump } from '../conformance/store-under-test.ts';
 
@@ -69,15 +69,17 @@ export function dumpOf(db: Database, clock: () => number = Date.now): StateDump 
   const jobs = db
     .prepare(
       `SELECT job.*, topic.name, body.bytes, attempts.list FROM job JOIN topic ON topic.no = job.topic
-       JOIN body ON body.n = job.n LEFT JOIN attempts ON attempts.n = job.n`,
+       LEFT JOIN body ON body.n = job.n LEFT JOIN attempts ON attempts.n = job.n`,
     )
     .all() as Row[];
   const alerts = db
     .prepare('SELECT alert.*, topic.name FROM alert JOIN topic ON topic.no = alert.topic')
     .all() as Row[];
+  const hasEnded = (row: Row) => row['state'] === ended;
   return inDumpOrder(
-    jobs.map(jobOf),
+    jobs.filter((row) => !hasEnded(row)).map(jobOf),
     alerts.map((row) => alertOf(row, clock())),
+    jobs.filter(hasEnded).map(endedOf),
   );
 }
 
@@ -85,16 +87,18 @@ export function dumpOf(db: Database, clock: () => number = Date.now): StateDump 
  *  is counted is what is there. */
 function judgeWhole(db: Database): void {
   const wrong = {
-    'jobs without a body': 'SELECT n FROM job WHERE n NOT IN (SELECT n FROM body)',
-    'bodies without a job': 'SELECT n FROM body WHERE n NOT IN (SELECT n FROM job)',
+    'jobs without a body': 'SELECT n FROM job WHERE state < 4 AND n NOT IN (SELECT n FROM body)',
+    'bodies without a job': 'SELECT n FROM body WHERE n NOT IN (SELECT n FROM job WHERE state < 4)',
+    'ends of jobs that have not ended, or none':
+      'SELECT n FROM job WHERE (ended_at IS NULL) = (state = 4) OR (ended_as IS NULL) = (state = 4)',
     'attempts without a job': 'SELECT n FROM attempts WHERE n NOT IN (SELECT n FROM job)',
     'leases of jobs that are not reserved, or none': 'SELECT n FROM job WHERE (token IS NULL) = (state = 2)',
     'deaths of jobs that are not dead, or none': 'SELECT n FROM job WHERE (dead_at IS NULL) = (state = 3)',
     'settled alerts without a dead letter':
       'SELECT version FROM alert WHERE state >= 2 AND version NOT IN (SELECT version FROM job WHERE state = 3)',
     'tallies that differ': `SELECT topic, prio, state, n FROM tally WHERE n > 0 EXCEPT
-       SELECT topic, prio, state, count(*) FROM job GROUP BY topic, prio, state`,
-    'tallies that are missing': `SELECT topic, prio, state, count(*) FROM job GROUP BY topic, prio, state EXCEPT
+       SELECT topic, prio, state, count(*) FROM job WHERE state < 4 GROUP BY topic, prio, state`,
+    'tallies that are missing': `SELECT topic, prio, state, count(*) FROM job WHERE state < 4 GROUP BY topic, prio, state EXCEPT
        SELECT topic, prio, state, n FROM tally`,
   };
   for (const [what, sql] of Object.entries(wrong)) {
@@ -123,6 +127,21 @@ function jobOf(row: Row): DumpedJob {
     attempts: JSON.parse(row['list'] ?? '[]') as AttemptRecord[],
     deadAt: row['dead_at'] ?? null,
     buryReason: row['reason'] === null ? null : (reasonCodes[row['reason'] ?? 0] ?? null),
+  };
+}
+
+function endedOf(row: Row): EndedJob {
+  return {
+    topic: row['name'] ?? '',
+    id: textOf(row['id'] ?? new Uint8Array()),
+    version: row['version'] ?? 0,
+    origin: row['origin'] ?? 0,
+    state: endCodes[row['ended_as'] ?? 0] ?? 'done',
+    endedAt: row['ended_at'] ?? 0,
+    dueAt: row['due'] ?? 0,
+    acceptedAt: row['accepted_at'] ?? 0,
+    failures: row['failures'] ?? 0,
+    attempts: JSON.parse(row['list'] ?? '[]') as AttemptRecord[],
   };
 }
 

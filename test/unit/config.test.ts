@@ -185,7 +185,6 @@ describe('loadConfig: values', () => {
     ['a: 1\n---\nb: 2', /multiple documents/],
     ['redis: [redis://x]', /^dq.yaml:1:1 {2}redis: not built yet/],
     ['mysql: {url: mysql://x}', /mysql.url: not built yet/],
-    ['dead: {retention: 30d}', /dead.retention: not built yet/],
   ])('refuses %j', (yaml, problem) => {
     expect(problemsOf({ yaml })).toEqual([
       typeof problem === 'string' ? problem : expect.stringMatching(problem),

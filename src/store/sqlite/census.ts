@@ -20,9 +20,12 @@ export class Census {
       'SELECT due FROM job WHERE state = 1 AND prio = ? AND topic = ? ORDER BY due LIMIT 1',
       { returnArrays: true },
     );
-    this.#ofTopic = bench.db.prepare(`SELECT ${jobColumns} FROM job WHERE topic = ? LIMIT ?`, {
-      returnArrays: true,
-    });
+    this.#ofTopic = bench.db.prepare(
+      `SELECT ${jobColumns} FROM job WHERE topic = ? AND ended_at IS NULL LIMIT ?`,
+      {
+        returnArrays: true,
+      },
+    );
   }
 
   counts(held: readonly string[] = []): Awaited<ReturnType<StoreAdmin['counts']>> {
@@ -47,12 +50,12 @@ export class Census {
   }
 
   purgeTopic(topic: string, max: number): { readonly purged: number; readonly more: boolean } {
-    const { ledger, rows } = this.#bench;
+    const { ledger, rows, now } = this.#bench;
     const no = ledger.topicNumber(topic);
     if (no === undefined) return { purged: 0, more: false };
     const bound = Math.min(max, limits.bulkMax);
     const found = this.#ofTopic.all(no, bound + 1) as unknown[][];
-    for (const columns of found.slice(0, bound)) rows.remove(jobRowOf(columns));
+    for (const columns of found.slice(0, bound)) rows.end(jobRowOf(columns), { state: 'purged', at: now });
     return { purged: Math.min(found.length, bound), more: found.length > bound };
   }
 

@@ -2,7 +2,7 @@
 // which calls may be repeated after a lost answer; a repeat of the others could store, take or count twice, so their loss is
 // `unknown`. Invariant: item calls answer one outcome per item, whatever happens to the connection.
 
-import type { JobKey } from '../../core/job.ts';
+import type { EndedJob, JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type {
@@ -10,6 +10,7 @@ import type {
   DeadLetters,
   FinishOutcome,
   Hint,
+  History,
   JobStore,
   Page,
   PushJob,
@@ -30,6 +31,7 @@ import {
   readPushOutcome,
   readReserved,
   readSnapshot,
+  writeAck,
   writeBury,
   writeKey,
   writeLease,
@@ -92,6 +94,7 @@ export function connectStore(options: LinkOptions): StoreConnection {
       jobs: { ...jobCalls(link), onHint },
       dead: deadCalls(link),
       alerts: alertCalls(link),
+      history: historyCalls(link),
       admin: adminCalls(link),
       close,
     },
@@ -156,7 +159,7 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     async reserve(_partition, request) {
       return readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request), false));
     },
-    ack: (items) => finish(kinds.ack, items, writeLease, 'acked'),
+    ack: (items) => finish(kinds.ack, items, writeAck, 'acked'),
     retry: (items) => finish(kinds.retry, items, writeRetry, 'retried'),
     bury: (items) => finish(kinds.bury, items, writeBury, 'buried'),
     release: (leases) => finish(kinds.release, leases, writeLease, 'released'),
@@ -176,6 +179,7 @@ function deadCalls(link: Link): DeadLetters {
     },
     requeue: (filter, max) => cold(link, kinds.deadRequeue, [filter, max], false),
     purge: (filter, max) => cold(link, kinds.deadPurge, [filter, max], true),
+    expire: (before, max) => cold(link, kinds.deadExpire, [before, max], true),
   };
 }
 
@@ -188,6 +192,13 @@ function alertCalls(link: Link): AlertOutbox {
       await cold(link, kinds.alertSettle, [versions, as], true);
     },
     list: (limit, cursor) => cold<Page<never>>(link, kinds.alertList, [limit, cursor], true),
+  };
+}
+
+function historyCalls(link: Link): History {
+  return {
+    get: (key) => cold<EndedJob | null>(link, kinds.endedGet, [key], true),
+    forget: (before, max) => cold(link, kinds.endedForget, [before, max], true),
   };
 }
 

@@ -18,12 +18,20 @@ export class DeadPages {
   readonly #bench: Bench;
   readonly #snapshots: Snapshots;
   readonly #ofAll: Readonly<Record<Order, Statement>>;
+  readonly #expired: Statement;
   readonly #ofTopic: Readonly<Record<Order, Statement>>;
 
   constructor(bench: Bench, snapshots: Snapshots) {
     this.#bench = bench;
     this.#snapshots = snapshots;
     this.#ofAll = { newest: select(bench.db, '', 'DESC'), oldest: select(bench.db, '', 'ASC') };
+    // The join takes the job of that death alone; CROSS: in this order.
+    this.#expired = bench.db.prepare(
+      `SELECT ${jobColumns} FROM alert CROSS JOIN job ON job.topic = alert.topic AND job.id = alert.id
+       WHERE alert.state >= 2 AND alert.dead_at < ? AND job.state = 3 AND job.version = alert.version
+       ORDER BY alert.dead_at, alert.version LIMIT ?`,
+      { returnArrays: true },
+    );
     this.#ofTopic = {
       newest: select(bench.db, 'topic = ? AND', 'DESC'),
       oldest: select(bench.db, 'topic = ? AND', 'ASC'),
@@ -53,8 +61,18 @@ export class DeadPages {
 
   purge(filter: DeadFilter, max: number): { readonly purged: number; readonly more: boolean } {
     const { bench, found, more } = this.#oldest(filter, max);
-    for (const row of found) bench.rows.remove(row);
+    for (const row of found) bench.rows.end(row, { state: 'purged', at: bench.now });
     return { purged: found.length, more };
+  }
+
+  /** From the settled alerts, not from the dead letters: each of these has its own, and those whose alert cannot be sent for
+   *  weeks would be looked through each time. */
+  expire(before: number, max: number): { readonly expired: number; readonly more: boolean } {
+    const bound = Math.min(max, limits.expireMax);
+    const found = jobRows(this.#expired.all(before, bound + 1));
+    for (const row of found.slice(0, bound))
+      this.#bench.rows.end(row, { state: 'expired', at: this.#bench.now });
+    return { expired: Math.min(found.length, bound), more: found.length > bound };
   }
 
   #oldest(filter: DeadFilter, max: number) {

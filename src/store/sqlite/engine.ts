@@ -9,7 +9,8 @@ import { Alerts } from './alerts.ts';
 import type { Bench } from './bench.ts';
 import { Census } from './census.ts';
 import { DeadPages } from './dead-pages.ts';
-import { ackJob, buryJob, releaseJob, retryJob } from './finish.ts';
+import { type AckedLease, ackJob, buryJob, releaseJob, retryJob } from './finish.ts';
+import { History } from './history.ts';
 import { JobRows } from './job-rows.ts';
 import { Ledger, type Mark } from './ledger.ts';
 import { Moves } from './moves.ts';
@@ -27,6 +28,13 @@ export interface Hints {
   readonly due: boolean;
 }
 
+export interface EngineOptions {
+  /** the storage clock, epoch ms */
+  readonly clock?: () => number;
+  /** false: what ends leaves nothing */
+  readonly keepHistory?: boolean;
+}
+
 export class Engine {
   readonly #bench: Bench & { now: number };
   readonly #clock: () => number;
@@ -39,18 +47,20 @@ export class Engine {
   readonly snapshots: Snapshots;
   readonly dead: DeadPages;
   readonly alerts: Alerts;
+  readonly history: History;
   readonly census: Census;
 
-  constructor({ db, ...found }: OpenedStoreFile, options: { clock: () => number }) {
+  constructor({ db, ...found }: OpenedStoreFile, options: Required<EngineOptions>) {
     const ledger = new Ledger(db);
     this.#clock = options.clock;
-    this.#bench = { db, ledger, rows: new JobRows(db, ledger), now: options.clock() };
+    this.#bench = { db, ledger, rows: new JobRows(db, ledger, options.keepHistory), now: options.clock() };
     this.found = found;
     this.moves = new Moves(this.#bench);
     this.recovery = new Recovery(this.#bench);
     this.snapshots = new Snapshots(this.#bench);
     this.dead = new DeadPages(this.#bench, this.snapshots);
     this.alerts = new Alerts(this.#bench);
+    this.history = new History(this.#bench);
     this.census = new Census(this.#bench);
   }
 
@@ -66,7 +76,7 @@ export class Engine {
   run = (key: JobKey) => runJob(this.#bench, key);
   reschedule = (item: RescheduleItem) => rescheduleJob(this.#bench, item);
   requeue = (key: JobKey) => requeueJob(this.#bench, key);
-  ack = (lease: Lease) => ackJob(this.#bench, lease);
+  ack = (item: AckedLease) => ackJob(this.#bench, item);
   retry = (item: RetryItem) => retryJob(this.#bench, item);
   bury = (item: BuryItem) => buryJob(this.#bench, item);
   release = (lease: Lease) => releaseJob(this.#bench, lease);
@@ -148,10 +158,11 @@ export class Engine {
 }
 
 /** Opens or makes the file. Throws StoreFileRefused. */
-export function openEngine(path: string, options: { readonly clock?: () => number } = {}): Engine {
+export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const opened = openStoreFile(path);
+  const { clock = Date.now, keepHistory = true } = options;
   try {
-    return new Engine(opened, { clock: options.clock ?? Date.now });
+    return new Engine(opened, { clock, keepHistory });
   } catch (error) {
     closeStoreFile(opened.db);
     throw error;

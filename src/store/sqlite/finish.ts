@@ -1,16 +1,21 @@
 // The four ends of a lease: ack, retry, bury, release. Each compares version and token first and changes nothing when one
 // differs. The clock does not decide: a lease that ran out still finishes its job while nobody has taken it back.
 
-import type { Lease } from '../../core/job.ts';
+import type { AttemptRecord, Lease } from '../../core/job.ts';
 import type { BuryItem, FinishOutcome, RetryItem } from '../job-store.ts';
 import { type Bench, dueAfter } from './bench.ts';
 import type { JobRow } from './job-rows.ts';
 import { delayed, ready, reasonCodes, reserved } from './schema.ts';
 
-export function ackJob(bench: Bench, item: Lease): FinishOutcome<'acked'> {
+/** `attempt`: null when it is not worth keeping, or not sent. */
+export interface AckedLease extends Lease {
+  readonly attempt: AttemptRecord | null;
+}
+
+export function ackJob(bench: Bench, item: AckedLease): FinishOutcome<'acked'> {
   const row = leased(bench, item);
   if (row === null) return { kind: 'lease_lost' };
-  bench.rows.remove(row);
+  bench.rows.end(row, { state: 'done', at: bench.now, attempt: item.attempt });
   return { kind: 'acked' };
 }
 

@@ -2,11 +2,11 @@
 // operation changes jobs through these methods alone. Invariant: a job has one row in `job` and one in `body`, a row in
 // `attempts` only when an attempt has failed, and its tally is changed in the same transaction.
 
-import type { AttemptRecord } from '../../core/job.ts';
+import type { AttemptRecord, EndState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Database, Statement } from '../../sql/database.ts';
 import type { Ledger } from './ledger.ts';
-import { dead, delayed, ready, reserved, type StateCode } from './schema.ts';
+import { dead, delayed, endCodes, ended, ready, reserved, type StateCode } from './schema.ts';
 
 /** A job as the operations judge it. */
 export interface JobRow {
@@ -24,6 +24,13 @@ export interface JobRow {
   readonly deadAt: number | null;
 }
 
+/** The row of a job that has ended: no state counts it, no operation sees it, only a push of its id takes it over. */
+export type EndedRow = Omit<JobRow, 'state'> & { readonly state: typeof ended };
+
+export function isEnded(row: JobRow | EndedRow): row is EndedRow {
+  return row.state === ended;
+}
+
 /** What a push writes. */
 export interface NewJob {
   readonly topic: number;
@@ -35,6 +42,14 @@ export interface NewJob {
   readonly acceptedAt: number;
   readonly contentType: string | null;
   readonly body: Buffer;
+}
+
+/** The end of a job, as the operation knows it. */
+export interface End {
+  readonly state: EndState;
+  readonly at: number;
+  /** kept when others have failed before it */
+  readonly attempt?: AttemptRecord | null;
 }
 
 const noLease = 'token = NULL, owner_instance = NULL, owner_incarnation = NULL, lease_until = NULL';
@@ -66,6 +81,7 @@ export function asBuffer(bytes: Uint8Array): Buffer {
 
 export class JobRows {
   readonly #ledger: Ledger;
+  readonly #keepHistory: boolean;
   readonly #find: Statement;
   readonly #insertJob: Statement;
   readonly #insertBody: Statement;
@@ -79,23 +95,29 @@ export class JobRows {
   readonly #toWaiting: Statement;
   readonly #toReserved: Statement;
   readonly #toDead: Statement;
+  readonly #toEnded: Statement;
   readonly #addAlert: Statement;
   readonly #endAlert: Statement;
 
-  constructor(db: Database, ledger: Ledger) {
+  constructor(db: Database, ledger: Ledger, keepHistory: boolean) {
     this.#ledger = ledger;
-    this.#find = db.prepare(`SELECT ${jobColumns} FROM job WHERE topic = ? AND id = ?`, {
-      returnArrays: true,
-    });
+    this.#keepHistory = keepHistory;
+    // Without the id that it was found by: each blob in an answer is an allocation.
+    this.#find = db.prepare(
+      `SELECT n, state, prio, due, version, origin, failures, strikes, token, dead_at FROM job WHERE topic = ? AND id = ?`,
+      { returnArrays: true },
+    );
     this.#insertJob = db.prepare(
       'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, ctype) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
     );
     this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (?, ?)');
     this.#renewJob = db.prepare(
       `UPDATE job SET state = ?, prio = ?, due = ?, version = ?, origin = ?, accepted_at = ?, ctype = ?, failures = 0, strikes = 0,
-       ${noLease}, dead_at = NULL, reason = NULL WHERE n = ?`,
+       ${noLease}, dead_at = NULL, reason = NULL, ended_at = NULL, ended_as = NULL WHERE n = ?`,
     );
-    this.#renewBody = db.prepare('UPDATE body SET bytes = ? WHERE n = ?');
+    this.#renewBody = db.prepare(
+      'INSERT INTO body(n, bytes) VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes',
+    );
     this.#deleteJob = db.prepare('DELETE FROM job WHERE n = ?');
     this.#deleteBody = db.prepare('DELETE FROM body WHERE n = ?');
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE n = ?');
@@ -112,20 +134,38 @@ export class JobRows {
     this.#toDead = db.prepare(
       `UPDATE job SET state = 3, failures = ?, strikes = ?, ${noLease}, dead_at = ?, reason = ? WHERE n = ?`,
     );
+    this.#toEnded = db.prepare(
+      `UPDATE job SET state = ${ended}, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
+    );
     this.#addAlert = db.prepare(
       'INSERT INTO alert(version, topic, id, dead_at, reason, failures, attempt, state) VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
     );
     this.#endAlert = db.prepare('DELETE FROM alert WHERE version = ? AND state >= 2');
   }
 
+  /** A job, live or dead. */
   find(topic: string, id: string): JobRow | undefined {
-    const no = this.#ledger.topicNumber(topic);
-    return no === undefined ? undefined : this.findIn(no, Buffer.from(id));
+    const row = this.place(topic, id);
+    return row === undefined || isEnded(row) ? undefined : row;
   }
 
+  /** Also one that has ended: a new version takes its row. */
+  place(topic: string, id: string): JobRow | EndedRow | undefined {
+    const no = this.#ledger.topicNumber(topic);
+    return no === undefined ? undefined : this.#findIn(no, Buffer.from(id));
+  }
+
+  /** A job, live or dead. */
   findIn(topic: number, id: Buffer): JobRow | undefined {
-    const row = this.#find.get(topic, id) as unknown[] | undefined;
-    return row === undefined ? undefined : jobRowOf(row);
+    const row = this.#findIn(topic, id);
+    return row === undefined || isEnded(row) ? undefined : row;
+  }
+
+  #findIn(topic: number, id: Buffer): JobRow | EndedRow | undefined {
+    const row = this.#find.get(topic, id) as number[] | undefined;
+    if (row === undefined) return undefined;
+    const [n, state, prio, due, version, origin, failures, strikes, token, deadAt] = row;
+    return { n, topic, id, state, prio, due, version, origin, failures, strikes, token, deadAt } as JobRow;
   }
 
   insert(job: NewJob): void {
@@ -145,7 +185,7 @@ export class JobRows {
   }
 
   /** Rows are written first: the ledger may ask the file. A new version takes the place of whatever had the id. */
-  replace(old: JobRow, job: NewJob): void {
+  replace(old: JobRow | EndedRow, job: NewJob): void {
     this.#renewJob.run(
       job.state,
       job.prio,
@@ -156,16 +196,22 @@ export class JobRows {
       job.contentType,
       old.n,
     );
-    this.#renewBody.run(job.body, old.n);
+    this.#renewBody.run(old.n, job.body);
     this.forgetAttempts(old);
-    this.#leaves(old);
+    if (!isEnded(old)) this.#leaves(old);
     this.#arrives(job.topic, job.prio, job.state, job.due);
   }
 
-  remove(row: JobRow): void {
-    this.#deleteJob.run(row.n);
+  /** Live or dead → ended: without body and lease, an entry of the history unless none is kept. */
+  end(row: JobRow, end: End): void {
     this.#deleteBody.run(row.n);
-    this.forgetAttempts(row);
+    if (this.#keepHistory) {
+      if (row.failures > 0 && end.attempt != null) this.addAttempt(row, end.attempt);
+      this.#toEnded.run(end.at, endCodes.indexOf(end.state), row.n);
+    } else {
+      this.forgetAttempts(row);
+      this.#deleteJob.run(row.n);
+    }
     this.#leaves(row);
   }
 
@@ -213,7 +259,7 @@ export class JobRows {
     return row === undefined ? [] : (JSON.parse(row[0]) as AttemptRecord[]);
   }
 
-  forgetAttempts(row: JobRow): void {
+  forgetAttempts(row: JobRow | EndedRow): void {
     if (row.failures > 0) this.#deleteAttempts.run(row.n);
   }
 

@@ -4,6 +4,7 @@
 import type { AttemptRecord, JobKey, JobSnapshot, Lease, ReservedJob } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type {
+  AckItem,
   BuryItem,
   CancelOutcome,
   FinishOutcome,
@@ -18,6 +19,7 @@ import type {
   StoreFailure,
   When,
 } from '../job-store.ts';
+import type { AckedLease } from './finish.ts';
 import { ProtocolError, type Reader, type Writer } from './protocol.ts';
 import { priorityCodes, reasonCodes, stateCodes } from './schema.ts';
 
@@ -159,6 +161,17 @@ export function writeLease(w: Writer, lease: Lease): void {
 
 export function readLease(r: Reader): Lease {
   return { topic: r.text(), id: r.text(), version: r.f64(), token: r.f64() };
+}
+
+/** The one attempt of a job that was delivered at once is not kept, so it does not travel. */
+export function writeAck(w: Writer, item: AckItem): void {
+  writeLease(w, item);
+  if (item.attempt.attempt > 1) w.u8(1).json(item.attempt);
+  else w.u8(0);
+}
+
+export function readAck(r: Reader): AckedLease {
+  return { ...readLease(r), attempt: r.u8() === 1 ? (r.json() as AttemptRecord) : null };
 }
 
 export function writeRetry(w: Writer, item: RetryItem): void {

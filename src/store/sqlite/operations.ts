@@ -5,6 +5,7 @@ import type { JobKey } from '../../core/job.ts';
 import type { CancelOutcome, PushJob, PushOutcome, StoreFailure } from '../job-store.ts';
 import type { Engine } from './engine.ts';
 import {
+  readAck,
   readBury,
   readKey,
   readLease,
@@ -144,7 +145,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.ack]: {
     needs: 'full',
-    read: (r) => list(r, readLease, (engine) => engine.ack, writeFinish),
+    read: (r) => list(r, readAck, (engine) => engine.ack, writeFinish),
   },
   [kinds.retry]: {
     needs: 'full',
@@ -196,6 +197,19 @@ const operations: Readonly<Record<number, Operation>> = {
   [kinds.alertDue]: {
     needs: 'read',
     read: cold((engine, ...args: Args<Engine['alerts']['due']>) => engine.alerts.due(...args)),
+  },
+  [kinds.deadExpire]: {
+    needs: 'full',
+    read: cold((engine, ...args: Args<Engine['dead']['expire']>) => engine.dead.expire(...args)),
+  },
+  [kinds.endedGet]: {
+    needs: 'read',
+    read: cold((engine, ...args: Args<Engine['history']['get']>) => engine.history.get(...args)),
+  },
+  // A power cut that undoes it leaves what the next round removes.
+  [kinds.endedForget]: {
+    needs: 'normal',
+    read: cold((engine, ...args: Args<Engine['history']['forget']>) => engine.history.forget(...args)),
   },
   [kinds.alertClaim]: {
     needs: 'full',

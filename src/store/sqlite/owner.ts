@@ -13,7 +13,7 @@ import type { Database } from '../../sql/database.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { StoreHealth } from '../job-store.ts';
 import { Connection } from './connection.ts';
-import { type Engine, type Hints, openEngine } from './engine.ts';
+import { type Engine, type EngineOptions, type Hints, openEngine } from './engine.ts';
 import { type Ending, runGroup } from './group.ts';
 import { writeFailure } from './messages.ts';
 import { readWork, type Work } from './operations.ts';
@@ -21,7 +21,7 @@ import { type Frame, kinds } from './protocol.ts';
 import { serveRegistry } from './registry-calls.ts';
 import { ReserveFile } from './reserve-file.ts';
 
-export interface StoreOwnerOptions {
+export interface StoreOwnerOptions extends EngineOptions {
   /** jobs.db; the reserve file lies beside it */
   readonly path: string;
   /** at most limits.socketPathMax bytes */
@@ -29,8 +29,6 @@ export interface StoreOwnerOptions {
   readonly log: Log;
   /** served to the clients too; not closed by the owner */
   readonly registry?: Registry;
-  /** the storage clock, epoch ms; a test steps its own */
-  readonly clock?: () => number;
   /** The store can no longer be trusted to this process: it must end now, with a failure. Its successor repairs. */
   readonly onFatal: (error: unknown) => void;
 }
@@ -83,8 +81,8 @@ export class StoreOwner implements Service {
 
   /** Opens the file (StoreFileRefused when it must not), then listens. */
   async start(): Promise<void> {
-    const { path, log, clock } = this.#options;
-    this.#engine = openEngine(path, clock === undefined ? {} : { clock });
+    const { path, log } = this.#options;
+    this.#engine = openEngine(path, this.#options);
     try {
       const { wasUnclean, wasChecked } = this.#engine.found;
       if (wasUnclean) log.notice('the store was not closed; its log was replayed', { wasChecked });

@@ -4,11 +4,13 @@
 import type { JobKey } from '../../core/job.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../job-store.ts';
 import { type Bench, dueWhen } from './bench.ts';
+import { isEnded } from './job-rows.ts';
 import { dead, delayed, priorityCodes, ready, reserved, stateCodes } from './schema.ts';
 
 export function pushJob(bench: Bench, job: PushJob): PushOutcome {
   const { ledger, rows, now } = bench;
-  const old = rows.find(job.topic, job.id);
+  const place = rows.place(job.topic, job.id);
+  const old = place === undefined || isEnded(place) ? undefined : place;
   const live = old !== undefined && old.state !== dead;
   if (live && job.mode !== 'replace') {
     const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
@@ -27,8 +29,8 @@ export function pushJob(bench: Bench, job: PushJob): PushOutcome {
     contentType: job.contentType,
     body: job.body,
   } as const;
-  if (old === undefined) rows.insert(fresh);
-  else rows.replace(old, fresh);
+  if (place === undefined) rows.insert(fresh);
+  else rows.replace(place, fresh);
   return {
     kind: 'stored',
     version: fresh.version,
@@ -42,6 +44,6 @@ export function pushJob(bench: Bench, job: PushJob): PushOutcome {
 export function cancelJob(bench: Bench, key: JobKey): CancelOutcome {
   const row = bench.rows.find(key.topic, key.id);
   if (row === undefined) return { kind: 'absent' };
-  bench.rows.remove(row);
+  bench.rows.end(row, { state: 'cancelled', at: bench.now });
   return { kind: 'cancelled', inFlight: row.state === reserved };
 }
