@@ -2,7 +2,7 @@
 // Invariant: what is written is plain ASCII in which `&`, `=` and `%` mean what they mean in forms, whatever was pushed.
 
 import { isUtf8 } from 'node:buffer';
-import { membersOf } from './json-members.ts';
+import { membersOf, type Span } from './json-span.ts';
 
 /** Name → text, in the order of sending. */
 export type FormFields = Map<string, string>;
@@ -12,9 +12,16 @@ export type FormFields = Map<string, string>;
  *  that is no JSON object has no fields: its topic had another format when it was pushed. */
 export function formFields(body: Buffer): FormFields {
   const fields: FormFields = new Map();
-  for (const { name, text } of (isUtf8(body) ? membersOf(body.toString()) : null) ?? [])
-    fields.set(name, valueText(text));
+  if (!isUtf8(body)) return fields;
+  const members = membersOf(body, Number.POSITIVE_INFINITY);
+  if (members === null || 'mistakeAt' in members) return fields;
+  for (const { name, value } of members)
+    fields.set(JSON.parse(textOf(body, name)), valueText(textOf(body, value)));
   return fields;
+}
+
+function textOf(body: Buffer, { from, to }: Span): string {
+  return body.toString('utf8', from, to);
 }
 
 function valueText(json: string): string {
