@@ -91,12 +91,18 @@ export class Call implements Caller {
       this.#dispatch();
       return;
     }
-    this.#end({ kind: 'no_reply', reason: reasonFor(error) }, detailOf(error));
+    if (this.#isWhole(error)) this.#end(new Reply(this.#status, this.#headers, [], false), '');
+    else this.#end({ kind: 'no_reply', reason: reasonFor(error, this.#status) }, detailOf(error));
   }
 
   #dispatch(): void {
     const { options, verifyTls } = this.#request;
     this.#pools.dispatch(options, verifyTls, this);
+  }
+
+  /** These two have no body whatever length their head claims (a 304 may claim one); undici misses it. */
+  #isWhole(error: Error): boolean {
+    return codeOf(error) === lengthMismatch && (this.#status === 204 || this.#status === 304);
   }
 
   /** After a stall of this process the reply may lie unread in the socket while the timer fires first: one turn of the event
@@ -130,17 +136,32 @@ export class Call implements Caller {
   }
 }
 
-function reasonFor(error: Error): TransportReason {
+const lengthMismatch = 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
+/** What undici says of replies that are no HTTP, besides its parser's own errors; an assertion fails on status 000. */
+const protocolCodes: ReadonlySet<unknown> = new Set([
+  'UND_ERR_HEADERS_OVERFLOW',
+  'UND_ERR_INVALID_ARG',
+  'ERR_ASSERTION',
+]);
+
+/** `status`: 0 where no head of a reply was whole. */
+function reasonFor(error: Error, status: number): TransportReason {
   if (error instanceof DialError) return error.reason;
-  const { code, name, message } = error as NodeJS.ErrnoException;
   // A body that ends before its time is a broken connection, however the parser words it.
-  if (name === 'HTTPParserError') return message.includes('EOF') ? 'reset' : 'protocol';
-  if (code === 'UND_ERR_HEADERS_OVERFLOW' || code === 'UND_ERR_INVALID_ARG') return 'protocol';
-  if (code === 'UND_ERR_SOCKET' && message.startsWith('bad ')) return 'protocol';
+  if (error.name === 'HTTPParserError') return error.message.includes('EOF') ? 'reset' : 'protocol';
+  const code = codeOf(error);
+  if (protocolCodes.has(code)) return 'protocol';
+  // A head with two lengths, or one beyond numbers, is called so, too.
+  if (code === lengthMismatch && status === 0) return 'protocol';
+  if (code === 'UND_ERR_SOCKET' && error.message.startsWith('bad ')) return 'protocol';
   return 'reset';
 }
 
+function codeOf(error: Error): string | undefined {
+  return (error as NodeJS.ErrnoException).code;
+}
+
 function detailOf(error: Error): string {
-  const { code } = error as NodeJS.ErrnoException;
+  const code = codeOf(error);
   return code === undefined || error.message.includes(code) ? error.message : `${code}: ${error.message}`;
 }

@@ -46,6 +46,8 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
       // Tries the addresses of a name one after the other, and is what makes Node ask lookup for all of them.
       autoSelectFamily: true,
       rejectUnauthorized: options.verifyTls,
+      // Node's own default today; a flag of Node lowers it.
+      minVersion: 'TLSv1.2',
       timeout: limits.connectMsMax,
     });
     dialers.set(port, dialer);

@@ -1,0 +1,95 @@
+// One attempt on each of many endpoints, all at once in one notifier, written down in a word or two each. At once, because an
+// endpoint that hangs or floods must not show in what becomes of the others.
+import { expect } from 'vitest';
+import { createNotifier, type NotifierSeams } from '../../src/notifier/notifier.ts';
+import type { Role } from '../../src/process/role.ts';
+import type { TopicDraft } from '../../src/registry/registry.ts';
+import { until } from '../support/until.ts';
+import type { Endpoint } from './receivers.ts';
+import { type Line, type Rig, startRig } from './rig.ts';
+
+export interface Attempt {
+  readonly endpoint: Endpoint | (() => Promise<Endpoint>);
+  readonly topic?: Partial<TopicDraft>;
+  /** of the push */
+  readonly body?: Buffer;
+}
+
+export type Rows = readonly (readonly [name: string, expected: string, attempt: Attempt])[];
+
+/** Every row as it was expected, or a difference that names the rows. */
+export async function check(rows: Rows, ...more: [NotifierSeams?, number?]) {
+  const result = await seenOf(Object.fromEntries(rows.map(([name, , attempt]) => [name, attempt])), ...more);
+  expect(result.seen).toEqual(Object.fromEntries(rows.map(([name, expected]) => [name, expected])));
+  return result;
+}
+
+export const at = (url: string): Endpoint => ({ url });
+
+const waitMs = 60_000;
+
+/** `retry: timeout` · `ack: 200` · `bury gone: status 410` · `retry after 5000: status 429`; and what must not be: several
+ *  requests, a connection that is kept after a failure. */
+export async function seenOf(
+  attempts: Readonly<Record<string, Attempt>>,
+  seams: NotifierSeams = {},
+  deadlineMs = 10_000,
+): Promise<{ readonly seen: Record<string, string>; readonly rig: Rig; readonly role: Role }> {
+  const rig = await startRig();
+  const names = Object.keys(attempts);
+  const endpoints: Endpoint[] = [];
+  for (const [n, name] of names.entries()) {
+    const { endpoint, topic } = attempts[name] as Attempt;
+    const there = typeof endpoint === 'function' ? await endpoint() : endpoint;
+    endpoints.push(there);
+    await rig.topic(`t${n}`, there.url, {
+      timeoutMs: 800,
+      backoff: { type: 'ladder', stepsMs: [waitMs] },
+      ...topic,
+    });
+  }
+  const role = await rig.run(createNotifier(rig.context(), seams));
+  await Promise.all(
+    names.map((name, n) => {
+      const { body } = attempts[name] as Attempt;
+      return rig.push(`t${n}`, 'a', body === undefined ? {} : { body });
+    }),
+  );
+  const lines = new Map<string, Line>();
+  await until(
+    'every attempt has ended',
+    () => {
+      for (const line of rig.notified()) lines.set(String(line['topic']), line);
+      return lines.size === names.length;
+    },
+    deadlineMs,
+  ).catch((error: unknown) => {
+    const hanging = names.filter((_, n) => !lines.has(`t${n}`));
+    throw new Error(`no end of: ${hanging.join(', ')}`, { cause: error });
+  });
+  await until('no slot is held', () => role.inFlight() === 0);
+  expect(rig.notified()).toHaveLength(names.length);
+  const seen: Record<string, string> = {};
+  for (const [n, name] of names.entries()) {
+    const line = lines.get(`t${n}`) as Line;
+    seen[name] = outcomeOf(line) + (await leftoversOf(endpoints[n] as Endpoint, line));
+  }
+  return { seen, rig, role };
+}
+
+function outcomeOf(line: Line): string {
+  const verdict = line['verdict'] === 'bury' ? `bury ${line['buryReason']}` : line['verdict'];
+  const { delayMs = waitMs, reason, status } = line as { delayMs?: number; reason?: string; status?: number };
+  const wait = delayMs === waitMs ? '' : ` after ${delayMs}`;
+  return `${verdict}${wait}: ${[reason, status].filter((part) => part !== null).join(' ')}`;
+}
+
+async function leftoversOf({ server }: Endpoint, line: Line): Promise<string> {
+  if (server === undefined) return '';
+  const requests = server.received.filter((data) => /^(POST|PUT|GET) /.test(data)).length;
+  const noReply = line['status'] === null;
+  const open = () => noReply && server.open.size > 0;
+  // A close takes its way through the kernel.
+  await until('what failed is closed', () => !open(), 2_000).catch(() => undefined);
+  return `${requests === 1 ? '' : ` (${requests} requests)`}${open() ? ' (still open)' : ''}`;
+}

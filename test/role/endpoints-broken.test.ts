@@ -1,0 +1,258 @@
+// Receivers that are away, hang, break off or never end: exactly one request each, the slot free again, memory flat.
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { expect, it, onTestFinished } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { startBlackHole } from '../support/black-hole.ts';
+import { drip, flood, startRawServer } from '../support/raw-server.ts';
+import { until } from '../support/until.ts';
+import { at, check, type Rows, seenOf } from './attempt-table.ts';
+import { closing, ok, raw, replying, saying } from './receivers.ts';
+
+const rule = { retryIf: '{res.code}!=200' };
+
+async function closedPort(): Promise<string> {
+  const server = createTcpServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  return `http://127.0.0.1:${port}/`;
+}
+
+it('receivers out of reach', async () => {
+  const hole = await startBlackHole();
+  const rows: Rows = [
+    ['refuses', 'retry: connect', { endpoint: at(await closedPort()) }],
+    // The broadcast address of the loopback network: no route.
+    ['has no route', 'retry: connect', { endpoint: at('http://127.255.255.255:9/') }],
+    ['is a black hole', 'retry: timeout', { endpoint: at(hole) }],
+    ['is a black hole under https', 'retry: timeout', { endpoint: at(hole.replace('http:', 'https:')) }],
+    [
+      'is a black hole with a long timeout',
+      'retry: connect',
+      { endpoint: at(hole), topic: { timeoutMs: 20_000 } },
+    ],
+  ];
+  const { rig } = await check(rows, {}, limits.connectMsMax + 5_000);
+  const gone = rig.notified().find(({ topic }) => topic === 't4');
+  expect(gone?.['durationMs']).toBeLessThan(limits.connectMsMax + 2_500);
+});
+
+it('receivers that are silent, slow or break off', async () => {
+  const large = Buffer.alloc(4 * 1024 * 1024, 'x');
+  const head = 'HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n';
+  const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
+  const rows: Rows = [
+    ['never answers', 'retry: timeout', { endpoint: raw(() => {}) }],
+    [
+      'stops reading a long body',
+      'retry: timeout',
+      {
+        endpoint: async () => {
+          const server = await startRawServer((socket, n) => {
+            if (n > 1) return;
+            socket.pause();
+            // Only who reads learns that the other side has gone.
+            setTimeout(() => socket.resume(), 1_200);
+          });
+          return { url: server.url, server };
+        },
+        body: large,
+      },
+    ],
+    [
+      'drips its status line',
+      'retry: timeout',
+      { endpoint: raw((socket) => dripText(socket, 'HTTP/1.1 200 OK')) },
+    ],
+    [
+      'drips its headers',
+      'retry: timeout',
+      {
+        endpoint: raw((socket) => {
+          socket.write('HTTP/1.1 200 OK\r\n');
+          drip(socket, 'x-a: b\r\n', 20);
+        }),
+      },
+    ],
+    [
+      'drips its body',
+      'retry: timeout',
+      {
+        endpoint: raw((socket) => {
+          socket.write(head);
+          drip(socket, 'x', 20);
+        }),
+      },
+    ],
+    [
+      'drips chunks',
+      'retry: timeout',
+      {
+        endpoint: raw((socket) => {
+          socket.write(chunked);
+          drip(socket, '1\r\nx\r\n', 20);
+        }),
+      },
+    ],
+    [
+      'says 100 for ever',
+      'retry: protocol',
+      { endpoint: raw((socket) => drip(socket, 'HTTP/1.1 100 Continue\r\n\r\n', 5)) },
+    ],
+    ['resets at once', 'retry: reset', { endpoint: raw((socket) => void socket.resetAndDestroy()) }],
+    ['closes without a word', 'retry: reset', { endpoint: closing('') }],
+    ['closes within its status line', 'retry: reset', { endpoint: closing('HTTP/1.1 20') }],
+    ['closes within its headers', 'retry: reset', { endpoint: closing('HTTP/1.1 200 OK\r\nx-a:') }],
+    [
+      'resets in the middle of its body',
+      'retry: reset',
+      {
+        endpoint: raw(
+          (socket) => void socket.write(`${head}half`, () => setTimeout(() => socket.resetAndDestroy(), 20)),
+        ),
+      },
+    ],
+    ['closes in the middle of its body', 'retry: reset', { endpoint: closing(`${head}half`) }],
+    ['closes in the middle of a chunk', 'retry: reset', { endpoint: closing(`${chunked}ff\r\nhalf`) }],
+    ['closes before the last chunk', 'retry: reset', { endpoint: closing(`${chunked}2\r\n{}\r\n`) }],
+    ['says more than it sends and waits', 'retry: timeout', { endpoint: replying(`${head}half`) }],
+    ['says less than it sends', 'ack: 200', { endpoint: replying(`${ok}{}{}{}`) }],
+    ['sends a second reply unasked', 'ack: 200', { endpoint: replying(ok + ok.replace('200', '500')) }],
+    [
+      'answers and goes on reading nothing of a long body',
+      'ack: 200',
+      {
+        endpoint: raw((socket) => {
+          socket.pause();
+          socket.write(ok);
+        }),
+        body: large,
+      },
+    ],
+  ];
+  await check(rows);
+});
+
+function dripText(socket: Socket, text: string): void {
+  let n = 0;
+  const timer = setInterval(() => socket.write(text[n++ % text.length] ?? ''), 100);
+  socket.on('close', () => clearInterval(timer));
+}
+
+it('a second reply that came unasked is nobody’s: the next job has one of its own', async () => {
+  const server = await startRawServer((socket) => void socket.write(ok + ok.replace('200', '500')));
+  const { rig } = await seenOf({ first: { endpoint: { url: server.url } } });
+  for (let n = 0; n < 5; n += 1) {
+    await rig.push('t0', `b${n}`);
+    await until('its delivery', () => rig.counted('t0', 'delivered') === n + 2);
+  }
+  expect(rig.notified().every(({ attempt, status }) => attempt === 1 && status === 200)).toBe(true);
+  expect(server.connections()).toBe(6);
+});
+
+it('replies without end, with and without a rule: 64 KiB are read, memory stays flat', async () => {
+  const bomb = gzipSync(Buffer.alloc(200 * 1024 * 1024));
+  const endless: readonly (readonly [string, (socket: Socket) => void])[] = [
+    [
+      'of 1 GB',
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n');
+        flood(socket, 1_000_000_000);
+      },
+    ],
+    [
+      'until it closes',
+      (socket) => {
+        socket.write('HTTP/1.0 200 OK\r\n\r\n');
+        flood(socket, 1_000_000_000);
+      },
+    ],
+    [
+      'in chunks',
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+        const chunk = `8000\r\n${'x'.repeat(0x8000)}\r\n`;
+        const pump = () => {
+          while (!socket.destroyed && socket.write(chunk));
+          if (!socket.destroyed) socket.once('drain', pump);
+        };
+        pump();
+      },
+    ],
+    [
+      'in one chunk',
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3b9aca00\r\n');
+        flood(socket, 1_000_000_000);
+      },
+    ],
+    [
+      'as a gzip bomb',
+      (socket) => {
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${bomb.length}\r\n\r\n`);
+        socket.write(bomb);
+      },
+    ],
+  ];
+  const smallBomb = gzipSync(Buffer.alloc(10 * 1024 * 1024, ' '));
+  const rows: Rows = [
+    ...endless.flatMap(([name, onRequest]) => [
+      [name, 'ack: 200', { endpoint: raw(onRequest), topic: { timeoutMs: 5_000 } }] as const,
+      [
+        `${name}, with a rule`,
+        'retry: reply_too_large 200',
+        { endpoint: raw(onRequest), topic: { ...rule, timeoutMs: 5_000 } },
+      ] as const,
+      [
+        `${name}, of 500`,
+        'retry: status 500',
+        {
+          endpoint: raw((socket) => {
+            const write = socket.write.bind(socket);
+            socket.write = ((data: string | Buffer, ...rest: []) =>
+              write(
+                typeof data === 'string' ? data.replace(/ 200 OK/, ' 500 X') : data,
+                ...rest,
+              )) as typeof write;
+            onRequest(socket);
+          }),
+          topic: { timeoutMs: 5_000 },
+        },
+      ] as const,
+    ]),
+    // Nothing was asked for but identity, so nothing is unpacked: to the rule it is no JSON.
+    ['a small gzip bomb', 'ack: 200', { endpoint: saying(smallBomb, 'content-encoding: gzip') }],
+    [
+      'a small gzip bomb, with a rule',
+      'retry: rule 200',
+      { endpoint: saying(smallBomb, 'content-encoding: gzip'), topic: rule },
+    ],
+    [
+      'good JSON in gzip, with a rule',
+      'retry: rule 200',
+      { endpoint: saying(gzipSync('{"code":200}'), 'content-encoding: gzip'), topic: rule },
+    ],
+    [
+      'JSON that says it is packed and is not',
+      'ack: 200',
+      { endpoint: saying('{"code":200}', 'content-encoding: br'), topic: rule },
+    ],
+  ];
+  const before = memory();
+  let peak = 0;
+  const watch = setInterval(() => {
+    peak = Math.max(peak, memory() - before);
+  }, 5);
+  onTestFinished(() => clearInterval(watch));
+  const { rig } = await check(rows);
+  // The servers of this test live here too; 15 GB were on offer.
+  expect(peak).toBeLessThan(128 * 1024 * 1024);
+  for (const { reply } of rig.notified())
+    expect(String(reply ?? '').length).toBeLessThanOrEqual(limits.replyExcerptMax);
+});
+
+function memory(): number {
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}

@@ -1,0 +1,115 @@
+// Receivers that cannot be trusted or found: TLS and names gone wrong.
+import type { AddressInfo, Socket } from 'node:net';
+import nodeTls, { createServer as createTlsServer, type TlsOptions } from 'node:tls';
+import { expect, it, onTestFinished } from 'vitest';
+import { startDnsServer } from '../support/dns-server.ts';
+import { startRawServer } from '../support/raw-server.ts';
+import { selfSigned } from '../support/self-signed.ts';
+import { at, check, type Rows } from './attempt-table.ts';
+import { closing, type Endpoint, ok, raw, replying } from './receivers.ts';
+
+it('TLS that is none, too old, or somebody else’s', async () => {
+  // A Node that was started with flags for old servers.
+  const { DEFAULT_MIN_VERSION, DEFAULT_CIPHERS } = nodeTls;
+  Object.assign(nodeTls, { DEFAULT_MIN_VERSION: 'TLSv1', DEFAULT_CIPHERS: 'DEFAULT@SECLEVEL=0' });
+  onTestFinished(() => void Object.assign(nodeTls, { DEFAULT_MIN_VERSION, DEFAULT_CIPHERS }));
+  const skip = { dangerouslySkipTlsVerify: true } as const;
+  const old = (version: 'TLSv1' | 'TLSv1.1') =>
+    tls({ minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' });
+  const rows: Rows = [
+    ['self-signed', 'retry: tls (0 requests)', { endpoint: tls({}) }],
+    ['self-signed, not verified', 'ack: 200', { endpoint: tls({}), topic: skip }],
+    // Not verified, so that it is the version that is refused.
+    ['TLS 1.0', 'retry: tls (0 requests)', { endpoint: old('TLSv1'), topic: skip }],
+    ['TLS 1.1', 'retry: tls (0 requests)', { endpoint: old('TLSv1.1'), topic: skip }],
+    ['TLS 1.2', 'ack: 200', { endpoint: tls({ maxVersion: 'TLSv1.2' }), topic: skip }],
+    ['plain HTTP', 'retry: tls', { endpoint: https(replying('HTTP/1.1 400 Bad Request\r\n\r\n')) }],
+    ['silence', 'retry: timeout', { endpoint: https(raw(() => {})) }],
+    [
+      'a reset in the handshake',
+      'retry: tls',
+      { endpoint: https(raw((socket) => void socket.resetAndDestroy())) },
+    ],
+    ['an end in the handshake', 'retry: tls', { endpoint: https(closing('')) }],
+    ['half a record', 'retry: timeout', { endpoint: https(replying(Buffer.from([0x16, 3, 3, 0, 200, 2]))) }],
+    ['an alert', 'retry: tls', { endpoint: https(replying(Buffer.from([0x15, 3, 3, 0, 2, 2, 40]))) }],
+    ['TLS under http', 'retry: reset', { endpoint: http(tls({})) }],
+  ];
+  const { rig } = await check(rows);
+  expect(rig.notified().find(({ topic }) => topic === 't0')?.['detail']).toBe('DEPTH_ZERO_SELF_SIGNED_CERT');
+});
+
+const inScheme = (scheme: string) => (endpoint: () => Promise<Endpoint>) => async () => {
+  const { url } = await endpoint();
+  // What arrives is no request that could be counted.
+  return at(url.replace(/^https?/, scheme));
+};
+const https = inScheme('https');
+const http = inScheme('http');
+
+/** Answers every request, once the handshake is done; `requests` are what came through it. */
+function tls(options: TlsOptions): () => Promise<Endpoint> {
+  return async () => {
+    const received: string[] = [];
+    const open = new Set<Socket>();
+    const server = createTlsServer({ ...selfSigned, ...options }, (socket) => {
+      socket.on('data', (data) => {
+        received.push(data.toString('latin1'));
+        socket.write(ok);
+      });
+      socket.on('error', () => {});
+    });
+    server.on('connection', (socket: Socket) => {
+      open.add(socket);
+      socket.on('close', () => open.delete(socket));
+      socket.on('error', () => {});
+    });
+    server.on('tlsClientError', () => {});
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      for (const socket of open) socket.destroy();
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    return { url: `https://127.0.0.1:${port}/`, server: { received, open } };
+  };
+}
+
+it('names that do not resolve, in every way; one that hangs holds up nobody', async () => {
+  const receiver = await startRawServer((socket) => void socket.write(ok));
+  const dns = await startDnsServer((name) => {
+    if (name === 'good.test') return ['127.0.0.1'];
+    if (name === 'empty.test') return [];
+    if (name === 'absent.test') return 'NXDOMAIN';
+    if (name === 'broken.test') return 'SERVFAIL';
+    if (name === 'refused.test') return 'REFUSED';
+    if (name === 'garbage.test') return 'garbage';
+    if (name === 'first-away.test') return ['127.255.255.255', '127.0.0.1'];
+    return 'silence';
+  });
+  const named = (name: string) => ({ endpoint: at(`http://${name}:${receiver.port}/`) });
+  const { rig } = await check(
+    [
+      ['resolves', 'ack: 200', named('good.test')],
+      ['has a first address that is away', 'ack: 200', named('first-away.test')],
+      ['is absent', 'retry: dns', named('absent.test')],
+      ['makes the server fail', 'retry: dns', named('broken.test')],
+      ['is refused by the server', 'retry: dns', named('refused.test')],
+      ['has no addresses', 'retry: dns', named('empty.test')],
+      ['is answered with garbage', 'retry: dns', named('garbage.test')],
+      [
+        'is not answered in the resolver’s time',
+        'retry: dns',
+        { ...named('silent.test'), topic: { timeoutMs: 8_000 } },
+      ],
+      [
+        'is not answered in the topic’s time',
+        'retry: timeout',
+        { endpoint: at(`http://silent-too.test:${receiver.port}/`), topic: { timeoutMs: 150 } },
+      ],
+    ],
+    { lookup: dns.lookup },
+  );
+  const silent = rig.notified().findIndex(({ topic }) => topic === 't7');
+  expect(rig.notified().findIndex(({ topic }) => topic === 't0')).toBeLessThan(silent);
+});

@@ -1,0 +1,36 @@
+// Receivers for tables of attempts: bytes on a connection, right or wrong.
+import type { Socket } from 'node:net';
+import { type RawServer, startRawServer } from '../support/raw-server.ts';
+
+export interface Endpoint {
+  readonly url: string;
+  /** where given, how many requests came and what is still open is part of the answer */
+  readonly server?: Pick<RawServer, 'received' | 'open'>;
+}
+
+export const ok = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}';
+
+/** Does this to every connection that says something. */
+export const raw = (onRequest: (socket: Socket) => void) => async (): Promise<Endpoint> => {
+  const server = await startRawServer(onRequest);
+  return { url: server.url, server };
+};
+
+export const replying = (...pieces: (string | Buffer)[]) =>
+  raw((socket) => {
+    for (const piece of pieces) socket.write(piece);
+  });
+
+export const closing = (reply: string) => raw((socket) => void socket.end(reply));
+
+/** A whole reply of 200 with this body. */
+export const saying = (body: string | Buffer, ...headers: readonly string[]) =>
+  replying(headOf(200, Buffer.byteLength(body), headers), body);
+
+/** This status with a body of one character. */
+export const answering = (status: number, ...headers: readonly string[]) =>
+  replying(`${headOf(status, 1, headers)}x`);
+
+function headOf(status: number, length: number, headers: readonly string[]): string {
+  return [`HTTP/1.1 ${status} X`, `content-length: ${length}`, ...headers, '', ''].join('\r\n');
+}

@@ -1,0 +1,61 @@
+// Certificates made for one test by openssl: an authority, and what it signed rightly and wrongly. Gone with the test.
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { temporaryDirectory } from './sqlite-store.ts';
+
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface Authority {
+  /** path of its own certificate, for NODE_EXTRA_CA_CERTS */
+  readonly path: string;
+  /** For `hosts` such as `DNS:localhost,IP:127.0.0.1`; `days`: negative for one that has run out. */
+  sign(hosts: string, days?: number): Certificate;
+}
+
+export function createAuthority(): Authority {
+  const directory = temporaryDirectory();
+  onTestFinished(directory.remove);
+  const at = (name: string) => join(directory.path, name);
+  const openssl = (...args: string[]) =>
+    void execFileSync('openssl', args, { stdio: 'pipe', timeout: 10_000 });
+  const newKey = (file: string) =>
+    ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', at(file)] as const;
+  openssl(
+    'req',
+    '-x509',
+    ...newKey('ca.key'),
+    '-out',
+    at('ca.pem'),
+    '-subj',
+    '/CN=trial authority',
+    '-days',
+    '2',
+  );
+  let made = 0;
+  return {
+    path: at('ca.pem'),
+    sign(hosts, days = 1) {
+      const name = `leaf${made++}`;
+      writeFileSync(at(`${name}.ext`), `subjectAltName=${hosts}\n`);
+      openssl('req', ...newKey(`${name}.key`), '-out', at(`${name}.csr`), '-subj', `/CN=${name}`);
+      openssl(
+        ...['x509', '-req', '-in', at(`${name}.csr`), '-CA', at('ca.pem'), '-CAkey', at('ca.key')],
+        ...[
+          '-CAcreateserial',
+          '-days',
+          String(days),
+          '-extfile',
+          at(`${name}.ext`),
+          '-out',
+          at(`${name}.pem`),
+        ],
+      );
+      return { cert: readFileSync(at(`${name}.pem`), 'utf8'), key: readFileSync(at(`${name}.key`), 'utf8') };
+    },
+  };
+}
