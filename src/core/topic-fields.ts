@@ -62,7 +62,8 @@ export const statuses: FieldParser<readonly string[]> = (value, field, complaint
   value.forEach((item: unknown, index) => {
     if (typeof item === 'string' && statusPattern.test(item)) return;
     good = false;
-    const hint = /^3/.test(String(item)) ? '; a 3xx is always a failure' : '';
+    // A list that is nested deeply enough has no String().
+    const hint = typeof item !== 'object' && /^3/.test(String(item)) ? '; a 3xx is always a failure' : '';
     complaints.refuse(`${field}[${index}]`, `must be a status such as "204" or a class such as "2xx"${hint}`);
   });
   return good ? (value as readonly string[]) : undefined;

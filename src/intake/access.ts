@@ -39,6 +39,8 @@ export class Access {
     const url = request.url ?? '';
     if (!target.test(url))
       return invalidField('path', 'must begin with / and have everything but visible ASCII percent-encoded');
+    const repeated = repeatedHeader(request.rawHeaders);
+    if (repeated !== null) return invalidField(repeated, 'is given twice');
     const { host, origin, authorization } = request.headers;
     // Browsers always send one; health checks of HTTP/1.0 do not.
     if (host === undefined && request.httpVersion !== '1.0') return invalidField('host', 'is needed');
@@ -72,6 +74,21 @@ export class Access {
     this.#knownHost = host;
     return true;
   }
+}
+
+/** Of these Node keeps the first; a proxy may have judged the last. */
+const once: readonly string[] = ['host', 'authorization', 'content-type'];
+
+/** `raw`: names in turn with their values. */
+function repeatedHeader(raw: readonly string[]): string | null {
+  let seen = 0;
+  for (let n = 0; n < raw.length; n += 2) {
+    const index = once.indexOf((raw[n] ?? '').toLowerCase());
+    if (index < 0) continue;
+    if ((seen & (1 << index)) !== 0) return once[index] ?? null;
+    seen |= 1 << index;
+  }
+  return null;
 }
 
 function isDirect(host: string): boolean {

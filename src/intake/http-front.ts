@@ -80,6 +80,8 @@ export class HttpFront {
       (request, response) => this.#onRequest(request, response, handler),
     );
     server.setTimeout(times.connectionTimeoutMs);
+    // Node drops the headers behind the 2000th in silence, a credential too; their size bounds them well enough.
+    server.maxHeadersCount = 0;
     server.on('connection', (socket: Socket) => this.#onConnection(socket));
     server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       const error = new DqError('invalid', 'expect: only 100-continue is known');

@@ -105,6 +105,121 @@ describe('broken HTTP', () => {
   });
 });
 
+describe('odd HTTP', () => {
+  const job = '/v1/topics/t/jobs?id=odd';
+  const refused: readonly (readonly [what: string, text: string, status: number])[] = [
+    [
+      'absolute form',
+      `POST http://localhost${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n1`,
+      400,
+    ],
+    ['authority form', 'CONNECT localhost:80 HTTP/1.1\r\nhost: localhost\r\n\r\n', 0],
+    ['asterisk form', 'OPTIONS * HTTP/1.1\r\nhost: localhost\r\n\r\n', 400],
+    ['no slash', 'GET livez HTTP/1.1\r\nhost: localhost\r\n\r\n', 400],
+    ['a null byte in the path', `POST /v1/topics/t/jobs?id=a\0b HTTP/1.1\r\nhost: localhost\r\n\r\n`, 400],
+    ['a null byte in a header', `POST ${job} HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n\r\n`, 400],
+    ['a bare line feed in a header', `POST ${job} HTTP/1.1\r\nhost: localhost\r\nx: a\nb: c\r\n\r\n`, 400],
+    ['a folded header', `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n 1\r\n\r\n1`, 400],
+    ['raw UTF-8 in the path', `POST ${job}é HTTP/1.1\r\nhost: localhost\r\n\r\n`, 400],
+    ['a fragment', `POST ${job}#x HTTP/1.1\r\nhost: localhost\r\n\r\n`, 400],
+    [
+      'two content types',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-type: a/b\r\nContent-Type: a/c\r\n\r\n`,
+      400,
+    ],
+    [
+      'two credentials',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\nauthorization: a\r\nauthorization: b\r\n\r\n`,
+      400,
+    ],
+    ['two hosts', `POST ${job} HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n\r\n`, 400],
+    [
+      'another transfer encoding',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: gzip\r\n\r\n`,
+      400,
+    ],
+    [
+      'chunks that are not last',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked, gzip\r\n\r\n`,
+      400,
+    ],
+    [
+      'a chunk size that is none',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n`,
+      400,
+    ],
+    [
+      'a chunk size without end',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n${'f'.repeat(40)}\r\n`,
+      400,
+    ],
+    [
+      'a length that is no number',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1x\r\n\r\n1`,
+      400,
+    ],
+    ['a length with a sign', `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: +1\r\n\r\n1`, 400],
+    [
+      'a length beyond all numbers',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${'9'.repeat(30)}\r\n\r\n1`,
+      400,
+    ],
+    [
+      'a length of terabytes',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999999999999\r\n\r\n1`,
+      413,
+    ],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
+    [
+      'a flood of headers',
+      `POST ${job} HTTP/1.1\r\nhost: localhost\r\n${'a: bcd\r\n'.repeat(5_000)}\r\n`,
+      431,
+    ],
+    ['a path without end', `POST /${'a'.repeat(20_000)} HTTP/1.1\r\nhost: localhost\r\n\r\n`, 431],
+  ];
+
+  it('is refused, never acted on, and leaves nothing in flight', async () => {
+    const dq = await withTopic(await startIntake({ times }));
+    for (const [what, text, status] of refused) {
+      const connection = dq.open();
+      connection.send(Buffer.from(text));
+      // What waits for more is ended as too slow.
+      const reply = await connection.closed;
+      expect(statuses(reply), `${what}: ${reply}`).toEqual(status === 0 ? [] : [status]);
+      if (status !== 0) expect(reply, what).toContain('application/problem+json');
+      expect((await dq.store.admin.counts()).topics, what).toEqual({});
+    }
+    await until('nothing is in flight', () => dq.role.inFlight() === 0);
+    expect(dq.errors).toEqual([]);
+  });
+
+  it('a header behind thousands of others counts', async () => {
+    const dq = await startIntake({ times });
+    const connection = dq.open();
+    const many = 'a:b\r\n'.repeat(3_000);
+    connection.send(`GET /v1/topics HTTP/1.1\r\nhost: localhost\r\n${many}authorization: Bearer no\r\n\r\n`);
+    expect(statuses(await connection.closed)).toEqual([401]);
+  });
+
+  it('that means something is answered: HTTP/1.0, upgrades nobody knows, trailers', async () => {
+    const dq = await withTopic(await startIntake({ times }));
+    const answered: readonly (readonly [text: string, status: number])[] = [
+      ['GET /livez HTTP/1.0\r\n\r\n', 200],
+      ['GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n', 200],
+      [
+        'POST /v1/topics/t/jobs?id=c HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n1;x=y\r\n1\r\n0\r\nx: y\r\n\r\n',
+        201,
+      ],
+    ];
+    for (const [text, status] of answered) {
+      const connection = dq.open();
+      connection.send(text);
+      expect(statuses(await connection.closed), text).toEqual([status]);
+    }
+    expect((await dq.api('GET', '/v1/topics/t/jobs/c')).body.body).toBe('1');
+  });
+});
+
 describe('slow clients', () => {
   it('a header that does not end is 408 and closed', async () => {
     const dq = await startIntake({ times });

@@ -1,0 +1,239 @@
+// Bad input, generated from the description: every route × its path, its query and its body. Whatever comes, the answer is
+// described, names the mistake where there is one, and is never a failure of the server.
+import { beforeEach, describe, expect, it } from 'vitest';
+import { startIntake, type TestIntake } from '../support/intake.ts';
+
+let dq: TestIntake;
+beforeEach(async () => {
+  dq = await startIntake({
+    onSend: (message, answer) => {
+      if (message.kind === 'processes') answer({ kind: 'processes', call: message.call, processes: [] });
+    },
+  });
+  await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
+});
+
+interface Route {
+  readonly method: string;
+  readonly template: string;
+  readonly path: string;
+  readonly query: readonly string[];
+  /** names of the members of its JSON body; null when it takes none, or a list, or any bytes */
+  readonly members: readonly string[] | null;
+  /** a body that has what is needed, of the right types, so that only what is added to it is wrong */
+  readonly needed: Readonly<Record<string, unknown>>;
+}
+
+interface BodySchema {
+  readonly properties?: Readonly<Record<string, { readonly type?: string }>>;
+  readonly required?: readonly string[];
+}
+
+function routes(): readonly Route[] {
+  return Object.entries(dq.description.paths).flatMap(([template, operations]) =>
+    Object.entries(operations).map(([method, operation]) => {
+      const { parameters = [], requestBody } = operation as unknown as {
+        parameters?: { in: string; name: string }[];
+        requestBody?: { content: Record<string, { schema: BodySchema }> };
+      };
+      const { properties, required = [] } = requestBody?.content['application/json']?.schema ?? {};
+      return {
+        method: method.toUpperCase(),
+        template,
+        path: template.replace('{topic}', 't').replace(/\{\w+\}/g, 'a'),
+        query: parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name),
+        members: properties === undefined ? null : Object.keys(properties),
+        needed: Object.fromEntries(
+          required.map((name) => [name, properties?.[name]?.type === 'array' ? ['read'] : 'a']),
+        ),
+      };
+    }),
+  );
+}
+
+async function send({ method }: Route, path: string, body?: string | Buffer) {
+  const init =
+    body === undefined ? {} : { body: Buffer.from(body), headers: { 'content-type': 'application/json' } };
+  const { status, body: reply } = await dq.call(method, path, init);
+  return {
+    status,
+    code: reply.code as string | undefined,
+    errors: (reply.errors ?? []) as { field: string }[],
+  };
+}
+
+const prototypes = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
+const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+
+describe('paths', () => {
+  it('a name that cannot exist is 404 or 400 on every route, and creates nothing', async () => {
+    const names = [
+      '-',
+      '.a',
+      'a b',
+      'é',
+      'x'.repeat(129),
+      'x'.repeat(1_000),
+      '%00',
+      'a%2Fb',
+      '%7B%7D',
+      "'",
+      '*',
+    ];
+    for (const route of routes()) {
+      if (!route.template.includes('{topic}')) continue;
+      for (const name of names) {
+        const path = route.template.replace('{topic}', name).replace(/\{\w+\}/g, 'a');
+        const reply = await send(
+          route,
+          path,
+          route.members === null ? undefined : '{"callbackUrl":"http://127.0.0.1/"}',
+        );
+        expect([400, 404], `${route.method} ${path} ${JSON.stringify(reply)}`).toContain(reply.status);
+      }
+    }
+    expect((await dq.api('GET', '/v1/topics')).body.items).toHaveLength(1);
+    expect(dq.errors).toEqual([]);
+  });
+
+  it('names of the prototype are names of nothing', async () => {
+    for (const route of routes()) {
+      if (!/\{\w+\}/.test(route.template) || ['PUT', 'PATCH'].includes(route.method)) continue;
+      for (const name of prototypes) {
+        const path = route.template.replace(/\{\w+\}/g, name);
+        const reply = await send(route, path);
+        expect([400, 404], `${route.method} ${path} ${JSON.stringify(reply)}`).toContain(reply.status);
+      }
+    }
+    expect(dq.errors).toEqual([]);
+  });
+});
+
+describe('queries', () => {
+  it('a value of the wrong kind is named, or harmless, in every parameter of every route', async () => {
+    const values = [
+      '',
+      '[]',
+      '{}',
+      'null',
+      '%00',
+      '-1',
+      '1e999',
+      '9'.repeat(400),
+      'x'.repeat(3_000),
+      '%F0%9F%92%80',
+    ];
+    for (const route of routes())
+      for (const name of route.query)
+        for (const value of [...values, ...prototypes]) {
+          // What is deleted or created by a good value is not asked for here.
+          const body = route.members === null ? undefined : '5';
+          const reply = await send(route, `${route.path}?${name}=${value}`, body);
+          const what = `${route.method} ${route.path}?${name}=${value.slice(0, 20)} ${JSON.stringify(reply)}`;
+          expect([200, 201, 400, 404], what).toContain(reply.status);
+          if (reply.code === 'invalid') expect(reply.errors.length, what).toBeGreaterThan(0);
+        }
+    expect(dq.errors).toEqual([]);
+  }, 60_000);
+});
+
+describe('JSON bodies', () => {
+  it('that are no object are refused on every route that takes one', async () => {
+    const malformed = [
+      '',
+      '{',
+      '{"a":1,}',
+      "{'a':1}",
+      '{}x',
+      '[',
+      '\u0000',
+      '"\\x"',
+      '01',
+      'NaN',
+      deep.slice(1),
+    ];
+    const notUtf8 = [
+      [0xff],
+      [0x7b, 0x22, 0xc0, 0x80, 0x22, 0x3a, 0x31, 0x7d],
+      [0x22, 0xed, 0xa0, 0x80, 0x22],
+    ];
+    const others = ['null', 'true', '5', '1e999', '-0', '"x"', '[]', '[{}]', deep];
+    const all = routes().filter(({ members }) => members !== null);
+    expect(all.length).toBeGreaterThan(5);
+    for (const route of all) {
+      for (const body of [...malformed, ...notUtf8.map((bytes) => Buffer.from(bytes))])
+        expect(
+          await send(route, route.path, body),
+          `${route.path} ${String(body).slice(0, 20)}`,
+        ).toMatchObject({
+          status: 400,
+          code: 'malformed_json',
+        });
+      for (const body of others)
+        expect(await send(route, route.path, body), `${route.path} ${body.slice(0, 20)}`).toMatchObject({
+          status: 400,
+          code: 'invalid',
+        });
+    }
+    expect(dq.errors).toEqual([]);
+  });
+
+  it('with a member that is unknown, or of the prototype, are refused by its name', async () => {
+    for (const route of routes())
+      for (const name of [...prototypes, 'nope', 'Topic'])
+        for (const value of ['1', '{}', deep]) {
+          if (route.members === null) continue;
+          const good = JSON.stringify(route.needed).slice(1, -1);
+          const body = `{${good}${good === '' ? '' : ','}${JSON.stringify(name)}:${value}}`;
+          const { status, errors } = await send(route, route.path, body);
+          expect(status).toBe(400);
+          expect(
+            errors.map(({ field }) => field),
+            `${route.method} ${route.path}`,
+          ).toContain(name);
+        }
+    expect(Reflect.ownKeys(Object.prototype)).not.toContain('nope');
+    expect(dq.errors).toEqual([]);
+  });
+
+  it('with a member of the wrong type, too deep, too large, or odd are never a failure of the server', async () => {
+    const values = [
+      ...[
+        'null',
+        'true',
+        '0',
+        '-1',
+        '1e999',
+        '1.5',
+        '9007199254740993',
+        '""',
+        '"\\ud800"',
+        '"\\u0000"',
+        '[]',
+        '{}',
+      ],
+      ...['[null]', '[[]]', '{"__proto__":1}', '{"type":"exponential"}', `"${'x'.repeat(5_000)}"`, deep],
+    ];
+    for (const route of routes())
+      for (const name of route.members ?? [])
+        for (const value of values) {
+          const reply = await send(route, route.path, `{${JSON.stringify(name)}:${value}}`);
+          const what = `${route.method} ${route.path} ${name}: ${value.slice(0, 30)} ${JSON.stringify(reply)}`;
+          expect([200, 201, 400, 404, 409], what).toContain(reply.status);
+          if (reply.code === 'invalid') expect(reply.errors.length, what).toBeGreaterThan(0);
+        }
+    expect(dq.errors).toEqual([]);
+  }, 60_000);
+
+  it('over 4 MiB are 413, compressed ones and other media types 415', async () => {
+    const large = `{"nope":"${'x'.repeat(4 * 1024 * 1024)}"}`;
+    for (const route of routes()) {
+      if (route.members === null) continue;
+      expect((await send(route, route.path, large)).code, route.path).toBe('body_too_large');
+      for (const headers of [{ 'content-type': 'text/plain' }, { 'content-encoding': 'gzip' }])
+        expect(await dq.call(route.method, route.path, { body: '{}', headers }), route.path).toMatchObject({
+          status: 415,
+        });
+    }
+  });
+});
