@@ -186,6 +186,26 @@ describe('alerts of dead jobs', () => {
     expect(rig.lines.some(({ message }) => message === 'mails can be sent again')).toBe(true);
   });
 
+  it('are tried again less and less often while the server itself fails, whatever the topic', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    const tries: number[] = [];
+    let patience = 3;
+    smtp.judgeSender(() => {
+      tries.push(performance.now());
+      return patience-- > 0 ? 550 : null;
+    });
+    for (const topic of ['t', 'u']) {
+      await rig.topic(topic, 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+      await die(rig.store, topic, [topic]);
+    }
+    await startMailer(rig, smtp);
+    await until('all are marked', () => allSent(rig.store));
+    const waits = tries.slice(1, 4).map((at, n) => at - (tries[n] ?? 0));
+    expect(waits.map((ms, n) => ms >= 99 * 2 ** n)).toEqual([true, true, true]);
+    expect(smtp.mails).toHaveLength(2);
+  });
+
   it('are tried again after a 4xx, less and less often, and delay no other topic', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
