@@ -53,7 +53,9 @@ export class Mailer implements Service {
   }
 
   async #step(): Promise<number> {
-    const { source, config, pollMs, log } = this.#options;
+    const { source, gate, config, pollMs, log } = this.#options;
+    // What concerns nobody waits too: the store is not asked for nothing while no mail can go.
+    if (gate.isClosed()) return pollMs;
     for (const key of await source.due(config['alerts.window'])) {
       if (this.#ending.signal.aborted) return pollMs;
       await this.#serve(key);

@@ -53,6 +53,13 @@ describe('topicJsonOf', () => {
     });
   });
 
+  it('gathers addresses; an empty one is nobody', () => {
+    expect(jsonOf('--alert', 'a@b.c, d@e.f', '--alert', 'g@h.i')).toEqual({
+      alertEmails: ['a@b.c', 'd@e.f', 'g@h.i'],
+    });
+    expect(jsonOf('--alert', '')).toEqual({ alertEmails: [] });
+  });
+
   it.each([
     ['--max-attempts', 'many'],
     ['--concurrency', '-1'],
