@@ -34,11 +34,15 @@ export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
       join(directory, 'logs'),
       ...args,
     ],
-    { cwd: directory, stdio: ['ignore', 'ignore', 'inherit'] },
+    { cwd: directory, stdio: ['ignore', 'ignore', 'pipe'] },
   );
+  let said = '';
+  child.stderr?.on('data', (chunk: Buffer) => {
+    said += chunk;
+  });
   const runFile = join(directory, 'data/run/dq.json');
   while (!existsSync(runFile)) {
-    if (child.exitCode !== null) throw new Error(`dq start ended with ${child.exitCode}`);
+    if (child.exitCode !== null) throw new Error(`dq start ended with ${child.exitCode}: ${said}`);
     await sleep(2);
   }
   const startMs = performance.now() - from;

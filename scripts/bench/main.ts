@@ -1,6 +1,9 @@
-// `npm run bench [-- case …] [--runs 5]`: intake, delivery, lateness, idle, start. Reports, never asserts: figures of a
+// `npm run bench [-- case …] [--runs 5]`: intake, delivery, lateness, isolation, idle, start. Reports, never asserts: figures of a
 // shared machine vary by a quarter between runs, so compare the ratios, whose two sides were measured in one run.
 
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 import { startDaemon } from './dq.ts';
@@ -11,6 +14,7 @@ const loadSeconds = 5;
 const dueJobs = 20_000;
 const latenessJobs = 500;
 const latenessPerSecond = 50;
+const hangingJobs = 2_000;
 const idleSeconds = 10;
 
 async function intake(runs: number): Promise<void> {
@@ -126,6 +130,22 @@ async function pushMany(url: string, topics: readonly string[], jobs: number, qu
   await agent.close();
 }
 
+/** Lateness of latenessJobs jobs pushed one by one, as the sink sees it. */
+async function latenessOf(dqUrl: string, sinkUrl: string, topic: string): Promise<number[]> {
+  const all: number[] = [];
+  for (let n = 0; n < latenessJobs; n++) {
+    await fetch(`${dqUrl}/v1/topics/${topic}/jobs?delay=1000`, { method: 'POST', body: String(n) });
+    await sleep(1000 / latenessPerSecond - 1);
+  }
+  const end = performance.now() + 10_000;
+  while (all.length < latenessJobs && performance.now() < end) {
+    await sleep(200);
+    all.push(...(await received(sinkUrl)).lateness);
+  }
+  if (all.length < latenessJobs) throw new Error(`lateness: ${all.length} of ${latenessJobs} arrived`);
+  return all;
+}
+
 async function lateness(runs: number): Promise<void> {
   const sink = await startBareServer('sink');
   const dq = await startDaemon();
@@ -135,17 +155,7 @@ async function lateness(runs: number): Promise<void> {
   const sync99: number[] = [];
   for (let run = 0; run < runs; run++) {
     sync99.push(percentile(measureSync(), 0.99));
-    const all: number[] = [];
-    for (let n = 0; n < latenessJobs; n++) {
-      await fetch(`${dq.url}/v1/topics/late/jobs?delay=1000`, { method: 'POST', body: String(n) });
-      await sleep(1000 / latenessPerSecond - 1);
-    }
-    const end = performance.now() + 10_000;
-    while (all.length < latenessJobs && performance.now() < end) {
-      await sleep(200);
-      all.push(...(await received(sink.url)).lateness);
-    }
-    if (all.length < latenessJobs) throw new Error(`lateness: ${all.length} of ${latenessJobs} arrived`);
+    const all = await latenessOf(dq.url, sink.url, 'late');
     p50.push(percentile(all, 0.5));
     p99.push(percentile(all, 0.99));
   }
@@ -154,6 +164,38 @@ async function lateness(runs: number): Promise<void> {
   print(`lateness at ${latenessPerSecond} jobs/s, p50`, p50, 'ms');
   print(`lateness at ${latenessPerSecond} jobs/s, p99`, p99, 'ms');
   print('fdatasync of 4 KiB beside it, p99', sync99, 'ms');
+}
+
+/** The same lateness while another topic has 2,000 jobs due whose endpoint accepts and never answers. */
+async function isolation(runs: number): Promise<void> {
+  const sink = await startBareServer('sink');
+  const hanging = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(hanging, 'listening');
+  const { port } = hanging.address() as AddressInfo;
+  const dq = await startDaemon();
+  await dq.api('POST', '/v1/topics', { topic: 'late', callbackUrl: sink.url });
+  const hangs = {
+    topic: 'hangs',
+    callbackUrl: `http://127.0.0.1:${port}/`,
+    concurrency: 10_000,
+    timeout: '3s',
+  };
+  await dq.api('POST', '/v1/topics', { ...hangs, maxAttempts: 100, backoff: ['1s'] });
+  const quiet: number[] = [];
+  const beside: number[] = [];
+  for (let run = 0; run < runs; run++) {
+    quiet.push(percentile(await latenessOf(dq.url, sink.url, 'late'), 0.99));
+    await pushMany(dq.url, ['hangs'], hangingJobs);
+    beside.push(percentile(await latenessOf(dq.url, sink.url, 'late'), 0.99));
+    await dq.api('DELETE', '/v1/topics/hangs?jobs=purge');
+    await dq.api('POST', '/v1/topics', { ...hangs, maxAttempts: 100, backoff: ['1s'] });
+  }
+  await dq.stop();
+  hanging.closeAllConnections();
+  hanging.close();
+  await sink.stop();
+  print('lateness, p99', quiet, 'ms');
+  print(`lateness beside ${hangingJobs} hanging jobs, p99`, beside, 'ms');
 }
 
 async function idle(runs: number): Promise<void> {
@@ -186,6 +228,7 @@ async function start(runs: number): Promise<void> {
 }
 
 const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
+  isolation,
   intake,
   delivery,
   lateness,
