@@ -4,13 +4,13 @@
 import { isUtf8 } from 'node:buffer';
 import { Type } from 'typebox';
 import { formatInstant } from '../core/duration.ts';
-import type { JobSnapshot } from '../core/job.ts';
+import { type AttemptRecord, type EndedJob, endStates, type JobSnapshot, jobStates } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { cancelJob } from '../jobs/cancel-job.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { absentJob, readKey } from './job-key.ts';
 import { elapsedMs, logRequest } from './request-log.ts';
-import { closed, Instant, jobParams, problems, reply, StateName, VersionText } from './schemas.ts';
+import { closed, Instant, jobParams, problems, reply, VersionText } from './schemas.ts';
 
 const nullable = (type: string) => Type.Unsafe<unknown>({ type: [type, 'null'] });
 
@@ -30,13 +30,16 @@ const JobReply = Type.Object({
   topic: Type.String(),
   id: Type.String(),
   version: VersionText,
-  state: StateName,
+  state: Type.Enum([...jobStates, ...endStates], {
+    description: `what has ended stays visible for history.retention: ${endStates.join(', ')}`,
+  }),
   dueAt: Instant,
   createdAt: Instant,
+  endedAt: Type.Optional(Instant),
   attempt: Type.Integer({ description: 'attempts finished' }),
   maxAttempts: nullable('integer'),
-  contentType: nullable('string'),
-  body: Type.Optional(Type.String({ description: 'the body, when it is UTF-8' })),
+  contentType: Type.Optional(nullable('string')),
+  body: Type.Optional(Type.String({ description: 'the body, when it is UTF-8; gone with the end' })),
   bodyBase64: Type.Optional(Type.String({ description: 'the body, when it is not UTF-8' })),
   attempts: Type.Array(Attempt, { maxItems: limits.attemptsKept }),
 });
@@ -51,7 +54,7 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
       schema: {
         operationId: 'getJob',
         tags: ['jobs'],
-        summary: 'Look at a job',
+        summary: 'Look at a job; one that has ended, without its body',
         params: closed(jobParams),
         response: { 200: reply('the job', JobReply), ...problems(404, 503) },
       },
@@ -59,10 +62,15 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
     },
     async (request) => {
       const { topic, id } = readKey(request.params);
-      const job = await store.jobs.get({ topic, id });
-      if (job === null) throw await absentJob(topics, topic);
+      // Both at once: one after the other, a job that is pushed again in between would be in neither.
+      const [job, ended] = await Promise.all([
+        store.jobs.get({ topic, id }),
+        store.history.get({ topic, id }),
+      ]);
       const maxAttempts = topics.get(topic)?.maxAttempts ?? null;
-      return jobJson(job, maxAttempts);
+      if (job !== null) return jobJson(job, maxAttempts);
+      if (ended !== null) return endedJson(ended, maxAttempts);
+      throw await absentJob(topics, topic);
     },
   );
 
@@ -106,16 +114,35 @@ function jobJson(job: JobSnapshot, maxAttempts: number | null): object {
     maxAttempts,
     contentType: job.contentType,
     ...(isUtf8(job.body) ? { body: job.body.toString('utf8') } : { bodyBase64: job.body.toString('base64') }),
-    attempts: job.attempts.map(({ startedAt, ...attempt }) => ({
-      attempt: attempt.attempt,
-      startedAt: formatInstant(startedAt),
-      durationMs: attempt.durationMs,
-      outcome: attempt.outcome,
-      status: attempt.status,
-      reason: attempt.reason,
-      replyExcerpt: attempt.replyExcerpt,
-      notifier: attempt.notifier,
-      host: attempt.host,
-    })),
+    attempts: job.attempts.map(attemptJson),
+  };
+}
+
+function endedJson(job: EndedJob, maxAttempts: number | null): object {
+  return {
+    topic: job.topic,
+    id: job.id,
+    version: String(job.version),
+    state: job.state,
+    dueAt: formatInstant(job.dueAt),
+    createdAt: formatInstant(job.acceptedAt),
+    endedAt: formatInstant(job.endedAt),
+    attempt: job.state === 'done' ? job.failures + 1 : job.failures,
+    maxAttempts,
+    attempts: job.attempts.map(attemptJson),
+  };
+}
+
+function attemptJson({ startedAt, ...attempt }: AttemptRecord): object {
+  return {
+    attempt: attempt.attempt,
+    startedAt: formatInstant(startedAt),
+    durationMs: attempt.durationMs,
+    outcome: attempt.outcome,
+    status: attempt.status,
+    reason: attempt.reason,
+    replyExcerpt: attempt.replyExcerpt,
+    notifier: attempt.notifier,
+    host: attempt.host,
   };
 }

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { payload } from '../support/payloads.ts';
 
@@ -291,6 +292,50 @@ describe('cancel and get', () => {
       expect.objectContaining({ method: 'DELETE', topic: 't', id: 'a', status: 200, code: null }),
       expect.objectContaining({ method: 'DELETE', topic: 't', id: 'a', status: 404, code: 'job_not_found' }),
     ]);
+  });
+
+  it('shows a job that has ended: how and when, its attempts, no body', async () => {
+    await dq.push('t', '{}', '?id=a&delay=0');
+    await dq.store.jobs.retry([{ ...(await reserveOne(dq)), delayMs: 0, attempt: failedAttempt }]);
+    const delivered = {
+      ...failedAttempt,
+      attempt: 2,
+      outcome: 'delivered',
+      reason: null,
+      status: 200,
+    } as const;
+    const before = (await dq.api('GET', '/v1/topics/t/jobs/a')).body;
+    const job = await reserveOne(dq);
+    await dq.store.jobs.ack([{ ...job, attempt: delivered }]);
+    const { contentType: _, body: __, state: ___, attempts: ____, ...rest } = before;
+    const startedAt = new Date(failedAttempt.startedAt).toISOString();
+    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body).toEqual({
+      ...rest,
+      version: String(job.version),
+      state: 'done',
+      endedAt: expect.stringMatching(/Z$/),
+      attempt: 2,
+      attempts: [
+        { ...failedAttempt, startedAt },
+        { ...delivered, startedAt },
+      ],
+    });
+  });
+
+  it('shows cancelled and purged jobs, and the live one as soon as the id is pushed again', async () => {
+    const get = async () => (await dq.api('GET', '/v1/topics/t/jobs/a')).body;
+    await dq.push('t', '1', '?id=a');
+    await dq.api('DELETE', '/v1/topics/t/jobs/a');
+    expect(await get()).toMatchObject({ state: 'cancelled', attempt: 0, attempts: [] });
+    for (const verb of ['run', 'reschedule?delay=1', 'requeue'])
+      expect((await dq.api('POST', `/v1/topics/t/jobs/a/${verb}`)).body.code).toBe('job_not_found');
+    expect((await dq.push('t', '2', '?id=a&mode=reject')).status).toBe(201);
+    expect(await get()).toMatchObject({ state: 'delayed', body: '2' });
+    await dq.api('DELETE', '/v1/topics/t/jobs/a');
+    await bury(dq, 't', ['a']);
+    await dq.api('DELETE', '/v1/dead?topic=t');
+    expect(await get()).toMatchObject({ state: 'purged', attempt: 1 });
+    expect(await get()).not.toHaveProperty('body');
   });
 
   it('tells a missing job from a missing topic', async () => {

@@ -201,7 +201,13 @@ describe('dq push, get, cancel', patience, () => {
 
     expect(await dq(['cancel', 't', 'x'])).toMatchObject({ code: 0, stdout: '' });
     expect((await dq(['cancel', 't', 'x'])).code).toBe(4);
-    expect((await dq(['get', 't', 'x'])).code).toBe(4);
+    const ended = await dq(['get', 't', 'x']);
+    expect(ended.code).toBe(0);
+    expect(ended.stdout).toMatch(/^state +cancelled$/m);
+    expect(ended.stdout).toMatch(/^ended at +\S+Z$/m);
+    expect(ended.stdout).not.toMatch(/^body/m);
+    expect(await dq(['get', 't', 'x', '--body'])).toMatchObject({ code: 1, stdout: '' });
+    expect((await dq(['get', 't', 'none'])).code).toBe(4);
   });
 });
 

@@ -36,7 +36,7 @@ describe('a stop', () => {
     expect(sink.arrivals.map((arrival) => arrival.broken)).toEqual([false]);
 
     const next = await startDaemon({ directory: daemon.directory });
-    expect((await next.api('GET', '/v1/topics/t/jobs/a')).status).toBe(404);
+    expect((await next.api('GET', '/v1/topics/t/jobs/a')).body.state).toBe('done');
   });
 
   it('cuts a callback at shutdownTimeout; the job comes back without having spent an attempt', async () => {
@@ -49,7 +49,7 @@ describe('a stop', () => {
     await until('it was called again', () => sink.arrivals.length === 2);
     expect(sink.arrivals.map((arrival) => arrival.attempt)).toEqual([1, 1]);
     expect(sink.arrivals[1]?.webhookId).toBe(sink.arrivals[0]?.webhookId);
-    await until('it is done', async () => (await stateOf(next)) === undefined);
+    await until('it is done', async () => (await stateOf(next)) === 'done');
   });
 
   it.each([
@@ -69,7 +69,7 @@ describe('a stop', () => {
     const next = await startDaemon({ directory: daemon.directory });
     // By who lives now; its lease has more than a minute to run.
     await until('it was called again', () => sink.arrivals.length === 2, 20_000);
-    await until('it is done', async () => (await stateOf(next)) === undefined);
+    await until('it is done', async () => (await stateOf(next)) === 'done');
   });
 
   it('by dq stop waits for the end, with a timeout of its own', async () => {

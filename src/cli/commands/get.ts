@@ -1,8 +1,9 @@
-// dq get: one job with its attempts.
+// dq get: one job with its attempts, for a while also after it has ended.
 
 import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { Exit } from '../exit.ts';
 import { excerpt, printData, printRecord, printTable } from '../output.ts';
 
 interface GetFlags extends DaemonOptions {
@@ -29,7 +30,9 @@ interface Job {
   readonly createdAt: string;
   readonly attempt: number;
   readonly maxAttempts: number | null;
-  readonly contentType: string | null;
+  /** of one that has ended: its body is gone */
+  readonly endedAt?: string;
+  readonly contentType?: string | null;
   readonly body?: string;
   readonly bodyBase64?: string;
   readonly attempts: readonly Attempt[];
@@ -53,6 +56,8 @@ async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
     method: 'GET',
     path: ['v1', 'topics', topic, 'jobs', id],
   });
+  if (flags.body && job.endedAt !== undefined)
+    throw new Exit('failed', `the job is ${job.state}; bodies go when a job ends`);
   if (flags.body) process.stdout.write(bytesOf(job));
   else if (flags.json) printData(text);
   else print(job);
@@ -63,7 +68,6 @@ function bytesOf(job: Job): Buffer {
 }
 
 function print(job: Job): void {
-  const bytes = bytesOf(job);
   printRecord([
     ['topic', job.topic],
     ['id', job.id],
@@ -72,9 +76,7 @@ function print(job: Job): void {
     ['due at', job.dueAt],
     ['created at', job.createdAt],
     ['attempts', `${job.attempt} of ${job.maxAttempts ?? '?'}`],
-    ['content type', job.contentType ?? ''],
-    ['body', job.bodyBase64 === undefined ? excerpt(job.body ?? '', excerptMax) : '(not text)'],
-    ['body bytes', String(bytes.length)],
+    ...(job.endedAt === undefined ? contentOf(job) : [['ended at', job.endedAt] as const]),
   ]);
   if (job.attempts.length === 0) return;
   process.stdout.write('\n');
@@ -91,4 +93,12 @@ function print(job: Job): void {
       excerpt(one.replyExcerpt, excerptMax),
     ]),
   );
+}
+
+function contentOf(job: Job): [string, string][] {
+  return [
+    ['content type', job.contentType ?? ''],
+    ['body', job.bodyBase64 === undefined ? excerpt(job.body ?? '', excerptMax) : '(not text)'],
+    ['body bytes', String(bytesOf(job).length)],
+  ];
 }
