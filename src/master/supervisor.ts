@@ -175,6 +175,7 @@ export class Supervisor implements SlotHost {
       ...(from.url === null ? {} : { url: from.url }),
     });
     if (from.role === 'server' && from.url !== null) this.#boundPort = Number(new URL(from.url).port);
+    this.#tellPort(from);
     if (this.#phase !== 'starting') return;
     if (from.role === 'store' && !this.#othersStarted) {
       this.#othersStarted = true;
@@ -184,6 +185,13 @@ export class Supervisor implements SlotHost {
       this.#phase = 'running';
       this.#options.onReady();
     }
+  }
+
+  /** Whoever of them is ready later, the server or the notifier: before that nobody in it listens. */
+  #tellPort({ role }: WorkerProcess): void {
+    if (this.#boundPort === null || (role !== 'server' && role !== 'notifier')) return;
+    for (const worker of this.#generation.workers('notifier'))
+      worker.send({ kind: 'listening', port: this.#boundPort });
   }
 
   #ended(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): void {

@@ -51,7 +51,7 @@ class Notifier implements Role {
   constructor(ctx: RoleContext, seams: NotifierSeams) {
     this.#ctx = ctx;
     this.#slots = ctx.config['notifier.slots'];
-    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config), lookup: seams.lookup });
+    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx.link), lookup: seams.lookup });
     this.#rooms = new Rooms({
       topics: ctx.topics,
       log: ctx.log,

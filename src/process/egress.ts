@@ -7,9 +7,17 @@ import { networkInterfaces } from 'node:os';
 import type { Config } from '../config/options.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
 import { parseSmtpUrl } from '../core/smtp-url.ts';
+import type { MasterLink } from './role.ts';
 
-export function egressPolicyOf(config: Config): EgressPolicy {
-  const own: Endpoint[] = [{ address: config['server.host'], port: config['server.port'] }];
+/** `link`: of a process that does not listen itself and may be told of the port later. */
+export function egressPolicyOf(config: Config, link?: Pick<MasterLink, 'onMessage'>): EgressPolicy {
+  const address = config['server.host'];
+  const own: Endpoint[] = [{ address, port: config['server.port'] }];
+  link?.onMessage((message) => {
+    if (message.kind !== 'listening') return;
+    // Said again by every server that comes up.
+    if (!own.some(({ port }) => port === message.port)) own.push({ address, port: message.port });
+  });
   addMailServer(own, config['smtp.url']);
   return createEgressPolicy({
     policy: config['egress.policy'],

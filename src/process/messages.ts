@@ -28,6 +28,8 @@ export type ToWorker =
   /** take no new work, finish or hand back the current within deadlineMs, then exit 0 */
   | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: 'stop' | 'reload' }
   | { readonly kind: 'reopen_logs' }
+  /** to a notifier: the port that the servers of this instance got where 0 was asked for. No callback may go there. */
+  | { readonly kind: 'listening'; readonly port: number }
   /** to upkeep: this notifier's process has exited */
   | { readonly kind: 'owner_dead'; readonly incarnation: number }
   /** to upkeep: the incarnations of notifiers that live now; the answer to `who_lives` */
