@@ -108,6 +108,20 @@ export interface JobSnapshot extends JobKey {
   readonly buryReason: BuryReason | null;
 }
 
+/** A job as a search finds it, live, dead or ended: without what can be long. */
+export interface FoundJob extends JobKey {
+  readonly version: Version;
+  readonly origin: Version;
+  readonly state: JobState | EndState;
+  readonly dueAt: number;
+  readonly acceptedAt: number;
+  readonly failures: number;
+  /** null unless dead */
+  readonly deadAt: number | null;
+  /** null unless ended */
+  readonly endedAt: number | null;
+}
+
 /** What is kept of a job that has ended, for history.retention: everything but its body. */
 export interface EndedJob extends JobKey {
   readonly version: Version;

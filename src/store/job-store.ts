@@ -12,6 +12,8 @@ import type {
   AttemptRecord,
   BuryReason,
   EndedJob,
+  EndState,
+  FoundJob,
   JobKey,
   JobSnapshot,
   JobState,
@@ -185,6 +187,16 @@ export type Hint =
   /** a ready queue stopped being empty */
   | { readonly kind: 'ready'; readonly partition: Partition };
 
+export interface SearchFilter {
+  readonly topic?: string;
+  /** absent: all but the ended ones */
+  readonly state?: JobState | EndState;
+  readonly id?: string;
+  /** dueAt, epoch ms: since ≤ dueAt < until */
+  readonly since?: number;
+  readonly until?: number;
+}
+
 export interface JobStore {
   partitions(): readonly Partition[];
 
@@ -192,6 +204,9 @@ export interface JobStore {
    *  replace makes one more version of the same job; the first is then replaced. */
   push(jobs: readonly PushJob[]): Promise<readonly PushOutcome[]>;
   get(key: JobKey): Promise<JobSnapshot | null>;
+  /** Earliest due first, equal ones by version; ended jobs the latest end first. A call looks at limits.searchRowsMax jobs at
+   *  most: a page may be short, or empty, and have a next one. */
+  search(filter: SearchFilter, limit: number, cursor: string | null): Promise<Page<FoundJob>>;
   cancel(keys: readonly JobKey[]): Promise<readonly CancelOutcome[]>;
   /** The next attempt now instead of at dueAt. A repeat answers `unchanged`. */
   run(keys: readonly JobKey[]): Promise<readonly RunOutcome[]>;

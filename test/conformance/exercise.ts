@@ -14,6 +14,7 @@ import { identityCases } from './cases/identity.ts';
 import { pushCases } from './cases/push.ts';
 import { recoverCases } from './cases/recover.ts';
 import { reserveCases } from './cases/reserve.ts';
+import { searchCases } from './cases/search.ts';
 import { verbCases } from './cases/verbs.ts';
 import type { OpenStore } from './store-under-test.ts';
 import type { Case } from './trial.ts';
@@ -28,6 +29,7 @@ export const cases: readonly Case[] = [
   ...deadCases,
   ...verbCases,
   ...historyCases,
+  ...searchCases,
   ...alertCases,
   ...adminCases,
   ...identityCases,

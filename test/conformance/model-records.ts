@@ -1,6 +1,6 @@
 // What the model keeps of a job and of an alert, their orders, and one page of a listing.
 
-import type { EndedJob, Version } from '../../src/core/job.ts';
+import type { EndedJob, FoundJob, Version } from '../../src/core/job.ts';
 import type { AlertEntry, Page } from '../../src/store/job-store.ts';
 import type { DumpedJob } from './store-under-test.ts';
 
@@ -42,4 +42,25 @@ export function pageOf<T extends { readonly deadAt: number | null; readonly vers
   const last = items.at(-1);
   const atEnd = last === undefined || rest.length === items.length;
   return { items, nextCursor: atEnd ? null : JSON.stringify([last.deadAt, last.version]) };
+}
+
+/** The same of a search, which goes on in time by dueAt and back by endedAt. */
+export function pageOfFound(
+  found: readonly FoundJob[],
+  by: 'dueAt' | 'endedAt',
+  limit: number,
+  cursor: string | null,
+): Page<FoundJob> {
+  const sign = by === 'dueAt' ? 1 : -1;
+  const start = [sign * -Infinity, 0];
+  const [at = 0, version = 0] = cursor === null ? start : (JSON.parse(cursor) as number[]);
+  const place = (job: FoundJob) => [job[by] ?? 0, job.version] as const;
+  const rest = found.filter((job) => {
+    const [its, itsVersion] = place(job);
+    return its === at ? sign * (itsVersion - version) > 0 : sign * (its - at) > 0;
+  });
+  const items = rest.slice(0, limit);
+  const last = items.at(-1);
+  const atEnd = last === undefined || rest.length === items.length;
+  return { items, nextCursor: atEnd ? null : JSON.stringify(place(last)) };
 }

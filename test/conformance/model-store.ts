@@ -18,6 +18,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
     partitions: () => [0],
     push: (items) => each(items, (job) => model.push(job)),
     get: (key) => step(() => copyOf(model.get(key))),
+    search: (filter, limit, cursor) => step(() => copyOf(model.search(filter, limit, cursor))),
     cancel: (keys) => each(keys, (key) => model.cancel(key)),
     run: (keys) => each(keys, (key) => model.run(key)),
     reschedule: (items) => each(items, (item) => model.reschedule(item)),

@@ -5,6 +5,7 @@
 
 import type {
   EndedJob,
+  FoundJob,
   JobKey,
   JobSnapshot,
   JobState,
@@ -15,7 +16,7 @@ import type {
   Token,
   Version,
 } from '../../src/core/job.ts';
-import { jobStates, priorities } from '../../src/core/job.ts';
+import { endStates, jobStates, priorities } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/store/job-store.ts';
 import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
@@ -27,6 +28,7 @@ import {
   type ModelAlert,
   type ModelJob,
   pageOf,
+  pageOfFound,
   untried,
 } from './model-records.ts';
 import { ModelState } from './model-state.ts';
@@ -71,6 +73,36 @@ export class Model extends ModelState {
   snapshot(job: ModelJob): JobSnapshot {
     const { lease, priority, ...snapshot } = job;
     return snapshot;
+  }
+
+  search(filter: port.SearchFilter, limit: number, cursor: string | null): port.Page<FoundJob> {
+    const ends = (endStates as readonly unknown[]).includes(filter.state);
+    const all = ends ? this.foundEnded() : this.foundLive();
+    const rest = all.filter((job) => this.isFound(filter, job));
+    return pageOfFound(rest, ends ? 'endedAt' : 'dueAt', limit, cursor);
+  }
+
+  foundLive(): FoundJob[] {
+    return this.all()
+      .sort(byDue)
+      .map(({ topic, id, version, origin, state, dueAt, acceptedAt, failures, deadAt }) => {
+        return { topic, id, version, origin, state, dueAt, acceptedAt, failures, deadAt, endedAt: null };
+      });
+  }
+
+  foundEnded(): FoundJob[] {
+    const latestFirst = [...this.ended.values()].sort(byEnd).reverse();
+    return latestFirst.map(({ attempts, ...job }) => ({ ...job, deadAt: null }));
+  }
+
+  isFound(filter: port.SearchFilter, job: FoundJob): boolean {
+    return (
+      (filter.topic === undefined || job.topic === filter.topic) &&
+      (filter.state === undefined || job.state === filter.state) &&
+      (filter.id === undefined || job.id === filter.id) &&
+      (filter.since === undefined || filter.since <= job.dueAt) &&
+      (filter.until === undefined || job.dueAt < filter.until)
+    );
   }
 
   cancel(key: JobKey): port.CancelOutcome {

@@ -9,6 +9,7 @@ import { historyMutants } from './mutants/history.ts';
 import { moveMutants } from './mutants/moves.ts';
 import type { Mutant } from './mutants/mutant.ts';
 import { pushMutants } from './mutants/push.ts';
+import { searchMutants } from './mutants/search.ts';
 import { verbMutants } from './mutants/verbs.ts';
 
 const mutants: readonly Mutant[] = [
@@ -19,6 +20,7 @@ const mutants: readonly Mutant[] = [
   ...coldMutants,
   ...verbMutants,
   ...historyMutants,
+  ...searchMutants,
   silentMutant,
 ];
 

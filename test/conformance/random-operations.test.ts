@@ -27,6 +27,7 @@ const kinds = [
   ],
   ...['run', 'unchanged', 'dead', 'rescheduled', 'in_flight', 'requeued', 'not_dead'],
   ...['ended: done', 'ended: cancelled', 'ended: purged', 'forgotten', 'expired'],
+  'search',
   ...['dead requeue', 'dead purge', 'claim', 'due', 'settle', 'alerts', 'counts', 'get', 'purgeTopic'],
 ];
 

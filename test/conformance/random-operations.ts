@@ -4,7 +4,7 @@
 
 import { expect } from 'vitest';
 import type { JobKey, Lease, Owner, Priority, Token } from '../../src/core/job.ts';
-import { priorities } from '../../src/core/job.ts';
+import { endStates, jobStates, priorities } from '../../src/core/job.ts';
 import type * as port from '../../src/store/job-store.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { attemptOf } from './trial.ts';
@@ -85,6 +85,7 @@ export class RandomOperations {
       [6, () => this.#dead()],
       [10, () => this.#alerts()],
       [2, () => this.#admin()],
+      [3, () => this.#search()],
       [4, () => this.#history()],
     ];
     let ticket = this.below(weighed.reduce((sum, [weight]) => sum + weight, 0));
@@ -264,6 +265,23 @@ export class RandomOperations {
       return { what: 'forget', given: [before, max], call: (store) => store.history.forget(before, max) };
     const key = this.#key();
     return { what: 'get ended', given: key, alone: true, call: (store) => store.history.get(key) };
+  }
+
+  #search(): Operation {
+    const maybe = <T>(make: () => T): T | undefined => (this.chance(0.3) ? make() : undefined);
+    const given = {
+      topic: maybe(() => this.one(topics)),
+      state: maybe(() => this.one([...jobStates, ...endStates])),
+      id: maybe(() => this.one(ids)),
+      since: maybe(() => this.#now() - this.below(3_000)),
+      until: maybe(() => this.#now() + this.below(3_000)),
+    };
+    const filter = Object.fromEntries(
+      Object.entries(given).filter(([, value]) => value !== undefined),
+    ) as port.SearchFilter;
+    const limit = 1 + this.below(12);
+    const call = (store: port.Store) => pages((cursor) => store.jobs.search(filter, limit, cursor));
+    return { what: 'search', given: [filter, limit], alone: true, call };
   }
 
   #admin(): Operation {

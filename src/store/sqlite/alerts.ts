@@ -6,7 +6,7 @@ import type { Statement } from '../../sql/database.ts';
 import type { AlertEntry, Page } from '../job-store.ts';
 import type { Bench } from './bench.ts';
 import { asBuffer } from './job-rows.ts';
-import { cursorOf, placeOf } from './pages.ts';
+import { cursorOf, newest, placeOf } from './pages.ts';
 import { dead, reasonCodes } from './schema.ts';
 
 const owed = 0;
@@ -94,11 +94,17 @@ export class Alerts {
   }
 
   list(limit: number, cursor: string | null): Page<AlertEntry> {
-    const place = placeOf(cursor);
-    const rows = this.#page.all(place.deadAt, place.version, limit + 1) as unknown[][];
+    const place = placeOf(cursor, newest);
+    const rows = this.#page.all(place.at, place.version, limit + 1) as unknown[][];
     const items = rows.slice(0, limit).map((row) => this.#entryOf(row));
     const last = items.at(-1);
-    return { items, nextCursor: last !== undefined && rows.length > limit ? cursorOf(last) : null };
+    return {
+      items,
+      nextCursor:
+        last !== undefined && rows.length > limit
+          ? cursorOf({ at: last.deadAt, version: last.version })
+          : null,
+    };
   }
 
   #hasDeadLetter(row: readonly unknown[]): boolean {

@@ -151,6 +151,7 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
       const r = await link.call(kinds.get, (w) => writeKey(w, key), true);
       return r.u8() === 0 ? null : readSnapshot(r);
     },
+    search: (filter, limit, cursor) => cold(link, kinds.search, [filter, limit, cursor], true),
     async promote(_partition, max) {
       const r = await link.call(kinds.promote, (w) => w.u32(max), true);
       const [moved, waitMs] = [r.u32(), r.f64()];

@@ -39,7 +39,7 @@ export class DeadPages {
   }
 
   list(filter: DeadFilter, limit: number, cursor: string | null): Page<JobSnapshot> {
-    const found = this.#find(filter, 'newest', limit + 1, placeOf(cursor));
+    const found = this.#find(filter, 'newest', limit + 1, placeOf(cursor, newest));
     const items: JobSnapshot[] = [];
     let bytes = 0;
     for (const row of found.slice(0, limit)) {
@@ -84,7 +84,7 @@ export class DeadPages {
   #find(filter: DeadFilter, order: Order, limit: number, before: Place): JobRow[] {
     const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids } = filter;
     if (ids !== undefined) return this.#findIds(filter, order, limit, before);
-    const bounds = [since, until, before.deadAt, before.version, limit];
+    const bounds = [since, until, before.at, before.version, limit];
     if (topic === undefined) return jobRows(this.#ofAll[order].all(...bounds));
     const no = this.#bench.ledger.topicNumber(topic);
     return no === undefined ? [] : jobRows(this.#ofTopic[order].all(no, ...bounds));
@@ -94,15 +94,15 @@ export class DeadPages {
     const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids = [] } = filter;
     if (topic === undefined) throw new Error('a filter by ids names no topic');
     const inRange = (row: JobRow) => {
-      const { deadAt, version } = placeOfRow(row);
-      const after = deadAt < before.deadAt || (deadAt === before.deadAt && version < before.version);
-      return row.state === dead && deadAt >= since && deadAt < until && after;
+      const { at, version } = placeOfRow(row);
+      const after = at < before.at || (at === before.at && version < before.version);
+      return row.state === dead && at >= since && at < until && after;
     };
     const rows = [...new Set(ids)]
       .map((id) => this.#bench.rows.find(topic, id))
       .filter((row) => row !== undefined)
       .filter(inRange)
-      .sort((a, b) => placeOfRow(a).deadAt - placeOfRow(b).deadAt || a.version - b.version);
+      .sort((a, b) => placeOfRow(a).at - placeOfRow(b).at || a.version - b.version);
     return (order === 'oldest' ? rows : rows.reverse()).slice(0, limit);
   }
 }
@@ -120,5 +120,5 @@ function jobRows(rows: unknown[]): JobRow[] {
 }
 
 function placeOfRow(row: JobRow): Place {
-  return { deadAt: row.deadAt ?? 0, version: row.version };
+  return { at: row.deadAt ?? 0, version: row.version };
 }

@@ -17,6 +17,7 @@ import { Moves } from './moves.ts';
 import { cancelJob, pushJob } from './push.ts';
 import { Recovery } from './recovery.ts';
 import { requeueJob, rescheduleJob, runJob } from './reversion.ts';
+import { Search } from './search.ts';
 import { Snapshots } from './snapshots.ts';
 import { closeStoreFile, doubtStoreFile, type OpenedStoreFile, openStoreFile } from './store-file.ts';
 
@@ -48,6 +49,7 @@ export class Engine {
   readonly dead: DeadPages;
   readonly alerts: Alerts;
   readonly history: History;
+  readonly search: Search;
   readonly census: Census;
 
   constructor({ db, ...found }: OpenedStoreFile, options: Required<EngineOptions>) {
@@ -61,6 +63,7 @@ export class Engine {
     this.dead = new DeadPages(this.#bench, this.snapshots);
     this.alerts = new Alerts(this.#bench);
     this.history = new History(this.#bench);
+    this.search = new Search(this.#bench);
     this.census = new Census(this.#bench);
   }
 

@@ -120,6 +120,10 @@ const operations: Readonly<Record<number, Operation>> = {
       });
     },
   },
+  [kinds.search]: {
+    needs: 'read',
+    read: cold((engine, ...args: Args<Engine['search']['run']>) => engine.search.run(...args)),
+  },
   [kinds.promote]: {
     needs: 'normal',
     quiet: (engine) => engine.moves.nothingIsDue(),

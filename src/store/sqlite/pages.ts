@@ -1,24 +1,25 @@
-// Cursors of newest-first listings: a place in (deadAt, version), not a row, so one stays good when its row has gone.
+// Cursors of listings in order of time: a place in (time, version), not a row, so one stays good when its row has gone.
 
 import { StoreError } from '../job-store.ts';
 
 export interface Place {
-  readonly deadAt: number;
+  readonly at: number;
   readonly version: number;
 }
 
-/** Before everything. */
-export const newest: Place = { deadAt: Number.MAX_SAFE_INTEGER, version: Number.MAX_SAFE_INTEGER };
+/** Where a listing starts that goes from the newest back, and one that goes from the oldest on. */
+export const newest: Place = { at: Number.MAX_SAFE_INTEGER, version: Number.MAX_SAFE_INTEGER };
+export const oldest: Place = { at: 0, version: 0 };
 
-export function cursorOf({ deadAt, version }: Place): string {
-  return `${deadAt}.${version}`;
+export function cursorOf({ at, version }: Place): string {
+  return `${at}.${version}`;
 }
 
-/** null = from the newest. Throws StoreError for a text that is no cursor. */
-export function placeOf(cursor: string | null): Place {
-  if (cursor === null) return newest;
-  const [, deadAt, version] = /^(\d{1,16})\.(\d{1,16})$/.exec(cursor) ?? [];
-  if (deadAt === undefined || version === undefined)
+/** null = from the start. Throws StoreError for a text that is no cursor. */
+export function placeOf(cursor: string | null, start: Place): Place {
+  if (cursor === null) return start;
+  const [, at, version] = /^(\d{1,16})\.(\d{1,16})$/.exec(cursor) ?? [];
+  if (at === undefined || version === undefined)
     throw new StoreError({ kind: 'not_stored', code: 'bad_cursor' });
-  return { deadAt: Number(deadAt), version: Number(version) };
+  return { at: Number(at), version: Number(version) };
 }

@@ -28,6 +28,7 @@ export const kinds = {
   run: 28,
   reschedule: 29,
   requeue: 30,
+  search: 31,
   deadList: 32,
   deadRequeue: 33,
   deadPurge: 34,

@@ -1,0 +1,128 @@
+// Looking for jobs: filters, order, pages, and what is shown of each.
+
+import { expect } from 'vitest';
+import type { FoundJob } from '../../../src/core/job.ts';
+import type { SearchFilter } from '../../../src/store/job-store.ts';
+import { type Case, fact, farOffMs, type Trial } from '../trial.ts';
+
+const names = (jobs: readonly FoundJob[]) => jobs.map(({ topic, id }) => `${topic}/${id}`);
+
+/** Every page, of `limit` each. */
+async function found(trial: Trial, filter: SearchFilter, limit = 100): Promise<FoundJob[]> {
+  const all: FoundJob[] = [];
+  for (let cursor: string | null = null; ; ) {
+    const page = await trial.jobs.search(filter, limit, cursor);
+    expect(page.items.length).toBeLessThanOrEqual(limit);
+    all.push(...page.items);
+    cursor = page.nextCursor;
+    if (cursor === null) return all;
+  }
+}
+
+/** One of each state, and of two ends, in two topics. */
+async function eight(trial: Trial): Promise<void> {
+  await trial.push('delayed', { topic: 'a', when: { delayMs: farOffMs } });
+  await trial.buried('dead', { topic: 'a' });
+  await trial.reserved('reserved', { topic: 'a' });
+  await trial.push('ready', { topic: 'a' });
+  await trial.push('delayed', { topic: 'b', when: { delayMs: farOffMs / 2 } });
+  await trial.ack(await trial.reserved('done', { topic: 'b' }));
+  await trial.tick();
+  await trial.push('cancelled', { topic: 'b' });
+  await trial.cancel({ topic: 'b', id: 'cancelled' });
+  await trial.push('ready', { topic: 'b' });
+}
+
+const filters: readonly (readonly [SearchFilter, readonly string[]])[] = [
+  [{}, ['a/dead', 'a/reserved', 'a/ready', 'b/ready', 'b/delayed', 'a/delayed']],
+  [{ topic: 'a' }, ['a/dead', 'a/reserved', 'a/ready', 'a/delayed']],
+  [{ topic: 'none' }, []],
+  [{ state: 'ready' }, ['a/ready', 'b/ready']],
+  [{ state: 'delayed' }, ['b/delayed', 'a/delayed']],
+  [{ state: 'dead' }, ['a/dead']],
+  [{ state: 'reserved', topic: 'b' }, []],
+  [{ state: 'delayed', topic: 'b' }, ['b/delayed']],
+  [{ id: 'delayed' }, ['b/delayed', 'a/delayed']],
+  [{ id: 'delayed', topic: 'a' }, ['a/delayed']],
+  [{ id: 'delayed', state: 'ready' }, []],
+  [{ id: 'delaye' }, []],
+  [{ id: 'done' }, []],
+  [{ id: 'done', state: 'done' }, ['b/done']],
+  [{ state: 'done' }, ['b/done']],
+  [{ state: 'cancelled', topic: 'b' }, ['b/cancelled']],
+  [{ state: 'cancelled', topic: 'a' }, []],
+  [{ state: 'purged' }, []],
+];
+
+export const searchCases: readonly Case[] = [
+  ...filters.map(([filter, expected]) =>
+    fact(`search: finds what it is asked for: ${JSON.stringify(filter)}`, async (trial) => {
+      await eight(trial);
+      expect(names(await trial.unchanged(() => found(trial, filter)))).toEqual(expected);
+      expect(names(await found(trial, filter, 1))).toEqual(expected);
+    }),
+  ),
+
+  fact('search: shows a job without body and attempts, an ended one with its end', async (trial) => {
+    await trial.bystanders();
+    await trial.buried('1');
+    const { jobs } = await trial.dump();
+    for (const job of jobs) {
+      const { topic, id, version, origin, state, dueAt, acceptedAt, failures, deadAt } = job;
+      expect(await found(trial, { topic })).toEqual([
+        { topic, id, version, origin, state, dueAt, acceptedAt, failures, deadAt, endedAt: null },
+      ]);
+    }
+    await trial.cancel({ topic: 't', id: '1' });
+    const { attempts, ...entry } = (await trial.dump()).ended[0] ?? {};
+    expect(await found(trial, { state: 'cancelled' })).toEqual([{ ...entry, deadAt: null }]);
+  }),
+
+  fact('search: filters by due time, since included, until not', async (trial) => {
+    const [first, second, third] = [100_000, 200_000, 300_000].map((ms) => Date.now() + ms);
+    for (const [id, at] of Object.entries({ first, second, third }))
+      await trial.push(id, { when: { at: at ?? 0 } });
+    const ids = async (since?: number, until?: number) => {
+      const range = { ...(since === undefined ? {} : { since }), ...(until === undefined ? {} : { until }) };
+      const all = (await found(trial, range)).map(({ id }) => id);
+      expect((await found(trial, { ...range, topic: 't' })).map(({ id }) => id)).toEqual(all);
+      return all;
+    };
+    expect(await ids(second)).toEqual(['second', 'third']);
+    expect(await ids(undefined, second)).toEqual(['first']);
+    expect(await ids(first, third)).toEqual(['first', 'second']);
+    expect(await ids((second ?? 0) + 1, third)).toEqual([]);
+  }),
+
+  fact(
+    'search: pages by a cursor that skips and repeats nothing, whatever comes or goes between',
+    async (trial) => {
+      const due = Date.now() + farOffMs;
+      for (const n of [1, 2, 3, 4, 5]) await trial.push(`${n}`, { when: { at: due } });
+      const first = await trial.jobs.search({}, 2, null);
+      expect(first.items.map(({ id }) => id)).toEqual(['1', '2']);
+      for (const id of ['1', '2']) await trial.cancel({ topic: 't', id });
+      await trial.push('earlier', { when: { at: due - 1 } });
+      await trial.push('later', { when: { at: due + 1 } });
+      const second = await trial.jobs.search({}, 2, first.nextCursor);
+      expect(second.items.map(({ id }) => id)).toEqual(['3', '4']);
+      const third = await trial.jobs.search({}, 2, second.nextCursor);
+      expect(third.items.map(({ id }) => id)).toEqual(['5', 'later']);
+      expect(third.nextCursor).toBeNull();
+    },
+  ),
+
+  fact('search: lists the latest end first', async (trial) => {
+    for (const id of ['1', '2', '3']) await trial.push(id);
+    for (const id of ['2', '3', '1']) {
+      await trial.cancel({ topic: 't', id });
+      await trial.tick();
+    }
+    for (const limit of [1, 2, 100])
+      expect((await found(trial, { state: 'cancelled' }, limit)).map(({ id }) => id)).toEqual([
+        '1',
+        '3',
+        '2',
+      ]);
+  }),
+];

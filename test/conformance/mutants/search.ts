@@ -1,0 +1,71 @@
+// Mistakes of the search.
+
+import { change, type Mutant, mutant } from './mutant.ts';
+
+const asked = (filter: object) => `search: finds what it is asked for: ${JSON.stringify(filter)}`;
+const pages = 'search: pages by a cursor that skips and repeats nothing, whatever comes or goes between';
+const range = 'search: filters by due time, since included, until not';
+
+export const searchMutants: readonly Mutant[] = [
+  ...(
+    [
+      ['topic', { topic: 'a' }],
+      ['state', { state: 'dead' }],
+      ['id', { id: 'delayed' }],
+    ] as const
+  ).map(([name, filter]) =>
+    mutant(`search ignores the ${name}`, asked(filter), (m) =>
+      change(
+        m,
+        'isFound',
+        (right) =>
+          ({ [name]: _, ...rest }, job) =>
+            right(rest, job),
+      ),
+    ),
+  ),
+  mutant('search takes an id for its beginning', asked({ id: 'delaye' }), (m) =>
+    change(m, 'isFound', (right) => (filter, job) => {
+      const { id, ...rest } = filter;
+      return right(rest, job) && (id === undefined || job.id.startsWith(id));
+    }),
+  ),
+  mutant('search does not show the dead', asked({}), (m) =>
+    change(m, 'foundLive', (right) => () => right().filter(({ state }) => state !== 'dead')),
+  ),
+  mutant('search shows what has ended', asked({ id: 'done' }), (m) =>
+    change(m, 'foundLive', (right) => () => [...right(), ...m.foundEnded()]),
+  ),
+  mutant('search leaves out what is due at since', range, (m) =>
+    change(
+      m,
+      'isFound',
+      (right) =>
+        ({ since, ...rest }, job) =>
+          right(since === undefined ? rest : { ...rest, since: since + 1 }, job),
+    ),
+  ),
+  mutant('search takes what is due at until', range, (m) =>
+    change(
+      m,
+      'isFound',
+      (right) =>
+        ({ until, ...rest }, job) =>
+          right(until === undefined ? rest : { ...rest, until: until + 1 }, job),
+    ),
+  ),
+  mutant('search sorts by version', asked({ state: 'delayed' }), (m) =>
+    change(m, 'foundLive', (right) => () => right().sort((a, b) => a.version - b.version)),
+  ),
+  mutant('search lists the earliest end first', 'search: lists the latest end first', (m) =>
+    change(m, 'foundEnded', (right) => () => right().reverse()),
+  ),
+  mutant('a cursor is a number of rows', pages, (m) =>
+    change(m, 'search', (right) => (filter, limit, cursor) => {
+      const all = right(filter, 1_000, null).items;
+      const from = Number(cursor ?? 0);
+      const items = all.slice(from, from + limit);
+      return { items, nextCursor: from + limit < all.length ? String(from + limit) : null };
+    }),
+  ),
+];

@@ -1,0 +1,51 @@
+// The embedded store looks at a bounded number of rows per search, and goes on behind its cursor.
+
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import type { SearchFilter } from '../../src/store/job-store.ts';
+import { attemptOf, jobOf, request } from '../conformance/trial.ts';
+import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
+
+let store: SqliteStore;
+beforeEach(async () => {
+  store = await openSqliteStore();
+});
+afterEach(() => store.close());
+
+const many = limits.searchRowsMax + 500;
+const jobs = () => store.client.store.jobs;
+const numbered = (n: number) => Array.from({ length: n }, (_, i) => `j${i}`);
+
+async function searchAll(filter: SearchFilter) {
+  const pages: string[][] = [];
+  for (let cursor: string | null = null; ; ) {
+    const page = await jobs().search(filter, 10, cursor);
+    pages.push(page.items.map(({ id }) => id));
+    cursor = page.nextCursor;
+    if (cursor === null) return pages;
+  }
+}
+
+it('search: a page is empty when nothing is found among the rows that one call may look at', async () => {
+  await jobs().push(numbered(many).map((id) => jobOf(id)));
+  await jobs().push([jobOf('last', { when: { delayMs: 3_600_000 } })]);
+  expect(await searchAll({ state: 'delayed' })).toEqual([[], ['last']]);
+  expect(await searchAll({ state: 'delayed', topic: 't' })).toEqual([[], ['last']]);
+  expect(await searchAll({ id: 'last' })).toEqual([['last']]);
+});
+
+it('search: the same among what has ended', async () => {
+  await jobs().push([jobOf('delivered')]);
+  const [job] = (await jobs().reserve(0, request(1))).jobs;
+  if (job === undefined) throw new Error('it was pushed');
+  await jobs().ack([{ ...job, attempt: attemptOf(job) }]);
+  await jobs().push(numbered(many).map((id) => jobOf(id, { topic: 'u' })));
+  await jobs().cancel(numbered(many).map((id) => ({ topic: 'u', id })));
+  expect(await searchAll({ state: 'done' })).toEqual([[], ['delivered']]);
+});
+
+it('search: refuses a cursor that is none', async () => {
+  await expect(jobs().search({}, 10, 'nonsense')).rejects.toMatchObject({
+    failure: { kind: 'not_stored', code: 'bad_cursor' },
+  });
+});
