@@ -17,6 +17,16 @@ export interface Authority {
   sign(hosts: string, days?: number): Certificate;
 }
 
+/** null, or why no certificate can be made on this machine: the reason of a skipped test. */
+export const noCertificates: string | null = (() => {
+  try {
+    execFileSync('openssl', ['version'], { stdio: 'ignore', timeout: 10_000 });
+    return null;
+  } catch {
+    return 'no openssl here to make certificates with';
+  }
+})();
+
 export function createAuthority(): Authority {
   const directory = temporaryDirectory();
   onTestFinished(directory.remove);
