@@ -69,13 +69,14 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
       const byTopic = new Map(stats.map((entry) => [entry.topic, entry]));
       const names = new Set([...topics.all()].map(({ topic }) => topic));
       const registered = new Set(names);
-      for (const name of Object.keys(counts.topics)) names.add(name);
+      const stored = byName(counts.topics);
+      for (const name of stored.keys()) names.add(name);
       for (const name of byTopic.keys()) names.add(name);
       const states: Record<JobState, number> = { ...nothing };
       let orphaned = 0;
       const visible = [...names].filter((topic) => mayTouch(request, topic));
       const items = visible.sort().map((topic) => {
-        const own = counts.topics[topic] ?? nothing;
+        const own = stored.get(topic) ?? nothing;
         for (const state of jobStates) {
           states[state] += own[state];
           if (!registered.has(topic)) orphaned += own[state];
@@ -117,7 +118,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
         topic,
         total: counters?.total ?? noCounts,
         today: counters?.today ?? noCounts,
-        states: counts.topics[topic] ?? nothing,
+        states: byName(counts.topics).get(topic) ?? nothing,
       };
     },
   );
@@ -144,6 +145,11 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
       };
     },
   );
+}
+
+/** An object would answer for a topic called `constructor` that has no jobs. */
+function byName(topics: Readonly<Record<string, StateCounts>>): ReadonlyMap<string, StateCounts> {
+  return new Map(Object.entries(topics));
 }
 
 const Process = Type.Object({

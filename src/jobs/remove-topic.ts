@@ -42,6 +42,9 @@ async function purgeAll(admin: StoreAdmin, name: string): Promise<number> {
 }
 
 async function jobsOf(admin: StoreAdmin, name: string): Promise<number> {
-  const counts = (await admin.counts()).topics[name];
-  return counts === undefined ? 0 : counts.delayed + counts.ready + counts.reserved + counts.dead;
+  const { topics } = await admin.counts();
+  const counts = topics[name];
+  // What every object inherits is no count: a topic may be called `constructor`.
+  if (counts === undefined || !Object.hasOwn(topics, name)) return 0;
+  return counts.delayed + counts.ready + counts.reserved + counts.dead;
 }

@@ -173,6 +173,18 @@ describe('stats', () => {
       },
     ]);
   });
+
+  it('count no jobs for a topic that is called as a member of every object is', async () => {
+    const dq = await startIntake();
+    await dq.api('POST', '/v1/topics', { topic: 'constructor', callbackUrl });
+    const none = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
+    expect((await dq.api('GET', '/v1/stats')).body).toMatchObject({
+      topics: [{ topic: 'constructor', states: none }],
+      states: none,
+      orphaned: 0,
+    });
+    expect((await dq.api('GET', '/v1/topics/constructor/stats')).body.states).toEqual(none);
+  });
 });
 
 describe('processes', () => {
