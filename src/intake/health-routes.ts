@@ -4,6 +4,7 @@ import { Type } from 'typebox';
 import { DqError, reasonOf } from '../core/errors.ts';
 import { type Incident, IncidentFiles, openIncidents } from '../process/incident-files.ts';
 import type { RoleContext } from '../process/role.ts';
+import { StoreError } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { closed, problems, reply } from './schemas.ts';
 
@@ -59,7 +60,7 @@ async function checkStore({
   store,
 }: RoleContext): Promise<{ durability: string; warnings: readonly string[] }> {
   const health = await store.admin.health().catch((error: unknown) => {
-    throw notReady('store', reasonOf(error));
+    throw notReady('store', whyOf(error));
   });
   if (!health.ok) throw notReady('store', health.warnings.join('; ') || 'is not healthy');
   return health;
@@ -67,7 +68,7 @@ async function checkStore({
 
 async function checkRegistry({ topics }: RoleContext): Promise<void> {
   await topics.refresh().catch((error: unknown) => {
-    throw notReady('registry', reasonOf(error));
+    throw notReady('registry', whyOf(error));
   });
 }
 
@@ -85,6 +86,11 @@ async function troubles(incidents: IncidentFiles): Promise<readonly string[]> {
   } catch {
     return ['the incidents of this instance cannot be read']; // why is in nobody's hands who asks without a token
   }
+}
+
+/** A StoreError speaks of writes: that a look at the health was "not stored" helps nobody. */
+function whyOf(error: unknown): string {
+  return error instanceof StoreError ? `does not answer (${error.failure.code})` : reasonOf(error);
 }
 
 function notReady(check: string, message: string): DqError {

@@ -37,7 +37,14 @@ it('the owner of the store is gone: not stored, unavailable, not ready', async (
   expect(push).toMatchObject({ status: 503, body: { code: 'not_stored' } });
   expect(get).toMatchObject({ status: 503, body: { code: 'unavailable' } });
   expect(cancel).toMatchObject({ status: 503, body: { code: 'not_stored' } });
-  expect(ready).toMatchObject({ status: 503, body: { code: 'unavailable', errors: [{ field: 'store' }] } });
+  expect(ready).toMatchObject({
+    status: 503,
+    body: {
+      code: 'unavailable',
+      detail: 'store: does not answer (store_away)',
+      errors: [{ field: 'store', message: 'does not answer (store_away)' }],
+    },
+  });
   expect(patch).toMatchObject({ status: 503, body: { code: 'not_stored' } });
   expect(unknownTopic).toMatchObject({ status: 503, body: { code: 'not_stored' } });
   for (const reply of [push, get, cancel, ready]) expect(reply.headers.get('retry-after')).toBe('1');
