@@ -61,6 +61,8 @@ export async function createApi(context: IntakeContext, front: HttpFront, tokens
         coerceTypes: false,
         useDefaults: false,
         allowUnionTypes: true,
+        // A violation brings its schema along, whose description says what would be right.
+        verbose: true,
       },
     },
   });

@@ -52,6 +52,8 @@ interface Violation {
   readonly keyword: string;
   readonly instancePath: string;
   readonly params: Readonly<Record<string, unknown>>;
+  /** what the value was held against */
+  readonly parentSchema?: { readonly description?: string };
   readonly message?: string;
 }
 
@@ -87,7 +89,10 @@ function validationProblem(violations: readonly Violation[], context: string): D
   return new DqError('invalid', `${first?.field}: ${first?.message}`, { errors });
 }
 
-function fieldOf({ keyword, instancePath, params, message }: Violation, context: string): FieldError {
+function fieldOf(
+  { keyword, instancePath, params, parentSchema, message }: Violation,
+  context: string,
+): FieldError {
   const path = instancePath
     .slice(1)
     .replace(/\/(\d+)/g, '[$1]')
@@ -106,6 +111,9 @@ function fieldOf({ keyword, instancePath, params, message }: Violation, context:
         field: path,
         message: `must be one of ${JSON.stringify(params['allowedValues']).slice(1, -1)}`,
       };
+    case 'pattern':
+      // A regular expression tells a person nothing to do.
+      return { field: path, message: `must be ${parentSchema?.description ?? 'of another form'}` };
     default:
       return { field: path === '' ? context : path, message: message ?? 'is not valid' };
   }

@@ -10,14 +10,21 @@ import type { Api, IntakeContext } from './intake-context.ts';
 import { closed, Instant, problems, reply } from './schemas.ts';
 
 const tags = ['access'];
-const Name = Type.String({ pattern: tokenNamePattern.source, description: 'unique' });
+const Name = Type.String({
+  pattern: tokenNamePattern.source,
+  description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
+});
 const Scopes = Type.Array(Type.Enum(scopes), {
   minItems: 1,
   uniqueItems: true,
   description:
     'push: pushes, cancel; read: every GET; operate: pause, run, requeue, purge; admin: everything',
 });
-const Topics = Type.Array(Type.String({ pattern: '^[A-Za-z0-9._*-]{1,128}$' }), {
+const Topic = Type.String({
+  pattern: '^[A-Za-z0-9._*-]{1,128}$',
+  description: '1 to 128 of A-Z a-z 0-9 . _ - and *',
+});
+const Topics = Type.Array(Topic, {
   minItems: 1,
   maxItems: limits.tokenTopicsMax,
   description: 'names in which * stands for any characters; every topic when not given',

@@ -289,6 +289,16 @@ describe('/v1/tokens', () => {
     expect((await dq.registry.tokens(-1)).tokens).toEqual([]);
   });
 
+  it('a refused name or topic is told in words what would be right', async () => {
+    const body = { name: '', scopes: ['push'], topics: ['order/*'] };
+    const first = (await dq.api('POST', '/v1/tokens', body)).body.errors;
+    const second = (await dq.api('POST', '/v1/tokens', { ...body, name: 'a' })).body.errors;
+    expect([...first, ...second]).toEqual([
+      { field: 'name', message: 'must be 1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit' },
+      { field: 'topics[0]', message: 'must be 1 to 128 of A-Z a-z 0-9 . _ - and *' },
+    ]);
+  });
+
   it('knowing the readable part of a token is no token: every character counts', async () => {
     const token = await make(['read']);
     expect((await dq.call('GET', '/v1/topics', as(token))).status).toBe(200);
