@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util';
 import { limits } from '../src/core/limits.ts';
 import { evaluateRule, parseRule, type ReplyView, type Rule, ruleValues } from '../src/core/reply-rule.ts';
+import { Dice } from './dice.ts';
 
 /** Processor time of one rule with its reply: thousands of times what the slowest takes, so a busy machine stays below. */
 const hangCpuMs = 2_000;
@@ -101,36 +102,6 @@ function expectAnswer(source: string, reply: ReplyView, answer: boolean): void {
     throw new Error(`${source} was refused: ${parsed.message}`);
   }
   if (evaluateRule(parsed.rule, reply) !== answer) throw new Error(`${source} is not ${answer}`);
-}
-
-/** mulberry32: small, and the same on every machine. */
-class Dice {
-  #state: number;
-
-  constructor(seed: number) {
-    this.#state = seed >>> 0;
-  }
-
-  /** 0 ≤ n < 1 */
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    let t = this.#state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  }
-
-  below(n: number): number {
-    return Math.floor(this.next() * n);
-  }
-
-  chance(share: number): boolean {
-    return this.next() < share;
-  }
-
-  pick<T>(from: readonly T[]): T {
-    return from[this.below(from.length)] as T;
-  }
 }
 
 const operators = ['==', '!=', '===', '!==', '<', '<=', '>', '>='];

@@ -83,6 +83,12 @@ export class HttpFront {
     // Node drops the headers behind the 2000th in silence, a credential too; their size bounds them well enough.
     server.maxHeadersCount = 0;
     server.on('connection', (socket: Socket) => this.#onConnection(socket));
+    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+      this.#onRequest(request, response, (...exchange) => {
+        inviteBody(response);
+        handler(...exchange);
+      }),
+    );
     server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       const error = new DqError('invalid', 'expect: only 100-continue is known');
       this.refuse(request, response, problemOf(error, { status: 417, title: 'Expectation Failed' }));
@@ -202,6 +208,12 @@ export class HttpFront {
     socket.end(rawReply(problemOf(...clientProblem(error.code))));
     setTimeout(() => socket.destroy(), this.#times.lingerMs).unref();
   }
+}
+
+/** Not of an answer that waits behind others: Node would write its 100 between its header and its body, and the client would take
+ *  one for the other. Whoever hears nothing sends the body after a while. */
+function inviteBody(response: ServerResponse): void {
+  if (response.socket !== null) response.writeContinue();
 }
 
 function connectionOf(request: IncomingMessage): Connection | undefined {

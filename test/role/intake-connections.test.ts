@@ -319,7 +319,47 @@ describe('bodies over the limit', () => {
   });
 });
 
+/** Each with its body, by the lengths that they say. */
+function repliesIn(text: string): { readonly status: number; readonly body: unknown }[] {
+  const replies = [];
+  for (let rest = text; rest !== ''; ) {
+    const end = rest.indexOf('\r\n\r\n') + 4;
+    const length = Number(/content-length: (\d+)/i.exec(rest.slice(0, end))?.[1]);
+    replies.push({ status: Number(rest.slice(9, 12)), body: JSON.parse(rest.slice(end, end + length)) });
+    rest = rest.slice(end + length);
+  }
+  return replies;
+}
+
 describe('pipelining', () => {
+  it('a 100 Continue never gets into the answer of a request that waits behind another', async () => {
+    const hold = held();
+    const dq = await withTopic(await startIntake({ times, store: hold.store }));
+    for (const refused of [true, false]) {
+      const connection = dq.open();
+      const second = push('b', '1', 'expect: 100-continue\r\nconnection: close\r\n');
+      connection.send(push('a') + (refused ? second.replace('/t/', '/none/') : second));
+      await until('a push is with the store', () => hold.waiting() > 0);
+      await until('both were read', () => dq.role.inFlight() === 2);
+      const letGo = setInterval(hold.release, 10);
+      const replies = repliesIn(await connection.closed);
+      clearInterval(letGo);
+      expect(replies).toMatchObject([
+        { body: { id: 'a' } },
+        { body: refused ? { code: 'topic_not_found' } : { id: 'b' } },
+      ]);
+    }
+  });
+
+  it('a client that may not pass is not asked for its body', async () => {
+    const dq = await withTopic(await startIntake({ times }));
+    const connection = dq.open();
+    connection.send(
+      'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer no\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n',
+    );
+    expect(statuses(await connection.closed)).toEqual([401]);
+  });
+
   it('answers come in the order of the requests, whatever takes longer', async () => {
     const hold = held();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));

@@ -1,0 +1,145 @@
+// Throws random and damaged requests at a daemon: `npm run fuzz:http [-- --seconds 60 --seed 1]`. Whatever comes, every reply has
+// its shape and says of no failure of the server, no process dies, the error log stays empty, and memory stays flat.
+// The daemon's callbacks may go to this machine alone, where nobody listens.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { stringify } from 'yaml';
+import { startDaemon } from './bench/dq.ts';
+import { Dice } from './dice.ts';
+import { judgeReplies } from './fuzz-http/replies.ts';
+import { type Description, RequestMaker } from './fuzz-http/requests.ts';
+
+/** The configuration of a daemon that may be fuzzed. */
+export const fuzzConfig = { egress: { policy: 'allowlist', allow: ['127.0.0.1/32'] } } as const;
+
+const connections = 48;
+/** What a garbage collector may leave lying about; a leak of a kilobyte a request would be ten times that in a minute. */
+const grownMiBMax = 64;
+/** A connection on which nothing has come for so long is ended by its client: damaged requests wait for more. */
+const patienceMs = 400;
+
+export interface FuzzHttpReport {
+  readonly requests: number;
+  /** replies by status */
+  readonly statuses: Readonly<Record<number, number>>;
+  /** each with the bytes that show it; at most 20 */
+  readonly failures: readonly string[];
+  /** resident memory of the servers together, sampled twice a second */
+  readonly rssBytes: readonly number[];
+}
+
+export async function fuzzHttp(url: string, seconds: number, seed: number): Promise<FuzzHttpReport> {
+  const dice = new Dice(seed);
+  const maker = new RequestMaker((await getJson(url, '/openapi.json')) as Description, dice);
+  const statuses: Record<number, number> = {};
+  const failures: string[] = [];
+  const rssBytes: number[] = [];
+  const before = await processesOf(url);
+  const end = performance.now() + seconds * 1_000;
+  const goesOn = () => performance.now() < end && failures.length < 20;
+  let requests = 0;
+  const client = async () => {
+    while (goesOn()) {
+      const bytes = maker.make();
+      requests += 1;
+      const judged = judgeReplies(await exchange(url, bytes, dice.chance(0.05)));
+      if (typeof judged === 'string')
+        failures.push(`${judged}\n  ${JSON.stringify(bytes.toString('latin1').slice(0, 1_500))}`);
+      else for (const status of judged) statuses[status] = (statuses[status] ?? 0) + 1;
+    }
+  };
+  const sampler = setInterval(() => {
+    // A sample that cannot be had is judged below, by the processes.
+    void processesOf(url).then(
+      (now) =>
+        rssBytes.push(
+          now.filter(({ role }) => role === 'server').reduce((sum, one) => sum + one.rssBytes, 0),
+        ),
+      () => {},
+    );
+  }, 500);
+  await Promise.all(Array.from({ length: connections }, client));
+  clearInterval(sampler);
+  const after = await processesOf(url);
+  const lives = (processes: readonly ProcessLine[]) =>
+    processes.map(({ title, pid }) => `${title} ${pid}`).sort();
+  if (String(lives(before)) !== String(lives(after)))
+    failures.push(`processes died: ${lives(before)} became ${lives(after)}`);
+  return { requests, statuses, failures, rssBytes };
+}
+
+/** Flat: the last third of the samples lies no higher than the middle one, give or take what a garbage collector leaves. */
+export function growthOf(rssBytes: readonly number[]): number {
+  const third = Math.floor(rssBytes.length / 3);
+  const mean = (samples: readonly number[]) => samples.reduce((sum, one) => sum + one, 0) / samples.length;
+  return mean(rssBytes.slice(-third)) - mean(rssBytes.slice(third, 2 * third));
+}
+
+/** Everything that came back until the other side closed, or we had no patience. `leaves`: without waiting for the answer. */
+function exchange(url: string, bytes: Buffer, leaves: boolean): Promise<Buffer> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    const finish = () => {
+      socket.destroy();
+      resolve(Buffer.concat(chunks));
+    };
+    // First it hears that no more will come, then we leave.
+    socket.setTimeout(patienceMs, () => (socket.writableEnded ? finish() : socket.end()));
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+    // A reset is how a server answers some of this.
+    socket.on('error', finish);
+    socket.on('end', finish);
+    socket.on('close', finish);
+    socket.write(bytes, () => {
+      if (leaves) finish();
+    });
+  });
+}
+
+interface ProcessLine {
+  readonly title: string;
+  readonly role: string;
+  readonly pid: number;
+  readonly rssBytes: number;
+}
+
+async function processesOf(url: string): Promise<readonly ProcessLine[]> {
+  return ((await getJson(url, '/v1/processes')) as { processes: readonly ProcessLine[] }).processes;
+}
+
+async function getJson(url: string, path: string): Promise<unknown> {
+  const response = await fetch(url + path, { signal: AbortSignal.timeout(10_000) });
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return response.json();
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: { seconds: { type: 'string' }, seed: { type: 'string' } } });
+  const seconds = Number(values.seconds ?? 60);
+  const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 32));
+  if (!(seconds > 0 && seconds <= 3_600) || !Number.isSafeInteger(seed)) {
+    console.error('usage: npm run fuzz:http -- [--seconds 60] [--seed N]');
+    process.exit(2);
+  }
+  console.log(`seed ${seed}`);
+  const directory = mkdtempSync(join(tmpdir(), 'dq-fuzz-'));
+  const file = join(directory, 'dq.yaml');
+  writeFileSync(file, stringify(fuzzConfig));
+  const daemon = await startDaemon('-c', file);
+  const report = await fuzzHttp(daemon.url, seconds, seed).finally(() => daemon.stop());
+  rmSync(directory, { recursive: true });
+  for (const failure of report.failures) console.error(failure);
+  const grown = growthOf(report.rssBytes) / 2 ** 20;
+  console.log(
+    `${report.requests} requests, replies ${JSON.stringify(report.statuses)}, ${report.failures.length} failures, memory of the servers ${grown.toFixed(1)} MiB more in the last third than in the middle one`,
+  );
+  if (report.failures.length > 0 || grown > grownMiBMax) process.exit(1);
+}
+
+if (process.argv[1] === import.meta.filename) await main();

@@ -1,0 +1,52 @@
+// Judges what came back on a connection: whole replies of the right shape, none of which says that the server has failed. How many
+// there are is not judged: a damaged request may be two, and a refusal closes the connection.
+
+/** Their statuses, or what is wrong with one of them. */
+export function judgeReplies(bytes: Buffer): readonly number[] | string {
+  const statuses: number[] = [];
+  let at = 0;
+  while (at < bytes.length) {
+    const end = bytes.indexOf('\r\n\r\n', at);
+    if (end < 0) return 'a reply breaks off in its header';
+    const head = bytes.toString('latin1', at, end);
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(head)?.[1]);
+    if (!(status >= 100)) return `no status line: ${head.slice(0, 80)}`;
+    at = end + 4;
+    if (status === 100) continue;
+    const length = /^content-length: (\d+)$/im.exec(head)?.[1];
+    if (length === undefined) return `a reply without a length: ${head.slice(0, 200)}`;
+    const body = bytes.toString('utf8', at, at + Number(length));
+    // A client that leaves early sees half a reply.
+    if (at + Number(length) > bytes.length) return statuses;
+    at += Number(length);
+    const wrong = wrongBody(status, head, body);
+    if (wrong !== null) return `${wrong}: ${status} ${body.slice(0, 300)}`;
+    statuses.push(status);
+  }
+  return statuses;
+}
+
+/** A healthy daemon refuses a write for a moment at most (a topic that two change at once), and mails nothing without a server. */
+const excused: readonly unknown[] = ['not_stored', 'smtp_failed'];
+
+function wrongBody(status: number, head: string, body: string): string | null {
+  if (/node:internal|\.ts:\d|\.js:\d|\n\s+at /.test(body)) return 'the insides of the server';
+  const parsed = jsonOf(body);
+  if (parsed === undefined) return 'no JSON';
+  if (status < 400) return null;
+  if (!/^content-type: application\/problem\+json$/im.test(head))
+    return 'a refusal that is no problem document';
+  const { title, status: said, code, errors } = parsed as Record<string, unknown>;
+  const whole =
+    typeof title === 'string' && said === status && typeof code === 'string' && Array.isArray(errors);
+  if (!whole) return 'a problem document that is not whole';
+  return status >= 500 && !excused.includes(code) ? 'a failure of the server' : null;
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // judged by the caller
+  }
+}
