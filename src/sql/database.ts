@@ -58,8 +58,20 @@ export const sqliteCodes = {
   notADatabase: 26,
 } as const;
 
+/** all() and iterate() of this library tell no code (seen in 1.2); these are SQLite's own words (sqlite3_errstr). */
+const codesByMessage: Readonly<Record<string, number>> = {
+  'database is locked': sqliteCodes.busy,
+  'database table is locked': sqliteCodes.locked,
+  'disk I/O error': sqliteCodes.ioError,
+  'database disk image is malformed': sqliteCodes.corrupt,
+  'database or disk is full': sqliteCodes.full,
+  'file is not a database': sqliteCodes.notADatabase,
+};
+
 /** The primary result code of an error that SQLite raised; null for any other error. */
 export function sqliteCode(error: unknown): number | null {
-  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number') return null;
-  return error.errcode & 0xff;
+  if (!(error instanceof Error)) return null;
+  if ('errcode' in error && typeof error.errcode === 'number') return error.errcode & 0xff;
+  if (!('code' in error) || error.code !== 'ERR_SQLITE_ERROR') return null;
+  return codesByMessage[error.message] ?? null;
 }
