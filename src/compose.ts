@@ -101,6 +101,7 @@ async function composeStore(init: Init, log: OpenLog, channel: MasterChannel): P
     socketPath: init.socketPath,
     log,
     registry,
+    registryPath: join(dataDir, 'registry.db'),
     keepHistory: init.config['history.retention'] > 0,
     onFatal: (error) => {
       const reason = `the store can no longer be trusted to this process: ${reasonOf(error)}`;

@@ -105,6 +105,12 @@ export const limits = {
    *  256 KiB took 1.1 s from memory, and everybody else waits meanwhile. */
   purgeStepMax: 250,
 
+  /** While the store is copied or examined, its log is not merged into the file. Beyond this it is given up: merging would stop
+   *  the store for seconds. A copy takes some 3 s per GB; the busiest store logs 50 MB in a second. */
+  heldLogBytesMax: 512 * 1024 * 1024,
+  heldLogCheckMs: 100,
+  /** Problems of one kind that an examination shows. */
+  fsckExamples: 5,
   /** Jobs that one search looks at, because a filter by state has no index of its own: 3 ms of the store as a rule, 20 ms where
    *  each lies on a page that has to be read.  */
   searchRowsMax: 2_500,

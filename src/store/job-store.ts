@@ -321,6 +321,40 @@ export interface StoreHealth {
   readonly warnings: readonly string[];
 }
 
+/** Work that takes longer than a call: started, then asked about. What is known of it goes with the process that does it: `none`
+ *  after `running` is a work that was lost, and may be started again. */
+export type LongWork<R> =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'running'; readonly startedAt: number }
+  | { readonly kind: 'done'; readonly startedAt: number; readonly endedAt: number; readonly result: R }
+  /** reason: a sentence for the operator; nothing was left behind */
+  | {
+      readonly kind: 'failed';
+      readonly startedAt: number;
+      readonly endedAt: number;
+      readonly reason: string;
+    };
+
+export interface Backup {
+  /** holds jobs.db and registry.db, as a data directory does; not the key that seals the topics' secrets */
+  readonly directory: string;
+  readonly bytes: number;
+}
+
+export interface Problem {
+  /** of guarantees.md (I1 …), or what else must be true: `numbers`, `counts`, `file` */
+  readonly invariant: string;
+  readonly what: string;
+  readonly count: number;
+  /** some of them */
+  readonly examples: readonly string[];
+}
+
+export interface Examination {
+  readonly jobs: number;
+  readonly problems: readonly Problem[];
+}
+
 export interface StoreAdmin {
   counts(held?: readonly string[]): Promise<{
     /** every topic that has a job, and no other */
@@ -332,6 +366,13 @@ export interface StoreAdmin {
   /** Jobs of one topic in any state; at most max (≤ limits.bulkMax). Leases are lost; owed alerts stay owed. */
   purgeTopic(topic: string, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
   health(): Promise<StoreHealth>;
+  /** Copies the store and the registry, as they are now, into a directory that is not there yet (an absolute path on the store's
+   *  own machine). One long work runs at a time: else `busy`. */
+  startBackup(directory: string): Promise<'started' | 'busy'>;
+  backup(): Promise<LongWork<Backup>>;
+  /** Asks whether the store, as it is now, keeps every invariant. Changes nothing, whatever it finds. */
+  startFsck(): Promise<'started' | 'busy'>;
+  fsck(): Promise<LongWork<Examination>>;
 }
 
 /** One store, five duties. */

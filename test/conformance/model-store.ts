@@ -65,6 +65,11 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
             max,
           ),
         ),
+      // Nothing of it lies anywhere that could be copied, or broken.
+      startBackup: async () => 'started',
+      backup: async () => ({ kind: 'failed', startedAt: 0, endedAt: 0, reason: 'in memory' }),
+      startFsck: async () => 'started',
+      fsck: () => step(() => model.fsck()),
       health: async () => ({ ok: true, durability: 'in memory: survives nothing', warnings: [] }),
     },
     close: async () => listeners.clear(),

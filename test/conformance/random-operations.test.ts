@@ -3,6 +3,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
 import { Model } from './model.ts';
 import { openModelStore } from './model-store.ts';
 import { change } from './mutants/mutant.ts';
@@ -50,6 +51,9 @@ describe('random operations', () => {
       for (let life = 0; life < 4; life += 1) {
         await both.run(1_500, tested);
         await both.emptyReady(tested);
+        await tested.store.admin.startFsck();
+        await until('it to be examined', async () => (await tested.store.admin.fsck()).kind !== 'running');
+        expect(await tested.store.admin.fsck()).toMatchObject({ kind: 'done', result: { problems: [] } });
         await tested.close();
         tested = underTest(await open());
         await both.compareStates(tested);

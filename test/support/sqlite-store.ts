@@ -8,6 +8,7 @@ import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
 import type { Database } from '../../src/sql/database.ts';
 import type { AlertEntry } from '../../src/store/job-store.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
+import { invariants } from '../../src/store/sqlite/invariants.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../../src/store/sqlite/owner.ts';
 import { endCodes, ended, priorityCodes, reasonCodes, stateCodes } from '../../src/store/sqlite/schema.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -83,25 +84,8 @@ export function dumpOf(db: Database, clock: () => number = Date.now): StateDump 
   );
 }
 
-/** What must be true of the tables whatever happened: each job has its body, nothing lies about without its job, and what
- *  is counted is what is there. */
 function judgeWhole(db: Database): void {
-  const wrong = {
-    'jobs without a body': 'SELECT n FROM job WHERE state < 4 AND n NOT IN (SELECT n FROM body)',
-    'bodies without a job': 'SELECT n FROM body WHERE n NOT IN (SELECT n FROM job WHERE state < 4)',
-    'ends of jobs that have not ended, or none':
-      'SELECT n FROM job WHERE (ended_at IS NULL) = (state = 4) OR (ended_as IS NULL) = (state = 4)',
-    'attempts without a job': 'SELECT n FROM attempts WHERE n NOT IN (SELECT n FROM job)',
-    'leases of jobs that are not reserved, or none': 'SELECT n FROM job WHERE (token IS NULL) = (state = 2)',
-    'deaths of jobs that are not dead, or none': 'SELECT n FROM job WHERE (dead_at IS NULL) = (state = 3)',
-    'settled alerts without a dead letter':
-      'SELECT version FROM alert WHERE state >= 2 AND version NOT IN (SELECT version FROM job WHERE state = 3)',
-    'tallies that differ': `SELECT topic, prio, state, n FROM tally WHERE n > 0 EXCEPT
-       SELECT topic, prio, state, count(*) FROM job WHERE state < 4 GROUP BY topic, prio, state`,
-    'tallies that are missing': `SELECT topic, prio, state, count(*) FROM job WHERE state < 4 GROUP BY topic, prio, state EXCEPT
-       SELECT topic, prio, state, n FROM tally`,
-  };
-  for (const [what, sql] of Object.entries(wrong)) {
+  for (const { what, sql } of invariants) {
     const found = db.prepare(sql).all();
     if (found.length > 0) throw new Error(`${what}: ${JSON.stringify(found)}`);
   }

@@ -208,6 +208,11 @@ function adminCalls(link: Link): StoreAdmin {
     counts: (held = []) => cold(link, kinds.counts, [held], true),
     purgeTopic: (topic, max) => cold(link, kinds.purgeTopic, [topic, max], true),
     health: () => cold(link, kinds.health, [], true),
+    // A repeat would find its own work and answer `busy`.
+    startBackup: (directory) => cold(link, kinds.startBackup, [directory], false),
+    backup: () => cold(link, kinds.backup, [], true),
+    startFsck: () => cold(link, kinds.startFsck, [], false),
+    fsck: () => cold(link, kinds.fsck, [], true),
   };
 }
 

@@ -20,6 +20,7 @@ import { readWork, type Work } from './operations.ts';
 import { type Frame, kinds } from './protocol.ts';
 import { serveRegistry } from './registry-calls.ts';
 import { ReserveFile } from './reserve-file.ts';
+import { SideWork } from './side-work.ts';
 
 export interface StoreOwnerOptions extends EngineOptions {
   /** jobs.db; the reserve file lies beside it */
@@ -27,6 +28,9 @@ export interface StoreOwnerOptions extends EngineOptions {
   /** at most limits.socketPathMax bytes */
   readonly socketPath: string;
   readonly log: Log;
+  /** registry.db, for backups; without it they hold jobs.db alone */
+  readonly registryPath?: string;
+  readonly heldLogBytesMax?: number;
   /** served to the clients too; not closed by the owner */
   readonly registry?: Registry;
   /** The store can no longer be trusted to this process: it must end now, with a failure. Its successor repairs. */
@@ -47,6 +51,7 @@ const durability =
 export class StoreOwner implements Service {
   readonly #options: StoreOwnerOptions;
   readonly #reserve: ReserveFile;
+  readonly #sideWork: SideWork;
   readonly #connections = new Set<Connection>();
   #engine: Engine | null = null;
   #server: Server | null = null;
@@ -58,6 +63,10 @@ export class StoreOwner implements Service {
 
   constructor(options: StoreOwnerOptions) {
     this.#options = options;
+    const { path, registryPath = null, heldLogBytesMax = limits.heldLogBytesMax, clock = Date.now } = options;
+    this.#sideWork = new SideWork({ path, registryPath, heldLogBytesMax, clock }, () =>
+      this.inspect((db) => db),
+    );
     this.#reserve = new ReserveFile(`${options.path}.reserve`, (isThere, error) => {
       if (isThere) options.log.notice('the reserve file is in its place: pushes are taken');
       else options.log.error('the disk is full: pushes are refused until there is room', error);
@@ -144,6 +153,15 @@ export class StoreOwner implements Service {
     });
   }
 
+  /** What is answered beside the groups: from memory, or later. */
+  readonly #aside: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
+    [kinds.health]: () => this.#health(),
+    [kinds.startBackup]: ([directory]) => this.#sideWork.startBackup(directory),
+    [kinds.backup]: () => this.#sideWork.backup,
+    [kinds.startFsck]: () => this.#sideWork.startFsck(),
+    [kinds.fsck]: () => this.#sideWork.fsck,
+  };
+
   #left(connection: Connection, reason: unknown): void {
     this.#connections.delete(connection);
     if (reason !== null) this.#options.log.error(`client ${connection.title || '?'} was cut off`, reason);
@@ -160,8 +178,9 @@ export class StoreOwner implements Service {
       return;
     }
     if (kind === kinds.subscribe) from.wantsHints = payload.u8() === 1;
-    else if (kind === kinds.health) {
-      from.answer(id, kind, (w) => w.json(this.#health()));
+    else if (Object.hasOwn(this.#aside, kind)) {
+      const answer = this.#aside[kind]?.(payload.json() as [string]);
+      from.answer(id, kind, (w) => w.json(answer));
       from.flush();
     } else if (kind === kinds.registry) this.#callRegistry(from, id, payload.json());
     else {
@@ -265,6 +284,7 @@ export class StoreOwner implements Service {
     while (this.#queue.length > 0) this.#serve(this.#nextGroup());
     if (this.#state === 'serving') this.#state = 'handing_over';
     for (const connection of this.#connections) connection.handOver();
+    await this.#sideWork.close();
     const timer = setTimeout(() => {
       for (const connection of this.#connections) connection.end();
     }, deadlineMs);

@@ -83,6 +83,20 @@ export function closeStoreFile(db: Database): void {
   }
 }
 
+/** Merges the log into the file, and no more of it until the answer is called: meanwhile the file stays as it is now, one
+ *  consistent state, for whoever reads it without asking for locks. Between transactions only. */
+export function holdStoreFile(db: Database): () => void {
+  const [busy] = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)', { returnArrays: true }).get() as number[];
+  if (busy !== 0) throw new Error('the log cannot be merged: somebody reads the store');
+  db.exec('PRAGMA wal_autocheckpoint = 0');
+  return () => db.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
+}
+
+/** Of the log that has not been merged. */
+export function logBytes(path: string): number {
+  return sizeOf(`${path}-wal`) ?? 0;
+}
+
 /** A write has failed, and what the disk holds is in doubt: whoever opens the file next reads all of it. */
 export function doubtStoreFile(db: Database): void {
   forgetBoot(pathOf(db));

@@ -97,6 +97,20 @@ export const adminCases: readonly Case[] = [
     expect(idsOf(await trial.reserve(request(9)))).toEqual(['4']);
   }),
 
+  fact(
+    'fsck: counts what is live or dead, and finds nothing wrong with what the port has made',
+    async (trial) => {
+      await trial.bystanders();
+      await trial.ack(await trial.reserved('1'));
+      await trial.lostLease('2');
+      await trial.jobs.run([{ topic: 't', id: '2' }]);
+      await trial.alerts.claim('by.dead', 60_000, 1);
+      expect(await trial.admin.startFsck()).toBe('started');
+      await until('it to end', async () => (await trial.admin.fsck()).kind !== 'running');
+      expect(await trial.admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 5, problems: [] } });
+    },
+  ),
+
   fact('health: says that the store works and what it survives', async (trial) => {
     const health = await trial.admin.health();
     expect(health.ok).toBe(true);

@@ -76,6 +76,15 @@ export const historyMutants: readonly Mutant[] = [
   mutant('forget takes what ended at that very moment', forgets, (m) =>
     change(m, 'forget', (right) => (before, max) => right(before + 1, max)),
   ),
+  mutant(
+    'fsck counts what has ended',
+    'fsck: counts what is live or dead, and finds nothing wrong with what the port has made',
+    (m) =>
+      change(m, 'fsck', () => () => {
+        const result = { jobs: m.all().length + m.ended.size, problems: [] };
+        return { kind: 'done', startedAt: 0, endedAt: 0, result };
+      }),
+  ),
   mutant('forget ignores max', forgets, (m) =>
     change(m, 'forget', (right) => (before) => right(before, 100)),
   ),
