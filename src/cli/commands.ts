@@ -15,6 +15,7 @@ export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = 
   status: () => import('./commands/status.ts'),
   topic: () => import('./commands/topic.ts'),
   push: () => import('./commands/push.ts'),
+  ls: () => import('./commands/ls.ts'),
   get: () => import('./commands/get.ts'),
   cancel: () => import('./commands/cancel.ts'),
   run: () => import('./commands/run.ts'),

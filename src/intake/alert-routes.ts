@@ -7,9 +7,9 @@ import { DqError, invalidField } from '../core/errors.ts';
 import { isMailAddress } from '../core/mail-address.ts';
 import { openMailSender } from '../mail/smtp-sender.ts';
 import { type Incident, IncidentFiles, incidentKinds } from '../process/incident-files.ts';
-import { type AlertEntry, StoreError } from '../store/job-store.ts';
+import type { AlertEntry } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
-import { pagingParams, readLimit } from './paging.ts';
+import { pagingParams, readLimit, refuseCursor } from './paging.ts';
 import { closed, Instant, problems, reply, VersionText } from './schemas.ts';
 
 const tags = ['alerts'];
@@ -71,11 +71,7 @@ export function alertRoutes(api: Api, { role }: IntakeContext): void {
     },
     async (request) => {
       const { limit, cursor } = request.query;
-      const page = await store.alerts.list(readLimit(limit), cursor ?? null).catch((error: unknown) => {
-        if (error instanceof StoreError && error.failure.code === 'bad_cursor')
-          throw invalidField('cursor', 'is not the nextCursor of a page');
-        throw error;
-      });
+      const page = await store.alerts.list(readLimit(limit), cursor ?? null).catch(refuseCursor);
       const own = cursor === undefined ? [...(await incidents.list())].reverse() : [];
       return {
         incidents: own.map(incidentJson),

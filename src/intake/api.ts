@@ -23,6 +23,7 @@ import { logRequest } from './request-log.ts';
 import { checkAccess, requireDeclaration } from './route-access.ts';
 import { ruleRoute } from './rule-route.ts';
 import { closed } from './schemas.ts';
+import { searchRoute } from './search-route.ts';
 import { secretRoute } from './secret-route.ts';
 import { statsRoutes } from './stats-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
@@ -111,6 +112,7 @@ function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
   );
   jobRoutes(api, context);
   jobVerbRoutes(api, context);
+  searchRoute(api, context);
   topicRoutes(api, context);
   topicStateRoutes(api, context);
   secretRoute(api, context);

@@ -2,13 +2,11 @@
 
 import { Type } from 'typebox';
 import { formatInstant } from '../core/duration.ts';
-import { invalidField } from '../core/errors.ts';
 import type { JobSnapshot } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import { StoreError } from '../store/job-store.ts';
 import { readFilter, readIds, requireFilter, requireTopicOf } from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
-import { pageOf, pagingParams, readLimit } from './paging.ts';
+import { pageOf, pagingParams, readLimit, refuseCursor } from './paging.ts';
 import { closed, Instant, instantText, problems, reply, VersionText } from './schemas.ts';
 
 const tags = ['dead letters'];
@@ -59,11 +57,7 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
       const { limit, cursor, ...query } = request.query;
       requireTopicOf(request, query.topic);
       const items = readLimit(limit);
-      const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch((error: unknown) => {
-        if (error instanceof StoreError && error.failure.code === 'bad_cursor')
-          throw invalidField('cursor', 'is not the nextCursor of a page');
-        throw error;
-      });
+      const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch(refuseCursor);
       return { items: page.items.map(deadJson), nextCursor: page.nextCursor };
     },
   );

@@ -3,6 +3,7 @@
 import { type TSchema, Type } from 'typebox';
 import { invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { StoreError } from '../store/job-store.ts';
 import { closed } from './schemas.ts';
 
 export const pagingParams = {
@@ -26,4 +27,11 @@ export function readLimit(limit: string | undefined): number {
   const items = /^[1-9]\d{0,8}$/.test(limit) ? Number(limit) : Number.NaN;
   if (items <= limits.pageItemsMax) return items;
   throw invalidField('limit', `must be a whole number from 1 to ${limits.pageItemsMax}`);
+}
+
+/** For the rejection of a list: a cursor that is none is the caller's mistake, everything else stays what it is. */
+export function refuseCursor(error: unknown): never {
+  if (error instanceof StoreError && error.failure.code === 'bad_cursor')
+    throw invalidField('cursor', 'is not the nextCursor of a page');
+  throw error;
 }

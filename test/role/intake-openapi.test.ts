@@ -7,6 +7,7 @@ import { startIntake } from '../support/intake.ts';
 
 const built = [
   'POST /v1/jobs',
+  'GET /v1/jobs',
   'POST /v1/topics/{topic}/jobs',
   'GET /v1/topics/{topic}/jobs/{id}',
   'DELETE /v1/topics/{topic}/jobs/{id}',

@@ -262,7 +262,6 @@ describe('paths', () => {
       ['GET', '//v1/topics'],
       ['PATCH', '/v1/topics'],
       ['POST', '/livez'],
-      ['GET', '/v1/jobs'],
       ['GET', '/metrics'],
       ['POST', '/v1/restore'],
       ['GET', '/v1/shards'],

@@ -235,6 +235,29 @@ describe('dq run, reschedule, push --batch', patience, () => {
     expect((await dq(['reschedule', 't', 'a', '--delay', '1h'])).code).toBe(4);
   });
 
+  it('ls lists what is there, by topic, state and id', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    for (const topic of ['t', 'u']) await dq(['topic', 'add', topic, '--callback', silent, '--delay', '1h']);
+    const lines = Array.from({ length: 150 }, (_, n) => `{"topic":"t","id":"${n}","delay":${n},"body":1}`);
+    await daemon.api('POST', '/v1/topics/t/pause');
+    await dq(['push', '--batch', '-'], { input: lines.join('\n') });
+    await dq(['push', 'u', '1', '--id', '订单']);
+    const table = (await dq(['ls', 'u'])).stdout.trimEnd().split('\n');
+    expect(table[0]).toMatch(/^TOPIC +ID +STATE +DUE AT +ATTEMPTS +CREATED AT +ENDED AT$/);
+    expect(table[1]).toMatch(/^u +订单 +delayed +\S+Z +0 +\S+Z +-$/);
+    const some = await dq(['ls']);
+    expect(some.stdout.trimEnd().split('\n')).toHaveLength(101);
+    expect(some.stderr).toContain('more than 100');
+    const pages = (await dq(['ls', '--limit', '1000', '--json'])).stdout.trimEnd().split('\n');
+    expect(pages.flatMap((page) => JSON.parse(page).items)).toHaveLength(151);
+    await dq(['cancel', 'u', '订单']);
+    expect((await dq(['ls', 'u', '--state', 'cancelled'])).stdout).toContain('cancelled');
+    expect((await dq(['ls', '--id', '7', '--json'])).stdout).toContain('"id":"7"');
+    expect((await dq(['ls', '--state', 'nonsense'])).code).toBe(1);
+    expect((await dq(['ls', '--limit', '0'])).code).toBe(2);
+  });
+
   it('push a file of jobs', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);

@@ -1,0 +1,62 @@
+// dq ls: look for jobs.
+
+import type { Command } from 'commander';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon-options.ts';
+import { Exit } from '../exit.ts';
+import { printData, printTable, say } from '../output.ts';
+import { readPages } from '../read-pages.ts';
+
+interface ListFlags extends DaemonOptions {
+  readonly state?: string;
+  readonly id?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly limit: string;
+}
+
+interface FoundJob {
+  readonly topic: string;
+  readonly id: string;
+  readonly state: string;
+  readonly dueAt: string;
+  readonly createdAt: string;
+  readonly attempt: number;
+  readonly deadAt?: string;
+  readonly endedAt?: string;
+}
+
+export function register(program: Command): void {
+  const command = program
+    .command('ls')
+    .description('list jobs, the earliest due first; ended ones from the latest back')
+    .argument('[topic]', 'of this topic; of all without it')
+    .option(
+      '--state <state>',
+      'delayed, ready, reserved, dead; done, cancelled, purged, expired for those that have ended',
+    )
+    .option('--id <id>', 'with this id, in whatever topic')
+    .option('--since <time>', 'due then or later: RFC 3339 with an offset, or epoch milliseconds')
+    .option('--until <time>', 'due before')
+    .option('--limit <n>', 'at most this many', '100');
+  withDaemonOptions(command).action(list);
+}
+
+async function list(topic: string | undefined, flags: ListFlags): Promise<void> {
+  if (!/^[1-9]\d{0,8}$/.test(flags.limit)) throw new Exit('usage', '--limit is a whole number from 1');
+  const { state, id, since, until } = flags;
+  const jobs: FoundJob[] = [];
+  const call = { method: 'GET', path: ['v1', 'jobs'], query: { topic, state, id, since, until } } as const;
+  const more = await readPages<FoundJob>(clientOf(flags), call, Number(flags.limit), (page) => {
+    if (flags.json) printData(page.text);
+    else jobs.push(...page.json.items);
+  });
+  if (!flags.json)
+    printTable(
+      ['TOPIC', 'ID', 'STATE', 'DUE AT', 'ATTEMPTS', 'CREATED AT', 'ENDED AT'],
+      jobs.map((job) => [
+        ...[job.topic, job.id, job.state, job.dueAt, String(job.attempt), job.createdAt],
+        job.endedAt ?? job.deadAt ?? '',
+      ]),
+    );
+  if (more) say(`dq: there are more than ${flags.limit}; --limit shows them`);
+}
