@@ -25,6 +25,8 @@ export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = 
   token: () => import('./commands/token.ts'),
   alerts: () => import('./commands/alerts.ts'),
   alert: () => import('./commands/alert.ts'),
+  backup: () => import('./commands/backup.ts'),
+  fsck: () => import('./commands/fsck.ts'),
   config: () => import('./commands/config.ts'),
   sink: () => import('./commands/sink.ts'),
 };

@@ -18,6 +18,7 @@ export const catalogue = {
   topic_offline: { status: 409, title: 'Topic is offline' },
   job_in_flight: { status: 409, title: 'An attempt is running' },
   job_dead: { status: 409, title: 'Job is dead' },
+  work_running: { status: 409, title: 'Another such work is running' },
   not_dead: { status: 409, title: 'Job is not dead' },
   body_too_large: { status: 413, title: 'Body too large' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },

@@ -296,6 +296,10 @@ export const limits = {
   apiCallMs: 30_000,
   /** What `dq push --batch` sends at once: far below the smallest default of limits.batchBytes, and soon answered. */
   batchSendBytes: 1024 * 1024,
+  /** How often a command asks whether a long work of the daemon has ended. */
+  workPollMs: 500,
+  /** The longest path that Linux takes. */
+  pathCharsMax: 4_095,
   /** How often long work says how far it is, where no terminal shows a bar. */
   progressEveryMs: 10_000,
   /** Longest reply of the API that a command holds: a job body of 16 MiB as base64, or escaped twofold. */

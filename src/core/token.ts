@@ -30,6 +30,8 @@ export interface TokenRecord extends Rights {
 export const tokenNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const everyTopic = '*';
 export const allRights: Rights = { scopes: ['admin'], topics: [everyTopic] };
+/** All of them too, and told apart: of the token of this start, which only the daemon's own user can read. */
+export const ownerRights: Rights = { scopes: ['admin'], topics: [everyTopic] };
 export const noRights: Rights = { scopes: [], topics: [] };
 
 const prefix = 'dqk_';

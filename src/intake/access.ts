@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { DqError, invalidField } from '../core/errors.ts';
-import { allRights, digestOf, isSameDigest, noRights, type Rights } from '../core/token.ts';
+import { allRights, digestOf, isSameDigest, noRights, ownerRights, type Rights } from '../core/token.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 
 export interface AccessOptions {
@@ -60,7 +60,7 @@ export class Access {
     const token = /^bearer +(\S+) *$/i.exec(authorization)?.[1];
     if (token !== undefined) {
       const digest = digestOf(token);
-      if (isSameDigest(digest, this.#adminDigest)) return allRights;
+      if (isSameDigest(digest, this.#adminDigest)) return ownerRights;
       const rights = this.#options.tokens.rightsOf(token, digest);
       if (rights !== null) return rights;
     }

@@ -15,6 +15,7 @@ import type { HttpFront } from './http-front.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { jobRoutes } from './job-routes.ts';
 import { jobVerbRoutes } from './job-verb-routes.ts';
+import { longWorkRoutes } from './long-work-routes.ts';
 import { openapiOptions, openapiRoute } from './openapi.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { pushRoute } from './push-route.ts';
@@ -122,6 +123,7 @@ function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
   healthRoutes(api, context);
   statsRoutes(api, context);
   ruleRoute(api);
+  longWorkRoutes(api, context);
   openapiRoute(api);
 }
 

@@ -4,7 +4,15 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../core/errors.ts';
-import { allRights, grants, type Rights, reaches, reachesEveryTopic, type Scope } from '../core/token.ts';
+import {
+  allRights,
+  grants,
+  ownerRights,
+  type Rights,
+  reaches,
+  reachesEveryTopic,
+  type Scope,
+} from '../core/token.ts';
 
 export interface RouteAccess {
   readonly scope: Scope;
@@ -12,6 +20,8 @@ export interface RouteAccess {
    *  requireEveryTopic or mayTouch itself · `every`: the call is about the whole daemon, the caller needs every topic ·
    *  `none`: nothing of any topic is shown or changed */
   readonly topics: 'path' | 'handler' | 'every' | 'none';
+  /** only for the token of this start: the call makes files on the daemon's machine, which is for its own user alone */
+  readonly ownerOnly?: true;
 }
 
 declare module 'fastify' {
@@ -50,7 +60,9 @@ export function checkAccess(request: FastifyRequest): void {
   const { access } = request.routeOptions.config;
   if (request.is404 || access === 'open') return;
   const rights = rightsOf(request);
-  if (rights === allRights) return;
+  if (typeof access === 'object' && access.ownerOnly && rights !== ownerRights)
+    throw new DqError('forbidden', "this call is for the daemon's own user, on its machine (dq backup)");
+  if (rights === allRights || rights === ownerRights) return;
   if (access === undefined) throw new Error('a route without a declaration was started');
   if (!grants(rights, access.scope))
     throw new DqError('forbidden', `this call needs a token with the scope ${access.scope}`);

@@ -1,7 +1,7 @@
 // Bad input, generated from the description: every route × its path, its query and its body. Whatever comes, the answer is
 // described, names the mistake where there is one, and is never a failure of the server.
 import { beforeEach, describe, expect, it } from 'vitest';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -52,8 +52,10 @@ function routes(): readonly Route[] {
 }
 
 async function send({ method }: Route, path: string, body?: string | Buffer) {
-  const init =
-    body === undefined ? {} : { body: Buffer.from(body), headers: { 'content-type': 'application/json' } };
+  // The token for which every route is.
+  const headers = bearer(adminToken);
+  const json = { ...headers, 'content-type': 'application/json' };
+  const init = body === undefined ? { headers } : { body: Buffer.from(body), headers: json };
   const { status, body: reply } = await dq.call(method, path, init);
   return {
     status,
@@ -231,9 +233,13 @@ describe('JSON bodies', () => {
       if (route.members === null) continue;
       expect((await send(route, route.path, large)).code, route.path).toBe('body_too_large');
       for (const headers of [{ 'content-type': 'text/plain' }, { 'content-encoding': 'gzip' }])
-        expect(await dq.call(route.method, route.path, { body: '{}', headers }), route.path).toMatchObject({
-          status: 415,
-        });
+        expect(
+          await dq.call(route.method, route.path, {
+            body: '{}',
+            headers: { ...bearer(adminToken), ...headers },
+          }),
+          route.path,
+        ).toMatchObject({ status: 415 });
     }
   });
 });

@@ -1,6 +1,6 @@
 // Bad input, generated where it can be: every route × every way to get a query or a body wrong. What is refused is named.
 import { beforeEach, describe, expect, it } from 'vitest';
-import { adminToken, startIntake, type TestIntake } from '../support/intake.ts';
+import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -30,8 +30,10 @@ async function routes(): Promise<readonly Route[]> {
 
 async function refusal(route: Pick<Route, 'method'>, path: string, body?: string) {
   const takesBody = body !== undefined && route.method !== 'GET';
+  // The token for which every route is.
+  const headers = bearer(adminToken);
   const reply = await dq.call(route.method, path, {
-    ...(takesBody ? { body, headers: { 'content-type': 'application/json' } } : {}),
+    ...(takesBody ? { body, headers: { ...headers, 'content-type': 'application/json' } } : { headers }),
   });
   return {
     status: reply.status,
@@ -44,6 +46,7 @@ async function refusal(route: Pick<Route, 'method'>, path: string, body?: string
 const goodBody = '{"topic":"t","callbackUrl":"http://127.0.0.1:9000/"}';
 const bodyOf = ({ method, path }: Route) => {
   if (path === '/v1/dead/requeue') return '{"all":true}';
+  if (method === 'POST' && path === '/v1/backup') return '{"directory":"/tmp/x"}';
   if (path === '/v1/rules/test') return '{"rule":"{status}","body":""}';
   if (path === '/v1/alerts/test') return '{"to":"a@b.c"}';
   if (method === 'POST' && path === '/v1/tokens') return '{"name":"a","scopes":["read"]}';

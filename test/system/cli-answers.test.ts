@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { runDq, runDqOnTerminal } from '../support/run-dq.ts';
 
@@ -152,6 +153,47 @@ describe('dq dead purge', () => {
     expect(
       (await runDq(['dead', 'purge', '-y', '--all', '--id', 'a', '--url', 'http://127.0.0.1:1'])).code,
     ).toBe(2);
+  });
+});
+
+describe('dq fsck and backup', () => {
+  const states = (...states: object[]) =>
+    scriptedApi(({ method }, number) =>
+      method === 'POST'
+        ? { status: 202, json: { state: 'running' } }
+        : { status: 200, json: states[number - 1] ?? {} },
+    );
+
+  it('wait for the end; what is wrong is data, and ends with 1', async () => {
+    const problem = {
+      invariant: 'I1',
+      what: 'jobs without a body',
+      count: 2,
+      examples: ['t/a', 't/b\u001b'],
+    };
+    const running = { state: 'running' };
+    const api = await states(running, { state: 'done', jobs: 9, problems: [problem] });
+    const run = await runDq(['fsck', '--url', api.url]);
+    expect(run.code).toBe(1);
+    expect(run.stdout).toMatch(/^I1 +jobs without a body +2 +t\/a t\/b\\u001b$/m);
+    expect(run.stderr).toContain('1 of its invariants');
+    expect(api.calls.map(({ method, url }) => `${method} ${url}`)).toEqual([
+      ...['POST /v1/fsck', 'GET /v1/fsck', 'GET /v1/fsck'],
+    ]);
+  });
+
+  it('say why a work failed, or that it was lost, with 1', async () => {
+    const failed = await states({ state: 'failed', reason: 'no room' });
+    expect(await runDq(['backup', 'x', '--url', failed.url])).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: 'dq: no room\n',
+    });
+    const lost = await states({ state: 'none' });
+    const run = await runDq(['backup', 'x', '--url', lost.url]);
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain('start over');
+    expect(lost.calls[0]?.json).toEqual({ directory: join(process.cwd(), 'x') });
   });
 });
 

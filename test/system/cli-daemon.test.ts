@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -317,6 +317,39 @@ describe('dq dead', patience, () => {
     expect(JSON.parse(one.stdout)).toEqual({ purged: 1, more: false });
     expect((await dq(['dead', 'purge', '--all', '-y'])).stderr).toBe('dq: 2 purged\n');
     expect((await daemon.api('GET', '/v1/dead')).body.items).toEqual([]);
+  });
+});
+
+describe('dq backup, fsck', patience, () => {
+  it('a data directory made of a backup and the key starts as it was', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
+    await dq(['push', 't', '{"a":1}', '--id', 'x']);
+    const directory = mkdtempSync(join(tmpdir(), 'dq-test-'));
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+    const made = await dq(['backup', 'data'], { cwd: directory });
+    expect(made).toMatchObject({ code: 0, stdout: `${join(directory, 'data')}\n` });
+    const again = await dq(['backup', 'data'], { cwd: directory });
+    expect(again.code).toBe(1);
+    expect(again.stderr).toContain('exists already');
+    await daemon.api('DELETE', '/v1/topics/t/jobs/x');
+
+    copyFileSync(join(daemon.dataDir, 'secret.key'), join(directory, 'data/secret.key'));
+    const restored = await startDaemon({ directory });
+    expect((await restored.api('GET', '/v1/topics/t/jobs/x')).body).toMatchObject({
+      state: 'delayed',
+      body: '{"a":1}',
+    });
+    expect((await restored.api('GET', '/v1/topics/t')).status).toBe(200);
+  });
+
+  it('fsck says that nothing is wrong', async () => {
+    const daemon = await startDaemon();
+    const dq = commandsOf(daemon);
+    const run = await dq(['fsck', '--json']);
+    expect(run).toMatchObject({ code: 0, stderr: 'dq: 0 jobs, nothing is wrong\n' });
+    expect(JSON.parse(run.stdout)).toMatchObject({ state: 'done', jobs: 0, problems: [] });
   });
 });
 

@@ -1,0 +1,27 @@
+// dq backup: a copy of the store and the registry of a running daemon, made by the daemon itself, on its machine.
+
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon-options.ts';
+import { doLongWork } from '../long-work.ts';
+import { printData, say } from '../output.ts';
+
+interface Backup {
+  readonly directory: string;
+  readonly bytes: number;
+}
+
+export function register(program: Command): void {
+  const command = program
+    .command('backup')
+    .description('copy the store and the registry of a running daemon into a new directory; prints its path')
+    .argument('<directory>', 'not there yet');
+  withDaemonOptions(command).action(backup);
+}
+
+async function backup(directory: string, flags: DaemonOptions): Promise<void> {
+  const start = { method: 'POST', path: ['v1', 'backup'], json: { directory: resolve(directory) } } as const;
+  const { text, json } = await doLongWork<Backup>(clientOf(flags), start, 'copying');
+  printData(flags.json ? text : json.directory);
+  say(`dq: ${json.bytes} bytes; without secret.key of the data directory the topics' secrets in it are lost`);
+}
