@@ -169,6 +169,8 @@ export const limits = {
   /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */
   pushBatchMax: 100,
   pushBatchBytesMax: 1024 * 1024,
+  /** A push waits this long for the answer to the call before it, then goes on its own. Ten commits of a good disk. */
+  pushGatherMs: 5,
 
   /** One transaction of the embedded store takes at most this many items or bytes. */
   groupItemsMax: 2_000,

@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { PushQueue, type PushTicket } from '../../src/jobs/push-queue.ts';
 import type { PushJob, PushOutcome } from '../../src/store/job-store.ts';
+import { until } from '../support/until.ts';
 
 const jobOf = (id: string, bytes = 1): PushJob => ({
   topic: 't',
@@ -76,4 +77,45 @@ it('a call that breaks off leaves its tickets unknown, and is reported', async (
 it('an answer that is too short leaves the rest unknown', async () => {
   const { told } = await pushed([1, 1], async (jobs) => (await kept(jobs)).slice(0, 1));
   expect(told.map(([, outcome]) => outcome.kind)).toEqual(['kept', 'unknown']);
+});
+
+/** A store that answers when told to. */
+function holdingQueue() {
+  const calls: { ids: string[]; answer: () => void }[] = [];
+  const told: string[] = [];
+  const queue = new PushQueue(
+    {
+      push: (jobs) =>
+        new Promise((resolve) => {
+          calls.push({ ids: jobs.map(({ id }) => id), answer: () => resolve(kept(jobs)) });
+        }),
+    },
+    () => {},
+  );
+  const add = (id: string) => queue.add({ job: jobOf(id), settle: () => void told.push(id) });
+  return { calls, told, add };
+}
+
+it('gathers what comes while a call is under way, and sends it before that answer is handed out', async () => {
+  const { calls, told, add } = holdingQueue();
+  add('0');
+  await until('the first call', () => calls.length === 1);
+  add('1');
+  add('2');
+  calls[0]?.answer();
+  await until('the first is told', () => told.length === 1);
+  expect(calls.map(({ ids }) => ids)).toEqual([['0'], ['1', '2']]);
+  calls[1]?.answer();
+  await until('all are told', () => told.length === 3);
+});
+
+it('does not wait for a store that hangs', async () => {
+  const { calls, told, add } = holdingQueue();
+  add('0');
+  await until('the first call', () => calls.length === 1);
+  add('1');
+  await until('the second call, though the first has no answer', () => calls.length === 2);
+  expect(told).toEqual([]);
+  for (const { answer } of calls) answer();
+  await until('all are told', () => told.length === 2);
 });
