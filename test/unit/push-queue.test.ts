@@ -101,6 +101,8 @@ it('gathers what comes while a call is under way, and sends it before that answe
   add('0');
   await until('the first call', () => calls.length === 1);
   add('1');
+  // Another turn, in which a call of its own could have gone.
+  await new Promise((resolve) => setImmediate(resolve));
   add('2');
   calls[0]?.answer();
   await until('the first is told', () => told.length === 1);
