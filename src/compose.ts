@@ -89,15 +89,33 @@ async function composeRole(
 
 async function composeStore(init: Init, log: OpenLog, channel: MasterChannel): Promise<Composed> {
   const { dataDir } = init.config;
-  const [{ StoreOwner }, { openRegistryDb }] = await Promise.all([
+  const path = join(dataDir, 'jobs.db');
+  const [{ StoreOwner }, { openRegistryDb }, disk] = await Promise.all([
     import('./store/sqlite/owner.ts'),
     import('./sql/registry-db.ts'),
+    import('./store/sqlite/usable-disk.ts'),
   ]);
-  const registry = await openRegistryDb(join(dataDir, 'registry.db'), {
-    warn: (sentence) => log.notice(`warning: ${sentence}`),
-  });
+  const unusable = disk.whyUnusable(path, dataDir);
+  if (init.restarts === 0 && unusable !== null) throw new Error(unusable);
+  /** A first start ends with the reason. Another one would die again and again until the master gave up: it ends, for its
+   *  successor to begin anew, when the disk can be used. */
+  const onUsableDisk = async <T>(open: () => Promise<T>): Promise<T> => {
+    try {
+      return await open();
+    } catch (error) {
+      const why = disk.whyUnusable(path, dataDir);
+      if (init.restarts > 0 && why !== null) {
+        log.error('the store cannot be opened; it waits for its disk', new Error(why, { cause: error }));
+        await disk.untilUsable(path, dataDir);
+      }
+      throw error;
+    }
+  };
+  const registry = await onUsableDisk(() =>
+    openRegistryDb(join(dataDir, 'registry.db'), { warn: (sentence) => log.notice(`warning: ${sentence}`) }),
+  );
   const owner = new StoreOwner({
-    path: join(dataDir, 'jobs.db'),
+    path,
     socketPath: init.socketPath,
     log,
     registry,
@@ -114,7 +132,7 @@ async function composeStore(init: Init, log: OpenLog, channel: MasterChannel): P
       // Before anybody is served or called. Not again when it came back from a crash: where the last token was removed
       // meanwhile, the servers refuse everybody, and nothing need end for it.
       if (init.restarts === 0) await checkExposure(init.config, registry);
-      await owner.start();
+      await onUsableDisk(() => owner.start());
       return { url: null, note: owner.durability };
     },
     inFlight: () => owner.inFlight(),

@@ -191,13 +191,33 @@ export const limits = {
   storeCloseMs: 1_000,
   storeHandoverMs: 2_000,
   storeLockMs: 1_000,
-  /** A store that was left by a power cut is read whole before it is used, up to this size: 1 million jobs (350 MB) took
-   *  1 s from memory and 10 s from a slow disk, and storeReadyMs must be enough. */
-  storeCheckBytesMax: 2 * 1024 * 1024 * 1024,
-  /** Given back by a full disk so that jobs can still be finished: the log of some 10,000 settles between two checkpoints. */
-  reserveFileBytes: 16 * 1024 * 1024,
+  /** Pages of the store that are set free on a full disk, so that jobs can still be finished: 16 MiB hold 40,000 dead letters'
+   *  alerts. An eighth of a file system smaller than 128 MiB: reserve and log leave three quarters of it for jobs. */
+  diskReserveBytesMax: 16 * 1024 * 1024,
+  diskReserveShare: 1 / 8,
+  diskReserveBytesMin: 256 * 1024,
+  /** It is made in transactions of this size: a few ms each. */
+  diskReservePieceBytes: 1024 * 1024,
+  /** It is made again when there is room for so much more than itself. */
+  diskReserveSlack: 1 / 4,
+  /** What the log is long from the start, if the reserve is. Longer saves little: SQLite's 4 MiB write 15 % more bytes, 64 MiB
+   *  5 % fewer (measured, 64 pushes a transaction), and make the start after a kill longer. */
+  logBytesMax: 16 * 1024 * 1024,
+  /** It is carried into the file when it is so full; the rest is for the transaction that comes then. */
+  logShareFull: 2 / 3,
+  /** Jobs that one promote, reserve or recover moves on a full disk, where the log may have no room for more. */
+  tightStepMax: 50,
+  /** So often within a second the oldest so many entries of the history are removed there. */
+  tightForgetSteps: 20,
+  /** What the log leaves of the room on a nearly full disk: the records in run/, the registry's log. */
+  recordRoomBytes: 64 * 1024,
+  /** A start with less is refused: a log in which settles can be written on a full disk (64 pages; with 14, a promote did not
+   *  fit), the index of the registry's log (32 KiB), the records in run/. */
+  startRoomBytes: 384 * 1024,
+  /** How often a store that comes back to a disk that cannot be used looks at it again. */
+  diskAgainMs: 1_000,
   /** How often a store on a full disk looks for room. */
-  reserveFileAgainMs: 1_000,
+  diskReserveAgainMs: 1_000,
   /** A call that was sent and has no answer by now is unknown. Commits take up to 500 ms on a busy disk. */
   storeCallMs: 10_000,
 
@@ -206,8 +226,10 @@ export const limits = {
   /** A registry file that somebody else has locked is tried again this often, for this long. */
   registryBusyStepMs: 10,
   registryBusyMs: 2_000,
-  /** What the registry's write-ahead log is cut back to; topics and counters are small. */
-  registryWalBytesMax: 4 * 1024 * 1024,
+  /** Pages of the registry's log between checkpoints, and what it is cut back to: topics and counters are small, and so may
+   *  the disk be. */
+  registryLogPagesMax: 64,
+  registryWalBytesMax: 512 * 1024,
   /** Counters travel to upkeep this often, and from there to the registry this often. */
   countersToUpkeepMs: 1_000,
   countersToRegistryMs: 5_000,

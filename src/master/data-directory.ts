@@ -116,7 +116,7 @@ export class DataDirectory {
 
   announce(url: string, adminToken: string): void {
     const record: RunRecord = { pid: process.pid, startedAt: this.startedAt, url, adminToken, version };
-    writeRunRecord(this.path, record);
+    this.#record(() => writeRunRecord(this.path, record));
   }
 
   #record(write: () => void): void {
@@ -131,7 +131,7 @@ export class DataDirectory {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    removeRecords(this.path);
+    this.#record(() => removeRecords(this.path));
     this.#lock.release();
   }
 }

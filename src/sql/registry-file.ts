@@ -34,7 +34,8 @@ export async function openRegistryFile(
       if (step >= sealedSince) await existingSealer(db, what, options);
       // WAL: readers never wait for the writer. FULL: an acknowledged topic survives a power cut.
       opened.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
-      opened.exec(`PRAGMA journal_size_limit = ${limits.registryWalBytesMax}`);
+      opened.exec(`PRAGMA journal_size_limit = ${limits.registryWalBytesMax};
+        PRAGMA wal_autocheckpoint = ${limits.registryLogPagesMax}`);
       await migrate(db, registryMigrations, Date.now);
       const { sealer, sealedNow } = await openSealer(db, what, options);
       // What was stored in the clear must not stay behind in free pages and in the log.

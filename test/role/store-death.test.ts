@@ -1,6 +1,5 @@
 // What the clients of the embedded store hear when its owner dies, stops, breaks or hands over, and what is in the file.
 
-import { statSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Hint, StoreError } from '../../src/store/job-store.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
@@ -220,9 +219,11 @@ describe('an I/O error', () => {
   it('in COMMIT makes everything unknown and ends the owner; its successor has a whole store', async () => {
     const owner = await startOwner();
     const client = await connected();
-    await client.store.jobs.push([jobOf('1')]);
-    owner.limitFileSize(statSync(`${ownerPaths(directory.path).path}-wal`).size + 5_000);
     const { jobs, admin } = client.store;
+    await jobs.push([jobOf('1'), jobOf('2', { body: Buffer.alloc(60_000, 2) })]);
+    // Its pages are free: the next push needs no more room than the log.
+    await jobs.cancel([{ topic: 't', id: '2' }]);
+    owner.limitFileSize(5_000);
     const [pushed, counted] = await Promise.all([
       jobs.push([jobOf('2', { body: Buffer.alloc(50_000, 2) })]),
       admin.counts().catch((error: unknown) => (error as StoreError).failure.kind),

@@ -1,6 +1,7 @@
 // What every operation works with: the file, the memory beside it, the rows, the clock of this transaction, and how a time
 // that was asked for is read by that clock.
 
+import { limits } from '../../core/limits.ts';
 import type { Database } from '../../sql/database.ts';
 import type { When } from '../job-store.ts';
 import type { JobRows } from './job-rows.ts';
@@ -12,6 +13,13 @@ export interface Bench {
   readonly rows: JobRows;
   /** the storage clock, epoch ms; stands still during a transaction */
   readonly now: number;
+  /** the disk is full: what is not needed to go on is not written */
+  readonly isTight: boolean;
+}
+
+/** Of the jobs that a step would move, how many it may. */
+export function stepMax({ isTight }: Bench, max: number): number {
+  return isTight ? Math.min(max, limits.tightStepMax) : max;
 }
 
 /** When something asked for `delayMs` from now is due. The clock has dropped the part of a millisecond, so one is added:

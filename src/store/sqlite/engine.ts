@@ -3,7 +3,8 @@
 // Invariant: outside a transaction the ledger says what the file says.
 
 import type { JobKey, Lease } from '../../core/job.ts';
-import type { Database } from '../../sql/database.ts';
+import { limits } from '../../core/limits.ts';
+import { type Database, sqliteCode } from '../../sql/database.ts';
 import type { BuryItem, PushJob, RescheduleItem, RetryItem } from '../job-store.ts';
 import { Alerts } from './alerts.ts';
 import type { Bench } from './bench.ts';
@@ -13,6 +14,7 @@ import { type AckedLease, ackJob, buryJob, releaseJob, retryJob } from './finish
 import { History } from './history.ts';
 import { JobRows } from './job-rows.ts';
 import { Ledger, type Mark } from './ledger.ts';
+import { LogRoom } from './log-room.ts';
 import { Moves } from './moves.ts';
 import { cancelJob, pushJob } from './push.ts';
 import { Recovery } from './recovery.ts';
@@ -20,6 +22,7 @@ import { requeueJob, rescheduleJob, runJob } from './reversion.ts';
 import { Search } from './search.ts';
 import { Snapshots } from './snapshots.ts';
 import { closeStoreFile, doubtStoreFile, type OpenedStoreFile, openStoreFile } from './store-file.ts';
+import { reserveBytesFor, StoreReserve } from './store-reserve.ts';
 
 /** `full`: on the disk when committed. `normal`: survives the death of every process; a power cut may undo it. */
 export type Durability = 'full' | 'normal';
@@ -37,7 +40,10 @@ export interface EngineOptions {
 }
 
 export class Engine {
-  readonly #bench: Bench & { now: number };
+  readonly #bench: Bench & { now: number; isTight: boolean };
+  readonly #log: LogRoom;
+  readonly #reserve: StoreReserve;
+  readonly #keepsHistory: boolean;
   readonly #clock: () => number;
   #durability: Durability = 'full';
   #mark: Mark | null = null;
@@ -52,10 +58,15 @@ export class Engine {
   readonly search: Search;
   readonly census: Census;
 
-  constructor({ db, ...found }: OpenedStoreFile, options: Required<EngineOptions>) {
+  constructor(path: string, { db, ...found }: OpenedStoreFile, options: Required<EngineOptions>) {
+    const reserveBytes = reserveBytesFor(path);
     const ledger = new Ledger(db);
     this.#clock = options.clock;
-    this.#bench = { db, ledger, rows: new JobRows(db, ledger, options.keepHistory), now: options.clock() };
+    this.#keepsHistory = options.keepHistory;
+    this.#bench = { db, ledger, rows: new JobRows(db, ledger), now: options.clock(), isTight: false };
+    this.#setTight(false);
+    this.#log = new LogRoom(db, path, reserveBytes);
+    this.#reserve = new StoreReserve(db, path, reserveBytes);
     this.found = found;
     this.moves = new Moves(this.#bench);
     this.recovery = new Recovery(this.#bench);
@@ -70,6 +81,59 @@ export class Engine {
   /** For reads beside the port (a backup, a test); never for writes, and only between transactions. */
   get db(): Database {
     return this.#bench.db;
+  }
+
+  // Room
+
+  /** The reserve is not whole: nothing is written that is not needed to go on, and pushes must not be. */
+  get isTight(): boolean {
+    return this.#bench.isTight;
+  }
+
+  /** Sets the reserve free for what has to be written. Throws what a transaction throws. */
+  freeReserve(): void {
+    this.#setTight(true);
+    this.#alone(() => this.#reserve.setFree());
+  }
+
+  /** Makes the reserve whole again if there is room; answers whether it is. Throws what a transaction throws. */
+  mendReserve(): boolean {
+    if (this.#reserve.missing > 0 && !this.#reserve.fits()) this.#forgetForRoom();
+    if (this.#reserve.missing > 0 && this.#reserve.fits())
+      while (this.#reserve.missing > 0) this.#alone(() => this.#reserve.add());
+    this.#setTight(this.#reserve.missing > 0);
+    return !this.isTight;
+  }
+
+  /** Carries the log into the file, and no more of it until the answer is called: meanwhile the file stays as it is now, one
+   *  consistent state, for whoever reads it without asking for locks. Between transactions only. */
+  hold(): () => void {
+    return this.#log.hold();
+  }
+
+  #setTight(isTight: boolean): void {
+    this.#bench.isTight = isTight;
+    this.#bench.rows.keepsHistory = this.#keepsHistory && !isTight;
+  }
+
+  /** Jobs that wait go before the memory of those that have ended. */
+  #forgetForRoom(): void {
+    let more = true;
+    for (let n = 0; more && n < limits.tightForgetSteps; n += 1)
+      this.#alone(() => {
+        more = this.history.forget(Number.MAX_SAFE_INTEGER, limits.tightStepMax).more;
+      });
+  }
+
+  #alone(write: () => void): void {
+    this.begin('normal');
+    try {
+      write();
+      this.commit();
+    } catch (error) {
+      this.rollback();
+      throw error;
+    }
   }
 
   // One job each
@@ -111,14 +175,27 @@ export class Engine {
     this.look();
   }
 
-  /** Makes everything since begin() last. Throws what COMMIT throws; the caller then ends the transaction with rollback()
-   *  or the process. */
+  /** Makes everything since begin() last. Throws what COMMIT throws, and NoRoom; the caller then ends the transaction with
+   *  rollback() or the process. */
   commit(): Hints {
     const { db, ledger } = this.#bench;
     ledger.flush();
+    this.#log.allocate();
     db.exec('COMMIT');
     this.#mark = null;
-    return ledger.keep();
+    const hints = ledger.keep();
+    if (this.#bench.isTight) this.#carryOver();
+    return hints;
+  }
+
+  /** The log may not become longer than it is. */
+  #carryOver(): void {
+    try {
+      this.#log.carryOver();
+    } catch (error) {
+      // Whatever it is, the next transaction meets it where it matters; what was committed stays so.
+      if (sqliteCode(error) === null) throw error;
+    }
   }
 
   rollback(): void {
@@ -156,7 +233,11 @@ export class Engine {
   }
 
   close(): void {
-    closeStoreFile(this.#bench.db);
+    try {
+      closeStoreFile(this.#bench.db);
+    } finally {
+      this.#log.close();
+    }
   }
 }
 
@@ -165,7 +246,7 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const opened = openStoreFile(path);
   const { clock = Date.now, keepHistory = true } = options;
   try {
-    return new Engine(opened, { clock, keepHistory });
+    return new Engine(path, opened, { clock, keepHistory });
   } catch (error) {
     closeStoreFile(opened.db);
     throw error;

@@ -26,17 +26,18 @@ export function retryJob(bench: Bench, item: RetryItem): FinishOutcome<'retried'
   if (!Number.isSafeInteger(due)) throw new Error(`no delay: ${String(item.delayMs)}`);
   const state = due > bench.now ? delayed : ready;
   bench.rows.wait(row, { state, due, version: row.version, failures: row.failures + 1, strikes: 0 });
-  bench.rows.addAttempt(row, item.attempt);
+  // On a full disk the outcome is kept, and its record dropped: without the outcome the lease would run out.
+  if (!bench.isTight) bench.rows.addAttempt(row, item.attempt);
   return { kind: 'retried' };
 }
 
 export function buryJob(bench: Bench, item: BuryItem): FinishOutcome<'buried'> {
   const row = leased(bench, item);
   if (row === null) return { kind: 'lease_lost' };
-  const { attempt } = item;
+  const attempt = bench.isTight ? null : item.attempt;
   const reason = reasonCodes.indexOf(item.reason);
   bench.rows.bury(row, { failures: row.failures + 1, strikes: 0, at: bench.now, reason, attempt });
-  bench.rows.addAttempt(row, attempt);
+  if (attempt !== null) bench.rows.addAttempt(row, attempt);
   return { kind: 'buried' };
 }
 

@@ -3,13 +3,14 @@
 //
 // The ways it can go: committed · refused before COMMIT (full, busy, a bug): rolled back, and once more, carefully, every item
 // under a savepoint, without the pushes when there is no room (savepoints always would cost a copy of each page they
-// touch) · COMMIT failed with an I/O error: its frames may come back in recovery (seen), so everybody hears `unknown` and the
+// touch), and where the disk has no room for that either, item by item, each in a transaction of its own · COMMIT failed with an I/O error: its frames may come back in recovery (seen), so everybody hears `unknown` and the
 // process must end · an I/O error before COMMIT: nothing was applied, and the process must end too, because what SQLite
 // holds in memory is in doubt.
 
 import { sqliteCode, sqliteCodes } from '../../sql/database.ts';
 import { StoreError, type StoreFailure } from '../job-store.ts';
 import type { Engine, Hints } from './engine.ts';
+import { DiskFailed, NoRoom } from './log-room.ts';
 import type { Each, Work } from './operations.ts';
 import type { Writer } from './protocol.ts';
 
@@ -76,7 +77,7 @@ class Group {
     if (this.#options.refusePushes) this.#refusePushes(noRoom);
     this.#engine.look();
     if (this.#open.every((i) => this.#work(i).quiet(this.#engine))) this.#answerQuietly();
-    if (!this.#transact(false) && !this.#transact(true)) this.#refuse(failed);
+    if (!this.#transact(false) && !this.#transact(true)) this.#piecemeal();
     this.#engine.look();
     for (const i of this.#works.keys()) this.#endings[i] ??= this.#outside(i);
     return { endings: this.#endings, hints: this.#hints, fatal: this.#fatal };
@@ -154,9 +155,41 @@ class Group {
     } catch (error) {
       const why = whyOf(error);
       // Nothing is touched any more: the process ends, and recovery decides what the file says.
-      if (why === 'broken') throw new Refused('commit_broken', error);
+      if (why === 'broken' && !(error instanceof DiskFailed)) throw new Refused('commit_broken', error);
       this.#engine.rollback();
       throw new Refused(why, error);
+    }
+  }
+
+  /** On a full disk the log may have room for a few jobs and not for all of the group. */
+  #piecemeal(): void {
+    for (const i of this.#open) {
+      const work = this.#work(i);
+      this.#endings[i] = work.isList
+        ? work.run(this.#engine, (items, one) => items.map((item) => this.#alone(work, () => one(item))))
+        : this.#alone(work, () => work.run(this.#engine, (items, one) => items.map(one)));
+    }
+    this.#open = [];
+  }
+
+  /** One step as one transaction. */
+  #alone<T>({ needs }: Work, step: () => T): T | StoreFailure {
+    if (this.#fatal !== undefined) return broken;
+    try {
+      this.#engine.begin(needs === 'full' ? 'full' : 'normal');
+      const result = step();
+      const { ready, due } = this.#commit();
+      this.#hints = { ready: ready || this.#hints.ready, due: due || this.#hints.due };
+      return result;
+    } catch (error) {
+      if (!(error instanceof Refused)) this.#engine.rollback();
+      const { why, cause } = error instanceof Refused ? error : new Refused(whyOf(error), error);
+      if (why === 'full') return noRoom;
+      if (why === 'busy') return busy;
+      this.#options.onFailure(cause);
+      if (why === 'failed') return failed;
+      this.#fatal = cause;
+      return why === 'commit_broken' ? inDoubt : broken;
     }
   }
 
@@ -194,6 +227,8 @@ class Group {
 
 /** What an error of SQLite, or of ours, means for the transaction. */
 function whyOf(error: unknown): Why {
+  if (error instanceof NoRoom) return 'full';
+  if (error instanceof DiskFailed) return 'broken';
   const code = sqliteCode(error);
   if (code === null || code === sqliteCodes.constraint) return 'failed';
   if (code === sqliteCodes.full) return 'full';

@@ -32,7 +32,8 @@ export const invariants: readonly Invariant[] = [
   {
     invariant: 'I3',
     what: 'bodies without a job',
-    sql: rows('body', 'NOT EXISTS (SELECT 1 FROM job WHERE job.n = body.n AND state < 4)'),
+    // Those below 0 are the reserve.
+    sql: rows('body', 'n >= 0 AND NOT EXISTS (SELECT 1 FROM job WHERE job.n = body.n AND state < 4)'),
   },
   {
     invariant: 'I3',

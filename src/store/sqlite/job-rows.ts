@@ -81,7 +81,8 @@ export function asBuffer(bytes: Uint8Array): Buffer {
 
 export class JobRows {
   readonly #ledger: Ledger;
-  readonly #keepHistory: boolean;
+  /** what ends leaves an entry */
+  keepsHistory = true;
   readonly #find: Statement;
   readonly #insertJob: Statement;
   readonly #insertBody: Statement;
@@ -99,9 +100,8 @@ export class JobRows {
   readonly #addAlert: Statement;
   readonly #endAlert: Statement;
 
-  constructor(db: Database, ledger: Ledger, keepHistory: boolean) {
+  constructor(db: Database, ledger: Ledger) {
     this.#ledger = ledger;
-    this.#keepHistory = keepHistory;
     // Without the id that it was found by: each blob in an answer is an allocation.
     this.#find = db.prepare(
       `SELECT n, state, prio, due, version, origin, failures, strikes, token, dead_at FROM job WHERE topic = ? AND id = ?`,
@@ -205,7 +205,7 @@ export class JobRows {
   /** Live or dead → ended: without body and lease, an entry of the history unless none is kept. */
   end(row: JobRow, end: End): void {
     this.#deleteBody.run(row.n);
-    if (this.#keepHistory) {
+    if (this.keepsHistory) {
       if (row.failures > 0 && end.attempt != null) this.addAttempt(row, end.attempt);
       this.#toEnded.run(end.at, endCodes.indexOf(end.state), row.n);
     } else {

@@ -5,7 +5,7 @@ import type { ReservedJob } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Statement } from '../../sql/database.ts';
 import type { Reserved, ReserveRequest } from '../job-store.ts';
-import type { Bench } from './bench.ts';
+import { type Bench, stepMax } from './bench.ts';
 import { asBuffer, type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { delayed, priorityCodes, ready } from './schema.ts';
 
@@ -55,7 +55,7 @@ export class Moves {
   promote(max: number): number {
     if (this.nothingIsDue()) return 0;
     const { ledger, now } = this.#bench;
-    const moved = this.#promote.all(now, Math.min(max, limits.promoteMax)) as [
+    const moved = this.#promote.all(now, stepMax(this.#bench, Math.min(max, limits.promoteMax))) as [
       number,
       number,
       number,
@@ -73,7 +73,7 @@ export class Moves {
 
   reserve(request: ReserveRequest): Reserved {
     const { ledger } = this.#bench;
-    const asked = { ...request, max: Math.min(request.max, limits.reserveMax) };
+    const asked = { ...request, max: stepMax(this.#bench, Math.min(request.max, limits.reserveMax)) };
     let plan = ledger.deal(asked);
     if (plan.deals.length === 0) return { jobs: [], more: plan.more };
     const candidates = this.#candidates(plan.deals);

@@ -32,6 +32,8 @@ export interface Work {
   readonly needs: Needs;
   /** of a list, its length; else 1 */
   readonly items: number;
+  /** a list: run() writes through `each` alone, so that every item may have a transaction of its own */
+  readonly isList: boolean;
   /** Makes the store larger: refused while the disk is full. */
   readonly isPush: boolean;
   /** It would change nothing and can answer from memory, outside any transaction. */
@@ -40,8 +42,8 @@ export interface Work {
   run(engine: Engine, each: Each): (w: Writer) => void;
 }
 
-type Read = (r: Reader) => Pick<Work, 'items' | 'run'>;
-const one = (run: Work['run']) => ({ items: 1, run });
+type Read = (r: Reader) => Pick<Work, 'items' | 'isList' | 'run'>;
+const one = (run: Work['run']) => ({ items: 1, isList: false, run });
 interface Operation {
   readonly needs: Needs;
   readonly isPush?: boolean;
@@ -58,6 +60,7 @@ const list = <I, O>(
   const items = r.list(read);
   return {
     items: items.length,
+    isList: true,
     run(engine, each) {
       const outcomes = each(items, act(engine));
       return (w) => w.list(outcomes, write);
@@ -242,8 +245,8 @@ const operations: Readonly<Record<number, Operation>> = {
 export function readWork(kind: number, payload: Reader): Work {
   const operation = operations[kind];
   if (operation === undefined) throw new ProtocolError(`nobody serves kind ${kind}`);
-  const { items, run } = operation.read(payload);
+  const { items, isList, run } = operation.read(payload);
   payload.end();
   const { needs, isPush = false, quiet = () => false } = operation;
-  return { needs, items, isPush, quiet, run };
+  return { needs, items, isList, isPush, quiet, run };
 }

@@ -19,11 +19,11 @@ import { writeFailure } from './messages.ts';
 import { readWork, type Work } from './operations.ts';
 import { type Frame, kinds } from './protocol.ts';
 import { serveRegistry } from './registry-calls.ts';
-import { ReserveFile } from './reserve-file.ts';
+import { diskFull, ReserveKeeper } from './reserve-keeper.ts';
 import { SideWork } from './side-work.ts';
 
 export interface StoreOwnerOptions extends EngineOptions {
-  /** jobs.db; the reserve file lies beside it */
+  /** jobs.db */
   readonly path: string;
   /** at most limits.socketPathMax bytes */
   readonly socketPath: string;
@@ -50,8 +50,8 @@ const durability =
 
 export class StoreOwner implements Service {
   readonly #options: StoreOwnerOptions;
-  readonly #reserve: ReserveFile;
   readonly #sideWork: SideWork;
+  #reserve: ReserveKeeper | null = null;
   readonly #connections = new Set<Connection>();
   #engine: Engine | null = null;
   #server: Server | null = null;
@@ -64,13 +64,7 @@ export class StoreOwner implements Service {
   constructor(options: StoreOwnerOptions) {
     this.#options = options;
     const { path, registryPath = null, heldLogBytesMax = limits.heldLogBytesMax, clock = Date.now } = options;
-    this.#sideWork = new SideWork({ path, registryPath, heldLogBytesMax, clock }, () =>
-      this.inspect((db) => db),
-    );
-    this.#reserve = new ReserveFile(`${options.path}.reserve`, (isThere, error) => {
-      if (isThere) options.log.notice('the reserve file is in its place: pushes are taken');
-      else options.log.error('the disk is full: pushes are refused until there is room', error);
-    });
+    this.#sideWork = new SideWork({ path, registryPath, heldLogBytesMax, clock }, () => this.#opened());
   }
 
   /** What survives what, in one sentence. */
@@ -95,10 +89,11 @@ export class StoreOwner implements Service {
     try {
       const { wasUnclean, wasChecked } = this.#engine.found;
       if (wasUnclean) log.notice('the store was not closed; its log was replayed', { wasChecked });
-      await this.#reserve.start();
+      this.#reserve = new ReserveKeeper(this.#engine, log, (error) => this.#break(error));
+      this.#reserve.start();
       await this.#listen();
     } catch (error) {
-      await this.#reserve.close();
+      this.#reserve?.close();
       this.#engine.close();
       this.#engine = null;
       throw error;
@@ -115,8 +110,12 @@ export class StoreOwner implements Service {
 
   /** Reads the store beside the port (a backup, a test). Synchronous, hence between transactions. */
   inspect<T>(read: (db: Database) => T): T {
+    return read(this.#opened().db);
+  }
+
+  #opened(): Engine {
     if (this.#engine === null) throw new Error('the store is not open');
-    return read(this.#engine.db);
+    return this.#engine;
   }
 
   #listen(): Promise<void> {
@@ -213,8 +212,8 @@ export class StoreOwner implements Service {
       engine,
       group.map((request) => request.work),
       {
-        refusePushes: !this.#reserve.isThere,
-        onFull: (error) => this.#reserve.giveBack(error),
+        refusePushes: engine.isTight,
+        onFull: (error) => this.#reserve?.free(error),
         onFailure: (error) => this.#options.log.error('the store failed at a request', error),
       },
     );
@@ -227,6 +226,7 @@ export class StoreOwner implements Service {
 
   #break(error: unknown): void {
     this.#state = 'broken';
+    this.#reserve?.close();
     try {
       this.#engine?.doubt();
     } catch (failure) {
@@ -250,8 +250,8 @@ export class StoreOwner implements Service {
   }
 
   #health(): StoreHealth {
-    const ok = this.#reserve.isThere;
-    return { ok, durability, warnings: ok ? [] : ['disk full: pushes are refused until there is room'] };
+    const ok = this.#engine?.isTight === false;
+    return { ok, durability, warnings: ok ? [] : [diskFull] };
   }
 
   // ── registry
@@ -290,7 +290,7 @@ export class StoreOwner implements Service {
     }, deadlineMs);
     await closed;
     clearTimeout(timer);
-    await this.#reserve.close();
+    this.#reserve?.close();
     // A broken store stays as it is until its process ends: closing would write to the file.
     if (this.#state === 'broken') return;
     try {

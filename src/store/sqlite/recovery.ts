@@ -5,7 +5,7 @@ import type { JobKey, Owner, Token } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Statement } from '../../sql/database.ts';
 import type { Recovered } from '../job-store.ts';
-import type { Bench } from './bench.ts';
+import { type Bench, stepMax } from './bench.ts';
 import { backInPlace } from './finish.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { reasonCodes, reserved } from './schema.ts';
@@ -34,8 +34,10 @@ export class Recovery {
   }
 
   expired(max: number): Recovered {
-    const bound = Math.min(max, limits.recoverMax);
+    const bound = this.#bound(max);
     const rows = (this.#expired.all(this.#bench.now, bound + 1) as unknown[][]).map(jobRowOf);
+    // On a full disk a lease may run out because nobody could write how it ended; that is no fault of the job.
+    if (this.#bench.isTight) return this.#giveBack(rows, bound);
     return this.#strike(rows, bound);
   }
 
@@ -48,7 +50,7 @@ export class Recovery {
     const rows = this.#leasesOf(instance, (incarnation) =>
       'dead' in which ? incarnation === which.dead : living?.has(incarnation) !== true,
     );
-    return this.#strike(rows, Math.min(max, limits.recoverMax));
+    return this.#strike(rows, this.#bound(max));
   }
 
   releaseUnheld(owner: Owner, held: readonly Token[]): number {
@@ -64,6 +66,16 @@ export class Recovery {
     return (this.#ofInstance.all(instance) as unknown[][])
       .filter((columns) => matches(columns[12] as number))
       .map(jobRowOf);
+  }
+
+  #bound(max: number): number {
+    return stepMax(this.#bench, Math.min(max, limits.recoverMax));
+  }
+
+  #giveBack(rows: readonly JobRow[], max: number): Recovered {
+    const returned = rows.slice(0, max);
+    for (const row of returned) backInPlace(this.#bench, row, row.strikes);
+    return { returned: returned.length, poisoned: [], more: rows.length > returned.length };
   }
 
   #strike(rows: readonly JobRow[], max: number): Recovered {

@@ -1,5 +1,5 @@
 // Backup and examination: the two works that read the whole store. Each reads the file itself, held at one moment
-// (holdStoreFile), in a thread, while the owner goes on writing its log. Rejected: VACUUM INTO on the owner's connection stops
+// (Engine.hold), in a thread, while the owner goes on writing its log. Rejected: VACUUM INTO on the owner's connection stops
 // it for the whole copy; SQLite's backup API of this library copies in a loop without a pause on the owner's own connection,
 // whose every call then waits for a step of the copy.
 // Invariants: one work at a time; the hold ends with it, however it ends; it is given up before the log grows too long to be
@@ -10,11 +10,12 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { type Database, sqliteCode, sqliteCodes } from '../../sql/database.ts';
+import { sqliteCode, sqliteCodes } from '../../sql/database.ts';
 import type { Backup, Examination, LongWork, Problem } from '../job-store.ts';
+import type { Engine } from './engine.ts';
 import { countJobs, examplesOf, type Invariant, invariants, wholeFile } from './invariants.ts';
 import { type Reading, readBeside } from './reading-thread.ts';
-import { holdStoreFile, logBytes } from './store-file.ts';
+import { logBytes } from './store-file.ts';
 
 export interface SideWorkOptions {
   /** jobs.db */
@@ -30,15 +31,15 @@ type Read = (readings: readonly Reading[]) => Promise<readonly unknown[][]>;
 
 export class SideWork {
   readonly #options: SideWorkOptions;
-  readonly #db: () => Database;
+  readonly #engine: () => Engine;
   #running: { readonly ended: Promise<void>; readonly abort: AbortController } | null = null;
   #backup: LongWork<Backup> = { kind: 'none' };
   #fsck: LongWork<Examination> = { kind: 'none' };
 
-  /** `db`: the store while it is open, between transactions. */
-  constructor(options: SideWorkOptions, db: () => Database) {
+  /** `engine`: the store while it is open, between transactions. */
+  constructor(options: SideWorkOptions, engine: () => Engine) {
     this.#options = options;
-    this.#db = db;
+    this.#engine = engine;
   }
 
   get backup(): LongWork<Backup> {
@@ -92,9 +93,10 @@ export class SideWork {
 
   async #held<R>(abort: AbortController, work: (read: Read) => Promise<R>): Promise<R> {
     const { path, heldLogBytesMax } = this.#options;
-    const db = this.#db();
-    const release = holdStoreFile(db);
+    const engine = this.#engine();
+    const release = engine.hold();
     const judge = () => {
+      if (engine.isTight) abort.abort(new Error('the disk is full: try again when there is room'));
       if (logBytes(path) > heldLogBytesMax)
         abort.abort(new Error('too much was written meanwhile: try again at a quieter time'));
     };
@@ -104,7 +106,7 @@ export class SideWork {
       return await work((readings) => readBeside(readings, abort.signal));
     } finally {
       clearInterval(timer);
-      if (db.isOpen) release();
+      if (engine.db.isOpen) release();
     }
   }
 

@@ -1,0 +1,192 @@
+// A real daemon whose whole file system (store, registry, run files, logs) is filled up to the last block: pushes are refused
+// cleanly, everything that runs goes on, and when there is room again, so do the pushes.
+
+import { rmSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { openEngine } from '../../src/store/sqlite/engine.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
+import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
+import { runDq } from '../support/run-dq.ts';
+import { type Arrival, ok, type Sink, startSink, status } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+const mebibyte = 1024 * 1024;
+const body = Buffer.alloc(300, 97);
+const push = (daemon: Daemon, topic: string, id: string, delay = 0) =>
+  daemon.push(topic, body, { id, delay }, 'text/plain');
+
+/** Pushes `ids`; answers those that were acknowledged, and fails for any answer but 201 and not_stored. */
+async function pushAll(daemon: Daemon, topic: string, ids: readonly string[], delay = 0): Promise<string[]> {
+  const acknowledged: string[] = [];
+  const others: unknown[] = [];
+  await forAll(ids, async (id) => {
+    const reply = await push(daemon, topic, id, delay);
+    if (reply.status === 201) acknowledged.push(id);
+    else if (reply.body.code !== 'not_stored') others.push(reply);
+  });
+  expect(others).toEqual([]);
+  return acknowledged;
+}
+
+/** The disk has no block left, and the daemon has noticed. */
+async function fill(daemon: Daemon, topic: string): Promise<string[]> {
+  const acknowledged: string[] = [];
+  let n = 0;
+  await until(
+    'a push to be refused',
+    async () => {
+      fillUp(daemon.directory);
+      const id = `late${n++}`;
+      const reply = await push(daemon, topic, id, 3_600_000);
+      if (reply.status === 201) acknowledged.push(id);
+      else expect(reply).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+      return reply.status === 503;
+    },
+    20_000,
+  );
+  fillUp(daemon.directory);
+  return acknowledged;
+}
+
+const makeRoom = (daemon: Daemon) => rmSync(join(daemon.directory, 'filler'));
+const isReady = async (daemon: Daemon) => (await daemon.api('GET', '/readyz')).status;
+const waiting = async (daemon: Daemon) => {
+  const { states } = (await daemon.api('GET', '/v1/stats')).body;
+  return (states.ready as number) + (states.reserved as number);
+};
+
+function expectWhole(daemon: Daemon): void {
+  const engine = openEngine(join(daemon.dataDir, 'jobs.db'));
+  expect(engine.db.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
+  engine.close();
+}
+
+const times = (sink: Sink, topic: string) =>
+  new Map(
+    [...groupBy(sink.arrivals, (arrival: Arrival) => `${arrival.topic} ${arrival.id}`)]
+      .filter(([key]) => key.startsWith(`${topic} `))
+      .map(([key, arrivals]) => [key.slice(topic.length + 1), arrivals.length]),
+  );
+
+describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : `: ${unmountable}`}`, () => {
+  it.each([2, 64])(
+    'of %i MiB refuses pushes as not stored, settles, retries, cancels and drains, and goes on when there is room',
+    async (mebibytes) => {
+      let holds = true;
+      let fails = true;
+      const sink = await startSink((arrival, response) => {
+        if (arrival.topic === 'failing' && fails)
+          return status(500, {}, 'x'.repeat(1_000))(arrival, response);
+        if (arrival.topic !== 'held' || !holds) return ok(arrival, response);
+      });
+      const directory = mountTmpfs(mebibytes * mebibyte);
+      const daemon = await startDaemon({ directory, args: ['--notifiers', '1'] });
+      await addTopic(daemon, 'held', sink.url, { timeout: '60s' });
+      await addTopic(daemon, 'failing', sink.url, { backoff: ['200ms'], maxAttempts: 100 });
+      await addTopic(daemon, 'later', sink.url);
+      const ids = (count: number) => numbers(count).map(String);
+      const held = await pushAll(daemon, 'held', ids(300));
+      const later = await pushAll(daemon, 'later', ids(100), 3_600_000);
+      await until('callbacks to run', () => sink.open().length === 64);
+      const failing = await pushAll(daemon, 'failing', ids(20));
+      expect([held.length, later.length, failing.length]).toEqual([300, 100, 20]);
+
+      const late = await fill(daemon, 'later');
+      expect(roomIn(directory)).toBe(0);
+      expect(await isReady(daemon)).toBe(503);
+      // Unhurried: retries go on while nothing else gives room back.
+      const before = times(sink, 'failing');
+      await until('every failing job to be retried twice', () =>
+        failing.every((id) => (times(sink, 'failing').get(id) ?? 0) >= (before.get(id) ?? 0) + 2),
+      );
+      const cancelled = await Promise.all(
+        later.slice(0, 50).map((id) => daemon.api('DELETE', `/v1/topics/later/jobs/${id}`)),
+      );
+      expect(new Set(cancelled.map((reply) => reply.status))).toEqual(new Set([200]));
+      holds = false;
+      for (const arrival of sink.open()) sink.finish(arrival);
+      await until('the held jobs to drain', () => times(sink, 'held').size === held.length);
+      fails = false;
+      await until('nothing to be ready or reserved', async () => (await waiting(daemon)) === 0);
+      await until('the failing jobs to be done', async () => (await jobsLeft(daemon)) === 50 + late.length);
+
+      makeRoom(daemon);
+      await until('a push to be taken', async () => (await push(daemon, 'held', 'after')).status === 201);
+      await until('it to arrive', () => times(sink, 'held').has('after'));
+      await until('the daemon to be ready', async () => (await isReady(daemon)) === 200);
+      expect(new Set(times(sink, 'held').values())).toEqual(new Set([1]));
+      expect(await jobsLeft(daemon)).toBe(50 + late.length);
+      expect(await daemon.stop()).toBe(0);
+      expectWhole(daemon);
+    },
+    90_000,
+  );
+
+  it('has its killed processes back, and their jobs', async () => {
+    const sink = await startSink(() => {});
+    const daemon = await startDaemon({ directory: mountTmpfs(4 * mebibyte), args: ['--notifiers', '1'] });
+    await addTopic(daemon, 't', sink.url, { timeout: '60s' });
+    const ids = await pushAll(daemon, 't', numbers(100).map(String));
+    await until('callbacks to run', () => sink.open().length === 64);
+    const late = await fill(daemon, 't');
+    sink.answer(ok);
+    for (const title of ['dq-notifier-0', 'dq-store', 'dq-upkeep', 'dq-timer-0', 'dq-server-0']) {
+      const pid = daemon.pidOf(title);
+      process.kill(pid, 'SIGKILL');
+      await until(
+        `${title} to be another process`,
+        () => daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
+        15_000,
+      );
+    }
+    await until('all to arrive', () => times(sink, 't').size === ids.length, 30_000);
+    await until('nothing else to be left', async () => (await jobsLeft(daemon)) === late.length, 30_000);
+    expect((await push(daemon, 't', 'refused')).body.code).toBe('not_stored');
+    makeRoom(daemon);
+    await until('a push to be taken', async () => (await push(daemon, 't', 'after')).status === 201);
+    expect(await daemon.stop()).toBe(0);
+    expectWhole(daemon);
+  }, 90_000);
+
+  it('that has little room is started on: it delivers, and takes pushes when there is more', async () => {
+    const sink = await startSink();
+    const first = await startDaemon({ directory: mountTmpfs(4 * mebibyte) });
+    await addTopic(first, 't', sink.url);
+    const ids = await pushAll(first, 't', numbers(50).map(String), 4_000);
+    expect(await first.stop()).toBe(0);
+    const filler = fillUp(first.directory);
+    truncateSync(join(first.directory, 'filler'), filler - limits.startRoomBytes - 64 * 1024);
+
+    const second = await startDaemon({ directory: first.directory });
+    const late = await fill(second, 't');
+    await until('all to arrive', () => times(sink, 't').size === ids.length);
+    await until('nothing else to be left', async () => (await jobsLeft(second)) === late.length);
+    makeRoom(second);
+    await until('a push to be taken', async () => (await push(second, 't', 'after')).status === 201);
+    expect(await second.stop()).toBe(0);
+    expectWhole(second);
+  }, 60_000);
+
+  it('without any room at all refuses a start in one sentence', async () => {
+    const directory = mountTmpfs(mebibyte);
+    fillUp(directory);
+    const run = await runDq([
+      'start',
+      '--port',
+      '0',
+      '--data-dir',
+      join(directory, 'data'),
+      '--log-dir',
+      directory,
+    ]);
+    expect(run).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^dq: the data directory .*\/data (cannot be used: database or|is on a full) disk.*\n$/,
+      ),
+    });
+  }, 30_000);
+});

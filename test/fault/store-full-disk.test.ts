@@ -1,0 +1,148 @@
+// The store alone on a file system without a block left: what it still does, and in which room.
+
+import { createHash } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ReservedJob } from '../../src/core/job.ts';
+import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
+import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
+import { numbers } from '../support/producing.ts';
+import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+
+const mebibyte = 1024 * 1024;
+let store: SqliteStore;
+let nowMs = 0;
+
+async function openOn(bytes: number): Promise<void> {
+  nowMs = Date.now();
+  const path = mountTmpfs(bytes);
+  store = await openSqliteStore({ clock: () => nowMs }, { path, remove: () => {} });
+}
+beforeEach(() => {
+  nowMs = 0;
+});
+afterEach(() => store?.close());
+
+const jobs = () => store.client.store.jobs;
+const health = () => store.client.store.admin.health();
+const hasReserve = async () => (await health()).ok;
+const push = async (id: string, bytes = 300) => {
+  const [outcome] = await jobs().push([jobOf(id, { body: Buffer.alloc(bytes, 1) })]);
+  return outcome?.kind === 'not_stored' ? outcome.code : outcome?.kind;
+};
+const reserve = async (count: number): Promise<ReservedJob[]> => {
+  const held: ReservedJob[] = [];
+  while (held.length < count) {
+    const reserved = await jobs().reserve(0, request(Math.min(count - held.length, 250)));
+    held.push(...reserved.jobs);
+  }
+  return held;
+};
+
+/** No block is left, and the store has noticed. */
+async function fill(): Promise<void> {
+  for (let n = 0; await hasReserve(); n += 1) {
+    fillUp(store.directory);
+    await push(`filling${n}`, 20_000);
+  }
+  fillUp(store.directory);
+  expect(roomIn(store.directory)).toBe(0);
+}
+
+describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : `: ${unmountable}`}`, () => {
+  it('has its settles in the room that the store has, however many come', async () => {
+    await openOn(8 * mebibyte);
+    for (const n of numbers(20))
+      await jobs().push(numbers(100).map((m) => jobOf(`${n}.${m}`, { body: Buffer.alloc(1_000, 1) })));
+    await fill();
+    expect(await push('refused')).toBe('disk_full');
+    expect(await health()).toMatchObject({ ok: false });
+    for (let round = 0; round < 10; round += 1) {
+      const held = await reserve(200);
+      const outcomes = await jobs().ack(held.map((job) => ({ ...leaseOf(job), attempt: attemptOf(job) })));
+      expect(new Set(outcomes.map((outcome) => outcome.kind))).toEqual(new Set(['acked']));
+      expect(roomIn(store.directory)).toBe(0);
+    }
+    expect(store.dump().jobs.filter((job) => !job.id.startsWith('filling'))).toEqual([]);
+  });
+
+  it('settles job by job where the log has no room for all of a call', async () => {
+    await openOn(2 * mebibyte);
+    // Long ids in no order: each job has its pages to itself.
+    const ids = numbers(1_400).map((n) =>
+      createHash('sha512').update(String(n)).digest('hex').repeat(2).slice(0, 240),
+    );
+    for (let n = 0; n < ids.length; n += 100)
+      await jobs().push(ids.slice(n, n + 100).map((id) => jobOf(id, { body: Buffer.alloc(10, 1) })));
+    const held = (await reserve(ids.length)).sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, 500);
+    await fill();
+    const outcomes = await jobs().ack(held.map((job) => ({ ...leaseOf(job), attempt: attemptOf(job) })));
+    expect(new Set(outcomes.map((outcome) => outcome.kind))).toEqual(new Set(['acked']));
+    expect(store.dump().jobs.filter((job) => !job.id.startsWith('filling')).length).toBe(900);
+  });
+
+  it('keeps the outcome of an attempt and drops its record', async () => {
+    await openOn(2 * mebibyte);
+    await jobs().push(['retried', 'buried'].map((id) => jobOf(id)));
+    const held = await reserve(2);
+    await fill();
+    const [retried, buried] = held.map((job) => ({ ...leaseOf(job), attempt: attemptOf(job) }));
+    if (retried === undefined || buried === undefined) throw new Error('not reserved');
+    expect(await jobs().retry([{ ...retried, delayMs: 1_000 }])).toEqual([{ kind: 'retried' }]);
+    expect(await jobs().bury([{ ...buried, reason: 'gone' }])).toEqual([{ kind: 'buried' }]);
+    expect(await jobs().get({ topic: 't', id: 'retried' })).toMatchObject({ failures: 1, attempts: [] });
+    expect(await jobs().get({ topic: 't', id: 'buried' })).toMatchObject({ state: 'dead', attempts: [] });
+    expect(store.dump().alerts).toMatchObject([{ id: 'buried', attempt: null }]);
+  });
+
+  it('returns leases that ran out without a strike', async () => {
+    await openOn(2 * mebibyte);
+    await jobs().push([jobOf('1')]);
+    const [held] = await reserve(1);
+    await fill();
+    nowMs += (held?.leaseMs ?? 0) + 1;
+    expect(await jobs().recover(0, 10)).toMatchObject({ returned: 1, poisoned: [] });
+    expect(await jobs().get({ topic: 't', id: '1' })).toMatchObject({ state: 'ready', strikes: 0 });
+  });
+
+  it('that jobs alone have filled takes pushes again into the room that they have left', async () => {
+    await openOn(4 * mebibyte);
+    const stored: string[] = [];
+    for (let n = 0; ; n += 1) {
+      const outcome = await push(`j${n}`, 10_000);
+      if (outcome !== 'stored') {
+        expect(outcome).toBe('disk_full');
+        break;
+      }
+      stored.push(`j${n}`);
+    }
+    fillUp(store.directory);
+    for (let n = 0; n < stored.length; n += 50)
+      await jobs().cancel(stored.slice(n, n + 50).map((id) => ({ topic: 't', id })));
+    // Out of pages: the disk has no more room than before.
+    await until('the reserve to be made again', hasReserve);
+    let again = 0;
+    while ((await push(`again${again}`, 10_000)) === 'stored') again += 1;
+    expect(again).toBeGreaterThan(stored.length - 20);
+    expect(roomIn(store.directory)).toBeLessThan(100_000);
+  });
+
+  it('takes pushes again once the reserve can be made', async () => {
+    await openOn(2 * mebibyte);
+    await fill();
+    expect(await push('refused')).toBe('disk_full');
+    rmSync(join(store.directory, 'filler'));
+    await until('the reserve to be made again', hasReserve);
+    expect(await push('taken')).toBe('stored');
+    expect(await health()).toMatchObject({ ok: true, warnings: [] });
+  });
+
+  it('that a push would fill refuses that push, and takes the next', async () => {
+    await openOn(4 * mebibyte);
+    expect(await push('large', 3 * mebibyte)).toBe('disk_full');
+    await until('the reserve to be made again', hasReserve);
+    expect(await push('small')).toBe('stored');
+  });
+});
