@@ -42,9 +42,21 @@ export interface LoadResult {
   readonly errors: number;
 }
 
+/** A job of some 120 bytes. */
+const job = JSON.stringify({ order: 9007199254740, action: 'close', note: 'x'.repeat(70) });
+
+/** A batch of so many of them. */
+export function batchOf(jobs: number): string {
+  return `[${Array<string>(jobs).fill(`{"topic":"bench","body":${job}}`).join(',')}]`;
+}
+
 /** Pushes as fast as 64 (or `connections`) keep-alive connections allow. */
-export async function pushLoad(url: string, seconds: number, connections = 64): Promise<LoadResult> {
-  const body = JSON.stringify({ order: 9007199254740, action: 'close', note: 'x'.repeat(70) });
+export async function pushLoad(
+  url: string,
+  seconds: number,
+  connections = 64,
+  body = job,
+): Promise<LoadResult> {
   const cannon = join(here, '../../node_modules/autocannon/autocannon.js');
   const args = [
     cannon,

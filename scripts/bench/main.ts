@@ -8,9 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 import { startDaemon } from './dq.ts';
 import { cpuSeconds, measureSync, median, percentile, print, printMachine, pssBytes } from './figures.ts';
-import { pushLoad, startBareServer } from './load.ts';
+import { batchOf, pushLoad, startBareServer } from './load.ts';
 
 const loadSeconds = 5;
+const batchJobs = 100;
+const batchConnections = 16;
 const dueJobs = 20_000;
 const latenessJobs = 500;
 const latenessPerSecond = 50;
@@ -45,6 +47,25 @@ async function intake(runs: number): Promise<void> {
     rates.map((rate, run) => rate / (bareRates[run] ?? Number.NaN)),
     '',
   );
+  print('reply time p99', p99, 'ms');
+}
+
+/** Each run with a daemon of its own: a million jobs make a file in which the next run would be another one. */
+async function batch(runs: number): Promise<void> {
+  const rates: number[] = [];
+  const p99: number[] = [];
+  for (let run = 0; run < runs; run++) {
+    const dq = await startDaemon();
+    await dq.api('POST', '/v1/topics', { topic: 'bench', callbackUrl: 'http://127.0.0.1:9/', delay: '1h' });
+    await pushLoad(`${dq.url}/v1/jobs`, 1, batchConnections, batchOf(batchJobs));
+    const result = await pushLoad(`${dq.url}/v1/jobs`, loadSeconds, batchConnections, batchOf(batchJobs));
+    await dq.stop();
+    if (result.non2xx + result.errors > 0)
+      throw new Error(`batch: ${result.non2xx} refused, ${result.errors} errors`);
+    rates.push(result.perSecond * batchJobs);
+    p99.push(result.p99);
+  }
+  print(`batches of ${batchJobs}, ${batchConnections} connections`, rates, 'jobs/s');
   print('reply time p99', p99, 'ms');
 }
 
@@ -230,6 +251,7 @@ async function start(runs: number): Promise<void> {
 const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
   isolation,
   intake,
+  batch,
   delivery,
   lateness,
   idle,
