@@ -93,18 +93,15 @@ const memberNames = new Set(['topic', 'id', 'delay', 'at', 'mode', 'body', 'cont
 function readPush(item: Item, complaints: Complaints): BatchPush | null {
   const topic = item.text('topic');
   if (topic === undefined && !item.has('topic')) complaints.refuse('topic', 'is needed');
+  const id = item.text('id');
+  const delay = item.textOrNumber('delay');
+  const at = item.textOrNumber('at');
+  const mode = item.text('mode');
   const contentType = item.text('contentType') ?? 'application/json';
-  const request = {
-    id: item.text('id'),
-    delay: item.textOrNumber('delay'),
-    at: item.textOrNumber('at'),
-    mode: item.text('mode'),
-    inQuery: false,
-    contentType,
-  };
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
   if (body === undefined && !item.has('body')) complaints.refuse('body', 'is needed');
-  return topic === undefined || body === undefined ? null : { topic, request: { ...request, body } };
+  if (topic === undefined || body === undefined) return null;
+  return { topic, request: { id, delay, at, mode, inQuery: false, contentType, body } };
 }
 
 /** The members of one item by name. Complains of what is unknown, repeated, or of another type than asked for. */
