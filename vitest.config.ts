@@ -5,7 +5,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // Each file in a process of its own: tests start daemons, and a crash of one file must not take others along.
     pool: 'forks',
-    maxWorkers: 2,
+    // Twice the cores of a small machine: most of what tests do is waiting for processes, sockets and leases.
+    maxWorkers: 4,
     testTimeout: 20_000,
     hookTimeout: 30_000,
     reporters: ['default', './test/support/summary-reporter.ts'],
