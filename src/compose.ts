@@ -1,6 +1,7 @@
 // Puts a worker together: the only file that names adapters. A process imports the one role it plays and nothing of the
 // others. Invariant: whatever was opened here is closed by drain(), in the reverse order, whether the start succeeded or not.
 
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from './core/errors.ts';
@@ -112,7 +113,10 @@ async function composeStore(init: Init, log: OpenLog, channel: MasterChannel): P
     }
   };
   const registry = await onUsableDisk(() =>
-    openRegistryDb(join(dataDir, 'registry.db'), { warn: (sentence) => log.notice(`warning: ${sentence}`) }),
+    openRegistryDb(join(dataDir, 'registry.db'), {
+      warn: (sentence) => log.notice(`warning: ${sentence}`),
+      refuseEmpty: existsSync(path),
+    }),
   );
   const owner = new StoreOwner({
     path,

@@ -16,8 +16,7 @@ import type {
   TopicStats,
 } from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
-import { openRegistryFile } from './registry-file.ts';
-import type { KeyOptions } from './registry-key.ts';
+import { openRegistryFile, type RegistryFileOptions } from './registry-file.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { addStat, readStats, removeStats } from './registry-stats.ts';
 import { deleteToken, insertToken, readTokens } from './registry-tokens.ts';
@@ -27,9 +26,12 @@ import { toColumns, toTopic } from './topic-row.ts';
 import { untilFree } from './until-free.ts';
 
 /** Opens or creates registry.db, and the key file of its secrets (`secret.key` beside it). Rejects with a DqError that says in one sentence why it cannot be used. */
-export async function openRegistryDb(path: string, options: Partial<KeyOptions> = {}): Promise<Registry> {
-  const { keyPath = join(dirname(path), 'secret.key'), warn = () => {} } = options;
-  const { db, sealer } = await openRegistryFile(path, { keyPath, warn });
+export async function openRegistryDb(
+  path: string,
+  options: Partial<RegistryFileOptions> = {},
+): Promise<Registry> {
+  const { keyPath = join(dirname(path), 'secret.key'), warn = () => {}, refuseEmpty = false } = options;
+  const { db, sealer } = await openRegistryFile(path, { keyPath, warn, refuseEmpty });
   return new RegistryDb(db, sealer);
 }
 

@@ -1,7 +1,7 @@
 // Opens the file of the embedded registry: readable by its owner alone, whole, of a schema that this version knows, with the
 // key that its secrets are sealed with. A file that is not is refused before the first byte of it is changed.
 
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, statSync } from 'node:fs';
 import type { Kysely } from 'kysely';
 import { DqError, reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
@@ -16,14 +16,21 @@ import type { Sealer } from './sealer.ts';
 import { kyselyOver } from './sqlite-dialect.ts';
 import { untilFree } from './until-free.ts';
 
+export interface RegistryFileOptions extends KeyOptions {
+  /** An empty file is what a first start leaves that was cut off, and is taken for a new one; beside jobs it is a damage. */
+  readonly refuseEmpty?: boolean;
+}
+
 /** Rejects with a DqError whose message is a sentence for the user. */
 export async function openRegistryFile(
   path: string,
-  options: KeyOptions,
+  options: RegistryFileOptions,
 ): Promise<{ readonly db: Kysely<RegistrySchema>; readonly sealer: Sealer }> {
   const what = `the registry ${path}`;
   let database: Database | undefined;
   try {
+    if (options.refuseEmpty === true && statSync(path, { throwIfNoEntry: false })?.size === 0)
+      throw damaged(what, 'it is empty');
     createPrivately(path);
     database = openDatabase(path);
     const opened = database;

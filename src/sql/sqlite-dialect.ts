@@ -93,6 +93,13 @@ class Adapter implements SqliteDatabase {
 
   close(): void {
     this.#statements.clear();
+    try {
+      // close() alone leaves the connection to the garbage collector, and the process ends before it: whoever then copies the
+      // file without its log would have next to nothing.
+      this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    } catch {
+      // A full disk, or another connection in its log: it stays beside the file, and the next start reads both.
+    }
     this.#database.close();
   }
 }

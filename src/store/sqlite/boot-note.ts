@@ -2,11 +2,17 @@
 // Why: after the mere death of its owner the file needs no check, because the kernel still has every byte that was written
 // and SQLite replays the log by itself; reading it all would keep a store of 5 million jobs away for longer than its callers
 // wait. After a power cut, a crash of the machine or a failing disk nobody knows what the disk kept, and the file is read.
+// Without its log a file with a note is not whole: the note is written after the log was made, and removed before it is.
 // Invariant: a note of this boot stands only beside a file of which no write has failed. Without a note the file is checked.
 
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 
 const notePath = (path: string) => `${path}.boot`;
+
+/** Whether the file was opened, in whichever boot, and not closed since. */
+export function wasLeftOpen(path: string): boolean {
+  return existsSync(notePath(path));
+}
 
 /** Whether the file was opened in this boot of the machine, and whoever had it open has merely died. */
 export function wasOpenInThisBoot(path: string): boolean {

@@ -15,7 +15,7 @@ import {
   sqliteCode,
   sqliteCodes,
 } from '../../sql/database.ts';
-import { forgetBoot, noteBoot, wasOpenInThisBoot } from './boot-note.ts';
+import { forgetBoot, noteBoot, wasLeftOpen, wasOpenInThisBoot } from './boot-note.ts';
 import { applicationId, layoutVersion, schema } from './schema.ts';
 
 /** Why a file was not opened; the message is for the person who starts dq. */
@@ -43,7 +43,8 @@ export interface OpenedStoreFile {
 export function openStoreFile(path: string): OpenedStoreFile {
   if (held.has(path)) throw new StoreFileRefused('in_use', `${path} is held by this process`);
   const size = sizeOf(path);
-  const wasUnclean = sizeOf(`${path}-wal`) !== null;
+  const logSize = sizeOf(`${path}-wal`);
+  const wasUnclean = logSize !== null;
   if (size === null) {
     if (wasUnclean)
       throw new StoreFileRefused(
@@ -51,7 +52,14 @@ export function openStoreFile(path: string): OpenedStoreFile {
         `${path} is missing, but its log ${path}-wal is there: put both back, or remove the log`,
       );
     makeStoreFile(path);
-  } else judgeHeader(path, size, wasUnclean);
+  } else {
+    if (!wasUnclean && wasLeftOpen(path))
+      throw new StoreFileRefused(
+        'incomplete',
+        `${path} was not closed, and its log ${path}-wal is missing: put it back, or remove ${path}.boot to go on without what was in it`,
+      );
+    judgeHeader(path, size, logSize);
+  }
   const isDoubtful = wasUnclean && !wasOpenInThisBoot(path);
   try {
     if (wasUnclean) judgeLog(path, isDoubtful);
@@ -69,10 +77,11 @@ export function openStoreFile(path: string): OpenedStoreFile {
 /** Gives up the lock, merges the log into the file. Without this, the lock would last until a garbage collection. */
 export function closeStoreFile(db: Database): void {
   try {
+    // First: a note without a log says that the log was lost.
+    forgetBoot(pathOf(db));
     pragma(db, 'journal_mode = DELETE');
     pragma(db, 'locking_mode = NORMAL');
     db.prepare('SELECT count(*) FROM meta').get();
-    forgetBoot(pathOf(db));
   } finally {
     db.close();
     held.delete(pathOf(db));
@@ -126,7 +135,7 @@ function openAlone(path: string): Database {
 }
 
 /** Before SQLite opens it: opening replays the log of a file that may not be ours. */
-function judgeHeader(path: string, size: number, hasLog: boolean): void {
+function judgeHeader(path: string, size: number, logSize: number | null): void {
   const header = Buffer.alloc(100);
   const fd = openSync(path, 'r');
   try {
@@ -139,10 +148,16 @@ function judgeHeader(path: string, size: number, hasLog: boolean): void {
   if (header.readUInt32BE(68) !== applicationId)
     throw new StoreFileRefused('foreign', `${path} is not a job store of dq`);
   judgeLayout(path, header.readUInt32BE(60));
+  // The file says 2 from before its log is made until after the log is gone (closeStoreFile).
+  if (header[18] === 1 && (logSize ?? 0) > 0)
+    throw new StoreFileRefused(
+      'foreign',
+      `${path} was closed, and the log beside it, ${path}-wal, is not its own: move the log away, or put its own file beside it`,
+    );
   // 1 stands for 65536 there. With a log beside it, the file may rightly be shorter: the log has the rest.
   const pageBytes = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
   const whole = header.readUInt32BE(28) * pageBytes;
-  if (!hasLog && size < whole)
+  if (logSize === null && size < whole)
     throw new StoreFileRefused('damaged', damagedText(path, `${size} of ${whole} bytes are there`));
 }
 
@@ -187,7 +202,9 @@ function refusalOf(path: string, error: unknown): unknown {
 }
 
 function damagedText(path: string, reason: string): string {
-  return `${path} is damaged (${reason}) and was left as it is: put a backup in its place, or move it away with its -wal file`;
+  // Up to a hundred lines below a heading; one says enough.
+  const found = reason.replace(/^\*.*\n/, '').split('\n', 1)[0];
+  return `${path} is damaged (${found}) and was left as it is: put a backup in its place, or move it away with its -wal file`;
 }
 
 function sizeOf(path: string): number | null {

@@ -1,0 +1,221 @@
+// A start on files that are not whole, or not ours: one sentence, exit 1, and not one byte of them is changed.
+
+import { createHash } from 'node:crypto';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { openDatabase } from '../../src/sql/database.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { addTopic, forAll, numbers } from '../support/producing.ts';
+import { runDq } from '../support/run-dq.ts';
+
+/** Data directories to copy: of a daemon that was stopped, and of one of which every process was killed. */
+let originals: string;
+const stopped = () => join(originals, 'stopped');
+const killed = () => join(originals, 'killed');
+
+beforeAll(() => {
+  originals = mkdtempSync(join(tmpdir(), 'dq-torn-'));
+});
+afterAll(() => rmSync(originals, { recursive: true, force: true }));
+
+it('is made of a store with jobs', async () => {
+  const daemon = await startDaemon();
+  await addTopic(daemon, 't', 'http://127.0.0.1:9/');
+  await forAll(numbers(50), async (n) => {
+    const reply = await daemon.push(
+      't',
+      Buffer.alloc(2_000, 1),
+      { id: String(n), delay: 3_600_000 },
+      'text/plain',
+    );
+    expect(reply).toMatchObject({ status: 201 });
+  });
+  // Stopped, nobody writes: a copy is what a kill of all leaves.
+  for (const { pid } of daemon.workers()) process.kill(pid, 'SIGSTOP');
+  cpSync(daemon.dataDir, killed(), { recursive: true, filter: (path) => !path.includes('/run') });
+  for (const { pid } of daemon.workers()) process.kill(pid, 'SIGCONT');
+  expect(await daemon.stop()).toBe(0);
+  cpSync(daemon.dataDir, stopped(), { recursive: true, filter: (path) => !path.includes('/run') });
+  expect(existsSync(join(killed(), 'jobs.db-wal'))).toBe(true);
+  expect(existsSync(join(stopped(), 'jobs.db-wal'))).toBe(false);
+});
+
+function copyOf(original: string): string {
+  const root = mkdtempSync(join(tmpdir(), 'dq-torn-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const data = join(root, 'data');
+  cpSync(original, data, { recursive: true });
+  return data;
+}
+
+/** The files of the store and the registry. The index of a log (-shm) is memory, an empty log nothing. */
+function contents(data: string): Record<string, string> {
+  const names = readdirSync(data).filter(
+    (name) =>
+      /^(jobs|registry)\.db/.test(name) &&
+      !name.endsWith('-shm') &&
+      !(name.endsWith('-wal') && statSync(join(data, name)).size === 0),
+  );
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      createHash('sha256')
+        .update(readFileSync(join(data, name)))
+        .digest('hex'),
+    ]),
+  );
+}
+
+async function expectRefused(data: string, sentence: RegExp): Promise<void> {
+  const before = contents(data);
+  const run = await runDq(['start', '--port', '0', '--data-dir', data, '--log-dir', join(data, 'logs')]);
+  expect(run.stderr).toMatch(sentence);
+  expect(run.stderr.trimEnd().split('\n')).toHaveLength(1);
+  expect(run).toMatchObject({ code: 1, stdout: '' });
+  expect(contents(data)).toEqual(before);
+}
+
+const noise = (bytes: number) => Buffer.alloc(bytes, 'no database ');
+const foreign = (path: string) => {
+  const db = openDatabase(path);
+  db.exec('CREATE TABLE somebody(n INTEGER PRIMARY KEY)');
+  db.close();
+};
+
+interface Torn {
+  readonly what: string;
+  readonly of: () => string;
+  readonly tear: (data: string) => void;
+  readonly sentence: RegExp;
+}
+
+const cases: readonly Torn[] = [
+  {
+    what: 'jobs.db cut off',
+    of: stopped,
+    tear: (data) => truncateSync(join(data, 'jobs.db'), 40_000),
+    sentence:
+      /^dq: .*jobs\.db is damaged \(40000 of \d+ bytes are there\) and was left as it is: put a backup/,
+  },
+  {
+    what: 'jobs.db of random bytes',
+    of: stopped,
+    tear: (data) => writeFileSync(join(data, 'jobs.db'), noise(70_000)),
+    sentence: /^dq: .*jobs\.db is no SQLite file/,
+  },
+  {
+    what: 'an empty jobs.db',
+    of: stopped,
+    tear: (data) => writeFileSync(join(data, 'jobs.db'), ''),
+    sentence: /^dq: .*jobs\.db is no SQLite file/,
+  },
+  {
+    what: "another program's jobs.db",
+    of: stopped,
+    tear: (data) => {
+      rmSync(join(data, 'jobs.db'));
+      foreign(join(data, 'jobs.db'));
+    },
+    sentence: /^dq: .*jobs\.db is not a job store of dq/,
+  },
+  {
+    what: 'jobs.db of a newer dq',
+    of: stopped,
+    tear: (data) => {
+      const db = openDatabase(join(data, 'jobs.db'));
+      db.exec('PRAGMA user_version = 900');
+      db.close();
+    },
+    sentence: /^dq: .*jobs\.db has layout 900, this dq knows \d+: use the dq that wrote it/,
+  },
+  {
+    what: 'jobs.db that lost its log',
+    of: killed,
+    tear: (data) => rmSync(join(data, 'jobs.db-wal')),
+    sentence: /^dq: .*jobs\.db was not closed, and its log .*-wal is missing: put it back, or remove/,
+  },
+  {
+    what: 'a log that lost its jobs.db',
+    of: killed,
+    tear: (data) => rmSync(join(data, 'jobs.db')),
+    sentence: /^dq: .*jobs\.db is missing, but its log .*-wal is there/,
+  },
+  {
+    what: 'a foreign log beside jobs.db',
+    of: stopped,
+    tear: (data) => copyFileSync(join(killed(), 'jobs.db-wal'), join(data, 'jobs.db-wal')),
+    sentence: /^dq: .*jobs\.db was closed, and the log beside it, .*-wal, is not its own/,
+  },
+  {
+    what: 'jobs.db with damaged pages after a power cut',
+    of: killed,
+    tear: (data) => {
+      const bytes = readFileSync(join(data, 'jobs.db'));
+      writeFileSync(join(data, 'jobs.db'), bytes.fill(0xa5, 2 * 4_096, bytes.length));
+      writeFileSync(join(data, 'jobs.db.boot'), 'the boot before\n');
+    },
+    sentence: /^dq: .*jobs\.db is damaged \(.*\) and was left as it is/,
+  },
+  {
+    what: 'registry.db cut off',
+    of: stopped,
+    tear: (data) => truncateSync(join(data, 'registry.db'), 9_000),
+    sentence: /^dq: the registry .*registry\.db is damaged \(.*\); restore it from a backup/,
+  },
+  {
+    what: 'registry.db of random bytes',
+    of: stopped,
+    tear: (data) => {
+      rmSync(join(data, 'registry.db-wal'), { force: true });
+      writeFileSync(join(data, 'registry.db'), noise(70_000));
+    },
+    sentence: /^dq: the registry .*registry\.db is damaged \(file is not a database\)/,
+  },
+  {
+    what: 'an empty registry.db beside jobs',
+    of: stopped,
+    tear: (data) => {
+      rmSync(join(data, 'registry.db-wal'), { force: true });
+      writeFileSync(join(data, 'registry.db'), '');
+    },
+    sentence: /^dq: the registry .*registry\.db is damaged \(it is empty\); restore it from a backup/,
+  },
+  {
+    what: "another program's registry.db",
+    of: stopped,
+    tear: (data) => {
+      for (const end of ['', '-wal', '-shm']) rmSync(join(data, `registry.db${end}`), { force: true });
+      foreign(join(data, 'registry.db'));
+    },
+    sentence: /^dq: the registry .*registry\.db is no dq schema: it has tables/,
+  },
+];
+
+describe('a start is refused on', () => {
+  it.each(cases)('$what', async ({ of, tear, sentence }) => {
+    const data = copyOf(of());
+    tear(data);
+    await expectRefused(data, sentence);
+  });
+});
+
+describe('a start goes on', () => {
+  it('with what a kill of every process left', async () => {
+    const data = copyOf(killed());
+    const daemon = await startDaemon({ directory: join(data, '..') });
+    expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });
+  });
+});
