@@ -16,9 +16,10 @@ afterEach(async () => {
   given.remove();
 });
 
+/** Of jobs: body rows below zero are the room that the store keeps for settling on a full disk. */
 const rows = () =>
   store.owner.inspect((db) =>
-    ['job', 'body', 'attempts'].map((table) => db.prepare(`SELECT n FROM ${table}`).all().length),
+    ['job', 'body', 'attempts'].map((table) => db.prepare(`SELECT n FROM ${table} WHERE n > 0`).all().length),
   );
 const key = { topic: 't', id: '1' };
 
