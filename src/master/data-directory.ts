@@ -2,7 +2,7 @@
 // of this instance known. Nothing below it is touched before the lock is held, and nothing is unlinked but by its holder.
 
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { reasonOf } from '../core/errors.ts';
 import { version } from '../core/version.ts';
@@ -49,6 +49,8 @@ export class DataDirectory {
     const runDir = runDirOf(path);
     let lock: DirectoryLock | null;
     try {
+      // Before mkdir: on a read-only file system that says "no such file".
+      if (existsSync(path)) accessSync(path, constants.W_OK | constants.X_OK);
       mkdirSync(runDir, { recursive: true, mode: 0o700 });
       chmodSync(runDir, 0o700);
       lock = takeDirectoryLock(runDir);

@@ -94,10 +94,13 @@ function expectWhole(directory: string): void {
     if (existsSync(path)) copyFileSync(path, join(copy, `jobs.db${end}`));
   }
   const db = openDatabase(join(copy, 'jobs.db'));
-  expect(askAndForget(db, 'integrity_check', 'pragma_integrity_check')).toBe('ok');
-  for (const { what, sql } of invariants)
-    expect(db.prepare(`SELECT count(*) AS n FROM (${sql})`).get(), what).toEqual({ n: 0 });
-  db.close();
+  try {
+    expect(askAndForget(db, 'integrity_check', 'pragma_integrity_check')).toBe('ok');
+    for (const { what, sql } of invariants)
+      expect(db.prepare(`SELECT count(*) AS n FROM (${sql})`).get(), what).toEqual({ n: 0 });
+  } finally {
+    db.close();
+  }
   rmSync(copy, { recursive: true });
 }
 

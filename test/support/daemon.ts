@@ -26,6 +26,8 @@ export interface DaemonOptions {
   readonly config?: Readonly<Record<string, unknown>>;
   /** reuse the directory of a daemon that ended or was killed */
   readonly directory?: string;
+  /** elsewhere than in the directory: on a file system of its own */
+  readonly dataDir?: string;
   /** a process group of its own, so that a test can signal all of it by -pid */
   readonly group?: boolean;
 }
@@ -66,7 +68,7 @@ export interface Daemon {
 /** Starts, and ends with the test: the master first gently, then whatever is left of it by pid. */
 export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> {
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'dq-test-'));
-  const dataDir = join(directory, 'data');
+  const dataDir = options.dataDir ?? join(directory, 'data');
   const logDir = join(directory, 'logs');
   const args = ['start', '--port', '0', '--data-dir', dataDir, '--log-dir', logDir, ...(options.args ?? [])];
   if (options.config !== undefined) {

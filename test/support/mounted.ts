@@ -1,19 +1,45 @@
 // Small file systems for tests: a tmpfs of a given size, an ext4 that can be made to fail. Both need root and the right to
 // mount; where that is missing, `mountable` says why, and the tests that need it are skipped with that reason.
 
-import { execFileSync } from 'node:child_process';
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  statfsSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
 /** Why no file system can be mounted here; null = it can. */
-export const unmountable: string | null = tryMount();
+export const unmountable: string | null = tryMount(['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs']);
+/** The same of an ext4 in a file. */
+export const unmountableExt4: string | null = unmountable ?? tryExt4();
 
-function tryMount(): string | null {
+function tryExt4(): string | null {
+  const image = join(mkdtempSync(join(tmpdir(), 'dq-mount-')), 'ext4');
+  try {
+    writeFileSync(image, '');
+    truncateSync(image, 2 * 1024 * 1024);
+    run('mkfs.ext4', '-q', image);
+    return tryMount(['-o', 'loop', image]);
+  } catch (error) {
+    return `no ext4 can be made here (${String((error as Error).message).split('\n')[0]})`;
+  } finally {
+    rmSync(dirname(image), { recursive: true, force: true });
+  }
+}
+
+function tryMount(what: readonly string[]): string | null {
   const at = mkdtempSync(join(tmpdir(), 'dq-mount-'));
   try {
-    run('mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', at);
+    run('mount', ...what, at);
     run('umount', at);
     return null;
   } catch (error) {
@@ -31,6 +57,44 @@ export function mountTmpfs(bytes: number): string {
   const directory = join(at, 'dq');
   mkdirSync(directory);
   return directory;
+}
+
+export interface Ext4 {
+  readonly directory: string;
+  /** As after an error of the disk: read-only, under whoever has files open, until it is unmounted. */
+  abort(): void;
+  /** No file in there can be written, made or removed, under whoever has it open; or all can again. */
+  freeze(isFrozen: boolean): void;
+}
+
+/** An ext4 in a file, with a directory in it. */
+export function mountExt4(bytes: number): Ext4 {
+  const at = mkdtempSync(join(tmpdir(), 'dq-mount-'));
+  const image = `${at}.ext4`;
+  writeFileSync(image, '');
+  truncateSync(image, bytes);
+  run('mkfs.ext4', '-q', image);
+  run('mount', '-o', 'loop,errors=remount-ro', image, at);
+  const directory = join(at, 'dq');
+  mkdirSync(directory);
+  const freeze = (isFrozen: boolean) => {
+    // Sockets cannot be frozen, and need not be: chattr names them and goes on.
+    spawnSync('chattr', ['-R', isFrozen ? '+i' : '-i', directory], { stdio: 'ignore' });
+  };
+  onTestFinished(() => {
+    freeze(false);
+    unmount(at);
+    rmSync(image);
+  });
+  return { directory, abort: () => run('mount', '-o', 'remount,abort', at), freeze };
+}
+
+/** A directory that nobody can write to, root neither. */
+export function mountReadOnly(): string {
+  const at = mkdtempSync(join(tmpdir(), 'dq-mount-'));
+  run('mount', '-t', 'tmpfs', '-o', 'ro,size=64k', 'tmpfs', at);
+  onTestFinished(() => unmount(at));
+  return at;
 }
 
 function unmount(at: string): void {

@@ -1,0 +1,134 @@
+// A real daemon whose disk fails under it: a COMMIT with an I/O error, a file system that becomes read-only. Nobody is told
+// that something is stored which is not; the daemon stays, and goes on when the disk does.
+
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { openEngine } from '../../src/store/sqlite/engine.ts';
+import { type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
+import { mountExt4, mountReadOnly, unmountable, unmountableExt4 } from '../support/mounted.ts';
+import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
+import { runDq } from '../support/run-dq.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+const push = (daemon: Daemon, id: string, bytes = 200) =>
+  daemon.push('t', Buffer.alloc(bytes, 97), { id }, 'text/plain');
+const codeOf = ({ status, body }: Awaited<ReturnType<typeof push>>) =>
+  status < 300 ? 'stored' : (body.code as string);
+const pidOf = (daemon: Daemon) => daemon.workers().find(({ title }) => title === 'dq-store')?.pid;
+const lines = (daemon: Daemon, kind: 'error' | 'notice', text: string) =>
+  daemon.log(kind).filter(({ message }) => String(message).includes(text));
+
+function expectWhole(daemon: Daemon): void {
+  const engine = openEngine(join(daemon.dataDir, 'jobs.db'));
+  expect(engine.db.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
+  engine.close();
+}
+
+describe('an I/O error in COMMIT', () => {
+  it('makes the push unknown; dq-store ends, comes back, reads its file, and nothing acknowledged is lost', async () => {
+    const sink = await startSink();
+    const daemon = await startDaemon();
+    await addTopic(daemon, 't', sink.url);
+    await daemon.api('POST', '/v1/topics/t/pause');
+    const stored = numbers(100).map((n) => `early${n}`);
+    await forAll(stored, async (id) => expect(codeOf(await push(daemon, id))).toBe('stored'));
+    // The pages of this one are free afterwards: the next push needs no more room in the file than there is.
+    expect(codeOf(await push(daemon, 'large', 60_000))).toBe('stored');
+    await daemon.api('DELETE', '/v1/topics/t/jobs/large');
+    const pid = daemon.pidOf('dq-store');
+    execFileSync('prlimit', ['--pid', String(pid), '--fsize=5000']);
+
+    const reply = await push(daemon, 'unlucky');
+    expect(reply).toMatchObject({ status: 503, body: { code: 'unknown', id: 'unlucky' } });
+    const again = await until('dq-store to be another process', () => {
+      const now = pidOf(daemon);
+      return now !== undefined && now !== pid ? now : null;
+    });
+    // Repeated with its id, as one is told to.
+    await until('the push to be taken', async () => codeOf(await push(daemon, 'unlucky')) === 'stored');
+    expect(lines(daemon, 'error', 'can no longer be trusted').length).toBeGreaterThan(0);
+    const checked = await until('the check to be told of', () => {
+      const [line] = lines(daemon, 'notice', 'the store was not closed');
+      return line;
+    });
+    expect(checked).toMatchObject({ wasChecked: true, pid: again });
+    await daemon.api('POST', '/v1/topics/t/resume');
+    await until('all to arrive', async () => (await jobsLeft(daemon)) === 0, 20_000);
+    const arrived = groupBy(sink.arrivals, ({ id }) => id);
+    expect([...arrived.keys()].sort()).toEqual([...stored, 'unlucky'].sort());
+    expect(new Set([...arrived.values()].map((arrivals) => arrivals.length))).toEqual(new Set([1]));
+    expect(await daemon.stop()).toBe(0);
+    expectWhole(daemon);
+  }, 60_000);
+});
+
+const at = (why: string | null, title: string) => (why === null ? title : `${title}: ${why}`);
+
+describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system that becomes read-only'), () => {
+  /** What pushes hear within the 5 s that they wait for a store. */
+  async function expectRefusing(daemon: Daemon): Promise<void> {
+    const codes = await Promise.all(numbers(10).map(async (n) => codeOf(await push(daemon, `first${n}`))));
+    for (const code of codes) expect(['unknown', 'not_stored']).toContain(code);
+    expect(codeOf(await push(daemon, 'second'))).toBe('not_stored');
+  }
+
+  it('has pushes refused and the daemon alive, without a row of deaths', async () => {
+    const sink = await startSink();
+    const { directory, abort } = mountExt4(32 * 1024 * 1024);
+    const daemon = await startDaemon({ dataDir: join(directory, 'data') });
+    await addTopic(daemon, 't', sink.url);
+    expect(codeOf(await push(daemon, 'stored'))).toBe('stored');
+    abort();
+    await expectRefusing(daemon);
+    await until(
+      'dq-store to wait for its disk',
+      () => lines(daemon, 'error', 'it waits for its disk').length > 0,
+    );
+    const deaths = () => lines(daemon, 'error', 'dq-store (pid').length;
+    const before = deaths();
+    // Longer than the delays of a row of deaths would be.
+    await expectRefusing(daemon);
+    expect(deaths()).toBe(before);
+    expect(isAlive(daemon.pid)).toBe(true);
+  }, 60_000);
+
+  it('and writable again has the daemon go on by itself', async () => {
+    const sink = await startSink();
+    const { directory, freeze } = mountExt4(32 * 1024 * 1024);
+    const daemon = await startDaemon({ dataDir: join(directory, 'data') });
+    await addTopic(daemon, 't', sink.url);
+    await daemon.api('POST', '/v1/topics/t/pause');
+    const stored = numbers(50).map((n) => `early${n}`);
+    await forAll(stored, async (id) => expect(codeOf(await push(daemon, id))).toBe('stored'));
+    freeze(true);
+    await expectRefusing(daemon);
+    freeze(false);
+    await until('a push to be taken', async () => codeOf(await push(daemon, 'after')) === 'stored', 20_000);
+    await daemon.api('POST', '/v1/topics/t/resume');
+    await until('all to arrive', async () => (await jobsLeft(daemon)) === 0, 20_000);
+    const arrived = groupBy(sink.arrivals, ({ id }) => id);
+    for (const id of [...stored, 'after']) expect(arrived.get(id), id).toHaveLength(1);
+    expect(arrived.has('second')).toBe(false);
+    expect(await daemon.stop()).toBe(0);
+    expectWhole(daemon);
+  }, 60_000);
+});
+
+describe.skipIf(unmountable !== null)(at(unmountable, 'a read-only data directory'), () => {
+  it('refuses a start in one sentence', async () => {
+    const directory = mountReadOnly();
+    const run = await runDq(['start', '--port', '0', '--data-dir', directory, '--log-dir', tmpdir()]);
+    expect(run).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^dq: the data directory .* cannot be used: EROFS: read-only file system.*\n$/,
+      ),
+    });
+    expect(readdirSync(directory)).toEqual([]);
+  });
+});
