@@ -32,7 +32,13 @@ export interface FuzzHttpReport {
   readonly rssBytes: readonly number[];
 }
 
-export async function fuzzHttp(url: string, seconds: number, seed: number): Promise<FuzzHttpReport> {
+/** For so many seconds, and longer where a slow machine has not sent `requestsMin` by then. */
+export async function fuzzHttp(
+  url: string,
+  seconds: number,
+  seed: number,
+  requestsMin = 0,
+): Promise<FuzzHttpReport> {
   const dice = new Dice(seed);
   const maker = new RequestMaker((await getJson(url, '/openapi.json')) as Description, dice);
   const statuses: Record<number, number> = {};
@@ -40,8 +46,8 @@ export async function fuzzHttp(url: string, seconds: number, seed: number): Prom
   const rssBytes: number[] = [];
   const before = await processesOf(url);
   const end = performance.now() + seconds * 1_000;
-  const goesOn = () => performance.now() < end && failures.length < 20;
   let requests = 0;
+  const goesOn = () => (performance.now() < end || requests < requestsMin) && failures.length < 20;
   const client = async () => {
     while (goesOn()) {
       const bytes = maker.make();
