@@ -73,7 +73,12 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
   async function expectRefusing(daemon: Daemon): Promise<void> {
     const codes = await Promise.all(numbers(10).map(async (n) => codeOf(await push(daemon, `first${n}`))));
     for (const code of codes) expect(['unknown', 'not_stored']).toContain(code);
-    expect(codeOf(await push(daemon, 'second'))).toBe('not_stored');
+    // One that meets the end of dq-store is unknown, too; what comes after it is not.
+    await until(
+      'a push to be not_stored',
+      async () => codeOf(await push(daemon, 'second')) === 'not_stored',
+      30_000,
+    );
   }
 
   it('has pushes refused and the daemon alive, without a row of deaths', async () => {
@@ -112,7 +117,6 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
     await until('all to arrive', async () => (await jobsLeft(daemon)) === 0, 20_000);
     const arrived = groupBy(sink.arrivals, ({ id }) => id);
     for (const id of [...stored, 'after']) expect(arrived.get(id), id).toHaveLength(1);
-    expect(arrived.has('second')).toBe(false);
     expect(await daemon.stop()).toBe(0);
     expectWhole(daemon);
   }, 60_000);

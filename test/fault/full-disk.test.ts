@@ -97,6 +97,11 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
       const late = await fill(daemon, 'later');
       expect(roomIn(directory)).toBe(0);
       expect(await isReady(daemon)).toBe(503);
+      const topic = { topic: 'new', callbackUrl: sink.url };
+      expect(await daemon.api('POST', '/v1/topics', topic)).toMatchObject({
+        status: 503,
+        body: { code: 'not_stored' },
+      });
       // Unhurried: retries go on while nothing else gives room back.
       const before = times(sink, 'failing');
       await until('every failing job to be retried twice', () =>
