@@ -38,7 +38,7 @@ export interface Owner {
 }
 
 /** Why an attempt failed (callback.md, "The verdict", in its order); null for a success. `protocol` is a reply that is no
- *  HTTP; `interrupted` is a call that a stop or a drain cut off. */
+ *  HTTP. A call that a stop cut off is no attempt: its job is released. */
 export type AttemptReason =
   | 'blocked_address'
   | 'dns'
