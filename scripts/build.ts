@@ -1,4 +1,4 @@
-// Bundles src into dist/: one entry for the command line (the master is `dq start`), one for the workers, chunks shared between them, .sql as text.
+// Bundles src into dist/: one entry for the command line (the master is `dq start`), one for the workers, chunks shared between them, .sql and .lua as text.
 // Why a bundle: a role started from loose modules spends 500 ms importing libraries, from a bundle 100 ms, and every
 // reload pays that for each role. A finished build replaces dist/ by renames, so a daemon starting beside never sees half of one.
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ await build({
   target: 'node20.19',
   chunkNames: 'chunks/[name]-[hash]',
   sourcemap: 'linked',
-  loader: { '.sql': 'text' },
+  loader: { '.sql': 'text', '.lua': 'text' },
   // Native module: it finds its prebuilt binary beside its own files.
   external: ['@photostructure/sqlite'],
   define: { __DQ_VERSION__: JSON.stringify(version) },

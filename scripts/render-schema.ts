@@ -1,6 +1,11 @@
 // Writes the schema scripts under sql/ from the migrations; a test compares the two.
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { mysqlSchemaScript } from '../src/sql/mysql-schema.ts';
 import { registrySchemaScript } from '../src/sql/registry-schema.ts';
 
-writeFileSync(resolve(import.meta.dirname, '../sql/sqlite/registry.sql'), registrySchemaScript());
+const write = (path: string, script: string) =>
+  writeFileSync(resolve(import.meta.dirname, '../sql', path), script);
+
+write('sqlite/registry.sql', registrySchemaScript());
+write('mysql/dq.sql', mysqlSchemaScript());

@@ -4,18 +4,27 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ShardedJobs } from './compose-shards.ts';
 import { reasonOf } from './core/errors.ts';
 import { limits } from './core/limits.ts';
+import { parseMysqlUrl } from './core/mysql-url.ts';
 import { version } from './core/version.ts';
 import { checkExposure } from './process/exposure.ts';
 import type { MasterChannel } from './process/master-channel.ts';
 import type { RoleName } from './process/messages.ts';
+import { MetricSender } from './process/metric-sender.ts';
 import type { Role, RoleContext } from './process/role.ts';
 import { StatSender } from './process/stat-sender.ts';
 import { titleOf } from './process/title.ts';
 import type { Composed, Init } from './process/worker-life.ts';
+import type { Registry } from './registry/registry.ts';
 import { TopicBook } from './registry/topic-book.ts';
+import type { MysqlRegistry } from './sql/mysql-registry.ts';
+import { StoreError } from './store/job-store.ts';
+import type { DurabilityWatch } from './store/redis/durability-watch.ts';
+import type { StoreOwner } from './store/sqlite/owner.ts';
 import { fatalLine } from './telemetry/fatal-line.ts';
+import { logCrashes } from './telemetry/log-crashes.ts';
 import { type OpenLog, openLog } from './telemetry/open-log.ts';
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
@@ -25,27 +34,46 @@ const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: Rol
   upkeep: async () => (await import('./upkeep/upkeep.ts')).createUpkeep,
 };
 
-export function compose(init: Init, channel: MasterChannel): Promise<Composed> {
+/** Imports what any worker may need; rejects where a part of the build or a library is missing or belongs to another Node. */
+export async function importAll(): Promise<void> {
+  await Promise.all([
+    ...Object.values(roles).map((load) => load()),
+    import('./store/sqlite/client.ts'),
+    import('./store/sqlite/owner.ts'),
+    import('./store/redis/redis-store.ts'),
+    import('./sql/registry-db.ts'),
+    import('./sql/mysql-registry.ts'),
+  ]);
+}
+
+export function compose(init: Init, channel: MasterChannel, leaving: AbortSignal): Promise<Composed> {
   const title = titleOf(init.role, init.index);
-  const log = openLog({ config: init.config, role: init.role, index: init.index, title });
+  const where = { config: init.config, role: init.role, index: init.index, title };
+  const log = openLog(where);
+  logCrashes(() => where);
   return init.role === 'store'
-    ? composeStore(init, log, channel)
-    : composeRole({ ...init, role: init.role, title }, log, channel);
+    ? composeStore(init, log, channel, leaving)
+    : composeRole({ ...init, role: init.role, title }, log, channel, leaving);
 }
 
 async function composeRole(
   init: Init & { readonly role: Exclude<RoleName, 'store'>; readonly title: string },
   log: OpenLog,
   channel: MasterChannel,
+  leaving: AbortSignal,
 ): Promise<Composed> {
   const { config, title } = init;
   const [{ connectStore }, createRole] = await Promise.all([
     import('./store/sqlite/client.ts'),
     roles[init.role](),
   ]);
+  const metrics = new MetricSender(channel, log);
   const connection = connectStore({ socketPath: init.socketPath, title, log });
-  const topics = new TopicBook(connection.registry, log);
-  const counters = new StatSender(config.timezone, async (deltas) => {
+  const mysql = await mysqlRegistryOf(init, log);
+  const registry = mysql ?? connection.registry;
+  const redis = await shardedJobsOf(init, title, log, channel, registry);
+  const topics = new TopicBook(registry, log);
+  const counters = new StatSender(config.timezone, log, async (deltas) => {
     const message = { kind: 'counters', deltas } as const;
     // Nobody would bring dq-upkeep's own back to it at its end.
     if (init.role === 'upkeep') channel.deliver(message);
@@ -59,21 +87,34 @@ async function composeRole(
     owner: { instance: init.instance, incarnation: init.incarnation },
     index: init.index,
     count: init.count,
-    store: connection.store,
-    registry: connection.registry,
+    store: redis?.store ?? connection.store,
+    shards: redis?.shards,
+    registry,
     topics,
     counters,
+    metrics: metrics.meter,
     link: channel,
     adminToken: init.adminToken,
+    restarts: init.restarts,
+    takesOver: init.takesOver,
   });
   return {
     async start() {
-      await connection.start();
-      await topics.start();
+      // A store that is away is waited for, but not by who is told to leave.
+      await Promise.race([connection.start(), abortOf(leaving)]);
+      await redis?.start();
+      // A timer asks nothing of the topics, and would have a connection to MySQL for it.
+      if (init.role !== 'timer') await topics.start();
       await role.start();
       return { url: role.url, note: null };
     },
     inFlight: () => role.inFlight(),
+    async takeOver() {
+      await role.takeOver?.();
+      return null;
+    },
+    hurry: (deadlineMs) => void role.drain(deadlineMs),
+    stopping: () => connection.hurry(),
     awaitUsers: async () => {},
     async drain(deadlineMs) {
       // First for dq-upkeep, which writes what it has been told while it drains; last for what the others still counted.
@@ -81,75 +122,205 @@ async function composeRole(
       await role.drain(deadlineMs);
       await counters.close();
       await topics.drain(limits.loopSleepMsMax);
+      await redis?.close();
+      await mysql?.close();
       await connection.close();
       await log.close();
+      await metrics.flush();
     },
     reopenLogs: () => log.reopen(),
+    beat: () => metrics.beat(),
   };
 }
 
-async function composeStore(init: Init, log: OpenLog, channel: MasterChannel): Promise<Composed> {
+/** null: the jobs are in the embedded store. */
+async function shardedJobsOf(
+  init: Init,
+  title: string,
+  log: OpenLog,
+  channel: MasterChannel,
+  registry: Registry,
+): Promise<ShardedJobs | null> {
+  const { config, role } = init;
+  if (config.redis.length === 0) return null;
+  const { openShardedJobs } = await import('./compose-shards.ts');
+  return openShardedJobs({
+    registry,
+    urls: config.redis,
+    registryId: () => registry.id(),
+    title,
+    log,
+    keepHistory: config['history.retention'] > 0,
+    // The others ask for nothing that a hint could tell of.
+    hints: role === 'timer' || role === 'notifier',
+    onFatal: (error: Error) => {
+      fatalLine(`${title}: ${reasonOf(error)}`);
+      void channel.sent({ kind: 'crashed', message: reasonOf(error) }).finally(() => process.exit(1));
+    },
+  });
+}
+
+/** Rejects when it is aborted, and never resolves. */
+function abortOf(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const abort = () => reject(signal.reason as Error);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
+}
+
+async function composeStore(
+  init: Init,
+  log: OpenLog,
+  channel: MasterChannel,
+  leaving: AbortSignal,
+): Promise<Composed> {
   const { dataDir } = init.config;
+  const metrics = new MetricSender(channel, log);
   const path = join(dataDir, 'jobs.db');
-  const [{ StoreOwner }, { openRegistryDb }, disk] = await Promise.all([
+  const registryPath = join(dataDir, 'registry.db');
+  const [store, { openRegistryDb }, { isOfThisSchema }, disk, { whyNotAfter }] = await Promise.all([
     import('./store/sqlite/owner.ts'),
     import('./sql/registry-db.ts'),
+    import('./sql/registry-file.ts'),
     import('./store/sqlite/usable-disk.ts'),
+    import('./store/sqlite/successor.ts'),
   ]);
   const unusable = disk.whyUnusable(path, dataDir);
   if (init.restarts === 0 && unusable !== null) throw new Error(unusable);
   /** A first start ends with the reason. Another one would die again and again until the master gave up: it ends, for its
-   *  successor to begin anew, when the disk can be used. */
+   *  successor to begin anew, when the disk can be used. So would one that takes over: nobody else has the store any more. */
   const onUsableDisk = async <T>(open: () => Promise<T>): Promise<T> => {
     try {
       return await open();
     } catch (error) {
       const why = disk.whyUnusable(path, dataDir);
-      if (init.restarts > 0 && why !== null) {
+      if ((init.restarts > 0 || init.takesOver) && why !== null) {
         log.error('the store cannot be opened; it waits for its disk', new Error(why, { cause: error }));
-        await disk.untilUsable(path, dataDir);
+        await disk.untilUsable(path, dataDir, leaving);
       }
       throw error;
     }
   };
-  const registry = await onUsableDisk(() =>
-    openRegistryDb(join(dataDir, 'registry.db'), {
+  let watch: DurabilityWatch | null = null;
+  const mysql = await mysqlRegistryOf(init, log);
+  if (mysql !== null && existsSync(registryPath) && init.restarts === 0)
+    log.notice(
+      `warning: the registry is in MySQL; the topics and tokens in ${registryPath} are not in force`,
+    );
+  const openRegistry = () =>
+    openRegistryDb(registryPath, {
+      keyPath: keyPathOf(init.config),
       warn: (sentence) => log.notice(`warning: ${sentence}`),
       refuseEmpty: existsSync(path),
-    }),
-  );
-  const owner = new StoreOwner({
-    path,
-    socketPath: init.socketPath,
-    log,
-    registry,
-    registryPath: join(dataDir, 'registry.db'),
-    keepHistory: init.config['history.retention'] > 0,
-    onFatal: (error) => {
-      const reason = `the store can no longer be trusted to this process: ${reasonOf(error)}`;
-      fatalLine(`dq-store: ${reason}`);
-      void channel.sent({ kind: 'crashed', message: reason }).finally(() => process.exit(1));
-    },
-  });
+    });
+  const checkExposed = async (registry: Registry): Promise<void> => {
+    try {
+      await checkExposure(init.config, registry);
+    } catch (error) {
+      // MySQL is away and there is no copy: the servers refuse everybody until they know the tokens.
+      if (mysql === null || !(error instanceof StoreError)) throw error;
+    }
+  };
+  let opened: { readonly owner: StoreOwner; readonly registry: Registry } | null = null;
+  const serve = async (): Promise<string> => {
+    const registry = mysql ?? (await onUsableDisk(openRegistry));
+    // Another key, another schema: who finds that out at the start ends. Later it is an error in the log.
+    const isFirst = init.restarts === 0 && !init.takesOver;
+    if (mysql !== null && isFirst) await mysql.prove();
+    // Before anybody is served or called. Not again when it came back from a crash: where the last token was removed
+    // meanwhile, the servers refuse everybody, and nothing need end for it.
+    if (isFirst) await checkExposed(registry);
+    const owner = new store.StoreOwner({
+      path,
+      socketPath: init.socketPath,
+      log,
+      ...(mysql === null ? { registry, registryPath } : {}),
+      metrics: metrics.meter,
+      keepHistory: init.config['history.retention'] > 0,
+      onFatal: (error) => {
+        const reason = `the store can no longer be trusted to this process: ${reasonOf(error)}`;
+        fatalLine(`dq-store: ${reason}`);
+        void channel.sent({ kind: 'crashed', message: reason }).finally(() => process.exit(1));
+      },
+    });
+    opened = { owner, registry };
+    await onUsableDisk(() => owner.start());
+    if (init.config.redis.length === 0) return owner.durability;
+    const { watchDurability } = await import('./store/redis/durability-watch.ts');
+    const redis = await shardedJobsOf(init, 'dq-store', log, channel, registry);
+    if (redis === null) return owner.durability;
+    watch = watchDurability(redis, log);
+    const left = owner.jobs;
+    if (left > 0) log.error(`${left} jobs in ${path} are not delivered while \`redis\` is set`);
+    // Later it is an error in the log: whoever is at work by then goes on with what needs no Redis.
+    const durability = await watch.start(isFirst);
+    const difference = redis.difference();
+    if (difference !== '') log.error(difference);
+    return difference === '' ? durability : `${durability}; ${difference}`;
+  };
+  /** Beside the one that serves: looks whether it could be followed, and opens nothing. */
+  const prepare = async (): Promise<void> => {
+    if (init.restarts > 0) return;
+    if (mysql !== null) await mysql.prove();
+    else if (!isOfThisSchema(registryPath))
+      throw new Error(`${registryPath} has another schema than this version: needs \`dq restart\``);
+    const { connectStore } = await import('./store/sqlite/client.ts');
+    const { socketPath } = init;
+    const served = connectStore({ socketPath, title: 'the next dq-store', log });
+    const why = await whyNotAfter(served, path);
+    if (why !== null) throw new Error(why);
+    try {
+      await checkExposed(mysql ?? served.registry);
+    } finally {
+      await served.close();
+    }
+  };
   return {
     async start() {
-      // Before anybody is served or called. Not again when it came back from a crash: where the last token was removed
-      // meanwhile, the servers refuse everybody, and nothing need end for it.
-      if (init.restarts === 0) await checkExposure(init.config, registry);
-      await onUsableDisk(() => owner.start());
-      return { url: null, note: owner.durability };
+      if (init.takesOver) await prepare();
+      return { url: null, note: init.takesOver ? null : await serve() };
     },
-    inFlight: () => owner.inFlight(),
+    takeOver: serve,
+    inFlight: () => opened?.owner.inFlight() ?? 0,
     /** The others have lost their master too, and bring back what they hold. */
     async awaitUsers(deadlineMs) {
       const end = performance.now() + deadlineMs;
-      while (owner.clients > 0 && performance.now() < end) await sleep(20);
+      while ((opened?.owner.clients ?? 0) > 0 && performance.now() < end) await sleep(20);
     },
     async drain(deadlineMs) {
-      await owner.drain(deadlineMs);
-      await registry.close();
+      await watch?.close();
+      await opened?.owner.drain(deadlineMs);
+      await (opened?.registry ?? mysql)?.close();
       await log.close();
+      await metrics.flush();
     },
+    hurry: () => {},
+    stopping: () => {},
     reopenLogs: () => log.reopen(),
+    beat: () => metrics.beat(),
   };
+}
+
+function keyPathOf({ secretKeyFile, dataDir }: Init['config']): string {
+  return secretKeyFile === '' ? join(dataDir, 'secret.key') : secretKeyFile;
+}
+
+/** null where the registry is embedded. Each process has its own connections; it connects when it is asked. */
+async function mysqlRegistryOf(
+  { config, role, takesOver }: Init,
+  log: OpenLog,
+): Promise<MysqlRegistry | null> {
+  const server = parseMysqlUrl(config['mysql.url']);
+  if (!server.ok) return null;
+  const { MysqlRegistry } = await import('./sql/mysql-registry.ts');
+  return new MysqlRegistry({
+    server: server.value,
+    keyPath: keyPathOf(config),
+    snapshotPath: join(config.dataDir, 'registry-copy.json'),
+    keepsSnapshot: role === 'upkeep',
+    // In a reload the older workers are at work on the schema as it is.
+    migrates: (role === 'store' || role === 'upkeep') && !takesOver,
+    warn: (sentence) => log.notice(`warning: ${sentence}`),
+  });
 }

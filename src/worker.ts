@@ -10,10 +10,12 @@ process.on('SIGTERM', () => {
   hooks.onTerm();
 });
 
-const [{ runWorker }, { compose }] = await Promise.all([
+const [{ runWorker }, { compose, importAll }] = await Promise.all([
   import('./process/worker-life.ts'),
   import('./compose.ts'),
 ]);
-await runWorker(compose, hooks);
+// Of a restart, which asks whether the workers of this build begin at all before it ends those that work.
+if (process.argv[2] === '--check') await importAll();
+else await runWorker(compose, hooks);
 
 export {};

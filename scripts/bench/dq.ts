@@ -1,10 +1,11 @@
-// A daemon for the benchmark: the real bin/dq on a free port and a directory of its own.
+// A daemon for the benchmark: the real bin/dq on a free port and a directory of its own, on the embedded store or a Redis of its own.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startRedis } from '../services/redis.ts';
 
 const launcher = join(import.meta.dirname, '../../bin/dq');
 
@@ -18,7 +19,17 @@ export interface BenchDaemon {
   stop(): Promise<void>;
 }
 
+/** As most run it. */
+const redisConfig = ['appendonly yes', 'appendfsync everysec'];
+let onRedis = false;
+
+/** Every daemon from now on gets a Redis. */
+export function useRedis(): void {
+  onRedis = true;
+}
+
 export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
+  const redis = onRedis ? await startRedis({ config: redisConfig }) : null;
   const directory = mkdtempSync(join(tmpdir(), 'dq-bench-'));
   const from = performance.now();
   const child = spawn(
@@ -32,6 +43,7 @@ export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
       join(directory, 'data'),
       '--log-dir',
       join(directory, 'logs'),
+      ...(redis === null ? [] : ['--redis', redis.url]),
       ...args,
     ],
     { cwd: directory, stdio: ['ignore', 'ignore', 'pipe'] },
@@ -71,6 +83,7 @@ export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
       const exited = once(child, 'exit');
       child.kill('SIGTERM');
       await exited;
+      await redis?.stop();
       rmSync(directory, { recursive: true, force: true });
     },
   };

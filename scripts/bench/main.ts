@@ -1,4 +1,5 @@
-// `npm run bench [-- case …] [--runs 5]`: intake, delivery, lateness, isolation, idle, start. Reports, never asserts: figures of a
+// `npm run bench [-- case …] [--redis] [--runs 5]`: intake, delivery, lateness, isolation, idle, start; and only when it is asked for,
+// `memory [--jobs 1000000]`, what a waiting job costs in Redis. Reports, never asserts: figures of a
 // shared machine vary by a quarter between runs, so compare the ratios, whose two sides were measured in one run.
 
 import { once } from 'node:events';
@@ -6,9 +7,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
-import { startDaemon } from './dq.ts';
+import { startDaemon, useRedis } from './dq.ts';
 import { cpuSeconds, measureSync, median, percentile, print, printMachine, pssBytes } from './figures.ts';
 import { batchOf, pushLoad, startBareServer } from './load.ts';
+import { memory } from './memory.ts';
 
 const loadSeconds = 5;
 const batchJobs = 100;
@@ -40,7 +42,7 @@ async function intake(runs: number): Promise<void> {
   }
   await dq.stop();
   await bare.stop();
-  print('intake, 64 connections, fsync before the reply', rates, 'pushes/s');
+  print('intake, 64 connections, one push a request', rates, 'pushes/s');
   print('bare node:http', bareRates, 'requests/s');
   print(
     'ratio',
@@ -256,19 +258,32 @@ const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
   lateness,
   idle,
   start,
+  memory: () => memory(jobs),
 };
+/** Too long, and the same each time. */
+const onRequest = ['memory'];
 
 const args = process.argv.slice(2);
+const redisAt = args.indexOf('--redis');
+if (redisAt >= 0) {
+  args.splice(redisAt, 1);
+  useRedis();
+}
 const runsAt = args.indexOf('--runs');
 const runs = runsAt < 0 ? 5 : Number(args.splice(runsAt, 2)[1]);
+const jobsAt = args.indexOf('--jobs');
+const jobs = jobsAt < 0 ? 1_000_000 : Number(args.splice(jobsAt, 2)[1]);
 const unknown = args.filter((name) => !(name in cases));
-if (unknown.length > 0 || !(runs >= 1)) {
-  console.error(`usage: npm run bench [-- ${Object.keys(cases).join(' | ')} …] [--runs 5]`);
+if (unknown.length > 0 || !(runs >= 1) || !(jobs >= 1)) {
+  console.error(
+    `usage: npm run bench [-- ${Object.keys(cases).join(' | ')} …] [--redis] [--runs 5] [--jobs 1000000]`,
+  );
   process.exit(2);
 }
 printMachine();
+if (redisAt >= 0) console.log('jobs in Redis, appendonly yes, appendfsync everysec');
 console.log(`fdatasync of 4 KiB: p50 ${median(measureSync()).toFixed(2)} ms`);
-for (const name of args.length > 0 ? args : Object.keys(cases)) {
+for (const name of args.length > 0 ? args : Object.keys(cases).filter((each) => !onRequest.includes(each))) {
   console.log(name);
   await cases[name]?.(runs);
 }

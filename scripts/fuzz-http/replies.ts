@@ -31,6 +31,7 @@ const excused: readonly unknown[] = ['not_stored', 'smtp_failed'];
 
 function wrongBody(status: number, head: string, body: string): string | null {
   if (/node:internal|\.ts:\d|\.js:\d|\n\s+at /.test(body)) return 'the insides of the server';
+  if (/^content-type: text\/plain; version=/im.test(head)) return wrongMetrics(body);
   const parsed = jsonOf(body);
   if (parsed === undefined) return 'no JSON';
   if (status < 400) return null;
@@ -41,6 +42,12 @@ function wrongBody(status: number, head: string, body: string): string | null {
     typeof title === 'string' && said === status && typeof code === 'string' && Array.isArray(errors);
   if (!whole) return 'a problem document that is not whole';
   return status >= 500 && !excused.includes(code) ? 'a failure of the server' : null;
+}
+
+/** The text of Prometheus, every line of it. */
+function wrongMetrics(text: string): string | null {
+  const odd = text.split('\n').find((line) => line !== '' && !/^# |^\w+(\{.*\})? \S+$/.test(line));
+  return odd === undefined ? null : `a line that is no metric (${odd})`;
 }
 
 function jsonOf(text: string): unknown {

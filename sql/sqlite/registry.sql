@@ -55,4 +55,21 @@ INSERT INTO migration (number, name, checksum, applied_at)
 ALTER TABLE registry ADD COLUMN key_check TEXT;
 INSERT INTO migration (number, name, checksum, applied_at)
   VALUES (3, 'sealed secrets', 'ae536d59f2c8319c44a3544ea68dd3bfa02ae3a68cb73f6e5ec0d81d1d40fc6d', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+
+-- 4: shards
+CREATE TABLE shard_list (
+  only INTEGER PRIMARY KEY CHECK (only = 1),
+  revision INTEGER NOT NULL, -- of its last change
+  list TEXT NOT NULL -- JSON, sealed
+);
+INSERT INTO migration (number, name, checksum, applied_at)
+  VALUES (4, 'shards', 'a592049a7fd19bdd28ec9be59fd66ee68ce2d476494a759bbbb150f18fd5d86b', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+
+-- 5: id of the registry
+CREATE TABLE registry_id (
+  only INTEGER PRIMARY KEY CHECK (only = 1),
+  id TEXT NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
+);
+INSERT INTO migration (number, name, checksum, applied_at)
+  VALUES (5, 'id of the registry', '44c1ce48e5633610d80b950081a8d5e138d1209104052aafc9c4810b708810a7', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

@@ -38,13 +38,18 @@ export interface Problem {
   readonly errors: readonly FieldError[];
   /** the id that was made for a push whose outcome is unknown */
   readonly id?: string;
+  /** of a topic that still has jobs: how many, and how many have gone with this call */
+  readonly jobs?: number;
+  readonly purged?: number;
 }
 
 /** The API's refusal. */
 export class ApiRefusal extends Exit {
   readonly problem: Problem;
   constructor(problem: Problem) {
-    const absent = ['topic_not_found', 'job_not_found', 'token_not_found'].includes(problem.code);
+    const absent = ['topic_not_found', 'job_not_found', 'token_not_found', 'shard_not_found'].includes(
+      problem.code,
+    );
     super(absent ? 'notFound' : 'failed', sentenceOf(problem));
     this.name = 'ApiRefusal';
     this.problem = problem;
@@ -53,7 +58,9 @@ export class ApiRefusal extends Exit {
 
 /** All that is wrong in one line; the fields' messages where there are any, because the detail only counts them. */
 export function sentenceOf(problem: Problem): string {
-  const fields = problem.errors.map(({ field, message }) => `${field}: ${message}`).join('; ');
+  const fields = problem.errors
+    .map(({ field, message }) => (field === '' ? message : `${field}: ${message}`))
+    .join('; ');
   const text = fields || problem.detail || problem.title;
   return problem.code === 'unauthorized' ? `${text} (give --token or DQ_TOKEN)` : text;
 }

@@ -3,7 +3,7 @@
 
 import { type ApiCall, type ApiClient, ApiRefusal } from './api-client.ts';
 import { clientOf, type DaemonOptions } from './daemon-options.ts';
-import { Exit } from './exit.ts';
+import { Exit, exitCodes } from './exit.ts';
 import { agree, printData, say } from './output.ts';
 import { startProgress } from './progress.ts';
 
@@ -52,8 +52,8 @@ interface Bulk {
 
 async function begin({ topic, since, until, id, all, ...flags }: BulkFlags, verb: string): Promise<Bulk> {
   if (topic === undefined && since === undefined && until === undefined && !all)
-    throw new Exit('usage', `name what to ${verb}: --topic, --since, --until, --id, or --all`);
-  if (id !== undefined && topic === undefined) throw new Exit('usage', '--id needs --topic');
+    throw new Exit('usage', `name what to ${verb}: a topic, --since, --until, --id, or --all`);
+  if (id !== undefined && topic === undefined) throw new Exit('usage', '--id needs its topic');
   const client = clientOf(flags);
   if (id !== undefined) {
     const ids = [...new Set(id)];
@@ -99,6 +99,8 @@ async function work(
 ): Promise<void> {
   const progress = startProgress(done, count);
   let total = 0;
+  // What an output that nobody reads any more would end this with, quietly, before all is done.
+  process.exitCode = exitCodes.partlyFailed;
   try {
     for (let more = true; more; ) {
       const { text, json } = await client.call<Record<string, number> & { more: boolean }>(callOf(filter));
@@ -116,5 +118,6 @@ async function work(
   const asked = filter.ids?.length ?? total;
   if (total < asked)
     throw new Exit(total === 0 ? 'notFound' : 'partlyFailed', `${total} of ${asked} were dead letters`);
+  process.exitCode = exitCodes.ok;
   say(`dq: ${total} ${done}`);
 }

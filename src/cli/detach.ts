@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { reasonOf } from '../core/errors.ts';
+import { outputName } from '../telemetry/old-logs.ts';
 import { Exit, exitCodes } from './exit.ts';
 
 type FromDaemon =
@@ -44,7 +45,12 @@ export async function detach(logDir: string): Promise<void> {
   child.unref();
 }
 
-/** Where a crash of the runtime leaves its trace; empty as a rule. */
-function openOutput(logDir: string): number {
-  return openSync(join(logDir, 'dq-output.log'), 'a', 0o640);
+/** Where a crash of the runtime leaves its trace; empty as a rule. Appended to, so that the Janitor can cut it back in place. */
+export function openOutput(logDir: string): number {
+  const path = join(logDir, outputName);
+  try {
+    return openSync(path, 'a', 0o640);
+  } catch (error) {
+    throw new Exit('failed', `${path} cannot be written: ${reasonOf(error)}`, { cause: error });
+  }
 }

@@ -13,6 +13,10 @@ export const exitCodes = {
   /** a daemon should be there and does not answer */
   unreachable: 69,
   crashLoop: 70,
+  /** of a daemon in the foreground that was asked to start anew: its supervisor does (sysexits.h: EX_TEMPFAIL) */
+  startAgain: 75,
+  /** Redis or MySQL is away; later it may work, hence the same number */
+  storeUnreachable: 75,
   badConfiguration: 78,
 } as const;
 

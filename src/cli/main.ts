@@ -41,11 +41,15 @@ function exitCodeOf(error: unknown): number {
   return exitCodes.failed;
 }
 
-/** `dq ls | head -1` closes our output early: that ends a command, quietly. A daemon does not live by its terminal. */
+/** `dq ls | head -1` closes our output early: that ends a command, quietly, with the code it has set for an end halfway. A daemon
+ *  does not live by its terminal. */
 function endWithOutput(asked: string | undefined): void {
   const onError = (error: NodeJS.ErrnoException): void => {
     if (asked === 'start') return;
-    process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failed);
+    if (error.code !== 'EPIPE') process.exit(exitCodes.failed);
+    if (process.exitCode !== undefined)
+      process.stderr.write('dq: nobody reads the output any more; not all was done\n');
+    process.exit();
   };
   process.stdout.on('error', onError);
   process.stderr.on('error', onError);

@@ -68,9 +68,14 @@ export function tableOf(rows: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
-export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+/** A table with a head, as text. */
+export function headed(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const clean = rows.map((row) => row.map((cell) => escapeControls(cell) || '-'));
-  printData(tableOf([head.map((name) => colors.bold(name)), ...clean]));
+  return tableOf([head.map((name) => colors.bold(name)), ...clean]);
+}
+
+export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  printData(headed(head, rows));
 }
 
 /** One thing, a line for each of its members. */

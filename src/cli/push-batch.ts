@@ -28,36 +28,46 @@ export async function pushBatch(client: ApiClient, source: string, asJson: boole
   const progress = startProgress('pushed', null);
   let accepted = 0;
   let failed = 0;
+  // What an output that nobody reads any more would end this with, quietly, in the middle of the file.
+  process.exitCode = exitCodes.partlyFailed;
   try {
     for await (const batch of batchesOf(linesOf(source))) {
-      const reply = await send(client, batch, accepted);
+      const reply = await send(client, batch);
       accepted += reply.json.accepted;
       failed += reply.json.failed;
       progress.add(reply.json.accepted);
       if (asJson) printData(reply.text);
       tell(reply.json, batch, asJson);
     }
+  } catch (error) {
+    // Whatever ended it: what was accepted before stays accepted.
+    if (!(error instanceof Exit) || accepted === 0) throw error;
+    throw new Exit('partlyFailed', `${accepted} accepted; ${error.message}`, { cause: error });
   } finally {
     progress.stop();
   }
   if (failed > 0)
     throw new Exit(accepted === 0 ? 'failed' : 'partlyFailed', `${accepted} accepted, ${failed} refused`);
+  process.exitCode = exitCodes.ok;
   say(`dq: ${accepted} accepted`);
 }
 
-async function send(client: ApiClient, batch: Batch, accepted: number): Promise<ApiReply<BatchReply>> {
+async function send(client: ApiClient, batch: Batch): Promise<ApiReply<BatchReply>> {
   const body = { bytes: batch.bytes, contentType: 'application/x-ndjson' };
   try {
     return await client.call<BatchReply>({ method: 'POST', path: ['v1', 'jobs'], body });
   } catch (error) {
     if (!(error instanceof Exit)) throw error;
     const lines = `lines ${batch.lines[0]} to ${batch.lines.at(-1)}`;
-    const refused = error instanceof ApiRefusal && error.problem.status < 500;
     // Without ids, the repeat of a batch that was stored after all makes second jobs.
-    const hint = refused ? '' : ' (those with an id can be pushed again safely)';
-    const message = `${accepted} accepted; ${lines}: ${error.message}${hint}`;
-    throw new Exit(accepted === 0 ? codeOf(error) : 'partlyFailed', message, { cause: error });
+    const hint = isRefused(error) ? '' : ' (those with an id can be pushed again safely)';
+    throw new Exit(codeOf(error), `${lines}: ${error.message}${hint}`, { cause: error });
   }
+}
+
+/** Surely nothing of it was stored. */
+function isRefused(error: Exit): boolean {
+  return error instanceof ApiRefusal && (error.problem.status < 500 || error.problem.code === 'not_stored');
 }
 
 function codeOf(error: Exit): keyof typeof exitCodes {
@@ -69,34 +79,51 @@ function codeOf(error: Exit): keyof typeof exitCodes {
 function tell({ results }: BatchReply, { lines }: Batch, asJson: boolean): void {
   const ids: string[] = [];
   results.forEach((result, index) => {
-    if ('code' in result) say(`dq: line ${lines[index]}: ${sentenceOf(result)}`);
+    if ('code' in result) say(`dq: line ${lines[index]}: ${sentenceOf(ofLine(result))}`);
     else ids.push(result.id);
   });
   if (!asJson && ids.length > 0) printData(ids.join('\n'));
 }
 
-/** At most limits.batchItemsMax lines and limits.batchSendBytes, but at least one line. */
+/** The refusal of an item as one of a push of its own: its place in the request tells nobody more than its line in the file. */
+function ofLine(problem: Problem): Problem {
+  const place = /^items\[\d+\](\.|: |$)/;
+  const errors = problem.errors.map((error) => ({ ...error, field: error.field.replace(place, '') }));
+  return { ...problem, detail: problem.detail.replace(place, ''), errors };
+}
+
+/** At most limits.batchItemsMax lines and limits.batchSendBytes, but at least one line. What came before a line that cannot be read is
+ *  handed out before the failure. */
 async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
   let gathered: Buffer[] = [];
   let numbers: number[] = [];
   let size = 0;
   let number = 0;
-  for await (const line of lines) {
-    number += 1;
-    // The API counts no blank lines, so they would shift the numbers.
-    if (skipBlank(line, 0) === line.length) continue;
-    const full = gathered.length === limits.batchItemsMax || size + line.length > limits.batchSendBytes;
-    if (full && gathered.length > 0) {
-      yield { bytes: Buffer.concat(gathered), lines: numbers };
-      gathered = [];
-      numbers = [];
-      size = 0;
+  let failure: unknown = null;
+  const take = (): Batch => {
+    const batch = { bytes: Buffer.concat(gathered), lines: numbers };
+    gathered = [];
+    numbers = [];
+    size = 0;
+    return batch;
+  };
+  try {
+    for await (const line of lines) {
+      number += 1;
+      // The API counts no blank lines, so they would shift the numbers.
+      if (skipBlank(line, 0) === line.length) continue;
+      const full = gathered.length === limits.batchItemsMax || size + line.length > limits.batchSendBytes;
+      if (full && gathered.length > 0) yield take();
+      gathered.push(line);
+      numbers.push(number);
+      size += line.length;
     }
-    gathered.push(line);
-    numbers.push(number);
-    size += line.length;
+  } catch (error) {
+    if (!(error instanceof Exit)) throw error;
+    failure = new Exit(codeOf(error), `line ${number + 1}: ${error.message}`, { cause: error });
   }
-  if (gathered.length > 0) yield { bytes: Buffer.concat(gathered), lines: numbers };
+  if (gathered.length > 0) yield take();
+  if (failure !== null) throw failure;
 }
 
 /** Each with its line break; the last one is given one. */
@@ -119,11 +146,11 @@ async function* linesOf(source: string): AsyncGenerator<Buffer> {
       size += chunk.length - from;
       // No daemon takes more, and an endless line must end here.
       if (size > limits.pushInputBytesMax)
-        throw new Exit('failed', `a line is longer than ${limits.pushInputBytesMax} bytes`);
+        throw new Exit('failed', `is longer than ${limits.pushInputBytesMax} bytes`);
     }
   } catch (error) {
     if (error instanceof Exit) throw error;
-    throw new Exit('usage', `the batch cannot be read: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('usage', `cannot be read: ${reasonOf(error)}`, { cause: error });
   }
   if (size > 0) yield Buffer.concat([...rest, Buffer.from('\n')]);
 }

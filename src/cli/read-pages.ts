@@ -1,10 +1,12 @@
 // Lists come by pages; a command that lists walks them, so that a script reads everything and not the first page.
 
 import type { ApiCall, ApiClient, ApiReply } from './api-client.ts';
+import { say } from './output.ts';
 
 interface Page<T> {
   readonly items: readonly T[];
   readonly nextCursor: string | null;
+  readonly missing?: readonly string[];
 }
 
 /** Most items that one call asks for. */
@@ -18,11 +20,16 @@ export async function readPages<T>(
   onPage: (page: ApiReply<Page<T>>) => void,
 ): Promise<boolean> {
   let left = limit;
+  const missing = new Set<string>();
   let cursor: string | undefined;
   while (left > 0) {
     const query = { ...call.query, limit: Math.min(left, pageMax), cursor };
     const page = await client.call<Page<T>>({ ...call, query });
     onPage(page);
+    for (const name of page.json.missing ?? []) {
+      if (!missing.has(name)) say(`dq: ${name} does not answer; what it holds is not shown`);
+      missing.add(name);
+    }
     left -= page.json.items.length;
     if (page.json.nextCursor === null) return false;
     cursor = page.json.nextCursor;

@@ -50,7 +50,7 @@ export function withTopicFlags(command: Command): Command {
     .option('--format <format>', 'raw: the body as pushed; form: its members as form fields')
     .option('--empty-reply <what>', 'retry or accept a 2xx without a body')
     .option('--ok-status <list>', 'statuses that may count as success: 2xx,404; repeatable', gather)
-    .option('--header <name: value>', 'sent with every callback; repeatable', gather)
+    .option('--header <name: value>', "sent with every callback; repeatable; '' is none", gather)
     .option(
       '--alert <addresses>',
       "told by mail when a job dies: a@b.c,d@e.f; repeatable; '' is nobody",
@@ -76,7 +76,8 @@ export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {
     format: flags.format,
     emptyReply: flags.emptyReply,
     okStatus: flags.okStatus?.flatMap(listOf),
-    headers: flags.header === undefined ? undefined : parseHeaders(flags.header),
+    headers:
+      flags.header === undefined ? undefined : parseHeaders(flags.header.filter((text) => text !== '')),
     alertEmails: flags.alert?.flatMap(listOf).filter((address) => address !== ''),
     title: flags.title,
     owner: flags.owner,

@@ -5,6 +5,8 @@ import ipaddr from 'ipaddr.js';
 import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import { isMailAddress } from '../core/mail-address.ts';
+import { parseMysqlUrl } from '../core/mysql-url.ts';
+import { parseRedisUrl } from '../core/redis-url.ts';
 import { parseSmtpUrl } from '../core/smtp-url.ts';
 import type { ConfigProblem } from './given.ts';
 import type { Config, OptionName } from './options.ts';
@@ -36,7 +38,9 @@ export function crossCheck(
       if (!parsed.ok) problem(name, `"${range}" ${parsed.message}`);
     }
 
+  checkRedis(config, problem);
   checkMail(config, problem, warning);
+  checkMysql(config, problem, warning);
   if (config['egress.policy'] === 'allowlist' && config['egress.allow'].length === 0)
     warning('egress.allow', 'is empty under egress.policy allowlist: no callback can be made');
   const needed = config['notifier.slots'] + limits.descriptorsBesideSlots;
@@ -46,6 +50,13 @@ export function crossCheck(
       `needs about ${needed} file descriptors in each notifier; the limit is ${machine.openFilesMax} (ulimit -n)`,
     );
   return { problems, warnings };
+}
+
+function checkRedis({ redis }: Config, problem: Complain): void {
+  for (const [i, url] of redis.entries()) {
+    const parsed = parseRedisUrl(url);
+    if (!parsed.ok) problem('redis', redis.length > 1 ? `item ${i + 1} ${parsed.message}` : parsed.message);
+  }
 }
 
 type Complain = (name: OptionName, message: string) => void;
@@ -68,6 +79,14 @@ function checkMail(config: Config, problem: Complain, warning: Complain): void {
     problem('alerts.emails', `must be at most ${limits.topicEmailsMax} addresses`);
   if (url === '' && config['alerts.emails'].length > 0)
     warning('alerts.emails', 'nobody is mailed without smtp.url');
+}
+
+function checkMysql(config: Config, problem: Complain, warning: Complain): void {
+  const url = config['mysql.url'];
+  const server = url === '' ? null : parseMysqlUrl(url);
+  if (server?.ok === false) problem('mysql.url', server.message);
+  if (server?.ok && server.value.tls === 'unverified')
+    warning('mysql.url', 'the certificate of MySQL is not checked (tls.rejectUnauthorized=false)');
 }
 
 export function isLoopback(host: string): boolean {

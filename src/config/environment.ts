@@ -10,8 +10,11 @@ import { suggest } from './suggest.ts';
 
 /** Read by others: the search for the file, the client commands, tests. */
 const foreign = /^DQ_(CONFIG|URL|TOKEN|FAIL|TEST_.*)$/;
-/** operations.md names the data directory's variable in this spelling too. */
-const aliases: Readonly<Record<string, string>> = { DQ_DATA_DIR: 'dataDir' };
+/** Names of two words, spelt as people expect them. */
+const aliases: Readonly<Record<string, string>> = {
+  DQ_DATA_DIR: 'dataDir',
+  DQ_SECRET_KEY_FILE: 'secretKeyFile',
+};
 
 /** server.port → DQ_SERVER__PORT */
 export function variableOf(name: string): string {

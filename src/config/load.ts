@@ -8,7 +8,7 @@ import { crossCheck } from './cross-checks.ts';
 import { readEnvironment } from './environment.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import type { Config, Option } from './options.ts';
-import { laterOptions, options } from './options.ts';
+import { defaultOf, laterOptions, options } from './options.ts';
 import { parseValue } from './parse.ts';
 import { suggest } from './suggest.ts';
 
@@ -70,6 +70,8 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
     }
   }
 
+  for (const name of Object.keys(declared))
+    if (origins[name] === 'default') values[name] = defaultOf(name, values as Config);
   const config = Object.freeze(values) as Config;
   const checked = crossCheck(config, origins as Origins, { openFilesMax: openFilesMax() });
   problems.push(...checked.problems);
@@ -100,7 +102,7 @@ function refusalOf({ name, source }: Given, earlier: Given | undefined): string 
   const option = Object.hasOwn(declared, name) ? declared[name] : undefined;
   if (option === undefined) {
     if (laterOptions.some((later) => name === later || name.startsWith(`${later}.`)))
-      return `${name}: not built yet; this version runs on the embedded store alone`;
+      return `${name}: not built yet`;
     if (isGroup(name)) return `${name}: is a group of options, not an option`;
     const near = suggest(name, Object.keys(declared));
     return `unknown option "${name}"${near === null ? '' : `; did you mean ${near}?`}`;

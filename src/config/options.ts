@@ -71,7 +71,7 @@ const bytes = (value: number, help: string, range: Range): Option<number> => ({
   help,
 });
 /** milliseconds */
-const duration = (value: number, help: string, range: Range): Option<number> => ({
+const duration = (value: number, help: string, range: Range & More): Option<number> => ({
   ...range,
   kind: 'duration',
   default: value,
@@ -123,7 +123,22 @@ export const options = {
   'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
   'notifier.slots': count(512, 'Callbacks that one notifier runs at once', { min: 1, max: 10_000 }),
   dataDir: path('./data', 'Directory of the embedded store, the registry and run/', { flag: '--data-dir' }),
+  'mysql.url': text(
+    '',
+    'Keeps topics, access tokens and statistics in MySQL or MariaDB: mysql://user[:password]@host[:port]/database',
+    { defaultText: 'none', secret: true, flag: '--mysql' },
+  ),
+  secretKeyFile: path(
+    '',
+    "File of the key that seals the topics' secrets; the same for all instances on one MySQL",
+    { defaultText: 'secret.key in dataDir' },
+  ),
   logDir: path('./logs', 'Directory of the log files', { flag: '--log-dir' }),
+  redis: list(
+    [],
+    'Redis that holds the jobs in place of the embedded store: redis://, rediss://, redis+sentinel:// or redis+cluster://',
+    { defaultText: 'none', flag: '--redis', secret: true },
+  ),
   'retry.unit': duration(minute, 'Unit of the 2n+1 retry delays', { min: 1, max: day }),
   'limits.bodyBytes': bytes(256 * kib, 'Largest job body', { min: 1, max: 16 * mib }),
   // The request is held whole, and so is the answer.
@@ -131,6 +146,7 @@ export const options = {
   // 1 s, not less: the embedded store's hints travel on the connection of the calls, which renews them when it is made
   // anew, so none is lost while the store is reachable; at 100 ms the polls were half of the idle daemon's CPU time.
   pollCeiling: duration(second, 'Longest a due job waits when a wake-up hint is lost', {
+    defaultText: '1s (100ms on Redis that is no Cluster)',
     min: 1,
     // No loop sleeps longer in one piece: a larger number would be taken and change nothing.
     max: limits.loopSleepMsMax,
@@ -196,5 +212,14 @@ type ValueOf<O> = O extends Option<infer T> ? T : never;
 /** Flat on purpose: `config['server.port']` is the name that the user writes. Frozen; sent whole to every worker. */
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
 
+/** Defaults that follow from other options. Hints of Redis are lost with every connection, so a lost one costs less; but a
+ *  Cluster is asked bucket by bucket. */
+export function defaultOf(name: string, config: Config): unknown {
+  const [redis] = config.redis;
+  if (name === 'pollCeiling' && redis !== undefined && !redis.startsWith('redis+cluster:'))
+    return limits.redisPollMs;
+  return config[name as OptionName];
+}
+
 /** Options, and groups of them, that dq will have: refused with that reason, so that nobody believes them in force. */
-export const laterOptions: readonly string[] = ['redis', 'mysql', 'journal'];
+export const laterOptions: readonly string[] = ['journal'];

@@ -12,7 +12,8 @@ const declared = Object.entries(options) as [OptionName, Option][];
 
 /** The value as it could be written in dq.yaml. */
 export function formatValue(option: Option, value: unknown): string {
-  if (option.secret === true && value !== '') return '********';
+  const isEmpty = value === '' || (Array.isArray(value) && value.length === 0);
+  if (option.secret === true && !isEmpty) return '********';
   if (option.kind === 'duration') return formatDuration(Number(value));
   if (option.kind === 'bytes') return formatBytes(Number(value));
   if (Array.isArray(value)) return `[${value.join(', ')}]`;

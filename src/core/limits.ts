@@ -18,6 +18,16 @@ export const limits = {
   apiBodyBytesMax: 4 * 1024 * 1024,
   /** Pushes of one batch (http-api.md, "Jobs"): ten calls to the store. */
   batchItemsMax: 1_000,
+  /** Bodies that arrive in pieces, as far as they have come: of single jobs one server holds so many bytes, four of the largest
+   *  that limits.bodyBytes can allow. Of batches, until they are answered, and of the API's JSON: so many of the largest of each. */
+  jobBodiesHeldBytesMax: 64 * 1024 * 1024,
+  batchesHeldMax: 4,
+  /** What one read of a socket brings at most: a shorter body is not waited for. */
+  socketReadBytes: 64 * 1024,
+  /** Pushes of all batches of a server that are with the store at once, and their bytes: a push of its own waits behind so much,
+   *  one transaction, and never behind whole batches. Of small bodies that is one batch. */
+  batchFeedItemsMax: 1_000,
+  batchFeedBytesMax: 4 * 1024 * 1024,
   /** Items of one page: without `limit`, and the most that may be asked for. */
   pageItems: 100,
   pageItemsMax: 1_000,
@@ -86,6 +96,10 @@ export const limits = {
   /** Strikes from which a job is called alone, and with which it is buried as poison. */
   strikesAlone: 2,
   strikesPoison: 5,
+  /** How long suspects are called one after another while others wait, and what a reserve between them takes: one turn of the
+   *  wheel, so that it shows whether any priority waits; all but one of them are handed back. */
+  silenceMs: 100,
+  silenceReserveMax: 10,
   /** A call starts only when its timeout plus this much of the lease is left. */
   leaseReserveMs: 2_000,
   /** Retry-After is obeyed up to this long. */
@@ -104,6 +118,10 @@ export const limits = {
   /** Jobs that leave in one transaction while a topic is cleared. SQLite walks every page of a body that it frees: 3,000 bodies of
    *  256 KiB took 1.1 s from memory, and everybody else waits meanwhile. */
   purgeStepMax: 250,
+  /** Of their bodies, in one purge of dead letters, which may take bulkMax of them where they are small: for the same reason. */
+  purgeBytesMax: 64 * 1024 * 1024,
+  /** What one call that removes a topic spends on its jobs: some 100,000 of them; commands and proxies wait for 30 s. */
+  purgeCallMs: 10_000,
 
   /** While the store is copied or examined, its log is not merged into the file. Beyond this it is given up: merging would stop
    *  the store for seconds. A copy takes some 3 s per GB; the busiest store logs 50 MB in a second. */
@@ -123,10 +141,19 @@ export const limits = {
   /** Jobs that one reserve takes at most (a reply frame stays bounded by reserveBytesMax too). */
   reserveMax: 250,
   reserveBytesMax: 8 * 1024 * 1024,
+  /** Rooms of topics that the owner keeps for one client by their changes: some 100 bytes each; with more, all are told anew. */
+  roomTableMax: 200_000,
+  /** A notifier looks for the room that most topics share again when twice as many differ from it as at the last time, and so many. */
+  plannedAnew: 100,
   /** Leases that one recover returns, and how often leases that ran out are looked for: a takeover after the death of a
    *  notifier that nobody saw is allowed 15 s beyond the timeout (guarantees.md, G3). */
   recoverMax: 500,
   recoverEveryMs: 1_000,
+  /** A store that was not asked to recover for longer than the first was away, or so slow that its holders could not settle
+   *  (recoverEveryMs and a commit of 2 s are none). For so long after it nothing is taken back by its time: notifiers are connected
+   *  again within storeReconnectMsMax, and send again what had no answer after finishAgainMs. */
+  recoverAwayMs: 3_000,
+  recoverHoldMs: 5_000,
   /** How often upkeep asks which notifiers live, for a takeover within 5 s where the message about a death was lost; and how
    *  old an answer may be: two restarts of a notifier take longer. */
   whoLivesEveryMs: 3_000,
@@ -153,6 +180,12 @@ export const limits = {
   /** Mails that were not accepted are tried again after 10, 20, 40 … 300 s (callback.md). */
   mailAgainMsMin: 10_000,
   mailAgainMsMax: 300_000,
+  /** An address that was put off so often in a row, 70 minutes by the line above, is not waited for any more where too much
+   *  piles up behind it. */
+  mailTriesMax: 18,
+  /** Letters about dead jobs that one address gets in an hour, half of them at once: ten topics that die all the time. A person
+   *  reads no more, and mail servers take more from nobody they do not know. */
+  mailsPerHourMax: 120,
   /** Incidents of an instance that are kept as files; the oldest go first, those that were mailed before the others. */
   incidentsKept: 100,
   /** How often upkeep looks at store and lateness, how long trouble lasts before it counts (callback.md: 30 s), and from
@@ -187,7 +220,7 @@ export const limits = {
   storeReconnectMsMax: 200,
   /** Bytes of calls on their way to the store at once; the rest waits where it still counts as unsent. */
   storeUnderWayBytesMax: 1024 * 1024,
-  /** How long a closing client waits for answers, an owner that hands over for its clients, a new owner for the lock. */
+  /** How long a closing client waits for answers (and one whose daemon ends for a store that is away), an owner that hands over for its clients, a new owner for the lock. */
   storeCloseMs: 1_000,
   storeHandoverMs: 2_000,
   storeLockMs: 1_000,
@@ -205,7 +238,7 @@ export const limits = {
   logBytesMax: 16 * 1024 * 1024,
   /** It is carried into the file when it is so full; the rest is for the transaction that comes then. */
   logShareFull: 2 / 3,
-  /** Jobs that one promote, reserve or recover moves on a full disk, where the log may have no room for more. */
+  /** Jobs that one call moves, ends or claims on a full disk, where the log may have no room for more. */
   tightStepMax: 50,
   /** So often within a second the oldest so many entries of the history are removed there. */
   tightForgetSteps: 20,
@@ -221,11 +254,82 @@ export const limits = {
   /** A call that was sent and has no answer by now is unknown. Commits take up to 500 ms on a busy disk. */
   storeCallMs: 10_000,
 
+  /** A call to Redis without an answer by now is unknown. A fork for a snapshot or a slow fsync of its log takes hundreds of ms;
+   *  whoever pushes is answered within 3 s. */
+  redisCallMs: 2_500,
+  /** How long a connection to Redis may take, may say nothing while it owes an answer, and may be idle before its first probe. */
+  redisConnectMs: 3_000,
+  redisSilentMs: 8_000,
+  redisKeepAliveMs: 10_000,
+  /** pollCeiling, unless it is given: hints come on a connection of their own and are lost with it. */
+  redisPollMs: 100,
+  /** Between attempts to reach a Redis that is away: 50, 100 … 2,000 ms, and up to such a share more, lest everybody comes at once. */
+  redisReconnectMsMin: 50,
+  redisReconnectMsMax: 2_000,
+  redisReconnectJitter: 0.5,
+  /** How often the connection for hints is asked whether it still is one. */
+  redisHintPulseMs: 5_000,
+  /** A Redis whose memory is used to more than this share of its maxmemory keeps no history; how often that is looked at. */
+  redisTightShare: 0.9,
+  redisMemoryMs: 5_000,
+  /** A Cluster's refusals that name another node are followed so often; and how often its slots are asked for anyway. */
+  redisRedirectionsMax: 6,
+  redisSlotsMs: 30_000,
+  /** Buckets of a Cluster: each is in one node, so they are how far its jobs can be spread; each costs polls. */
+  clusterBuckets: 32,
+  /** How long a closing client waits for answers that are due. */
+  redisCloseMs: 1_000,
+  /** Rooms that travel with every reserve; of more, only those of topics that have ready jobs. */
+  redisRoomsMax: 100,
+  /** Items of one script call, and jobs of one step of bulk work: everybody else waits for a script; some ms at most. */
+  redisBatchMax: 100,
+  redisStepMax: 250,
+  /** Leases whose shard a process remembers: twice what the slots of a notifier can be. */
+  leasesRememberedMax: 20_000,
+  /** Ids that are drawn to find one whose home answers: with one shard of eight it fails once in 5,000 times. */
+  idDrawsMax: 64,
+  /** Buckets of one shard: each is polled. */
+  shardBucketsMax: 256,
+  /** How often shards are looked through for jobs of earlier lists, while there are any; and the pause between its pieces. */
+  settleEveryMs: 60_000,
+  settlePauseMs: 5,
+  /** Shards of one list. Each costs every process a connection, or two. */
+  shardsMax: 32,
+  /** Earlier lists that jobs may still be placed by; lists change by hand. */
+  earlierListsMax: 200,
+  /** Bodies up to here lie in the record of their job, others apart: every move reads the record, and only reserve the body. */
+  inlineBodyBytesMax: 1_024,
+  /** How long what an examination has found, or how far it is, is kept for who asks another process. */
+  examinationKeptMs: 24 * 3_600_000,
+  examinationPulseMs: 10_000,
+  /** Between two pieces of an examination, which take 1–2 ms of the server each. */
+  examinationPauseMs: 2,
+
   /** A change of a topic is in force everywhere within 2 s: every process asks this often when no hint comes. */
   registryPollMs: 1_000,
   /** A registry file that somebody else has locked is tried again this often, for this long. */
   registryBusyStepMs: 10,
   registryBusyMs: 2_000,
+  /** Connections of one process to MySQL: one that polls, one that changes something or records statistics. */
+  mysqlConnections: 2,
+  /** Calls that wait for one of them: more are refused at once. Some 100 KiB each with a topic's settings at their largest. */
+  mysqlQueueMax: 100,
+  /** From asking for a connection to the last answer of a transaction; a commit on a busy disk takes 500 ms. */
+  mysqlCallMs: 3_000,
+  /** Steps of the schema: each rebuilds tables of at most some thousand rows. */
+  mysqlMigrateMs: 60_000,
+  /** How long one step of the schema waits for another process that makes it. */
+  mysqlMigrateLockS: 30,
+  /** How long the server lets a transaction wait for another one's lock. Below mysqlCallMs, so that its answer still counts. */
+  mysqlLockWaitS: 2,
+  /** How long the server works on one statement; dq has hung up by then. */
+  mysqlStatementS: 4,
+  /** What a frozen process has locked, others get back after this long. Every process asks more often than that. */
+  mysqlIdleS: 20,
+  /** How long the end of a process waits for the server's end of its connections. */
+  mysqlGoodbyeMs: 500,
+  /** How long a start waits for a MySQL that does not answer; one that refuses connections costs nothing. */
+  mysqlStartMs: 1_000,
   /** Pages of the registry's log between checkpoints, and what it is cut back to: topics and counters are small, and so may
    *  the disk be. */
   registryLogPagesMax: 64,
@@ -249,6 +353,8 @@ export const limits = {
   logBacklogCharsMax: 4 * 1024 * 1024,
   /** How often a log file is compared with what lies at its path. */
   logCheckMs: 1_000,
+  /** What a daemon in the background prints: nothing as a rule, 500 deaths of the runtime with their traces at most. */
+  outputBytesMax: 1024 * 1024,
   /** How long an ending process waits for its last lines. */
   logCloseMs: 1_000,
   /** Characters of one value, and of one line, in a log. */
@@ -261,13 +367,29 @@ export const limits = {
   /** This many failures of a role within the window end the master, before the first ready or with none of it alive. */
   crashLoopFailures: 10,
   crashLoopWindowMs: 60_000,
+  /** So many in a row that are not ready in time: 45 s, and in a machine that is merely slow the fourth would fare no better. */
+  crashLoopHangs: 3,
   /** A worker that is not ready by now has failed to start. dq-store may have to recover and check its file, and has longer by
    *  the bytes of it: 4 MB/s, a disk of 1,000 reads a second and nothing cached (500 MB/s were measured from memory). */
   workerReadyMs: 15_000,
   storeReadyMs: 120_000,
+  /** The first worker of every role of a reload must be ready by now, or nothing is changed (operations.md). */
+  reloadReadyMs: 15_000,
+  /** What a notifier of before has for its callbacks: the longest timeout of a topic and the settling of it. */
+  reloadCallbacksMs: 62_000,
+  /** How long `dq restart` waits for the check of a start, and then for the next daemon: as long as `storeReadyMs`, half. */
+  startCheckMs: 15_000,
+  restartWaitMs: 60_000,
+  /** How long `dq reload` waits: for the callbacks of the reload before, for one reload that runs and for its own. */
+  reloadAnswerMs: 300_000,
   storeCheckBytesPerMs: 4 * 1024,
   /** A worker's pulse: it reports its load, asks whether its master lives, shows its watchdog that it does. */
   pulseMs: 1_000,
+  /** Topics that have metrics of their own, those registered first; the rest is summed up. Nine series each: 900 are what a
+   *  Prometheus takes from one target without a thought. */
+  metricTopicsMax: 100,
+  /** Series that the master holds: many times what there is; topics that come and go leave some behind. */
+  metricSeriesMax: 10_000,
   /** Counters (topic, day, name) that the master holds while dq-upkeep is away; more are dropped, and said to be. */
   countersHeldMax: 10_000,
   /** How long upkeep and then dq-store have to finish in a stop, after the workers that use them are gone. Commits take
@@ -285,8 +407,16 @@ export const limits = {
   /** Ticks of the watchdog (one a second) without a sign of the main loop, after which it ends the process. */
   watchdogTicks: 15,
   watchdogStoreTicks: 60,
+  /** How long a start waits for the lock of its data directory (two that meet need some ms to sort themselves out), and for the
+   *  record of the master that holds it. */
+  lockWaitMs: 200,
+  lockHolderMs: 500,
   /** How long a start waits for the leftover workers that it has killed. */
   leftoverEndMs: 5_000,
+  /** How long systemd-notify may take; it waits 5 s itself for systemd to have read. */
+  serviceManagerMs: 10_000,
+  /** Characters of the sentence for `systemctl status`; an argument of a process takes 128 KiB. */
+  serviceStatusMax: 1_024,
   /** One request on the control socket, and how long a command waits for an answer to it. */
   controlLineBytesMax: 64 * 1024,
   controlCallMs: 5_000,
@@ -313,11 +443,30 @@ export const limits = {
   topicChangeMs: 2_000,
   /** How often a change of a topic is tried again when another change came in between. */
   topicChangeTries: 5,
+  /** /readyz answers within this time: longer than a commit on a busy disk takes, shorter than monitors wait. */
+  readyMs: 2_000,
   /** How long the intake waits for the master's answer about the processes. */
   masterAnswerMs: 2_000,
 
   /** A command waits this long for the API: a push may wait storeAwayMs, then storeCallMs; deleting a topic waits 2 s more. */
   apiCallMs: 30_000,
+  /** dq doctor: fewer descriptors leave a server little room for clients; less room is soon full; slower disks hold every push up
+   *  for longer than its own work takes; a clock further behind its own files has been set back. */
+  openFilesWanted: 4_096,
+  roomWantedBytes: 1024 ** 3,
+  syncSlowMs: 10,
+  clockAheadMs: 2_000,
+  /** So many syncs are measured; a tool that is asked may take so long. */
+  doctorSyncs: 50,
+  doctorToolMs: 3_000,
+  /** dq bench: connections that this machine can hold beside the daemon's, and the longest run. At the rate lateness is the daemon's
+   *  own, not that of a queue; a job that has not come so long after the last one is missing. */
+  benchConnectionsMax: 1_000,
+  benchMsMax: 10 * 60_000,
+  benchLatenessRate: 100,
+  benchSilenceMs: 10_000,
+  /** How often `dq status --watch` looks; the workers report once a second. */
+  statusWatchMs: 1_000,
   /** What `dq push --batch` sends at once: far below the smallest default of limits.batchBytes, and soon answered. */
   batchSendBytes: 1024 * 1024,
   /** How often a command asks whether a long work of the daemon has ended. */

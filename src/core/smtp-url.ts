@@ -2,6 +2,7 @@
 // A user's password never travels in the clear unless the text says so.
 
 import type { Parsed } from './duration.ts';
+import { hostPattern, readSwitches } from './url-parts.ts';
 
 export interface SmtpServer {
   /** a name or an address, without the brackets of IPv6 */
@@ -18,8 +19,7 @@ export interface SmtpServer {
 }
 
 const ports: Readonly<Record<string, number>> = { 'smtp:': 25, 'smtps:': 465 };
-const hostPattern = /^([A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?|\[[0-9a-fA-F:.]{2,45}\])$/;
-const switches = ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized'] as const;
+const switches = ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized'];
 
 /** `smtp://[user:password@]host[:port][?requireTLS=true&ignoreTLS=true&tls.rejectUnauthorized=false]`, or `smtps://`. */
 export function parseSmtpUrl(text: string): Parsed<SmtpServer> {
@@ -33,14 +33,8 @@ export function parseSmtpUrl(text: string): Parsed<SmtpServer> {
   if (!['', '/'].includes(url.pathname) || url.hash !== '')
     return wrong('must end after the port or its switches');
 
-  const given = new Map<string, boolean>();
-  for (const [name, value] of url.searchParams) {
-    if (!switches.some((known) => known === name) || given.has(name) || !/^(true|false)$/.test(value))
-      return wrong(
-        `has a switch that is none of ${switches.map((known) => `${known}=true|false`).join(', ')}`,
-      );
-    given.set(name, value === 'true');
-  }
+  const given = readSwitches(url, switches);
+  if (typeof given === 'string') return wrong(given);
   const login = loginOf(url);
   if (login === 'bad') return wrong('needs a user with a password, each percent-encoded');
   const secure = url.protocol === 'smtps:';

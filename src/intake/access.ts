@@ -78,12 +78,18 @@ export class Access {
 
 /** Of these Node keeps the first; a proxy may have judged the last. */
 const once: readonly string[] = ['host', 'authorization', 'content-type'];
+const onceLengths: readonly boolean[] = Array.from({ length: 14 }, (_, length) =>
+  once.some((name) => name.length === length),
+);
 
 /** `raw`: names in turn with their values. */
 function repeatedHeader(raw: readonly string[]): string | null {
   let seen = 0;
   for (let n = 0; n < raw.length; n += 2) {
-    const index = once.indexOf((raw[n] ?? '').toLowerCase());
+    const name = raw[n] ?? '';
+    // Most names are told apart by their length; writing each in small letters would cost more than the rest of this.
+    if (onceLengths[name.length] !== true) continue;
+    const index = once.indexOf(name.toLowerCase());
     if (index < 0) continue;
     if ((seen & (1 << index)) !== 0) return once[index] ?? null;
     seen |= 1 << index;

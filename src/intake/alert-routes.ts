@@ -9,7 +9,7 @@ import { openMailSender } from '../mail/smtp-sender.ts';
 import { type Incident, IncidentFiles, incidentKinds } from '../process/incident-files.ts';
 import type { AlertEntry } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
-import { pagingParams, readLimit, refuseCursor } from './paging.ts';
+import { Missing, pagingParams, readLimit, refuseCursor } from './paging.ts';
 import { closed, Instant, problems, reply, VersionText } from './schemas.ts';
 
 const tags = ['alerts'];
@@ -62,6 +62,7 @@ export function alertRoutes(api: Api, { role }: IntakeContext): void {
                 type: ['string', 'null'],
                 description: 'null at the end',
               }),
+              missing: Missing,
             }),
           ),
           ...problems(503),
@@ -77,6 +78,7 @@ export function alertRoutes(api: Api, { role }: IntakeContext): void {
         incidents: own.map(incidentJson),
         items: page.items.map(alertJson),
         nextCursor: page.nextCursor,
+        missing: page.missing,
       };
     },
   );

@@ -1,6 +1,7 @@
 // The HTTP API as a Fastify instance: strict parsing, one shape of error, and the routes. Owns what is true of every route;
 // what a route does is in its own file. Opens no port.
 
+import type { IncomingMessage } from 'node:http';
 import swagger from '@fastify/swagger';
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { DqError } from '../core/errors.ts';
@@ -9,6 +10,8 @@ import type { TokenBook } from '../registry/token-book.ts';
 import { StoreError } from '../store/job-store.ts';
 import { alertRoutes } from './alert-routes.ts';
 import { batchRoute } from './batch-route.ts';
+import { type BodyRoom, createBodyRooms } from './body-room.ts';
+import { refusalOf } from './conclude-push.ts';
 import { deadRoutes } from './dead-routes.ts';
 import { healthRoutes } from './health-routes.ts';
 import type { HttpFront } from './http-front.ts';
@@ -16,16 +19,20 @@ import type { Api, IntakeContext } from './intake-context.ts';
 import { jobRoutes } from './job-routes.ts';
 import { jobVerbRoutes } from './job-verb-routes.ts';
 import { longWorkRoutes } from './long-work-routes.ts';
+import { MasterQuestions } from './master-questions.ts';
+import { metricsRoute } from './metrics-route.ts';
 import { openapiOptions, openapiRoute } from './openapi.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { pushRoute } from './push-route.ts';
 import { parseQuery, unreadable } from './query.ts';
+import { bodyReader, readBody } from './read-body.ts';
 import { logRequest } from './request-log.ts';
-import { checkAccess, requireDeclaration } from './route-access.ts';
+import { accessCheck } from './route-access.ts';
 import { ruleRoute } from './rule-route.ts';
 import { closed } from './schemas.ts';
 import { searchRoute } from './search-route.ts';
 import { secretRoute } from './secret-route.ts';
+import { shardRoutes } from './shard-routes.ts';
 import { statsRoutes } from './stats-routes.ts';
 import { tokenRoutes } from './token-routes.ts';
 import { topicRoutes } from './topic-routes.ts';
@@ -46,13 +53,12 @@ declare module 'fastify' {
 
 export async function createApi(context: IntakeContext, front: HttpFront, tokens: TokenBook): Promise<Api> {
   const { config, version } = context.role;
-  const bodyLimit = config['limits.bodyBytes'];
+  const rooms = createBodyRooms(config['limits.batchBytes']);
   const handleError = errorHandler(context, front);
   const api: Api = fastify({
-    serverFactory: (handler) => front.createServer(handler),
+    serverFactory: (handler) => front.serverFor(handler),
     clientErrorHandler: (error, socket) => front.onClientError(error, socket),
     frameworkErrors: (error, request, answer) => handleError(error, request, answer),
-    bodyLimit,
     // dq stops by closing the port alone; a request that is still let in is served.
     return503OnClosing: false,
     exposeHeadRoutes: false,
@@ -76,41 +82,46 @@ export async function createApi(context: IntakeContext, front: HttpFront, tokens
   api.setSerializerCompiler(() => JSON.stringify);
   // Where no route is, what a body would have been does not matter.
   api.removeAllContentTypeParsers();
-  api.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
-  api.addHook('onRequest', (request, _answer, done) => {
-    checkAccess(request);
-    done();
-  });
+  api.addContentTypeParser('*', bodyReader(rooms.lists, apiBody));
   api.addHook('onRoute', (route) => {
-    requireDeclaration(route);
+    const check = accessCheck(route);
+    // Before its body is read.
+    route.onRequest = (request, _answer, done) => {
+      check(request);
+      done();
+    };
     // No route takes parameters that it does not name.
     route.schema = { querystring: closed({}), ...route.schema };
   });
   await api.register(swagger, openapiOptions(version));
-  await api.register(async (scope) => pushRoute(scope as Api, context));
-  await api.register(async (scope) => batchRoute(scope as Api, context));
+  await api.register(async (scope) => pushRoute(scope as Api, context, rooms.jobs));
+  await api.register(async (scope) => batchRoute(scope as Api, context, rooms.lists));
   await api.register(async (scope) => {
-    takeJson(scope as Api, context, tokens);
+    takeJson(scope as Api, context, tokens, rooms.lists);
   });
   return api;
 }
 
+const apiBody = { bytes: limits.apiBodyBytesMax, option: null };
+
 /** Every route but the push: a JSON body where the route names one, no body elsewhere. */
-function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
+function takeJson(api: Api, context: IntakeContext, tokens: TokenBook, room: BodyRoom): void {
   api.removeAllContentTypeParsers();
-  api.addContentTypeParser(
-    '*',
-    { parseAs: 'buffer', bodyLimit: limits.apiBodyBytesMax },
-    (request, body, done) => {
+  api.addContentTypeParser('*', (request: FastifyRequest, stream: IncomingMessage, done) => {
+    readBody(request.raw, stream, room, apiBody, (error, body) => {
+      if (error !== null || body === undefined) {
+        done(error);
+        return;
+      }
       const { schema, config } = request.routeOptions;
       const takes = schema?.body !== undefined || config.jsonBody !== undefined;
       try {
-        done(null, readJson(body as Buffer, takes, request));
-      } catch (error) {
-        done(error as Error);
+        done(null, readJson(body, takes, request));
+      } catch (refusal) {
+        done(refusal as Error);
       }
-    },
-  );
+    });
+  });
   jobRoutes(api, context);
   jobVerbRoutes(api, context);
   searchRoute(api, context);
@@ -119,9 +130,12 @@ function takeJson(api: Api, context: IntakeContext, tokens: TokenBook): void {
   secretRoute(api, context);
   deadRoutes(api, context);
   tokenRoutes(api, context, tokens);
+  shardRoutes(api, context);
   alertRoutes(api, context);
   healthRoutes(api, context);
-  statsRoutes(api, context);
+  const questions = new MasterQuestions(context.role.link);
+  statsRoutes(api, context, questions);
+  metricsRoute(api, questions);
   ruleRoute(api);
   longWorkRoutes(api, context);
   openapiRoute(api);
@@ -190,6 +204,7 @@ function isRead(request: FastifyRequest): boolean {
 function logRefusal(context: IntakeContext, request: FastifyRequest, error: DqError, status: number): void {
   const { topic, id } = request.params as { topic?: string; id?: string };
   const asked = (request.query as { id?: string }).id;
+  if (request.method !== 'DELETE') context.role.metrics.count('dq_pushes_total', 1, refusalOf(error.code));
   logRequest(context.role.log, {
     method: request.method === 'DELETE' ? 'DELETE' : 'POST',
     topic: topic ?? null,

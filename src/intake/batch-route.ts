@@ -1,5 +1,6 @@
 // POST /v1/jobs: many pushes in one request. Each goes the way of a push of its own, through the same queue and in the order
-// of the batch; their outcomes come together in one reply. One that is refused says nothing about its neighbours.
+// of the batch, but only so many at once; their outcomes come together in one reply. One that is refused says nothing about its
+// neighbours.
 
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -7,12 +8,16 @@ import { catalogue, DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { topicNamePattern } from '../core/topic.ts';
 import { acceptJob } from '../jobs/accept-job.ts';
+import { BatchFeeder } from '../jobs/batch-feeder.ts';
 import { topicNotFound } from '../jobs/change-topic.ts';
+import type { PushTicket } from '../jobs/push-queue.ts';
 import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../jobs/read-batch.ts';
 import type { PushJob, PushOutcome } from '../store/job-store.ts';
-import { concludePush, PushReply } from './conclude-push.ts';
+import { type BodyRoom, keepRoom } from './body-room.ts';
+import { concludePush, PushReply, refusalOf } from './conclude-push.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { problemOf } from './problem.ts';
+import { bodyReader } from './read-body.ts';
 import { logRequest } from './request-log.ts';
 import { topicRefusal } from './route-access.ts';
 import { closed, Problem, problems, reply } from './schemas.ts';
@@ -60,31 +65,31 @@ const bodyContent = {
   },
 };
 
-/** In a scope of its own: the body is a Buffer here. */
-export function batchRoute(api: Api, context: IntakeContext): void {
+/** In a scope of its own: the body is a Buffer here. `room`: for the bodies of unfinished batches. */
+export function batchRoute(api: Api, context: IntakeContext, room: BodyRoom): void {
   const { config } = context.role;
-  const bodyLimit = config['limits.batchBytes'];
+  const feeder = new BatchFeeder(context.pushes);
   api.removeAllContentTypeParsers();
-  api.addContentTypeParser('*', { parseAs: 'buffer', bodyLimit }, (_request, body, done) => done(null, body));
+  const limit = { bytes: config['limits.batchBytes'], option: 'limits.batchBytes' };
+  api.addContentTypeParser('*', bodyReader(room, limit));
   api.post(
     '/v1/jobs',
     { schema, config: { access: { scope: 'push', topics: 'handler' }, requestLog: true, bodyContent } },
     async (request, answer) => {
-      const format = formatOf(request);
-      const bytes = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
-      const items = readBatch(bytes, format, config['limits.bodyBytes']);
-      const topicsUnknown = await learnTopics(context, items);
-      const batch = new Batch(context, items.length);
-      // Without a pause from here on: the order of the batch is that of the queue.
-      items.forEach((item, index) => {
-        if (item instanceof DqError) batch.refuse(index, item, null);
-        else {
-          const job = jobOf(context, request, item, topicsUnknown);
-          if (job instanceof DqError) batch.refuse(index, ofItem(job, index), item);
-          else batch.push(index, job);
-        }
-      });
-      return answer.header('content-type', 'application/json; charset=utf-8').send(await batch.settled);
+      // Until all of it is stored, also when nobody waits for the answer any more: the bodies of its jobs are pieces of it.
+      const leave = keepRoom(request.raw);
+      try {
+        const format = formatOf(request);
+        const bytes = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
+        const items = readBatch(bytes, format, config['limits.bodyBytes']);
+        const topicsUnknown = await learnTopics(context, items);
+        const batch = new Batch(context, items, (item) => jobOf(context, request, item, topicsUnknown));
+        feeder.add(() => batch.next());
+        const results = await batch.settled;
+        return answer.header('content-type', 'application/json; charset=utf-8').send(results);
+      } finally {
+        leave();
+      }
     },
   );
 }
@@ -115,8 +120,9 @@ async function learnTopics(
   }
 }
 
+/** Never throws: it is called again and again, from wherever an earlier push was answered. */
 function jobOf(
-  { role: { topics } }: IntakeContext,
+  { role: { topics, log } }: IntakeContext,
   request: FastifyRequest,
   { topic: name, request: push }: BatchPush,
   unreachable: DqError | null,
@@ -130,36 +136,60 @@ function jobOf(
     return acceptJob(push, topic, Date.now());
   } catch (error) {
     if (error instanceof DqError) return error;
-    throw error;
+    log.error('an item of a batch failed in a way nobody thought of', error);
+    return new DqError('not_stored', 'dq failed at this item; its error log says how');
   }
 }
 
-/** Gathers the results; `settled` is the reply's text once the last one is known. */
+/** Hands out its pushes one by one and gathers the results; `settled` is the reply's text once the last one is known. */
 class Batch {
   readonly settled: Promise<string>;
   readonly #context: IntakeContext;
+  readonly #items: readonly (BatchPush | DqError)[];
+  readonly #jobOf: (item: BatchPush) => PushJob | DqError;
   readonly #results: string[];
   readonly #since = performance.now();
+  #at = 0;
   #open: number;
   #accepted = 0;
   #settle: (text: string) => void = () => {};
 
-  constructor(context: IntakeContext, items: number) {
+  constructor(
+    context: IntakeContext,
+    items: readonly (BatchPush | DqError)[],
+    toJob: (item: BatchPush) => PushJob | DqError,
+  ) {
     this.#context = context;
-    this.#results = new Array<string>(items);
-    this.#open = items;
+    this.#items = items;
+    this.#jobOf = toJob;
+    this.#results = new Array<string>(items.length);
+    this.#open = items.length;
     this.settled = new Promise((resolve) => {
       this.#settle = resolve;
     });
-    if (items === 0) this.#finish();
+    if (items.length === 0) this.#finish();
   }
 
-  push(index: number, job: PushJob): void {
-    this.#context.pushes.add({ job, settle: (outcome) => this.#conclude(index, job, outcome) });
+  /** The next item that is a push; those before it that are none have their results. null = there are no more. */
+  next(): PushTicket | null {
+    for (;;) {
+      const index = this.#at;
+      const item = this.#items[index];
+      if (item === undefined) return null;
+      this.#at += 1;
+      if (item instanceof DqError) {
+        this.#refuse(index, item, null);
+        continue;
+      }
+      const job = this.#jobOf(item);
+      if (!(job instanceof DqError)) return { job, settle: (outcome) => this.#conclude(index, job, outcome) };
+      this.#refuse(index, ofItem(job, index), item);
+    }
   }
 
   /** `item`: null when it could not be read */
-  refuse(index: number, error: DqError, item: BatchPush | null): void {
+  #refuse(index: number, error: DqError, item: BatchPush | null): void {
+    this.#context.role.metrics.count('dq_pushes_total', 1, refusalOf(error.code));
     logRequest(this.#context.role.log, {
       method: 'POST',
       topic: item?.topic ?? null,

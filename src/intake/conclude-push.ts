@@ -27,6 +27,11 @@ export type PushConclusion =
   | { readonly ok: true; readonly status: 200 | 201; readonly members: string }
   | { readonly ok: false; readonly error: DqError };
 
+/** How a push that was not accepted is counted. */
+export function refusalOf(code: DqError['code']): 'refused' | 'not_stored' | 'unknown' {
+  return code === 'not_stored' || code === 'unknown' ? code : 'refused';
+}
+
 /** `since`: performance.now() when the push had been read. */
 export function concludePush(
   context: IntakeContext,
@@ -34,20 +39,24 @@ export function concludePush(
   outcome: PushOutcome,
   since: number,
 ): PushConclusion {
-  const { topic, id } = job;
+  const { topic } = job;
+  const id = ('id' in outcome ? outcome.id : undefined) ?? job.id;
+  const { counters, metrics } = context.role;
   if (outcome.kind !== 'stored' && outcome.kind !== 'kept') {
     const error = pushRefusal(outcome, job);
-    log(context, job, since, catalogue[error.code].status, error.code, null, null);
+    metrics.count('dq_pushes_total', 1, refusalOf(error.code));
+    log(context, job, id, since, catalogue[error.code].status, error.code, null, null);
     return { ok: false, error };
   }
   const stored = outcome.kind === 'stored';
   const replaced = stored && outcome.replaced;
   const inFlight = stored && outcome.inFlight;
-  if (stored) context.role.counters.add(topic, 'pushed');
+  if (stored) counters.add(topic, 'pushed');
+  metrics.count('dq_pushes_total', 1, replaced ? 'replaced' : outcome.kind);
   const version = String(outcome.version);
   const dueAt = formatInstant(outcome.dueAt);
   const status = stored && !replaced ? 201 : 200;
-  log(context, job, since, status, null, version, dueAt);
+  log(context, job, id, since, status, null, version, dueAt);
   // A topic's name, states and numbers need no escapes.
   const members = `"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}`;
   return { ok: true, status, members };
@@ -55,7 +64,8 @@ export function concludePush(
 
 function log(
   context: IntakeContext,
-  { topic, id, body }: PushJob,
+  { topic, body }: PushJob,
+  id: string,
   since: number,
   status: number,
   code: string | null,
@@ -63,6 +73,7 @@ function log(
   dueAt: string | null,
 ): void {
   const ms = elapsedMs(since);
+  context.role.metrics.observe('dq_push_seconds', ms / 1_000);
   const bytes = body.length;
   // Spelt out: an object that is spread into another one costs 3 µs, a tenth of a push.
   logRequest(context.role.log, { method: 'POST', topic, id, status, code, version, dueAt, bytes, ms });

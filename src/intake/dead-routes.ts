@@ -58,7 +58,7 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
       requireTopicOf(request, query.topic);
       const items = readLimit(limit);
       const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch(refuseCursor);
-      return { items: page.items.map(deadJson), nextCursor: page.nextCursor };
+      return { items: page.items.map(deadJson), nextCursor: page.nextCursor, missing: page.missing };
     },
   );
 

@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox';
 import { DqError, reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import { type Incident, IncidentFiles, openIncidents } from '../process/incident-files.ts';
 import type { RoleContext } from '../process/role.ts';
 import { StoreError } from '../store/job-store.ts';
@@ -49,9 +50,11 @@ export function healthRoutes(api: Api, { role }: IntakeContext): void {
       config: { access: 'open' },
     },
     async () => {
-      const { durability, warnings } = await checkStore(role);
-      await checkRegistry(role);
-      return { ready: true, durability, warnings: [...warnings, ...(await troubles(incidents))] };
+      const [{ durability, warnings }, away] = await Promise.all([
+        inTime('store', checkStore(role)),
+        registryTrouble(role),
+      ]);
+      return { ready: true, durability, warnings: [...warnings, ...away, ...(await troubles(incidents))] };
     },
   );
 }
@@ -66,16 +69,38 @@ async function checkStore({
   return health;
 }
 
-async function checkRegistry({ topics }: RoleContext): Promise<void> {
-  await topics.refresh().catch((error: unknown) => {
-    throw notReady('registry', whyOf(error));
+/** A registry in MySQL may be away: what is known of it stays in force, and only changes have to wait. */
+async function registryTrouble({ config, topics }: RoleContext): Promise<readonly string[]> {
+  try {
+    await inTime('registry', topics.refresh());
+    return [];
+  } catch (error) {
+    const refusal = error instanceof DqError ? error : notReady('registry', whyOf(error));
+    if (config['mysql.url'] === '' || !topics.isKnown) throw refusal;
+    return [`${refusal.message}; the last known topics are in force, and none can be changed`];
+  }
+}
+
+/** A monitor gives up sooner than a call to the store does. */
+async function inTime<T>(check: string, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const why = `does not answer within ${limits.readyMs / 1_000} s`;
+    timer = setTimeout(() => reject(notReady(check, why)), limits.readyMs);
   });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Without the reasons: this route is open to everybody. */
 const words: Readonly<Record<Incident['kind'], (about: string) => string>> = {
   crash_loop: (role) => `dq-${role} dies again and again`,
+  given_up: () => 'dq has ended by itself not long ago',
   store: () => 'the job store is in trouble',
+  redis: () => 'a Redis is out of work',
   late: () => 'jobs are late',
 };
 

@@ -16,10 +16,18 @@ import { Server as NetServer, type Socket } from 'node:net';
 import { DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Access } from './access.ts';
+import { leaveRoom } from './body-room.ts';
 import { type Problem, problemOf } from './problem.ts';
 import { setRights } from './route-access.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+export interface FrontObserver {
+  /** told the status of every answer that was begun */
+  onAnswer(status: number): void;
+  /** told of every request that was read and may not pass */
+  onRefused(request: IncomingMessage, error: DqError): void;
+}
 
 export interface FrontTimes {
   readonly headersTimeoutMs: number;
@@ -44,19 +52,28 @@ type KnownSocket = Socket & { [connectionKey]?: Connection };
 
 export class HttpFront {
   readonly #access: Access;
+  readonly #observer: FrontObserver;
   readonly #times: FrontTimes;
   #server: Server | null = null;
+  #handler: Handler = () => {
+    throw new Error('there is no API yet');
+  };
+  readonly #pass: Handler = (request, response) => this.#handler(request, response);
+  /** what arrived before begin(), in its order; null from then on */
+  #held: (() => void)[] | null = [];
   #inFlight = 0;
   #draining = false;
   readonly #connections = new Set<Connection>();
   /** One listener for all responses; a closure for each would be made 10,000 times a second. */
   readonly #onClose: (this: ServerResponse) => void;
 
-  constructor(access: Access, times: FrontTimes = limits) {
+  constructor(access: Access, observer: FrontObserver, times: FrontTimes = limits) {
     this.#access = access;
+    this.#observer = observer;
     this.#times = times;
     const front = this;
     this.#onClose = function () {
+      if (this.headersSent) observer.onAnswer(this.statusCode);
       front.#answered(this);
     };
   }
@@ -65,7 +82,26 @@ export class HttpFront {
     return this.#inFlight;
   }
 
-  createServer(handler: Handler): Server {
+  /** For the API, whose handler is given what may pass. */
+  serverFor(handler: Handler): Server {
+    this.#handler = handler;
+    return this.server;
+  }
+
+  /** It may listen before there is an API: what arrives is held. */
+  get server(): Server {
+    this.#server ??= this.#createServer();
+    return this.#server;
+  }
+
+  /** The API is ready: what was held goes first. */
+  begin(): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    for (const go of held) go();
+  }
+
+  #createServer(): Server {
     const times = this.#times;
     const server = createServer(
       {
@@ -77,24 +113,32 @@ export class HttpFront {
         // Node's own refusal has no body; Access gives it one.
         requireHostHeader: false,
       },
-      (request, response) => this.#onRequest(request, response, handler),
+      (request, response) => this.#arrived(request, response, this.#pass),
     );
     server.setTimeout(times.connectionTimeoutMs);
     // Node drops the headers behind the 2000th in silence, a credential too; their size bounds them well enough.
     server.maxHeadersCount = 0;
     server.on('connection', (socket: Socket) => this.#onConnection(socket));
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
-      this.#onRequest(request, response, (...exchange) => {
+      this.#arrived(request, response, (...exchange) => {
         inviteBody(response);
-        handler(...exchange);
+        this.#handler(...exchange);
       }),
     );
     server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
       const error = new DqError('invalid', 'expect: only 100-continue is known');
       this.refuse(request, response, problemOf(error, { status: 417, title: 'Expectation Failed' }));
     });
-    this.#server = server;
     return server;
+  }
+
+  #arrived(request: IncomingMessage, response: ServerResponse, handler: Handler): void {
+    if (this.#held === null) this.#onRequest(request, response, handler);
+    else
+      this.#held.push(() => {
+        // Whoever has gone meanwhile is owed nothing.
+        if (!request.socket.destroyed) this.#onRequest(request, response, handler);
+      });
   }
 
   /** Answers and closes. What the client still sends is read for a while and thrown away. */
@@ -147,6 +191,7 @@ export class HttpFront {
     socket.once('close', () => {
       // Answers that wait behind another one are told nothing when the connection goes.
       this.#inFlight -= connection.owed.length;
+      for (const { req } of connection.owed) leaveRoom(req);
       connection.owed.length = 0;
       this.#connections.delete(connection);
     });
@@ -171,6 +216,7 @@ export class HttpFront {
     if (this.#draining) response.shouldKeepAlive = false;
     const admitted = this.#access.admit(request);
     if (admitted instanceof DqError) {
+      this.#observer.onRefused(request, admitted);
       this.refuse(request, response, problemOf(admitted));
       return;
     }
@@ -184,6 +230,7 @@ export class HttpFront {
     if (connection === undefined || index < 0) return;
     connection.owed.splice(index, 1);
     this.#inFlight -= 1;
+    leaveRoom(response.req);
     if (connection.broken && !connection.owed.some(({ req }) => req.complete))
       response.req.socket.destroySoon();
   }

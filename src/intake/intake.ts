@@ -1,6 +1,7 @@
 // The role Intake: the HTTP API on one port, shared by the servers of this instance. Starts and ends it; the front knows
 // connections, the API knows routes.
 
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { limits } from '../core/limits.ts';
 import { PushQueue } from '../jobs/push-queue.ts';
@@ -9,9 +10,9 @@ import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
 import { Access } from './access.ts';
-import { createApi } from './api.ts';
-import { type FrontTimes, HttpFront } from './http-front.ts';
+import { type FrontObserver, type FrontTimes, HttpFront } from './http-front.ts';
 import type { Api } from './intake-context.ts';
+import { noteUnrouted } from './unrouted.ts';
 
 /** `times`: for tests that cannot wait for the limits. */
 export function createIntake(role: RoleContext, times?: FrontTimes): Role {
@@ -36,7 +37,11 @@ class Intake implements Role {
       tokens: this.#tokens,
       servesStrangers: servesStrangers(config),
     });
-    this.#front = new HttpFront(access, times);
+    const observer: FrontObserver = {
+      onAnswer: (status) => role.metrics.count('dq_http_requests_total', 1, classOf(status)),
+      onRefused: (request, error) => noteUnrouted(role, request, error),
+    };
+    this.#front = new HttpFront(access, observer, times);
   }
 
   get url(): string | null {
@@ -54,6 +59,10 @@ class Intake implements Role {
     );
     // With port 0 the own endpoint is known only when it is open.
     let egress = egressPolicyOf(config);
+    // In the place of a server that has died the port is opened first, because until then it refuses connections: what arrives
+    // waits for the API, two thirds of whose start are still to come. Not in a reload, whose servers may be given up again.
+    const early = this.#role.restarts > 0 ? await this.#listen() : null;
+    const { createApi } = await import('./api.ts');
     const api = await createApi(
       {
         role: this.#role,
@@ -63,12 +72,14 @@ class Intake implements Role {
       this.#front,
       this.#tokens,
     );
-    // Before anybody can ask: a server that knows no tokens yet has to refuse.
+    // Before anybody is answered: a server that knows no tokens yet has to refuse.
     await this.#tokens.start();
     let endpoint: AddressInfo;
     try {
-      endpoint = await open(api, config['server.host'], config['server.port']);
+      await api.ready();
+      endpoint = early ?? (await this.#listen());
     } catch (error) {
+      await api.close();
       await this.#tokens.drain(limits.loopSleepMsMax);
       throw error;
     }
@@ -76,6 +87,12 @@ class Intake implements Role {
     egress = egressPolicyOf({ ...config, 'server.port': port });
     this.#api = api;
     this.#url = `http://${reachable(address, family)}:${port}`;
+    this.#front.begin();
+  }
+
+  #listen(): Promise<AddressInfo> {
+    const { config } = this.#role;
+    return listen(this.#front.server, config['server.host'], config['server.port']);
   }
 
   drain(deadlineMs: number): Promise<void> {
@@ -90,21 +107,10 @@ class Intake implements Role {
   }
 }
 
-async function open(api: Api, host: string, port: number): Promise<AddressInfo> {
-  try {
-    await api.ready();
-    return await listen(api, host, port);
-  } catch (error) {
-    await api.close();
-    throw error;
-  }
-}
-
 /** Not through Fastify, which opens a second server of its own for `localhost`. In a worker the handle comes from the master,
  *  shared with the other servers. */
-function listen(api: Api, host: string, port: number): Promise<AddressInfo> {
+function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
-    const { server } = api;
     const fail = (error: NodeJS.ErrnoException) => reject(explain(error, host, port));
     server.once('error', fail);
     server.listen({ host, port }, () => {
@@ -126,6 +132,12 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number): Erro
     default:
       return new Error(`${host}:${port} cannot be listened on`, { cause: error });
   }
+}
+
+function classOf(status: number): '2xx' | '3xx' | '4xx' | '5xx' {
+  if (status >= 500) return '5xx';
+  if (status >= 400) return '4xx';
+  return status >= 300 ? '3xx' : '2xx';
 }
 
 /** Where somebody on this machine finds a wildcard. */

@@ -8,6 +8,7 @@ import { type AttemptRecord, type EndedJob, endStates, type JobSnapshot, jobStat
 import { limits } from '../core/limits.ts';
 import { cancelJob } from '../jobs/cancel-job.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
+import { jobHead } from './job-head.ts';
 import { absentJob, readKey } from './job-key.ts';
 import { elapsedMs, logRequest } from './request-log.ts';
 import { closed, Instant, jobParams, problems, reply, VersionText } from './schemas.ts';
@@ -104,13 +105,7 @@ export function jobRoutes(api: Api, context: IntakeContext): void {
 
 function jobJson(job: JobSnapshot, maxAttempts: number | null): object {
   return {
-    topic: job.topic,
-    id: job.id,
-    version: String(job.version),
-    state: job.state,
-    dueAt: formatInstant(job.dueAt),
-    createdAt: formatInstant(job.acceptedAt),
-    attempt: job.failures,
+    ...jobHead(job),
     maxAttempts,
     contentType: job.contentType,
     ...(isUtf8(job.body) ? { body: job.body.toString('utf8') } : { bodyBase64: job.body.toString('base64') }),
@@ -120,14 +115,8 @@ function jobJson(job: JobSnapshot, maxAttempts: number | null): object {
 
 function endedJson(job: EndedJob, maxAttempts: number | null): object {
   return {
-    topic: job.topic,
-    id: job.id,
-    version: String(job.version),
-    state: job.state,
-    dueAt: formatInstant(job.dueAt),
-    createdAt: formatInstant(job.acceptedAt),
+    ...jobHead(job),
     endedAt: formatInstant(job.endedAt),
-    attempt: job.state === 'done' ? job.failures + 1 : job.failures,
     maxAttempts,
     attempts: job.attempts.map(attemptJson),
   };

@@ -15,10 +15,17 @@ export const pagingParams = {
   cursor: Type.Optional(Type.String({ description: 'nextCursor of the page before' })),
 };
 
+export const Missing = Type.Optional(
+  Type.Array(Type.String(), {
+    description: 'shards that do not answer, and what they hold is not here; absent when all answer',
+  }),
+);
+
 export function pageOf(item: TSchema): TSchema {
   return closed({
     items: Type.Array(item),
     nextCursor: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'null at the end' }),
+    missing: Missing,
   });
 }
 

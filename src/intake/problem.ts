@@ -62,11 +62,6 @@ export function frameworkProblem(error: unknown): DqError | null {
   const { code, statusCode, validation, validationContext } = error as FastifyFailure;
   if (validation !== undefined) return validationProblem(validation, validationContext ?? 'body');
   switch (code) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new DqError(
-        'body_too_large',
-        'the body is larger than this call takes (a job: limits.bodyBytes; a batch: limits.batchBytes)',
-      );
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return fieldProblem('content-type', 'is no media type, such as application/json');
     case 'FST_ERR_MAX_PARAM_LENGTH':

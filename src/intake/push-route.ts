@@ -2,6 +2,7 @@
 // and no schema is run over the body.
 // Never answers a success before the store said that the job is durable.
 
+import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { DqError } from '../core/errors.ts';
@@ -10,9 +11,11 @@ import { acceptJob } from '../jobs/accept-job.ts';
 import { topicNotFound } from '../jobs/change-topic.ts';
 import type { PushTicket } from '../jobs/push-queue.ts';
 import type { PushJob, PushOutcome } from '../store/job-store.ts';
+import type { BodyRoom } from './body-room.ts';
 import { concludePush, PushReply } from './conclude-push.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { problemOf } from './problem.ts';
+import { bodyReader } from './read-body.ts';
 import { closed, durationText, instantText, problems, reply, topicParam } from './schemas.ts';
 
 const schema = {
@@ -44,10 +47,11 @@ interface PushQuery {
 
 const empty = Buffer.alloc(0);
 
-/** In a scope of its own: every content type is a Buffer here. */
-export function pushRoute(api: Api, context: IntakeContext): void {
+/** In a scope of its own: every content type is a Buffer here. `room`: for bodies that come in pieces. */
+export function pushRoute(api: Api, context: IntakeContext, room: BodyRoom): void {
+  const limit = { bytes: context.role.config['limits.bodyBytes'], option: 'limits.bodyBytes' };
   api.removeAllContentTypeParsers();
-  api.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  api.addContentTypeParser('*', bodyReader(room, limit));
   api.post(
     '/v1/topics/:topic/jobs',
     { schema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true, anyBody: true } },
@@ -103,28 +107,37 @@ function push(context: IntakeContext, topic: Topic, request: FastifyRequest, ans
   context.pushes.add(new PendingPush(context, job, answer));
 }
 
+const json = 'application/json; charset=utf-8';
+
+/** Answers past Fastify: its way of sending looks for hooks, serializers and streams, of which a push's text needs none. */
 class PendingPush implements PushTicket {
   readonly job: PushJob;
   readonly #context: IntakeContext;
-  readonly #answer: FastifyReply;
+  readonly #response: ServerResponse;
   readonly #since = performance.now();
 
   constructor(context: IntakeContext, job: PushJob, answer: FastifyReply) {
     this.#context = context;
     this.job = job;
-    this.#answer = answer;
+    answer.hijack();
+    this.#response = answer.raw;
   }
 
   settle(outcome: PushOutcome): void {
     const conclusion = concludePush(this.#context, this.job, outcome, this.#since);
+    const response = this.#response;
     if (conclusion.ok) {
-      this.#answer
-        .code(conclusion.status)
-        .header('content-type', 'application/json; charset=utf-8')
-        .send(`{${conclusion.members}}`);
+      // As text: Node writes it together with the header.
+      const text = `{${conclusion.members}}`;
+      response.writeHead(conclusion.status, {
+        'content-type': json,
+        'content-length': Buffer.byteLength(text),
+      });
+      response.end(text);
       return;
     }
     const { status, headers, bytes } = problemOf(conclusion.error);
-    this.#answer.code(status).headers(headers).send(bytes);
+    response.writeHead(status, { ...headers, 'content-length': bytes.length });
+    response.end(bytes);
   }
 }

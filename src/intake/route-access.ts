@@ -45,29 +45,32 @@ export function rightsOf(request: FastifyRequest): Rights {
   return rights;
 }
 
-/** Throws at the start of a server: a route is declared or does not exist. */
-export function requireDeclaration(route: { url: string; method: string | string[]; config?: object }): void {
-  const { access } = (route.config ?? {}) as { access?: unknown };
+/** What judges a request of this route; it throws DqError forbidden. Made once, with the route: to look the declaration up in each
+ *  request costs Fastify an object of its whole options. Throws at the start of a server: a route is declared or does not exist. */
+export function accessCheck(route: {
+  url: string;
+  method: string | string[];
+  config?: object;
+}): (request: FastifyRequest) => void {
+  const { access } = (route.config ?? {}) as { access?: RouteAccess | 'open' };
   if (access === undefined)
     throw new Error(`${route.method} ${route.url}: the route must declare who may call it (config.access)`);
-  const names = typeof access === 'object' && (access as RouteAccess).topics === 'path';
-  if (names && !route.url.includes('/:topic'))
+  if (access === 'open') return () => {};
+  if (access.topics === 'path' && !route.url.includes('/:topic'))
     throw new Error(`${route.method} ${route.url}: access by the topic of a path that has none`);
+  return (request) => checkAccess(request, access);
 }
 
-/** Throws DqError forbidden. */
-export function checkAccess(request: FastifyRequest): void {
-  const { access } = request.routeOptions.config;
-  if (request.is404 || access === 'open') return;
+function checkAccess(request: FastifyRequest, { scope, topics, ownerOnly }: RouteAccess): void {
   const rights = rightsOf(request);
-  if (typeof access === 'object' && access.ownerOnly && rights !== ownerRights)
+  if (rights === ownerRights) return;
+  if (ownerOnly)
     throw new DqError('forbidden', "this call is for the daemon's own user, on its machine (dq backup)");
-  if (rights === allRights || rights === ownerRights) return;
-  if (access === undefined) throw new Error('a route without a declaration was started');
-  if (!grants(rights, access.scope))
-    throw new DqError('forbidden', `this call needs a token with the scope ${access.scope}`);
-  if (access.topics === 'path') requireTopic(request, (request.params as { topic: string }).topic);
-  if (access.topics === 'every') requireEveryTopic(request, 'this call is about the whole daemon');
+  if (rights === allRights) return;
+  if (!grants(rights, scope))
+    throw new DqError('forbidden', `this call needs a token with the scope ${scope}`);
+  if (topics === 'path') requireTopic(request, (request.params as { topic: string }).topic);
+  if (topics === 'every') requireEveryTopic(request, 'this call is about the whole daemon');
 }
 
 export function mayTouch(request: FastifyRequest, topic: string): boolean {

@@ -7,6 +7,7 @@ import { endStates, type FoundJob, jobStates } from '../core/job.ts';
 import { refusesId } from '../core/job-id.ts';
 import { readFilter, requireTopicOf } from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
+import { jobHead } from './job-head.ts';
 import { pageOf, pagingParams, readLimit, refuseCursor } from './paging.ts';
 import { closed, Instant, instantText, problems, reply, VersionText } from './schemas.ts';
 
@@ -58,20 +59,14 @@ export function searchRoute(api: Api, { role }: IntakeContext): void {
         ...(id === undefined ? {} : { id }),
       };
       const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(refuseCursor);
-      return { items: page.items.map(foundJson), nextCursor: page.nextCursor };
+      return { items: page.items.map(foundJson), nextCursor: page.nextCursor, missing: page.missing };
     },
   );
 }
 
 function foundJson(job: FoundJob): object {
   return {
-    topic: job.topic,
-    id: job.id,
-    version: String(job.version),
-    state: job.state,
-    dueAt: formatInstant(job.dueAt),
-    createdAt: formatInstant(job.acceptedAt),
-    attempt: job.state === 'done' ? job.failures + 1 : job.failures,
+    ...jobHead(job),
     ...(job.deadAt === null ? {} : { deadAt: formatInstant(job.deadAt) }),
     ...(job.endedAt === null ? {} : { endedAt: formatInstant(job.endedAt) }),
   };

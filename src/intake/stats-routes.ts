@@ -9,7 +9,8 @@ import { topicNotFound } from '../jobs/change-topic.ts';
 import { statNames } from '../registry/registry.ts';
 import type { StateCounts } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
-import { ProcessQuestions } from './process-questions.ts';
+import type { MasterQuestions } from './master-questions.ts';
+import { Missing } from './paging.ts';
 import { mayTouch } from './route-access.ts';
 import { closed, Instant, problems, reply, topicParam } from './schemas.ts';
 import { nameToFind } from './topic-routes.ts';
@@ -22,9 +23,8 @@ const States = named(jobStates);
 const nothing: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
 const noCounts = Object.fromEntries(statNames.map((name) => [name, 0]));
 
-export function statsRoutes(api: Api, { role }: IntakeContext): void {
+export function statsRoutes(api: Api, { role }: IntakeContext, questions: MasterQuestions): void {
   const { registry, store, topics, config } = role;
-  const questions = new ProcessQuestions(role.link);
   const calendar = createCalendar(config.timezone);
 
   api.get(
@@ -55,6 +55,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
               orphaned: Type.Integer({
                 description: 'jobs whose topic is not registered; held, never dropped',
               }),
+              missing: Missing,
             }),
           ),
           ...problems(503),
@@ -90,7 +91,8 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
           states: own,
         };
       });
-      return { topics: items, states, oldestOverdueMs: counts.oldestReadyMs, orphaned };
+      const { oldestOverdueMs, missing } = counts;
+      return { topics: items, states, oldestOverdueMs, orphaned, missing };
     },
   );
 
@@ -103,7 +105,10 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
         summary: 'Counters and stored jobs of a topic',
         params: closed(topicParam),
         response: {
-          200: reply('now', closed({ topic: Type.String(), total: Counts, today: Counts, states: States })),
+          200: reply(
+            'now',
+            closed({ topic: Type.String(), total: Counts, today: Counts, states: States, missing: Missing }),
+          ),
           ...problems(404, 503),
         },
       },
@@ -119,6 +124,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
         total: counters?.total ?? noCounts,
         today: counters?.today ?? noCounts,
         states: byName(counts.topics).get(topic) ?? nothing,
+        missing: counts.missing,
       };
     },
   );
@@ -135,7 +141,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext): void {
       config: { access: { scope: 'read', topics: 'none' } },
     },
     async () => {
-      const processes = await questions.ask();
+      const processes = await questions.processes();
       if (processes === null) throw new DqError('unavailable', 'the master does not answer');
       return {
         processes: processes.map(({ startedAt, ...rest }) => ({
@@ -157,6 +163,7 @@ const Process = Type.Object({
   role: Type.Enum(['master', 'store', 'server', 'timer', 'notifier', 'upkeep']),
   pid: Type.Integer(),
   version: Type.String(),
+  generation: Type.Integer({ description: '1 for the start, one more for each reload' }),
   state: Type.Enum(['starting', 'ready', 'draining']),
   startedAt: Instant,
   restarts: Type.Integer(),

@@ -44,6 +44,7 @@ export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): Pu
     priority: topic.priority,
     contentType: request.contentType,
     body: request.body,
+    anotherId: request.id === undefined ? newJobId : undefined,
   };
 }
 
@@ -137,7 +138,7 @@ export function pushRefusal(
       return new DqError(
         'unknown',
         `the job may or may not be stored (${outcome.code}); pushing it again with its id is safe`,
-        { extra: { id: job.id } },
+        { extra: { id: outcome.id ?? job.id } },
       );
   }
 }

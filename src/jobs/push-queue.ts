@@ -58,9 +58,13 @@ export class PushQueue {
   /** Never rejects. */
   async #send(tickets: readonly PushTicket[]): Promise<void> {
     let outcomes: readonly PushOutcome[];
+    const early = new Set<number>();
     this.#underWay += 1;
     try {
-      outcomes = await this.#store.push(tickets.map(jobOf));
+      outcomes = await this.#store.push(tickets.map(jobOf), (n, outcome) => {
+        early.add(n);
+        tickets[n]?.settle(outcome);
+      });
     } catch (error) {
       this.#onFailure(error);
       outcomes = [];
@@ -68,7 +72,7 @@ export class PushQueue {
     this.#underWay -= 1;
     // Before the answers are written: the store works meanwhile.
     if (this.#underWay === 0) this.#flush();
-    for (let n = 0; n < tickets.length; n++) tickets[n]?.settle(outcomes[n] ?? noAnswer);
+    for (let n = 0; n < tickets.length; n++) if (!early.has(n)) tickets[n]?.settle(outcomes[n] ?? noAnswer);
   }
 }
 

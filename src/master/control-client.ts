@@ -15,18 +15,24 @@ export interface Answered {
   readonly exit: number | null;
 }
 
-/** null = no daemon runs on this data directory. Rejects when one runs and does not answer within waitMs. */
+/** null = no daemon runs on this data directory. Rejects when one runs and does not answer within waitMs. `onAnswer` hears each
+ *  answer as it comes. */
 export async function askMaster(
   dataDir: string,
   request: ControlRequest,
   waitMs: number = limits.controlCallMs,
+  onAnswer: (answer: ControlAnswer) => void = () => {},
 ): Promise<Answered | null> {
   const master = readMasterRecord(dataDir);
   if (master === null) return null;
   const socket = await open(master.controlSocket);
   if (socket === null) return null;
-  const lines = (await exchange(socket, `${JSON.stringify(request)}\n`, waitMs)).trimEnd().split('\n');
-  const answers = lines.filter((line) => line !== '').map((line) => JSON.parse(line) as ControlAnswer);
+  const answers: ControlAnswer[] = [];
+  await exchange(socket, `${JSON.stringify(request)}\n`, waitMs, (line) => {
+    const answer = JSON.parse(line) as ControlAnswer;
+    answers.push(answer);
+    onAnswer(answer);
+  });
   const last = answers.at(-1);
   return { master, answers, exit: last !== undefined && 'done' in last ? last.exit : null };
 }
@@ -42,23 +48,31 @@ function open(path: string): Promise<Socket | null> {
   });
 }
 
-/** Everything the other end says until it closes. */
-function exchange(socket: Socket, request: string, waitMs: number): Promise<string> {
+/** Every line the other end says until it closes. */
+function exchange(
+  socket: Socket,
+  request: string,
+  waitMs: number,
+  onLine: (line: string) => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    let text = '';
     const timer = setTimeout(() => {
       socket.destroy();
       reject(new Error(`the daemon did not answer within ${Math.round(waitMs / 1000)} s`));
     }, waitMs);
+    let text = '';
     socket.setEncoding('utf8');
     socket.on('data', (chunk: string) => {
-      text += chunk;
+      const lines = (text + chunk).split('\n');
+      // Without its end it is no line yet, or was cut off and says nothing.
+      text = lines.pop() ?? '';
+      for (const line of lines) onLine(line);
     });
     // A reset is an end like any other: what counts is whether a last line was said.
     socket.on('error', () => {});
     socket.on('close', () => {
       clearTimeout(timer);
-      resolve(text);
+      resolve();
     });
     socket.write(request);
   });

@@ -7,6 +7,10 @@ export type ControlRequest =
   | { readonly cmd: 'status' }
   /** timeoutMs instead of shutdownTimeout; answered when everything has ended and the data directory is free */
   | { readonly cmd: 'stop'; readonly timeoutMs?: number }
+  /** answered with a message for each step, and when it is over */
+  | { readonly cmd: 'reload' }
+  /** as `stop`, and the daemon is started again; or refused, and nothing has ended */
+  | { readonly cmd: 'restart' }
   | { readonly cmd: 'reopen_logs' }
   | { readonly cmd: 'where' };
 
@@ -27,4 +31,6 @@ export type ControlAnswer =
   | { readonly status: DaemonStatus }
   | { readonly url: string | null }
   | { readonly message: string }
+  /** why a reload has changed nothing, or a restart ended nothing */
+  | { readonly refused: string }
   | { readonly done: true; readonly exit: number };

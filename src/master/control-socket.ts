@@ -11,6 +11,10 @@ export interface ControlHandlers {
   status(): DaemonStatus;
   /** Begins a stop. */
   stop(timeoutMs: number | undefined): void;
+  /** Resolves with what the command exits with. */
+  reload(tell: (answer: ControlAnswer) => void): Promise<number>;
+  /** Begins a stop with a start after it; answers why not. */
+  restart(): Promise<string | null>;
   reopenLogs(): void;
 }
 
@@ -88,8 +92,19 @@ export class ControlSocket {
         this.#waiting.add(socket);
         this.#handlers.stop(asked.timeoutMs);
         break;
+      case 'restart':
+        void this.#handlers.restart().then((refused) => {
+          if (refused === null) this.#waiting.add(socket);
+          else end(1, { refused });
+        });
+        break;
+      case 'reload':
+        void this.#handlers.reload((answer) => void socket.write(line(answer))).then((exit) => end(exit));
+        break;
       default:
-        end(2, { message: 'unknown request: status, where, stop and reopen_logs are available' });
+        end(2, {
+          message: 'unknown request: status, where, stop, reload, restart and reopen_logs are available',
+        });
     }
   }
 }

@@ -1,13 +1,17 @@
 // The data directory as the master holds it: locked, its run/ folder made, leftovers of a dead master ended, the identity
 // of this instance known. Nothing below it is touched before the lock is held, and nothing is unlinked but by its holder.
 
-import { randomBytes } from 'node:crypto';
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
+import { makeDirectory } from '../process/make-directory.ts';
 import type { DirectoryLock } from './directory-lock.ts';
 import { takeDirectoryLock } from './directory-lock.ts';
+import { type InstanceIdentity, identityPath, readInstanceIdentity } from './instance-identity.ts';
+import { identityOf, isAlive } from './process-table.ts';
 import type { RunRecord } from './run-record.ts';
 import {
   readMasterRecord,
@@ -21,13 +25,6 @@ import { makeSocketDir } from './socket-directory.ts';
 import { StartRefused } from './start-refused.ts';
 import { WorkerRecord } from './worker-record.ts';
 
-interface Identity {
-  /** 32 random bits */
-  readonly instance: number;
-  /** the last that was given to a worker */
-  readonly incarnation: number;
-}
-
 export class DataDirectory {
   readonly path: string;
   /** of dq-store, and of the control socket */
@@ -38,20 +35,19 @@ export class DataDirectory {
    *  a start that reads the older one draws incarnations by the clock and ends the leftovers that it names. */
   onUnwritten: (error: unknown) => void = () => {};
   readonly #workers: WorkerRecord;
-  /** titles of processes of an earlier master that were still there */
-  readonly leftovers: readonly string[];
+  #leftovers: readonly string[] = [];
   readonly #lock: DirectoryLock;
-  #identity: Identity;
+  #identity: InstanceIdentity;
   #closed = false;
 
-  /** Rejects with StartRefused. */
-  static async open(path: string): Promise<DataDirectory> {
+  /** Rejects with StartRefused. `isShared`: other instances may have leases in the same store. */
+  static async open(path: string, isShared = false): Promise<DataDirectory> {
     const runDir = runDirOf(path);
     let lock: DirectoryLock | null;
     try {
       // Before mkdir: on a read-only file system that says "no such file".
       if (existsSync(path)) accessSync(path, constants.W_OK | constants.X_OK);
-      mkdirSync(runDir, { recursive: true, mode: 0o700 });
+      makeDirectory(runDir, 0o700);
       chmodSync(runDir, 0o700);
       lock = takeDirectoryLock(runDir);
     } catch (error) {
@@ -59,40 +55,41 @@ export class DataDirectory {
         cause: error,
       });
     }
-    if (lock === null) throw new StartRefused(alreadyRunning(path));
+    if (lock === null) throw new StartRefused(await alreadyRunning(path));
+    let data: DataDirectory | null = null;
     try {
-      const workers = new WorkerRecord(runDir);
-      const leftovers = await workers.endLeftovers();
-      return new DataDirectory(path, lock, workers, leftovers);
+      data = new DataDirectory(path, isShared, lock, new WorkerRecord(runDir));
+      data.#leftovers = await data.#workers.endLeftovers();
+      return data;
     } catch (error) {
-      lock.release();
+      if (data === null) lock.release();
+      else data.close();
       throw new StartRefused(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
         cause: error,
       });
     }
   }
 
-  private constructor(
-    path: string,
-    lock: DirectoryLock,
-    workers: WorkerRecord,
-    leftovers: readonly string[],
-  ) {
+  private constructor(path: string, isShared: boolean, lock: DirectoryLock, workers: WorkerRecord) {
     this.path = path;
     this.#lock = lock;
     this.#workers = workers;
-    this.leftovers = leftovers;
-    this.#identity = readIdentity(path);
+    this.#identity = readInstanceIdentity(path, isShared);
     const sockets = makeSocketDir(runDirOf(path));
     this.storeSocket = join(sockets, 'store.sock');
     this.controlSocket = join(sockets, 'control.sock');
-    // What an earlier master left says nothing about this one.
+    // What an earlier master left says nothing about this one, and a second start is told of the one that holds the lock.
     removeRecords(path);
     writeMasterRecord(path, {
       pid: process.pid,
       startedAt: this.startedAt,
       controlSocket: this.controlSocket,
     });
+  }
+
+  /** titles of processes of an earlier master that were still there */
+  get leftovers(): readonly string[] {
+    return this.#leftovers;
   }
 
   get instance(): number {
@@ -102,7 +99,7 @@ export class DataDirectory {
   /** Never given twice, not after a restart of the master nor a clock that was set back. */
   nextIncarnation(): number {
     const incarnation = Math.max(this.#identity.incarnation + 1, Date.now());
-    const identity = { instance: this.instance, incarnation };
+    const identity = { ...this.#identity, incarnation };
     this.#identity = identity;
     this.#record(() => writeWhole(identityPath(this.path), `${JSON.stringify(identity)}\n`));
     return incarnation;
@@ -138,23 +135,15 @@ export class DataDirectory {
   }
 }
 
-function alreadyRunning(path: string): string {
-  const holder = readMasterRecord(path);
-  // It writes its record just after it has taken the lock.
-  if (holder === null) return `already running on ${path}`;
-  return `already running (pid ${holder.pid}, since ${new Date(holder.startedAt).toISOString()})`;
-}
-
-/** Beside run/, not in it: leases in the store belong to this instance, and run/ may be cleaned away. */
-function identityPath(path: string): string {
-  return join(path, 'instance.json');
-}
-
-function readIdentity(path: string): Identity {
-  try {
-    return JSON.parse(readFileSync(identityPath(path), 'utf8')) as Identity;
-  } catch {
-    // A first start, or a file damaged by a power cut: leases of the former identity end by their time.
-    return { instance: randomBytes(4).readUInt32LE(), incarnation: 0 };
-  }
+/** The holder writes its record just after it has taken the lock; until then there is none, or one of a master that is dead. */
+async function alreadyRunning(path: string): Promise<string> {
+  const end = performance.now() + limits.lockHolderMs;
+  do {
+    const holder = readMasterRecord(path);
+    const identity = holder === null ? null : identityOf(holder.pid);
+    if (holder !== null && identity !== null && isAlive(identity))
+      return `already running (pid ${holder.pid}, since ${new Date(holder.startedAt).toISOString()})`;
+    await sleep(10);
+  } while (performance.now() < end);
+  return `already running on ${path}`;
 }

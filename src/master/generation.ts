@@ -1,18 +1,27 @@
-// All workers of one configuration: their slots, the order in which they start and the order in which they leave. A reload
-// is a second generation beside the first.
+// All workers of one configuration: their slots, and the order in which they start. A reload is a second generation beside
+// the first; who of several is in force, and how they leave, is the fleet's.
 
 import type { Config } from '../config/options.ts';
-import { limits } from '../core/limits.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { WorkerProcess } from './worker-process.ts';
 import type { SlotHost } from './worker-slot.ts';
 import { WorkerSlot } from './worker-slot.ts';
 
+export const roles: readonly RoleName[] = ['store', 'upkeep', 'timer', 'notifier', 'server'];
+
 export class Generation {
+  /** 1 for the start, one more for each reload */
+  readonly number: number;
   readonly config: Config;
   readonly slots: readonly WorkerSlot[];
+  /** what its servers ask the master for; those that ask alike share one listening socket */
+  askedPort: number;
+  /** what they got; null before the first listens */
+  boundPort: number | null;
 
-  constructor(config: Config, host: SlotHost, drawIncarnation: () => number) {
+  /** `before`: the one that it is to follow. */
+  constructor(config: Config, host: SlotHost, drawIncarnation: () => number, before: Generation | null) {
+    this.number = (before?.number ?? 0) + 1;
     this.config = config;
     const counts: readonly (readonly [RoleName, number])[] = [
       ['store', 1],
@@ -27,19 +36,38 @@ export class Generation {
         (_, index) => new WorkerSlot({ role, index, count }, host, drawIncarnation),
       ),
     );
+    const port = config['server.port'];
+    const sharesPort =
+      before !== null &&
+      before.host === this.host &&
+      (port === before.config['server.port'] || port === before.boundPort);
+    this.askedPort = sharesPort ? before.askedPort : port;
+    this.boundPort = sharesPort ? before.boundPort : null;
   }
 
-  of(...roles: readonly RoleName[]): WorkerSlot[] {
-    return this.slots.filter((slot) => roles.includes(slot.role));
+  get host(): string {
+    return this.config['server.host'];
   }
 
-  workers(...roles: readonly RoleName[]): WorkerProcess[] {
-    const slots = roles.length === 0 ? this.slots : this.of(...roles);
+  of(...wanted: readonly RoleName[]): WorkerSlot[] {
+    return this.slots.filter((slot) => wanted.includes(slot.role));
+  }
+
+  workers(...wanted: readonly RoleName[]): WorkerProcess[] {
+    const slots = wanted.length === 0 ? this.slots : this.of(...wanted);
     return slots.flatMap((slot) => slot.worker ?? []);
   }
 
-  isReady(role: RoleName): boolean {
-    return this.of(role).every((slot) => slot.worker?.state === 'ready');
+  /** Whether all of them, or the first of each role, do their work, or would if an older process had left it to them. */
+  isReady(which: 'all' | 'first' = 'all'): boolean {
+    return this.slots.every(
+      (slot) => slot.worker?.state === 'ready' || (which === 'first' && slot.index > 0),
+    );
+  }
+
+  /** Nobody is left in front of any of them. */
+  isInPlace(): boolean {
+    return this.workers().every((worker) => worker.isInPlace);
   }
 
   /** dq-store alone; the others find nothing to talk to before it listens. */
@@ -51,32 +79,17 @@ export class Generation {
     for (const slot of this.of('upkeep', 'timer', 'notifier', 'server')) slot.fill();
   }
 
-  /** Who needs whom: servers, timers and notifiers need upkeep (for their counters) and the store; upkeep needs the store.
-   *  Notifiers begin at once with the servers and do not wait for their end: callbacks have shutdownTimeout from the
-   *  signal on, and reserved jobs that nobody calls any more are handed back at once. */
-  async drain(callbacksMs: number, why: 'stop' | 'reload'): Promise<void> {
-    const roles = ['server', 'timer', 'notifier'] as const;
-    for (const slot of this.of(...roles)) slot.release();
-    for (const worker of this.workers('server'))
-      worker.drain(Math.min(callbacksMs, limits.serverDrainMs), why);
-    for (const worker of this.workers('timer', 'notifier')) worker.drain(callbacksMs, why);
-    await ended(this.workers(...roles));
-    await this.#leave('upkeep', limits.upkeepDrainMs, why);
-    await this.#leave('store', limits.storeDrainMs, why);
+  /** One of each role, beside an older generation. */
+  startFirst(): void {
+    for (const slot of this.slots) if (slot.index === 0) slot.fill();
   }
 
-  killAll(): void {
-    for (const slot of this.slots) slot.release();
-    for (const worker of this.workers()) worker.kill();
+  startRest(): void {
+    for (const slot of this.slots) if (slot.index > 0) slot.fill();
   }
 
-  async #leave(role: RoleName, deadlineMs: number, why: 'stop' | 'reload'): Promise<void> {
-    for (const slot of this.of(role)) slot.release();
-    for (const worker of this.workers(role)) worker.drain(deadlineMs, why);
-    await ended(this.workers(role));
+  /** None of them is started again. */
+  release(...which: readonly RoleName[]): void {
+    for (const slot of which.length === 0 ? this.slots : this.of(...which)) slot.release();
   }
-}
-
-async function ended(workers: readonly WorkerProcess[]): Promise<void> {
-  await Promise.all(workers.map((worker) => worker.ended));
 }

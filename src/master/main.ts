@@ -7,22 +7,45 @@ import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
+import { closeDebugger } from '../process/close-debugger.ts';
 import type { ProcessInfo } from '../process/messages.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
+import { SwitchedLog } from '../telemetry/switched-log.ts';
+import { type CodeOnDisk, whyRestart } from './code-on-disk.ts';
+import type { ControlAnswer } from './control-protocol.ts';
 import { ControlSocket } from './control-socket.ts';
 import { DataDirectory } from './data-directory.ts';
+import { keepGivenUp } from './keep-given-up.ts';
+import type { ReadConfig } from './reload.ts';
+import { ServiceManager } from './service-manager.ts';
 import { StartRefused } from './start-refused.ts';
 import type { Outcome } from './supervisor.ts';
-import { Supervisor } from './supervisor.ts';
+import { exitCrashLoop, Supervisor } from './supervisor.ts';
+
+/** How this daemon is started once more. */
+export interface Restarting {
+  /** One sentence, before anything is ended; null = a start would be tried. */
+  whyNot(): Promise<string | null>;
+  /** When everything has ended and the data directory is free; answers what this process exits with. */
+  begin(): number;
+}
 
 export interface MasterOptions {
   readonly config: Config;
-  readonly openLog: () => OpenLog;
+  /** the configuration as it is now, with the flags and the environment of the start */
+  readonly readConfig: ReadConfig;
+  readonly openLog: (config: Config) => OpenLog;
   readonly workerPath: () => string;
+  /** what the master would run if it were started now; null = it cannot be read */
+  readonly codeOnDisk: () => CodeOnDisk | null;
   /** absolute; null = none */
   readonly pidFile: string | null;
+  readonly restarting: Restarting;
   readonly onReady: (facts: { readonly url: string; readonly durability: string | null }) => void;
 }
+
+/** `dq reload` says with it that something is in force and does not work yet (cli/exit.ts). */
+const exitPartly = 5;
 
 /** Resolves when everything has ended and the data directory is free. Rejects with StartRefused. */
 export async function runMaster(options: MasterOptions): Promise<Outcome> {
@@ -30,17 +53,19 @@ export async function runMaster(options: MasterOptions): Promise<Outcome> {
   process.umask(0o027);
   process.title = 'dq-master';
   const signals = holdSignals();
-  const data = await DataDirectory.open(options.config.dataDir);
-  let pidFileWritten = false;
-  try {
-    if (options.pidFile !== null) {
-      writePidFile(options.pidFile);
-      pidFileWritten = true;
-    }
-    return await superviseOn(data, options, signals);
-  } finally {
-    if (pidFileWritten && options.pidFile !== null) rmSync(options.pidFile, { force: true });
+  await closeDebugger();
+  const data = await DataDirectory.open(options.config.dataDir, options.config.redis.length > 0);
+  let removePidFile = () => {};
+  // While the lock is held: after its release the file could be the next master's.
+  const leave = (): void => {
+    removePidFile();
     data.close();
+  };
+  try {
+    if (options.pidFile !== null) removePidFile = writePidFile(options.pidFile);
+    return await superviseOn(data, options, signals, leave);
+  } finally {
+    leave();
   }
 }
 
@@ -48,13 +73,19 @@ async function superviseOn(
   data: DataDirectory,
   options: MasterOptions,
   signals: SignalHandlers,
+  leave: () => void,
 ): Promise<Outcome> {
   const { config } = options;
-  const log = options.openLog();
+  const log = new SwitchedLog(options.openLog(config));
+  const ownCode = options.codeOnDisk();
   const adminToken = `dqk_${randomBytes(32).toString('base64url')}`;
   data.onUnwritten = (error) => log.error('a record of the processes cannot be written', error);
   if (data.leftovers.length > 0)
     log.notice(`ended what a killed master had left: ${data.leftovers.join(', ')}`);
+
+  const service = new ServiceManager(process.env['NOTIFY_SOCKET'], log);
+  // Its own affair: a worker, or what a worker starts, has nothing to say there.
+  delete process.env['NOTIFY_SOCKET'];
 
   const supervisor = new Supervisor({
     config,
@@ -66,16 +97,42 @@ async function superviseOn(
     workerPath: options.workerPath,
     onFork: (pid, title) => data.forked(pid, title),
     onExit: (pid) => data.exited(pid),
-    self: selfInfo(data.startedAt, () => supervisor.state),
+    self: selfInfo(data.startedAt, () => supervisor),
+    readConfig: options.readConfig,
+    service,
+    onReloaded: (next) => {
+      log.switchTo(options.openLog(next));
+      data.announce(supervisor.url ?? '', adminToken);
+      const restart = whyRestart(ownCode, options.codeOnDisk());
+      if (restart !== null) log.notice(restart);
+    },
     onReady: () => {
+      // Once more: on a busy machine Node opens it some time after the signal.
+      void closeDebugger();
       data.announce(supervisor.url ?? '', adminToken);
       options.onReady({ url: supervisor.url ?? '', durability: supervisor.durability });
+      service.ready(`ready, ${supervisor.url ?? ''}`);
     },
   });
   const reopenLogs = (): void => {
     log.reopen();
     supervisor.reopenLogs();
   };
+  const reload = async (tell: (answer: ControlAnswer) => void): Promise<number> => {
+    const say = (message: string): void => tell({ message });
+    const outcome = await supervisor.reload(say);
+    if (outcome.kind === 'refused') {
+      tell({ refused: outcome.reason });
+      return 1;
+    }
+    for (const flaw of outcome.flaws) say(flaw);
+    say(`reloaded: generation ${supervisor.generation}`);
+    const restart = whyRestart(ownCode, options.codeOnDisk());
+    if (restart !== null) say(restart);
+    return outcome.flaws.length === 0 ? 0 : exitPartly;
+  };
+  /** until somebody wants it ended for good */
+  let startsAgain = false;
   const control = new ControlSocket({
     status: () => ({
       version,
@@ -86,26 +143,42 @@ async function superviseOn(
       durability: supervisor.durability,
       processes: supervisor.processes(),
     }),
-    stop: (timeoutMs) => supervisor.stop(timeoutMs),
+    stop: (timeoutMs) => {
+      startsAgain = false;
+      supervisor.stop(timeoutMs);
+    },
+    reload,
+    restart: async () => {
+      const refused = await options.restarting.whyNot();
+      if (refused !== null) return refused;
+      if (supervisor.state === 'draining') return 'it is being stopped';
+      log.notice('restarting');
+      startsAgain = true;
+      supervisor.stop();
+      return null;
+    },
     reopenLogs,
   });
 
   signals.onStop = (times) => {
+    startsAgain = false;
     if (times > 1) supervisor.stopAtOnce();
     else supervisor.stop();
   };
   signals.onReopen = reopenLogs;
-  signals.onReload = () => log.notice('reload is not available yet; nothing was changed');
+  signals.onReload = () => void supervisor.reload();
   let outcome: Outcome;
   try {
     await control.listen(data.controlSocket);
     log.notice('starting', { version, pid: process.pid, dataDir: data.path, node: process.version });
     supervisor.start();
     if (signals.stopsAsked > 0) signals.onStop(signals.stopsAsked);
+    else if (signals.reloadAsked) signals.onReload();
     outcome = await supervisor.ended;
   } catch (error) {
     outcome = { exitCode: 1, reason: `the control socket cannot be opened: ${reasonOf(error)}` };
   }
+  if (outcome.exitCode === exitCrashLoop) await keepGivenUp(data.path, outcome.reason ?? '', log);
   log.notice('ended', {
     exitCode: outcome.exitCode,
     ...(outcome.reason === null ? {} : { reason: outcome.reason }),
@@ -114,21 +187,42 @@ async function superviseOn(
   // In this order: closing a Unix socket removes its file, which after the release of the lock could be the next master's;
   // and who waits for the end is told when the directory is free.
   control.close();
-  data.close();
+  leave();
+  if (startsAgain && outcome.exitCode === 0) outcome = begin(options.restarting);
   await control.finish(outcome.exitCode);
   return outcome;
 }
 
-function writePidFile(path: string): void {
+function begin(restarting: Restarting): Outcome {
+  try {
+    return { exitCode: restarting.begin(), reason: 'ended, to be started again' };
+  } catch (error) {
+    return { exitCode: 1, reason: `ended, and cannot be started again: ${reasonOf(error)}` };
+  }
+}
+
+/** Answers what removes it, which acts once. */
+function writePidFile(path: string): () => void {
   try {
     writeFileSync(path, `${process.pid}\n`);
   } catch (error) {
     throw new StartRefused(`the pid file ${path} cannot be written: ${reasonOf(error)}`, { cause: error });
   }
+  let isOurs = true;
+  return () => {
+    if (!isOurs) return;
+    isOurs = false;
+    try {
+      rmSync(path, { force: true });
+    } catch {
+      // Its directory is gone or read-only; the file names a process that has ended.
+    }
+  };
 }
 
 interface SignalHandlers {
   stopsAsked: number;
+  reloadAsked: boolean;
   /** told how many times by now */
   onStop: (times: number) => void;
   onReopen: () => void;
@@ -139,6 +233,7 @@ interface SignalHandlers {
 function holdSignals(): SignalHandlers {
   const handlers: SignalHandlers = {
     stopsAsked: 0,
+    reloadAsked: false,
     onStop() {},
     onReopen() {},
     onReload() {},
@@ -149,13 +244,21 @@ function holdSignals(): SignalHandlers {
       handlers.onStop(handlers.stopsAsked);
     });
   }
-  for (const name of ['SIGUSR2', 'SIGHUP']) process.on(name, () => handlers.onReload());
+  for (const name of ['SIGUSR2', 'SIGHUP']) {
+    process.on(name, () => {
+      handlers.reloadAsked = true;
+      handlers.onReload();
+    });
+  }
   process.on('SIGUSR1', () => handlers.onReopen());
   process.on('SIGPIPE', () => {});
   return handlers;
 }
 
-function selfInfo(startedAt: number, state: () => ProcessInfo['state']): () => ProcessInfo {
+function selfInfo(
+  startedAt: number,
+  daemon: () => Pick<ProcessInfo, 'state' | 'generation'>,
+): () => ProcessInfo {
   let cpu = process.cpuUsage();
   let cpuPercent = 0;
   setInterval(() => {
@@ -168,7 +271,8 @@ function selfInfo(startedAt: number, state: () => ProcessInfo['state']): () => P
     role: 'master',
     pid: process.pid,
     version,
-    state: state(),
+    generation: daemon().generation,
+    state: daemon().state,
     startedAt,
     restarts: 0,
     inFlight: 0,

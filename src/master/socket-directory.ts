@@ -2,10 +2,11 @@
 // takes (libuv cuts them silently, and two directories could then meet in one socket).
 
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { limits } from '../core/limits.ts';
+import { makeDirectory } from '../process/make-directory.ts';
 
 const longestName = '/control.sock';
 
@@ -16,7 +17,7 @@ export function makeSocketDir(runDir: string): string {
   const short = join(tmpdir(), `dq-${name}`);
   if (Buffer.byteLength(short + longestName) > limits.socketPathMax)
     throw new Error(`the paths ${runDir} and ${short} are too long for a Unix socket`);
-  mkdirSync(short, { recursive: true, mode: 0o700 });
+  makeDirectory(short, 0o700);
   // The system's temporary folder is everybody's: whoever was first there could listen in our place.
   const found = lstatSync(short);
   if (!found.isDirectory() || found.uid !== process.getuid?.() || (found.mode & 0o077) !== 0)

@@ -1,14 +1,19 @@
-// Starts the workers, keeps them alive, ends them. The only one who decides that it is no use. Does no business of dq's own
-// and opens no file of the store.
+// Starts the workers, keeps them alive, changes them for others in a reload, ends them. The only one who decides that it is
+// no use. Does no business of dq's own and opens no file of the store.
 
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
+import { version } from '../core/version.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
 import { titleOf } from '../process/title.ts';
-import type { Log } from '../telemetry/log.ts';
+import type { OpenLog } from '../telemetry/open-log.ts';
 import { CrashLoop } from './crash-loop.ts';
+import { Fleet } from './fleet.ts';
 import { Generation } from './generation.ts';
+import { MetricsHub } from './metrics-hub.ts';
+import { type ReadConfig, Reload } from './reload.ts';
+import { type ReloadOutcome, ReloadQueue, type Say } from './reload-queue.ts';
+import type { ServiceManager } from './service-manager.ts';
 import { Switchboard } from './switchboard.ts';
 import type { Ending } from './worker-process.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -16,7 +21,7 @@ import type { SlotHost, WorkerSlot } from './worker-slot.ts';
 
 export interface SupervisorOptions {
   readonly config: Config;
-  readonly log: Log;
+  readonly log: OpenLog;
   readonly instance: number;
   readonly storeSocket: string;
   readonly adminToken: string;
@@ -29,6 +34,10 @@ export interface SupervisorOptions {
   readonly self: () => ProcessInfo;
   /** every role is ready for the first time */
   readonly onReady: () => void;
+  readonly readConfig: ReadConfig;
+  readonly service: ServiceManager;
+  /** a reload has put this configuration in force */
+  readonly onReloaded: (config: Config) => void;
 }
 
 export interface Outcome {
@@ -37,17 +46,20 @@ export interface Outcome {
   readonly reason: string | null;
 }
 
-const exitCrashLoop = 70;
+/** As the command line documents it (cli/exit.ts). */
+export const exitCrashLoop = 70;
 
 export class Supervisor implements SlotHost {
   readonly #options: SupervisorOptions;
-  readonly #generation: Generation;
+  readonly #fleet: Fleet;
   readonly #switchboard: Switchboard;
+  readonly #metrics: MetricsHub;
   readonly #crashLoop = new CrashLoop();
+  readonly #reloads = new ReloadQueue((say) => this.#reload(say));
+  /** that runs */
+  #reloading: Reload | null = null;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #outcome: Outcome = { exitCode: 0, reason: null };
-  /** the port that was bound for the first time; keeps a picked one over restarts */
-  #boundPort: number | null = null;
   #othersStarted = false;
   #finish: (outcome: Outcome) => void = () => {};
   /** Resolves when no worker is left. */
@@ -57,39 +69,77 @@ export class Supervisor implements SlotHost {
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
-    this.#generation = new Generation(options.config, this, options.drawIncarnation);
-    this.#switchboard = new Switchboard(
-      () => this.#generation,
-      () => this.processes(),
-      options.log,
-    );
+    this.#fleet = new Fleet(new Generation(options.config, this, options.drawIncarnation, null));
+    this.#switchboard = new Switchboard(this.#fleet, () => this.processes(), options.log);
+    this.#metrics = new MetricsHub({
+      version,
+      processes: () => this.processes(),
+      log: options.log,
+      dropped: () => options.log.dropped(),
+    });
   }
 
   start(): void {
-    this.#generation.startStore();
+    this.#fleet.current.startStore();
   }
 
   /** Everybody finishes, callbacks for up to callbacksMs. Calling it again changes nothing. */
-  stop(callbacksMs: number = this.#options.config.shutdownTimeout): void {
+  stop(callbacksMs: number = this.#fleet.current.config.shutdownTimeout): void {
     if (this.#phase === 'stopping') return;
     this.#phase = 'stopping';
     this.#options.log.notice('stopping');
-    void this.#generation.drain(callbacksMs, 'stop').then(() => this.#finish(this.#outcome));
+    this.#options.service.stopping();
+    void this.#fleet.stop(callbacksMs).then(() => this.#finish(this.#outcome));
   }
 
   /** Nobody finishes: leases come back when the next start asks who lives, and the store is whole after any kill. */
   stopAtOnce(): void {
     this.#options.log.notice('ending everything at once');
-    this.#generation.killAll();
+    this.#fleet.killAll();
     this.stop();
   }
 
+  /** Changes the workers for others with the configuration and the code that are on the disk now. */
+  reload(say: Say = () => {}): Promise<ReloadOutcome> {
+    return this.#reloads.ask(say);
+  }
+
+  async #reload(say: Say): Promise<ReloadOutcome> {
+    const { log, readConfig, onReloaded, drawIncarnation, service } = this.#options;
+    const fleet = this.#fleet;
+    await fleet.until(() => this.#phase !== 'starting');
+    const tell = (line: string): void => {
+      log.notice(`reload: ${line}`);
+      say(line);
+    };
+    service.reloading();
+    this.#reloading = new Reload({
+      fleet,
+      readConfig,
+      makeGeneration: (config) => new Generation(config, this, drawIncarnation, fleet.current),
+      onChanged: onReloaded,
+      say: tell,
+    });
+    const outcome = await this.#reloading.run();
+    this.#reloading = null;
+    this.#metrics.metrics.count('dq_reloads_total', 1, outcome.kind);
+    if (outcome.kind === 'refused')
+      log.error(`the reload was refused, nothing has changed: ${outcome.reason}`);
+    else log.notice('reloaded', { generation: fleet.current.number });
+    service.ready(
+      outcome.kind === 'refused'
+        ? `the last reload was refused: ${outcome.reason}`
+        : `ready, ${this.url ?? ''}`,
+    );
+    return outcome;
+  }
+
   reopenLogs(): void {
-    for (const worker of this.#generation.workers()) worker.send({ kind: 'reopen_logs' });
+    for (const worker of this.#fleet.workers()) worker.send({ kind: 'reopen_logs' });
   }
 
   processes(): readonly ProcessInfo[] {
-    return [this.#options.self(), ...this.#generation.workers().map((worker) => worker.info())];
+    return [this.#options.self(), ...this.#fleet.workers().map((worker) => worker.info())];
   }
 
   get state(): 'starting' | 'ready' | 'draining' {
@@ -97,25 +147,32 @@ export class Supervisor implements SlotHost {
     return this.#phase === 'starting' ? 'starting' : 'draining';
   }
 
+  get generation(): number {
+    return this.#fleet.current.number;
+  }
+
   /** base of the HTTP API; null before a server listens */
   get url(): string | null {
-    return this.#generation.workers('server').find((worker) => worker.url !== null)?.url ?? null;
+    return this.#fleet.current.workers('server').find((worker) => worker.url !== null)?.url ?? null;
   }
 
   /** what the store says about its durability */
   get durability(): string | null {
-    return this.#generation.workers('store')[0]?.note ?? null;
+    return this.#fleet.workers('store').find((worker) => worker.note !== null)?.note ?? null;
   }
 
   // SlotHost
 
   fork(slot: WorkerSlot): WorkerProcess {
     const { role, index, count } = slot;
-    const { config } = this.#generation;
+    const fleet = this.#fleet;
+    const generation = fleet.of(slot) ?? fleet.current;
+    const { config } = generation;
     const worker = new WorkerProcess({
       title: titleOf(role, index),
       path: this.#options.workerPath(),
       restarts: slot.restarts,
+      generation: generation.number,
       init: {
         kind: 'init',
         role,
@@ -124,11 +181,12 @@ export class Supervisor implements SlotHost {
         restarts: slot.restarts,
         instance: this.#options.instance,
         incarnation: slot.nextIncarnation,
-        config: role === 'server' ? { ...config, 'server.port': this.#portForServer() } : config,
+        config: role === 'server' ? { ...config, 'server.port': fleet.portFor(generation) } : config,
         socketPath: this.#options.storeSocket,
         adminToken: this.#options.adminToken,
+        takesOver: fleet.takesOver(slot),
       },
-      onMessage: (from, message) => this.#heard(from, message),
+      onMessage: (from, message) => this.#heard(slot, from, message),
       onEnd: (from, ending) => this.#ended(slot, from, ending),
     });
     this.#options.onFork(worker.pid, worker.title);
@@ -137,67 +195,98 @@ export class Supervisor implements SlotHost {
 
   died(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): boolean {
     const sentence = `${worker.title} (pid ${worker.pid}) ${ending.reason}`;
+    if (this.#isOnTrial(slot)) {
+      this.#reloading?.failed(`${worker.title}: ${ending.refusal?.message ?? ending.reason}`);
+      return false;
+    }
+    if (ending.wasReady && ending.code === 0) {
+      // Somebody sent it a TERM of its own: no failure.
+      this.#options.log.notice(`${worker.title} (pid ${worker.pid}) has drained by itself`);
+      return true;
+    }
     if (this.#phase === 'starting' && ending.refusal !== null) {
       this.#giveUp(ending.refusal.exitCode, ending.refusal.message);
       return false;
     }
-    return this.#goesOnAfter(slot.role, sentence);
+    return this.#goesOnAfter(slot.role, sentence, ending.hung);
   }
 
   unborn(slot: WorkerSlot, error: unknown): boolean {
-    return this.#goesOnAfter(
-      slot.role,
-      `${titleOf(slot.role, slot.index)} could not be started: ${reasonOf(error)}`,
-    );
-  }
-
-  /** A death, told by `sentence`; false = it was one too many. */
-  #goesOnAfter(role: RoleName, sentence: string): boolean {
-    this.#options.log.error(sentence);
-    const noneAlive = !this.#generation.workers(role).some((other) => other.state === 'ready');
-    const hopeless = this.#phase === 'starting' || noneAlive;
-    const verdict = this.#crashLoop.died(role, performance.now(), hopeless);
-    if (verdict === 'restart_and_tell') this.#switchboard.crashLoop(role, sentence);
-    if (verdict !== 'give_up') return true;
-    this.#giveUp(
-      exitCrashLoop,
-      `dq-${role} died ${limits.crashLoopFailures} times within ${limits.crashLoopWindowMs / 1000} s; the last time: ${sentence}`,
-    );
+    const sentence = `${titleOf(slot.role, slot.index)} could not be started: ${reasonOf(error)}`;
+    if (!this.#isOnTrial(slot)) return this.#goesOnAfter(slot.role, sentence);
+    this.#reloading?.failed(sentence);
     return false;
   }
 
-  #heard(from: WorkerProcess, message: ToMaster): void {
+  /** Whether a reload has not decided for it yet. */
+  #isOnTrial(slot: WorkerSlot): boolean {
+    return this.#fleet.next !== null && this.#fleet.of(slot) === this.#fleet.next;
+  }
+
+  /** A death, told by `sentence`; false = it was one too many. */
+  #goesOnAfter(role: RoleName, sentence: string, hangs = false): boolean {
+    this.#options.log.error(sentence);
+    this.#metrics.workerDied(role);
+    const isStarting = this.#phase === 'starting';
+    // Later dq-store may wait for its disk, and dq-upkeep tells of a store that does not answer.
+    const hung = hangs && (isStarting || role !== 'store');
+    const noneAlive = !this.#fleet.current.workers(role).some((other) => other.state === 'ready');
+    // What hangs in a daemon that has been ready may wait for something that comes back.
+    const hopeless = isStarting || (noneAlive && !hung);
+    const verdict = this.#crashLoop.died(role, performance.now(), hopeless, hung);
+    const how = this.#crashLoop.how(role);
+    if (verdict === 'restart_and_tell') this.#switchboard.crashLoop(role, how, sentence);
+    if (verdict !== 'give_up') return true;
+    this.#giveUp(exitCrashLoop, `dq-${role} ${how}; the last time: ${sentence}`);
+    return false;
+  }
+
+  #heard(slot: WorkerSlot, from: WorkerProcess, message: ToMaster): void {
     this.#switchboard.heard(from, message);
+    this.#metrics.heard(from, message);
+    if (message.kind === 'ready' || message.kind === 'took_over') this.#fleet.changed();
     if (message.kind !== 'ready') return;
+    this.#crashLoop.ready(from.role);
     this.#options.log.notice('ready', {
       title: from.title,
       pid: from.pid,
       ...(from.url === null ? {} : { url: from.url }),
     });
-    if (from.role === 'server' && from.url !== null) this.#boundPort = Number(new URL(from.url).port);
-    this.#tellPort(from);
+    const generation = this.#fleet.of(slot);
+    if (generation !== undefined && from.role === 'server' && from.url !== null)
+      generation.boundPort = Number(new URL(from.url).port);
+    this.#tellPorts(from);
     if (this.#phase !== 'starting') return;
+    const first = this.#fleet.current;
     if (from.role === 'store' && !this.#othersStarted) {
       this.#othersStarted = true;
-      this.#generation.startOthers();
+      first.startOthers();
     }
-    if (this.#othersStarted && roles.every((role) => this.#generation.isReady(role))) {
+    if (this.#othersStarted && first.isReady()) {
       this.#phase = 'running';
       this.#options.onReady();
+      this.#fleet.changed();
     }
   }
 
-  /** Whoever of them is ready later, the server or the notifier: before that nobody in it listens. */
-  #tellPort({ role }: WorkerProcess): void {
-    if (this.#boundPort === null || (role !== 'server' && role !== 'notifier')) return;
-    for (const worker of this.#generation.workers('notifier'))
-      worker.send({ kind: 'listening', port: this.#boundPort });
+  /** Whoever of them is ready later, the server or the notifier: before that nobody in it listens. In a reload there may be two
+   *  ports, and callbacks may go to neither. */
+  #tellPorts({ role }: WorkerProcess): void {
+    if (role !== 'server' && role !== 'notifier') return;
+    for (const { boundPort } of this.#fleet.all())
+      for (const worker of boundPort === null ? [] : this.#fleet.workers('notifier'))
+        worker.send({ kind: 'listening', port: boundPort as number });
   }
 
   #ended(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): void {
     this.#options.onExit(worker.pid);
     if (slot.role === 'notifier') this.#switchboard.notifierDied(worker.incarnation);
+    const leaves = this.#fleet.leaving.some((generation) => generation.slots.includes(slot));
+    if (leaves && this.#phase !== 'stopping' && ending.code !== 0)
+      this.#options.log.error(`${worker.title} (pid ${worker.pid}) of before ${ending.reason}`);
     slot.emptied(worker, ending);
+    this.#fleet.handOn();
+    this.#fleet.changed();
   }
 
   #giveUp(exitCode: number, reason: string): void {
@@ -208,17 +297,7 @@ export class Supervisor implements SlotHost {
       return;
     }
     this.#outcome = { exitCode, reason };
+    if (exitCode === exitCrashLoop) this.#switchboard.gaveUp(reason);
     this.stop();
   }
-
-  /** Servers share one listening socket only while they ask for the same port, 0 included: a server that joins living ones
-   *  asks as they did; the first after all were gone asks for the port that was bound. */
-  #portForServer(): number {
-    const alive = this.#generation.workers('server')[0];
-    return (
-      alive?.birth.init.config['server.port'] ?? this.#boundPort ?? this.#generation.config['server.port']
-    );
-  }
 }
-
-const roles: readonly RoleName[] = ['store', 'upkeep', 'timer', 'notifier', 'server'];

@@ -5,17 +5,17 @@ import { limits } from '../core/limits.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
 import { StatBuffer } from '../process/stat-buffer.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Generation } from './generation.ts';
+import type { Fleet } from './fleet.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
 export class Switchboard {
   readonly #held = new StatBuffer(limits.countersHeldMax);
-  readonly #generation: () => Generation;
+  readonly #fleet: Fleet;
   readonly #processes: () => readonly ProcessInfo[];
   readonly #log: Log;
 
-  constructor(generation: () => Generation, processes: () => readonly ProcessInfo[], log: Log) {
-    this.#generation = generation;
+  constructor(fleet: Fleet, processes: () => readonly ProcessInfo[], log: Log) {
+    this.#fleet = fleet;
     this.#processes = processes;
     this.#log = log;
   }
@@ -23,12 +23,14 @@ export class Switchboard {
   heard(from: WorkerProcess, message: ToMaster): void {
     switch (message.kind) {
       case 'ready':
-        if (from.role === 'upkeep') this.#sendHeld(from);
+        if (from === this.#upkeep()) this.#sendHeld(from);
         break;
       case 'counters': {
         const upkeep = this.#upkeep();
-        if (upkeep !== undefined) upkeep.send({ kind: 'counters', deltas: message.deltas });
-        else for (const delta of message.deltas) this.#held.add(delta);
+        if (upkeep !== undefined) {
+          this.#sendHeld(upkeep);
+          upkeep.send({ kind: 'counters', deltas: message.deltas });
+        } else for (const delta of message.deltas) this.#held.add(delta);
         break;
       }
       case 'who_lives':
@@ -47,20 +49,26 @@ export class Switchboard {
   }
 
   /** Lost while upkeep is away; the next death tells again. */
-  crashLoop(role: RoleName, reason: string): void {
-    this.#upkeep()?.send({ kind: 'crash_loop', role, reason });
+  crashLoop(role: RoleName, how: string, reason: string): void {
+    this.#upkeep()?.send({ kind: 'crash_loop', role, how, reason });
   }
 
+  /** The daemon ends by itself. Without an upkeep it is kept for the next start (keep-given-up.ts). */
+  gaveUp(reason: string): void {
+    this.#upkeep()?.send({ kind: 'gave_up', reason });
+  }
+
+  /** Of the generation in force: one that leaves may have written for the last time. */
   #upkeep(): WorkerProcess | undefined {
-    return this.#generation()
-      .workers('upkeep')
-      .find((worker) => worker.state !== 'starting');
+    return this.#fleet.current.workers('upkeep').find((worker) => worker.state !== 'starting');
   }
 
-  /** With the next life of each slot: a notifier born while upkeep still works on the answer must not lose its leases to it. */
+  /** Of all generations; with the next life of each slot: a notifier born while upkeep still works on the answer must not lose
+   *  its leases to it. */
   #livingNotifiers(): number[] {
-    return this.#generation()
-      .of('notifier')
+    return this.#fleet
+      .all()
+      .flatMap((generation) => generation.of('notifier'))
       .flatMap((slot) => [...(slot.worker === null ? [] : [slot.worker.incarnation]), slot.nextIncarnation]);
   }
 

@@ -5,6 +5,7 @@ import type { Worker } from 'node:cluster';
 import cluster from 'node:cluster';
 import { limits } from '../core/limits.ts';
 import type { ProcessInfo, RoleName, ToMaster, ToWorker, WorkerReport } from '../process/messages.ts';
+import { watchdogTicksOf } from '../process/watchdog.ts';
 import { readyMsOf } from './ready-time.ts';
 
 // A connection that was handed by the master to a worker that dies hangs for ever; shared listening sockets have no hand-over.
@@ -18,6 +19,8 @@ export interface Ending {
   readonly wasReady: boolean;
   /** how long it had been ready; 0 = never was */
   readonly readyMs: number;
+  /** it was ended because it was not ready in time */
+  readonly hung: boolean;
   /** one sentence: what it said itself, or how it ended */
   readonly reason: string;
   /** it said that it cannot start, and what the daemon should exit with for that */
@@ -30,6 +33,8 @@ export interface Birth {
   /** dist/worker.js */
   readonly path: string;
   readonly restarts: number;
+  /** Generation.number */
+  readonly generation: number;
   readonly onMessage: (worker: WorkerProcess, message: ToMaster) => void;
   /** the process has exited: never called for a mere disconnect */
   readonly onEnd: (worker: WorkerProcess, ending: Ending) => void;
@@ -47,11 +52,15 @@ export class WorkerProcess {
   readonly ended: Promise<void>;
   readonly #worker: Worker;
   #version = '';
-  #report: WorkerReport = { inFlight: 0, rssBytes: 0, cpuPercent: 0 };
+  #report: WorkerReport = { inFlight: 0, rssBytes: 0, cpuPercent: 0, cpuMs: 0 };
   #readySince: number | null = null;
+  #inPlaceSince: number | null = null;
+  #hung = false;
   #refusal: Ending['refusal'] = null;
   #lastWords: string | null = null;
   #killTimer: NodeJS.Timeout | undefined;
+  #stillTimer: NodeJS.Timeout | undefined;
+  #hasTakenOver: 'no' | 'asked' | 'yes';
   /** what waits for it to be awake; null once it is */
   #outbox: ToWorker[] | null;
 
@@ -72,9 +81,9 @@ export class WorkerProcess {
       this.#lastWords ??= error.message;
     });
     this.#outbox = [birth.init];
+    this.#hasTakenOver = birth.init.takesOver ? 'no' : 'yes';
     this.ended = this.#watch();
-    const readyMs = readyMsOf(birth.init.role, birth.init.config.dataDir);
-    this.#killAfter(readyMs, `was not ready within ${Math.round(readyMs / 1000)} s`);
+    this.#killLate('was not ready');
   }
 
   get role(): RoleName {
@@ -89,12 +98,25 @@ export class WorkerProcess {
     return this.birth.init.incarnation;
   }
 
+  /** No older process of its role is left in front of it, and it does all that its role does. */
+  get isInPlace(): boolean {
+    return this.#hasTakenOver === 'yes';
+  }
+
+  /** The older process has exited. Calling it again changes nothing. */
+  takeOver(): void {
+    if (this.#hasTakenOver !== 'no') return;
+    this.#hasTakenOver = 'asked';
+    this.send({ kind: 'take_over' });
+    if (this.state === 'ready') this.#killLate('did not take over');
+  }
+
   send(message: ToWorker): void {
     if (this.#outbox !== null) this.#outbox.push(message);
     else if (this.#worker.isConnected()) this.#worker.process.send?.(message, undefined, undefined, () => {});
   }
 
-  /** Asks it to end, and ends it by force some time after the deadline. */
+  /** Asks it to end, and ends it by force some time after the deadline. Called again it may shorten the time. */
   drain(deadlineMs: number, why: 'stop' | 'reload'): void {
     this.state = 'draining';
     this.send({ kind: 'drain', deadlineMs, why });
@@ -107,15 +129,19 @@ export class WorkerProcess {
   }
 
   info(): ProcessInfo {
+    const { inFlight, rssBytes, cpuPercent } = this.#report;
     return {
       title: this.title,
       role: this.role,
       pid: this.pid,
       version: this.#version,
+      generation: this.birth.generation,
       state: this.state,
       startedAt: this.startedAt,
       restarts: this.birth.restarts,
-      ...this.#report,
+      inFlight,
+      rssBytes,
+      cpuPercent,
     };
   }
 
@@ -131,15 +157,27 @@ export class WorkerProcess {
         if (this.state === 'starting') {
           this.state = 'ready';
           clearTimeout(this.#killTimer);
+          if (this.#hasTakenOver === 'asked') this.#killLate('did not take over');
+          if (this.#hasTakenOver === 'yes') this.#watchUntilWatched();
         }
         this.#readySince = performance.now();
         this.#version = message.version;
         this.url = message.url;
         this.note = message.note;
         break;
+      case 'took_over':
+        this.#hasTakenOver = 'yes';
+        if (this.state === 'ready') {
+          clearTimeout(this.#killTimer);
+          this.#watchUntilWatched();
+        }
+        this.note = message.note;
+        break;
       case 'report':
         this.#report = message.report;
-        return;
+        if (since(this.#inPlaceSince) > limits.watchdogStartMs + limits.pulseMs)
+          clearTimeout(this.#stillTimer);
+        break;
       case 'failed':
         this.#refusal = { message: message.message, exitCode: message.exitCode };
         break;
@@ -169,26 +207,52 @@ export class WorkerProcess {
       });
     }
     clearTimeout(this.#killTimer);
-    const readyMs = this.#readySince === null ? 0 : performance.now() - this.#readySince;
+    clearTimeout(this.#stillTimer);
     const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`;
     const said = this.#refusal?.message ?? this.#lastWords;
     this.birth.onEnd(this, {
       code,
       signal,
       wasReady: this.#readySince !== null,
-      readyMs,
+      readyMs: since(this.#readySince),
+      hung: this.#hung,
       reason: said === null ? how : `${how}: ${said}`,
       refusal: this.#refusal,
     });
   }
 
+  #killLate(what: string): void {
+    const { role, config } = this.birth.init;
+    const readyMs = readyMsOf(role, config.dataDir);
+    this.#killAfter(readyMs, `${what} within ${Math.round(readyMs / 1000)} s`);
+  }
+
+  /** Its own watchdog begins some time after it is ready and in place (dq-store that takes over may have to read its whole file
+   *  in one piece), and never in a main loop that stands still before. A report from later than that shows that the loop has come
+   *  so far. */
+  #watchUntilWatched(): void {
+    this.#inPlaceSince = performance.now();
+    const afterMs = limits.watchdogStartMs + watchdogTicksOf(this.role) * 1_000;
+    this.#stillTimer = this.#killIn(afterMs, `has stood still for ${afterMs / 1_000} s since it was ready`);
+  }
+
   #killAfter(ms: number, reason: string): void {
     clearTimeout(this.#killTimer);
-    this.#killTimer = setTimeout(() => {
+    this.#killTimer = this.#killIn(ms, reason);
+  }
+
+  #killIn(ms: number, reason: string): NodeJS.Timeout {
+    return setTimeout(() => {
+      this.#hung = this.state === 'starting';
       this.#lastWords = reason;
       this.kill();
     }, ms);
   }
+}
+
+/** ms; 0 = not yet */
+function since(at: number | null): number {
+  return at === null ? 0 : performance.now() - at;
 }
 
 /** What workers inherit. Configuration reaches them with their first message and not by /proc/PID/environ. */

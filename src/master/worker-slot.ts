@@ -1,4 +1,5 @@
-// One numbered place of a role, kept filled: forks its worker, and forks again when it has died, with a growing delay.
+// One numbered place of a role, kept filled: forks its worker, and forks again when it has died: at once after a long life (the
+// only server of an instance is the port that it listens on), with a growing delay after early deaths.
 // Invariant: at most one live process per slot; after release() none is started any more.
 
 import { limits } from '../core/limits.ts';
@@ -34,7 +35,7 @@ export class WorkerSlot {
   nextIncarnation: number;
   readonly #host: SlotHost;
   readonly #drawIncarnation: () => number;
-  #deathsInARow = 0;
+  #earlyDeaths = 0;
   #released = false;
   #timer: NodeJS.Timeout | undefined;
 
@@ -56,7 +57,7 @@ export class WorkerSlot {
     try {
       this.worker = this.#host.fork(this);
     } catch (error) {
-      this.#deathsInARow += 1;
+      this.#earlyDeaths += 1;
       if (this.#host.unborn(this, error)) this.#fillLater();
       return;
     }
@@ -73,18 +74,21 @@ export class WorkerSlot {
   emptied(worker: WorkerProcess, ending: Ending): void {
     this.worker = null;
     if (this.#released) return;
-    this.restarts += 1;
+    // No crash and no life: what was born so is another first one.
     if (!ending.wasReady && groupSignals.includes(ending.signal)) {
       this.fill();
       return;
     }
-    // A life longer than the longest delay starts the row anew.
-    this.#deathsInARow = ending.readyMs > limits.restartMsMax ? 1 : this.#deathsInARow + 1;
+    this.restarts += 1;
+    // A life longer than the longest delay ends the row.
+    this.#earlyDeaths = ending.readyMs > limits.restartMsMax ? 0 : this.#earlyDeaths + 1;
     if (this.#host.died(this, worker, ending)) this.#fillLater();
   }
 
   #fillLater(): void {
     if (this.#released) return;
-    this.#timer = setTimeout(() => this.fill(), restartDelayMs(this.#deathsInARow));
+    const delayMs = restartDelayMs(this.#earlyDeaths);
+    if (delayMs === 0) this.fill();
+    else this.#timer = setTimeout(() => this.fill(), delayMs);
   }
 }

@@ -2,10 +2,13 @@
 // is held here, and nothing else is taken until it is settled, so it can only kill itself.
 //
 // How it goes: a reserved suspect is kept and the rest of its batch released; nothing is reserved until what runs has ended
-// (bounded by the topics' timeouts) and is settled (bounded by the leases); then the suspect is called. Why it ends:
+// (bounded by the topics' timeouts) and is settled (bounded by the leases); then the suspect is called. In this silence the
+// next one follows at once: a crash marks everything its notifier held, and a silence for each of those would cost the end of
+// all other calls each time. Why it ends:
 //  * its lease grows short while it waits → it is released, and the next reserve, in silence, brings it back fresh;
-//  * many suspects (a crash marks everything its notifier held) → after each one comes a recess as long as the others were
-//    kept waiting; meanwhile its topic is skipped and the others flow, so a hanging suspect costs them at most half the time;
+//  * others were seen to wait, and suspects have been called for limits.silenceMs, or for as long as it took to become silent
+//    → a recess as long as the silence was: the suspects' topics are skipped and the others flow. So hanging suspects cost
+//    the others at most half of the time, and the others' calls, however long, cost the suspects three quarters of it;
 //  * no wait here is for another notifier, and every one of them ends by a timeout or a lease: nothing can wait for ever.
 
 import { limits } from '../core/limits.ts';
@@ -17,8 +20,13 @@ export class Alone {
   /** reserve nothing before everything is settled */
   #quiet = false;
   #quietFrom = 0;
-  #recessUntil = 0;
+  /** when the first suspect of this silence was called */
+  #calledFrom: number | null = null;
+  /** jobs that are no suspects were handed back in this silence */
+  #othersWait = false;
+  /** topics of the suspects of this silence, then of the recess after it */
   readonly #resting = new Set<string>();
+  #recessUntil = 0;
 
   static concerns(held: Held): boolean {
     return held.job.strikes >= limits.strikesAlone;
@@ -35,33 +43,46 @@ export class Alone {
 
   /** Topics whose jobs are left in the store for now. */
   skipped(nowMs: number): ReadonlySet<string> {
+    if (this.#quiet) return none;
     if (nowMs >= this.#recessUntil) this.#resting.clear();
     return this.#resting;
   }
 
   /** Until the topics in recess may be asked for again; 0 = none rests. */
   recessMs(nowMs: number): number {
-    return this.#resting.size === 0 ? 0 : Math.max(0, this.#recessUntil - nowMs);
+    return this.#quiet || this.#resting.size === 0 ? 0 : Math.max(0, this.#recessUntil - nowMs);
   }
 
-  /** Takes one of a batch's suspects, or none during a recess: then their topics rest, too. The caller releases the others,
-   *  and where one was taken the whole rest of the batch. */
-  choose(suspects: readonly Held[], nowMs: number): Held | null {
-    if (nowMs < this.#recessUntil) {
+  /** Takes one of a batch's suspects, or none: in a recess, and when one begins. Then their topics rest, too. The caller
+   *  releases the other suspects, and where one was taken the whole rest of the batch. `others`: there is such a rest. */
+  choose(suspects: readonly Held[], others: boolean, nowMs: number): Held | null {
+    this.#othersWait ||= this.#quiet && others;
+    const [first] = suspects;
+    if (first === undefined) {
+      // In silence: another notifier has it.
+      if (this.#quiet) this.#endSilence(nowMs);
+      return null;
+    }
+    if (this.#isOver(nowMs)) this.#endSilence(nowMs);
+    if (!this.#quiet && nowMs < this.#recessUntil) {
       for (const { job } of suspects) this.#resting.add(job.topic);
       return null;
     }
-    const [first] = suspects;
-    if (first === undefined) return null;
+    if (!this.#quiet) {
+      this.#quiet = true;
+      this.#quietFrom = nowMs;
+      this.#calledFrom = null;
+      this.#othersWait = others;
+      this.#resting.clear();
+    }
     this.#suspect = first;
     this.#called = false;
-    if (!this.#quiet) this.#quietFrom = nowMs;
-    this.#quiet = true;
     return first;
   }
 
-  called(): void {
+  called(nowMs: number): void {
     this.#called = true;
+    this.#calledFrom ??= nowMs;
   }
 
   /** Handed back uncalled; silence goes on until everything else is settled, and the next reserve brings it again. */
@@ -69,18 +90,26 @@ export class Alone {
     this.#suspect = null;
   }
 
-  /** A reserve in silence found no suspect: another notifier has it. */
-  foundNone(): void {
-    this.#quiet = false;
-  }
-
   /** Nothing is held any more. */
   settled(nowMs: number): void {
     if (this.#suspect === null || !this.#called) return;
     this.#resting.add(this.#suspect.job.topic);
-    this.#recessUntil = nowMs + (nowMs - this.#quietFrom);
     this.#suspect = null;
     this.#called = false;
+    if (this.#isOver(nowMs)) this.#endSilence(nowMs);
+  }
+
+  #isOver(nowMs: number): boolean {
+    if (!this.#quiet || !this.#othersWait || this.#calledFrom === null) return false;
+    const untilQuietMs = this.#calledFrom - this.#quietFrom;
+    return nowMs - this.#calledFrom >= Math.max(limits.silenceMs, untilQuietMs);
+  }
+
+  #endSilence(nowMs: number): void {
     this.#quiet = false;
+    if (this.#othersWait) this.#recessUntil = nowMs + (nowMs - this.#quietFrom);
+    else this.#resting.clear();
   }
 }
+
+const none: ReadonlySet<string> = new Set();

@@ -53,8 +53,10 @@ export class Deliverer {
   }
 
   call(held: Held, lane: Lane): void {
-    const { pools, rooms } = this.#options;
+    const { ctx, pools, rooms } = this.#options;
     const startedAt = Date.now();
+    // Between two hosts this is as good as their clocks.
+    ctx.metrics.observe('dq_delivery_lateness_seconds', Math.max(0, startedAt - held.job.dueAt) / 1_000);
     const onEnd: OnEnd = (outcome, durationMs, detail) => {
       // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
       if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
@@ -136,6 +138,8 @@ export class Deliverer {
       host,
     };
     const settlement = settle(now.topic, job.failures, verdict, ctx.config['retry.unit'], Math.random);
+    ctx.metrics.count('dq_attempts_total', 1, settlement.kind, reason ?? 'none');
+    ctx.metrics.observe('dq_callback_seconds', durationMs / 1_000);
     this.#log(held, attempt, settlement, detail);
     if (settlement.kind === 'ack') settler.ack(held, attempt);
     else if (settlement.kind === 'retry') settler.retry(held, settlement.delayMs, attempt);

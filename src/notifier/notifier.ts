@@ -3,6 +3,15 @@
 // Invariants: a call starts only while its topic's timeout plus limits.leaseReserveMs of its lease are left, counted from
 // before the reserve was sent, so no attempt outlives its lease; a reserve and a releaseUnheld are never under way together,
 // or the second would hand back what the first is bringing.
+//
+// What wakes the loop, which sleeps as long as its step says:
+//   a `ready` hint of the store     a queue has stopped being empty
+//   a change of the topic book      a topic may have more room, or be called at all
+//   the end of a call               if the last round left jobs behind for want of slots or room; else each end would cost a reserve
+//   the answer to a settle          likewise, and where it ends a silence (below)
+//   nothing of these                pollCeiling; or sooner, when the tokens of a rate or a recess are awaited
+// A job that may kill its process is called alone (alone.ts). From its choice on there is silence: nothing else is reserved, and
+// what is held is finished first. The recess follows: the topics of such jobs rest for a while, and the others have their turn.
 
 import type { LookupFunction } from 'node:net';
 import { limits } from '../core/limits.ts';
@@ -46,6 +55,8 @@ class Notifier implements Role {
   #firstPartition = 0;
   #failing = false;
   #draining: Promise<void> | null = null;
+  /** performance.now() by which running calls are cut short */
+  #deadlineAt = Number.POSITIVE_INFINITY;
   #changed: (() => void) | null = null;
 
   constructor(ctx: RoleContext, seams: NotifierSeams) {
@@ -64,6 +75,8 @@ class Notifier implements Role {
       jobs: ctx.store.jobs,
       log: ctx.log,
       counters: ctx.counters,
+      metrics: ctx.metrics,
+      lateMax: this.#slots,
       onSettled: () => this.#onSettled(),
     });
     this.#deliverer = new Deliverer({
@@ -95,27 +108,38 @@ class Notifier implements Role {
         this.#loop.wake();
       }),
     ];
+    if (!this.#ctx.takesOver) await this.takeOver();
+  }
+
+  /** Until then it knows its topics and takes no job. */
+  async takeOver(): Promise<void> {
     await this.#loop.start();
   }
 
+  /** A stop may come while a reload drains, and give the calls less time. */
   drain(deadlineMs: number): Promise<void> {
+    this.#deadlineAt = Math.min(this.#deadlineAt, performance.now() + deadlineMs);
+    this.#changed?.();
     this.#draining ??= this.#drain(deadlineMs);
     return this.#draining;
   }
 
   async #drain(deadlineMs: number): Promise<void> {
-    const deadlineAt = performance.now() + deadlineMs;
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     // A reserve that is under way is waited for: what it brings is released, not lost for a lease.
     const stopped = this.#loop.drain(Math.max(deadlineMs, limits.lastFinishMs));
     this.#releaseSuspect();
     await stopped;
-    await this.#until(deadlineAt, () => this.#deliverer.running === 0);
+    await this.#until(
+      () => this.#deadlineAt,
+      () => this.#deliverer.running === 0,
+    );
     const interrupted = this.#deliverer.interruptAll();
     if (interrupted > 0)
       this.#ctx.log.notice('callbacks were cut short and their jobs released', { interrupted });
+    const lastFinishAt = performance.now() + limits.lastFinishMs;
     await this.#until(
-      Math.max(deadlineAt, performance.now() + limits.lastFinishMs),
+      () => Math.max(this.#deadlineAt, lastFinishAt),
       () => this.#settler.size === 0,
     );
     const unsettled = this.#settler.abandon();
@@ -125,9 +149,9 @@ class Notifier implements Role {
   }
 
   /** Resolves when the condition holds or the time has come; asks again after every end and every answer. */
-  async #until(atMs: number, condition: () => boolean): Promise<void> {
+  async #until(atMs: () => number, condition: () => boolean): Promise<void> {
     while (!condition()) {
-      const leftMs = atMs - performance.now();
+      const leftMs = atMs() - performance.now();
       if (leftMs <= 0) return;
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, Math.min(leftMs, limits.loopSleepMsMax));
@@ -144,15 +168,25 @@ class Notifier implements Role {
   async #step(): Promise<number> {
     if (performance.now() >= this.#unheldAt) await this.#releaseUnheld();
     if (this.#alone.waiting !== null) return this.#callSuspect(this.#alone.waiting);
-    if (this.#alone.quiet && this.#settler.size > 0) return this.#ceilingMs();
+    if (this.#alone.quiet && this.#held() > 0) return this.#ceilingMs();
     this.#hungry = false;
     const partitions = this.#ctx.store.jobs.partitions();
-    this.#firstPartition = (this.#firstPartition + 1) % partitions.length;
+    this.#firstPartition = (this.#firstPartition + 1) % Math.max(partitions.length, 1);
     let again = false;
+    let failed: unknown;
+    let worked = partitions.length === 0;
     for (let i = 0; i < partitions.length && this.#free() > 0 && this.#alone.waiting === null; i += 1) {
       const partition = partitions[(this.#firstPartition + i) % partitions.length] ?? 0;
-      again = (await this.#fill(partition)) || again;
+      try {
+        again = (await this.#fill(partition)) || again;
+        worked = true;
+      } catch (error) {
+        // Of a store of several parts: one that does not answer holds up no other.
+        if (!(error instanceof StoreError)) throw error;
+        failed ??= error;
+      }
     }
+    if (!worked && failed !== undefined) throw failed;
     if (this.#failing) this.#ctx.log.notice('jobs are being reserved again');
     this.#failing = false;
     if (this.#alone.waiting !== null) return 0;
@@ -165,6 +199,11 @@ class Notifier implements Role {
   /** Free slots; none while as many outcomes wait for a store that does not answer, because their number must stay bounded. */
   #free(): number {
     return this.#settler.unsettled >= this.#slots ? 0 : this.#slots - this.#deliverer.running;
+  }
+
+  /** Jobs whose leases would end with this process. */
+  #held(): number {
+    return this.#settler.size - this.#settler.late;
   }
 
   #ceilingMs(): number {
@@ -184,7 +223,7 @@ class Notifier implements Role {
     try {
       reserved = await store.jobs.reserve(partition, {
         owner,
-        max: Math.min(this.#free(), limits.reserveMax),
+        max: Math.min(this.#free(), this.#alone.quiet ? limits.silenceReserveMax : limits.reserveMax),
         others,
         topics,
       });
@@ -211,8 +250,7 @@ class Notifier implements Role {
       else batch.push({ held, lane });
     }
     const suspects = batch.filter(({ held }) => Alone.concerns(held)).map(({ held }) => held);
-    const chosen = this.#alone.choose(suspects, now);
-    if (chosen === null) this.#alone.foundNone();
+    const chosen = this.#alone.choose(suspects, batch.length > suspects.length, now);
     for (const { held, lane } of batch) {
       if (held === chosen) continue;
       if (chosen !== null || Alone.concerns(held)) this.#settler.release(held);
@@ -249,8 +287,9 @@ class Notifier implements Role {
   #callSuspect(held: Held): number {
     const lane = this.#callable(held);
     if (lane === null) this.#releaseSuspect();
-    else if (this.#settler.size === 1) {
-      this.#alone.called();
+    else if (this.#held() === 1) {
+      this.#alone.called(performance.now());
+      this.#ctx.metrics.count('dq_strikes_alone_total', 1);
       this.#deliverer.call(held, lane);
     }
     return this.#ceilingMs();
@@ -266,10 +305,19 @@ class Notifier implements Role {
   /** Hands back leases of this process that it does not hold: the answer to a reserve was lost. */
   async #releaseUnheld(): Promise<void> {
     const { store, owner, log } = this.#ctx;
-    for (const partition of store.jobs.partitions()) {
-      const released = await store.jobs.releaseUnheld(partition, owner, this.#settler.tokens());
-      if (released > 0) log.notice('leases without a holder were released', { released });
+    const failures: unknown[] = [];
+    const partitions = store.jobs.partitions();
+    for (const partition of partitions) {
+      try {
+        const released = await store.jobs.releaseUnheld(partition, owner, this.#settler.tokens());
+        if (released > 0) log.notice('leases without a holder were released', { released });
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        failures.push(error);
+      }
     }
+    // Of several that one does not answer; it is asked again with the next round of this.
+    if (failures.length > 0 && failures.length === partitions.length) throw failures[0];
     this.#unheldAt = performance.now() + limits.releaseUnheldMs;
   }
 
@@ -284,7 +332,7 @@ class Notifier implements Role {
     this.#changed?.();
     // Also where this ends the silence: no hint would tell what has waited for that.
     const wasQuiet = this.#alone.quiet;
-    if (this.#settler.size === 0) this.#alone.settled(performance.now());
+    if (this.#held() === 0) this.#alone.settled(performance.now());
     if (this.#hungry || wasQuiet) this.#loop.wake();
   }
 

@@ -3,6 +3,7 @@
 // Invariants: the notifiers of an instance together never exceed a topic's concurrency nor its rate; one topic never holds
 // more than half of a notifier's slots, so a hanging endpoint cannot stop the others.
 
+import { limits } from '../core/limits.ts';
 import type { Topic } from '../core/topic.ts';
 import { topicDefaults } from '../core/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
@@ -21,6 +22,15 @@ export interface RoomsOptions {
   readonly leaseMarginMs: number;
 }
 
+/** Most topics share one room and one lease; they travel as `others`, and only the rest is listed in every request. */
+interface Plan {
+  readonly others: Room;
+  /** never changed: a reserve may be under way with it */
+  readonly exceptions: ReadonlyMap<string, Room>;
+  /** of exceptions from which on another room may be the one that most share */
+  readonly worth: number;
+}
+
 export class Rooms {
   readonly #options: RoomsOptions;
   readonly #lanes = new Map<string, Lane>();
@@ -35,7 +45,7 @@ export class Rooms {
   readonly #buckets = new Map<string, TokenBucket>();
   /** When a topic that was short of tokens is worth asking for again (performance.now()). */
   #tokensAt = Number.POSITIVE_INFINITY;
-  #plan: { readonly others: Room; readonly exceptions: ReadonlyMap<string, Room> } | null = null;
+  #plan: Plan | null = null;
 
   constructor(options: RoomsOptions) {
     this.#options = options;
@@ -54,7 +64,6 @@ export class Rooms {
 
   /** To be told of every change of the topic book. */
   topicsChanged(names: readonly string[]): void {
-    this.#plan = null;
     for (const name of names) {
       this.#unknown.delete(name);
       const old = this.#lanes.get(name);
@@ -66,6 +75,7 @@ export class Rooms {
       // At once: without a lane its calls would not be counted against the next reserve.
       if (this.#running.has(name) || this.#buckets.has(name)) this.laneOf(name);
     }
+    this.#replan(names);
   }
 
   /** undefined: the topic is unknown to this process, or cannot be called. */
@@ -85,7 +95,7 @@ export class Rooms {
       // Held rather than called wrongly, until somebody changes the topic.
       this.#options.log.error('topic cannot be called', error, { topic: name });
       this.#unknown.add(name);
-      this.#plan = null;
+      this.#replan([name]);
       return undefined;
     }
   }
@@ -94,7 +104,7 @@ export class Rooms {
   markUnknown(name: string): boolean {
     if (this.#unknown.has(name)) return false;
     this.#unknown.add(name);
-    this.#plan = null;
+    this.#replan([name]);
     return true;
   }
 
@@ -200,8 +210,25 @@ export class Rooms {
     else this.#reduced.delete(lane);
   }
 
-  /** Most topics share one room and one lease; they travel as `others`, and only the rest is listed in every request. */
-  #makePlan(): { readonly others: Room; readonly exceptions: ReadonlyMap<string, Room> } {
+  /** For these names alone: topics that are registered one after another would each cost a look at all of them. */
+  #replan(names: readonly string[]): void {
+    if (this.#plan === null) return;
+    const { others, worth } = this.#plan;
+    const exceptions = new Map(this.#plan.exceptions);
+    for (const name of names) {
+      const topic = this.#options.topics.get(name);
+      if (this.#unknown.has(name)) exceptions.set(name, { room: 0, leaseMs: others.leaseMs });
+      else if (topic === undefined) exceptions.delete(name);
+      else {
+        const room = this.#wholeRoom(topic);
+        if (isSame(room, others)) exceptions.delete(name);
+        else exceptions.set(name, room);
+      }
+    }
+    this.#plan = exceptions.size < worth ? { others, exceptions, worth } : null;
+  }
+
+  #makePlan(): Plan {
     const rooms = new Map<string, Room>();
     const times = new Map<string, number>();
     let others: Room = { room: this.#shareOf(topicDefaults), leaseMs: this.#leaseMs(topicDefaults) };
@@ -215,10 +242,9 @@ export class Rooms {
       // Never 0: a topic younger than this process's knowledge is met by being reserved.
       if (room.room > 0 && n > most) [most, others] = [n, room];
     }
-    for (const [name, room] of rooms)
-      if (room.room === others.room && room.leaseMs === others.leaseMs) rooms.delete(name);
+    for (const [name, room] of rooms) if (isSame(room, others)) rooms.delete(name);
     for (const name of this.#unknown) rooms.set(name, { room: 0, leaseMs: others.leaseMs });
-    return { others, exceptions: rooms };
+    return { others, exceptions: rooms, worth: 2 * rooms.size + limits.plannedAnew };
   }
 
   #wholeRoom(topic: Topic): Room {
@@ -226,4 +252,8 @@ export class Rooms {
     const room = topic.rate === 0 ? share : Math.min(share, capacityAt(this.#partOf(topic.rate)));
     return { room: topic.state === 'active' ? room : 0, leaseMs: this.#leaseMs(topic) };
   }
+}
+
+function isSame(a: Room, b: Room): boolean {
+  return a.room === b.room && a.leaseMs === b.leaseMs;
 }

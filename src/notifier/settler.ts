@@ -1,7 +1,8 @@
 // Carries outcomes to the store: what ended in one tick travels in one call per verb. Owns every finishing write until it is
 // answered, and the tokens that this notifier holds.
-// Invariant: a token is held until the store has answered for it, or until its lease has surely ended and the job is the
-// Recoverer's. A write without an answer is sent again: fenced by (version, token), a second one does no harm.
+// Invariant: a token is held until the store has answered for it. A write without an answer is sent again: fenced by (version,
+// token), a second one does no harm. The end of its lease is no reason to give it up: a store that was away has taken nothing
+// back meanwhile. Such late ones are as many as `lateMax`; of more, the jobs are the Recoverer's.
 
 import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
@@ -9,6 +10,7 @@ import type { Counters } from '../process/role.ts';
 import type { StatName } from '../registry/registry.ts';
 import type { AckItem, BuryItem, FinishOutcome, JobStore, RetryItem } from '../store/job-store.ts';
 import type { Log } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 
 /** A job in this notifier's hands. */
 export interface Held {
@@ -24,21 +26,31 @@ interface Finish<Item extends Lease> {
   readonly item: Item;
   /** an earlier try got no answer; where it was applied after all, this one is told lease_lost */
   unsure: boolean;
+  /** sent before, and not answered with an outcome */
+  isRepeated: boolean;
+  /** without an answer when its lease had surely ended */
+  isLate: boolean;
 }
 
 /** One verb of the store with what waits for it. */
 interface Outbox<Item extends Lease> {
-  readonly verb: string;
+  readonly verb: 'ack' | 'retry' | 'bury' | 'release';
   /** how a success is counted */
   readonly stat: StatName | null;
   readonly send: (items: readonly Item[]) => Promise<readonly FinishOutcome<string>[]>;
   waiting: Finish<Item>[];
+  /** of those that wait or are under way, how many are repeated */
+  repeated: number;
+  /** said in the log, and not over */
+  isFailing: boolean;
 }
 
 export interface SettlerOptions {
   readonly jobs: JobStore;
   readonly log: Log;
   readonly counters: Counters;
+  readonly metrics: Metrics;
+  readonly lateMax: number;
   /** told when jobs have left this notifier's hands */
   readonly onSettled: () => void;
 }
@@ -51,18 +63,18 @@ export class Settler {
   readonly #buries: Outbox<BuryItem>;
   readonly #releases: Outbox<Lease>;
   #unsettled = 0;
+  #late = 0;
   #flush: NodeJS.Immediate | null = null;
   #again: NodeJS.Timeout | null = null;
-  #failing = false;
   #abandoned = false;
 
   constructor(options: SettlerOptions) {
     const { jobs } = options;
     this.#options = options;
-    this.#acks = { verb: 'ack', stat: 'delivered', send: (items) => jobs.ack(items), waiting: [] };
-    this.#retries = { verb: 'retry', stat: 'retried', send: (items) => jobs.retry(items), waiting: [] };
-    this.#buries = { verb: 'bury', stat: 'dead', send: (items) => jobs.bury(items), waiting: [] };
-    this.#releases = { verb: 'release', stat: null, send: (items) => jobs.release(items), waiting: [] };
+    this.#acks = outboxOf('ack', 'delivered', (items) => jobs.ack(items));
+    this.#retries = outboxOf('retry', 'retried', (items) => jobs.retry(items));
+    this.#buries = outboxOf('bury', 'dead', (items) => jobs.bury(items));
+    this.#releases = outboxOf('release', null, (items) => jobs.release(items));
   }
 
   /** Jobs held, whether waiting, being called or being settled. */
@@ -70,9 +82,14 @@ export class Settler {
     return this.#held.size;
   }
 
-  /** Finishing writes that have no answer yet. */
+  /** Of them, those whose outcome is kept for a store that did not answer while their lease ran. */
+  get late(): number {
+    return this.#late;
+  }
+
+  /** Finishing writes that have no answer yet, and are not late. */
   get unsettled(): number {
-    return this.#unsettled;
+    return this.#unsettled - this.#late;
   }
 
   tokens(): readonly Token[] {
@@ -109,7 +126,7 @@ export class Settler {
   }
 
   #add<Item extends Lease>(outbox: Outbox<Item>, held: Held, item: Item): void {
-    outbox.waiting.push({ held, item, unsure: false });
+    outbox.waiting.push({ held, item, unsure: false, isRepeated: false, isLate: false });
     this.#unsettled += 1;
     this.#flush ??= setImmediate(() => this.#flushAll());
   }
@@ -152,23 +169,24 @@ export class Settler {
       }
       if (kind === 'lease_lost' && !finish.unsure) lost += 1;
       else if (outbox.stat !== null) this.#options.counters.add(finish.item.topic, outbox.stat);
-      this.#drop(finish.held);
+      else this.#options.metrics.count('dq_jobs_released_total', 1);
+      this.#drop(outbox, finish);
     }
-    this.#report(outbox.verb, lost, unanswered);
+    this.#report(outbox, lost, unanswered);
     this.#options.onSettled();
   }
 
   #sendAgain<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
     if (this.#abandoned) return;
-    if (performance.now() >= finish.held.surelyEndsAt) {
-      const { topic, id, version } = finish.item;
-      this.#options.log.error(
-        `${outbox.verb} was never answered; the job will be delivered again`,
-        undefined,
-        { topic, id, version },
-      );
-      this.#drop(finish.held);
-      return;
+    if (!finish.isRepeated) outbox.repeated += 1;
+    finish.isRepeated = true;
+    if (!finish.isLate && performance.now() >= finish.held.surelyEndsAt) {
+      if (this.#late >= this.#options.lateMax) {
+        this.#giveUp(outbox, finish);
+        return;
+      }
+      finish.isLate = true;
+      this.#late += 1;
     }
     outbox.waiting.push(finish);
     this.#again ??= setTimeout(() => {
@@ -177,19 +195,46 @@ export class Settler {
     }, limits.finishAgainMs);
   }
 
-  #drop(held: Held): void {
-    this.#held.delete(held.job.token);
-    this.#unsettled -= 1;
+  #giveUp<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
+    const { topic, id, version } = finish.item;
+    this.#options.log.error(`${outbox.verb} was never answered; the job will be delivered again`, undefined, {
+      topic,
+      id,
+      version,
+    });
+    this.#drop(outbox, finish);
   }
 
-  #report(verb: string, lost: number, unanswered: number): void {
-    const { log } = this.#options;
+  #drop<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
+    this.#held.delete(finish.held.job.token);
+    this.#unsettled -= 1;
+    if (finish.isLate) this.#late -= 1;
+    if (finish.isRepeated) outbox.repeated -= 1;
+  }
+
+  #report<Item extends Lease>(outbox: Outbox<Item>, lost: number, unanswered: number): void {
+    const { log, metrics } = this.#options;
+    const { verb } = outbox;
+    if (lost > 0) metrics.count('dq_leases_lost_total', lost, verb);
+    if (unanswered > 0) metrics.count('dq_settles_repeated_total', unanswered);
     if (lost > 0)
       log.notice('leases were lost: their jobs were cancelled, replaced or taken over', { verb, lost });
-    if (unanswered > 0 && !this.#failing)
+    if (unanswered > 0 && !outbox.isFailing) {
       log.error(`${verb} has no answer from the store; it is repeated`, undefined, { unanswered });
-    this.#failing = unanswered > 0;
+      outbox.isFailing = true;
+    }
+    if (outbox.repeated > 0 || !outbox.isFailing) return;
+    log.notice(`${verb} is answered again`);
+    outbox.isFailing = false;
   }
+}
+
+function outboxOf<Item extends Lease>(
+  verb: Outbox<Item>['verb'],
+  stat: StatName | null,
+  send: Outbox<Item>['send'],
+): Outbox<Item> {
+  return { verb, stat, send, waiting: [], repeated: 0, isFailing: false };
 }
 
 function leaseOf({ topic, id, version, token }: ReservedJob): Lease {

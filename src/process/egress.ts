@@ -6,6 +6,7 @@ import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Config } from '../config/options.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
+import { parseMysqlUrl } from '../core/mysql-url.ts';
 import { parseSmtpUrl } from '../core/smtp-url.ts';
 import type { MasterLink } from './role.ts';
 
@@ -18,7 +19,13 @@ export function egressPolicyOf(config: Config, link?: Pick<MasterLink, 'onMessag
     // Said again by every server that comes up.
     if (!own.some(({ port }) => port === message.port)) own.push({ address, port: message.port });
   });
-  addMailServer(own, config['smtp.url']);
+  // A callback to one of them would be a way to write mails, or to guess passwords.
+  const [smtp, mysql] = [parseSmtpUrl(config['smtp.url']), parseMysqlUrl(config['mysql.url'])];
+  for (const server of [smtp, mysql]) if (server.ok) addServer(own, server.value);
+  for (const url of config.redis) {
+    const { hostname, port } = new URL(url);
+    addServer(own, { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || '6379') });
+  }
   return createEgressPolicy({
     policy: config['egress.policy'],
     allow: config['egress.allow'],
@@ -28,12 +35,9 @@ export function egressPolicyOf(config: Config, link?: Pick<MasterLink, 'onMessag
   });
 }
 
-/** A callback to it would be a way to write mails. The addresses of a name join the list when the resolver has answered;
- *  a name that it does not know is taken for one of this machine. */
-function addMailServer(own: Endpoint[], url: string): void {
-  const server = url === '' ? null : parseSmtpUrl(url);
-  if (!server?.ok) return;
-  const { host, port } = server.value;
+/** The addresses of a name join the list when the resolver has answered; a name that it does not know is taken for one of this
+ *  machine. */
+function addServer(own: Endpoint[], { host, port }: { readonly host: string; readonly port: number }): void {
   if (isIP(host) !== 0) own.push({ address: host, port });
   else
     lookup(host, { all: true }, (error, found) => {

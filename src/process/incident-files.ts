@@ -1,18 +1,19 @@
 // Incidents of this instance, each in a small file of its own under <dataDir>/alerts: they tell of a store that is in
-// trouble, so they are not kept in it. Written by dq-upkeep, read by dq-server too. Invariant: a file of an incident's name
-// is a whole incident, whoever died while it was written.
+// trouble, so they are not kept in it. Written by dq-upkeep, and by a master that has nobody left; read by dq-server too.
+// Invariant: a file of an incident's name is a whole incident, whoever died while it was written.
 
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeDurably } from '../durable-file.ts';
 
-export const incidentKinds = ['crash_loop', 'store', 'late'] as const;
+export const incidentKinds = ['crash_loop', 'given_up', 'store', 'redis', 'late'] as const;
 
 /** The beginning or the end of one trouble. */
 export interface Incident {
   /** rises with time, never used twice in a data directory */
   readonly id: number;
   readonly kind: (typeof incidentKinds)[number];
-  /** whose trouble it is where there can be several at once: a role; else '' */
+  /** whose trouble it is where there can be several at once: a role, a server; else '' */
   readonly about: string;
   readonly state: 'begun' | 'over';
   /** epoch ms by this machine's clock */
@@ -22,6 +23,20 @@ export interface Incident {
   readonly alert: 'owed' | 'sent' | 'nobody';
   /** when the alert was sent; null before */
   readonly sentAt: number | null;
+}
+
+/** That the master has ended the daemon, because it could not be kept alive. */
+export const givenUp = { kind: 'given_up', about: '' } as const;
+export const givenUpDetail = (reason: string): string => `the daemon has ended by itself: ${reason}`;
+
+/** What has just happened, owed to whoever is to be told. `known`: the ids that are in use. */
+export function newIncident(
+  news: Pick<Incident, 'kind' | 'about' | 'state' | 'detail'>,
+  known: Iterable<number>,
+): Incident {
+  const at = Date.now();
+  const id = Math.max(at * 1_000, ...[...known].map((used) => used + 1));
+  return { ...news, id, at, alert: 'owed', sentAt: null };
 }
 
 const nameOf = (id: number) => `${String(id).padStart(16, '0')}.json`;
@@ -52,28 +67,7 @@ export class IncidentFiles {
   /** On the disk when it resolves. */
   async write(incident: Incident): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    const path = join(this.#directory, nameOf(incident.id));
-    const fresh = `${path}.${process.pid}.new`;
-    try {
-      const file = await open(fresh, 'w', 0o600);
-      try {
-        await file.writeFile(`${JSON.stringify(incident)}\n`);
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      await rename(fresh, path);
-    } catch (error) {
-      // On a full disk even the name of it is in the way; the next write makes it anew.
-      await rm(fresh, { force: true }).catch(() => undefined);
-      throw error;
-    }
-    const directory = await open(this.#directory, 'r');
-    try {
-      await directory.sync();
-    } finally {
-      await directory.close();
-    }
+    await writeDurably(join(this.#directory, nameOf(incident.id)), `${JSON.stringify(incident)}\n`);
   }
 
   async remove(id: number): Promise<void> {

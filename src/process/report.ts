@@ -9,10 +9,11 @@ export function reporter(link: MasterLink, inFlight: () => number): () => void {
   return () => {
     const used = process.cpuUsage(cpu);
     const now = performance.now();
-    const cpuPercent = Math.round((used.user + used.system) / (now - at)) / 10;
+    const cpuMs = (used.user + used.system) / 1_000;
+    const cpuPercent = Math.round((cpuMs * 1_000) / (now - at)) / 10;
     cpu = process.cpuUsage();
     at = now;
     const rssBytes = process.memoryUsage.rss();
-    link.send({ kind: 'report', report: { inFlight: inFlight(), rssBytes, cpuPercent } });
+    link.send({ kind: 'report', report: { inFlight: inFlight(), rssBytes, cpuPercent, cpuMs } });
   };
 }

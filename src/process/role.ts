@@ -6,7 +6,9 @@ import type { Service } from '../core/service.ts';
 import type { Registry, StatName } from '../registry/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { Store } from '../store/job-store.ts';
+import type { ShardServers } from '../store/shard-servers.ts';
 import type { Log } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { RoleName, ToMaster, ToWorker } from './messages.ts';
 
 /** The cluster channel as a role sees it. */
@@ -31,12 +33,19 @@ export interface RoleContext {
   /** workers of this role in this generation */
   readonly count: number;
   readonly store: Store;
+  /** absent: the jobs are in the embedded store */
+  readonly shards?: { readonly servers: ShardServers; readonly refresh: () => Promise<void> } | undefined;
   readonly registry: Registry;
   /** the registered topics, cached in this process */
   readonly topics: TopicBook;
   readonly counters: Counters;
+  readonly metrics: Metrics;
   readonly link: MasterLink;
   readonly adminToken: string;
+  /** lives of this place before this one; 0 in a start or a reload */
+  readonly restarts: number;
+  /** an older process of this role is at work still, until takeOver(): see `init` in messages.ts */
+  readonly takesOver: boolean;
 }
 
 export interface Role extends Service {
@@ -45,4 +54,7 @@ export interface Role extends Service {
   readonly url: string | null;
   /** whatever the role's unit of work is, in progress now */
   inFlight(): number;
+  /** Begins what was left to an older process. Called once, after start(), where the context said takesOver; a drain may come
+   *  instead. */
+  takeOver?(): Promise<void>;
 }

@@ -12,6 +12,11 @@ export class StatBuffer {
     this.#max = max;
   }
 
+  /** What comes now is dropped, unless it adds to what is here. */
+  get isFull(): boolean {
+    return this.#entries.size >= this.#max;
+  }
+
   add(delta: StatDelta): void {
     const key = `${delta.day} ${delta.name} ${delta.topic}`;
     const entry = this.#entries.get(key);

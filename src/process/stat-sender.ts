@@ -1,36 +1,61 @@
-// The counters of one process: added up, and handed to the master every limits.countersToUpkeepMs, which passes them on to
-// dq-upkeep. In dq-upkeep itself they go straight to its own listener: nobody else would bring them back at the end.
+// The counters of one process: added up, and handed to the master every limits.countersToUpkeepMs, or as soon as the buffer is
+// full; the master passes them on to dq-upkeep. In dq-upkeep itself they go straight to its own listener: nobody else would bring
+// them back at the end. What a full buffer cannot take while the one before it is on its way is dropped, and said to be.
 
 import type { Calendar } from '../core/calendar.ts';
 import { createCalendar } from '../core/calendar.ts';
 import { limits } from '../core/limits.ts';
 import type { StatDelta, StatName } from '../registry/registry.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { Counters } from './role.ts';
 import { StatBuffer } from './stat-buffer.ts';
 
 export class StatSender implements Counters {
   readonly #buffer = new StatBuffer(limits.countersHeldMax);
   readonly #send: (deltas: readonly StatDelta[]) => Promise<void>;
+  readonly #log: Log;
   readonly #calendar: Calendar;
   readonly #timer: NodeJS.Timeout;
+  #sending: Promise<void> | null = null;
 
-  constructor(timezone: string, send: (deltas: readonly StatDelta[]) => Promise<void>) {
+  /** `send` never rejects. */
+  constructor(timezone: string, log: Log, send: (deltas: readonly StatDelta[]) => Promise<void>) {
     this.#send = send;
+    this.#log = log;
     this.#calendar = createCalendar(timezone);
-    this.#timer = setInterval(() => void this.flush(), limits.countersToUpkeepMs).unref();
+    this.#timer = setInterval(() => void this.#sendHeld(), limits.countersToUpkeepMs).unref();
   }
 
   add(topic: string, name: StatName, n = 1): void {
+    // Thousands of topics within a second: the next part need not wait for the second to end.
+    if (this.#buffer.isFull) void this.#sendHeld();
     this.#buffer.add({ topic, day: this.#calendar.dayOf(Date.now()), name, n });
   }
 
+  /** Resolves when all that was counted before has been sent. */
   async flush(): Promise<void> {
-    const deltas = this.#buffer.take();
-    if (deltas.length > 0) await this.#send(deltas);
+    await this.#sending;
+    await this.#sendHeld();
   }
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
+  }
+
+  /** One part at a time: a master that does not read must not become a queue here. */
+  #sendHeld(): Promise<void> {
+    this.#sending ??= this.#sendAll().finally(() => {
+      this.#sending = null;
+    });
+    return this.#sending;
+  }
+
+  async #sendAll(): Promise<void> {
+    const deltas = this.#buffer.take();
+    const counts = this.#buffer.takeDropped();
+    if (counts > 0)
+      this.#log.error('statistics were dropped: the master does not take them', undefined, { counts });
+    if (deltas.length > 0) await this.#send(deltas);
   }
 }

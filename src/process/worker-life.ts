@@ -7,13 +7,14 @@ import { writeSync } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
+import { closeDebugger } from './close-debugger.ts';
 import { MasterChannel } from './master-channel.ts';
-import type { ToWorker } from './messages.ts';
+import type { RoleName, ToWorker } from './messages.ts';
 import { Pulse } from './pulse.ts';
 import { reporter } from './report.ts';
 import { StartImpossible } from './start-impossible.ts';
 import { titleOf } from './title.ts';
-import { startWatchdog } from './watchdog.ts';
+import { startWatchdog, watchdogTicksOf } from './watchdog.ts';
 
 export type Init = Extract<ToWorker, { kind: 'init' }>;
 
@@ -22,11 +23,19 @@ export interface Composed {
   /** Rejects when the role cannot start; the reason goes to the master. */
   start(): Promise<{ readonly url: string | null; readonly note: string | null }>;
   inFlight(): number;
+  /** After start() of an init that takesOver, when the older process has exited. Answers the note; rejects as start(). */
+  takeOver(): Promise<string | null>;
   /** of a drain whose master is gone: waits for those who need this process, at most deadlineMs */
   awaitUsers(deadlineMs: number): Promise<void>;
   /** Finishes, hands back, flushes, closes. Never rejects. */
   drain(deadlineMs: number): Promise<void>;
+  /** A drain that runs has this much time now, if it had more. */
+  hurry(deadlineMs: number): void;
+  /** The whole daemon ends: what is away now is not waited for. */
+  stopping(): void;
   reopenLogs(): void;
+  /** Once a second. Must not throw. */
+  beat(): void;
 }
 
 /** Filled in by the entry before anything was imported. */
@@ -36,10 +45,10 @@ export interface SignalHooks {
   onReopen: () => void;
 }
 
-export async function runWorker(
-  compose: (init: Init, channel: MasterChannel) => Promise<Composed>,
-  hooks: SignalHooks,
-): Promise<void> {
+/** `leaving`: aborted when a drain begins; a start that waits for something gives up. */
+export type Compose = (init: Init, channel: MasterChannel, leaving: AbortSignal) => Promise<Composed>;
+
+export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<void> {
   const channel = new MasterChannel();
   surviveClosedOutput();
   process.on('uncaughtExceptionMonitor', (error) =>
@@ -49,29 +58,41 @@ export async function runWorker(
   let title = process.title;
   let composed: Composed | null = null;
   let ending = false;
-  let started: Promise<void> = Promise.resolve();
-  const end = (deadlineMs: number, orphaned: boolean): void => {
-    if (ending) return;
+  const leaving = new AbortController();
+  /** a start or a taking over: a drain lets it finish, unless it waits for something */
+  let beginning: Promise<void> = Promise.resolve();
+  const end = (deadlineMs: number, why: 'stop' | 'reload' | 'alone' | 'orphaned'): void => {
+    if (why === 'stop' || why === 'orphaned') composed?.stopping();
+    if (ending) {
+      composed?.hurry(deadlineMs);
+      return;
+    }
     ending = true;
+    leaving.abort();
     process.title = `${title} (draining)`;
     endByForce(title, deadlineMs + limits.drainGraceMs);
     void (async () => {
-      await started;
-      if (orphaned) await composed?.awaitUsers(deadlineMs);
+      await beginning;
+      if (why === 'orphaned') await composed?.awaitUsers(deadlineMs);
       await composed?.drain(deadlineMs);
       process.exit(0);
     })();
   };
+  let takeOver = (): void => {};
+  const mayTakeOver = new Promise<void>((resolve) => {
+    takeOver = resolve;
+  });
   // One listener from the start: init and drain may arrive in one piece.
   const told = new Promise<Init>((resolve) => {
     channel.onMessage((message) => {
       if (message.kind === 'init') resolve(message);
-      else if (message.kind === 'drain') end(message.deadlineMs, false);
+      else if (message.kind === 'drain') end(message.deadlineMs, message.why);
+      else if (message.kind === 'take_over') takeOver();
       else if (message.kind === 'reopen_logs') composed?.reopenLogs();
     });
   });
   const pulse = new Pulse();
-  onMasterGone(pulse, () => end(limits.orphanDrainMs, true));
+  onMasterGone(pulse, () => end(limits.orphanDrainMs, 'orphaned'));
 
   channel.send({ kind: 'awake' });
   const init = await told;
@@ -79,31 +100,66 @@ export async function runWorker(
   process.title = title;
   // Told to leave before it had begun.
   if (ending) return;
-  started = (async () => {
-    try {
-      composed = await compose(init, channel);
-      const { url, note } = await composed.start();
-      if (!ending) await channel.sent({ kind: 'ready', version, url, note });
-    } catch (error) {
-      const exitCode = error instanceof StartImpossible ? error.exitCode : 1;
-      await channel.sent({ kind: 'failed', message: reasonOf(error), exitCode });
-      process.exit(1);
-    }
-  })();
-  await started;
+  const orFail = (begin: () => Promise<void>) => beginOrFail(channel, leaving.signal, begin);
+  beginning = orFail(async () => {
+    composed = await compose(init, channel, leaving.signal);
+    const { url, note } = await composed.start();
+    await closeDebugger();
+    if (!ending) await channel.sent({ kind: 'ready', version, url, note });
+  });
+  await beginning;
+  if (init.takesOver)
+    void mayTakeOver.then(async () => {
+      if (ending) return;
+      beginning = orFail(async () => {
+        const note = (await composed?.takeOver()) ?? null;
+        await channel.sent({ kind: 'took_over', note });
+      });
+      await beginning;
+      watchSoon(title, init.role, pulse);
+    });
+  else watchSoon(title, init.role, pulse);
 
   hooks.onReopen = () => composed?.reopenLogs();
   // dq-store is the last to leave, whoever asks: the others could not finish without it. The master tells it when.
   if (init.role !== 'store') {
-    hooks.onTerm = () => end(init.config.shutdownTimeout, false);
+    hooks.onTerm = () => end(init.config.shutdownTimeout, 'alone');
     if (hooks.terminated) hooks.onTerm();
   }
   pulse.each(reporter(channel, () => composed?.inFlight() ?? 0));
-  const ticks = init.role === 'store' ? limits.watchdogStoreTicks : limits.watchdogTicks;
+  pulse.each(() => composed?.beat());
+  // Once more: on a busy machine Node opens it some time after the signal.
+  setTimeout(() => void closeDebugger(), limits.watchdogStartMs).unref();
+}
+
+/** Until then the master watches: it ends a worker that reports nothing, or that takes too long to take over. */
+function watchSoon(title: string, role: RoleName, pulse: Pulse): void {
   setTimeout(() => {
     const lost = (error: unknown) => process.stderr.write(`${title}: no watchdog: ${reasonOf(error)}\n`);
-    pulse.each(startWatchdog(title, ticks, lost));
+    try {
+      pulse.each(startWatchdog(title, watchdogTicksOf(role), lost));
+    } catch (error) {
+      // No memory for a thread: the process is worth more than its watchdog.
+      lost(error);
+    }
   }, limits.watchdogStartMs).unref();
+}
+
+/** What cannot begin ends the process, with its reason. */
+async function beginOrFail(
+  channel: MasterChannel,
+  leaving: AbortSignal,
+  begin: () => Promise<void>,
+): Promise<void> {
+  try {
+    await begin();
+  } catch (error) {
+    // Nobody waits for it any more, and it has nothing in hand.
+    if (leaving.aborted) process.exit(0);
+    const exitCode = error instanceof StartImpossible ? error.exitCode : 1;
+    await channel.sent({ kind: 'failed', message: reasonOf(error), exitCode });
+    process.exit(1);
+  }
 }
 
 /** node:cluster would end a worker without its master at once; this one finishes first. */

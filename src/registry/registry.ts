@@ -1,7 +1,8 @@
-// The port of the cold path: topics, statistics and access tokens (shards join them). Every value that passes is plain JSON, so
+// The port of the cold path: topics, statistics, access tokens and the list of shards. Every value that passes is plain JSON, so
 // that an embedded registry can be reached through the socket of its owner.
 // Methods reject with StoreError: not_stored or unknown for writes, and for reads that found nobody to ask.
 
+import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
 import type { Topic } from '../core/topic.ts';
 
@@ -38,10 +39,19 @@ export interface TokenChanges {
   readonly tokens: readonly TokenRecord[] | null;
 }
 
+export interface ShardChanges {
+  /** of the last change of the list, 0 = none was ever written: pass it as `since`, or as what is expected */
+  readonly revision: number;
+  /** null = not changed after `since` */
+  readonly list: ShardList | null;
+}
+
 /** A topic to be written; the registry gives revision and times. */
 export type TopicDraft = Omit<Topic, 'revision' | 'createdAt' | 'updatedAt'>;
 
 export interface Registry {
+  /** 16 hexadecimal digits, drawn once for each registry: whose topics the jobs of a Redis belong to. */
+  id(): Promise<string>;
   /** since 0 = everything. Every process asks this every limits.registryPollMs; it is one indexed read. */
   changes(since: number): Promise<TopicChanges>;
   get(topic: string): Promise<Topic | null>;
@@ -68,6 +78,10 @@ export interface Registry {
   /** `full`: there are limits.tokensMax. Not idempotent: repeated, it finds its own name. */
   createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'>;
   removeToken(name: string): Promise<'removed' | 'absent'>;
+  /** since -1 = whatever there is. Every process that works on Redis asks this every limits.registryPollMs. */
+  shards(since: number): Promise<ShardChanges>;
+  /** Compare-and-set of the whole list: changes nothing when its revision is another by now. */
+  writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'>;
   /** Told, lossily, that something changed. Returns the unsubscribe. */
   onChange(listener: () => void): () => void;
   close(): Promise<void>;

@@ -2,12 +2,11 @@
 // change. Reading never waits. Before the registry was read for the first time nothing is known, and nobody may take that for
 // "no token exists"; with the registry away later, the last known tokens stay in force.
 
-import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import { isSameDigest, type Rights, type TokenRecord, tokenIdOf } from '../core/token.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Registry } from './registry.ts';
+import { RegistryPoll } from './registry-poll.ts';
 
 interface Known {
   readonly digest: Buffer;
@@ -16,45 +15,22 @@ interface Known {
 
 export class TokenBook implements Service {
   readonly #registry: Registry;
-  readonly #loop: Loop;
+  readonly #poll: RegistryPoll;
   #known: ReadonlyMap<string, Known> | null = null;
   #revision = -1;
-  #failing = false;
-  #unsubscribe: (() => void) | null = null;
 
   constructor(registry: Registry, log: Log) {
     this.#registry = registry;
-    this.#loop = new Loop({
-      name: 'token-book',
-      step: async () => {
-        await this.refresh();
-        if (this.#failing) log.notice('access tokens are being refreshed again');
-        this.#failing = false;
-        return limits.registryPollMs;
-      },
-      onFailure: (error) => {
-        if (!this.#failing)
-          log.error('access tokens cannot be refreshed; the last known ones stay in force', error);
-        this.#failing = true;
-      },
-      failureWaitMs: limits.registryPollMs,
-    });
+    this.#poll = new RegistryPoll({ registry, log, what: 'access tokens', refresh: () => this.refresh() });
   }
 
   /** Has read the registry once, if it could be reached at all. */
   async start(): Promise<void> {
-    this.#unsubscribe = this.#registry.onChange(() => this.#loop.wake());
-    try {
-      await this.refresh();
-    } catch {
-      // The loop tries again and logs.
-    }
-    await this.#loop.start();
+    await this.#poll.start();
   }
 
   async drain(deadlineMs: number): Promise<void> {
-    this.#unsubscribe?.();
-    await this.#loop.drain(deadlineMs);
+    await this.#poll.drain(deadlineMs);
   }
 
   /** null = not known yet */
@@ -70,9 +46,13 @@ export class TokenBook implements Service {
   }
 
   async refresh(): Promise<void> {
-    const { revision, tokens } = await this.#registry.tokens(this.#revision);
+    const since = this.#revision;
+    const { revision, tokens } = await this.#registry.tokens(since);
+    if (tokens === null) return;
+    // Less than it had told before it was asked: put back from a backup. A token that is removed after that must go here too.
+    const wentBack = revision < since && this.#revision === since;
     // Two refreshes may overtake each other, and the older answer would bring a removed token back.
-    if (tokens === null || revision <= this.#revision) return;
+    if (revision <= this.#revision && !wentBack) return;
     this.#revision = revision;
     this.#known = new Map(tokens.map((token) => [token.id, knownOf(token)]));
   }

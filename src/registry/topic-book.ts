@@ -1,54 +1,34 @@
 // The topics as one process knows them: a cache of the registry that is at most limits.registryPollMs old, refreshed at
 // once when the registry hints a change. Reading never waits; with the registry away the last known topics stay in force.
 
-import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import type { Topic } from '../core/topic.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Registry } from './registry.ts';
+import { RegistryPoll } from './registry-poll.ts';
 
 export class TopicBook implements Service {
   readonly #registry: Registry;
+  readonly #log: Log;
   readonly #topics = new Map<string, Topic>();
   readonly #listeners = new Set<(names: readonly string[]) => void>();
-  readonly #loop: Loop;
+  readonly #poll: RegistryPoll;
   #revision = 0;
-  #failing = false;
-  #unsubscribe: (() => void) | null = null;
+  #isKnown = false;
 
   constructor(registry: Registry, log: Log) {
     this.#registry = registry;
-    this.#loop = new Loop({
-      name: 'topic-book',
-      step: async () => {
-        await this.refresh();
-        if (this.#failing) log.notice('topics are being refreshed again');
-        this.#failing = false;
-        return limits.registryPollMs;
-      },
-      onFailure: (error) => {
-        if (!this.#failing) log.error('topics cannot be refreshed; the last known ones stay in force', error);
-        this.#failing = true;
-      },
-      failureWaitMs: limits.registryPollMs,
-    });
+    this.#log = log;
+    this.#poll = new RegistryPoll({ registry, log, what: 'topics', refresh: () => this.refresh() });
   }
 
   /** Has read the registry once, if it could be reached at all. */
   async start(): Promise<void> {
-    this.#unsubscribe = this.#registry.onChange(() => this.#loop.wake());
-    try {
-      await this.refresh();
-    } catch {
-      // The loop tries again and logs; a process starts without its registry.
-    }
-    await this.#loop.start();
+    await this.#poll.start();
   }
 
   async drain(deadlineMs: number): Promise<void> {
-    this.#unsubscribe?.();
-    await this.#loop.drain(deadlineMs);
+    await this.#poll.drain(deadlineMs);
   }
 
   get(name: string): Topic | undefined {
@@ -66,6 +46,11 @@ export class TopicBook implements Service {
     return found;
   }
 
+  /** The registry has been read once, or a copy of it. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
   all(): IterableIterator<Topic> {
     return this.#topics.values();
   }
@@ -78,9 +63,30 @@ export class TopicBook implements Service {
 
   /** Reads what changed since the last time. */
   async refresh(): Promise<void> {
-    const changes = await this.#registry.changes(this.#revision);
+    const since = this.#revision;
+    const changes = await this.#registry.changes(since);
+    // Less than it had told before it was asked: it was put back from a backup, or a server took over that had not heard all.
+    if (changes.revision < since && this.#revision === since) return this.#readAnew(since);
+    // Two refreshes may overtake each other; what the older one says was deleted may be there again.
+    if (changes.revision < this.#revision) return;
     this.#revision = changes.revision;
+    this.#isKnown = true;
     this.#put(changes.topics, changes.deleted);
+  }
+
+  /** Of two that find this out at once the first does it. */
+  async #readAnew(since: number): Promise<void> {
+    const { revision, topics } = await this.#registry.changes(0);
+    if (this.#revision !== since) return;
+    this.#log.error('the registry has gone back to an earlier state: its topics are read anew', undefined, {
+      revision,
+      known: since,
+    });
+    const names = [...this.#topics.keys()];
+    this.#topics.clear();
+    this.#revision = revision;
+    this.#put(topics, []);
+    for (const listener of this.#listeners) listener(names);
   }
 
   #put(topics: readonly Topic[], deleted: readonly string[]): void {

@@ -19,12 +19,19 @@ export interface LedgerSchema {
   readonly migration: { number: number; name: string; checksum: string; applied_at: number };
 }
 
-export const ledgerStatement = `CREATE TABLE IF NOT EXISTS migration (
-  number INTEGER PRIMARY KEY,
-  name TEXT NOT NULL,
-  checksum TEXT NOT NULL,
-  applied_at INTEGER NOT NULL -- epoch ms
-)`;
+/** All that is needed to bring one kind of database up to date. */
+export interface Schema {
+  /** makes the table `migration`, where it is not there yet */
+  readonly ledger: string;
+  readonly migrations: readonly Migration[];
+  /** What stands around the script for the database's own shell, and how it says epoch ms. */
+  readonly script: {
+    readonly begin: string;
+    readonly end: string;
+    readonly insert: string;
+    readonly now: string;
+  };
+}
 
 export function checksumOf({ statements }: Migration): string {
   return createHash('sha256').update(statements.join(';\n')).digest('hex');
@@ -34,7 +41,7 @@ export function checksumOf({ statements }: Migration): string {
  *  one to work with; `what` names it: "registry /var/lib/dq/registry.db". */
 export async function checkSchema<S extends LedgerSchema>(
   db: Kysely<S>,
-  migrations: readonly Migration[],
+  { migrations }: Schema,
   what: string,
 ): Promise<number> {
   const tables = await db.introspection.getTables();
@@ -56,10 +63,12 @@ export async function checkSchema<S extends LedgerSchema>(
   return applied.at(-1)?.number ?? 0;
 }
 
-/** Applies what is missing. Several processes may do it at once: each step asks the ledger again under its lock. */
+/** Applies what is missing. Several processes may do it at once: each step asks the ledger again under its lock. Where DDL
+ *  ends a transaction, the caller lets one at a time do it, and a step that was cut off is run again whole: its statements
+ *  must allow that. */
 export async function migrate<S extends LedgerSchema>(
   db: Kysely<S>,
-  migrations: readonly Migration[],
+  { ledger: ledgerStatement, migrations }: Schema,
   now: () => number,
 ): Promise<void> {
   const ledger = db as unknown as Kysely<LedgerSchema>;
@@ -81,15 +90,15 @@ export async function migrate<S extends LedgerSchema>(
 }
 
 /** The schema as a script for the database's own shell; a database made by it is recognised by checkSchema. */
-export function renderSchema(title: string, migrations: readonly Migration[], nowExpression: string): string {
+export function renderSchema(title: string, { ledger, migrations, script }: Schema): string {
   const steps = migrations.map((step) =>
     [
       `-- ${step.number}: ${step.name}`,
       ...step.statements.map((statement) => `${statement};`),
-      `INSERT INTO migration (number, name, checksum, applied_at)\n  VALUES (${step.number}, '${step.name}', '${checksumOf(step)}', ${nowExpression});`,
+      `${script.insert} INTO migration (number, name, checksum, applied_at)\n  VALUES (${step.number}, '${step.name}', '${checksumOf(step)}', ${script.now});`,
     ].join('\n'),
   );
-  return [`-- ${title}`, 'BEGIN;', `${ledgerStatement};`, '', steps.join('\n\n'), 'COMMIT;', ''].join('\n');
+  return [`-- ${title}`, script.begin, `${ledger};`, '', steps.join('\n\n'), script.end, ''].join('\n');
 }
 
 function refused(sentence: string): DqError {

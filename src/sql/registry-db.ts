@@ -1,14 +1,16 @@
-// The registry in a database: topics with compare-and-set, their deletions, their statistics, access tokens. Every change and its revision
+// The registry in a database: topics with compare-and-set, their deletions, their statistics, access tokens, the list of shards. Every change and its revision
 // are one transaction; a reader sees all of a change or nothing of it. One implementation for every dialect: statements here
 // stay within what SQLite and MySQL share.
 
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
+import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
 import type { Topic } from '../core/topic.ts';
 import { topicNamePattern } from '../core/topic.ts';
 import type {
   Registry,
+  ShardChanges,
   StatDelta,
   TokenChanges,
   TopicChanges,
@@ -16,14 +18,14 @@ import type {
   TopicStats,
 } from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
+import type { RegistryEngine } from './registry-engine.ts';
 import { openRegistryFile, type RegistryFileOptions } from './registry-file.ts';
 import type { RegistrySchema } from './registry-schema.ts';
+import { putShards, readShards, revisionOfShards } from './registry-shards.ts';
 import { addStat, readStats, removeStats } from './registry-stats.ts';
 import { deleteToken, insertToken, readTokens } from './registry-tokens.ts';
 import type { Sealer } from './sealer.ts';
-import { toStoreError } from './store-failure.ts';
 import { toColumns, toTopic } from './topic-row.ts';
-import { untilFree } from './until-free.ts';
 
 /** Opens or creates registry.db, and the key file of its secrets (`secret.key` beside it). Rejects with a DqError that says in one sentence why it cannot be used. */
 export async function openRegistryDb(
@@ -31,23 +33,31 @@ export async function openRegistryDb(
   options: Partial<RegistryFileOptions> = {},
 ): Promise<Registry> {
   const { keyPath = join(dirname(path), 'secret.key'), warn = () => {}, refuseEmpty = false } = options;
-  const { db, sealer } = await openRegistryFile(path, { keyPath, warn, refuseEmpty });
-  return new RegistryDb(db, sealer);
+  const { engine, sealer, id } = await openRegistryFile(path, { keyPath, warn, refuseEmpty });
+  return new RegistryDb(engine, sealer, id);
 }
 
 type Db = Kysely<RegistrySchema>;
 type Trx = Transaction<RegistrySchema>;
 
-class RegistryDb implements Registry {
+export class RegistryDb implements Registry {
+  readonly #engine: RegistryEngine;
   readonly #db: Db;
   readonly #sealer: Sealer;
+  readonly #id: string;
   readonly #listeners = new Set<() => void>();
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | null = null;
 
-  constructor(db: Db, sealer: Sealer) {
-    this.#db = db;
+  constructor(engine: RegistryEngine, sealer: Sealer, id: string) {
+    this.#engine = engine;
+    this.#db = engine.db;
     this.#sealer = sealer;
+    this.#id = id;
+  }
+
+  async id(): Promise<string> {
+    return this.#id;
   }
 
   changes(since: number): Promise<TopicChanges> {
@@ -132,7 +142,7 @@ class RegistryDb implements Registry {
 
   addStats(deltas: readonly StatDelta[]): Promise<void> {
     return this.#attempt(() =>
-      this.#db.transaction().execute(async (trx) => {
+      this.#writing(async (trx) => {
         for (const delta of deltas) await addStat(trx, delta);
       }),
     );
@@ -171,6 +181,19 @@ class RegistryDb implements Registry {
     return kind;
   }
 
+  shards(since: number): Promise<ShardChanges> {
+    return this.#attempt(() => readShards(this.#db, since, this.#sealer));
+  }
+
+  async writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'> {
+    const { kind } = await this.#change(async (trx) => {
+      if ((await revisionOfShards(trx)) !== expectedRevision) return { kind: 'changed' as const };
+      await putShards(trx, list, await nextRevision(trx), this.#sealer);
+      return { kind: 'updated' as const };
+    });
+    return kind;
+  }
+
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -184,20 +207,27 @@ class RegistryDb implements Registry {
 
   /** Writes, and tells of it when something was written. */
   async #change<T extends { readonly kind: string }>(work: (trx: Trx) => Promise<T>): Promise<T> {
-    const outcome = await this.#attempt(() => this.#db.transaction().execute(work));
+    const outcome = await this.#attempt(() => this.#writing(work));
     if (['created', 'updated', 'removed'].includes(outcome.kind))
       for (const listener of this.#listeners) listener();
     return outcome;
   }
 
+  #writing<T>(work: (trx: Trx) => Promise<T>): Promise<T> {
+    return this.#db.transaction().execute(async (trx) => {
+      await this.#engine.lock(trx);
+      return work(trx);
+    });
+  }
+
   async #attempt<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing !== null) throw new StoreError({ kind: 'not_stored', code: 'closed' });
-    const running = untilFree(work);
+    const running = this.#engine.attempt(work);
     this.#running.add(running);
     try {
       return await running;
     } catch (error) {
-      throw toStoreError(error);
+      throw this.#engine.failureOf(error);
     } finally {
       this.#running.delete(running);
     }

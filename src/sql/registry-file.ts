@@ -2,18 +2,20 @@
 // key that its secrets are sealed with. A file that is not is refused before the first byte of it is changed.
 
 import { closeSync, openSync, statSync } from 'node:fs';
-import type { Kysely } from 'kysely';
 import { DqError, reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Database } from './database.ts';
-import { openDatabase, pragma, sqliteCode, sqliteCodes } from './database.ts';
+import { askAndForget, openDatabase, pragma, sqliteCode, sqliteCodes } from './database.ts';
 import { checkSchema, migrate } from './migrate.ts';
+import type { RegistryEngine } from './registry-engine.ts';
+import { openRegistryId } from './registry-id.ts';
 import type { KeyOptions } from './registry-key.ts';
-import { existingSealer, openSealer } from './registry-key.ts';
+import { existingSealer, holdsPlainSecrets, openSealer } from './registry-key.ts';
 import type { RegistrySchema } from './registry-schema.ts';
-import { registryMigrations, sealedSince } from './registry-schema.ts';
+import { registrySchema, sealedSince } from './registry-schema.ts';
 import type { Sealer } from './sealer.ts';
 import { kyselyOver } from './sqlite-dialect.ts';
+import { toStoreError } from './store-failure.ts';
 import { untilFree } from './until-free.ts';
 
 export interface RegistryFileOptions extends KeyOptions {
@@ -25,7 +27,7 @@ export interface RegistryFileOptions extends KeyOptions {
 export async function openRegistryFile(
   path: string,
   options: RegistryFileOptions,
-): Promise<{ readonly db: Kysely<RegistrySchema>; readonly sealer: Sealer }> {
+): Promise<{ readonly engine: RegistryEngine; readonly sealer: Sealer; readonly id: string }> {
   const what = `the registry ${path}`;
   let database: Database | undefined;
   try {
@@ -35,26 +37,60 @@ export async function openRegistryFile(
     database = openDatabase(path);
     const opened = database;
     const db = kyselyOver<RegistrySchema>(opened);
-    const sealer = await untilFree(async () => {
+    const engine: RegistryEngine = {
+      db,
+      // A writing transaction has taken its lock before its first statement.
+      lock: async () => {},
+      attempt: untilFree,
+      failureOf: toStoreError,
+    };
+    const { sealer, id } = await untilFree(async () => {
       checkWhole(opened, what);
-      const step = await checkSchema(db, registryMigrations, what);
+      const step = await checkSchema(db, registrySchema, what);
       if (step >= sealedSince) await existingSealer(db, what, options);
       // WAL: readers never wait for the writer. FULL: an acknowledged topic survives a power cut.
       opened.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
       opened.exec(`PRAGMA journal_size_limit = ${limits.registryWalBytesMax};
         PRAGMA wal_autocheckpoint = ${limits.registryLogPagesMax}`);
-      await migrate(db, registryMigrations, Date.now);
-      const { sealer, sealedNow } = await openSealer(db, what, options);
-      // What was stored in the clear must not stay behind in free pages and in the log.
-      if (sealedNow > 0) opened.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)');
-      return sealer;
+      await migrate(db, registrySchema, Date.now);
+      // Before they are sealed: whoever dies between sealing and rewriting leaves the rewriting to the next start.
+      if (await holdsPlainSecrets(db)) opened.exec(`PRAGMA user_version = ${traced}`);
+      const sealer = await openSealer(engine, what, options);
+      if (pragma(opened, 'user_version') === traced) removeTraces(opened, what, options);
+      return { sealer, id: await openRegistryId(engine, what) };
     });
-    return { db, sealer };
+    return { engine, sealer, id };
   } catch (error) {
     database?.close();
     if (error instanceof DqError) throw error;
     if (isDamage(error)) throw damaged(what, reasonOf(error), error);
     throw new DqError('unavailable', `${what} cannot be opened: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+/** Whether the schema of a registry that another process has open is this version's very own. Changes nothing. */
+export function isOfThisSchema(path: string): boolean {
+  const db = openDatabase(path, { readOnly: true, waitMs: limits.registryBusyMs });
+  try {
+    return Number(askAndForget(db, 'max(number)', 'migration')) === registrySchema.migrations.at(-1)?.number;
+  } finally {
+    db.close();
+  }
+}
+
+/** In the header of the file (user_version, else 0): secrets have lain in it in the clear, and it was not rewritten since. */
+const traced = 1;
+
+/** What was stored in the clear must not stay behind in free pages and in the log. */
+function removeTraces(database: Database, what: string, { warn }: KeyOptions): void {
+  try {
+    database.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA user_version = 0');
+  } catch (error) {
+    // They are sealed where they are read: no reason to serve nobody until there is room.
+    if (sqliteCode(error) !== sqliteCodes.full) throw error;
+    warn(
+      `${what} may still hold traces of secrets in the clear, because the disk has no room to write it anew; the next start tries again`,
+    );
   }
 }
 

@@ -1,4 +1,4 @@
-// The tables of the registry and the steps that made them. Shards come as a further step.
+// The tables of the registry, and the steps that made them in SQLite (in MySQL: mysql-schema.ts).
 //
 // topic            one row per registered topic. settings and secrets are JSON documents: every reader wants a topic whole,
 //                  nothing searches inside, and a new setting needs no migration; secrets are sealed (sealer.ts). Names
@@ -7,10 +7,12 @@
 // topic_stat       per topic and counter: the total, and what the newest counted day has; rows ⊆ topics, so the table is
 //                  bounded. A row per day would need an agent that removes old ones, and nothing shows them.
 // token            one row per access token: its digest, by which nobody can make it, and what it allows
+// shard_list       the list of shards as one sealed JSON document: it is always read whole, and addresses hold passwords
+// registry_id      which registry this is; drawn by whoever opens it first (registry-id.ts)
 // registry         the one counter from which revisions come; bumped in the transaction of each change; key_check is a
 //                  text sealed with the key of the secrets, null while there is no key
 
-import type { LedgerSchema, Migration } from './migrate.ts';
+import type { LedgerSchema, Schema } from './migrate.ts';
 import { renderSchema } from './migrate.ts';
 
 export interface RegistrySchema extends LedgerSchema {
@@ -34,22 +36,37 @@ export interface RegistrySchema extends LedgerSchema {
     topics: string;
     created_at: number;
   };
+  readonly shard_list: { only: number; revision: number; list: string };
+  readonly registry_id: { only: number; id: string };
 }
 
 /** The step from which on secrets are sealed; those stored before it are sealed when it is there. */
 export const sealedSince = 3;
 
-export const registryMigrations: readonly Migration[] = [
-  {
-    number: 1,
-    name: 'topics and statistics',
-    statements: [
-      `CREATE TABLE registry (
+export const registrySchema: Schema = {
+  ledger: `CREATE TABLE IF NOT EXISTS migration (
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  checksum TEXT NOT NULL,
+  applied_at INTEGER NOT NULL -- epoch ms
+)`,
+  script: {
+    begin: 'BEGIN;',
+    end: 'COMMIT;',
+    insert: 'INSERT',
+    now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+  },
+  migrations: [
+    {
+      number: 1,
+      name: 'topics and statistics',
+      statements: [
+        `CREATE TABLE registry (
   only INTEGER PRIMARY KEY CHECK (only = 1),
   revision INTEGER NOT NULL
 )`,
-      'INSERT INTO registry (only, revision) VALUES (1, 0)',
-      `CREATE TABLE topic (
+        'INSERT INTO registry (only, revision) VALUES (1, 0)',
+        `CREATE TABLE topic (
   name TEXT NOT NULL PRIMARY KEY,
   state TEXT NOT NULL, -- active, paused, offline
   settings TEXT NOT NULL, -- JSON
@@ -58,13 +75,13 @@ export const registryMigrations: readonly Migration[] = [
   created_at INTEGER NOT NULL, -- epoch ms
   updated_at INTEGER NOT NULL
 )`,
-      'CREATE INDEX topic_revision ON topic (revision)',
-      `CREATE TABLE topic_tombstone (
+        'CREATE INDEX topic_revision ON topic (revision)',
+        `CREATE TABLE topic_tombstone (
   name TEXT NOT NULL PRIMARY KEY,
   revision INTEGER NOT NULL -- of the deletion
 )`,
-      'CREATE INDEX topic_tombstone_revision ON topic_tombstone (revision)',
-      `CREATE TABLE topic_stat (
+        'CREATE INDEX topic_tombstone_revision ON topic_tombstone (revision)',
+        `CREATE TABLE topic_stat (
   topic TEXT NOT NULL,
   name TEXT NOT NULL, -- pushed, delivered, retried, dead, cancelled
   total INTEGER NOT NULL,
@@ -72,13 +89,13 @@ export const registryMigrations: readonly Migration[] = [
   today INTEGER NOT NULL,
   PRIMARY KEY (topic, name)
 )`,
-    ],
-  },
-  {
-    number: 2,
-    name: 'access tokens',
-    statements: [
-      `CREATE TABLE token (
+      ],
+    },
+    {
+      number: 2,
+      name: 'access tokens',
+      statements: [
+        `CREATE TABLE token (
   name TEXT NOT NULL PRIMARY KEY,
   id TEXT NOT NULL UNIQUE, -- the readable part of the token
   digest TEXT NOT NULL, -- SHA-256 of the token, hexadecimal
@@ -86,20 +103,41 @@ export const registryMigrations: readonly Migration[] = [
   topics TEXT NOT NULL, -- JSON list of globs
   created_at INTEGER NOT NULL -- epoch ms
 )`,
-    ],
-  },
-  {
-    number: sealedSince,
-    name: 'sealed secrets',
-    statements: ['ALTER TABLE registry ADD COLUMN key_check TEXT'],
-  },
-];
+      ],
+    },
+    {
+      number: sealedSince,
+      name: 'sealed secrets',
+      statements: ['ALTER TABLE registry ADD COLUMN key_check TEXT'],
+    },
+    {
+      number: 4,
+      name: 'shards',
+      statements: [
+        `CREATE TABLE shard_list (
+  only INTEGER PRIMARY KEY CHECK (only = 1),
+  revision INTEGER NOT NULL, -- of its last change
+  list TEXT NOT NULL -- JSON, sealed
+)`,
+      ],
+    },
+    {
+      number: 5,
+      name: 'id of the registry',
+      statements: [
+        `CREATE TABLE registry_id (
+  only INTEGER PRIMARY KEY CHECK (only = 1),
+  id TEXT NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
+)`,
+      ],
+    },
+  ],
+};
 
 /** sql/sqlite/registry.sql, also printed by the command line. */
 export function registrySchemaScript(): string {
   return renderSchema(
     "The registry's schema for SQLite, made from src/sql/registry-schema.ts: sqlite3 registry.db < registry.sql",
-    registryMigrations,
-    "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+    registrySchema,
   );
 }

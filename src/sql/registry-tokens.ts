@@ -26,25 +26,35 @@ export async function deleteToken(trx: Db, name: string): Promise<'removed' | 'a
   return numDeletedRows > 0n ? 'removed' : 'absent';
 }
 
-/** By name. Throws StoreError for a row that somebody broke by hand: a right must not come out of half a row. */
+/** By name. */
 export async function readTokens(db: Db): Promise<TokenRecord[]> {
   const rows = await db.selectFrom('token').selectAll().orderBy('name').execute();
-  return rows.map(({ name, id, digest, scopes, topics, created_at }) => {
-    try {
-      if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('its digest is none');
-      return {
-        name,
-        id,
-        digest,
-        scopes: listOf(scopes) as Scope[],
-        topics: listOf(topics),
-        createdAt: created_at,
-      };
-    } catch (error) {
-      const cause = new Error(`the row of token ${name} is broken`, { cause: error });
-      throw new StoreError({ kind: 'not_stored', code: 'damaged' }, { cause });
-    }
-  });
+  return rows.map(toToken);
+}
+
+/** Throws StoreError for a row that somebody broke by hand: a right must not come out of half a row. */
+export function toToken({
+  name,
+  id,
+  digest,
+  scopes,
+  topics,
+  created_at,
+}: RegistrySchema['token']): TokenRecord {
+  try {
+    if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('its digest is none');
+    return {
+      name,
+      id,
+      digest,
+      scopes: listOf(scopes) as Scope[],
+      topics: listOf(topics),
+      createdAt: created_at,
+    };
+  } catch (error) {
+    const cause = new Error(`the row of token ${name} is broken`, { cause: error });
+    throw new StoreError({ kind: 'not_stored', code: 'damaged' }, { cause });
+  }
 }
 
 function listOf(json: string): string[] {

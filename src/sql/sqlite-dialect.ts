@@ -1,5 +1,5 @@
 // Lets Kysely speak to an SQLite file through database.ts: statements are kept, writing transactions take their lock at the
-// start, a COMMIT that failed says so. The one file of the cold path that knows which database it is; MySQL joins beside it.
+// start, a COMMIT that failed says so.
 
 import type {
   DatabaseConnection,
@@ -9,6 +9,7 @@ import type {
   TransactionSettings,
 } from 'kysely';
 import { CompiledQuery, Kysely, SqliteDialect, SqliteDriver } from 'kysely';
+import { CommitError } from './commit-error.ts';
 import type { Database } from './database.ts';
 
 /** The queries of the cold path are few; ones with lists in them come in some lengths. */
@@ -16,14 +17,6 @@ const statementsKept = 200;
 
 export function kyselyOver<Schema>(database: Database): Kysely<Schema> {
   return new Kysely<Schema>({ dialect: new Dialect({ database: new Adapter(database) }) });
-}
-
-/** COMMIT failed: whether the transaction took place is for the cause to say. */
-export class CommitError extends Error {
-  constructor(cause: unknown) {
-    super('the transaction could not be committed', { cause });
-    this.name = 'CommitError';
-  }
 }
 
 class Dialect extends SqliteDialect {

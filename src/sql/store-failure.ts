@@ -2,8 +2,8 @@
 // unknown; everything before it is rolled back.
 
 import { StoreError } from '../store/job-store.ts';
+import { CommitError } from './commit-error.ts';
 import { sqliteCode, sqliteCodes } from './database.ts';
-import { CommitError } from './sqlite-dialect.ts';
 
 /** sqlite.org/rescode.html */
 const names: Readonly<Record<number, string>> = {

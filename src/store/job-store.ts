@@ -6,6 +6,7 @@
 //    operational failures are values (StoreFailure). Methods without items reject with StoreError.
 //  * Everything one item or one call changes is one atomic step, and everything is checked before the first write.
 //  * Every call ends within limits.storeCallMs. Repeating a call after `unknown` is safe unless its method says otherwise.
+//  * What is said of the order of jobs holds within a partition.
 //  * Time is the storage clock's; no caller's clock decides what is due or when a lease ends.
 
 import type {
@@ -55,6 +56,9 @@ export interface PushJob extends JobKey {
   readonly priority: Priority;
   readonly contentType: string | null;
   readonly body: Buffer;
+  /** Of a job whose id was made here: makes another one. Nobody knows the id yet, so where its place does not answer the job may be
+   *  stored under another. */
+  readonly anotherId?: (() => string) | undefined;
 }
 
 export type PushOutcome =
@@ -67,6 +71,8 @@ export type PushOutcome =
       readonly state: 'delayed' | 'ready';
       readonly replaced: boolean;
       readonly inFlight: boolean;
+      /** when it is another than the push had (anotherId) */
+      readonly id?: string;
     }
   /** mode keep: a live job stays as it was */
   | { readonly kind: 'kept'; readonly version: Version; readonly dueAt: number; readonly state: JobState }
@@ -77,7 +83,8 @@ export type PushOutcome =
       readonly dueAt: number;
       readonly state: JobState;
     }
-  | StoreFailure;
+  /** `id`: as above */
+  | (StoreFailure & { readonly id?: string });
 
 export type CancelOutcome =
   /** Removed from any state, dead included (its owed alert stays owed). `inFlight`: a lease was out. */
@@ -197,12 +204,17 @@ export interface SearchFilter {
   readonly until?: number;
 }
 
+/** Told of jobs of a call, by their place in it, that are stored while others have no answer yet: of several servers one that stands
+ *  still holds up nobody else's jobs. A store that answers all at once need not tell anybody; every outcome is in the answer too. */
+export type OnStored = (at: number, outcome: PushOutcome) => void;
+
 export interface JobStore {
+  /** They may become more or fewer: to be asked each time. */
   partitions(): readonly Partition[];
 
   /** In order, each atomic by itself; equal ids in one call replace one another. A repeat after `unknown` with mode
    *  replace makes one more version of the same job; the first is then replaced. */
-  push(jobs: readonly PushJob[]): Promise<readonly PushOutcome[]>;
+  push(jobs: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]>;
   get(key: JobKey): Promise<JobSnapshot | null>;
   /** Earliest due first, equal ones by version; ended jobs the latest end first. A call looks at limits.searchRowsMax jobs at
    *  most: a page may be short, or empty, and have a next one. */
@@ -231,10 +243,14 @@ export interface JobStore {
   /** reserved → ready at its old place; no attempt, no strike. */
   release(leases: readonly Lease[]): Promise<readonly FinishOutcome<'released'>[]>;
 
-  /** Leases that ran out, the earliest end first, equal ones by token, at most max (≤ limits.recoverMax). */
+  /** Leases that ran out, the earliest end first, equal ones by token, at most max (≤ limits.recoverMax). None for
+   *  limits.recoverHoldMs where the last call is longer ago than limits.recoverAwayMs, or unknown: while the store was away nobody
+   *  could settle, and an outage must not strike jobs. No lease grows by that: its holder counts it by itself. Each call counts
+   *  as one, also one that answers none. (A store under test has no hold, unless the case is about it.) */
   recover(partition: Partition, max: number): Promise<Recovered>;
   /** The same for leases of an instance whose process is dead, without waiting for their end: those of one incarnation, or all
-   *  but the living. */
+   *  but the living. Incarnations rise, so one above all that are named began after the list was made, and is left alone:
+   *  a call may be sent again, or wait for a store that is away. */
   recoverOwners(
     partition: Partition,
     instance: number,
@@ -261,6 +277,9 @@ export interface Page<T> {
   readonly items: readonly T[];
   /** Opaque; null at the end. A list that is given another text as cursor rejects with not_stored, code bad_cursor. */
   readonly nextCursor: string | null;
+  /** Names of parts of the store that did not answer, whose items are not here; absent when all did. With none that answered
+   *  the list rejects. */
+  readonly missing?: readonly string[];
 }
 
 export interface DeadLetters {
@@ -269,7 +288,7 @@ export interface DeadLetters {
   /** dead → ready as a new version of the same origin, due now; failures and strikes 0, no attempts, the rest as it was. At most
    *  max (≤ limits.bulkMax), oldest death first. */
   requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
-  /** Oldest death first; owed alerts stay owed. */
+  /** Oldest death first; owed alerts stay owed. Fewer than max at a time where that would hold up the other callers. */
   purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
   /** Removes dead letters with deadAt < before, oldest death first, and none whose alert has still to be sent or found to concern
    *  nobody. At most max (≤ limits.expireMax). */
@@ -315,10 +334,21 @@ export interface AlertOutbox {
 export type StateCounts = Readonly<Record<JobState, number>>;
 
 export interface StoreHealth {
+  /** it answers and takes pushes; of several servers, one of them does */
   readonly ok: boolean;
   /** one sentence: what survives what (guarantees.md's table) */
   readonly durability: string;
+  /** why it is not ok, or, where it is, what of its configuration is dangerous */
   readonly warnings: readonly string[];
+  /** The servers it lies on, each a trouble of its own; absent where it lies on none. Of several, `ok` says that some work. */
+  readonly servers?: readonly StoreServer[];
+}
+
+export interface StoreServer {
+  /** as an operator knows it, without secrets */
+  readonly name: string;
+  /** why it does not work or takes no pushes: the end of a sentence about it; null = it is well */
+  readonly trouble: string | null;
 }
 
 /** Work that takes longer than a call: started, then asked about. What is known of it goes with the process that does it: `none`
@@ -359,9 +389,12 @@ export interface StoreAdmin {
   counts(held?: readonly string[]): Promise<{
     /** every topic that has a job, and no other */
     readonly topics: Readonly<Record<string, StateCounts>>;
-    /** how long the oldest ready job has been due; null when none is ready. Jobs of the `held` topics do not count: a topic
-     *  that is paused or unknown is late on purpose, and the store does not know which are. */
-    readonly oldestReadyMs: number | null;
+    /** how long the oldest job that waits for its turn has been due; null when none does. Ready jobs of the `held` topics do not
+     *  count: a topic that is paused or unknown is late on purpose, and the store does not know which are. A delayed job
+     *  counts from the moment it is due, whatever its topic: nobody has promoted it. */
+    readonly oldestOverdueMs: number | null;
+    /** as of a Page: what is counted is less than there is */
+    readonly missing?: readonly string[];
   }>;
   /** Jobs of one topic in any state; at most max (≤ limits.bulkMax). Leases are lost; owed alerts stay owed. */
   purgeTopic(topic: string, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;

@@ -47,6 +47,13 @@ export interface Dealt {
   readonly more: boolean;
 }
 
+/** What a plan takes, and no more: whoever keeps thousands of topics changes only the turns of these. */
+export interface Taken extends Pick<Dealt, 'deals' | 'position' | 'more'> {
+  /** Topics that were served and how many jobs they have left, the latest last. In this order they go to the end of their ring;
+   *  those with none leave it. */
+  readonly served: Readonly<Record<Priority, ReadonlyMap<string, number>>>;
+}
+
 /** Deals up to request.max jobs, in O(max + topics). A ticket of a priority that is empty or without room goes to the first
  *  of high, normal, low that is not. A topic's room counts over all priorities. */
 export function dealTickets(
@@ -54,6 +61,17 @@ export function dealTickets(
   rings: ReadyRings,
   request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>,
 ): Dealt {
+  const { served, ...taken } = takeTickets(position, rings, request);
+  const left = (priority: Priority) => leftOf(rings[priority], served[priority]);
+  return { ...taken, rings: { high: left('high'), normal: left('normal'), low: left('low') } };
+}
+
+/** The same in O(max + topics without room before them): rings are read as far as they are needed. */
+export function takeTickets(
+  position: number,
+  rings: Readonly<Record<Priority, Iterable<ReadyTopic>>>,
+  request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>,
+): Taken {
   const taken = new Map<string, number>();
   const hasRoom = (topic: string) =>
     (taken.get(topic) ?? 0) < (request.topics.get(topic) ?? request.others).room;
@@ -75,50 +93,58 @@ export function dealTickets(
   return {
     deals,
     position: (position + deals.length) % wheel.length,
-    rings: { high: turns.high.left(), normal: turns.normal.left(), low: turns.low.left() },
+    served: { high: turns.high.served, normal: turns.normal.served, low: turns.low.served },
     more: priorities.some((priority) => turns[priority].next() !== null),
   };
 }
 
 /** The topics of one priority taking turns. */
 class Turns {
-  readonly #ring: readonly ReadyTopic[];
+  readonly #ring: Iterator<ReadyTopic>;
   readonly #hasRoom: (topic: string) => boolean;
-  /** Grows by one with each job taken; what stands before #head is over. */
-  readonly #queue: { readonly topic: string; readonly ready: number }[];
+  /** Those that were served and have more, the latest last; what stands before #head is over. */
+  readonly #again: ReadyTopic[] = [];
   #head = 0;
-  /** Topics that were served, the latest last. */
-  readonly #served = new Map<string, number>();
+  #next: ReadyTopic | null = null;
+  /** how many jobs each that was served has left, the latest last */
+  readonly served = new Map<string, number>();
 
-  constructor(ring: readonly ReadyTopic[], hasRoom: (topic: string) => boolean) {
-    this.#ring = ring;
+  constructor(ring: Iterable<ReadyTopic>, hasRoom: (topic: string) => boolean) {
+    this.#ring = ring[Symbol.iterator]();
     this.#hasRoom = hasRoom;
-    this.#queue = ring.filter((entry) => entry.ready > 0);
   }
 
   /** Whose turn it is. Room never grows during one plan, so a topic found without any drops out and is looked at once. */
   next(): ReadyTopic | null {
-    for (; this.#head < this.#queue.length; this.#head += 1) {
-      const entry = this.#queue[this.#head] as ReadyTopic;
-      if (this.#hasRoom(entry.topic)) return entry;
+    while (this.#next === null || this.#next.ready === 0 || !this.#hasRoom(this.#next.topic)) {
+      this.#next = this.#following();
+      if (this.#next === null) return null;
     }
-    return null;
+    return this.#next;
+  }
+
+  /** The whole ring once, then whoever was served, in the order of the serving. */
+  #following(): ReadyTopic | null {
+    const step = this.#ring.next();
+    if (step.done !== true) return step.value;
+    this.#head += 1;
+    return this.#again[this.#head - 1] ?? null;
   }
 
   take(): string {
     const entry = this.next();
     if (entry === null) throw new Error('take() without a turn');
-    this.#head += 1;
+    this.#next = null;
     const ready = entry.ready - 1;
-    if (ready > 0) this.#queue.push({ topic: entry.topic, ready });
-    this.#served.delete(entry.topic);
-    this.#served.set(entry.topic, ready);
+    if (ready > 0) this.#again.push({ topic: entry.topic, ready });
+    this.served.delete(entry.topic);
+    this.served.set(entry.topic, ready);
     return entry.topic;
   }
+}
 
-  left(): readonly ReadyTopic[] {
-    const waiting = this.#ring.filter((entry) => entry.ready > 0 && !this.#served.has(entry.topic));
-    const served = [...this.#served].map(([topic, ready]) => ({ topic, ready }));
-    return [...waiting, ...served.filter((entry) => entry.ready > 0)];
-  }
+function leftOf(ring: readonly ReadyTopic[], served: ReadonlyMap<string, number>): readonly ReadyTopic[] {
+  const waiting = ring.filter((entry) => entry.ready > 0 && !served.has(entry.topic));
+  const after = [...served].map(([topic, ready]) => ({ topic, ready }));
+  return [...waiting, ...after.filter((entry) => entry.ready > 0)];
 }

@@ -8,9 +8,17 @@ import { limits } from '../core/limits.ts';
  *  paragraph separators, marks that turn the direction of text. */
 const unsafe = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** With its line feed. */
-export function formatLine(members: Readonly<Record<string, unknown>>): string {
-  return `${escapeUnsafe(stringify(members))}\n`;
+/** With its line feed. `head`: members that come first, written beforehand: to copy an object into another one costs as much as
+ *  writing it. */
+export function formatLine(members: Readonly<Record<string, unknown>>, head = ''): string {
+  const text = escapeUnsafe(stringify(members));
+  if (head === '') return `${text}\n`;
+  return text === '{}' ? `{${head}}\n` : `{${head},${text.slice(1)}\n`;
+}
+
+/** Of at least one member. */
+export function headOf(members: Readonly<Record<string, unknown>>): string {
+  return escapeUnsafe(stringify(members)).slice(1, -1);
 }
 
 /** A notice for people: `2030-01-31T09:00:00.000Z dq-master ready url=http://127.0.0.1:6789`. */

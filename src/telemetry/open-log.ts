@@ -6,7 +6,7 @@ import { createCalendar } from '../core/calendar.ts';
 import { reasonOf } from '../core/errors.ts';
 import { LineAppender } from './line-appender.ts';
 import type { Log, LogFields } from './log.ts';
-import { formatLine, formatReadable } from './log-line.ts';
+import { formatLine, formatReadable, headOf } from './log-line.ts';
 import { NoticeLog } from './notice-log.ts';
 
 export interface LogOptions {
@@ -31,6 +31,11 @@ export interface OpenLog extends Log {
 
 type Kind = 'notice' | 'error' | 'request' | 'notify';
 
+/** `day`: yyyymmdd */
+export function fileNameOf(kind: Kind, role: string, index: number, day: number): string {
+  return `${kind}-${role}-${index}-${day}.log`;
+}
+
 export function openLog(options: LogOptions): OpenLog {
   const { config, role, index, title, echo, now = Date.now } = options;
   const calendar = createCalendar(config.timezone);
@@ -38,7 +43,7 @@ export function openLog(options: LogOptions): OpenLog {
   const appenderOf = (kind: Kind) =>
     new LineAppender({
       directory: config.logDir,
-      nameOf: (day) => `${kind}-${role}-${index}-${day}.log`,
+      nameOf: (day) => fileNameOf(kind, role, index, day),
       calendar,
       now,
       onRecovered: (lines, reason) => notice('log lines were lost', { kind, lines, reason }),
@@ -60,9 +65,15 @@ export function openLog(options: LogOptions): OpenLog {
   };
   const busy = (kind: 'request' | 'notify', isError: (fields: LogFields) => boolean) => {
     const wanted = config[`log.${kind}`];
+    let knownAt = Number.NaN;
+    let head = '';
     return (fields: LogFields) => {
-      if (wanted === 'all' || (wanted === 'errors' && isError(fields)))
-        appenders[kind].write(formatLine({ time: new Date(now()).toISOString(), process: title, ...fields }));
+      if (wanted !== 'all' && !(wanted === 'errors' && isError(fields))) return;
+      const at = now();
+      // What ends together is logged together: the head is the same for many lines.
+      if (at !== knownAt) head = headOf({ time: new Date(at).toISOString(), process: title });
+      knownAt = at;
+      appenders[kind].write(formatLine(fields, head));
     };
   };
 
@@ -88,7 +99,7 @@ export function openLog(options: LogOptions): OpenLog {
   };
 }
 
-function errorFields(error: unknown): LogFields {
+export function errorFields(error: unknown): LogFields {
   if (error === undefined) return {};
   if (!(error instanceof Error)) return { reason: reasonOf(error) };
   const { code } = error as NodeJS.ErrnoException;

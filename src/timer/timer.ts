@@ -1,5 +1,6 @@
 // The timer role: moves jobs that have become due from delayed to ready. Owns when to ask; the store's clock alone decides
 // what is due, so a timer that asks too early, twice, or beside another one does no harm.
+// Partitions may come and go while it works.
 // Invariant: between two questions it sleeps at most config.pollCeiling, so a lost hint or a dead neighbour costs no more.
 
 import { limits } from '../core/limits.ts';
@@ -15,12 +16,17 @@ class Timer implements Role {
   readonly name = 'timer';
   readonly url = null;
   readonly #ctx: RoleContext;
-  readonly #watches: readonly PartitionWatch[];
+  readonly #watches = new Map<Partition, PartitionWatch>();
+  readonly #round: Loop;
   #unsubscribe: () => void = () => {};
 
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
-    this.#watches = partitionsOf(ctx).map((partition) => new PartitionWatch(ctx, partition));
+    this.#round = new Loop({
+      name: 'timer-partitions',
+      step: () => this.#look(),
+      onFailure: (error) => ctx.log.error('the partitions of the store cannot be looked through', error),
+    });
   }
 
   inFlight(): number {
@@ -30,15 +36,34 @@ class Timer implements Role {
   async start(): Promise<void> {
     this.#unsubscribe = this.#ctx.store.jobs.onHint((hint) => {
       if (hint.kind !== 'due') return;
-      for (const watch of this.#watches) if (watch.partition === hint.partition) watch.dueIn(hint.waitMs);
+      this.#watches.get(hint.partition)?.dueIn(hint.waitMs);
     });
-    await Promise.all(this.#watches.map((watch) => watch.loop.start()));
+    await this.#look();
+    await this.#round.start();
   }
 
   /** Nothing is held: what is not promoted now, another timer promotes. */
   async drain(deadlineMs: number): Promise<void> {
     this.#unsubscribe();
-    await Promise.all(this.#watches.map((watch) => watch.loop.drain(deadlineMs)));
+    await this.#round.drain(deadlineMs);
+    await Promise.all([...this.#watches.values()].map((watch) => watch.loop.drain(deadlineMs)));
+  }
+
+  /** Begins to watch what has become this timer's, and leaves what has gone. */
+  async #look(): Promise<number> {
+    const mine = partitionsOf(this.#ctx);
+    for (const partition of mine) {
+      if (this.#watches.has(partition)) continue;
+      const watch = new PartitionWatch(this.#ctx, partition);
+      this.#watches.set(partition, watch);
+      await watch.loop.start();
+    }
+    for (const [partition, watch] of this.#watches) {
+      if (mine.includes(partition)) continue;
+      this.#watches.delete(partition);
+      await watch.loop.drain(0);
+    }
+    return limits.loopSleepMsMax;
   }
 }
 
@@ -79,7 +104,8 @@ class PartitionWatch {
   async #step(): Promise<number> {
     // A hint that comes while the question is under way may be younger than its answer: then ask again.
     this.#nextAt = Number.POSITIVE_INFINITY;
-    const { waitMs } = await this.#ctx.store.jobs.promote(this.partition, limits.promoteMax);
+    const { moved, waitMs } = await this.#ctx.store.jobs.promote(this.partition, limits.promoteMax);
+    if (moved > 0) this.#ctx.metrics.count('dq_jobs_promoted_total', moved);
     if (this.#failing)
       this.#ctx.log.notice('due jobs are being promoted again', { partition: this.partition });
     this.#failing = false;

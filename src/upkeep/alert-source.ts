@@ -15,6 +15,8 @@ export interface AlertSource {
 export interface Owed {
   /** of the alerts, oldest first; empty where somebody else was faster */
   readonly ids: readonly number[];
+  /** these are the most that are taken; younger ones may be owed, too */
+  readonly isCut: boolean;
   /** A letter about these of them; one line and plain text. */
   letter(ids: ReadonlySet<number>): { readonly subject: string; readonly text: string };
   /** `sent` begins the window of the key; `owed` gives them back. */

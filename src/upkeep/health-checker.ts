@@ -1,16 +1,18 @@
-// Looks at the store and at how late jobs are, and says when trouble begins and when it is over. Also ends a crash loop that
-// the master has told of and tells of no more. Changes nothing.
+// Looks at the store, at each server it lies on and at how late jobs are, and says when trouble begins and when it is over; says
+// aloud what of their configuration is dangerous, whenever it becomes so. Also ends a crash loop that
+// the master has told of and tells of no more, and what was told of a daemon that ended by itself. Changes nothing.
 
 import { formatDuration } from '../core/duration.ts';
 import { reasonOf } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
+import { givenUp, givenUpDetail } from '../process/incident-files.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import type { StoreAdmin } from '../store/job-store.ts';
+import { type StoreAdmin, StoreError, type StoreHealth, type StoreServer } from '../store/job-store.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Incidents } from './incidents.ts';
+import type { StoreMetrics } from './store-metrics.ts';
 
 export interface HealthTimes {
   readonly everyMs: number;
@@ -25,10 +27,13 @@ export interface HealthCheckerOptions {
   readonly topics: TopicBook;
   readonly incidents: Incidents;
   readonly log: Log;
+  /** what it finds is told there too */
+  readonly metrics: StoreMetrics;
   readonly times: HealthTimes;
 }
 
 const store = { kind: 'store', about: '' } as const;
+const redis = (name: string) => ({ kind: 'redis', about: name }) as const;
 const late = { kind: 'late', about: '' } as const;
 const crashLoop = (role: string) => ({ kind: 'crash_loop', about: role }) as const;
 
@@ -39,8 +44,14 @@ export class HealthChecker implements Service {
   /** performance.now() since when; null = it is well */
   #awaySince: number | null = null;
   #lateSince: number | null = null;
+  /** server → performance.now() since when it has been out of work */
+  readonly #downSince = new Map<string, number>();
+  /** what was said aloud */
+  #warnings: ReadonlySet<string> = new Set();
   /** role → performance.now() of the last word of its crash loop */
   readonly #crashes = new Map<string, number>();
+  /** performance.now() of the start after which nobody has given up yet; null = nobody had before it */
+  #aliveSince: number | null = null;
 
   constructor(options: HealthCheckerOptions) {
     this.#options = options;
@@ -53,17 +64,25 @@ export class HealthChecker implements Service {
   }
 
   /** Told by the master at every further death of a role that dies again and again. */
-  crashed(role: RoleName, reason: string): void {
+  crashed(role: RoleName, how: string, reason: string): void {
     this.#crashes.set(role, performance.now());
-    const { crashLoopFailures, crashLoopWindowMs } = limits;
-    const detail = `dq-${role} died ${crashLoopFailures} times within ${crashLoopWindowMs / 1_000} s and is started again and again; the last time: ${reason}`;
+    const detail = `dq-${role} ${how} and is started again and again; the last time: ${reason}`;
     // begin() never rejects: what cannot be kept is said in the log.
     void this.#options.incidents.begin(crashLoop(role), detail);
   }
 
+  /** Told by the master before it ends everything. */
+  async gaveUp(reason: string): Promise<void> {
+    this.#aliveSince = null;
+    await this.#options.incidents.begin(givenUp, givenUpDetail(reason));
+  }
+
   async start(): Promise<void> {
-    for (const { kind, about } of this.#options.incidents.open())
-      if (kind === 'crash_loop') this.#crashes.set(about, performance.now());
+    const now = performance.now();
+    for (const { kind, about } of this.#options.incidents.open()) {
+      if (kind === 'crash_loop') this.#crashes.set(about, now);
+      else if (kind === 'given_up') this.#aliveSince = now;
+    }
     this.#nextAt = performance.now() + this.#options.times.everyMs;
     await this.#loop.start();
   }
@@ -79,7 +98,11 @@ export class HealthChecker implements Service {
     const { everyMs } = this.#options.times;
     this.#nextAt = performance.now() + everyMs;
     await this.#endCrashLoops();
-    if (await this.#checkStore()) await this.#checkLateness();
+    if (await this.#checkStore())
+      await this.#checkLateness().catch((error: unknown) => {
+        // A store that does not answer is told of by the check above.
+        if (!(error instanceof StoreError)) throw error;
+      });
     return everyMs;
   }
 
@@ -89,31 +112,75 @@ export class HealthChecker implements Service {
       this.#crashes.delete(role);
       await this.#options.incidents.end(crashLoop(role), `dq-${role} stays up again`);
     }
+    if (this.#aliveSince === null) return;
+    if (performance.now() - this.#aliveSince < this.#options.times.crashWindowMs) return;
+    this.#aliveSince = null;
+    await this.#options.incidents.end(givenUp, 'the daemon stays up again');
   }
 
   /** Whether it answered. */
   async #checkStore(): Promise<boolean> {
-    const { admin, incidents, times } = this.#options;
+    const { admin, incidents, metrics, times } = this.#options;
+    let health: StoreHealth;
     try {
-      const health = await admin.health();
-      this.#awaySince = null;
-      if (health.ok) await incidents.end(store, 'the job store is well again');
-      else await incidents.begin(store, `the job store is in trouble: ${health.warnings.join('; ')}`);
-      return true;
+      health = await admin.health();
     } catch (error) {
+      metrics.judged(null);
       this.#awaySince ??= performance.now();
       if (performance.now() - this.#awaySince >= times.afterMs)
         await incidents.begin(store, `the job store does not answer: ${reasonOf(error)}`);
       return false;
     }
+    metrics.judged(health);
+    this.#awaySince = null;
+    if (health.ok) this.#warn(health.warnings);
+    await this.#checkServers(health.servers ?? []);
+    if (health.ok || health.servers !== undefined) await incidents.end(store, 'the job store is well again');
+    else await incidents.begin(store, `the job store is in trouble: ${health.warnings.join('; ')}`);
+    return true;
+  }
+
+  /** Each by itself: of several, the others work on. */
+  async #checkServers(servers: readonly StoreServer[]): Promise<void> {
+    const { incidents, times } = this.#options;
+    const now = performance.now();
+    for (const { name, trouble } of servers) {
+      if (trouble === null) {
+        this.#downSince.delete(name);
+        await incidents.end(redis(name), `Redis at ${name} works again`);
+        continue;
+      }
+      const since = this.#downSince.get(name) ?? now;
+      this.#downSince.set(name, since);
+      if (now - since >= times.afterMs) await incidents.begin(redis(name), `Redis at ${name} ${trouble}`);
+    }
+    const names = new Set(servers.map(({ name }) => name));
+    for (const name of this.#downSince.keys()) if (!names.has(name)) this.#downSince.delete(name);
+    for (const { kind, about } of incidents.open())
+      if (kind === 'redis' && !names.has(about))
+        await incidents.end(redis(about), `Redis at ${about} is in use no more`);
+  }
+
+  #warn(warnings: readonly string[]): void {
+    const { log } = this.#options;
+    const before = this.#warnings;
+    this.#warnings = new Set(warnings);
+    for (const warning of this.#warnings) if (!before.has(warning)) log.error(`warning: ${warning}`);
+    for (const warning of before) if (!this.#warnings.has(warning)) log.notice(`no longer so: ${warning}`);
   }
 
   /** Of topics that are delivered: what is held because its topic is paused or unknown is late on purpose. */
   async #checkLateness(): Promise<void> {
-    const { admin, incidents, topics, times } = this.#options;
+    const { admin, metrics, topics } = this.#options;
     const { topics: stored } = await admin.counts();
     const held = Object.keys(stored).filter((name) => topics.get(name)?.state !== 'active');
-    const lateMs = (await admin.counts(held)).oldestReadyMs ?? 0;
+    const { oldestOverdueMs } = await admin.counts(held);
+    metrics.stored(stored, oldestOverdueMs);
+    await this.#judgeLateness(oldestOverdueMs ?? 0);
+  }
+
+  async #judgeLateness(lateMs: number): Promise<void> {
+    const { incidents, times } = this.#options;
     if (lateMs < times.lateMs) {
       this.#lateSince = null;
       // Half: what swings about the limit is one trouble.

@@ -5,7 +5,7 @@
 
 import { formatInstant } from '../core/duration.ts';
 import { limits } from '../core/limits.ts';
-import { type Incident, type IncidentFiles, openIncidents } from '../process/incident-files.ts';
+import { type Incident, type IncidentFiles, newIncident, openIncidents } from '../process/incident-files.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { AlertSource, Owed } from './alert-source.ts';
 import { letter, line, type Sender } from './letters.ts';
@@ -45,6 +45,13 @@ export class Incidents implements AlertSource {
     return this.open().some((incident) => keyOf(incident) === keyOf(trouble));
   }
 
+  /** Somebody is still to be told of it. */
+  isOwed(trouble: Trouble): boolean {
+    return [...this.#known.values()].some(
+      (incident) => incident.alert === 'owed' && keyOf(incident) === keyOf(trouble),
+    );
+  }
+
   async begin(trouble: Trouble, detail: string): Promise<void> {
     if (this.isOpen(trouble)) return;
     this.#log.error(detail, undefined, { incident: keyOf(trouble) });
@@ -58,11 +65,10 @@ export class Incidents implements AlertSource {
   }
 
   async #add({ kind, about }: Trouble, state: Incident['state'], detail: string): Promise<void> {
-    const at = Date.now();
-    const id = Math.max(at * 1_000, ...[...this.#known.keys()].map((known) => known + 1));
     const text = line(detail, limits.logValueMax);
-    this.#known.set(id, { id, kind, about, state, at, detail: text, alert: 'owed', sentAt: null });
-    await this.#save([id]);
+    const incident = newIncident({ kind, about, state, detail: text }, this.#known.keys());
+    this.#known.set(incident.id, incident);
+    await this.#save([incident.id]);
     await this.#dropOldest();
   }
 
@@ -97,6 +103,7 @@ export class Incidents implements AlertSource {
     );
     return {
       ids: owed.map(({ id }) => id),
+      isCut: false,
       letter: (ids) => {
         const told = owed.filter(({ id }) => ids.has(id));
         const shown = told.slice(-limits.alertsShown);
@@ -145,9 +152,12 @@ export class Incidents implements AlertSource {
     }
   }
 
+  /** Never one that goes on: its end would be told to nobody, and its beginning once more. */
   async #dropOldest(): Promise<void> {
-    const settled = [...this.#known.values()].filter(({ alert }) => alert !== 'owed');
-    const order = [...settled, ...this.#known.values()].map(({ id }) => id);
+    const goOn = new Set(this.open());
+    const over = [...this.#known.values()].filter((incident) => !goOn.has(incident));
+    const settled = over.filter(({ alert }) => alert !== 'owed');
+    const order = [...settled, ...over].map(({ id }) => id);
     for (const id of order) {
       if (this.#known.size <= limits.incidentsKept) return;
       if (!this.#known.delete(id)) continue;

@@ -6,7 +6,7 @@ import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import type { RoleContext } from '../process/role.ts';
-import { removeOldLogs } from '../telemetry/old-logs.ts';
+import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
 
 export class Janitor implements Service {
   readonly #ctx: RoleContext;
@@ -52,7 +52,9 @@ export class Janitor implements Service {
 
   async #removeLogs(): Promise<number> {
     const { config, log } = this.#ctx;
-    const removed = await removeOldLogs(config.logDir, config['log.days'], Date.now());
+    const now = Date.now();
+    const removed = await removeOldLogs(config.logDir, config['log.days'], now);
+    await trimOutput(config.logDir, config['log.days'], now);
     if (removed.length > 0) log.notice('old log files were removed', { files: removed });
     return limits.janitorEveryMs;
   }

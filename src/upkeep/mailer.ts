@@ -1,15 +1,18 @@
 // Mails what one source of alerts owes. Owns the order of things: claim, send, remember who was told, mark. A death between
 // the server's answer and the mark costs a second mail, never the first.
 // Invariants: an alert is marked as sent only when every address has accepted it or refused it for good, and as `nobody` only
-// when there is nobody to tell; an address or a server that puts a letter off delays no other key.
+// when there is nobody to tell; an address or a server that puts a letter off delays no other key; a key that fails, whatever
+// the reason, goes behind all others, because it may be the reason: a letter at which the server hangs up each time.
 
 import type { Config } from '../config/options.ts';
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import type { Log } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import type { AlertSource, Owed } from './alert-source.ts';
 import type { MailGate } from './mail-gate.ts';
+import { MailQuota } from './mail-quota.ts';
 import { type Group, Standings } from './standings.ts';
 
 export interface MailerOptions {
@@ -17,12 +20,17 @@ export interface MailerOptions {
   readonly gate: MailGate;
   readonly config: Pick<Config, 'alerts.emails' | 'alerts.window'>;
   readonly log: Log;
+  readonly metrics: Metrics;
   readonly pollMs: number;
+  /** letters that an address may get in an hour; null = as many as there are windows */
+  readonly perHour: number | null;
 }
 
 export class Mailer implements Service {
   readonly #options: MailerOptions;
-  readonly #standings = new Standings();
+  readonly #standings: Standings;
+  /** Keys whose last round failed, the latest last. */
+  readonly #failed = new Set<string>();
   readonly #loop: Loop;
   readonly #ending = new AbortController();
   #failing = false;
@@ -30,6 +38,7 @@ export class Mailer implements Service {
   constructor(options: MailerOptions) {
     const { source, log } = options;
     this.#options = options;
+    this.#standings = new Standings(options.perHour === null ? null : new MailQuota(options.perHour));
     this.#loop = new Loop({
       name: `mailer of ${source.name}`,
       step: () => this.#step(),
@@ -45,6 +54,11 @@ export class Mailer implements Service {
     await this.#loop.start();
   }
 
+  /** Looks at once. */
+  wake(): void {
+    this.#loop.wake();
+  }
+
   /** A letter on its way has nearly until the deadline. */
   async drain(deadlineMs: number): Promise<void> {
     const timer = setTimeout(() => this.#ending.abort(), deadlineMs / 2);
@@ -56,13 +70,27 @@ export class Mailer implements Service {
     const { source, gate, config, pollMs, log } = this.#options;
     // What concerns nobody waits too: the store is not asked for nothing while no mail can go.
     if (gate.isClosed()) return pollMs;
-    for (const key of await source.due(config['alerts.window'])) {
+    for (const key of this.#inTurn(await source.due(config['alerts.window']))) {
       if (this.#ending.signal.aborted) return pollMs;
-      await this.#serve(key);
+      await this.#serve(key).catch((error: unknown) => {
+        this.#goesLast(key);
+        throw error;
+      });
     }
     if (this.#failing) log.notice(`${source.name} can be mailed again`);
     this.#failing = false;
     return pollMs;
+  }
+
+  #inTurn(due: readonly string[]): readonly string[] {
+    const all = new Set(due);
+    for (const key of this.#failed) if (!all.delete(key)) this.#failed.delete(key);
+    return [...all, ...this.#failed];
+  }
+
+  #goesLast(key: string): void {
+    this.#failed.delete(key);
+    this.#failed.add(key);
   }
 
   async #serve(key: string): Promise<void> {
@@ -81,40 +109,74 @@ export class Mailer implements Service {
     const standings = this.#standings;
     standings.prune(key, owed.ids);
     const takenAt = performance.now();
-    for (const group of standings.plan(key, addresses, owed.ids, takenAt)) {
+    for (const group of this.#letters(key, standings.plan(key, addresses, owed.ids, takenAt))) {
       // Another letter could outlast the claim.
       if (performance.now() - takenAt > limits.mailMs || this.#options.gate.isClosed()) break;
-      await this.#send(key, group, owed);
+      if (await this.#send(key, group, owed)) continue;
+      this.#goesLast(key);
+      const [only = ''] = group.addresses;
+      if (group.addresses.length === 1 && addresses.length > 1)
+        standings.deferred(key, only, performance.now(), (n) => this.#options.gate.againMs(n));
     }
-    const finished = new Set(standings.finished(key, addresses, owed.ids));
+    const finished = new Set(standings.finished(key, this.#awaited(key, addresses, owed), owed.ids));
     const rest = owed.ids.filter((id) => !finished.has(id));
     if (finished.size > 0) await owed.settle([...finished], 'sent');
     if (rest.length > 0) await owed.settle(rest, 'owed');
     else standings.forget(key);
   }
 
-  async #send(key: string, group: Group, owed: Owed): Promise<void> {
-    const { gate, log, source } = this.#options;
+  /** After a failure each address has a letter to itself, the one at which most have failed the last: the server may hang up at
+   *  the name of one of them, which must not keep the alert from the others. */
+  #letters(key: string, groups: readonly Group[]): readonly Group[] {
+    if (!this.#failed.has(key)) return groups;
+    const failures = ({ addresses: [only = ''] }: Group) => this.#standings.failures(key, only);
+    return groups
+      .flatMap(({ addresses, ids }) => addresses.map((address) => ({ addresses: [address], ids })))
+      .sort((a, b) => failures(a) - failures(b));
+  }
+
+  /** Whose answers the alerts wait for. Behind a mailbox that stays full for days everything piles up, and what is younger than
+   *  the most that is taken would be told to nobody: then what the others have been told is marked. */
+  #awaited(key: string, addresses: readonly string[], owed: Owed): readonly string[] {
+    if (!owed.isCut) return addresses;
+    const patient = this.#standings.patient(key, addresses, limits.mailTriesMax);
+    if (patient.length < addresses.length)
+      this.#options.log.error(
+        'an address puts mails off again and again; it will not be told of all',
+        undefined,
+        {
+          key,
+          addresses: addresses.filter((address) => !patient.includes(address)),
+        },
+      );
+    return patient;
+  }
+
+  /** Whether the server has decided. */
+  async #send(key: string, group: Group, owed: Owed): Promise<boolean> {
+    const { config, gate, log, metrics, source } = this.#options;
     const { subject, text } = owed.letter(group.ids);
     const sent = await gate.send({ to: group.addresses, subject, text }, this.#ending.signal);
     // The gate has logged it and stays closed for a while.
-    if (sent.kind === 'failed') return;
+    if (sent.kind === 'failed') {
+      metrics.count('dq_mails_total', group.addresses.length, 'failed');
+      return false;
+    }
+    this.#failed.delete(key);
     const now = performance.now();
     const done: string[] = [];
     for (const [address, answer] of sent.answers) {
+      metrics.count('dq_mails_total', 1, answer.kind);
       if (answer.kind === 'deferred') this.#standings.deferred(key, address, now, (n) => gate.againMs(n));
       else done.push(address);
       if (answer.kind === 'accepted') continue;
       const what = answer.kind === 'refused' ? 'was refused for good' : 'was put off; it is tried again';
       log.error(`a mail ${what} by the mail server`, undefined, { address, key, reason: answer.reason });
     }
-    if (done.length === 0) return;
-    this.#standings.told(
-      key,
-      { addresses: done, ids: group.ids },
-      now + this.#options.config['alerts.window'],
-    );
+    if (done.length === 0) return true;
+    this.#standings.told(key, { addresses: done, ids: group.ids }, now, config['alerts.window']);
     log.notice(`${source.name} were mailed`, { key, alerts: group.ids.size, addresses: done.length });
+    return true;
   }
 
   async #tellNobody(key: string, owed: Owed): Promise<void> {

@@ -12,12 +12,21 @@ export class OutboxAlerts implements AlertSource {
   readonly #topics: TopicBook;
   readonly #sender: Sender;
   readonly #claimMs: number;
+  readonly #perMail: number;
 
-  constructor(outbox: AlertOutbox, topics: TopicBook, sender: Sender, claimMs: number) {
+  /** `perMail`: for tests that cannot bury so many. */
+  constructor(
+    outbox: AlertOutbox,
+    topics: TopicBook,
+    sender: Sender,
+    claimMs: number,
+    perMail: number = limits.alertsPerMail,
+  ) {
     this.#outbox = outbox;
     this.#topics = topics;
     this.#sender = sender;
     this.#claimMs = claimMs;
+    this.#perMail = perMail;
   }
 
   due(windowMs: number): Promise<readonly string[]> {
@@ -31,13 +40,15 @@ export class OutboxAlerts implements AlertSource {
 
   async take(topic: string): Promise<Owed> {
     const entries: AlertEntry[] = [];
-    let claimed: readonly AlertEntry[];
-    do {
-      claimed = await this.#outbox.claim(topic, this.#claimMs, limits.alertClaimMax);
+    for (let left = this.#perMail; left > 0; left = this.#perMail - entries.length) {
+      const max = Math.min(left, limits.alertClaimMax);
+      const claimed = await this.#outbox.claim(topic, this.#claimMs, max);
       for (const entry of claimed) entries.push(entry);
-    } while (claimed.length === limits.alertClaimMax && entries.length < limits.alertsPerMail);
+      if (claimed.length < max) break;
+    }
     return {
       ids: entries.map(({ version }) => version),
+      isCut: entries.length >= this.#perMail,
       letter: (ids) =>
         deathLetter(
           topic,

@@ -1,13 +1,13 @@
 // Returns jobs whose lease ran out or whose process is dead. Owns no job: each return is one atomic step of the store, fenced
 // like every other, so two recoverers beside each other (a reload) do no harm.
 // Invariant: a lease of a process that lives is never given back before it has run out. The master's list of the living names
-// the next life of each notifier, too, but not the one after that; so a list is acted on while it is fresh, or not at all.
+// the next life of each notifier, too, and the store leaves alone whoever is younger than all of them; what is old is not acted on.
 
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import type { RoleContext } from '../process/role.ts';
-import type { Partition, Recovered } from '../store/job-store.ts';
+import { type Partition, type Recovered, StoreError } from '../store/job-store.ts';
 
 export class Recoverer implements Service {
   readonly #ctx: RoleContext;
@@ -55,18 +55,23 @@ export class Recoverer implements Service {
     const { jobs } = this.#ctx.store;
     const { instance } = this.#ctx.owner;
     const living = this.#freshLiving();
-    if (living !== null) {
-      await this.#recoverAll((partition) =>
-        jobs.recoverOwners(partition, instance, { living }, limits.recoverMax),
+    // A part of the store that does not answer holds up no other.
+    const failures: unknown[] = [];
+    if (living !== null)
+      failures.push(
+        ...(await this.#recoverAll((partition) =>
+          jobs.recoverOwners(partition, instance, { living }, limits.recoverMax),
+        )),
       );
-    }
     for (const dead of this.#dead) {
-      await this.#recoverAll((partition) =>
+      const failed = await this.#recoverAll((partition) =>
         jobs.recoverOwners(partition, instance, { dead }, limits.recoverMax),
       );
-      this.#dead.delete(dead);
+      failures.push(...failed);
+      if (failed.length === 0) this.#dead.delete(dead);
     }
-    await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax));
+    failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
+    if (failures.length > 0) throw failures[0];
     if (this.#failing) this.#ctx.log.notice('leases are being recovered again');
     this.#failing = false;
     return limits.recoverEveryMs;
@@ -87,18 +92,29 @@ export class Recoverer implements Service {
     return null;
   }
 
-  async #recoverAll(recover: (partition: Partition) => Promise<Recovered>): Promise<void> {
+  /** Answers the failures of the partitions that failed. */
+  async #recoverAll(recover: (partition: Partition) => Promise<Recovered>): Promise<unknown[]> {
+    const failures: unknown[] = [];
     for (const partition of this.#ctx.store.jobs.partitions()) {
-      let recovered: Recovered;
-      do {
-        recovered = await recover(partition);
-        this.#report(recovered);
-      } while (recovered.more);
+      try {
+        let recovered: Recovered;
+        do {
+          recovered = await recover(partition);
+          this.#report(recovered);
+        } while (recovered.more);
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        failures.push(error);
+      }
     }
+    return failures;
   }
 
   #report({ returned, poisoned }: Recovered): void {
-    const { log, counters } = this.#ctx;
+    const { log, counters, metrics } = this.#ctx;
+    const recovered = returned + poisoned.length;
+    if (recovered > 0) metrics.count('dq_leases_recovered_total', recovered);
+    if (poisoned.length > 0) metrics.count('dq_strikes_poisoned_total', poisoned.length);
     if (returned > 0)
       log.notice('jobs were taken back from notifiers that did not finish them', { returned });
     for (const { topic, id } of poisoned) {

@@ -4,6 +4,8 @@
 // Invariant: nobody is told twice of what it has accepted or refused for good, nor more often than once a window, while what
 // somebody else waits for never keeps newer alerts from the rest.
 
+import type { MailQuota } from './mail-quota.ts';
+
 export interface Group {
   readonly addresses: readonly string[];
   readonly ids: ReadonlySet<number>;
@@ -19,12 +21,20 @@ interface Standing {
 
 export class Standings {
   readonly #keys = new Map<string, Map<string, Standing>>();
+  readonly #quota: MailQuota | null;
 
-  /** When the first of the addresses may be written to; what is not known may be at once. */
+  /** `quota`: of letters about all keys; null = none. */
+  constructor(quota: MailQuota | null = null) {
+    this.#quota = quota;
+  }
+
+  /** When the first of the addresses (1 or more) may be written to; what is not known may be at once. */
   nextAt(key: string, addresses: readonly string[]): number {
-    const known = this.#keys.get(key);
-    if (known === undefined || addresses.length === 0) return 0;
-    return Math.min(...addresses.map((address) => known.get(address)?.nextAt ?? 0));
+    return Math.min(...addresses.map((address) => this.#nextAt(key, address)));
+  }
+
+  #nextAt(key: string, address: string): number {
+    return Math.max(this.#of(key, address).nextAt, this.#quota?.nextAt(address) ?? 0);
   }
 
   /** Forgets alerts that are not owed any more, so that what is kept stays as small as what is owed. */
@@ -38,9 +48,8 @@ export class Standings {
     const groups: { addresses: string[]; ids: ReadonlySet<number> }[] = [];
     const all = new Set(ids);
     for (const address of addresses) {
-      const standing = this.#keys.get(key)?.get(address);
-      if ((standing?.nextAt ?? 0) > now) continue;
-      const told = standing?.told ?? none;
+      if (this.#nextAt(key, address) > now) continue;
+      const { told } = this.#of(key, address);
       const rest = told.size === 0 ? all : new Set(ids.filter((id) => !told.has(id)));
       if (rest.size === 0) continue;
       const like = groups.find((group) => group.ids === rest || isSame(group.ids, rest));
@@ -51,11 +60,12 @@ export class Standings {
   }
 
   /** They need no more of these, and nothing else before the window ends. */
-  told(key: string, { addresses, ids }: Group, windowEndsAt: number): void {
+  told(key: string, { addresses, ids }: Group, now: number, windowMs: number): void {
     for (const address of addresses) {
-      const { told } = this.#of(key, address);
-      const now = told.size === 0 ? ids : new Set([...told, ...ids]);
-      this.#put(key, address, { told: now, nextAt: windowEndsAt, failures: 0 });
+      const before = this.#of(key, address).told;
+      const told = before.size === 0 ? ids : new Set([...before, ...ids]);
+      this.#put(key, address, { told, nextAt: now + windowMs, failures: 0 });
+      this.#quota?.take(address, now);
     }
   }
 
@@ -63,6 +73,17 @@ export class Standings {
   deferred(key: string, address: string, now: number, waitMs: (failures: number) => number): void {
     const { told, failures } = this.#of(key, address);
     this.#put(key, address, { told, failures: failures + 1, nextAt: now + waitMs(failures + 1) });
+  }
+
+  /** How often in a row the address was put off. */
+  failures(key: string, address: string): number {
+    return this.#of(key, address).failures;
+  }
+
+  /** Those of the addresses that were not put off so many times in a row; all where that leaves none. */
+  patient(key: string, addresses: readonly string[], tries: number): readonly string[] {
+    const few = addresses.filter((address) => this.failures(key, address) < tries);
+    return few.length > 0 ? few : addresses;
   }
 
   /** Those of the alerts that no address waits for. */

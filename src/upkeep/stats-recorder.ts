@@ -53,9 +53,10 @@ export class StatsRecorder implements Service {
     const waitMs = this.#nextAt - performance.now();
     if (waitMs > 0) return waitMs;
     this.#nextAt = performance.now() + limits.countersToRegistryMs;
-    await this.#record();
+    // First: while nothing can be recorded nobody gets to the lines after it.
     const dropped = this.#held.takeDropped();
     if (dropped > 0) this.#log.error('statistics were dropped', undefined, { counts: dropped });
+    await this.#record();
     if (this.#failing) this.#log.notice('statistics are being recorded again');
     this.#failing = false;
     return limits.countersToRegistryMs;

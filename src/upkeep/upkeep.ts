@@ -1,12 +1,15 @@
 // The upkeep role: the agents that keep an instance healthy, in one process. Starts and ends them and hands them what the
-// master says; what each does is its own file's. Invariant: an agent that fails is its own affair; none waits for another.
+// master says; what each does is its own file's. Invariants: an agent that fails is its own affair, none waits for another; incidents are
+// known to one process at a time, because two would find and mail the same trouble twice.
 
 import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../core/limits.ts';
 import type { Service } from '../core/service.ts';
 import { openMailSender } from '../mail/smtp-sender.ts';
-import { IncidentFiles } from '../process/incident-files.ts';
+import { givenUp, IncidentFiles } from '../process/incident-files.ts';
 import type { Role, RoleContext } from '../process/role.ts';
+import type { AlertSource } from './alert-source.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
 import { Incidents } from './incidents.ts';
 import { Janitor } from './janitor.ts';
@@ -14,7 +17,9 @@ import { type AgainTimes, MailGate } from './mail-gate.ts';
 import { Mailer } from './mailer.ts';
 import { OutboxAlerts } from './outbox-alerts.ts';
 import { Recoverer } from './recoverer.ts';
+import { ShardSettler } from './shard-settler.ts';
 import { StatsRecorder } from './stats-recorder.ts';
+import { StoreMetrics } from './store-metrics.ts';
 
 export interface UpkeepTimes {
   readonly mailAgain: AgainTimes;
@@ -45,29 +50,51 @@ class Upkeep implements Role {
   readonly url = null;
   readonly #ctx: RoleContext;
   readonly #incidents: Incidents;
+  readonly #mailerOfIncidents: Mailer;
   /** in the order of their start */
   readonly #agents: readonly Service[];
+  /** those that know incidents; begun when no other upkeep is at work */
+  readonly #soleAgents: readonly Service[];
+  #isSole = false;
+  #gaveUp: Promise<void> | null = null;
 
   constructor(ctx: RoleContext, times: UpkeepTimes) {
-    const { config, log, store, topics } = ctx;
+    const { config, log, metrics, store, topics } = ctx;
     const writer = { host: hostname(), version: ctx.version };
     const recoverer = new Recoverer(ctx);
     const recorder = new StatsRecorder(ctx.registry, log);
     const incidents = new Incidents(new IncidentFiles(config.dataDir), log, writer);
-    const health = new HealthChecker({ admin: store.admin, topics, incidents, log, times: times.health });
+    const storeMetrics = new StoreMetrics(topics, metrics);
+    const health = new HealthChecker({
+      admin: store.admin,
+      topics,
+      incidents,
+      log,
+      metrics: storeMetrics,
+      times: times.health,
+    });
     const gate = new MailGate(openMailSender(config), log, times.mailAgain);
     const outbox = new OutboxAlerts(store.alerts, topics, writer, times.alertClaimMs);
-    const mailers = [outbox, incidents].map(
-      (source) => new Mailer({ source, gate, config, log, pollMs: times.alertPollMs }),
-    );
+    const mailerOf = (source: AlertSource, perHour: number | null) =>
+      new Mailer({ source, gate, config, log, metrics, pollMs: times.alertPollMs, perHour });
     this.#ctx = ctx;
     this.#incidents = incidents;
-    this.#agents = [recoverer, recorder, new Janitor(ctx), health, ...mailers];
+    this.#mailerOfIncidents = mailerOf(incidents, null);
+    this.#agents = [recoverer, recorder, new Janitor(ctx), mailerOf(outbox, limits.mailsPerHourMax)];
+    const settler = ctx.shards && new ShardSettler({ registry: ctx.registry, ...ctx.shards }, log);
+    this.#soleAgents = [health, this.#mailerOfIncidents, ...(settler === undefined ? [] : [settler])];
     ctx.link.onMessage((message) => {
       if (message.kind === 'owner_dead') recoverer.ownerDied(message.incarnation);
       else if (message.kind === 'living') recoverer.onlyTheseLive(message.incarnations);
-      else if (message.kind === 'counters') recorder.add(message.deltas);
-      else if (message.kind === 'crash_loop') health.crashed(message.role, message.reason);
+      else if (message.kind === 'counters') {
+        recorder.add(message.deltas);
+        storeMetrics.counted(message.deltas);
+      }
+      // Told again at every further death.
+      else if (message.kind === 'crash_loop' && this.#isSole)
+        health.crashed(message.role, message.how ?? 'died too often', message.reason);
+      // Else the master keeps it.
+      else if (message.kind === 'gave_up' && this.#isSole) this.#gaveUp ??= health.gaveUp(message.reason);
     });
   }
 
@@ -76,14 +103,29 @@ class Upkeep implements Role {
   }
 
   async start(): Promise<void> {
+    for (const agent of this.#agents) await agent.start();
+    if (!this.#ctx.takesOver) await this.takeOver();
+  }
+
+  async takeOver(): Promise<void> {
     await this.#incidents
       .load()
       .catch((error: unknown) => this.#ctx.log.error('earlier incidents cannot be read', error));
-    for (const agent of this.#agents) await agent.start();
+    this.#isSole = true;
+    for (const agent of this.#soleAgents) await agent.start();
   }
 
   async drain(deadlineMs: number): Promise<void> {
-    await Promise.all(this.#agents.map((agent) => agent.drain(deadlineMs)));
+    if (this.#gaveUp !== null) await this.#tellOfTheEnd(this.#gaveUp, deadlineMs / 2);
+    await Promise.all([...this.#agents, ...this.#soleAgents].map((agent) => agent.drain(deadlineMs)));
     await this.#incidents.flush();
+  }
+
+  /** Once this process has ended nobody mails it before the next start, and nobody may come to make one. */
+  async #tellOfTheEnd(begun: Promise<void>, deadlineMs: number): Promise<void> {
+    const end = performance.now() + deadlineMs;
+    await begun;
+    this.#mailerOfIncidents.wake();
+    while (this.#incidents.isOwed(givenUp) && performance.now() < end) await sleep(20);
   }
 }

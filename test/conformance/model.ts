@@ -226,10 +226,13 @@ export class Model extends ModelState {
     which: { dead: number } | { living: readonly number[] },
     max: number,
   ): port.Recovered {
+    const isDead = (incarnation: number) =>
+      'dead' in which ? incarnation === which.dead : !which.living.includes(incarnation);
+    const isYounger = (incarnation: number) =>
+      'living' in which && which.living.length > 0 && which.living.every((known) => incarnation > known);
     return this.strike(
-      ({ owner }) =>
-        owner.instance === instance &&
-        ('dead' in which ? owner.incarnation === which.dead : !which.living.includes(owner.incarnation)),
+      ({ owner: { incarnation, ...owner } }) =>
+        owner.instance === instance && isDead(incarnation) && !isYounger(incarnation),
       max,
     );
   }
@@ -376,9 +379,9 @@ export class Model extends ModelState {
         Object.fromEntries(jobStates.map((state) => [state, of(topic, state)])) as port.StateCounts,
       ]),
     );
-    const oldest = this.inState('ready')
-      .filter((job) => !held.includes(job.topic))
-      .sort(byDue)[0];
-    return { topics, oldestReadyMs: oldest === undefined ? null : Math.max(0, this.now() - oldest.dueAt) };
+    const waiting = this.inState('ready').filter((job) => !held.includes(job.topic));
+    const forgotten = this.inState('delayed').filter((job) => job.dueAt <= this.now());
+    const oldest = [...waiting, ...forgotten].sort(byDue)[0];
+    return { topics, oldestOverdueMs: oldest === undefined ? null : Math.max(0, this.now() - oldest.dueAt) };
   }
 }

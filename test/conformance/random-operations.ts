@@ -5,7 +5,7 @@
 import { expect } from 'vitest';
 import type { JobKey, Lease, Owner, Priority, Token } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities } from '../../src/core/job.ts';
-import type * as port from '../../src/store/job-store.ts';
+import * as port from '../../src/store/job-store.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { attemptOf } from './trial.ts';
 
@@ -102,7 +102,8 @@ export class RandomOperations {
     const kind = this.below(10);
     if (kind < 4) return { delayMs: 0 };
     if (kind < 5) return { at: this.#now() - this.below(10_000) };
-    if (kind < 7) return { at: this.#now() + this.below(100) };
+    // Some at the same moment as others of their topic.
+    if (kind < 7) return { at: Math.ceil(this.#now() / 100) * 100 + this.below(2) };
     return { delayMs: this.below(kind < 9 ? 100 : 100_000) };
   }
 
@@ -113,7 +114,10 @@ export class RandomOperations {
       mode: this.one(['replace', 'replace', 'keep', 'reject'] as const),
       priority: this.one<Priority>(priorities),
       contentType: this.one([null, 'text/plain']),
-      body: Buffer.from(Array.from({ length: this.below(6) }, () => this.below(256))),
+      // Now and then one that a store may keep apart.
+      body: this.chance(0.15)
+        ? Buffer.alloc(1_100, this.below(256))
+        : Buffer.from(Array.from({ length: this.below(6) }, () => this.below(256))),
     }));
     return { what: 'push', given: jobs, call: (store) => store.jobs.push(jobs) };
   }
@@ -258,7 +262,7 @@ export class RandomOperations {
   #history(): Operation {
     const before = this.#now() - this.below(8_000);
     const max = 1 + this.below(3);
-    const verb = this.one(['get', 'get', 'forget', 'expire'] as const);
+    const verb = this.one(['get', 'get', 'forget', 'expire', 'expire'] as const);
     if (verb === 'expire')
       return { what: 'expire', given: [before, max], call: (store) => store.dead.expire(before, max) };
     if (verb === 'forget')
@@ -310,6 +314,16 @@ export interface Clock {
   now: number;
 }
 
+/** Loses calls and answers on the way to the tested store. */
+export interface Losses {
+  /** of the operations that are one call, how many are lost: 0 … 1 */
+  readonly share: number;
+  /** The next call never arrives; or it does its work, and its answer is lost. */
+  lose(what: 'call' | 'answer'): void;
+  /** Resolves when calls arrive again; false: there was nothing to lose. */
+  mended(): Promise<boolean>;
+}
+
 /** A model and a store that went through the same; `tested` may be another object over the same data in each run. */
 export class SideBySide {
   /** How often each kind of operation and of outcome came. */
@@ -319,8 +333,19 @@ export class SideBySide {
   readonly #model: StoreUnderTest;
   readonly #source: RandomOperations;
   readonly #trace: string[] = [];
+  readonly #onMoment: () => Promise<void>;
+  readonly #losses: Losses | null;
 
-  constructor(seed: number, clock: Clock, model: StoreUnderTest) {
+  /** `onMoment`: a store that has the clock elsewhere is told before each moment. */
+  constructor(
+    seed: number,
+    clock: Clock,
+    model: StoreUnderTest,
+    onMoment: () => Promise<void> = async () => {},
+    losses: Losses | null = null,
+  ) {
+    this.#losses = losses;
+    this.#onMoment = onMoment;
     this.#seed = seed;
     this.#clock = clock;
     this.#model = model;
@@ -333,8 +358,13 @@ export class SideBySide {
     for (let done = 0; done < operations; ) {
       if (this.#source.chance(0.5)) this.#clock.now += this.#source.below(120);
       const drawn = this.#source.some(() => this.#source.next(), this.#source.chance(0.3) ? 6 : 1);
+      await this.#onMoment();
       const together = drawn.some((operation) => operation.alone) ? drawn.slice(0, 1) : drawn;
-      await this.#both(together, tested);
+      const [first] = together;
+      const isOneCall = together.length === 1 && first !== undefined && first.alone !== true;
+      if (this.#losses !== null && isOneCall && this.#source.chance(this.#losses.share))
+        await this.#losing(this.#losses, first, tested);
+      else await this.#both(together, tested);
       done += together.length;
       if (done - dumpedAt < 50 && done < operations) continue;
       dumpedAt = done;
@@ -347,7 +377,9 @@ export class SideBySide {
     const everything = { room: 250, leaseMs: 10_000 };
     const request = { owner: owners[0] as Owner, max: 250, others: everything, topics: new Map() };
     const call = (store: port.Store) => store.jobs.reserve(0, request);
-    for (let left = true; left; left = (await this.#model.store.admin.counts()).oldestReadyMs !== null)
+    const isReady = async () =>
+      Object.values((await this.#model.store.admin.counts()).topics).some(({ ready }) => ready > 0);
+    for (let left = true; left; left = await isReady())
       await this.#both([{ what: 'reserve', given: request, call }], tested);
   }
 
@@ -368,6 +400,25 @@ export class SideBySide {
     }
   }
 
+  /** What became of the call the store must not claim to know; it has happened as a whole or not at all, and may be repeated. */
+  async #losing(losses: Losses, operation: Operation, tested: StoreUnderTest): Promise<void> {
+    const { what, given, call } = operation;
+    const lost = this.#source.one(['call', 'answer'] as const);
+    this.#trace.push(`at ${this.#clock.now}, ${lost} lost: ${what} ${JSON.stringify(given)}`);
+    losses.lose(lost);
+    const answer = await call(tested.store).catch((error: unknown) => error);
+    const wasLost = await losses.mended();
+    if (wasLost) expect(claims(answer), this.#told()).toEqual([]);
+    if (!wasLost || lost === 'answer') {
+      const right = await call(this.#model.store);
+      if (!wasLost) expect(answer, this.#told()).toEqual(right);
+      this.#source.learn(right);
+      this.#count(what, right);
+    }
+    this.#count(wasLost ? `${lost} lost` : 'nothing lost', null);
+    if (this.#source.chance(0.5)) await this.#both([operation], tested);
+  }
+
   #count(what: string, answer: unknown): void {
     const kinds = Array.isArray(answer) ? answer.map((item: { kind?: string }) => item.kind) : [];
     const poisoned = (answer as { poisoned?: unknown[] } | null)?.poisoned ?? [];
@@ -382,4 +433,11 @@ export class SideBySide {
   #told(): string {
     return `seed ${this.#seed}; the last operations:\n${this.#trace.slice(-12).join('\n')}`;
   }
+}
+
+/** Outcomes that say more than `unknown`. */
+function claims(answer: unknown): readonly unknown[] {
+  if (answer instanceof port.StoreError) return answer.failure.kind === 'unknown' ? [] : [answer.failure];
+  const items = Array.isArray(answer) ? (answer as { kind?: string }[]) : [answer as { kind?: string }];
+  return items.filter(({ kind }) => kind !== 'unknown');
 }

@@ -101,6 +101,33 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
     expect(isAlive(daemon.pid)).toBe(true);
   }, 60_000);
 
+  it('holds up no dq stop: nobody waits for a disk that may never come back', async () => {
+    const sink = await startSink();
+    const { directory, freeze } = mountExt4(32 * 1024 * 1024);
+    const daemon = await startDaemon({ dataDir: join(directory, 'data') });
+    await addTopic(daemon, 't', sink.url);
+    await daemon.api('POST', '/v1/topics/t/pause');
+    expect(codeOf(await push(daemon, 'stored'))).toBe('stored');
+    freeze(true);
+    await until(
+      'a push to be refused',
+      async () => codeOf(await push(daemon, 'refused')) !== 'stored',
+      30_000,
+    );
+    await until(
+      'dq-store to wait for its disk',
+      () => lines(daemon, 'error', 'it waits for its disk').length > 0,
+      20_000,
+    );
+    const stopped = await runDq(['stop', '--data-dir', daemon.dataDir], { timeoutMs: 60_000 });
+    expect(stopped).toMatchObject({ code: 0, stderr: 'dq: stopped\n' });
+    expect(daemon.output()).not.toContain('ended by force');
+    freeze(false);
+    const next = await startDaemon({ directory: daemon.directory, dataDir: daemon.dataDir });
+    await next.api('POST', '/v1/topics/t/resume');
+    await until('what was stored to arrive', () => sink.arrivals.length === 1, 20_000);
+  }, 90_000);
+
   it('and writable again has the daemon go on by itself', async () => {
     const sink = await startSink();
     const { directory, freeze } = mountExt4(32 * 1024 * 1024);

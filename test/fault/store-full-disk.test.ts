@@ -5,6 +5,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ReservedJob } from '../../src/core/job.ts';
+import type { Store } from '../../src/store/job-store.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
 import { numbers } from '../support/producing.ts';
@@ -105,6 +106,39 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     nowMs += (held?.leaseMs ?? 0) + 1;
     expect(await jobs().recover(0, 10)).toMatchObject({ returned: 1, poisoned: [] });
     expect(await jobs().get({ topic: 't', id: '1' })).toMatchObject({ state: 'ready', strikes: 0 });
+  });
+
+  it.each([
+    ['expired', ({ dead }: Store) => dead.expire(nowMs + 1, 500)],
+    ['requeued', ({ dead }: Store) => dead.requeue({}, 10_000)],
+    ['purged', ({ dead }: Store) => dead.purge({}, 10_000)],
+    ['cleared with their topic', ({ admin }: Store) => admin.purgeTopic('t', 10_000)],
+  ])('lets dead letters be %s in steps that the log has room for', async (_, step) => {
+    await openOn(3 * mebibyte);
+    const count = 1_200;
+    // Long ids in no order: each job has its pages to itself.
+    const ids = numbers(count).map((n) =>
+      createHash('sha512').update(String(n)).digest('hex').repeat(2).slice(0, 240),
+    );
+    for (let n = 0; n < count; n += 100)
+      await jobs().push(ids.slice(n, n + 100).map((id) => jobOf(id, { body: Buffer.alloc(10, 1) })));
+    const { alerts, admin } = store.client.store;
+    for (let left = count; left > 0; left -= 100) {
+      const held = await reserve(100);
+      await jobs().bury(
+        held.map((job) => ({ ...leaseOf(job), reason: 'gone' as const, attempt: attemptOf(job) })),
+      );
+      const owed = await alerts.claim('t', 60_000, 100);
+      await alerts.settle(
+        owed.map(({ version }) => version),
+        'sent',
+      );
+    }
+    await fill();
+    let steps = 0;
+    for (let more = true; more; steps += 1) ({ more } = await step(store.client.store));
+    expect(steps).toBeGreaterThan(1);
+    expect((await admin.counts()).topics['t']?.dead ?? 0).toBe(0);
   });
 
   it('that jobs alone have filled takes pushes again into the room that they have left', async () => {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -14,8 +15,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { DataDirectory } from '../../src/master/data-directory.ts';
+import { takeDirectoryLock } from '../../src/master/directory-lock.ts';
 import { identityOf } from '../../src/master/process-table.ts';
-import { readMasterRecord, readRunRecord } from '../../src/master/run-record.ts';
+import { readMasterRecord, readRunRecord, writeMasterRecord } from '../../src/master/run-record.ts';
 import { makeSocketDir } from '../../src/master/socket-directory.ts';
 import { StartRefused } from '../../src/master/start-refused.ts';
 import { WorkerRecord } from '../../src/master/worker-record.ts';
@@ -40,12 +42,56 @@ const refusal = async (path: string): Promise<string> => {
 };
 
 describe('data directory', () => {
+  it('where no directory can be made, or a file stands, is refused', async () => {
+    expect(await refusal('/proc/dq-test/data')).toMatch(
+      /^the data directory \/proc\/dq-test\/data cannot be used: no directory can be made in \/proc: ENOENT/,
+    );
+    writeFileSync(join(root, 'file'), '');
+    expect(await refusal(join(root, 'file'))).toContain('cannot be used');
+    expect(await refusal(join(root, 'file', 'data'))).toContain('cannot be used');
+    (await DataDirectory.open(join(root, 'a', 'b', 'c'))).close();
+    expect(statSync(join(root, 'a', 'b', 'c', 'run')).mode & 0o777).toBe(0o700);
+  });
+
   it('is held by one; the second is told by whom and since when; it is free after close', async () => {
     const data = await DataDirectory.open(join(root, 'data'));
     const since = new Date(data.startedAt).toISOString();
     expect(await refusal(join(root, 'data'))).toBe(`already running (pid ${process.pid}, since ${since})`);
     data.close();
     (await DataDirectory.open(join(root, 'data'))).close();
+  });
+
+  it('whose holder has not written its record yet is waited for, and no dead master is named', async () => {
+    const run = join(root, 'run');
+    mkdirSync(run);
+    const lock = takeDirectoryLock(run);
+    onTestFinished(() => lock?.release());
+    writeMasterRecord(root, { pid: 999_999_999, startedAt: 1, controlSocket: 'x' });
+    expect(await refusal(root)).toBe(`already running on ${root}`);
+    const told = refusal(root);
+    writeMasterRecord(root, { pid: process.pid, startedAt: 1, controlSocket: 'x' });
+    expect(await told).toBe(`already running (pid ${process.pid}, since 1970-01-01T00:00:00.001Z)`);
+  });
+
+  it('is had although another start, which will be refused, is on its way through the lesser locks', async () => {
+    // What SQLite does within BEGIN EXCLUSIVE, drawn out: without a wait both of two starts were refused once in some sixty.
+    const script = `import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/sql/database.ts'))};
+      const db = openDatabase(${JSON.stringify(join(root, 'lock.db'))});
+      db.exec('BEGIN IMMEDIATE');
+      process.send('on its way');
+      setTimeout(() => db.exec('ROLLBACK'), 50);`;
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const closed = once(child, 'close');
+    onTestFinished(async () => {
+      child.kill('SIGKILL');
+      await closed;
+    });
+    await once(child, 'message');
+    const lock = takeDirectoryLock(root);
+    onTestFinished(() => lock?.release());
+    expect(lock).not.toBeNull();
   });
 
   it('goes on where its records cannot be written, tells of it, and writes them when it can again', async () => {
@@ -81,6 +127,24 @@ describe('data directory', () => {
     expect(second.instance).toBe(instance);
     expect(given[1]).toBeGreaterThan(given[0] as number);
     expect(given.slice(2)).toEqual([2 ** 50 + 1, 2 ** 50 + 2]);
+  });
+
+  it('copied, is another instance in a store that both use, and stays the same in one of its own', async () => {
+    const open = async (path: string, isShared: boolean) => {
+      const data = await DataDirectory.open(path, isShared);
+      const known = [data.instance, data.nextIncarnation()] as const;
+      data.close();
+      return known;
+    };
+    const [original, copy] = [join(root, 'a'), join(root, 'b')];
+    const [instance, incarnation] = await open(original, false);
+    cpSync(original, copy, { recursive: true });
+    expect((await open(copy, false))[0]).toBe(instance);
+    const [other, later] = await open(copy, true);
+    expect(other).not.toBe(instance);
+    expect(later).toBeGreaterThan(incarnation);
+    expect((await open(copy, true))[0]).toBe(other);
+    expect((await open(original, true))[0]).toBe(instance);
   });
 
   it('shows a token to nobody else and takes its records away at the end', async () => {

@@ -8,6 +8,7 @@ import { limits } from '../../src/core/limits.ts';
 import { type Incident, IncidentFiles } from '../../src/process/incident-files.ts';
 import { type Store, type StoreAdmin, StoreError } from '../../src/store/job-store.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
+import { jobOf } from '../conformance/trial.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
 import { owner, type Rig, startRig } from './rig.ts';
@@ -15,7 +16,7 @@ import { owner, type Rig, startRig } from './rig.ts';
 const times = (health: Partial<UpkeepTimes['health']> = {}): Partial<UpkeepTimes> => ({
   alertPollMs: 20,
   mailAgain: { min: 50, max: 50 },
-  health: { everyMs: 20, afterMs: 150, lateMs: 60_000, crashWindowMs: 60_000, ...health },
+  health: { everyMs: 20, afterMs: 1_000, lateMs: 60_000, crashWindowMs: 60_000, ...health },
 });
 
 function directory(): string {
@@ -28,6 +29,7 @@ interface Setup {
   readonly config?: Partial<Config>;
   readonly store?: Store;
   readonly health?: Partial<UpkeepTimes['health']>;
+  readonly takesOver?: boolean;
 }
 
 async function startUpkeep(rig: Rig, smtp: SmtpSink | null, dataDir: string, setup: Setup = {}) {
@@ -40,7 +42,8 @@ async function startUpkeep(rig: Rig, smtp: SmtpSink | null, dataDir: string, set
     'alerts.window': 300,
     ...setup.config,
   };
-  const context = rig.context({ config, store: setup.store ?? rig.store });
+  const { store = rig.store, takesOver = false } = setup;
+  const context = rig.context({ config, store, takesOver });
   const upkeep = await rig.run(createUpkeep(context, times(setup.health)));
   // Before its directory is removed.
   onTestFinished(() => upkeep.drain(2_000));
@@ -65,6 +68,7 @@ describe('a crash loop', () => {
   const crash = {
     kind: 'crash_loop',
     role: 'timer',
+    how: 'died 10 times within 60 s',
     reason: 'dq-timer-1 (pid 5) exited\r\nBcc: x@y.z',
   } as const;
 
@@ -100,10 +104,28 @@ describe('a crash loop', () => {
     expect(errors(rig, 'dq-timer died 10 times')).toBe(1);
   });
 
+  it('is mailed by one of two processes: the next one begins with incidents when the other has gone', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const first = await startUpkeep(rig, smtp, dataDir);
+    const next = await startUpkeep(rig, smtp, dataDir, { takesOver: true });
+    rig.tell(crash);
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(await kept(dataDir)).toHaveLength(1);
+    await until('it is marked', async () => (await kept(dataDir)).every((one) => one.endsWith('sent')));
+    await first.drain(1_000);
+    await next.takeOver?.();
+    rig.tell(crash);
+    rig.tell({ ...crash, role: 'server', reason: 'x' });
+    await until('the other is mailed', () => smtp.mails.length === 2);
+    expect(subjects(smtp)[1]).toContain('dq-server died');
+    expect(await kept(dataDir)).toHaveLength(2);
+    expect(errors(rig, 'dq-timer died 10 times')).toBe(1);
+  });
+
   it('and its end, when they come within a window, are one mail at the end of it; other troubles have their own', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     await startUpkeep(rig, smtp, dataDir, {
-      config: { 'alerts.window': 1_000 },
+      config: { 'alerts.window': 3_000 },
       health: { crashWindowMs: 100 },
     });
     for (let mails = 1; mails <= 2; mails += 1) {
@@ -121,6 +143,35 @@ describe('a crash loop', () => {
     const ofTimer = smtp.mails.filter(({ parsed }) => parsed.text?.includes('dq-timer'));
     expect(ofTimer).toHaveLength(2);
     expect(ofTimer[1]?.parsed.text?.match(/dq-timer stays up again/g)).toHaveLength(2);
+  });
+});
+
+describe('a daemon that ends by itself', () => {
+  it('is mailed before dq-upkeep leaves, once, and again when a later start lasts', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const first = await startUpkeep(rig, smtp, dataDir);
+    rig.tell({ kind: 'gave_up', reason: 'dq-timer died 10 times' });
+    await first.drain(5_000);
+    expect(subjects(smtp)).toEqual(['dq: the daemon has ended by itself: dq-timer died 10 times']);
+    const second = await startUpkeep(rig, smtp, dataDir);
+    rig.tell({ kind: 'gave_up', reason: 'dq-timer died 10 times' });
+    await second.drain(5_000);
+    expect(smtp.mails).toHaveLength(1);
+    await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 300 } });
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(subjects(smtp)[1]).toBe('dq: the daemon stays up again');
+  });
+
+  it('waits for no mail server that is away: the next start mails it', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    smtp.judgeMail(() => 'hang');
+    const first = await startUpkeep(rig, smtp, dataDir);
+    rig.tell({ kind: 'gave_up', reason: 'x' });
+    await first.drain(600);
+    expect(await kept(dataDir)).toEqual(['given_up begun owed']);
+    smtp.judgeMail(() => null);
+    await startUpkeep(rig, smtp, dataDir);
+    await until('the mail', () => smtp.mails.length === 1);
   });
 });
 
@@ -175,6 +226,16 @@ describe('lateness', () => {
     expect(subjects(smtp)[1]).toBe('dq: jobs are delivered in time again');
   });
 
+  it('of jobs that nobody moves to ready is mailed', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    // No timer runs here.
+    await rig.store.jobs.push([jobOf('a', { when: { delayMs: 20 } })]);
+    await startUpkeep(rig, smtp, dataDir, { health: { lateMs: 200 } });
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
+  });
+
   it('does not count what is held on purpose: paused, offline, unknown topics', async () => {
     const [rig, dataDir] = [await startRig(), directory()];
     await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'paused' });
@@ -197,7 +258,8 @@ describe('lateness', () => {
 });
 
 describe('incidents', () => {
-  const crash = (role: 'timer' | 'server') => ({ kind: 'crash_loop', role, reason: 'x' }) as const;
+  const crash = (role: 'timer' | 'server') =>
+    ({ kind: 'crash_loop', role, how: 'died 10 times within 60 s', reason: 'x' }) as const;
 
   it('are mailed also where the data directory takes no file, and kept when it does again', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
@@ -244,6 +306,19 @@ describe('incidents', () => {
     await until('the new one is there', async () => (await files.list()).at(-1)?.about === 'server');
     await until('one has gone', async () => (await files.list()).length === limits.incidentsKept);
     expect((await files.list()).slice(0, 2).map(({ id }) => id)).toEqual([1, 3]);
+  });
+
+  it('that go on are kept, however old', async () => {
+    const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
+    const files = new IncidentFiles(dataDir);
+    const past = { detail: 'past', alert: 'sent', sentAt: 1 } as const;
+    await files.write({ ...past, id: 1, kind: 'late', about: '', state: 'begun', at: 1 });
+    for (let id = 2; id <= limits.incidentsKept; id += 1)
+      await files.write({ ...past, id, kind: 'crash_loop', about: 'timer', state: 'over', at: 1 });
+    await startUpkeep(rig, smtp, dataDir, { health: { everyMs: 500 } });
+    rig.tell(crash('server'));
+    await until('the new one is there', async () => (await files.list()).at(-1)?.about === 'server');
+    await until('its end is mailed', () => subjects(smtp).includes('dq: jobs are delivered in time again'));
   });
 
   it('are whole or not there: nothing else in the directory is taken for one', async () => {

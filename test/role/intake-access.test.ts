@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { digestOf, type Scope, scopes } from '../../src/core/token.ts';
 import { Access } from '../../src/intake/access.ts';
-import { requireDeclaration } from '../../src/intake/route-access.ts';
+import { accessCheck } from '../../src/intake/route-access.ts';
 import { TokenBook } from '../../src/registry/token-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
@@ -85,10 +85,10 @@ describe('routes', () => {
   });
 
   it('one that declares nothing does not start', () => {
-    expect(() => requireDeclaration({ method: 'GET', url: '/v1/new', config: {} })).toThrow(/must declare/);
-    expect(() => requireDeclaration({ method: 'GET', url: '/v1/new' })).toThrow(/must declare/);
+    expect(() => accessCheck({ method: 'GET', url: '/v1/new', config: {} })).toThrow(/must declare/);
+    expect(() => accessCheck({ method: 'GET', url: '/v1/new' })).toThrow(/must declare/);
     const access = { scope: 'read', topics: 'path' };
-    expect(() => requireDeclaration({ method: 'GET', url: '/v1/new', config: { access } })).toThrow(/path/);
+    expect(() => accessCheck({ method: 'GET', url: '/v1/new', config: { access } })).toThrow(/path/);
   });
 
   it('with one token in existence, none but the open ones serves without', async () => {
@@ -187,6 +187,45 @@ describe('calls over several topics', () => {
     expect((await dq.call('POST', '/v1/topics', as(some, topic('order.new')))).status).toBe(201);
     expect((await dq.call('POST', '/v1/topics', as(some, topic('bill.new')))).status).toBe(403);
     expect(await dq.registry.get('bill.new')).toBeNull();
+  });
+
+  it('pushes and cancels that are refused are in the request log, by whatever check', async () => {
+    const line = { version: null, dueAt: null, ms: null };
+    const last = () => ({ ...dq.requests.at(-1) });
+    const job = '/v1/topics/order.close/jobs';
+    const asked = async (method: string, path: string, init: RequestInit = {}) => {
+      const before = dq.requests.length;
+      const { status } = await dq.call(method, path, init);
+      return [status, dq.requests.length - before];
+    };
+    expect(await asked('POST', `${job}?id=a%2Fb&delay=1s`)).toEqual([401, 1]);
+    expect(last()).toEqual({
+      ...line,
+      method: 'POST',
+      topic: 'order.close',
+      id: 'a/b',
+      status: 401,
+      code: 'unauthorized',
+      bytes: 0,
+    });
+    const nobody = { headers: bearer('dqk_nobody') };
+    expect(await asked('DELETE', `${job}/%E8%AE%A2`, nobody)).toEqual([401, 1]);
+    expect(last()).toMatchObject({ ...line, method: 'DELETE', topic: 'order.close', id: '订', status: 401 });
+    expect(await asked('POST', '/v1/jobs', nobody)).toEqual([401, 1]);
+    expect(last()).toMatchObject({ ...line, method: 'POST', topic: null, id: null, status: 401 });
+    expect(await asked('POST', `${job.replace('order', '%ff')}`)).toEqual([401, 1]);
+    expect(last()).toMatchObject({ topic: '%ff.close', id: null });
+    expect(await asked('POST', job.replace('order.close', 'bill.send'), as(some, 1))).toEqual([403, 1]);
+    expect(last()).toMatchObject({ ...line, topic: 'bill.send', status: 403, code: 'forbidden' });
+    for (const [method, path] of [
+      ['GET', `${job}/a`],
+      ['GET', '/v1/jobs'],
+      ['POST', `${job}/a/run`],
+      ['POST', '/v1/topics'],
+      ['GET', '/jobs'],
+    ] as const)
+      expect(await asked(method, path), path).toEqual([401, 0]);
+    expect(JSON.stringify(dq.requests)).not.toContain('dqk_');
   });
 
   it('each item of a batch is judged by itself', async () => {

@@ -303,7 +303,10 @@ describe('a batch that is refused as a whole stores nothing', () => {
   it('more than limits.batchBytes is 413, another media type or an encoding 415', async () => {
     expect(await send(`[${' '.repeat(100_000)}]`)).toMatchObject({
       status: 413,
-      body: { code: 'body_too_large' },
+      body: {
+        code: 'body_too_large',
+        detail: 'the body is larger than 100000 bytes (limits.batchBytes)',
+      },
     });
     for (const type of [
       'text/plain',

@@ -41,14 +41,38 @@ it('the owner of the store is gone: not stored, unavailable, not ready', async (
     status: 503,
     body: {
       code: 'unavailable',
-      detail: 'store: does not answer (store_away)',
-      errors: [{ field: 'store', message: 'does not answer (store_away)' }],
+      detail: 'store: does not answer within 2 s',
+      errors: [{ field: 'store', message: 'does not answer within 2 s' }],
     },
   });
   expect(patch).toMatchObject({ status: 503, body: { code: 'not_stored' } });
   expect(unknownTopic).toMatchObject({ status: 503, body: { code: 'not_stored' } });
   for (const reply of [push, get, cancel, ready]) expect(reply.headers.get('retry-after')).toBe('1');
   expect(live.status).toBe(200);
+});
+
+it.each(['store', 'registry'])('a %s that hangs is not ready, and told so in time', async (check) => {
+  const never = () => new Promise<never>(() => {});
+  let hangs = false;
+  const dq = await startIntake({
+    store: (store) => ({
+      ...store,
+      admin: {
+        ...store.admin,
+        health: () => (hangs && check === 'store' ? never() : store.admin.health()),
+      },
+    }),
+    registry: (registry) => ({
+      ...registry,
+      changes: (since) => (hangs && check === 'registry' ? never() : registry.changes(since)),
+    }),
+  });
+  expect((await dq.call('GET', '/readyz')).status).toBe(200);
+  hangs = true;
+  expect(await dq.call('GET', '/readyz')).toMatchObject({
+    status: 503,
+    body: { errors: [{ field: check, message: 'does not answer within 2 s' }] },
+  });
 });
 
 it('an unknown outcome tells the id, the one that was made too', async () => {

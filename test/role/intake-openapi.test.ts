@@ -33,12 +33,17 @@ const built = [
   'POST /v1/dead/requeue',
   'POST /v1/topics/{topic}/secret',
   'GET /v1/topics/{topic}/stats',
+  'GET /v1/shards',
+  'POST /v1/shards',
+  'POST /v1/shards/{id}/drain',
+  'DELETE /v1/shards/{id}',
   'GET /v1/tokens',
   'POST /v1/tokens',
   'DELETE /v1/tokens/{name}',
   'GET /v1/alerts',
   'POST /v1/alerts/test',
   'GET /livez',
+  'GET /metrics',
   'GET /readyz',
   'GET /v1/stats',
   'GET /v1/processes',
@@ -87,9 +92,8 @@ it('describes every route that is built, and no other', async () => {
     for (const [status, response] of Object.entries(operation.responses)) {
       expect(response.description).not.toBe('');
       const [type] = Object.keys(response.content);
-      expect(type, `${name} ${status}`).toBe(
-        Number(status) < 300 ? 'application/json' : 'application/problem+json',
-      );
+      const good = path === '/metrics' ? 'text/plain' : 'application/json';
+      expect(type, `${name} ${status}`).toBe(Number(status) < 300 ? good : 'application/problem+json');
       for (const { schema } of Object.values(response.content)) Schema.Compile(schema as never);
     }
     for (const { schema } of Object.values(operation.requestBody?.content ?? {}))

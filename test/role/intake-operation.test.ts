@@ -193,6 +193,7 @@ describe('processes', () => {
     role: 'server',
     pid: 4711,
     version: '0.0.0',
+    generation: 2,
     state: 'ready',
     startedAt: Date.UTC(2026, 0, 1),
     restarts: 0,

@@ -51,6 +51,7 @@ const bodyOf = ({ method, path }: Route) => {
   if (path === '/v1/alerts/test') return '{"to":"a@b.c"}';
   if (method === 'POST' && path === '/v1/tokens') return '{"name":"a","scopes":["read"]}';
   if (method === 'POST' && path === '/v1/jobs') return '[]';
+  if (method === 'POST' && path === '/v1/shards') return '{"url":"redis://127.0.0.1:1"}';
   return ['PUT', 'PATCH'].includes(method) || path === '/v1/topics' ? goodBody : undefined;
 };
 
@@ -193,7 +194,7 @@ describe('bodies', () => {
     expect((await dq.push('t', Buffer.alloc(1_000), '', 'a/b')).status).toBe(201);
     expect(await dq.push('t', Buffer.alloc(1_001), '', 'a/b')).toMatchObject({
       status: 413,
-      body: { code: 'body_too_large' },
+      body: { code: 'body_too_large', detail: 'the body is larger than 1000 bytes (limits.bodyBytes)' },
     });
     expect(dq.requests.at(-1)).toMatchObject({ topic: 't', status: 413, code: 'body_too_large' });
   });
@@ -265,9 +266,8 @@ describe('paths', () => {
       ['GET', '//v1/topics'],
       ['PATCH', '/v1/topics'],
       ['POST', '/livez'],
-      ['GET', '/metrics'],
+      ['GET', '/metrics/dq'],
       ['POST', '/v1/restore'],
-      ['GET', '/v1/shards'],
       ['POST', '/v1/topics/t/jobs/a/restore'],
       ['OPTIONS', '/v1/topics'],
     ] as const)

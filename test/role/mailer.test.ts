@@ -7,10 +7,15 @@ import type { Config } from '../../src/config/options.ts';
 import type { AttemptRecord, BuryReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic.ts';
+import { openMailSender } from '../../src/mail/smtp-sender.ts';
 import type { TopicDraft } from '../../src/registry/registry.ts';
+import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import type { AlertOutbox, Store } from '../../src/store/job-store.ts';
 import { StoreError } from '../../src/store/job-store.ts';
+import { MailGate } from '../../src/upkeep/mail-gate.ts';
+import { Mailer } from '../../src/upkeep/mailer.ts';
+import { OutboxAlerts } from '../../src/upkeep/outbox-alerts.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
@@ -47,6 +52,42 @@ async function startMailer(
   // Before its directory is removed.
   onTestFinished(() => upkeep.drain(2_000));
   return upkeep;
+}
+
+/** The rig's topics with another lookUp. */
+const asking = (rig: Rig, lookUp: TopicBook['lookUp']): TopicBook =>
+  new Proxy(rig.topics, {
+    get(topics, name: keyof TopicBook) {
+      const value = name === 'lookUp' ? lookUp : topics[name];
+      return typeof value === 'function' ? value.bind(topics) : value;
+    },
+  });
+
+interface Bounds {
+  readonly window?: number;
+  readonly perMail?: number;
+  readonly perHour?: number;
+}
+
+/** Without the rest of upkeep, and with bounds that a test can reach. */
+async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: Partial<Config> = {}) {
+  const { window = 600_000, perMail, perHour = null } = bounds;
+  const { config, log, metrics } = rig.context({
+    config: configOf(smtp, { ...more, 'alerts.window': window }),
+  });
+  const sender = { host: 'h', version: 'v' };
+  const mailer = new Mailer({
+    source: new OutboxAlerts(rig.store.alerts, rig.topics, sender, 60_000, perMail),
+    gate: new MailGate(openMailSender(config), log, { min: 5, max: 10 }),
+    config,
+    log,
+    metrics,
+    pollMs: 20,
+    perHour,
+  });
+  await mailer.start();
+  onTestFinished(() => mailer.drain(2_000));
+  return mailer;
 }
 
 interface Death {
@@ -180,9 +221,10 @@ describe('alerts of dead jobs', () => {
     expect(await states(rig.store)).toEqual(['1 owed', '2 owed']);
     const smtp = await startSmtpSink({ port: first.port });
     await until('all are marked', () => allSent(rig.store));
-    expect(smtp.mails.map(({ to, parsed }) => [[...to].sort().join(), parsed.subject])).toEqual([
-      ['a@x.org,b@x.org', 'dq: 2 jobs died: t'],
-    ]);
+    expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual(['a@x.org', 'b@x.org']);
+    expect(smtp.mails.map(({ parsed }) => parsed.subject)).toEqual(
+      smtp.mails.map(() => 'dq: 2 jobs died: t'),
+    );
     expect(rig.lines.some(({ message }) => message === 'mails can be sent again')).toBe(true);
   });
 
@@ -230,6 +272,60 @@ describe('alerts of dead jobs', () => {
     expect(waits[1]).toBeGreaterThanOrEqual(199);
     expect(waits[2]).toBeGreaterThanOrEqual(399);
     expect(smtp.mails.filter(({ to }) => to[0] === 'late@x.org')).toHaveLength(1);
+  });
+
+  it('that make the server hang up each time keep no other topic waiting for ever', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('trap@x.org'));
+    await rig.topic('u', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    smtp.judgeAddress((address) => (address === 'trap@x.org' ? 'cut' : null));
+    // The one that has waited longest would always be the first.
+    await die(rig.store, 't', ['1']);
+    await die(rig.store, 'u', ['2']);
+    await startMailer(rig, smtp);
+    await until('the other is told', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
+    const tries = smtp.asked.length;
+    await until('it is tried again all the same', () => smtp.asked.length > tries + 1);
+    expect(await states(rig.store)).toContain('2 sent');
+    expect(await states(rig.store)).not.toContain('1 sent');
+  });
+
+  it('reach the other addresses where the server hangs up at the name of one', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('trap@x.org', 'a@x.org', 'b@x.org'));
+    let trapped = true;
+    smtp.judgeAddress((address) => (trapped && address === 'trap@x.org' ? 'cut' : null));
+    await startMailer(rig, smtp, { 'alerts.emails': ['ops@x.org'] });
+    await die(rig.store, 't', ['1']);
+    await until('the others are told', () => smtp.mails.length >= 3);
+    expect(await allSent(rig.store)).toBe(false);
+    trapped = false;
+    await until('all are marked', () => allSent(rig.store));
+    expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual([
+      'a@x.org',
+      'b@x.org',
+      'ops@x.org',
+      'trap@x.org',
+    ]);
+  });
+
+  it('of a topic whose addresses cannot be had keep no other topic waiting', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('u', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    const topics = asking(rig, (name) =>
+      name === 't'
+        ? Promise.reject(new StoreError({ kind: 'not_stored', code: 'damaged' }))
+        : rig.topics.lookUp(name),
+    );
+    await die(rig.store, 't', ['1']);
+    await die(rig.store, 'u', ['2']);
+    const upkeep = await rig.run(createUpkeep(rig.context({ topics, config: configOf(smtp) }), quick));
+    onTestFinished(() => upkeep.drain(2_000));
+    await until('the other is told', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
+    expect(failures(rig, 'dead jobs cannot be mailed')).toBe(1);
   });
 
   it.each([
@@ -280,6 +376,51 @@ describe('alerts of dead jobs', () => {
     expect(smtp.asked.filter((address) => address === 'gone@x.org')).toHaveLength(2);
   });
 
+  it('behind a mailbox that stays full reach the others, however many pile up', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org', 'full@x.org'));
+    smtp.judgeAddress((address) => (address === 'full@x.org' ? 452 : null));
+    await startMailerAlone(rig, smtp, { window: 100, perMail: 3 });
+    const ids = Array.from({ length: 7 }, (_, n) => `job-${n}`);
+    for (const id of ids) await die(rig.store, 't', [id]);
+    await until('the youngest is told', () =>
+      smtp.mails.some(({ parsed }) => parsed.text?.includes('job-6')),
+    );
+    expect(smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text))).toEqual(ids);
+    expect(new Set(smtp.mails.map(({ to }) => to.join()))).toEqual(new Set(['a@x.org']));
+    const given = rig.lines.find(({ message }) => message.includes('will not be told of all'));
+    expect(given).toMatchObject({ kind: 'error', key: 't', addresses: ['full@x.org'] });
+    // Fewer than are taken at once are still owed to it.
+    await until('the others are marked', async () => (await states(rig.store)).includes('job-5 sent'));
+    expect(await states(rig.store)).toContain('job-6 owed');
+  });
+
+  it('over what an address may get in an hour wait, are not lost, and keep no other address waiting', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    const topics = ['t', 'u', 'v'];
+    for (const name of topics) await rig.topic(name, 'http://127.0.0.1:9/', alertEmails(`${name}@x.org`));
+    for (const name of topics) await die(rig.store, name, [name]);
+    const everything = { 'alerts.emails': ['ops@x.org'] };
+    const mailer = await startMailerAlone(rig, smtp, { perHour: 2 }, everything);
+    const to = () => smtp.mails.flatMap((mail) => mail.to);
+    await until('every topic is told of', () => topics.every((name) => to().includes(`${name}@x.org`)));
+    await until('one is marked', async () =>
+      (await states(rig.store)).some((state) => state.endsWith('sent')),
+    );
+    await until('the others are owed', async () =>
+      (await states(rig.store)).every((state) => !state.endsWith('claimed')),
+    );
+    expect(to().filter((address) => address === 'ops@x.org')).toHaveLength(1);
+    expect((await states(rig.store)).filter((state) => state.endsWith('owed'))).toHaveLength(2);
+    await mailer.drain(2_000);
+    // As it would be after an hour.
+    await startMailerAlone(rig, smtp, { perHour: 20 }, everything);
+    await until('all are marked', () => allSent(rig.store));
+    expect(to().filter((address) => address === 'ops@x.org')).toHaveLength(3);
+  });
+
   it('that concern nobody are logged and marked: no address, and no mail server', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
@@ -306,10 +447,9 @@ describe('alerts of dead jobs', () => {
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
     let away = true;
-    const topics = Object.assign(Object.create(rig.topics), {
-      lookUp: (name: string) =>
-        away ? Promise.reject(new StoreError({ kind: 'unknown', code: 'away' })) : rig.topics.lookUp(name),
-    });
+    const topics = asking(rig, (name) =>
+      away ? Promise.reject(new StoreError({ kind: 'unknown', code: 'away' })) : rig.topics.lookUp(name),
+    );
     await rig.run(createUpkeep(rig.context({ topics, config: configOf(smtp) }), quick));
     await die(rig.store, 't', ['1']);
     await until('it is reported', () => failures(rig, 'dead jobs cannot be mailed') === 1);

@@ -146,29 +146,33 @@ describe('notifier: leases', () => {
     expect(rig.lines.some(({ message }) => message.includes('lost'))).toBe(false);
   });
 
-  it('an outcome that is never answered for is given up when its lease has surely ended', async () => {
+  it('an outcome outlives its lease where the store does not answer; of more than slots, the jobs are left to the Recoverer', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url, { timeoutMs: 200 });
-    const ended: number[] = [];
+    let away = true;
     const store = between(rig, {
-      async ack(items) {
-        ended.push(performance.now());
-        return items.map(() => ({ kind: 'unknown', code: 'no_answer' }));
-      },
+      ack: async (items) =>
+        away ? items.map(() => ({ kind: 'unknown', code: 'no_answer' })) : rig.store.jobs.ack(items),
     });
-    const config = { 'lease.margin': limits.leaseReserveMs + 100 };
+    const config = { 'lease.margin': limits.leaseReserveMs + 100, 'notifier.slots': 2 };
     const notifier = await rig.run(createNotifier(rig.context({ store, config })));
-    await rig.push('t', 'a');
-    await until('it is given up', () => rig.lines.some(({ message }) => message.includes('never answered')));
-    // The lease began before the call, and ended after it by all but the time of the call.
-    expect((ended.at(-1) ?? 0) - (ended[0] ?? 0)).toBeGreaterThan(limits.leaseReserveMs);
-    expect(notifier.inFlight()).toBe(0);
-    expect(rig.counted('t', 'delivered')).toBe(0);
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
-      state: 'reserved',
-      strikes: 0,
+    await rig.pushAll('t', ids('j', 4));
+    const givenUp = () => rig.lines.filter(({ message }) => message.includes('never answered'));
+    // The leases of the first two have ended when the others are called.
+    await until('two are given up', () => givenUp().length === 2);
+    const called = sink.arrivals.map(({ id }) => id);
+    const [kept, left] = [called.slice(0, 2), called.slice(2, 4)];
+    expect(givenUp().map(({ id }) => id)).toEqual(left);
+    expect(rig.lines.filter(({ message }) => message.includes('is repeated'))).toHaveLength(1);
+    away = false;
+    await until('the others are settled', async () => {
+      const jobs = await Promise.all(kept.map((id) => rig.store.jobs.get({ topic: 't', id })));
+      return jobs.every((job) => job === null);
     });
+    await until('it is said', () => rig.lines.some(({ message }) => message === 'ack is answered again'));
+    expect(sink.arrivals.filter(({ id }) => kept.includes(id))).toHaveLength(2);
+    await until('nothing is under way', () => notifier.inFlight() === 0);
   });
 
   it('an outcome whose lease was taken over changes nothing and is reported', async () => {
@@ -287,6 +291,39 @@ describe('notifier: a job that may be killing its notifiers', () => {
       () => rig.counted('suspect', 'delivered') === 10 && rig.counted('other', 'delivered') === 10,
       6_000,
     );
+  });
+
+  it('and two hundred more, as a crash leaves them, follow one another alone, without a pause that nobody else needs', async () => {
+    const rig = await startRig();
+    let [running, most] = [0, 0];
+    const sink = await startSink((_arrival, response) => {
+      running += 1;
+      most = Math.max(most, running);
+      setImmediate(() => {
+        running -= 1;
+        response.end('{}');
+      });
+    });
+    await rig.topic('suspect', sink.url);
+    await rig.pushAll('suspect', ids('s', 200));
+    for (let n = 0; n < limits.strikesAlone; n += 1) {
+      const others = { room: 1_000, leaseMs: 60_000 };
+      const dead = owner(900 + n);
+      await rig.store.jobs.reserve(0, { owner: dead, max: limits.reserveMax, others, topics: new Map() });
+      await rig.store.jobs.recoverOwners(0, dead.instance, { dead: dead.incarnation }, limits.recoverMax);
+    }
+    let skipped = 0;
+    const store = between(rig, {
+      reserve(partition, request) {
+        if (request.topics.get('suspect')?.room === 0) skipped += 1;
+        return rig.store.jobs.reserve(partition, request);
+      },
+    });
+    // A poll after each would take 200 s.
+    await rig.run(createNotifier(rig.context({ store, config: { pollCeiling: 1_000 } })));
+    await until('all are delivered', () => rig.counted('suspect', 'delivered') === 200, 18_000);
+    expect(sink.arrivals).toHaveLength(200);
+    expect([most, skipped]).toEqual([1, 0]);
   });
 
   it('leaves the others half of the time, however many there are and however they hang', async () => {

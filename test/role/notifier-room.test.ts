@@ -238,3 +238,30 @@ describe('notifier: topics', () => {
     expect([old.arrivals.length, next.arrivals.length]).toEqual([1, 1]);
   });
 });
+
+describe('notifier: beside an older one', () => {
+  it('takes no job before it is told to, and then like any other', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    const asked: number[] = [];
+    const jobs: JobStore = {
+      ...rig.store.jobs,
+      reserve: (partition, request) => {
+        asked.push(request.owner.incarnation);
+        return rig.store.jobs.reserve(partition, request);
+      },
+    };
+    const store = { ...rig.store, jobs };
+    const next = await rig.run(createNotifier(rig.context({ store, owner: owner(2), takesOver: true })));
+    await rig.push('t', 'a');
+    const old = await rig.run(createNotifier(rig.context({ store, owner: owner(1) })));
+    await until('the old one has delivered', () => rig.counted('t', 'delivered') === 1);
+    expect(asked).not.toContain(2);
+    await next.takeOver?.();
+    await old.drain(1_000);
+    await rig.push('t', 'b');
+    await until('the new one has delivered', () => rig.counted('t', 'delivered') === 2);
+    expect(asked.at(-1)).toBe(2);
+  });
+});

@@ -13,12 +13,13 @@ import {
   symlinkSync,
   unlinkSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { removeOldLogs } from '../../src/telemetry/old-logs.ts';
+import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/old-logs.ts';
 import type { LogOptions, OpenLog } from '../../src/telemetry/open-log.ts';
 import { openLog } from '../../src/telemetry/open-log.ts';
 import { until } from '../support/until.ts';
@@ -388,6 +389,30 @@ describe('removeOldLogs', () => {
     expect(await removeOldLogs(directory, 14, Date.parse('2030-02-01T12:00:01Z'))).toEqual([
       'error-upkeep-0-20300117.log',
     ]);
+  });
+
+  it('cuts the output of the background back where it is, for whoever has it open, and keeps what it held for a while', async () => {
+    const log = open();
+    log.notice('makes the directory');
+    await log.close();
+    const [path, older] = [join(directory, outputName), join(directory, `${outputName}.1`)];
+    await trimOutput(directory, 14, Date.now());
+    expect(existsSync(path)).toBe(false);
+    const fd = openSync(path, 'a');
+    onTestFinished(() => closeSync(fd));
+    writeSync(fd, 'a trace\n');
+    await trimOutput(directory, 14, Date.now());
+    expect([readFileSync(path, 'utf8'), existsSync(older)]).toEqual(['a trace\n', false]);
+
+    writeSync(fd, Buffer.alloc(limits.outputBytesMax, 'x'));
+    await trimOutput(directory, 14, Date.now());
+    writeSync(fd, 'the next\n');
+    expect(readFileSync(path, 'utf8')).toBe('the next\n');
+    expect(readFileSync(older, 'utf8')).toHaveLength('a trace\n'.length + limits.outputBytesMax);
+
+    const fifteenDays = 15 * 86_400_000;
+    await trimOutput(directory, 14, Date.now() + fifteenDays);
+    expect([readFileSync(path, 'utf8'), existsSync(older)]).toEqual(['', false]);
   });
 
   it('rejects when there is no directory', async () => {

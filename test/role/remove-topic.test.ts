@@ -28,4 +28,18 @@ describe('removing a topic', () => {
       other: { delayed: 0, ready: 1, reserved: 0, dead: 0 },
     });
   });
+
+  it('ends when its time is over, says how far it came, and goes on when it is called again', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await rig.pushAll('t', ids('a', limits.purgeStepMax + 50));
+    const remove = () => removeTopic(rig.registry, rig.store.admin, 't', true, 0);
+    await expect(remove()).rejects.toMatchObject({
+      code: 'topic_has_jobs',
+      extra: { purged: limits.purgeStepMax, jobs: 50 },
+    });
+    expect((await rig.registry.get('t'))?.state).toBe('offline');
+    expect(await remove()).toBe(50);
+    expect(await rig.registry.get('t')).toBeNull();
+  });
 });

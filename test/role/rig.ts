@@ -14,6 +14,8 @@ import { TopicBook } from '../../src/registry/topic-book.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import type { PushJob, Store } from '../../src/store/job-store.ts';
 import type { LogFields } from '../../src/telemetry/log.ts';
+import { Meter } from '../../src/telemetry/meter.ts';
+import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 
 export const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
@@ -36,6 +38,8 @@ export interface Rig {
   readonly sent: readonly ToMaster[];
   notified(): readonly Line[];
   counted(topic: string, name: StatName): number;
+  /** since the last time this was asked */
+  metrics(): MetricReport | null;
   /** to every role */
   tell(message: ToWorker): void;
   context(more?: Partial<Omit<RoleContext, 'config'>> & { config?: Partial<Config> }): RoleContext;
@@ -50,8 +54,10 @@ export const defaultConfig = Object.fromEntries(
   Object.entries(options).map(([name, option]) => [name, option.default]),
 ) as Record<OptionName, unknown> as Config;
 
-/** `clock`: the store's. */
-export async function startRig(more: { readonly clock?: () => number } = {}): Promise<Rig> {
+/** `clock`, `recoverHoldMs`: the store's. */
+export async function startRig(
+  more: { readonly clock?: () => number; readonly recoverHoldMs?: number } = {},
+): Promise<Rig> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-role-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const registryFile = await openRegistryDb(join(directory, 'registry.db'));
@@ -72,6 +78,7 @@ export async function startRig(more: { readonly clock?: () => number } = {}): Pr
     notify: (fields: LogFields) => void note('notify', '', fields),
   };
   const counts = new Map<string, number>();
+  const meter = new Meter();
   const sent: ToMaster[] = [];
   const hearers: ((message: ToWorker) => void)[] = [];
   const topics = new TopicBook(registry, log);
@@ -86,6 +93,7 @@ export async function startRig(more: { readonly clock?: () => number } = {}): Pr
     sent,
     notified: () => lines.filter(({ kind }) => kind === 'notify'),
     counted: (topic, name) => counts.get(`${topic} ${name}`) ?? 0,
+    metrics: () => meter.take(),
     tell: (message) => {
       for (const hear of hearers) hear(message);
     },
@@ -111,8 +119,11 @@ export async function startRig(more: { readonly clock?: () => number } = {}): Pr
         add: (topic, name, n = 1) =>
           void counts.set(`${topic} ${name}`, (counts.get(`${topic} ${name}`) ?? 0) + n),
       },
+      metrics: meter,
       link: { send: (message) => void sent.push(message), onMessage: (hear) => void hearers.push(hear) },
       adminToken: 'admin',
+      restarts: 0,
+      takesOver: false,
       ...more,
     }),
     async run(role) {

@@ -1,12 +1,15 @@
 // The registry through the store's socket: the same answers as beside the file, and a word to everybody when it changed.
 
+import { connect } from 'node:net';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { filled } from '../../src/core/shard-list.ts';
 import { makeToken } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic.ts';
 import type { Registry, TopicDraft } from '../../src/registry/registry.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
+import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import {
   openSqliteStore,
@@ -49,6 +52,21 @@ function digestOnly() {
 }
 
 describe('registry through the socket', () => {
+  it('says nothing of a change to a client that has not been greeted yet', async () => {
+    const socket = connect(ownerPaths(store.directory).socketPath);
+    onTestFinished(() => void socket.destroy());
+    const chunks: Buffer[] = [];
+    socket.on('data', (chunk) => chunks.push(chunk));
+    await until('the owner to have it', () => store.owner.clients === 3);
+    await store.client.registry.create(draft('t'));
+    const hello = new Writer();
+    hello.begin(1, kinds.hello).u32(protocolMagic).u32(protocolNumber).text('late').end();
+    socket.write(hello.done());
+    await until('the greeting', () => chunks.length > 0);
+    // Behind the length and the number of the request.
+    expect(Buffer.concat(chunks).readUInt8(8)).toBe(kinds.hello);
+  });
+
   it('answers what the file beside it answers, for every method', async () => {
     const { registry } = store.client;
     const created = await registry.create(draft('t'));
@@ -71,6 +89,12 @@ describe('registry through the socket', () => {
     expect((await registry.tokens(-1)).tokens).toEqual([token]);
     expect(await registry.removeToken('a')).toBe('removed');
     expect(await registry.removeToken('a')).toBe('absent');
+    const shards = filled([{ id: '00ff00ff00ff00ff', url: 'redis://h', buckets: 1, addedAt: 5 }]);
+    expect(await registry.writeShards(shards, 1)).toBe('changed');
+    expect(await registry.writeShards(shards, 0)).toBe('updated');
+    expect(await registry.shards(-1)).toEqual(await file.shards(-1));
+    expect((await registry.shards(-1)).list).toEqual(shards);
+    expect(await registry.id()).toBe(await file.id());
     expect(await registry.remove('t', created.topic.revision)).toBe('changed');
     const revision = (await registry.get('t'))?.revision ?? -1;
     expect(await registry.remove('t', revision)).toBe('removed');

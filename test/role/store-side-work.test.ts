@@ -1,6 +1,7 @@
 // Backups and examinations of the embedded store, through its socket, while it is written to.
 
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -261,3 +262,36 @@ describe('fsck', () => {
     ]);
   });
 });
+
+/** Begins to count for hours, gives that up as soon as it is seen at it, and exits. */
+const givesUp = `
+const { readBeside } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/reading-thread.ts'))});
+const abort = new AbortController();
+const sql = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 100000000000) SELECT count(*) FROM c';
+const [reading] = await Promise.allSettled([
+  readBeside([{ url: 'file::memory:', sql }], abort.signal),
+  new Promise((resolve) => {
+    const { user } = process.cpuUsage();
+    const timer = setInterval(() => {
+      if (process.cpuUsage().user - user < 1_000_000) return;
+      clearInterval(timer);
+      abort.abort(new Error('given up'));
+      resolve();
+    }, 20);
+  }),
+]);
+process.exit(reading.reason.message === 'given up' ? 0 : 1);
+`;
+
+it('a process that has to end does so at once, whatever its reading thread is at', async () => {
+  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', givesUp], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    timeout: 25_000,
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  const [, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  expect(said).toContain('ends by SIGKILL, because a backup or an examination was under way');
+  // Not TERM, with which this test would have ended it.
+  expect(signal).toBe('SIGKILL');
+}, 30_000);

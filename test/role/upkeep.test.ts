@@ -78,7 +78,7 @@ describe('upkeep: leases', () => {
     await until('it asks', () => asked() === 1);
     const answerableUntil = performance.now() + limits.livingFreshMs;
     await until('the answer is late', () => performance.now() > answerableUntil);
-    rig.tell({ kind: 'living', incarnations: [30] });
+    rig.tell({ kind: 'living', incarnations: [30, 32] });
     await until('it asks again', () => asked() === 2);
     rig.tell({ kind: 'living', incarnations: [31] });
     await until('it asks for the third time', () => asked() === 3);

@@ -28,6 +28,13 @@ export interface DaemonOptions {
   readonly directory?: string;
   /** elsewhere than in the directory: on a file system of its own */
   readonly dataDir?: string;
+  readonly logDir?: string;
+  /** the port is the configuration's affair; a free one is picked with --port otherwise */
+  readonly portInFile?: boolean;
+  /** another bin/dq than this repository's */
+  readonly launcher?: string;
+  /** instead of a free one: that of a daemon that has ended */
+  readonly port?: number;
   /** a process group of its own, so that a test can signal all of it by -pid */
   readonly group?: boolean;
 }
@@ -65,21 +72,30 @@ export interface Daemon {
   stop(): Promise<number | null>;
 }
 
+/** Without DQ_…, which say to tests how large they shall be and would be options of the daemon. */
+export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(
+    ([name]) => !name.startsWith('DQ_') && name !== 'FORCE_COLOR',
+  );
+  return { ...Object.fromEntries(own), ...more };
+}
+
 /** Starts, and ends with the test: the master first gently, then whatever is left of it by pid. */
 export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> {
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'dq-test-'));
   const dataDir = options.dataDir ?? join(directory, 'data');
-  const logDir = join(directory, 'logs');
-  const args = ['start', '--port', '0', '--data-dir', dataDir, '--log-dir', logDir, ...(options.args ?? [])];
+  const logDir = options.logDir ?? join(directory, 'logs');
+  const port = options.portInFile === true ? [] : ['--port', String(options.port ?? 0)];
+  const args = ['start', ...port, '--data-dir', dataDir, '--log-dir', logDir, ...(options.args ?? [])];
   if (options.config !== undefined) {
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, 'dq.yaml'), stringify(options.config));
     args.push('-c', join(directory, 'dq.yaml'));
   }
   rmSync(join(dataDir, 'run/dq.json'), { force: true });
-  const child = spawn(process.execPath, [launcher, ...args], {
+  const child = spawn(process.execPath, [options.launcher ?? launcher, ...args], {
     cwd: directory,
-    env: { ...process.env, ...options.env },
+    env: environment(options.env),
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: options.group ?? false,
   });
@@ -102,7 +118,14 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   );
   const { url } = JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')) as { url: string };
   const send = async (method: string, path: string, init: RequestInit): Promise<ApiReply> => {
-    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(15_000) });
+    // A connection that is kept is one that a stop and a reload wait for, 5 s long.
+    const headers = { connection: 'close', ...init.headers };
+    const response = await fetch(url + path, {
+      ...init,
+      headers,
+      method,
+      signal: AbortSignal.timeout(15_000),
+    });
     const text = await response.text();
     return { status: response.status, body: text === '' ? null : JSON.parse(text) };
   };

@@ -13,6 +13,8 @@ import { TopicBook } from '../../src/registry/topic-book.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import type { Store } from '../../src/store/job-store.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
+import { Meter } from '../../src/telemetry/meter.ts';
+import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import type { ApiReply } from './daemon.ts';
 import { type OpenApi, undescribed } from './described.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from './sqlite-store.ts';
@@ -21,6 +23,7 @@ export interface IntakeOptions {
   /** by option name */
   readonly config?: Readonly<Record<string, unknown>>;
   readonly times?: FrontTimes;
+  readonly restarts?: number;
   /** what the role sees instead of the store or the registry, to let one of them fail */
   readonly store?: (store: Store) => Store;
   readonly registry?: (registry: Registry) => Registry;
@@ -41,6 +44,8 @@ export interface TestIntake {
   readonly errors: string[];
   /** `topic name` → count */
   readonly counted: Map<string, number>;
+  /** since the last time this was asked */
+  metrics(): MetricReport | null;
   readonly description: OpenApi;
   call(method: string, path: string, init?: RequestInit): Promise<ApiReply & { readonly headers: Headers }>;
   /** JSON in, JSON out. Fails when the reply is not as /openapi.json describes it; so do `call` and `push`. */
@@ -80,6 +85,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   const requests: LogFields[] = [];
   const errors: string[] = [];
   const counted = new Map<string, number>();
+  const meter = new Meter();
   const listeners: ((message: ToWorker) => void)[] = [];
   const role = createIntake(
     {
@@ -101,6 +107,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
         add: (topic, name, n = 1) =>
           counted.set(`${topic} ${name}`, (counted.get(`${topic} ${name}`) ?? 0) + n),
       },
+      metrics: meter,
       link: {
         send: (message) =>
           options.onSend?.(message, (answer) => {
@@ -109,6 +116,8 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
         onMessage: (listener) => listeners.push(listener),
       },
       adminToken,
+      restarts: options.restarts ?? 0,
+      takesOver: false,
     },
     options.times,
   );
@@ -140,6 +149,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
     requests,
     errors,
     counted,
+    metrics: () => meter.take(),
     description,
     call,
     api: (method, path, body) =>

@@ -23,8 +23,8 @@ export class OwnerProcess {
   }
 
   /** Serving when it resolves; rejects with what the owner refused to start for. */
-  static async start(directory: string): Promise<OwnerProcess> {
-    const child = fork(here, [directory], { execArgv: ['--import', 'tsx'] });
+  static async start(directory: string, recoverHoldMs = 0): Promise<OwnerProcess> {
+    const child = fork(here, [directory, String(recoverHoldMs)], { execArgv: ['--import', 'tsx'] });
     const owner = new OwnerProcess(child);
     const [word] = (await Promise.race([once(child, 'message'), owner.#ended])) as [string];
     if (word === 'serving') return owner;
@@ -62,9 +62,10 @@ export class OwnerProcess {
   }
 }
 
-async function serve(directory: string): Promise<void> {
+async function serve(directory: string, recoverHoldMs: number): Promise<void> {
   const owner = new StoreOwner({
     ...ownerPaths(directory),
+    recoverHoldMs,
     log: silentLog,
     onFatal: () => process.exit(fatalExit),
   });
@@ -86,4 +87,5 @@ async function serve(directory: string): Promise<void> {
   process.on('disconnect', () => process.exit(0));
 }
 
-if (process.argv[1] === here && process.argv[2] !== undefined) await serve(process.argv[2]);
+if (process.argv[1] === here && process.argv[2] !== undefined)
+  await serve(process.argv[2], Number(process.argv[3]));

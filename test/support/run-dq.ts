@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';
-import { launcher } from './daemon.ts';
+import { environment, launcher } from './daemon.ts';
 import { until } from './until.ts';
 
 export interface Run {
@@ -17,22 +17,18 @@ export interface RunOptions {
   readonly input?: string | Buffer;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-}
-
-/** What commands read of the environment must be the test's own. */
-function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(
-    ([name]) => !name.startsWith('DQ_') && name !== 'FORCE_COLOR',
-  );
-  return { ...Object.fromEntries(own), ...more };
+  /** 30 s without */
+  readonly timeoutMs?: number;
+  /** another bin/dq than this repository's */
+  readonly launcher?: string;
 }
 
 export async function runDq(args: readonly string[], options: RunOptions = {}): Promise<Run> {
-  const child = spawn(process.execPath, [launcher, ...args], {
+  const child = spawn(process.execPath, [options.launcher ?? launcher, ...args], {
     cwd: options.cwd,
     env: environment(options.env),
     stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: 30_000,
+    timeout: options.timeoutMs ?? 30_000,
     killSignal: 'SIGKILL',
   });
   const chunks: Buffer[] = [];

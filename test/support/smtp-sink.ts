@@ -15,8 +15,8 @@ export interface Mail {
   readonly arrivedAt: number;
 }
 
-/** null = yes; a status such as 450 or 550 = no */
-type Judge<T> = (what: T) => number | null | 'hang';
+/** null = yes; a status such as 450 or 550 = no; `cut` = the connection is closed without a word */
+type Judge<T> = (what: T) => number | null | 'hang' | 'cut';
 
 export interface SmtpSink {
   readonly url: string;
@@ -45,9 +45,12 @@ export async function startSmtpSink(
   let judgeAddress: Judge<string> = () => null;
   let judgeMail: Judge<Mail> = () => null;
   let listener: (mail: Mail) => void = () => {};
+  const sockets = new Set<Socket>();
   const answer = (verdict: ReturnType<Judge<unknown>>, done: (error?: Error | null) => void) => {
     if (verdict === 'hang') return;
-    if (verdict === null) done();
+    // Of whoever is there: no test has two clients at the time.
+    if (verdict === 'cut') for (const socket of sockets) socket.destroy();
+    else if (verdict === null) done();
     else done(Object.assign(new Error(`told to say ${verdict}`), { responseCode: verdict }));
   };
   const { port: wanted = 0, ...more } = options;
@@ -93,6 +96,10 @@ export async function startSmtpSink(
   });
   // Clients that break off are the subject of some tests.
   server.on('error', () => {});
+  server.server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
   await new Promise<void>((resolve) => server.listen(wanted, '127.0.0.1', resolve));
   const { port } = server.server.address() as AddressInfo;
   let closed: Promise<void> | null = null;

@@ -41,6 +41,7 @@ export async function openSqliteStore(
   const owner = new StoreOwner({
     ...ownerPaths(directory.path),
     log: silentLog,
+    recoverHoldMs: 0,
     onFatal: (error) => {
       throw error;
     },

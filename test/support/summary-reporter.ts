@@ -1,5 +1,7 @@
-// Ends every run with one plain line that scripts can read: "N passed, N failed, N skipped".
+// Ends every run with one plain line that scripts can read: "N passed, N failed, N skipped"; before it,
+// one that says which tests had no server to run against, and why.
 import type { Reporter, TestModule } from 'vitest/node';
+import { skippedLine } from './services-setup.ts';
 
 export default class SummaryReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly unknown[]): void {
@@ -13,8 +15,10 @@ export default class SummaryReporter implements Reporter {
       // A file that could not be loaded has no tests to count.
       if (module.state() === 'failed' && count.failed === before) count.failed += 1;
     }
+    const skipped = skippedLine();
     // After the default reporter's own summary, which is written in the same turn.
     process.once('exit', () => {
+      if (skipped !== null) process.stdout.write(`${skipped}\n`);
       process.stdout.write(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped\n`);
     });
   }

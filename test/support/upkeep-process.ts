@@ -9,6 +9,7 @@ import type { Config } from '../../src/config/options.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
 import { connectStore } from '../../src/store/sqlite/client.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { noMetrics } from '../../src/telemetry/metrics.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { ownerPaths } from './sqlite-store.ts';
 
@@ -54,8 +55,11 @@ async function run({ directory, config, times }: Given): Promise<void> {
       registry: connection.registry,
       topics,
       counters: { add: () => {} },
+      metrics: noMetrics,
       link: { send: () => {}, onMessage: () => {} },
       adminToken: '',
+      restarts: 0,
+      takesOver: false,
     },
     times,
   );

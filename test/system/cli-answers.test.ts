@@ -1,9 +1,11 @@
 // What commands make of answers that a healthy daemon seldom gives: the API is scripted, the command is real.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { launcher } from '../support/daemon.ts';
 import { runDq, runDqOnTerminal } from '../support/run-dq.ts';
 
 interface Call {
@@ -197,6 +199,29 @@ describe('dq fsck and backup', () => {
   });
 });
 
+describe('dq topic rm --purge', () => {
+  it('goes on while a call could not remove all, and tells the sum', async () => {
+    const api = await scriptedApi((_, number) =>
+      number < 3
+        ? problem(409, 'topic_has_jobs', { purged: 100, jobs: 5 })
+        : { status: 200, json: { deleted: true, purged: 5 } },
+    );
+    const run = await runDq(['topic', 'rm', 't', '--purge', '-y', '--url', api.url]);
+    expect(run).toMatchObject({ code: 0, stdout: '', stderr: 'dq: t is deleted, with 205 jobs\n' });
+    expect(api.calls.map(({ url }) => url)).toEqual(Array(3).fill('/v1/topics/t?jobs=purge'));
+  });
+
+  it('ends when nothing goes any more', async () => {
+    const api = await scriptedApi(() => problem(409, 'topic_has_jobs', { purged: 0, jobs: 5 }));
+    const run = await runDq(['topic', 'rm', 't', '--purge', '-y', '--url', api.url]);
+    expect(run).toMatchObject({ code: 1, stdout: '' });
+    expect(run.stderr).toBe(
+      'dq: t still has 5 jobs and is offline now; --purge deletes them with it, dq topic resume ends that\n',
+    );
+    expect(api.calls).toHaveLength(1);
+  });
+});
+
 describe('dq push --batch', () => {
   /** Refuses the items whose body is 0. */
   const answer = ({ text }: Call) => {
@@ -204,8 +229,14 @@ describe('dq push --batch', () => {
       .split('\n')
       .slice(0, -1)
       .map((line) => JSON.parse(line) as { id: string; body: number });
-    const bad = { ...problem(400, 'invalid').json, errors: [{ field: 'items[0].id', message: 'is bad' }] };
-    const results = items.map(({ id, body }) => (body === 0 ? bad : { status: 201, id }));
+    const bad = (n: number) => ({
+      ...problem(400, 'invalid').json,
+      errors: [
+        { field: `items[${n}].id`, message: 'is bad' },
+        { field: `items[${n}]`, message: 'is odd, as items[0].id' },
+      ],
+    });
+    const results = items.map(({ id, body }, n) => (body === 0 ? bad(n) : { status: 201, id }));
     const failed = items.filter(({ body }) => body === 0).length;
     return { status: 200, json: { accepted: items.length - failed, failed, results } };
   };
@@ -231,7 +262,7 @@ describe('dq push --batch', () => {
     const input = `${line(1)}\n\n${line(2, 0)}\n${line(3)}\n`;
     const some = await runDq(['push', '--batch', '-', '--url', api.url], { input });
     expect(some).toMatchObject({ code: 5, stdout: '1\n3\n' });
-    expect(some.stderr).toBe('dq: line 3: items[0].id: is bad\ndq: 2 accepted, 1 refused\n');
+    expect(some.stderr).toBe('dq: line 3: id: is bad; is odd, as items[0].id\ndq: 2 accepted, 1 refused\n');
     const none = await runDq(['push', '--batch', '-', '--json', '--url', api.url], { input: line(1, 0) });
     expect(none.code).toBe(1);
     expect(JSON.parse(none.stdout)).toMatchObject({ accepted: 0, failed: 1 });
@@ -244,10 +275,39 @@ describe('dq push --batch', () => {
     const input = Array.from({ length: 1_500 }, (_, n) => line(n)).join('\n');
     const run = await runDq(['push', '--batch', '-', '--url', api.url], { input });
     expect(run.code).toBe(5);
-    expect(run.stderr).toContain('1000 accepted; lines 1001 to 1500: Store away');
+    expect(run.stderr).toBe('dq: 1000 accepted; lines 1001 to 1500: Store away\n');
     const broken = await scriptedApi(() => null);
     const gone = await runDq(['push', '--batch', '-', '--url', broken.url], { input: line(1) });
     expect(gone.code).toBe(69);
+  });
+
+  it('says what was accepted before a line that cannot be sent', async () => {
+    const api = await scriptedApi(answer);
+    const long = 'x'.repeat(16.5 * 1024 * 1024);
+    const lines = Array.from({ length: 1_100 }, (_, n) => line(n));
+    const run = await runDq(['push', '--batch', '-', '--url', api.url], {
+      input: [...lines, long].join('\n'),
+    });
+    expect(run).toMatchObject({
+      code: 5,
+      stderr: 'dq: 1100 accepted; line 1101: is longer than 16777216 bytes\n',
+    });
+    const none = await runDq(['push', '--batch', '-', '--url', api.url], { input: long });
+    expect(none).toMatchObject({ code: 1, stderr: 'dq: line 1: is longer than 16777216 bytes\n' });
+  });
+
+  it('does not pass for done when its output is closed on the way', async () => {
+    const api = await scriptedApi(answer);
+    const input = Array.from({ length: 5_000 }, (_, n) => line(n)).join('\n');
+    const command = `"${process.execPath}" "${launcher}" push --batch - --url ${api.url} | head -1; exit "\${PIPESTATUS[0]}"`;
+    const run = spawn('bash', ['-c', command], { stdio: ['pipe', 'ignore', 'pipe'] });
+    let stderr = '';
+    run.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    run.stdin.on('error', () => {});
+    run.stdin.end(input);
+    const [code] = await once(run, 'close');
+    expect(stderr).toBe('dq: nobody reads the output any more; not all was done\n');
+    expect(code).toBe(5);
   });
 
   it('takes no topic, and a file that is there', async () => {

@@ -232,6 +232,15 @@ describe('dq run, reschedule, push --batch', patience, () => {
     expect(await dq(['run', 't', 'a'])).toMatchObject({ code: 0, stdout: '', stderr: 'dq: ready\n' });
     await until('it is delivered', () => sink.arrivals.length === 1);
     await until('it has ended', async () => (await dq(['run', 't', 'a'])).code === 4);
+    const ended = await dq(['get', 't', 'a']);
+    expect(ended.stdout).toMatch(/^attempts +1 of 10$/m);
+    expect(ended.stderr).toBe('dq: delivered at its first attempt; the notify log tells more of it\n');
+    const again = await dq(['topic', 'add', 't', '--callback', sink.url]);
+    expect(again).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: 'dq: topic t exists; change it with dq topic set\n',
+    });
     expect((await dq(['reschedule', 't', 'a', '--delay', '1h'])).code).toBe(4);
   });
 
@@ -269,7 +278,7 @@ describe('dq run, reschedule, push --batch', patience, () => {
     );
     const run = await dq(['push', '--batch', `@${file}`]);
     expect(run).toMatchObject({ code: 5, stdout: 'a\n订\n' });
-    expect(run.stderr).toContain('dq: line 3: items[2].body: is needed');
+    expect(run.stderr).toContain('dq: line 3: body: is needed');
     expect((await daemon.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('1.0');
     expect((await daemon.api('GET', `/v1/topics/t/jobs/${encodeURIComponent('订')}`)).body.body).toBe(
       '{"b" : 2}',
@@ -294,6 +303,9 @@ describe('dq dead', patience, () => {
     expect(two.stderr).toContain('more than 2');
 
     expect((await dq(['dead', 'requeue'])).code).toBe(2);
+    expect((await dq(['dead', 'requeue', 't', '--topic', 'u', '--all'])).code).toBe(2);
+    expect((await dq(['dead', 'requeue', 'u', '--all'])).stderr).toContain('0 requeued');
+    expect((await dq(['dead', 'ls', 'u'])).stdout).not.toContain('attempts_exhausted');
     sink.answer(status(200, {}, '{"code":200}'));
     const some = await dq(['dead', 'requeue', '--topic', 't', '--id', 'a', '--id', 'none']);
     expect(some.code, some.stderr).toBe(5);

@@ -1,25 +1,14 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it, vi } from 'vitest';
+import { alteredDq } from '../support/altered-dq.ts';
 import { calling } from '../support/calling.ts';
 import type { Daemon } from '../support/daemon.ts';
-import { isAlive, openFilesOf, startDaemon } from '../support/daemon.ts';
+import { isAlive, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
+import { isListenedOn, openSocketsTo } from '../support/sockets.ts';
 import { until } from '../support/until.ts';
 
 // Several starts in one test, on a machine that does other things too.
 vi.setConfig({ testTimeout: 60_000 });
-
-/** A TCP connection of this process to that port of this machine. */
-function openSocketsTo(pid: number, port: number): boolean {
-  const hex = port.toString(16).toUpperCase().padStart(4, '0');
-  const files = new Set(openFilesOf(pid));
-  return readFileSync('/proc/net/tcp', 'utf8')
-    .split('\n')
-    .some((line) => {
-      const [, , remote, , , , , , , inode] = line.trim().split(/\s+/);
-      return remote?.endsWith(`:${hex}`) === true && files.has(`socket:[${inode}]`);
-    });
-}
 
 interface Listed {
   readonly title: string;
@@ -62,32 +51,6 @@ describe('kill -9 of a worker', () => {
       );
     }
   });
-
-  it('again and again, with none of its role alive: the daemon gives up with exit 70 and the reason', {
-    timeout: 90_000,
-  }, async () => {
-    const daemon = await startDaemon();
-    const killed = new Set<number>();
-    await until(
-      'the daemon has given up',
-      () => {
-        const worker = daemon
-          .workers()
-          .find((one) => one.title.startsWith('dq-upkeep') && !killed.has(one.pid));
-        if (worker !== undefined && daemon.child.exitCode === null) {
-          process.kill(worker.pid, 'SIGKILL');
-          killed.add(worker.pid);
-        }
-        return daemon.child.exitCode !== null;
-      },
-      80_000,
-    );
-    expect(daemon.child.exitCode).toBe(70);
-    expect(daemon.output()).toMatch(
-      /^dq: dq-upkeep died 10 times within 60 s; the last time: dq-upkeep \(pid \d+\) was ended by SIGKILL$/m,
-    );
-    expect(daemon.workers()).toEqual([]);
-  });
 });
 
 describe('kill -9 of a notifier in the middle of a callback', () => {
@@ -103,23 +66,50 @@ describe('kill -9 of a notifier in the middle of a callback', () => {
 });
 
 describe('kill -9 of the master', () => {
-  it('its workers end by themselves', async () => {
-    const daemon = await startDaemon();
-    const workers = daemon.workers().map((worker) => worker.pid);
+  it('its workers end by themselves: healthy ones, one that stands still, and one that was stopped once it goes on', {
+    timeout: 90_000,
+  }, async () => {
+    const dq = alteredDq();
+    const daemon = await startDaemon({ launcher: dq.launcher });
+    const since = performance.now();
+    const stopped = daemon.pidOf('dq-timer-0');
+    const standing = daemon.pidOf('dq-notifier-0');
+    const healthy = daemon
+      .workers()
+      .map(({ pid }) => pid)
+      .filter((pid) => pid !== stopped && pid !== standing);
+    // Three seconds after it was ready it has a watchdog.
+    await until('the watchdogs have begun', () => performance.now() - since > 4_500);
+    dq.block('dq-notifier-0');
+    await until('it stands', () => dq.blocked('dq-notifier-0'));
+    process.kill(stopped, 'SIGSTOP');
     process.kill(daemon.pid, 'SIGKILL');
-    await until('no worker is left', () => !workers.some(isAlive), 15_000);
+    await until('the healthy ones are gone', () => !healthy.some(isAlive), 15_000);
+    expect(isListenedOn(Number(new URL(daemon.url).port))).toBe(false);
+    await until('the one that stands is gone', () => !isAlive(standing), 17_000);
+    expect(isAlive(stopped)).toBe(true);
+    process.kill(stopped, 'SIGCONT');
+    await until('the one that goes on is gone', () => !isAlive(stopped), 15_000);
   });
 
-  it('a new start takes over at once, and ends a worker that was stopped', async () => {
-    const daemon = await startDaemon();
+  it('a new start takes over at once, at the same port, and ends a worker that stands still and those that were stopped', async () => {
+    const dq = alteredDq();
+    const daemon = await startDaemon({ launcher: dq.launcher });
     const workers = daemon.workers().map((worker) => worker.pid);
-    const stopped = [daemon.pidOf('dq-store'), daemon.pidOf('dq-notifier-0')];
+    dq.block('dq-store');
+    await until('it stands', () => dq.blocked('dq-store'));
+    const stopped = [daemon.pidOf('dq-server-0'), daemon.pidOf('dq-notifier-0')];
     for (const pid of stopped) process.kill(pid, 'SIGSTOP');
     process.kill(daemon.pid, 'SIGKILL');
     await until('the master is gone', () => !isAlive(daemon.pid));
-    const next = await startDaemon({ directory: daemon.directory });
+    const port = Number(new URL(daemon.url).port);
+    const next = await startDaemon({ directory: daemon.directory, port });
     expect(workers.filter(isAlive)).toEqual([]);
+    expect(next.url).toBe(daemon.url);
     expect((await next.api('GET', '/readyz')).status).toBe(200);
+    expect(next.log('notice').map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/^ended what a killed master had left: .*dq-store.*dq-server-0/),
+    );
     expect(await next.stop()).toBe(0);
   });
 });

@@ -1,14 +1,19 @@
-import { existsSync, readFileSync } from 'node:fs';
+// Every signal that somebody may send, to every process and to all of them at once, while they run and while they begin.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Daemon } from '../support/daemon.ts';
-import { isAlive, openFilesOf, startDaemon } from '../support/daemon.ts';
+import { childrenOf, isAlive, launcher, startDaemon } from '../support/daemon.ts';
+import { portsOf } from '../support/sockets.ts';
 import { until } from '../support/until.ts';
 
 // Several starts in one test, on a machine that does other things too.
 vi.setConfig({ testTimeout: 60_000 });
 
 const pidsOf = (daemon: Daemon) => [daemon.pid, ...daemon.workers().map((worker) => worker.pid)];
+const portOf = (daemon: Daemon) => Number(new URL(daemon.url).port);
 
 /** Signals that are still waiting to be delivered to a process. */
 const pending = (pid: number) =>
@@ -16,91 +21,168 @@ const pending = (pid: number) =>
     ([, mask]) => BigInt(`0x${mask}`) !== 0n,
   );
 
-/** TCP ports that these processes listen on. */
-function portsOf(pids: readonly number[]): number[] {
-  const sockets = new Set(pids.flatMap(openFilesOf));
-  const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n').slice(1);
-  return lines.flatMap((line) => {
-    const [, local, , state, , , , , , inode] = line.trim().split(/\s+/);
-    if (state !== '0A' || !sockets.has(`socket:[${inode}]`)) return [];
-    return [Number.parseInt(local?.split(':')[1] ?? '', 16)];
+/** The API answers, every place is filled, and no debugger listens. */
+async function works(daemon: Daemon, titles: readonly string[], what: string): Promise<void> {
+  await until(`${what}: all have taken it`, () => !pidsOf(daemon).some(pending));
+  await until(`${what}: it answers`, async () => (await daemon.api('GET', '/readyz')).status === 200);
+  await until(`${what}: every place is filled`, () => {
+    const now = daemon.workers().map((worker) => worker.title);
+    return titles.every((title) => now.includes(title));
   });
+  expect(isAlive(daemon.pid), what).toBe(true);
+  expect(daemon.output(), what).not.toMatch(/debugger/i);
+  expect(new Set(portsOf(pidsOf(daemon))), what).toEqual(new Set([portOf(daemon)]));
 }
 
-describe.each(['SIGTERM', 'SIGINT', 'SIGQUIT'] as const)('%s to the master', (signal) => {
-  it('stops everything, exit 0, and leaves no record', async () => {
-    const daemon = await startDaemon();
-    const pids = pidsOf(daemon);
-    daemon.child.kill(signal);
-    await until('the master has ended', () => daemon.child.exitCode !== null);
-    expect(daemon.child.exitCode).toBe(0);
-    expect(pids.filter(isAlive)).toEqual([]);
-    expect(
-      ['dq.json', 'master.json', 'control.sock'].filter((name) =>
-        existsSync(join(daemon.dataDir, 'run', name)),
-      ),
-    ).toEqual([]);
-  });
+const stopping = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
+/** A reload may replace every worker. */
+const reloading = ['SIGHUP', 'SIGUSR2'] as const;
+const harmless = ['SIGUSR1', 'SIGPIPE'] as const;
+
+describe.each(stopping)('%s', (signal) => {
+  it.each(['the master', 'the process group'])(
+    'to %s stops everything, exit 0, and leaves no record',
+    async (target) => {
+      const daemon = await startDaemon({ group: true });
+      const pids = pidsOf(daemon);
+      process.kill(target === 'the master' ? daemon.pid : -daemon.pid, signal);
+      await until('the master has ended', () => daemon.child.exitCode !== null || daemon.child.signalCode);
+      expect([daemon.child.exitCode, daemon.child.signalCode]).toEqual([0, null]);
+      expect(pids.filter(isAlive)).toEqual([]);
+      const records = ['dq.json', 'master.json', 'control.sock'].map((name) =>
+        join(daemon.dataDir, 'run', name),
+      );
+      expect(records.filter((path) => existsSync(path))).toEqual([]);
+      expect(daemon.log('error')).toEqual([]);
+    },
+  );
 });
-
-/** Whatever was sent: the same processes live, the API answers, and no debugger listens. */
-async function unharmed(daemon: Daemon, workers: ReturnType<Daemon['workers']>): Promise<void> {
-  await until('all have taken it', () => !pidsOf(daemon).some(pending));
-  expect((await daemon.api('GET', '/readyz')).status).toBe(200);
-  expect(daemon.workers()).toEqual(workers);
-  expect(daemon.output()).not.toMatch(/debugger/i);
-  expect(portsOf(pidsOf(daemon))).toEqual([Number(new URL(daemon.url).port)]);
-}
 
 describe('signals that end nobody', () => {
-  it('USR1, USR2, HUP and PIPE to every process, INT and QUIT to every worker', async () => {
+  it('to any process by itself: the same processes live on', async () => {
     const daemon = await startDaemon();
     const workers = daemon.workers();
-    const pids = workers.map((worker) => worker.pid);
-    for (const signal of ['SIGUSR1', 'SIGUSR2', 'SIGHUP', 'SIGPIPE'] as const) {
-      for (const pid of [daemon.pid, ...pids]) process.kill(pid, signal);
-      await unharmed(daemon, workers);
+    const titles = workers.map(({ title }) => title);
+    const cases: readonly (readonly [string, number, NodeJS.Signals])[] = [
+      ...harmless.map((signal) => ['dq-master', daemon.pid, signal] as const),
+      ...workers.flatMap(({ title, pid }) =>
+        ([...harmless, ...reloading, 'SIGINT', 'SIGQUIT'] as const).map(
+          (signal) => [title, pid, signal] as const,
+        ),
+      ),
+    ];
+    expect(cases.length).toBe(2 + 6 * 6);
+    for (const [title, pid, signal] of cases) {
+      process.kill(pid, signal);
+      await works(daemon, titles, `${signal} to ${title}`);
+      expect(daemon.workers(), `${signal} to ${title}`).toEqual(workers);
     }
-    for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
-      for (const pid of pids) process.kill(pid, signal);
-      await unharmed(daemon, workers);
-    }
+    expect(daemon.log('error')).toEqual([]);
   });
 
-  it('USR1, USR2, HUP and PIPE to the whole process group', async () => {
+  it('to the whole process group: the same processes live on', async () => {
     const daemon = await startDaemon({ group: true });
     const workers = daemon.workers();
-    for (const signal of ['SIGUSR1', 'SIGUSR2', 'SIGHUP', 'SIGPIPE'] as const) {
+    for (const signal of harmless) {
       process.kill(-daemon.pid, signal);
-      await unharmed(daemon, workers);
+      await works(daemon, [], `${signal} to all`);
+      expect(daemon.workers(), signal).toEqual(workers);
     }
   });
+
+  it.each(reloading)(
+    '%s to the master, and to the whole process group: the daemon lives on, with every place filled',
+    async (signal) => {
+      const daemon = await startDaemon({ group: true });
+      const titles = daemon.workers().map(({ title }) => title);
+      for (const target of [daemon.pid, -daemon.pid]) {
+        process.kill(target, signal);
+        await works(daemon, titles, `${signal} to ${target > 0 ? 'the master' : 'all'}`);
+      }
+    },
+  );
 });
 
-describe('SIGTERM beside the master', () => {
-  it('to the process group stops as one to the master does', async () => {
-    const daemon = await startDaemon({ group: true });
-    const pids = pidsOf(daemon);
-    process.kill(-daemon.pid, 'SIGTERM');
-    await until('the master has ended', () => daemon.child.exitCode !== null);
-    expect(daemon.child.exitCode).toBe(0);
-    expect(pids.filter(isAlive)).toEqual([]);
-  });
-
-  it('to dq-store alone does nothing: it is the last to leave', async () => {
+describe('SIGTERM to a worker alone', () => {
+  it('does nothing to dq-store: it is the last to leave', async () => {
     const daemon = await startDaemon();
     const store = daemon.pidOf('dq-store');
     process.kill(store, 'SIGTERM');
-    await until('it has taken it', () => !pending(store));
-    expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+    await works(daemon, [], 'TERM to dq-store');
     expect(daemon.pidOf('dq-store')).toBe(store);
   });
 
-  it('to another worker alone: it drains and is started again', async () => {
+  it('makes any other drain, and another is started in its place', async () => {
     const daemon = await startDaemon();
-    const before = daemon.pidOf('dq-timer-0');
-    process.kill(before, 'SIGTERM');
-    await until('another has its place', () => daemon.pidOf('dq-timer-0') !== before);
+    const others = daemon.workers().filter(({ title }) => title !== 'dq-store');
+    for (const { pid } of others) process.kill(pid, 'SIGTERM');
+    await until('each is another process', () =>
+      others.every(({ title, pid }) =>
+        daemon.workers().some((now) => now.title === title && now.pid !== pid),
+      ),
+    );
+    await works(daemon, [], 'TERM to all but dq-store');
+    // It ended by itself: no signal killed it.
+    for (const { title, pid } of others)
+      expect(daemon.log('notice').map(({ message }) => message)).toContain(
+        `${title} (pid ${pid}) has drained by itself`,
+      );
+    expect(daemon.log('error')).toEqual([]);
+  });
+});
+
+describe('signals to the process group while workers begin', () => {
+  /** Starts a daemon in a group of its own; resolves when its master holds the data directory, with no worker ready yet. */
+  async function begin(): Promise<{ child: ChildProcess; directory: string; pid: number }> {
+    const directory = mkdtempSync(join(tmpdir(), 'dq-begin-'));
+    const places = ['--data-dir', join(directory, 'data'), '--log-dir', join(directory, 'logs')];
+    const child = spawn(process.execPath, [launcher, 'start', '--port', '0', ...places], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    });
+    const pid = child.pid as number;
+    onTestFinished(async () => {
+      const pids = [pid, ...childrenOf(pid).map((worker) => worker.pid)].filter(isAlive);
+      for (const one of pids) process.kill(one, 'SIGKILL');
+      await until('all are gone', () => !pids.some(isAlive));
+      rmSync(directory, { recursive: true, force: true });
+    });
+    await until('the first worker is forked', () => childrenOf(pid).length > 0, 10_000, 1);
+    return { child, directory, pid };
+  }
+
+  it.each(['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)(
+    '%s again and again: it comes up, and no debugger with it',
+    async (signal) => {
+      const { child, directory, pid } = await begin();
+      const record = join(directory, 'data/run/dq.json');
+      let sent = 0;
+      // Less often than a worker needs for its first line: else none would ever get there.
+      await until(
+        'twenty were sent',
+        () => {
+          if (child.exitCode === null) process.kill(-pid, signal);
+          sent += 1;
+          return sent === 20;
+        },
+        20_000,
+        90,
+      );
+      await until('it is ready', () => existsSync(record), 20_000);
+      expect([child.exitCode, child.signalCode]).toEqual([null, null]);
+      const { url } = JSON.parse(readFileSync(record, 'utf8')) as { url: string };
+      expect((await fetch(`${url}/readyz`)).status).toBe(200);
+      const pids = [pid, ...childrenOf(pid).map((worker) => worker.pid)];
+      expect(new Set(portsOf(pids))).toEqual(new Set([Number(new URL(url).port)]));
+    },
+  );
+
+  it.each(stopping)('%s: it ends, exit 0, and nobody is left', async (signal) => {
+    const { child, pid } = await begin();
+    process.kill(-pid, signal);
+    await until('the master has ended', () => child.exitCode !== null || child.signalCode !== null);
+    expect([child.exitCode, child.signalCode]).toEqual([0, null]);
+    expect(childrenOf(pid)).toEqual([]);
   });
 });
 

@@ -1,10 +1,20 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { childrenOf, isAlive, startDaemon } from '../support/daemon.ts';
+import { childrenOf, isAlive, launcher, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
@@ -65,6 +75,46 @@ describe('dq start', () => {
     expect(existsSync(join(daemon.dataDir, 'run/dq.json'))).toBe(true);
   });
 
+  it('many times at once on one directory: exactly one wins, and the others say which', async () => {
+    // As if the machine had been switched off under a daemon: what it left names a process that is gone.
+    mkdirSync(join(directory, 'data/run'), { recursive: true });
+    const left = { pid: 999_999_999, startedAt: 1, controlSocket: join(directory, 'data/run/control.sock') };
+    writeFileSync(join(directory, 'data/run/master.json'), JSON.stringify(left));
+    const starts = Array.from({ length: 6 }, () => {
+      const child = spawn(process.execPath, [launcher, 'start', '--port', '0', ...places()], {
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
+      let stderr = '';
+      child.stderr.on('data', (chunk: Buffer) => (stderr += chunk));
+      return { child, closed: once(child, 'close'), stderr: () => stderr };
+    });
+    onTestFinished(async () => {
+      for (const { child } of starts) child.kill('SIGKILL');
+      await Promise.all(starts.map(({ closed }) => closed));
+      const workers = JSON.parse(readFileSync(join(directory, 'data/run/workers.json'), 'utf8'));
+      await until(
+        'no worker is left',
+        () => !workers.some(({ pid }: { pid: number }) => isAlive(pid)),
+        15_000,
+      );
+    });
+    await until('one is ready', () => existsSync(join(directory, 'data/run/dq.json')), 30_000);
+    await until(
+      'the others have ended',
+      () => starts.filter(({ child }) => child.exitCode === null).length === 1,
+    );
+    const [winner] = starts.filter(({ child }) => child.exitCode === null);
+    const others = starts.filter((one) => one !== winner);
+    const sentence = new RegExp(
+      `^dq: already running \\(pid ${winner?.child.pid}, since \\d{4}-[^)]+Z\\)\\n$`,
+    );
+    expect(others.map(({ child }) => child.exitCode)).toEqual([1, 1, 1, 1, 1]);
+    for (const other of others) expect(other.stderr()).toMatch(sentence);
+    winner?.child.kill('SIGTERM');
+    await winner?.closed;
+    expect(winner?.child.exitCode).toBe(0);
+  });
+
   it('on a taken port is one sentence, exit 1, and leaves nobody behind', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     onTestFinished(() => void taken.close());
@@ -90,7 +140,7 @@ describe('dq start', () => {
 
   it.each([
     [['--port', '70000'], 78],
-    [['--redis', 'redis://127.0.0.1'], 78],
+    [['--redis', 'http://127.0.0.1'], 78],
     [['--prot', '1'], 2],
   ])('%j exits %i before anything is touched', async (args, code) => {
     expect(await runDq(['start', ...args, ...places()], { cwd: directory })).toMatchObject({
@@ -120,6 +170,13 @@ describe('dq start', () => {
   });
 });
 
+/** `terminal` 0 = none controls it. */
+function sessionOf(pid: number): { session: number; terminal: number } {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const [, , , session, terminal] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return { session: Number(session), terminal: Number(terminal) };
+}
+
 describe('dq start -d', () => {
   it('returns when ready; status, pid file and stop find it; afterwards nothing is left', async () => {
     const pidFile = join(directory, 'dq.pid');
@@ -142,6 +199,19 @@ describe('dq start -d', () => {
     expect(started.stdout).toContain(status.url);
     const workers = childrenOf(pid);
     expect(workers.length).toBe(status.processes.length - 1);
+    for (const one of [pid, ...workers.map((worker) => worker.pid)]) {
+      expect(sessionOf(one)).toEqual({ session: pid, terminal: 0 });
+      const [stdin, stdout, stderr] = [0, 1, 2].map((fd) => readlinkSync(`/proc/${one}/fd/${fd}`));
+      const output = join(directory, 'logs/dq-output.log');
+      expect([stdin, stdout, stderr]).toEqual(['/dev/null', output, output]);
+    }
+    // A notice that a master in the foreground would print.
+    const victim = workers.find(({ title }) => title === 'dq-timer-0')?.pid;
+    process.kill(victim as number, 'SIGKILL');
+    await until('another has its place', () =>
+      childrenOf(pid).some((now) => now.title === 'dq-timer-0' && now.pid !== victim),
+    );
+    expect(readFileSync(join(directory, 'logs/dq-output.log'), 'utf8')).toBe('');
 
     expect(await runDq(['stop', ...at], { cwd: directory })).toMatchObject({
       code: 0,

@@ -96,6 +96,16 @@ describe('loadConfig: sources', () => {
     expect(problemsOf({ env })).toEqual([]);
   });
 
+  it('looks for due jobs more often on Redis, unless it is told how often', () => {
+    expect(loaded({ yaml: '' }).config.pollCeiling).toBe(1_000);
+    expect(loaded({ yaml: 'redis: redis://x' })).toMatchObject({
+      config: { pollCeiling: 100, redis: ['redis://x'] },
+      origins: { pollCeiling: 'default' },
+    });
+    expect(loaded({ yaml: 'redis: [redis://x]\npollCeiling: 1s' }).config.pollCeiling).toBe(1_000);
+    expect(loaded({ flags: { redis: 'redis://x', pollCeiling: '5ms' } }).config.pollCeiling).toBe(5);
+  });
+
   it('reads an empty file, an empty group, and names with dots', () => {
     expect(problemsOf({ yaml: '' })).toEqual([]);
     expect(problemsOf({ yaml: '# nothing\n' })).toEqual([]);
@@ -183,8 +193,15 @@ describe('loadConfig: values', () => {
     ['- a', 'dq.yaml:1:1  must be a list of "option: value" lines'],
     ['server: &s {port: 1, s: *s}', /aliases are not read/],
     ['a: 1\n---\nb: 2', /multiple documents/],
-    ['redis: [redis://x]', /^dq.yaml:1:1 {2}redis: not built yet/],
-    ['mysql: {url: mysql://x}', /mysql.url: not built yet/],
+    [
+      'redis: [redis+sentinel://x]',
+      /^dq.yaml:1:1 {2}redis: must end with what the sentinels call the master/,
+    ],
+    [
+      'mysql: {url: mysql://u@x}',
+      'dq.yaml:1:9  mysql.url: must name a database of letters, digits, _ and - after the host',
+    ],
+    ['journal: {fsync: true}', /journal.fsync: not built yet/],
   ])('refuses %j', (yaml, problem) => {
     expect(problemsOf({ yaml })).toEqual([
       typeof problem === 'string' ? problem : expect.stringMatching(problem),
@@ -200,8 +217,9 @@ describe('loadConfig: values', () => {
       'DQ_EGRESS__DENY  egress.deny is read from the configuration file only',
     ],
     [{ DQ_NOAUTH: 'true' }, 'DQ_NOAUTH  is given on the command line only, as --no-auth'],
-    [{ DQ_MYSQL__URL_FILE: '/x' }, /^DQ_MYSQL__URL_FILE {2}mysql: not built yet/],
-    [{ DQ_REDIS: 'redis://x' }, /^DQ_REDIS {2}redis: not built yet/],
+    [{ DQ_MYSQL__URL_FILE: '/x' }, /^DQ_MYSQL__URL_FILE {2}cannot be read: ENOENT/],
+    [{ DQ_MYSQL__URL: 'mysql://u:p%zz@h/dq' }, /^DQ_MYSQL__URL {2}mysql.url: needs a user/],
+    [{ DQ_REDIS: 'http://x' }, /^DQ_REDIS {2}redis: must begin with redis:/],
     [{ DQ_DATADIR: 'a', DQ_DATA_DIR: 'b' }, 'DQ_DATA_DIR  dataDir: is given twice, at DQ_DATADIR too'],
     [{ DQ_LOG__DAYS_FILE: '/x' }, /^DQ_LOG__DAYS_FILE {2}unknown variable/],
   ])('refuses %j', (env, problem) => {
@@ -211,11 +229,8 @@ describe('loadConfig: values', () => {
   });
 
   it('refuses a flag of a later version, and a wrong one by its own name', () => {
-    expect(
-      problemsOf({ flags: { redis: ['redis://x'], 'mysql.url': 'mysql://x', 'server.port': 'x' } }),
-    ).toEqual([
-      '--redis  redis: not built yet; this version runs on the embedded store alone',
-      '--mysql  mysql.url: not built yet; this version runs on the embedded store alone',
+    expect(problemsOf({ flags: { journal: 'x', 'server.port': 'x' } })).toEqual([
+      '--journal  journal: not built yet',
       '--port  server.port: must be a whole number',
     ]);
   });

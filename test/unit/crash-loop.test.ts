@@ -23,6 +23,26 @@ describe('CrashLoop', () => {
     expect(loop.died('notifier', 31, true)).toBe('give_up');
   });
 
+  it('tells of every death while it goes on, however rare the back-off makes them, until a minute is quiet', () => {
+    const loop = new CrashLoop();
+    const second = 1_000;
+    for (let n = 0; n < 10; n += 1) loop.died('notifier', n, false);
+    const later = Array.from({ length: 20 }, (_, n) => loop.died('notifier', (n + 1) * 10 * second, false));
+    expect(later).toEqual(Array<string>(20).fill('restart_and_tell'));
+    expect(loop.died('notifier', 260 * second, false)).toBe('restart');
+  });
+
+  it('takes three in a row that were not ready in time for a loop, however long each took', () => {
+    const loop = new CrashLoop();
+    const hang = (n: number, hopeless: boolean) => loop.died('timer', n * 120_000, hopeless, true);
+    expect([0, 1, 2].map((n) => hang(n, true))).toEqual(['restart', 'restart', 'give_up']);
+    expect(loop.how('timer')).toBe('was not ready in time 3 times in a row');
+    expect([3, 4].map((n) => hang(n, false))).toEqual(['restart_and_tell', 'restart_and_tell']);
+    loop.ready('timer');
+    expect(hang(5, true)).toBe('restart');
+    expect(loop.how('timer')).toBe('died 10 times within 60 s');
+  });
+
   it('counts each role by itself', () => {
     const loop = new CrashLoop();
     for (let n = 0; n < 9; n += 1) loop.died('timer', n, true);
@@ -31,7 +51,7 @@ describe('CrashLoop', () => {
 });
 
 describe('restartDelayMs', () => {
-  it('doubles from 0.1 to 10 s', () => {
-    expect([1, 2, 3, 7, 8, 50].map(restartDelayMs)).toEqual([100, 200, 400, 6_400, 10_000, 10_000]);
+  it('is nothing after a long life, then doubles from 0.1 to 10 s', () => {
+    expect([0, 1, 2, 3, 7, 8, 50].map(restartDelayMs)).toEqual([0, 100, 200, 400, 6_400, 10_000, 10_000]);
   });
 });

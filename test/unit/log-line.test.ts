@@ -1,10 +1,19 @@
 import { describe, expect, it } from 'vitest';
-import { formatLine, formatReadable, withoutControls } from '../../src/telemetry/log-line.ts';
+import { formatLine, formatReadable, headOf, withoutControls } from '../../src/telemetry/log-line.ts';
 
 const parsed = (members: Record<string, unknown>) =>
   JSON.parse(formatLine(members)) as Record<string, unknown>;
 
 describe('formatLine', () => {
+  it('puts a head in front that was written beforehand', () => {
+    const head = headOf({ time: 'now', process: 'a\u202eb' });
+    expect(formatLine({ a: 1 }, head)).toBe('{"time":"now","process":"a\\u202eb","a":1}\n');
+    expect(formatLine({}, head)).toBe('{"time":"now","process":"a\\u202eb"}\n');
+    expect(JSON.parse(formatLine({ a: 'x'.repeat(40_000), b: { c: 1 } }, head))).toMatchObject({
+      time: 'now',
+    });
+  });
+
   it('is one JSON object and one line feed', () => {
     expect(formatLine({ a: 1, b: 'x', c: null, d: undefined, e: true })).toBe(
       '{"a":1,"b":"x","c":null,"e":true}\n',

@@ -74,6 +74,34 @@ it('a call that breaks off leaves its tickets unknown, and is reported', async (
   expect(failures).toHaveLength(1);
 });
 
+it('tells a ticket at once what is known before the rest of its call, and never again', async () => {
+  const told: [string, string][] = [];
+  const stored: PushOutcome = { kind: 'kept', version: 1, dueAt: 0, state: 'ready' };
+  let answer: (outcomes: readonly PushOutcome[]) => void = () => {};
+  const queue = new PushQueue(
+    {
+      push: (_, onStored) => {
+        onStored?.(1, stored);
+        return new Promise((resolve) => {
+          answer = resolve;
+        });
+      },
+    },
+    (error) => expect.fail(String(error)),
+  );
+  for (const id of ['0', '1', '2'])
+    queue.add({ job: jobOf(id), settle: ({ kind }) => told.push([id, kind]) });
+  await until('the one that is known is told', () => told.length > 0);
+  expect(told).toEqual([['1', 'kept']]);
+  answer([stored, stored, { kind: 'unknown', code: 'x' }]);
+  await until('the others are told', () => told.length > 2);
+  expect(told).toEqual([
+    ['1', 'kept'],
+    ['0', 'kept'],
+    ['2', 'unknown'],
+  ]);
+});
+
 it('an answer that is too short leaves the rest unknown', async () => {
   const { told } = await pushed([1, 1], async (jobs) => (await kept(jobs)).slice(0, 1));
   expect(told.map(([, outcome]) => outcome.kind)).toEqual(['kept', 'unknown']);

@@ -21,7 +21,8 @@ it('README: every command of dq is named', () => {
 it('README: every exit code is explained', () => {
   const line = /\*\*Exit codes\*\*.*/.exec(readme)?.[0] ?? '';
   const named = [...line.matchAll(/(?:: |· )(\d+) /g)].map((match) => Number(match[1]));
-  expect(named.sort()).toEqual(Object.values(exitCodes).sort());
+  // Two of them may have one number.
+  expect(named.sort()).toEqual([...new Set(Object.values(exitCodes))].sort());
 });
 
 it('README: files that it links to exist', () => {

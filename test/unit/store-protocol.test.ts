@@ -6,6 +6,7 @@ import type { PushJob, PushOutcome } from '../../src/store/job-store.ts';
 import * as messages from '../../src/store/sqlite/messages.ts';
 import { readWork } from '../../src/store/sqlite/operations.ts';
 import { FrameCutter, kinds, ProtocolError, Reader, Writer } from '../../src/store/sqlite/protocol.ts';
+import type { RoomChanges } from '../../src/store/sqlite/room-table.ts';
 
 /** Numbers from 0 to 1 that are the same in every run. */
 function seeded(seed: number): () => number {
@@ -103,11 +104,20 @@ describe('messages', () => {
       owner: { instance: 0xffff_ffff, incarnation: 2 ** 40 },
       max: 64,
       others: { room: Infinity, leaseMs: 13_000 },
-      topics: new Map([['t', { room: 0, leaseMs: 70_000 }]]),
     };
-    expect(through((w) => messages.writeReserveRequest(w, request), messages.readReserveRequest)).toEqual({
+    const changes: RoomChanges = {
+      base: 6,
+      number: 7,
+      rooms: [
+        ['t', { room: 0, leaseMs: 70_000 }],
+        ['gone', null],
+      ],
+    };
+    const write = (w: Writer) => messages.writeReserveRequest(w, request, changes);
+    expect(through(write, messages.readReserveRequest)).toEqual({
       ...request,
       others: { room: limits.reserveMax + 1, leaseMs: 13_000 },
+      changes,
     });
   });
 
@@ -125,6 +135,7 @@ describe('messages', () => {
     };
     const reserved = { jobs: [job, { ...job, contentType: 'a/b', body: Buffer.alloc(0) }], more: true };
     expect(through((w) => messages.writeReserved(w, reserved), messages.readReserved)).toEqual(reserved);
+    expect(through((w) => messages.writeReserved(w, null), messages.readReserved)).toBeNull();
     const { token, leaseMs, ...rest } = job;
     const snapshot = { ...rest, state: 'dead', attempts: [attempt], deadAt: 3, buryReason: 'gone' } as const;
     expect(through((w) => messages.writeSnapshot(w, snapshot), messages.readSnapshot)).toEqual(snapshot);

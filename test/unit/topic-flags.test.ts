@@ -31,6 +31,7 @@ describe('topicJsonOf', () => {
 
   it('hands an empty rule on: that is how one is taken away', () => {
     expect(jsonOf('--rule', '', '--title', '')).toEqual({ retryIf: '', title: '' });
+    expect(jsonOf('--header', '', '--alert', '')).toEqual({ headers: {}, alertEmails: [] });
   });
 
   it.each([

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Ending, WorkerProcess } from '../../src/master/worker-process.ts';
 import { type SlotHost, WorkerSlot } from '../../src/master/worker-slot.ts';
 import { until } from '../support/until.ts';
 
@@ -18,7 +19,26 @@ function poorHost(goesOn: () => boolean) {
   return { host, errors };
 }
 
+/** A host whose forks are counted and make nobody. */
+function countingHost() {
+  const born: WorkerProcess[] = [];
+  const host: SlotHost = {
+    fork: () => {
+      const worker = {} as WorkerProcess;
+      born.push(worker);
+      return worker;
+    },
+    unborn: () => true,
+    died: () => true,
+  };
+  return { host, born };
+}
+
 const place = { role: 'timer', index: 0, count: 1 } as const;
+
+const killed = (readyMs: number, signal: NodeJS.Signals = 'SIGKILL'): Ending => ({
+  ...{ code: null, signal, wasReady: readyMs > 0, readyMs, hung: false, reason: 'was ended', refusal: null },
+});
 
 describe('a slot', () => {
   it('tries again where no process can be made, with its incarnation unspent', async () => {
@@ -37,5 +57,39 @@ describe('a slot', () => {
     slot.fill();
     expect(errors).toMatchObject([{ message: 'spawn ENOMEM' }]);
     slot.release();
+  });
+
+  it('fills again at once after a long life, and after a delay when the next one is short', async () => {
+    const { host, born } = countingHost();
+    const slot = new WorkerSlot(place, host, () => 1);
+    slot.fill();
+    slot.emptied(born[0] as WorkerProcess, killed(10_001));
+    expect(born).toHaveLength(2);
+    slot.emptied(born[1] as WorkerProcess, killed(9_999));
+    expect(born).toHaveLength(2);
+    await until('it is filled', () => born.length === 3);
+    slot.release();
+  });
+
+  it('fills again at once where a signal to the process group met a worker before its first line', () => {
+    const { host, born } = countingHost();
+    const told: string[] = [];
+    const slot = new WorkerSlot(place, { ...host, died: () => told.push('death') > 0 }, () => 1);
+    slot.fill();
+    for (const signal of ['SIGHUP', 'SIGINT', 'SIGUSR1', 'SIGUSR2'] as const)
+      slot.emptied(born.at(-1) as WorkerProcess, killed(0, signal));
+    expect([born.length, told]).toEqual([5, []]);
+    slot.emptied(born.at(-1) as WorkerProcess, killed(1, 'SIGHUP'));
+    expect([born.length, told]).toEqual([5, ['death']]);
+    slot.release();
+  });
+
+  it('is filled no more once it is released', () => {
+    const { host, born } = countingHost();
+    const slot = new WorkerSlot(place, host, () => 1);
+    slot.fill();
+    slot.release();
+    slot.emptied(born[0] as WorkerProcess, killed(20_000));
+    expect(born).toHaveLength(1);
   });
 });

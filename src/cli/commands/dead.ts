@@ -29,36 +29,47 @@ const excerptMax = 80;
 export function register(program: Command): void {
   const family = program.command('dead').description('dead letters: jobs whose attempts are used up');
   const ls = family
-    .command('ls')
+    .command('ls [topic]')
     .description('list them, the newest death first')
     .option('--limit <n>', 'at most this many', '100');
-  withDaemonOptions(withFilter(ls)).action(list);
+  withDaemonOptions(withFilter(ls)).action(ofTopic(list));
   const requeue = family
-    .command('requeue')
-    .description('deliver them again, with all their attempts; needs a filter or --all');
-  withDaemonOptions(withChoice(withFilter(requeue))).action(requeueDead);
+    .command('requeue [topic]')
+    .description('deliver them again, with all their attempts; needs a topic, another filter or --all');
+  withDaemonOptions(withChoice(withFilter(requeue))).action(ofTopic(requeueDead));
   const purge = family
-    .command('purge')
-    .description('remove them for good; needs a filter or --all')
+    .command('purge [topic]')
+    .description('remove them for good; needs a topic, another filter or --all')
     .option('-y, --yes', 'do not ask');
-  withDaemonOptions(withChoice(withFilter(purge))).action(purgeDead);
+  withDaemonOptions(withChoice(withFilter(purge))).action(ofTopic(purgeDead));
 }
 
 function withChoice(command: Command): Command {
   return command
     .option(
       '--id <id>',
-      'this one (needs --topic); repeatable',
+      'this one (needs its topic); repeatable',
       (text: string, all: readonly string[] | undefined) => [...(all ?? []), text],
     )
-    .option('--all', 'every dead letter of every topic');
+    .option('--all', 'every dead letter, of every topic unless one is named');
 }
 
 function withFilter(command: Command): Command {
   return command
-    .option('--topic <topic>', 'of this topic')
+    .option('--topic <topic>', 'of this topic; the same as naming it first')
     .option('--since <time>', 'that died then or later: RFC 3339 with an offset, or epoch milliseconds')
     .option('--until <time>', 'that died before');
+}
+
+/** A topic may stand first, as in the other commands, or behind --topic, as the alert mail writes it. */
+function ofTopic<Flags extends FilterFlags>(
+  action: (flags: Flags) => Promise<void>,
+): (topic: string | undefined, flags: Flags) => Promise<void> {
+  return (topic, flags) => {
+    if (topic !== undefined && flags.topic !== undefined && flags.topic !== topic)
+      throw new Exit('usage', `two topics: ${topic} and --topic ${flags.topic}`);
+    return action(topic === undefined ? flags : { ...flags, topic });
+  };
 }
 
 async function list(flags: FilterFlags & { readonly limit: string }): Promise<void> {

@@ -1,24 +1,42 @@
 // dq start: this process becomes the master. With -d another one does, and this one waits until it is ready.
 
-import { accessSync, constants, mkdirSync, realpathSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { Option } from 'commander';
-import { formatProblem } from '../../config/given.ts';
-import { loadConfig } from '../../config/load.ts';
+import { type ConfigProblem, formatProblem } from '../../config/given.ts';
+import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import { laterOptions, options } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { parseMysqlUrl, placeOf } from '../../core/mysql-url.ts';
+import { redisAddress } from '../../core/redis-url.ts';
 import { version } from '../../core/version.ts';
-import { runMaster } from '../../master/main.ts';
+import { type CodeOnDisk, readCode } from '../../master/code-on-disk.ts';
+import { type Restarting, runMaster } from '../../master/main.ts';
+import type { ReadConfig } from '../../master/reload.ts';
 import { StartRefused } from '../../master/start-refused.ts';
 import type { Outcome } from '../../master/supervisor.ts';
+import { makeDirectory } from '../../process/make-directory.ts';
+import { logCrashes } from '../../telemetry/log-crashes.ts';
 import { openLog } from '../../telemetry/open-log.ts';
 import { detach, tellParent } from '../detach.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { say } from '../output.ts';
+import { startAgain } from '../start-again.ts';
 
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;
+
+interface Run {
+  readonly config: Config;
+  readonly readConfig: ReadConfig;
+  readonly restarting: Restarting;
+  readonly flags: StartFlags;
+  /** performance.now() of the start of this process */
+  readonly from: number;
+}
 
 /** Declared options that have a flag, as commander knows them. */
 const configFlags = Object.entries(options).flatMap(([name, declared]) => {
@@ -26,6 +44,9 @@ const configFlags = Object.entries(options).flatMap(([name, declared]) => {
   if (flag === undefined) return [];
   const spelling = declared.kind === 'boolean' ? flag : `${flag} <${declared.kind}>`;
   const option = new Option(spelling, declared.help);
+  // Given twice it says both: the first of two servers would be left out without a word.
+  if (declared.kind === 'list')
+    option.argParser((text: string, before?: string) => (before === undefined ? text : `${before},${text}`));
   return [{ name, option, negated: option.negate }];
 });
 
@@ -36,7 +57,9 @@ export function register(program: Command): void {
     .option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
     .option('-d, --detach', 'run in the background; returns when it is ready, or with the reason')
     .option('--pid-file <file>', 'write the process id there')
-    .addOption(new Option('--in-background').hideHelp());
+    .addOption(new Option('--in-background').hideHelp())
+    // Of a restart, which asks the code on the disk before it ends the one that works.
+    .addOption(new Option('--check').hideHelp());
   for (const { option } of configFlags) command.addOption(option);
   // Known, so that they are refused with their reason instead of a suggestion.
   for (const name of laterOptions.filter((later) => !later.includes('.')))
@@ -46,13 +69,26 @@ export function register(program: Command): void {
 
 async function start(flags: StartFlags): Promise<void> {
   const from = performance.now() - process.uptime() * 1000;
-  const config = configOf(flags);
+  // Kept: a directory that is replaced while the daemon runs has no name any more.
+  const cwd = process.cwd();
+  const loaded = load(flags, cwd);
+  if (!loaded.ok) throw new Exit('badConfiguration', wrong(loaded.problems));
+  for (const warning of loaded.warnings) {
+    say(`dq: warning: ${formatProblem(warning)}`);
+    tellParent({ kind: 'said', line: `dq: warning: ${formatProblem(warning)}` });
+  }
+  const { config } = loaded;
   makeLogDir(config.logDir);
+  if (flags['check'] === true) {
+    checkWorker();
+    return;
+  }
   if (flags['detach'] === true && flags['inBackground'] !== true) {
     await detach(config.logDir);
     return;
   }
-  const outcome = await run(config, flags, from);
+  const restarting = startAgain({ inBackground: flags['inBackground'] === true, cwd, logDir: config.logDir });
+  const outcome = await run({ config, readConfig: () => readAgain(flags, cwd), restarting, flags, from });
   if (outcome.exitCode !== exitCodes.ok) {
     const sentence = outcome.reason ?? 'ended';
     tellParent({ kind: 'failed', message: sentence });
@@ -62,25 +98,62 @@ async function start(flags: StartFlags): Promise<void> {
   process.exit(outcome.exitCode);
 }
 
-async function run(config: Config, flags: StartFlags, from: number): Promise<Outcome> {
+/** The daemon would end for good where the code on the disk has a command line and no worker: an upgrade that is half there, a
+ *  library that was built for another Node. */
+function checkWorker(): void {
+  const path = join(distDir(), 'worker.js');
+  const { status, stderr } = spawnSync(process.execPath, [path, '--check'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    encoding: 'utf8',
+    timeout: limits.startCheckMs,
+    killSignal: 'SIGKILL',
+  });
+  if (status === 0) return;
+  const reason = /^\S*Error\b.*$/m.exec(stderr)?.[0] ?? 'it does not begin in time';
+  throw new Exit('failed', `no worker of this build can begin: ${reason}`);
+}
+
+/** Resolved each time: an upgrade switches a symbolic link under us. */
+function distDir(): string {
+  return join(dirname(realpathSync(process.argv[1] ?? '')), '../dist');
+}
+
+async function run({ config, readConfig, restarting, flags, from }: Run): Promise<Outcome> {
   const pidFile = flags['pidFile'];
-  const launcher = process.argv[1] ?? '';
   let ready = false;
-  // A start that succeeds has its own words, and one that fails its sentence.
+  const inBackground = flags['inBackground'] === true;
+  // A start that succeeds has its own words, and one that fails its sentence; nobody watches one in the background, and its log
+  // holds the same.
   const echo = (line: string): void => {
-    if (ready) process.stderr.write(`${line}\n`);
+    if (ready && !inBackground) process.stderr.write(`${line}\n`);
   };
+  let log = { config, role: 'master', index: 0, title: 'dq-master' };
+  logCrashes(() => log);
   try {
     return await runMaster({
       config,
-      openLog: () => openLog({ config, role: 'master', index: 0, title: 'dq-master', echo }),
-      workerPath: () => join(dirname(realpathSync(launcher)), '../dist/worker.js'),
+      readConfig,
+      restarting,
+      openLog: (inForce) => {
+        log = { ...log, config: inForce };
+        return openLog({ ...log, echo });
+      },
+      workerPath: () => join(distDir(), 'worker.js'),
+      codeOnDisk,
       pidFile: typeof pidFile === 'string' ? resolve(pidFile) : null,
       onReady: ({ url, durability }) => {
-        print(`dq ${version} (pid ${process.pid}) on the embedded store in ${config.dataDir}`);
-        if (durability !== null) print(`durability: ${durability}`);
-        print(url);
-        print(`ready in ${Math.round(performance.now() - from)} ms`);
+        const mysql = parseMysqlUrl(config['mysql.url']);
+        const facts = [
+          `dq ${version} (pid ${process.pid}) on ${storeOf(config)}`,
+          ...(mysql.ok ? [`registry: MySQL ${placeOf(mysql.value)}`] : []),
+          ...(durability === null ? [] : [`durability: ${durability}`]),
+          url,
+          `ready in ${Math.round(performance.now() - from)} ms`,
+        ];
+        for (const line of facts) {
+          if (inBackground) tellParent({ kind: 'said', line });
+          else process.stdout.write(`${line}\n`);
+        }
         ready = true;
         tellParent({ kind: 'ready' });
       },
@@ -91,17 +164,48 @@ async function run(config: Config, flags: StartFlags, from: number): Promise<Out
   }
 }
 
+function storeOf({ redis, dataDir }: Config): string {
+  if (redis.length === 0) return `the embedded store in ${dataDir}`;
+  return `Redis at ${redis.map((url) => redisAddress(url).shown).join(', ')}, with its topics in ${dataDir}`;
+}
+
 /** A log directory that fails later costs lines; one that cannot be had from the start is a mistake to be told of. */
 function makeLogDir(logDir: string): void {
   try {
-    mkdirSync(logDir, { recursive: true, mode: 0o750 });
+    makeDirectory(logDir, 0o750);
     accessSync(logDir, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new Exit('failed', `the log directory ${logDir} cannot be used: ${reasonOf(error)}`);
   }
 }
 
-function configOf(flags: StartFlags): Config {
+/** For a reload: everything that a start would refuse, in words. */
+function readAgain(flags: StartFlags, cwd: string): ReturnType<ReadConfig> {
+  try {
+    const loaded = load(flags, cwd);
+    if (!loaded.ok) return { ok: false, reason: wrong(loaded.problems) };
+    makeLogDir(loaded.config.logDir);
+    return { ok: true, config: loaded.config, warnings: loaded.warnings.map(formatProblem) };
+  } catch (error) {
+    // Whatever it was: a daemon that works does not end for a file that cannot be read.
+    return { ok: false, reason: reasonOf(error) };
+  }
+}
+
+function wrong(problems: readonly ConfigProblem[]): string {
+  return ['the configuration is wrong', ...problems.map(formatProblem)].join('\n');
+}
+
+function codeOnDisk(): CodeOnDisk | null {
+  try {
+    return readCode(distDir());
+  } catch {
+    // The link is away for the moment of an upgrade.
+    return null;
+  }
+}
+
+function load(flags: StartFlags, cwd: string): LoadedConfig {
   const given: Record<string, unknown> = {};
   for (const { name, option, negated } of configFlags) {
     const value = flags[option.attributeName()];
@@ -111,25 +215,10 @@ function configOf(flags: StartFlags): Config {
   }
   for (const name of laterOptions) given[name] = flags[name];
   const file = flags['config'];
-  const loaded = loadConfig({
+  return loadConfig({
     flags: given,
     env: process.env,
-    cwd: process.cwd(),
+    cwd,
     file: typeof file === 'string' ? file : undefined,
   });
-  if (!loaded.ok)
-    throw new Exit(
-      'badConfiguration',
-      ['the configuration is wrong', ...loaded.problems.map(formatProblem)].join('\n'),
-    );
-  for (const warning of loaded.warnings) {
-    say(`dq: warning: ${formatProblem(warning)}`);
-    tellParent({ kind: 'said', line: `dq: warning: ${formatProblem(warning)}` });
-  }
-  return loaded.config;
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
-  tellParent({ kind: 'said', line });
 }

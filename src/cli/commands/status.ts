@@ -1,54 +1,100 @@
-// dq status: what runs, as the master itself sees it; works while the HTTP API does not.
+// dq status: what runs, as the master itself sees it; works while the HTTP API does not. With --watch again and again, until
+// somebody ends it or the daemon is gone.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { formatDuration } from '../../core/duration.ts';
-import { askMaster } from '../../master/control-client.ts';
+import { limits } from '../../core/limits.ts';
 import type { DaemonStatus } from '../../master/control-protocol.ts';
+import { askDaemon } from '../ask-daemon.ts';
 import { Exit } from '../exit.ts';
 import type { DaemonFlags } from '../find-daemon.ts';
 import { dataDirOf } from '../find-daemon.ts';
-import { printData, printTable, say } from '../output.ts';
+import { escapeControls, headed, printData, say } from '../output.ts';
 
 interface StatusFlags extends DaemonFlags {
   readonly json?: boolean;
+  readonly watch?: boolean;
 }
 
 export function register(program: Command): void {
   program
     .command('status')
     .description('show the processes of the daemon (exit 3 when it is not running)')
+    .option('--watch', 'again every second, until Ctrl-C')
     .option('--data-dir <dir>', 'its data directory (DQ_DATA_DIR)')
     .option('-c, --config <file>', 'configuration that names the data directory')
-    .option('--json', 'one JSON object')
+    .option('--json', 'one JSON object; with --watch one a line')
     .action(status);
 }
 
 async function status(flags: StatusFlags): Promise<void> {
   const dataDir = dataDirOf(flags, process.env);
-  const answered = await askMaster(dataDir, { cmd: 'status' });
-  if (answered === null) throw new Exit('notRunning', `no daemon is running on ${dataDir}`);
-  const found = answered.answers.find((answer) => 'status' in answer);
-  if (found === undefined) throw new Exit('failed', 'the daemon did not answer');
-  if (flags.json) printData(JSON.stringify(found.status));
-  else show(found.status);
+  if (flags.watch) await watch(dataDir, flags);
+  else {
+    const daemon = await ask(dataDir);
+    if (flags.json) printData(JSON.stringify(daemon));
+    else {
+      for (const line of summaryOf(daemon)) say(line);
+      printData(tableOf(daemon));
+    }
+  }
 }
 
-function show(daemon: DaemonStatus): void {
-  const up = formatDuration(Math.floor((Date.now() - daemon.startedAt) / 1000) * 1000);
-  say(
-    `dq ${daemon.version}: ${daemon.state} for ${up}, ${daemon.url ?? 'no server listens'}, ${daemon.dataDir}`,
-  );
-  if (daemon.durability !== null) say(`durability: ${daemon.durability}`);
-  printTable(
-    ['PROCESS', 'PID', 'STATE', 'CPU %', 'RSS MiB', 'IN FLIGHT', 'RESTARTS'],
+async function watch(dataDir: string, flags: StatusFlags): Promise<void> {
+  const ending = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort());
+  const redraws = process.stdout.isTTY === true && !flags.json;
+  while (!ending.signal.aborted) {
+    const daemon = await ask(dataDir);
+    if (flags.json) printData(JSON.stringify(daemon));
+    else {
+      const lines = [...summaryOf(daemon), ...tableOf(daemon).split('\n'), ''];
+      // From the top, each line to its end, then the rest of the screen: a screen that is cleared first flickers.
+      if (redraws)
+        process.stdout.write(`\u001b[H${lines.map((line) => `${line}\u001b[K\n`).join('')}\u001b[J`);
+      else printData(lines.join('\n'));
+    }
+    // Ended by a signal; that is its end as any other.
+    await sleep(limits.statusWatchMs, undefined, { signal: ending.signal }).catch(() => undefined);
+  }
+}
+
+/** Throws Exit when no daemon runs. */
+async function ask(dataDir: string): Promise<DaemonStatus> {
+  const answered = await askDaemon(dataDir, { cmd: 'status' });
+  const found = answered.answers.find((answer) => 'status' in answer);
+  if (found === undefined) throw new Exit('failed', 'the daemon did not answer');
+  return found.status;
+}
+
+function summaryOf(daemon: DaemonStatus): string[] {
+  const lines = [
+    `dq ${daemon.version}: ${daemon.state}, up ${since(daemon.startedAt)}, ${daemon.url ?? 'no server listens'}, ${daemon.dataDir}`,
+  ];
+  if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
+  return lines.map(escapeControls);
+}
+
+function tableOf(daemon: DaemonStatus): string {
+  return headed(
+    ['PROCESS', 'PID', 'STATE', 'UP', 'CPU %', 'RSS MiB', 'IN FLIGHT', 'RESTARTS', 'VERSION'],
     daemon.processes.map((one) => [
       one.title,
       String(one.pid),
       one.state,
+      since(one.startedAt),
       one.cpuPercent.toFixed(1),
       (one.rssBytes / 1024 / 1024).toFixed(1),
       String(one.inFlight),
       String(one.restarts),
+      one.version,
     ]),
   );
+}
+
+/** Its two largest units: nobody reads the seconds of a week. */
+function since(at: number): string {
+  const text = formatDuration(Math.max(0, Math.floor((Date.now() - at) / 1000)) * 1000);
+  return /^(?:\d+[a-z]+){1,2}/.exec(text)?.[0] ?? text;
 }

@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { options } from '../../config/options.ts';
 import { parseDuration } from '../../core/duration.ts';
-import { askMaster } from '../../master/control-client.ts';
+import { askDaemon } from '../ask-daemon.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import type { DaemonFlags } from '../find-daemon.ts';
 import { dataDirOf } from '../find-daemon.ts';
@@ -29,12 +29,11 @@ export function register(program: Command): void {
 async function stop(flags: StopFlags): Promise<void> {
   const timeoutMs = timeoutOf(flags.timeout);
   const dataDir = dataDirOf(flags, process.env);
-  const answered = await askMaster(
+  const answered = await askDaemon(
     dataDir,
     timeoutMs === undefined ? { cmd: 'stop' } : { cmd: 'stop', timeoutMs },
     (timeoutMs ?? options.shutdownTimeout.max ?? 0) + restMs,
   );
-  if (answered === null) throw new Exit('notRunning', `no daemon is running on ${dataDir}`);
   if (answered.exit === null) throw new Exit('failed', 'the daemon ended before it had finished');
   if (answered.exit !== exitCodes.ok) throw new Exit('failed', `the daemon ended with code ${answered.exit}`);
   say('dq: stopped');

@@ -7,6 +7,7 @@ import type { DaemonOptions } from '../daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { agree, printData, printRecord, printTable, say, withCaret } from '../output.ts';
+import { startProgress } from '../progress.ts';
 import { readPages } from '../read-pages.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../sink/trial-secret.ts';
 import type { TopicFlags } from '../topic-flags.ts';
@@ -30,7 +31,7 @@ interface RemoveFlags extends DaemonOptions {
 export function register(program: Command): void {
   const family = program.command('topic').description('the registered kinds of jobs');
   const ls = family.command('ls').description('list them');
-  ls.option('--search <text>', 'part of the name or title').option('--owner <owner>');
+  ls.option('--search <text>', 'part of the name, title or owner').option('--owner <owner>');
   withDaemonOptions(ls).action(list);
   withDaemonOptions(family.command('get').description('show one').argument('<topic>')).action(get);
 
@@ -58,7 +59,7 @@ export function register(program: Command): void {
 
   const rm = family
     .command('rm')
-    .description('delete one; refused while it has jobs')
+    .description('take one offline and delete it; while it has jobs it stays, offline')
     .argument('<topic>')
     .option('--purge', 'delete its jobs with it')
     .option('-y, --yes', 'do not ask');
@@ -113,7 +114,12 @@ function shown(value: unknown): string {
 async function addTopic(topic: string, flags: AddFlags): Promise<void> {
   const secret = secretOf(flags);
   const json = { topic, ...topicJsonOf(flags), ...(secret === undefined ? {} : { secret }) };
-  const reply = await written<{ secret: string }>(flags, { method: 'POST', path: ['v1', 'topics'], json });
+  const call = { method: 'POST', path: ['v1', 'topics'], json } as const;
+  const reply = await written<{ secret: string }>(flags, call).catch((error: unknown) => {
+    // The API names its own verb, and a cause would be told as well.
+    if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_exists') throw error;
+    throw new Exit('failed', `topic ${topic} exists; change it with dq topic set`);
+  });
   if (flags.json) {
     printData(reply.text);
     return;
@@ -174,13 +180,39 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
     flags.purge ? `Delete the topic ${topic} and every job of it?` : `Delete the topic ${topic}?`,
     flags.yes,
   );
-  const reply = await client.call<{ purged: number }>({
-    method: 'DELETE',
-    path: ['v1', 'topics', topic],
-    query: { jobs: flags.purge ? 'purge' : undefined },
-  });
+  const path = ['v1', 'topics', topic];
+  const call: ApiCall = { method: 'DELETE', path, query: { jobs: flags.purge ? 'purge' : undefined } };
+  const progress = startProgress('deleted', null);
+  let total = 0;
+  let reply: ApiReply<{ purged: number }> | null = null;
+  try {
+    while (reply === null) {
+      reply = await client.call<{ purged: number }>(call).catch((error: unknown) => {
+        const purged = purgedOf(error, topic);
+        total += purged;
+        progress.add(purged);
+        return null;
+      });
+    }
+  } catch (error) {
+    if (total === 0 || !(error instanceof Exit)) throw error;
+    throw new Exit('partlyFailed', `${total} jobs deleted, then: ${error.message}`, { cause: error });
+  } finally {
+    progress.stop();
+  }
   if (flags.json) printData(reply.text);
-  say(`dq: ${topic} is deleted${flags.purge ? `, with ${reply.json.purged} jobs` : ''}`);
+  say(`dq: ${topic} is deleted${flags.purge ? `, with ${total + reply.json.purged} jobs` : ''}`);
+}
+
+/** How far a call came that has to be made again: one removes what it can in a time that callers wait. Throws every other end. */
+function purgedOf(error: unknown, topic: string): number {
+  if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_has_jobs') throw error;
+  const { jobs, purged = 0 } = error.problem;
+  if (purged > 0) return purged;
+  throw new Exit(
+    'failed',
+    `${topic} still has ${jobs} jobs and is offline now; --purge deletes them with it, dq topic resume ends that`,
+  );
 }
 
 async function turn(

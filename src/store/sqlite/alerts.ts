@@ -4,9 +4,9 @@
 import type { AttemptRecord } from '../../core/job.ts';
 import type { Statement } from '../../sql/database.ts';
 import type { AlertEntry, Page } from '../job-store.ts';
-import type { Bench } from './bench.ts';
+import { cursorOf, newest, placeOf } from '../pages.ts';
+import { type Bench, stepMax } from './bench.ts';
 import { asBuffer } from './job-rows.ts';
-import { cursorOf, newest, placeOf } from './pages.ts';
 import { dead, reasonCodes } from './schema.ts';
 
 const owed = 0;
@@ -73,7 +73,8 @@ export class Alerts {
 
   claim(topic: string, claimMs: number, max: number): readonly AlertEntry[] {
     const { now, ledger } = this.#bench;
-    const rows = this.#owed.all(ledger.topicNumber(topic) ?? -1, now, max) as unknown[][];
+    const bound = stepMax(this.#bench, max);
+    const rows = this.#owed.all(ledger.topicNumber(topic) ?? -1, now, bound) as unknown[][];
     return rows.map((row) => {
       this.#setState.run(claimed, now + Math.ceil(claimMs), row[0]);
       return { ...this.#entryOf(row), state: 'claimed' };

@@ -5,6 +5,7 @@
 import type { EndedJob, JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Registry } from '../../registry/registry.ts';
+import { inBatches, pushBatches } from '../batches.ts';
 import type {
   AlertOutbox,
   DeadLetters,
@@ -13,7 +14,6 @@ import type {
   History,
   JobStore,
   Page,
-  PushJob,
   Recovered,
   RequeueOutcome,
   RescheduleItem,
@@ -42,13 +42,17 @@ import {
 } from './messages.ts';
 import { kinds, type Reader, type Writer } from './protocol.ts';
 import { type RegistryMethod, registryMethods } from './registry-calls.ts';
+import { RoomsSent } from './room-table.ts';
 
 export interface StoreConnection {
   readonly store: Store;
   readonly registry: Registry;
   readonly connected: boolean;
-  /** Resolves when connected; rejects with StoreError, and is closed, when that takes longer than limits.storeCallMs. */
+  /** Resolves when connected; rejects with StoreError, and is closed, when that takes longer than limits.storeCallMs, or when
+   *  the owner speaks another protocol (code `protocol`). */
   start(): Promise<void>;
+  /** From now on calls wait limits.storeCloseMs at most for a store that is away. */
+  hurry(): void;
   /** Waits up to limits.storeCloseMs for answers that are due. */
   close(): Promise<void>;
 }
@@ -57,7 +61,8 @@ export interface StoreConnection {
 export function connectStore(options: LinkOptions): StoreConnection {
   const hintListeners = new Set<(hint: Hint) => void>();
   const changeListeners = new Set<() => void>();
-  let onConnected: (() => void) | null = null;
+  /** told of the first answer to start() */
+  let onGreeting: ((refusal: string | null) => void) | null = null;
   const hint = (told: Hint) => {
     for (const listener of hintListeners) listener(told);
   };
@@ -71,8 +76,9 @@ export function connectStore(options: LinkOptions): StoreConnection {
       else if (kind === kinds.hintDue) hint({ kind: 'due', partition: 0, waitMs: payload.f64() });
       else if (kind === kinds.registryChanged) changed();
     },
+    onRefused: (code) => onGreeting?.(code),
     onConnected() {
-      onConnected?.();
+      onGreeting?.(null);
       if (hintListeners.size > 0) subscribe();
       // Whatever was told meanwhile is lost: everybody looks once.
       hint({ kind: 'due', partition: 0, waitMs: 0 });
@@ -111,18 +117,19 @@ export function connectStore(options: LinkOptions): StoreConnection {
     },
     async start() {
       let timer: NodeJS.Timeout | undefined;
-      const connected = new Promise<boolean>((resolve) => {
-        onConnected = () => resolve(true);
-        timer = setTimeout(() => resolve(false), options.callMs ?? limits.storeCallMs);
+      const greeted = new Promise<string | null>((resolve) => {
+        onGreeting = resolve;
+        timer = setTimeout(() => resolve('store_away'), options.callMs ?? limits.storeCallMs);
       });
       link.open();
-      const isConnected = await connected;
+      const refusal = await greeted;
       clearTimeout(timer);
-      onConnected = null;
-      if (isConnected) return;
+      onGreeting = null;
+      if (refusal === null) return;
       await close();
-      throw new StoreError({ kind: 'not_stored', code: 'store_away' });
+      throw new StoreError({ kind: 'not_stored', code: refusal });
     },
+    hurry: () => link.hurry(),
     close,
   };
 }
@@ -137,6 +144,7 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     itemCall(link, kind, inBatches(items, limits.finishBatchMax), write, (r) => readFinish(r, done), true);
   const verb = <I, O>(kind: number, items: readonly I[], write: (w: Writer, item: I) => void) =>
     itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, (r) => r.json() as O, false);
+  const rooms = new RoomsSent();
   return {
     partitions: () => [0],
     push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
@@ -158,7 +166,19 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
       return { moved, waitMs: waitMs < 0 ? null : waitMs };
     },
     async reserve(_partition, request) {
-      return readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request), false));
+      const ask = async () => {
+        const changes = rooms.changesTo(request.topics);
+        return readReserved(
+          await link.call(kinds.reserve, (w) => writeReserveRequest(w, request, changes), false),
+        );
+      };
+      const reserved = await ask();
+      if (reserved !== null) return reserved;
+      // A new connection, or a call that never arrived: nothing was reserved, and now all rooms are told.
+      rooms.forget();
+      const again = await ask();
+      if (again === null) throw new StoreError({ kind: 'not_stored', code: 'rooms_unknown' });
+      return again;
     },
     ack: (items) => finish(kinds.ack, items, writeAck, 'acked'),
     retry: (items) => finish(kinds.retry, items, writeRetry, 'retried'),
@@ -222,6 +242,7 @@ function registryCalls(link: Link): Omit<Registry, 'onChange' | 'close'> {
     return (await link.call(kinds.registry, (w) => w.json({ method, args }), again)).json() as T;
   };
   return {
+    id: () => call('id'),
     changes: (since) => call('changes', since),
     get: (topic) => call('get', topic),
     create: (draft) => call('create', draft),
@@ -234,6 +255,8 @@ function registryCalls(link: Link): Omit<Registry, 'onChange' | 'close'> {
     tokens: (since) => call('tokens', since),
     createToken: (token) => call('createToken', token),
     removeToken: (name) => call('removeToken', name),
+    shards: (since) => call('shards', since),
+    writeShards: (list, expected) => call('writeShards', list, expected),
   };
 }
 
@@ -262,26 +285,4 @@ async function itemCall<I, O>(
     }),
   );
   return answers.flat();
-}
-
-function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {
-  const batches: (readonly T[])[] = [];
-  for (let at = 0; at < items.length; at += max) batches.push(items.slice(at, at + max));
-  return batches;
-}
-
-function pushBatches(jobs: readonly PushJob[]): readonly (readonly PushJob[])[] {
-  const batches: PushJob[][] = [];
-  let bytes = Infinity;
-  for (const job of jobs) {
-    bytes += job.body.length;
-    const last = batches.at(-1);
-    if (last !== undefined && last.length < limits.pushBatchMax && bytes <= limits.pushBatchBytesMax)
-      last.push(job);
-    else {
-      batches.push([job]);
-      bytes = job.body.length;
-    }
-  }
-  return batches;
 }

@@ -12,6 +12,7 @@ import {
   protocolNumber,
   Writer,
 } from './protocol.ts';
+import { RoomsKnown } from './room-table.ts';
 
 export interface ConnectionEvents {
   /** Whole frames, in order, after a hello that was accepted. Throws ProtocolError for a bad one. */
@@ -24,6 +25,7 @@ export class Connection {
   /** process title of the client, once it has said hello */
   title = '';
   wantsHints = false;
+  readonly rooms = new RoomsKnown();
   readonly #socket: Socket;
   readonly #events: ConnectionEvents;
   readonly #cutter = new FrameCutter();
@@ -56,9 +58,9 @@ export class Connection {
     }
   }
 
-  /** Speaks by itself. */
+  /** Speaks by itself, to who has been greeted: anything else before the greeting would be taken for a refusal of it. */
   tell(kind: number, write: (w: Writer) => void = () => {}): void {
-    this.answer(0, kind, write);
+    if (this.#greeted) this.answer(0, kind, write);
   }
 
   /** The owner leaves: a client that knows the protocol ends its side and comes back to the next one. */

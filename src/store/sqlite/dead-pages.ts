@@ -5,9 +5,9 @@ import type { JobSnapshot } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Database, Statement } from '../../sql/database.ts';
 import type { DeadFilter, Page } from '../job-store.ts';
-import type { Bench } from './bench.ts';
+import { cursorOf, newest, type Place, placeOf } from '../pages.ts';
+import { type Bench, stepMax } from './bench.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
-import { cursorOf, newest, type Place, placeOf } from './pages.ts';
 import { requeueRow } from './reversion.ts';
 import { dead } from './schema.ts';
 import type { Snapshots } from './snapshots.ts';
@@ -61,14 +61,20 @@ export class DeadPages {
 
   purge(filter: DeadFilter, max: number): { readonly purged: number; readonly more: boolean } {
     const { bench, found, more } = this.#oldest(filter, max);
-    for (const row of found) bench.rows.end(row, { state: 'purged', at: bench.now });
-    return { purged: found.length, more };
+    let [purged, bytes] = [0, 0];
+    for (const row of found) {
+      bytes += bench.rows.bodyBytes(row);
+      if (purged > 0 && bytes > limits.purgeBytesMax) break;
+      bench.rows.end(row, { state: 'purged', at: bench.now });
+      purged += 1;
+    }
+    return { purged, more: more || purged < found.length };
   }
 
   /** From the settled alerts, not from the dead letters: each of these has its own, and those whose alert cannot be sent for
    *  weeks would be looked through each time. */
   expire(before: number, max: number): { readonly expired: number; readonly more: boolean } {
-    const bound = Math.min(max, limits.expireMax);
+    const bound = stepMax(this.#bench, Math.min(max, limits.expireMax));
     const found = jobRows(this.#expired.all(before, bound + 1));
     for (const row of found.slice(0, bound))
       this.#bench.rows.end(row, { state: 'expired', at: this.#bench.now });
@@ -76,7 +82,7 @@ export class DeadPages {
   }
 
   #oldest(filter: DeadFilter, max: number) {
-    const bound = Math.min(max, limits.bulkMax);
+    const bound = stepMax(this.#bench, Math.min(max, limits.bulkMax));
     const found = this.#find(filter, 'oldest', bound + 1, newest);
     return { bench: this.#bench, found: found.slice(0, bound), more: found.length > bound };
   }

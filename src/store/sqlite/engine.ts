@@ -37,6 +37,8 @@ export interface EngineOptions {
   readonly clock?: () => number;
   /** false: what ends leaves nothing */
   readonly keepHistory?: boolean;
+  /** limits.recoverHoldMs, unless a test has less time */
+  readonly recoverHoldMs?: number;
 }
 
 export class Engine {
@@ -69,7 +71,7 @@ export class Engine {
     this.#reserve = new StoreReserve(db, path, reserveBytes);
     this.found = found;
     this.moves = new Moves(this.#bench);
-    this.recovery = new Recovery(this.#bench);
+    this.recovery = new Recovery(this.#bench, options.recoverHoldMs);
     this.snapshots = new Snapshots(this.#bench);
     this.dead = new DeadPages(this.#bench, this.snapshots);
     this.alerts = new Alerts(this.#bench);
@@ -244,9 +246,9 @@ export class Engine {
 /** Opens or makes the file. Throws StoreFileRefused. */
 export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const opened = openStoreFile(path);
-  const { clock = Date.now, keepHistory = true } = options;
+  const { clock = Date.now, keepHistory = true, recoverHoldMs = limits.recoverHoldMs } = options;
   try {
-    return new Engine(path, opened, { clock, keepHistory });
+    return new Engine(path, opened, { clock, keepHistory, recoverHoldMs });
   } catch (error) {
     closeStoreFile(opened.db);
     throw error;

@@ -21,6 +21,8 @@ export interface GroupResult {
   /** one per request, in order */
   readonly endings: readonly Ending[];
   readonly hints: Hints;
+  /** the COMMITs that it took; null = nothing was written */
+  readonly commitMs: number | null;
   /** not undefined: the process must end, see above */
   readonly fatal: unknown;
 }
@@ -64,6 +66,7 @@ class Group {
   #open: number[];
   #hints: Hints = { ready: false, due: false };
   #fatal: unknown;
+  #commitMs: number | null = null;
 
   constructor(engine: Engine, works: readonly Work[], options: GroupOptions) {
     this.#engine = engine;
@@ -80,7 +83,7 @@ class Group {
     if (!this.#transact(false) && !this.#transact(true)) this.#piecemeal();
     this.#engine.look();
     for (const i of this.#works.keys()) this.#endings[i] ??= this.#outside(i);
-    return { endings: this.#endings, hints: this.#hints, fatal: this.#fatal };
+    return { endings: this.#endings, hints: this.#hints, commitMs: this.#commitMs, fatal: this.#fatal };
   }
 
   #work(i: number): Work {
@@ -150,8 +153,11 @@ class Group {
   }
 
   #commit(): Hints {
+    const from = performance.now();
     try {
-      return this.#engine.commit();
+      const hints = this.#engine.commit();
+      this.#commitMs = (this.#commitMs ?? 0) + performance.now() - from;
+      return hints;
     } catch (error) {
       const why = whyOf(error);
       // Nothing is touched any more: the process ends, and recovery decides what the file says.

@@ -3,23 +3,22 @@
 // every moment outside a transaction: every change is staged, taken back with a rollback (or a savepoint's), and what must
 // outlive the process is written by flush() in the transaction that changed it. Reads no job.
 
-import type { Priority } from '../../core/job.ts';
 import type { Database, Statement } from '../../sql/database.ts';
 import type { ReserveRequest } from '../job-store.ts';
-import { dealTickets } from '../wheel.ts';
+import { type ReadyTopic, type Taken, takeTickets } from '../wheel.ts';
+import { Ring } from './ring.ts';
 import { delayed, priorityCodes, ready, type StateCode } from './schema.ts';
 
 /** A topic's counts lie at priority × 4 + state. */
 const slots = 12;
-/** Ready topics of each priority, by number, the one whose turn is next first. */
-type Rings = readonly [Set<number>, Set<number>, Set<number>];
+type Rings = readonly [Ring, Ring, Ring];
 
-/** Everything there is to go back to; `undo` and `topics` are lengths. */
+/** Everything there is to go back to; `undo` and `topics` are lengths, `rings` their own marks. */
 export interface Mark {
   readonly seq: number;
   readonly wheel: number;
   readonly head: number | null | undefined;
-  readonly rings: Rings;
+  readonly rings: readonly number[];
   readonly undo: number;
   readonly topics: number;
   readonly readyHint: boolean;
@@ -38,9 +37,8 @@ export class Ledger {
   readonly #totals = [0, 0, 0, 0];
   #seq = 0;
   #wheel = 0;
-  #rings: Rings = [new Set(), new Set(), new Set()];
-  /** A mark refers to #rings: copy before the next change. */
-  #ringsMarked = false;
+  /** ready topics of each priority */
+  readonly #rings: Rings = [new Ring(), new Ring(), new Ring()];
   /** dueAt of the earliest delayed job; null = none is delayed; undefined = ask the file */
   #head: number | null | undefined;
   #readyHint = false;
@@ -75,6 +73,7 @@ export class Ledger {
       this.#shift(topic, prio * 4 + state, n);
       if (state === ready && n > 0) this.#rings[prio as 0 | 1 | 2].add(topic);
     }
+    for (const ring of this.#rings) ring.keep();
     for (const [k, v] of rows(db, 'SELECT k, v FROM meta') as [string, number][]) {
       if (k === 'seq') this.#seq = v;
       if (k === 'wheel') this.#wheel = v;
@@ -127,9 +126,9 @@ export class Ledger {
     this.#dirty.add(topic * slots + slot);
     const now = this.#shift(topic, slot, change);
     if (state !== ready) return;
-    if (now === 0) this.#ownRings()[prio as 0 | 1 | 2].delete(topic);
+    if (now === 0) this.#rings[prio as 0 | 1 | 2].delete(topic);
     else if (now === change) {
-      this.#ownRings()[prio as 0 | 1 | 2].add(topic);
+      this.#rings[prio as 0 | 1 | 2].add(topic);
       this.#readyHint = true;
     }
   }
@@ -181,43 +180,36 @@ export class Ledger {
 
   // ── whose turn it is
 
-  deal(request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>) {
-    const ring = (prio: 0 | 1 | 2) =>
-      [...this.#rings[prio]].map((no) => ({
-        topic: this.topicName(no),
-        ready: this.countOf(no, prio, ready),
-      }));
-    return dealTickets(this.#wheel, { high: ring(0), normal: ring(1), low: ring(2) }, request);
+  deal(request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>): Taken {
+    const rings = { high: this.#turns(0), normal: this.#turns(1), low: this.#turns(2) };
+    return takeTickets(this.#wheel, rings, request);
   }
 
-  /** Call before the dealt jobs are counted away from ready. */
-  turn(position: number, rings: Readonly<Record<Priority, readonly { readonly topic: string }[]>>): void {
-    const [high, normal, low] = priorityCodes.map(
-      (priority) => new Set(rings[priority].map((entry) => this.#numbers.get(entry.topic) as number)),
-    ) as [Set<number>, Set<number>, Set<number>];
+  *#turns(prio: 0 | 1 | 2): Generator<ReadyTopic> {
+    for (const no of this.#rings[prio])
+      yield { topic: this.topicName(no), ready: this.countOf(no, prio, ready) };
+  }
+
+  /** Call before the dealt jobs are counted away from ready: that takes the emptied out of their rings. */
+  turn({ position, served }: Pick<Taken, 'position' | 'served'>): void {
+    for (const [prio, priority] of priorityCodes.entries())
+      for (const topic of served[priority].keys()) {
+        const no = this.#numbers.get(topic) as number;
+        this.#rings[prio as 0 | 1 | 2].delete(no);
+        this.#rings[prio as 0 | 1 | 2].add(no);
+      }
     this.#wheel = position;
-    this.#rings = [high, normal, low];
-    this.#ringsMarked = false;
     this.#numbersDirty = true;
-  }
-
-  #ownRings(): Rings {
-    if (this.#ringsMarked) {
-      this.#rings = [new Set(this.#rings[0]), new Set(this.#rings[1]), new Set(this.#rings[2])];
-      this.#ringsMarked = false;
-    }
-    return this.#rings;
   }
 
   // ── transactions
 
   mark(): Mark {
-    this.#ringsMarked = true;
     return {
       seq: this.#seq,
       wheel: this.#wheel,
       head: this.#head,
-      rings: this.#rings,
+      rings: this.#rings.map((ring) => ring.mark()),
       undo: this.#undo.length,
       topics: this.#names.length,
       readyHint: this.#readyHint,
@@ -236,8 +228,7 @@ export class Ledger {
     this.#seq = mark.seq;
     this.#wheel = mark.wheel;
     this.#head = mark.head;
-    this.#rings = mark.rings;
-    this.#ringsMarked = true;
+    for (const [prio, ring] of this.#rings.entries()) ring.takeBack(mark.rings[prio] as number);
     this.#readyHint = mark.readyHint;
     this.#dueHint = mark.dueHint;
   }
@@ -260,6 +251,7 @@ export class Ledger {
   keep(): { readonly ready: boolean; readonly due: boolean } {
     const hints = { ready: this.#readyHint, due: this.#dueHint };
     this.#undo.length = 0;
+    for (const ring of this.#rings) ring.keep();
     this.#clearStage();
     return hints;
   }

@@ -35,6 +35,8 @@ export interface LinkEvents {
   onTold(kind: number, payload: Reader): void;
   /** Whatever the owner told while the connection was gone is lost. */
   onConnected(): void;
+  /** The owner speaks another protocol. It is asked again and again: another owner may come. */
+  onRefused(code: string): void;
 }
 
 interface Call {
@@ -68,6 +70,7 @@ export class Link {
   #reconnect: NodeJS.Timeout | null = null;
   #sweep: NodeJS.Timeout | null = null;
   #flush: NodeJS.Immediate | null = null;
+  #awayMs: number;
   #lastId = 0;
   #pendingBytes = 0;
   /** Not on the wire, in the order of asking. */
@@ -78,6 +81,7 @@ export class Link {
 
   constructor(options: LinkOptions, events: LinkEvents) {
     this.#options = options;
+    this.#awayMs = options.awayMs ?? limits.storeAwayMs;
     this.#events = events;
   }
 
@@ -127,6 +131,11 @@ export class Link {
     write(w.begin(0, kind));
     w.end();
     this.#socket?.write(w.done());
+  }
+
+  /** The whole daemon ends: a store that is away comes back soon or not at all. */
+  hurry(): void {
+    this.#awayMs = Math.min(this.#awayMs, limits.storeCloseMs);
   }
 
   /** Waits for the answers that are due, at most so long, then gives up the rest. */
@@ -213,8 +222,11 @@ export class Link {
   }
 
   #greeted({ kind, payload }: Frame): void {
-    if (kind !== kinds.hello)
-      throw new ProtocolError(kind === kinds.failed ? readFailure(payload).code : 'no hello');
+    if (kind !== kinds.hello) {
+      const code = kind === kinds.failed ? readFailure(payload).code : 'no hello';
+      this.#events.onRefused(code);
+      throw new ProtocolError(code);
+    }
     this.#connected = true;
     this.#attempts = 0;
     this.#flushSoon();
@@ -283,8 +295,8 @@ export class Link {
 
   #sweepDeadlines(): void {
     const now = performance.now();
-    const { awayMs = limits.storeAwayMs, callMs = limits.storeCallMs } = this.#options;
-    const isLate = (call: Call) => now - call.askedAt > (call.wasWritten ? callMs : awayMs);
+    const { callMs = limits.storeCallMs } = this.#options;
+    const isLate = (call: Call) => now - call.askedAt > (call.wasWritten ? callMs : this.#awayMs);
     const late = [...this.#waiting, ...this.#sent.values()].filter(isLate);
     if (late.length === 0) return;
     this.#waiting = this.#waiting.filter((call) => !isLate(call));

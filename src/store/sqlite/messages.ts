@@ -21,6 +21,7 @@ import type {
 } from '../job-store.ts';
 import type { AckedLease } from './finish.ts';
 import { ProtocolError, type Reader, type Writer } from './protocol.ts';
+import type { RoomChanges } from './room-table.ts';
 import { priorityCodes, reasonCodes, stateCodes } from './schema.ts';
 
 const modes: readonly PushMode[] = ['replace', 'keep', 'reject'];
@@ -205,27 +206,41 @@ export function readFinish<Done extends string>(r: Reader, done: Done): FinishOu
 
 // ── reserve
 
-export function writeReserveRequest(w: Writer, request: ReserveRequest): void {
+/** A request as it travels: its rooms as what has changed of them. */
+export type ReserveFrame = Omit<ReserveRequest, 'topics'> & { readonly changes: RoomChanges };
+
+export function writeReserveRequest(
+  w: Writer,
+  request: Omit<ReserveRequest, 'topics'>,
+  changes: RoomChanges,
+) {
   // One more than a reserve takes, so that `more` tells whether room or jobs ran out.
   const room = ({ room, leaseMs }: Room) => w.u32(Math.min(room, limits.reserveMax + 1)).f64(leaseMs);
   w.u32(request.owner.instance).f64(request.owner.incarnation).u32(request.max);
   room(request.others);
-  w.list([...request.topics], (_, [topic, its]) => {
-    w.text(topic);
-    room(its);
+  w.f64(changes.base).f64(changes.number);
+  w.list(changes.rooms, (_, [topic, its]) => {
+    w.text(topic).u8(its === null ? 0 : 1);
+    if (its !== null) room(its);
   });
 }
 
-export function readReserveRequest(r: Reader): ReserveRequest {
+export function readReserveRequest(r: Reader): ReserveFrame {
   const room = (): Room => ({ room: r.u32(), leaseMs: r.number() });
   const owner = { instance: r.u32(), incarnation: r.number() };
   const max = r.u32();
   const others = room();
-  const topics = new Map(r.list(() => [r.text(), room()] as const));
-  return { owner, max, others, topics };
+  const [base, number] = [r.number(), r.number()];
+  const rooms = r.list(() => [r.text(), r.u8() === 0 ? null : room()] as const);
+  return { owner, max, others, changes: { base, number, rooms } };
 }
 
-export function writeReserved(w: Writer, reserved: Reserved): void {
+/** `null`: the owner does not know the rooms that the changes are of; nothing was reserved. */
+export function writeReserved(w: Writer, reserved: Reserved | null): void {
+  if (reserved === null) {
+    w.u8(2);
+    return;
+  }
   w.u8(reserved.more ? 1 : 0).list(reserved.jobs, (_, job) => {
     writeLease(w, job);
     w.f64(job.origin).f64(job.dueAt).f64(job.acceptedAt).u32(job.failures).u32(job.strikes);
@@ -233,8 +248,9 @@ export function writeReserved(w: Writer, reserved: Reserved): void {
   });
 }
 
-export function readReserved(r: Reader): Reserved {
-  const more = r.u8() === 1;
+export function readReserved(r: Reader): Reserved | null {
+  const code = r.u8();
+  if (code === 2) return null;
   const jobs = r.list((): ReservedJob => {
     const lease = readLease(r);
     const [origin, dueAt, acceptedAt] = [r.f64(), r.f64(), r.f64()];
@@ -245,7 +261,7 @@ export function readReserved(r: Reader): Reserved {
     const body = Buffer.from(r.bytes());
     return { ...lease, origin, dueAt, acceptedAt, failures, strikes, leaseMs, contentType, body };
   });
-  return { jobs, more };
+  return { jobs, more: code === 1 };
 }
 
 // ── snapshots

@@ -80,7 +80,7 @@ export class Moves {
     const fitting = countFitting(candidates);
     // A plan for fewer is a prefix of the plan for more.
     if (fitting < candidates.length) plan = ledger.deal({ ...asked, max: fitting });
-    ledger.turn(plan.position, plan.rings);
+    ledger.turn(plan);
     return { jobs: candidates.slice(0, fitting).map((job) => this.#lease(job, request)), more: plan.more };
   }
 

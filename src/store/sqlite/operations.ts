@@ -20,6 +20,7 @@ import {
   writeSnapshot,
 } from './messages.ts';
 import { kinds, ProtocolError, type Reader, type Writer } from './protocol.ts';
+import { RoomsKnown } from './room-table.ts';
 
 /** `read`: none · `normal`: undone by a power cut at the cost of a duplicate · `full`: fsynced before the answer. */
 export type Needs = 'read' | 'normal' | 'full';
@@ -42,7 +43,8 @@ export interface Work {
   run(engine: Engine, each: Each): (w: Writer) => void;
 }
 
-type Read = (r: Reader) => Pick<Work, 'items' | 'isList' | 'run'>;
+/** `rooms`: of the connection on which the request came. */
+type Read = (r: Reader, rooms: RoomsKnown) => Pick<Work, 'items' | 'isList' | 'run'>;
 const one = (run: Work['run']) => ({ items: 1, isList: false, run });
 interface Operation {
   readonly needs: Needs;
@@ -142,10 +144,12 @@ const operations: Readonly<Record<number, Operation>> = {
   [kinds.reserve]: {
     needs: 'normal',
     quiet: (engine) => engine.moves.nothingIsReady(),
-    read: (r) => {
-      const request = readReserveRequest(r);
+    read: (r, rooms) => {
+      const { changes, ...request } = readReserveRequest(r);
+      // Where it runs, not where it is read: another one of this connection may wait before it.
       return one((engine) => {
-        const reserved = engine.moves.reserve(request);
+        const topics = rooms.with(changes);
+        const reserved = topics === null ? null : engine.moves.reserve({ ...request, topics });
         return (w) => writeReserved(w, reserved);
       });
     },
@@ -242,10 +246,10 @@ const operations: Readonly<Record<number, Operation>> = {
 };
 
 /** Reads a request. Throws ProtocolError for one that is not whole or that nobody serves. */
-export function readWork(kind: number, payload: Reader): Work {
+export function readWork(kind: number, payload: Reader, rooms = new RoomsKnown()): Work {
   const operation = operations[kind];
   if (operation === undefined) throw new ProtocolError(`nobody serves kind ${kind}`);
-  const { items, isList, run } = operation.read(payload);
+  const { items, isList, run } = operation.read(payload, rooms);
   payload.end();
   const { needs, isPush = false, quiet = () => false } = operation;
   return { needs, items, isList, isPush, quiet, run };

@@ -11,6 +11,7 @@ import type { Service } from '../../core/service.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Database } from '../../sql/database.ts';
 import type { Log } from '../../telemetry/log.ts';
+import { type Metrics, noMetrics } from '../../telemetry/metrics.ts';
 import type { StoreHealth } from '../job-store.ts';
 import { Connection } from './connection.ts';
 import { type Engine, type EngineOptions, type Hints, openEngine } from './engine.ts';
@@ -28,6 +29,7 @@ export interface StoreOwnerOptions extends EngineOptions {
   /** at most limits.socketPathMax bytes */
   readonly socketPath: string;
   readonly log: Log;
+  readonly metrics?: Metrics;
   /** registry.db, for backups; without it they hold jobs.db alone */
   readonly registryPath?: string;
   readonly heldLogBytesMax?: number;
@@ -113,6 +115,12 @@ export class StoreOwner implements Service {
     return read(this.#opened().db);
   }
 
+  /** How many it holds, live and dead. */
+  get jobs(): number {
+    const { topics } = this.#opened().census.counts();
+    return Object.values(topics).reduce((sum, of) => sum + of.delayed + of.ready + of.reserved + of.dead, 0);
+  }
+
   #opened(): Engine {
     if (this.#engine === null) throw new Error('the store is not open');
     return this.#engine;
@@ -183,7 +191,8 @@ export class StoreOwner implements Service {
       from.flush();
     } else if (kind === kinds.registry) this.#callRegistry(from, id, payload.json());
     else {
-      this.#queue.push({ from, id, kind, bytes: payload.length, work: readWork(kind, payload) });
+      const work = readWork(kind, payload, from.rooms);
+      this.#queue.push({ from, id, kind, bytes: payload.length, work });
       from.waits(1);
       this.#turn ??= setImmediate(() => this.#takeTurn());
     }
@@ -217,6 +226,14 @@ export class StoreOwner implements Service {
         onFailure: (error) => this.#options.log.error('the store failed at a request', error),
       },
     );
+    if (result.commitMs !== null) {
+      const { metrics = noMetrics } = this.#options;
+      metrics.observe('dq_store_group_commit_seconds', result.commitMs / 1_000);
+      metrics.observe(
+        'dq_store_group_items',
+        group.reduce((sum, { work }) => sum + work.items, 0),
+      );
+    }
     for (const [i, request] of group.entries()) answer(request, result.endings[i] as Ending);
     if (result.fatal === undefined) this.#hint(engine, result.hints);
     for (const connection of this.#connections) connection.flush();

@@ -7,7 +7,7 @@
 import { limits } from '../../core/limits.ts';
 
 /** Both sides must agree; a reload across different numbers needs a restart. */
-export const protocolNumber = 1;
+export const protocolNumber = 2;
 export const protocolMagic = 0x31736471;
 
 export const kinds = {

@@ -1,8 +1,11 @@
 // A thread that reads files of SQLite beside the process that owns them: the owner's loop goes on. Knows statements, not what they
 // mean. The files it is given must not change under it, or be opened by SQLite's own rules (WAL).
+// Invariant: a statement that runs holds up no end of this process. process.exit() waits for every thread, and nothing but SQLite
+// ends a statement: a copy of some GB kept the dq-store of a reload from leaving, and the next one from opening the file.
 
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
+import { fatalLine } from '../../telemetry/fatal-line.ts';
 
 export interface Reading {
   /** as SQLite reads it: file:… */
@@ -31,12 +34,26 @@ type Said =
   | { readonly rows: unknown[] }
   | { readonly failure: { readonly message: string; readonly code?: string } };
 
+/** They read, or have not ended since. */
+const threads = new Set<Worker>();
+
+/** What was to be written is written by now: the files are closed, or are repaired by the next owner whatever happens here. */
+function endWithThem(): void {
+  if (threads.size === 0) return;
+  fatalLine(`${process.title}: ends by SIGKILL, because a backup or an examination was under way`);
+  process.kill(process.pid, 'SIGKILL');
+}
+
 const library = createRequire(import.meta.url).resolve('@photostructure/sqlite');
 
 /** Runs them one after the other; answers the rows of each. Rejects with what SQLite said (sqliteCode reads it), or when it was aborted: then the
  *  thread ends when its statement does, and nobody waits for it. */
 export function readBeside(readings: readonly Reading[], signal: AbortSignal): Promise<readonly unknown[][]> {
   return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
     const answers: unknown[][] = [];
     const thread = new Worker(code, {
       eval: true,
@@ -44,11 +61,12 @@ export function readBeside(readings: readonly Reading[], signal: AbortSignal): P
       env: {},
       execArgv: [],
     });
+    if (threads.size === 0) process.once('exit', endWithThem);
+    threads.add(thread);
     const abort = () => {
       reject(signal.reason);
       void thread.terminate();
     };
-    if (signal.aborted) return abort();
     signal.addEventListener('abort', abort, { once: true });
     thread.on('message', (said: Said) => {
       if ('rows' in said) answers.push(said.rows);
@@ -57,6 +75,8 @@ export function readBeside(readings: readonly Reading[], signal: AbortSignal): P
     thread.on('error', reject);
     // After an error or an abort this changes nothing.
     thread.on('exit', () => {
+      threads.delete(thread);
+      if (threads.size === 0) process.off('exit', endWithThem);
       signal.removeEventListener('abort', abort);
       if (answers.length === readings.length) resolve(answers);
       else reject(new Error('the reading thread ended before its work'));

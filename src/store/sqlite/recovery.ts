@@ -16,9 +16,14 @@ export class Recovery {
   readonly #bench: Bench;
   readonly #expired: Statement;
   readonly #ofInstance: Statement;
+  readonly #holdMs: number;
+  /** storage time of the last call of expired() */
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #heldUntil = Number.NEGATIVE_INFINITY;
 
-  constructor(bench: Bench) {
+  constructor(bench: Bench, holdMs: number) {
     this.#bench = bench;
+    this.#holdMs = holdMs;
     this.#expired = bench.db.prepare(
       `SELECT ${jobColumns} FROM job WHERE state = 2 AND lease_until <= ? ORDER BY lease_until, token LIMIT ?`,
       { returnArrays: true },
@@ -34,6 +39,7 @@ export class Recovery {
   }
 
   expired(max: number): Recovered {
+    if (this.#isOnHold()) return { returned: 0, poisoned: [], more: false };
     const bound = this.#bound(max);
     const rows = (this.#expired.all(this.#bench.now, bound + 1) as unknown[][]).map(jobRowOf);
     // On a full disk a lease may run out because nobody could write how it ended; that is no fault of the job.
@@ -46,9 +52,9 @@ export class Recovery {
     which: { readonly dead: number } | { readonly living: readonly number[] },
     max: number,
   ): Recovered {
-    const living = 'living' in which ? new Set(which.living) : null;
-    const rows = this.#leasesOf(instance, (incarnation) =>
-      'dead' in which ? incarnation === which.dead : living?.has(incarnation) !== true,
+    const rows = this.#leasesOf(
+      instance,
+      'dead' in which ? (incarnation) => incarnation === which.dead : isNoneOf(which.living),
     );
     return this.#strike(rows, this.#bound(max));
   }
@@ -60,6 +66,16 @@ export class Recovery {
     );
     for (const row of rows) backInPlace(this.#bench, row, row.strikes);
     return rows.length;
+  }
+
+  /** Whether those who hold leases may not have been heard yet. In memory: after a start nothing else is known either. */
+  #isOnHold(): boolean {
+    const { now } = this.#bench;
+    if (now - this.#askedAt > limits.recoverAwayMs) this.#heldUntil = now + this.#holdMs;
+    this.#askedAt = now;
+    // A clock that was set back makes it no longer.
+    this.#heldUntil = Math.min(this.#heldUntil, now + this.#holdMs);
+    return now < this.#heldUntil;
   }
 
   #leasesOf(instance: number, matches: (incarnation: number) => boolean): JobRow[] {
@@ -93,4 +109,11 @@ export class Recovery {
     }
     return { returned: struck.length - poisoned.length, poisoned, more: rows.length > struck.length };
   }
+}
+
+/** Nor younger than all of them. */
+function isNoneOf(living: readonly number[]): (incarnation: number) => boolean {
+  const known = new Set(living);
+  const youngest = living.length === 0 ? Number.POSITIVE_INFINITY : Math.max(...living);
+  return (incarnation) => incarnation < youngest && !known.has(incarnation);
 }

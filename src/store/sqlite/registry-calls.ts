@@ -6,6 +6,7 @@ import { StoreError, type StoreFailure } from '../job-store.ts';
 
 /** `again`: a repeat is harmless, so a client may send it anew after a lost connection. */
 export const registryMethods = {
+  id: { changes: false, again: true },
   changes: { changes: false, again: true },
   get: { changes: false, again: true },
   create: { changes: true, again: false },
@@ -16,6 +17,8 @@ export const registryMethods = {
   tokens: { changes: false, again: true },
   createToken: { changes: true, again: false },
   removeToken: { changes: true, again: false },
+  shards: { changes: false, again: true },
+  writeShards: { changes: true, again: false },
 } as const satisfies Partial<Record<keyof Registry, { changes: boolean; again: boolean }>>;
 export type RegistryMethod = keyof typeof registryMethods;
 

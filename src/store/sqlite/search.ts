@@ -6,32 +6,12 @@ import type { EndState, FoundJob } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Database, Statement } from '../../sql/database.ts';
 import type { Page, SearchFilter } from '../job-store.ts';
+import { byDue, byEnd, cursorOf, type Order, type Place, placeOf } from '../pages.ts';
 import type { Bench } from './bench.ts';
 import { asBuffer } from './job-rows.ts';
-import { cursorOf, newest, oldest, type Place, placeOf } from './pages.ts';
 import { endCodes, stateCodes } from './schema.ts';
 
 const columns = 'topic, id, version, origin, state, due, accepted_at, failures, dead_at, ended_at, ended_as';
-
-/** One of the two orders. */
-interface Order {
-  readonly start: Place;
-  readonly place: (job: FoundJob) => Place;
-  /** whether the first comes after the second */
-  readonly isAfter: (a: Place, b: Place) => boolean;
-}
-
-const isLater = (a: Place, b: Place) => a.at > b.at || (a.at === b.at && a.version > b.version);
-const byDue: Order = {
-  start: oldest,
-  place: (job) => ({ at: job.dueAt, version: job.version }),
-  isAfter: isLater,
-};
-const byEnd: Order = {
-  start: newest,
-  place: (job) => ({ at: job.endedAt ?? 0, version: job.version }),
-  isAfter: (a, b) => isLater(b, a),
-};
 
 /** The next rows of an index behind a place: those of them that match, and where they end. */
 interface Path {

@@ -28,6 +28,15 @@ export class StoreFileRefused extends Error {
   }
 }
 
+/** The layout of a file that another process may hold; null = there is none, or it is too short to say. Not for a file that
+ *  this process has open. */
+export function layoutOnDisk(path: string): number | null {
+  if (held.has(path)) throw new Error(`${path} is held by this process`);
+  if ((sizeOf(path) ?? 0) < 100) return null;
+  const header = headerOf(path);
+  return header.readUInt32BE(60);
+}
+
 /** What this process has open, so that judging a file cannot drop our own lock on it. */
 const held = new Map<string, Database>();
 
@@ -134,8 +143,8 @@ function openAlone(path: string): Database {
   }
 }
 
-/** Before SQLite opens it: opening replays the log of a file that may not be ours. */
-function judgeHeader(path: string, size: number, logSize: number | null): void {
+/** The first 100 bytes, zeros where there are fewer. */
+function headerOf(path: string): Buffer {
   const header = Buffer.alloc(100);
   const fd = openSync(path, 'r');
   try {
@@ -143,6 +152,12 @@ function judgeHeader(path: string, size: number, logSize: number | null): void {
   } finally {
     closeSync(fd);
   }
+  return header;
+}
+
+/** Before SQLite opens it: opening replays the log of a file that may not be ours. */
+function judgeHeader(path: string, size: number, logSize: number | null): void {
+  const header = headerOf(path);
   if (size < header.length || header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
     throw new StoreFileRefused('foreign', `${path} is no SQLite file`);
   if (header.readUInt32BE(68) !== applicationId)

@@ -23,6 +23,8 @@ export function whyUnusable(path: string, directory: string): string | null {
   return `the data directory ${directory} is on a full disk: make room (${limits.startRoomBytes / 1024} KiB to start, more for pushes)`;
 }
 
-export async function untilUsable(path: string, directory: string): Promise<void> {
-  while (whyUnusable(path, directory) !== null) await sleep(limits.diskAgainMs);
+/** Rejects when `leaving` is aborted. */
+export async function untilUsable(path: string, directory: string, leaving: AbortSignal): Promise<void> {
+  while (whyUnusable(path, directory) !== null)
+    await sleep(limits.diskAgainMs, undefined, { signal: leaving });
 }

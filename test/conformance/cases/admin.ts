@@ -24,7 +24,7 @@ export const adminCases: readonly Case[] = [
   }),
 
   fact('counts: counts every topic that has a job, by state, and no other', async (trial) => {
-    expect(await trial.admin.counts()).toEqual({ topics: {}, oldestReadyMs: null });
+    expect(await trial.admin.counts()).toEqual({ topics: {}, oldestOverdueMs: null });
     for (const state of jobStates) await trial.seed(state, state, { topic: `one.${state}` });
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
     await trial.lease();
@@ -47,22 +47,31 @@ export const adminCases: readonly Case[] = [
     const second = await trial.push('2', { topic: 'u', priority: 'high' });
     await trial.push('3', { when: { delayMs: 60_000 } });
     const from = Date.now();
-    const { oldestReadyMs } = await trial.admin.counts();
-    expect(oldestReadyMs).toEqual(within(from - first.dueAt - 1, Date.now() - first.dueAt + 1));
+    const { oldestOverdueMs } = await trial.admin.counts();
+    expect(oldestOverdueMs).toEqual(within(from - first.dueAt - 1, Date.now() - first.dueAt + 1));
     await trial.reserve(request(1, { t: 1 }));
-    expect((await trial.admin.counts()).oldestReadyMs).toEqual(within(0, Date.now() - second.dueAt + 1));
+    expect((await trial.admin.counts()).oldestOverdueMs).toEqual(within(0, Date.now() - second.dueAt + 1));
     await trial.reserve(request(1));
-    expect((await trial.admin.counts()).oldestReadyMs).toBeNull();
+    expect((await trial.admin.counts()).oldestOverdueMs).toBeNull();
+  }),
+
+  fact('counts: says how long a job has been due that nobody has promoted, held or not', async (trial) => {
+    const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
+    expect((await trial.admin.counts()).oldestOverdueMs).toBeNull();
+    await until('it to be overdue', () => Date.now() > dueAt + 20);
+    const from = Date.now();
+    const { oldestOverdueMs } = await trial.admin.counts(['t']);
+    expect(oldestOverdueMs).toEqual(within(from - dueAt - 1, Date.now() - dueAt + 1));
   }),
 
   fact('counts: leaves held topics out of the oldest, and nothing else of them', async (trial) => {
     const first = await trial.push('1');
     await until('it to wait', () => Date.now() > first.dueAt + 20);
     const second = await trial.push('2', { topic: 'u' });
-    const { topics, oldestReadyMs } = await trial.admin.counts(['t', 'v']);
+    const { topics, oldestOverdueMs } = await trial.admin.counts(['t', 'v']);
     expect(topics).toEqual((await trial.admin.counts()).topics);
-    expect(oldestReadyMs).toEqual(within(0, Date.now() - second.dueAt + 1));
-    expect((await trial.admin.counts(['t', 'u'])).oldestReadyMs).toBeNull();
+    expect(oldestOverdueMs).toEqual(within(0, Date.now() - second.dueAt + 1));
+    expect((await trial.admin.counts(['t', 'u'])).oldestOverdueMs).toBeNull();
   }),
 
   fact(

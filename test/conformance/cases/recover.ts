@@ -154,6 +154,19 @@ export const recoverCases: readonly Case[] = [
     );
   }),
 
+  fact('recoverOwners living: leaves a life alone that began after those that are named', async (trial) => {
+    await holders(trial, {
+      gone: { instance: 1, incarnation: 5 },
+      alive: { instance: 1, incarnation: 6 },
+      younger: { instance: 1, incarnation: 7 },
+    });
+    const living = () => trial.jobs.recoverOwners(trial.partition, 1, { living: [6, 4] }, 10);
+    await trial.changes(living, (recovered) => {
+      expect(recovered).toEqual({ returned: 1, poisoned: [], more: false });
+      return { jobs: { 'gone/1': lostOnce } };
+    });
+  }),
+
   fact('recoverOwners living: returns the leases of all lives of an instance but these', async (trial) => {
     await trial.bystanders();
     await holders(trial, {

@@ -253,7 +253,17 @@ const adminMutants: readonly Mutant[] = [
     },
   ),
   mutant('delayed jobs count as overdue', 'counts: says how long the oldest ready job has been due', (m) =>
-    change(m, 'counts', (right) => () => ({ ...right(), oldestReadyMs: right().oldestReadyMs ?? 0 })),
+    change(m, 'counts', (right) => () => ({ ...right(), oldestOverdueMs: right().oldestOverdueMs ?? 0 })),
+  ),
+  mutant(
+    'what nobody has promoted is not late',
+    'counts: says how long a job has been due that nobody has promoted, held or not',
+    (m) =>
+      change(m, 'counts', (right) => (held = []) => {
+        const counts = right(held);
+        const isReady = Object.values(counts.topics).some(({ ready }) => ready > 0);
+        return { ...counts, oldestOverdueMs: isReady ? counts.oldestOverdueMs : null };
+      }),
   ),
   mutant(
     'a held topic is late',
@@ -265,9 +275,9 @@ const adminMutants: readonly Mutant[] = [
     'counts: leaves held topics out of the oldest, and nothing else of them',
     (m) =>
       change(m, 'counts', (right) => (held = []) => {
-        const { topics, oldestReadyMs } = right(held);
+        const { topics, oldestOverdueMs } = right(held);
         const others = Object.entries(topics).filter(([name]) => !held.includes(name));
-        return { topics: Object.fromEntries(others), oldestReadyMs };
+        return { topics: Object.fromEntries(others), oldestOverdueMs };
       }),
   ),
   mutant(

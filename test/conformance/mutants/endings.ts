@@ -182,6 +182,17 @@ export const endingMutants: readonly Mutant[] = [
       ),
   ),
   mutant(
+    'lives that began after the list are not spared',
+    'recoverOwners living: leaves a life alone that began after those that are named',
+    (m) =>
+      change(
+        m,
+        'recoverOwners',
+        (right) => (instance, which, max) =>
+          right(instance, 'living' in which ? { living: [...which.living, 9e15] } : which, max),
+      ),
+  ),
+  mutant(
     'what is held is released',
     'releaseUnheld: gives back what this owner does not hold, without a strike',
     (m) => change(m, 'releaseUnheld', (right) => (owner) => right(owner, [])),

@@ -1,0 +1,68 @@
+// The server programs that tests and the benchmark start: where they are, and how they come onto a Debian machine. Installed
+// packages are never started by this: apt is told that policy forbids it.
+
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { runTool } from './server-process.ts';
+
+export const serviceKinds = ['redis', 'mysql'] as const;
+export type ServiceKind = (typeof serviceKinds)[number];
+
+const needed: Readonly<
+  Record<ServiceKind, { readonly programs: readonly string[]; readonly packages: readonly string[] }>
+> = {
+  redis: { programs: ['redis-server', 'redis-cli'], packages: ['redis-server'] },
+  // The core packages bring no service and ask no questions.
+  mysql: {
+    programs: ['mariadbd', 'mariadb-install-db', 'mariadb'],
+    packages: ['mariadb-server-core', 'mariadb-client-core'],
+  },
+};
+/** of util-linux: setpriv ends servers with their starter, flock lets one process at a time install */
+const tools = ['setpriv', 'flock'];
+
+/** null, or why servers of this kind cannot be started here. Looks, and changes nothing. */
+export function whyMissing(kind: ServiceKind): string | null {
+  const missing = [...tools, ...needed[kind].programs].filter((program) => findProgram(program) === null);
+  return missing.length === 0 ? null : `${missing.join(', ')} not found`;
+}
+
+/** The same, after having installed what is missing, where that can be done: as root, with apt-get. Several processes may call
+ *  it at once. */
+export async function whyNotInstalled(kind: ServiceKind): Promise<string | null> {
+  const missing = whyMissing(kind);
+  if (missing === null) return null;
+  const { packages } = needed[kind];
+  const byHand = `apt-get install ${packages.join(' ')}`;
+  if (process.getuid?.() !== 0) return `${missing}; as root: ${byHand}`;
+  if (findProgram('apt-get') === null || findProgram('flock') === null) return missing;
+  try {
+    await runTool('flock', [join(tmpdir(), 'dq-install.lock'), 'sh', '-ec', script, 'sh', ...packages], {
+      env: { DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' },
+      timeoutMs: installMsMax,
+    });
+  } catch (error) {
+    return `${missing}; ${byHand} failed: ${String(error).trim().split('\n').at(-1)}`;
+  }
+  return whyMissing(kind);
+}
+
+const installMsMax = 5 * 60_000;
+
+/** policy-rc.d answers 101 to whoever wants to start a service; a machine's own is left in force. */
+const script = `
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+  trap 'rm -f $policy' EXIT
+  printf '#!/bin/sh\\nexit 101\\n' > $policy
+  chmod 755 $policy
+fi
+install() { apt-get install -y --no-install-recommends "$@"; }
+dpkg -s "$@" >/dev/null 2>&1 || install "$@" || { apt-get update; install "$@"; }`;
+
+/** mariadbd lives where only root's PATH leads. */
+export function findProgram(name: string): string | null {
+  const directories = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
+  return directories.map((directory) => join(directory, name)).find((path) => existsSync(path)) ?? null;
+}

@@ -1,0 +1,36 @@
+// Ports of this machine that nobody listens on. Hazard: between the answer and the use somebody else may take one, so whoever
+// starts a server on it tries again with another (tryPorts).
+
+import { createServer, type Server as NetServer } from 'node:net';
+
+const attempts = 5;
+
+/** `n` different ones, held together until all are known. */
+export async function freePorts(n: number): Promise<number[]> {
+  const held = await Promise.all(Array.from({ length: n }, hold));
+  await Promise.all(held.map(({ server }) => new Promise((resolve) => server.close(resolve))));
+  return held.map(({ port }) => port);
+}
+
+/** Starts what needs `n` ports; again, with others, while one of them was taken on the way. */
+export async function tryPorts<T>(n: number, start: (ports: readonly number[]) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await start(await freePorts(n));
+    } catch (error) {
+      if (attempt === attempts || !/in use/i.test(String(error))) throw error;
+    }
+  }
+}
+
+function hold(): Promise<{ readonly server: NetServer; readonly port: number }> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      if (address === null || typeof address === 'string') throw new Error('a TCP server without a port');
+      resolve({ server, port: address.port });
+    });
+  });
+}

@@ -1,0 +1,145 @@
+// A MariaDB server: a real mariadbd on a free port, with a copy of a data directory that was prepared once, because preparing
+// one takes seconds and copying it none.
+
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import { findProgram } from './binaries.ts';
+import { tryPorts } from './free-port.ts';
+import { runTool, ServerProcess } from './server-process.ts';
+import { makeDirectory, removeDirectory } from './temporary-root.ts';
+
+export interface MariadbOptions {
+  /** options of mariadbd: `--max-connections=10` */
+  readonly args?: readonly string[];
+  /** Directory for the prepared data directory, shared by processes that are given the same; the caller removes it. */
+  readonly templateIn?: string;
+}
+
+export class MariadbServer {
+  readonly process: ServerProcess;
+
+  constructor(process: ServerProcess) {
+    this.process = process;
+  }
+
+  get port(): number {
+    return this.process.port;
+  }
+
+  /** of a database, of a user made by createUser or of root, who has no password */
+  url(database: string, user = 'root', password = ''): string {
+    const who = password === '' ? user : `${user}:${encodeURIComponent(password)}`;
+    return `mysql://${who}@127.0.0.1:${this.port}/${database}`;
+  }
+
+  /** Runs statements through the mariadb client, as root; answers the rows, tab-separated, without their header. `database`
+   *  must exist. It understands what a person types: `source FILE` too. */
+  run(statements: string, database = ''): Promise<string> {
+    const args = ['--no-defaults', '--batch', '--skip-column-names', '--protocol=tcp', '--host=127.0.0.1'];
+    const where = [
+      `--port=${this.port}`,
+      '--user=root',
+      '--default-character-set=utf8mb4',
+      '--binary-mode=0',
+    ];
+    const named = database === '' ? [] : [database];
+    return runTool('mariadb', [...args, ...where, ...named], { input: statements, timeoutMs: 30_000 });
+  }
+
+  async createDatabase(name: string): Promise<string> {
+    await this.run(`CREATE DATABASE ${name}`);
+    return this.url(name);
+  }
+
+  stop(): Promise<void> {
+    return this.process.stop();
+  }
+}
+
+/** What makes a server small; the redo log's size is fixed when the data directory is made. */
+const small = [
+  '--innodb-buffer-pool-size=16M',
+  '--innodb-log-file-size=4M',
+  '--key-buffer-size=1M',
+  '--performance-schema=OFF',
+  '--skip-log-bin',
+  '--skip-name-resolve',
+  // Written at each COMMIT, and left to the kernel: kill -9 loses nothing, a power cut is no subject here.
+  '--innodb-flush-log-at-trx-commit=2',
+  '--innodb-flush-method=nosync',
+  '--innodb-doublewrite=OFF',
+];
+
+export function startMariadb({ args = [], templateIn }: MariadbOptions = {}): Promise<MariadbServer> {
+  return tryPorts(1, async ([port = 0]) => {
+    const directory = makeDirectory('mariadb');
+    const data = join(directory, 'data');
+    try {
+      await runTool('cp', ['-a', '--sparse=always', await prepareTemplate(templateIn ?? directory), data]);
+    } catch (error) {
+      await removeDirectory(directory);
+      throw error;
+    }
+    const process = await ServerProcess.start({
+      command: findProgram('mariadbd') ?? 'mariadbd',
+      args: [
+        '--no-defaults',
+        ...asRoot(),
+        ...small,
+        `--datadir=${data}`,
+        '--bind-address=127.0.0.1',
+        `--port=${port}`,
+        // Relative to the data directory: a path of more than 107 bytes is refused.
+        '--socket=mariadb.sock',
+        `--pid-file=${join(directory, 'mariadb.pid')}`,
+        ...args,
+      ],
+      port,
+      directory,
+      isReady: () => isReady(port),
+    });
+    return new MariadbServer(process);
+  });
+}
+
+async function isReady(port: number): Promise<boolean> {
+  const args = ['--no-defaults', '--protocol=tcp', '--host=127.0.0.1', `--port=${port}`, '--user=root'];
+  await runTool('mariadb', [...args, '--execute=SELECT 1'], { timeoutMs: 5_000 });
+  return true;
+}
+
+/** Once per directory, whoever of several processes comes first; a preparation that was cut off is begun anew. */
+async function prepareTemplate(directory: string): Promise<string> {
+  const template = join(directory, 'template');
+  if (await exists(template)) return template;
+  await runTool('flock', [
+    join(directory, 'template.lock'),
+    'sh',
+    '-ec',
+    prepare,
+    'sh',
+    template,
+    ...asRoot(),
+    ...small,
+  ]);
+  return template;
+}
+
+const prepare = `
+template=$1; shift
+[ -e "$template" ] && exit 0
+rm -rf "$template.new"
+mariadb-install-db --no-defaults --datadir="$template.new" --skip-test-db --auth-root-authentication-method=normal "$@" >&2
+mv "$template.new" "$template"`;
+
+/** It refuses to run as root unless told to. */
+function asRoot(): readonly string[] {
+  return process.getuid?.() === 0 ? ['--user=root'] : [];
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,112 @@
+// A Sentinel group: one master, its replicas, and the sentinels that watch them, set to notice a dead master within a second.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { tryPorts } from './free-port.ts';
+import { type RedisServer, startAll, startRedisOn } from './redis.ts';
+
+export interface SentinelOptions {
+  readonly replicas?: number;
+  readonly sentinels?: number;
+  /** lines of redis.conf for master and replicas */
+  readonly config?: readonly string[];
+  readonly downAfterMs?: number;
+}
+
+export interface SentinelGroup {
+  /** as it was started: a failover makes one of the replicas the master */
+  readonly master: RedisServer;
+  readonly replicas: readonly RedisServer[];
+  readonly sentinels: readonly RedisServer[];
+  /** what the sentinels call it */
+  readonly name: string;
+  /** `redis+sentinel://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c/dq` */
+  readonly url: string;
+  /** Of the server that the first living sentinel takes for the master. */
+  masterPort(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+const name = 'dq';
+const settledMsMax = 30_000;
+
+/** Every sentinel knows the others and every replica when it resolves: only then can a failover be agreed on. */
+export function startSentinelGroup(options: SentinelOptions = {}): Promise<SentinelGroup> {
+  const { replicas = 1, sentinels = 3 } = options;
+  return tryPorts(1 + replicas + sentinels, (ports) => start(ports, replicas, sentinels, options));
+}
+
+async function start(
+  ports: readonly number[],
+  replicas: number,
+  sentinels: number,
+  { config = [], downAfterMs = 1_000 }: SentinelOptions,
+): Promise<SentinelGroup> {
+  const [masterPort = 0, ...others] = ports;
+  const servers = await startAll([
+    () => startRedisOn(masterPort, config),
+    ...others.slice(0, replicas).map(
+      (port) => () =>
+        // At once: a replica waits 5 s for company before it is sent the data otherwise.
+        startRedisOn(port, ['repl-diskless-sync-delay 0', `replicaof 127.0.0.1 ${masterPort}`, ...config]),
+    ),
+  ]);
+  const [master, ...slaves] = servers as [RedisServer, ...RedisServer[]];
+  const watch = [
+    `sentinel monitor ${name} 127.0.0.1 ${masterPort} ${Math.floor(sentinels / 2) + 1}`,
+    `sentinel down-after-milliseconds ${name} ${downAfterMs}`,
+    `sentinel failover-timeout ${name} ${3 * downAfterMs}`,
+    `sentinel parallel-syncs ${name} 1`,
+    ...passwordLines(config),
+  ];
+  let watchers: RedisServer[] = [];
+  const stop = async () => {
+    await Promise.all([...watchers, ...servers].map((server) => server.stop()));
+  };
+  try {
+    watchers = await startAll(
+      others.slice(replicas).map((port) => () => startRedisOn(port, watch, ['--sentinel'])),
+    );
+    await untilSettled(watchers, replicas);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    master,
+    replicas: slaves,
+    sentinels: watchers,
+    name,
+    url: `redis+sentinel://${watchers.map(({ port }) => `127.0.0.1:${port}`).join(',')}/${name}`,
+    async masterPort() {
+      const alive = watchers.find(({ process }) => process.isRunning);
+      if (alive === undefined) throw new Error('no sentinel is running');
+      return Number((await alive.ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)).split('\n')[1]);
+    },
+    stop,
+  };
+}
+
+function passwordLines(config: readonly string[]): string[] {
+  return config.flatMap((line) => {
+    const password = /^requirepass (\S+)$/.exec(line)?.[1];
+    return password === undefined ? [] : [`sentinel auth-pass ${name} ${password}`];
+  });
+}
+
+async function untilSettled(sentinels: readonly RedisServer[], replicas: number): Promise<void> {
+  const end = performance.now() + settledMsMax;
+  for (;;) {
+    const known = await Promise.all(
+      sentinels.map(async (sentinel) => {
+        const fields = (await sentinel.ask('SENTINEL', 'MASTER', name)).split('\n');
+        const numberOf = (field: string) => Number(fields[fields.indexOf(field) + 1]);
+        return (
+          numberOf('num-other-sentinels') === sentinels.length - 1 && numberOf('num-slaves') === replicas
+        );
+      }),
+    );
+    if (known.every(Boolean)) return;
+    if (performance.now() > end) throw new Error('the sentinels did not find each other');
+    await sleep(50);
+  }
+}

@@ -1,0 +1,102 @@
+// Redis servers: real ones, each on a free port with a directory of its own. Persistence is off unless the configuration lines
+// given say otherwise, so that nothing but what a test asks for touches the disk.
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tryPorts } from './free-port.ts';
+import { runTool, ServerProcess } from './server-process.ts';
+import { makeDirectory } from './temporary-root.ts';
+
+export interface RedisOptions {
+  /** lines of redis.conf: `maxmemory 10mb`, `appendonly yes`, `requirepass x` */
+  readonly config?: readonly string[];
+}
+
+export class RedisServer {
+  readonly process: ServerProcess;
+  readonly #password: string | undefined;
+
+  constructor(process: ServerProcess, password: string | undefined) {
+    this.process = process;
+    this.#password = password;
+  }
+
+  get port(): number {
+    return this.process.port;
+  }
+
+  /** `redis://127.0.0.1:6380`, with its password */
+  get url(): string {
+    return `redis://${this.#password === undefined ? '' : `:${this.#password}@`}127.0.0.1:${this.port}`;
+  }
+
+  /** One command through redis-cli, which prints arrays one item a line. Rejects for an error of the server. */
+  ask(...command: string[]): Promise<string> {
+    return askRedis(this.port, command, this.#password);
+  }
+
+  stop(): Promise<void> {
+    return this.process.stop();
+  }
+}
+
+export async function startRedis({ config = [] }: RedisOptions = {}): Promise<RedisServer> {
+  return tryPorts(1, ([port = 0]) => startRedisOn(port, config));
+}
+
+/** `n` that know nothing of one another. */
+export function startRedisServers(n: number, options: RedisOptions = {}): Promise<RedisServer[]> {
+  return startAll(Array.from({ length: n }, () => () => startRedis(options)));
+}
+
+/** All or none: what did start is stopped when one fails. */
+export async function startAll<T extends { stop(): Promise<void> }>(
+  starts: readonly (() => Promise<T>)[],
+): Promise<T[]> {
+  const started = await Promise.allSettled(starts.map((start) => start()));
+  const servers = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  const failed = started.find((one) => one.status === 'rejected');
+  if (failed === undefined) return servers;
+  await Promise.all(servers.map((server) => server.stop()));
+  throw failed.reason;
+}
+
+/** On this very port; for the groups, whose members must know each other's. `mode`: `--sentinel` */
+export async function startRedisOn(
+  port: number,
+  config: readonly string[],
+  mode: readonly string[] = [],
+): Promise<RedisServer> {
+  const directory = makeDirectory('redis');
+  const password = config
+    .map((line) => /^requirepass (\S+)$/.exec(line)?.[1])
+    .find((found) => found !== undefined);
+  const file = join(directory, 'redis.conf');
+  const isSentinel = mode.includes('--sentinel');
+  const lines = [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `dir ${directory}`,
+    'daemonize no',
+    // Without it a sentinel refuses connections: there is no password.
+    'protected-mode no',
+    ...(isSentinel ? [] : ['save ""', 'appendonly no', 'enable-debug-command local']),
+    ...config,
+  ];
+  writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
+  const server = await ServerProcess.start({
+    command: 'redis-server',
+    args: [file, ...mode],
+    port,
+    directory,
+    isReady: async () => (await askRedis(port, ['PING'], password)) === 'PONG',
+  });
+  return new RedisServer(server, password);
+}
+
+async function askRedis(port: number, command: readonly string[], password?: string): Promise<string> {
+  // -e: an error of the server is an exit code. The password not as an argument: ps would show it.
+  const args = ['-e', '-h', '127.0.0.1', '-p', String(port), ...command];
+  const env = password === undefined ? {} : { REDISCLI_AUTH: password };
+  return (await runTool('redis-cli', args, { env, timeoutMs: 20_000 })).trimEnd();
+}

@@ -1,0 +1,175 @@
+// One server process of a test or a benchmark: started, killed, frozen, brought back on the same port and directory. Knows
+// nothing of what it serves. Invariant: it dies with the process that started it (the kernel sees to that), and is never
+// signalled but by its own pid while it is our child.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { removeDirectory } from './temporary-root.ts';
+
+export interface ServerSpec {
+  /** `redis-server`, with what it is given */
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly port: number;
+  /** its own, removed with it */
+  readonly directory: string;
+  /** whether it serves; asked until it does, an exception is a no */
+  readonly isReady: () => Promise<boolean>;
+}
+
+const readyMsMax = 30_000;
+const endMsMax = 15_000;
+/** of what it printed; the reason of a failed start stands at the end */
+const outputCharsMax = 8_000;
+
+export class ServerProcess {
+  readonly #spec: ServerSpec;
+  #child: ChildProcess | null = null;
+  #exited: Promise<unknown> = Promise.resolve();
+  #output = '';
+  #isRemoved = false;
+
+  private constructor(spec: ServerSpec) {
+    this.#spec = spec;
+  }
+
+  /** Serving when it resolves; rejects with what it printed when it ended instead. The directory is gone then. */
+  static async start(spec: ServerSpec): Promise<ServerProcess> {
+    const server = new ServerProcess(spec);
+    try {
+      await server.start();
+      return server;
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+  }
+
+  get port(): number {
+    return this.#spec.port;
+  }
+
+  get directory(): string {
+    return this.#spec.directory;
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  get pid(): number {
+    if (!this.isRunning) throw new Error(`${this.#spec.command} is not running`);
+    return this.#child?.pid as number;
+  }
+
+  /** what it has printed, the end of it */
+  get output(): string {
+    return this.#output;
+  }
+
+  /** After kill() or end(): the same port, the same files. Serving when it resolves, unless `awaitReady` is false. */
+  async start(awaitReady = true): Promise<void> {
+    if (this.isRunning) throw new Error(`${this.#spec.command} is running`);
+    const { command, args, directory } = this.#spec;
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', command, ...args], {
+      cwd: directory,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const collect = (chunk: Buffer) => {
+      this.#output = (this.#output + chunk.toString()).slice(-outputCharsMax);
+    };
+    child.stdout.on('data', collect);
+    child.stderr.on('data', collect);
+    this.#child = child;
+    this.#exited = new Promise<void>((resolve) => {
+      child.once('error', (error) => {
+        this.#output += String(error);
+        resolve();
+      });
+      child.once('exit', () => resolve());
+    });
+    if (awaitReady) await this.awaitReady();
+  }
+
+  async awaitReady(): Promise<void> {
+    const end = performance.now() + readyMsMax;
+    for (;;) {
+      if (await this.#spec.isReady().catch(() => false)) return;
+      if (!this.isRunning || this.#child?.pid === undefined)
+        throw new Error(`${this.#spec.command} ended: ${this.#output}`);
+      if (performance.now() > end)
+        throw new Error(`${this.#spec.command} does not serve after ${readyMsMax} ms: ${this.#output}`);
+      await sleep(20);
+    }
+  }
+
+  /** kill -9; the files stay */
+  async kill(): Promise<void> {
+    this.#signal('SIGKILL');
+    await this.#exited;
+  }
+
+  /** TERM, as an administrator stops it; the files stay */
+  async end(): Promise<void> {
+    this.#signal('SIGTERM');
+    this.#signal('SIGCONT');
+    const late = setTimeout(() => this.#signal('SIGKILL'), endMsMax);
+    await this.#exited;
+    clearTimeout(late);
+  }
+
+  /** SIGSTOP: connections stay open and nobody answers. Stopped when it resolves. */
+  async freeze(): Promise<void> {
+    const { pid } = this;
+    process.kill(pid, 'SIGSTOP');
+    await untilStopped(pid);
+  }
+
+  thaw(): void {
+    process.kill(this.pid, 'SIGCONT');
+  }
+
+  /** With its files. May be called again. */
+  async stop(): Promise<void> {
+    await this.kill();
+    if (this.#isRemoved) return;
+    this.#isRemoved = true;
+    await removeDirectory(this.#spec.directory);
+  }
+
+  #signal(name: NodeJS.Signals): void {
+    if (this.isRunning) this.#child?.kill(name);
+  }
+}
+
+/** kill() returns before every thread of the process has stopped. */
+async function untilStopped(pid: number): Promise<void> {
+  while (!/^State:\s+T/m.test(await readFile(`/proc/${pid}/status`, 'utf8'))) await sleep(1);
+}
+
+/** Runs a tool of the servers to its end and answers what it printed. */
+export async function runTool(
+  command: string,
+  args: readonly string[],
+  options: { readonly env?: NodeJS.ProcessEnv; readonly input?: string; readonly timeoutMs?: number } = {},
+): Promise<string> {
+  const child = spawn(command, args, {
+    env: { ...process.env, ...options.env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+    timeout: options.timeoutMs ?? 60_000,
+    killSignal: 'SIGKILL',
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk));
+  child.stdin.on('error', () => {
+    // It ended without reading all of its input; the exit code tells.
+  });
+  child.stdin.end(options.input ?? '');
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')}: ${code}: ${stderr}${stdout}`);
+  return stdout;
+}

@@ -1,0 +1,50 @@
+// The directory in which the servers of this process live, each in one of its own. It goes when the last of them has been
+// stopped, and also when this process dies, however: a shell waits on a pipe whose other end the kernel closes then.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+interface Root {
+  readonly path: string;
+  readonly keeper: ChildProcess;
+}
+
+let root: Root | null = null;
+let used = 0;
+
+/** A new directory inside it. Give it back with removeDirectory. */
+export function makeDirectory(name: string): string {
+  root ??= makeRoot();
+  used += 1;
+  return mkdtempSync(join(root.path, `${name}-`));
+}
+
+export async function removeDirectory(path: string): Promise<void> {
+  rmSync(path, { recursive: true, force: true });
+  used -= 1;
+  if (used > 0 || root === null) return;
+  const { keeper } = root;
+  root = null;
+  const ended = once(keeper, 'exit');
+  keeper.ref();
+  keeper.stdin?.end();
+  await ended;
+}
+
+function makeRoot(): Root {
+  const path = mkdtempSync(join(tmpdir(), 'dq-services-'));
+  // Signals of the terminal reach it too, and it must outlive who they are for. The second removal: a server that dies with
+  // this process may still have made a file while the first one went through.
+  const script =
+    'trap "" HUP INT TERM QUIT; cat >/dev/null; rm -rf "$1" 2>/dev/null || { sleep 1; rm -rf "$1"; }';
+  const keeper = spawn('/bin/sh', ['-c', script, 'dq-services-keeper', path], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  keeper.unref();
+  (keeper.stdin as unknown as { unref(): void }).unref();
+  return { path, keeper };
+}

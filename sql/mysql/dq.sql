@@ -1,0 +1,69 @@
+-- The registry of dq for MySQL 5.7, 8 and MariaDB 10.11, made from src/sql/mysql-schema.ts. In a database of its own: source dq.sql
+SET NAMES utf8mb4;
+SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';
+CREATE TABLE IF NOT EXISTS migration (
+  number INT NOT NULL PRIMARY KEY,
+  name VARCHAR(100) NOT NULL,
+  checksum VARCHAR(64) NOT NULL,
+  applied_at BIGINT NOT NULL -- epoch ms
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+
+-- 1: topics, statistics and access tokens
+CREATE TABLE IF NOT EXISTS registry (
+  only INT NOT NULL PRIMARY KEY,
+  revision BIGINT NOT NULL,
+  key_check VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NULL -- a text sealed with the key of the secrets
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO registry (only, revision, key_check) VALUES (1, 0, NULL);
+CREATE TABLE IF NOT EXISTS topic (
+  name VARBINARY(191) NOT NULL PRIMARY KEY,
+  state VARCHAR(20) NOT NULL, -- active, paused, offline
+  settings MEDIUMTEXT NOT NULL, -- JSON
+  secrets TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- JSON, the current one first, sealed
+  revision BIGINT NOT NULL, -- of its last change
+  created_at BIGINT NOT NULL, -- epoch ms
+  updated_at BIGINT NOT NULL,
+  KEY topic_revision (revision)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS topic_tombstone (
+  name VARBINARY(191) NOT NULL PRIMARY KEY,
+  revision BIGINT NOT NULL, -- of the deletion
+  KEY topic_tombstone_revision (revision)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS topic_stat (
+  topic VARBINARY(191) NOT NULL,
+  name VARCHAR(20) NOT NULL, -- pushed, delivered, retried, dead, cancelled
+  total BIGINT NOT NULL,
+  day INT NOT NULL, -- yyyymmdd of today
+  today BIGINT NOT NULL,
+  PRIMARY KEY (topic, name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS token (
+  name VARBINARY(128) NOT NULL PRIMARY KEY,
+  id VARBINARY(64) NOT NULL, -- the readable part of the token
+  digest VARCHAR(64) NOT NULL, -- SHA-256 of the token, hexadecimal
+  scopes TEXT NOT NULL, -- JSON list
+  topics MEDIUMTEXT NOT NULL, -- JSON list of globs
+  created_at BIGINT NOT NULL, -- epoch ms
+  UNIQUE KEY token_id (id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO migration (number, name, checksum, applied_at)
+  VALUES (1, 'topics, statistics and access tokens', '44a8c45f3fb8b3dc6d0faba1a7db0785e43d995e5e908c49f38d2e574ba711b5', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+
+-- 2: shards
+CREATE TABLE IF NOT EXISTS shard_list (
+  only INT NOT NULL PRIMARY KEY,
+  revision BIGINT NOT NULL, -- of its last change
+  list MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- JSON, sealed
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO migration (number, name, checksum, applied_at)
+  VALUES (2, 'shards', '122b6f1455f4984c4639382ab1fb1e7fc1870f9fcf6fb5cc8011b0d888dd714a', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+
+-- 3: id of the registry
+CREATE TABLE IF NOT EXISTS registry_id (
+  only INT NOT NULL PRIMARY KEY,
+  id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO migration (number, name, checksum, applied_at)
+  VALUES (3, 'id of the registry', '327f4b1263421d9daf8b7d3f249d4b4f53fa36d6537b98555c2a90130de86157', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+

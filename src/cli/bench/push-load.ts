@@ -1,0 +1,69 @@
+// Pushes jobs through so many connections for a time, as fast as they are answered, or at a rate. At a rate a push counts from the
+// moment it was to be sent, not from when a connection was free for it: else a daemon that stops for a second would look well.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Pool } from 'undici';
+import type { Daemon } from '../find-daemon.ts';
+import { Latencies } from './latencies.ts';
+
+export interface PushLoadOptions {
+  readonly daemon: Daemon;
+  readonly topic: string;
+  readonly query: string;
+  readonly connections: number;
+  readonly durationMs: number;
+  readonly body: Buffer;
+  /** pushes a second; null = as many as go */
+  readonly rate: number | null;
+  readonly signal: AbortSignal;
+}
+
+export interface PushLoadResult {
+  readonly latencies: Latencies;
+  readonly accepted: number;
+  /** what was not accepted: status, or the reason why none came → how often */
+  readonly refused: ReadonlyMap<string, number>;
+  readonly elapsedMs: number;
+}
+
+export async function pushLoad(options: PushLoadOptions): Promise<PushLoadResult> {
+  const { daemon, topic, query, connections, durationMs, body, rate, signal } = options;
+  const pool = new Pool(new URL(daemon.url).origin, { connections, pipelining: 1 });
+  const path = `${new URL(daemon.url).pathname.replace(/\/$/, '')}/v1/topics/${topic}/jobs?${query}`;
+  const headers: Record<string, string> = { 'content-type': 'application/octet-stream' };
+  if (daemon.token !== null) headers['authorization'] = `Bearer ${daemon.token}`;
+  const latencies = new Latencies();
+  const refused = new Map<string, number>();
+  let accepted = 0;
+  let turn = 0;
+  const from = performance.now();
+  const end = from + durationMs;
+
+  const pushOnce = async (since: number): Promise<void> => {
+    let outcome: string;
+    try {
+      const reply = await pool.request({ method: 'POST', path, headers, body });
+      await reply.body.dump();
+      outcome = String(reply.statusCode);
+    } catch (error) {
+      outcome = (error as NodeJS.ErrnoException).code ?? 'error';
+    }
+    latencies.add(performance.now() - since);
+    if (outcome === '201' || outcome === '200') accepted += 1;
+    else refused.set(outcome, (refused.get(outcome) ?? 0) + 1);
+  };
+  const connection = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const at = rate === null ? performance.now() : from + (turn++ * 1_000) / rate;
+      if (at >= end) return;
+      const waitMs = at - performance.now();
+      if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => undefined);
+      if (!signal.aborted) await pushOnce(at);
+      if (performance.now() >= end) return;
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, connection));
+  const elapsedMs = performance.now() - from;
+  await pool.close();
+  return { latencies, accepted, refused, elapsedMs };
+}

@@ -1,0 +1,190 @@
+// dq bench: how fast a running daemon takes jobs, and with --e2e how late it delivers them. Works on a topic of its own, which goes with
+// its jobs at the end, also after Ctrl-C. Loads the daemon that it is pointed at: its other jobs wait meanwhile.
+
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { isLoopback } from '../../config/cross-checks.ts';
+import { parseDuration } from '../../core/duration.ts';
+import { limits } from '../../core/limits.ts';
+import { ApiClient, ApiRefusal } from '../api-client.ts';
+import { Latencies, type Percentiles } from '../bench/latencies.ts';
+import { pushLoad } from '../bench/push-load.ts';
+import { Exit } from '../exit.ts';
+import type { DaemonFlags } from '../find-daemon.ts';
+import { findDaemon } from '../find-daemon.ts';
+import { printData, printTable, say } from '../output.ts';
+
+interface BenchFlags extends DaemonFlags {
+  readonly connections: string;
+  readonly duration: string;
+  readonly size: string;
+  readonly rate?: string;
+  readonly e2e?: boolean;
+  readonly json?: boolean;
+}
+
+interface Report {
+  readonly pushesPerSecond: number;
+  readonly accepted: number;
+  readonly refused: Readonly<Record<string, number>>;
+  readonly push: Percentiles;
+  /** null without --e2e */
+  readonly lateness: Percentiles | null;
+}
+
+export function register(program: Command): void {
+  program
+    .command('bench')
+    .description(
+      'load a running daemon with pushes and tell how long they take; 5 when some were not accepted',
+    )
+    .option('-c, --connections <n>', 'pushes under way at once', '64')
+    .option('-d, --duration <duration>', 'how long', '10s')
+    .option('--size <bytes>', 'of a job', '64')
+    .option('--rate <n>', 'pushes a second; without it as many as go, with --e2e 100')
+    .option(
+      '--e2e',
+      'have the jobs delivered to this command, and tell how late they come; on the same machine',
+    )
+    .option('--url <url>', 'the daemon to load (DQ_URL)')
+    .option('--token <token>', 'access token for it: admin, for a topic of its own (DQ_TOKEN)')
+    .option('--data-dir <dir>', 'data directory of a daemon on this machine (DQ_DATA_DIR)')
+    .option('--config <file>', 'configuration that names the data directory')
+    .option('--json', 'one JSON object')
+    .action(bench);
+}
+
+async function bench(flags: BenchFlags): Promise<void> {
+  const connections = wholeOf('--connections', flags.connections, limits.benchConnectionsMax);
+  const size = wholeOf('--size', flags.size, limits.pushInputBytesMax);
+  const rate = flags.rate === undefined ? null : wholeOf('--rate', flags.rate, limits.topicRateMax);
+  const duration = parseDuration(flags.duration);
+  if (!duration.ok) throw new Exit('usage', `--duration ${duration.message}`);
+  if (duration.value === 0 || duration.value > limits.benchMsMax)
+    throw new Exit('usage', '--duration must be from 1ms to 10m');
+  const daemon = findDaemon(flags, process.env);
+  if (flags.e2e && !isLoopback(new URL(daemon.url).hostname.replaceAll(/[[\]]/g, '')))
+    throw new Exit('usage', '--e2e compares two clocks: run it on the machine of the daemon');
+
+  const ending = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort());
+  const client = new ApiClient(daemon);
+  const topic = `bench-${randomBytes(4).toString('hex')}`;
+  const receiver = flags.e2e ? await openReceiver() : null;
+  try {
+    const callbackUrl = receiver?.url ?? 'http://127.0.0.1:1/';
+    const concurrency = limits.topicConcurrencyMax;
+    const json = { topic, callbackUrl, concurrency, title: 'dq bench; it removes this topic at its end' };
+    await client.call({ method: 'POST', path: ['v1', 'topics'], json });
+    try {
+      const load = await pushLoad({
+        daemon,
+        topic,
+        // Without a receiver nothing is to be called.
+        query: receiver === null ? 'delay=1h' : 'delay=1s',
+        connections,
+        durationMs: duration.value,
+        body: Buffer.alloc(size, 'x'),
+        rate: rate ?? (receiver === null ? null : limits.benchLatenessRate),
+        signal: ending.signal,
+      });
+      if (receiver !== null) await receiver.until(load.accepted, ending.signal);
+      const report = {
+        pushesPerSecond: Math.round((load.accepted * 1_000) / load.elapsedMs),
+        accepted: load.accepted,
+        refused: Object.fromEntries(load.refused),
+        push: load.latencies.percentiles(),
+        lateness: receiver?.lateness.percentiles() ?? null,
+      };
+      show(report, flags.json === true);
+      const missing = receiver === null ? 0 : load.accepted - receiver.lateness.count;
+      if (missing > 0 && !ending.signal.aborted)
+        throw new Exit('partlyFailed', `${missing} of ${load.accepted} jobs have not come`);
+      if (load.refused.size > 0) throw new Exit('partlyFailed', 'some pushes were not accepted');
+    } finally {
+      await removeTopic(client, topic);
+    }
+  } finally {
+    receiver?.close();
+  }
+}
+
+function show(report: Report, asJson: boolean): void {
+  if (asJson) {
+    printData(JSON.stringify(report));
+    return;
+  }
+  const row = (what: string, of: Percentiles) => [
+    what,
+    String(of.count),
+    ...[of.p50Ms, of.p90Ms, of.p99Ms, of.p999Ms, of.maxMs].map((ms) => ms.toFixed(1)),
+  ];
+  printTable(
+    ['MS', 'COUNT', 'P50', 'P90', 'P99', 'P99.9', 'MAX'],
+    [row('push', report.push), ...(report.lateness === null ? [] : [row('lateness', report.lateness)])],
+  );
+  say(`dq: ${report.pushesPerSecond} accepted a second`);
+  for (const [what, n] of Object.entries(report.refused)) say(`dq: not accepted: ${n} × ${what}`);
+}
+
+/** A topic with very many jobs goes in several calls: each removes what it can in its time. */
+async function removeTopic(client: ApiClient, topic: string): Promise<void> {
+  for (;;) {
+    try {
+      await client.call({ method: 'DELETE', path: ['v1', 'topics', topic], query: { jobs: 'purge' } });
+      return;
+    } catch (error) {
+      if (error instanceof ApiRefusal && error.problem.code === 'topic_has_jobs') continue;
+      say(`dq: the topic ${topic} is left over: dq topic rm ${topic} --purge`);
+      throw error;
+    }
+  }
+}
+
+interface Receiver {
+  readonly url: string;
+  readonly lateness: Latencies;
+  /** Resolves when so many have come, or when nothing has come for limits.benchSilenceMs. */
+  until(count: number, signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+async function openReceiver(): Promise<Receiver> {
+  const lateness = new Latencies();
+  const server = createServer((request, response) => {
+    request.resume();
+    const dueAt = Date.parse(String(request.headers['dq-due-at']));
+    // A repeat after a failure is late by the wait for it.
+    if (request.headers['dq-attempt'] === '1') lateness.add(Date.now() - dueAt);
+    response.writeHead(204).end();
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    lateness,
+    async until(count, signal) {
+      let [seen, at] = [lateness.count, performance.now()];
+      while (lateness.count < count && !signal.aborted) {
+        if (lateness.count > seen) [seen, at] = [lateness.count, performance.now()];
+        if (performance.now() - at > limits.benchSilenceMs) return;
+        await sleep(limits.workPollMs / 10);
+      }
+    },
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+function wholeOf(flag: string, text: string, max: number): number {
+  const n = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (n < 1 || n > max) throw new Exit('usage', `${flag} must be a whole number from 1 to ${max}`);
+  return n;
+}

@@ -1,0 +1,69 @@
+// dq migrate: brings the registry's schema in MySQL to the state that this version knows, or says what that would take, for whoever
+// may not be given the right to make tables. The embedded registry is brought up to date by each start.
+
+import type { Command } from 'commander';
+import { formatProblem } from '../../config/given.ts';
+import { loadConfig } from '../../config/load.ts';
+import { DqError, reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { parseMysqlUrl, placeOf } from '../../core/mysql-url.ts';
+import { kyselyOverMysql } from '../../sql/mysql-dialect.ts';
+import { migrateMysql } from '../../sql/mysql-migrate.ts';
+import { MysqlConnections } from '../../sql/mysql-pool.ts';
+import { mysqlSchemaScript } from '../../sql/mysql-schema.ts';
+import type { RegistrySchema } from '../../sql/registry-schema.ts';
+import { Exit } from '../exit.ts';
+import { printData, say } from '../output.ts';
+
+interface MigrateFlags {
+  readonly config?: string;
+  readonly mysql?: string;
+  readonly printSql?: boolean;
+}
+
+export function register(program: Command): void {
+  program
+    .command('migrate')
+    .description("bring the registry's schema in MySQL up to date; changes nothing when it is")
+    .option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
+    .option('--mysql <url>', 'instead of mysql.url')
+    .option('--print-sql', 'print the whole schema as a script for the mysql shell, and touch nothing')
+    .action(migrate);
+}
+
+async function migrate(flags: MigrateFlags): Promise<void> {
+  if (flags.printSql) {
+    printData(mysqlSchemaScript().trimEnd());
+    return;
+  }
+  const { env } = process;
+  const loaded = loadConfig({
+    flags: { 'mysql.url': flags.mysql },
+    env,
+    cwd: process.cwd(),
+    file: flags.config,
+  });
+  if (!loaded.ok)
+    throw new Exit(
+      'badConfiguration',
+      ['the configuration is wrong', ...loaded.problems.map(formatProblem)].join('\n'),
+    );
+  const server = parseMysqlUrl(loaded.config['mysql.url']);
+  if (!server.ok)
+    throw new Exit(
+      'badConfiguration',
+      'mysql.url is not set; the embedded registry is brought up to date by each start',
+    );
+  const what = `the registry in MySQL ${placeOf(server.value)}`;
+  const connections = new MysqlConnections(server.value);
+  try {
+    const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
+    const { before, after } = await migrateMysql(db, server.value, what);
+    say(`dq: ${what} ${before === after ? `has schema ${after}` : `went from schema ${before} to ${after}`}`);
+  } catch (error) {
+    if (error instanceof DqError) throw new Exit('failed', error.message, { cause: error });
+    throw new Exit('storeUnreachable', `${what}: ${reasonOf(error)}`, { cause: error });
+  } finally {
+    await connections.close();
+  }
+}

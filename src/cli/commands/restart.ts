@@ -1,0 +1,55 @@
+// dq restart: the daemon ends and is started again as it was started, dq-master with it. Waits for the new one.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import { options } from '../../config/options.ts';
+import { limits } from '../../core/limits.ts';
+import { readRunRecord } from '../../master/run-record.ts';
+import { askDaemon } from '../ask-daemon.ts';
+import { Exit, exitCodes } from '../exit.ts';
+import type { DaemonFlags } from '../find-daemon.ts';
+import { dataDirOf } from '../find-daemon.ts';
+import { say } from '../output.ts';
+
+/** Beyond the callbacks' time: servers, counters and the store's last commits. */
+const restMs = 60_000;
+
+export function register(program: Command): void {
+  program
+    .command('restart')
+    .description(
+      'end the daemon and start it as it was started; one in the foreground is started by its supervisor',
+    )
+    .option('--data-dir <dir>', 'its data directory (DQ_DATA_DIR)')
+    .option('-c, --config <file>', 'configuration that names the data directory')
+    .action(restart);
+}
+
+async function restart(flags: DaemonFlags): Promise<void> {
+  const dataDir = dataDirOf(flags, process.env);
+  const waitMs = (options.shutdownTimeout.max ?? 0) + restMs;
+  const answered = await askDaemon(dataDir, { cmd: 'restart' }, waitMs);
+  const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
+  if (refused !== undefined)
+    throw new Exit('failed', `the restart was refused, nothing was ended: ${refused}`);
+  if (answered.exit === null) throw new Exit('failed', 'the daemon ended before it had finished');
+  if (answered.exit !== exitCodes.ok && answered.exit !== exitCodes.startAgain)
+    throw new Exit('failed', `the daemon ended with code ${answered.exit}`);
+  say('dq: the daemon has ended; waiting for the next one');
+  const end = performance.now() + limits.restartWaitMs;
+  for (;;) {
+    const record = readRunRecord(dataDir);
+    if (record !== null && record.startedAt !== answered.master.startedAt) {
+      say(`dq: restarted: version ${record.version} (pid ${record.pid}) on ${record.url}`);
+      return;
+    }
+    if (performance.now() > end) break;
+    await sleep(limits.workPollMs);
+  }
+  const where =
+    answered.exit === exitCodes.ok ? 'dq-output.log in its log directory says why' : 'its supervisor has to';
+  throw new Exit(
+    'failed',
+    `no daemon is ready on ${dataDir} after ${limits.restartWaitMs / 1_000} s; ${where}`,
+  );
+}

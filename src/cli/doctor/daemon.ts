@@ -1,0 +1,105 @@
+// The daemon of a data directory, or, where none runs, what the next one would meet: the port, the store's files. Opens no store:
+// SQLite would replay its log, and that is for its owner alone.
+
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import type { Config } from '../../config/options.ts';
+import { reasonOf } from '../../core/errors.ts';
+import { askMaster } from '../../master/control-client.ts';
+import type { DaemonStatus } from '../../master/control-protocol.ts';
+import { keyFileWarning, readKeyFile } from '../../sql/key-file.ts';
+import { ApiClient } from '../api-client.ts';
+import { findDaemon } from '../find-daemon.ts';
+import { type Finding, of } from './finding.ts';
+
+export async function checkDaemon(config: Config): Promise<Finding[]> {
+  const say = of('daemon');
+  let daemon: DaemonStatus | null;
+  try {
+    daemon = await statusOf(config.dataDir);
+  } catch (error) {
+    return [say('failed', `one runs on ${config.dataDir} and does not answer: ${reasonOf(error)}`)];
+  }
+  if (daemon === null) {
+    const files = checkFiles(config);
+    return [say('ok', 'none runs'), await checkPort(config['server.host'], config['server.port']), ...files];
+  }
+  const restarts = daemon.processes.reduce((sum, one) => sum + one.restarts, 0);
+  const facts = `dq ${daemon.version}, pid ${daemon.processes[0]?.pid ?? '?'}, ${daemon.state}, ${restarts} restarts`;
+  return [say(daemon.state === 'ready' ? 'ok' : 'warning', facts), await checkReady(config.dataDir)];
+}
+
+async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
+  const answered = await askMaster(dataDir, { cmd: 'status' });
+  return answered?.answers.find((answer) => 'status' in answer)?.status ?? null;
+}
+
+async function checkReady(dataDir: string): Promise<Finding> {
+  const say = of('store');
+  try {
+    const client = new ApiClient(findDaemon({ dataDir }, {}));
+    const { json } = await client.call<{ durability: string; warnings: string[] }>({
+      method: 'GET',
+      path: ['readyz'],
+    });
+    if (json.warnings.length > 0) return say('warning', json.warnings.join('; '));
+    return say('ok', json.durability);
+  } catch (error) {
+    return say('failed', reasonOf(error));
+  }
+}
+
+function checkPort(host: string, port: number): Promise<Finding> {
+  const say = of('port');
+  if (port === 0) return Promise.resolve(say('ok', 'a free one will be picked'));
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const why =
+        error.code === 'EADDRINUSE' ? 'is taken by another program' : `cannot be opened: ${reasonOf(error)}`;
+      resolve(say('failed', `${host}:${port} ${why}`));
+    });
+    server.listen({ host, port, exclusive: true }, () => {
+      server.close(() => resolve(say('ok', `${host}:${port} is free`)));
+    });
+  });
+}
+
+function checkFiles(config: Config): Finding[] {
+  const say = of('store');
+  const { dataDir } = config;
+  const isEmbedded = config['mysql.url'] === '';
+  const key = config.secretKeyFile || join(dataDir, 'secret.key');
+  const jobs = join(dataDir, 'jobs.db');
+  const files = isEmbedded ? [jobs, join(dataDir, 'registry.db')] : [jobs];
+  if (!files.some((path) => existsSync(path))) return [say('ok', 'will be made with the first start')];
+  const missing = files.filter((path) => !existsSync(path));
+  if (missing.length > 0)
+    return [say('failed', `${missing.join(', ')} is missing: put a backup in its place`)];
+  const foreign = files.filter((path) => !isSqlite(path));
+  if (foreign.length > 0) return [say('failed', `${foreign.join(', ')} is no SQLite file`)];
+  try {
+    if (isEmbedded && readKeyFile(key) === null)
+      return [say('failed', `${key} is missing: without it the secrets of the topics are lost`)];
+  } catch (error) {
+    return [say('failed', reasonOf(error))];
+  }
+  const open = isEmbedded ? keyFileWarning(key) : null;
+  if (open !== null) return [say('warning', open)];
+  const log = statSync(`${jobs}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  const mebibytes = ((statSync(jobs).size + log) / 1024 / 1024).toFixed(1);
+  return [say('ok', `${mebibytes} MiB; dq fsck examines it while dq runs`)];
+}
+
+/** An empty file is a database too. */
+function isSqlite(path: string): boolean {
+  const head = Buffer.alloc(16);
+  const fd = openSync(path, 'r');
+  try {
+    const bytes = readSync(fd, head, 0, head.length, 0);
+    return bytes === 0 || head.toString('latin1') === 'SQLite format 3\0';
+  } finally {
+    closeSync(fd);
+  }
+}

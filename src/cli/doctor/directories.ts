@@ -1,0 +1,119 @@
+// The directories of dq and the disks under them: rights, kind of file system, room, how long an fsync takes. Writes a probe file and
+// removes it; makes no directory. A directory that is not there yet is judged by the one in which it would be made.
+
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fdatasyncSync,
+  openSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { type Finding, of } from './finding.ts';
+
+/** statfs(2), f_type. Locks, fsync and mapped memory of the first are not those of a disk; the second are gone with a reboot. */
+const remote: Readonly<Record<number, string>> = {
+  26985: 'NFS',
+  20859: 'SMB',
+  4283649346: 'CIFS',
+  4266872130: 'SMB',
+  12805120: 'Ceph',
+  1397113167: 'AFS',
+  1702057286: 'FUSE',
+};
+const volatile: Readonly<Record<number, string>> = { 16914836: 'tmpfs', 2240043254: 'ramfs' };
+
+export function checkDataDirectory(path: string): Finding[] {
+  const say = of('data directory');
+  const unusable = whyNot(path);
+  if (unusable !== null) return [say('failed', unusable)];
+  const at = existing(path);
+  const kind = statfsSync(at).type;
+  const network = remote[kind];
+  if (network !== undefined)
+    return [
+      say('failed', `${path} is on ${network}: the store needs a local disk (locks, fsync, shared memory)`),
+    ];
+  const findings = [checkRoom(at), checkSync(at)];
+  const memory = volatile[kind];
+  if (memory !== undefined)
+    return [say('warning', `${path} is on ${memory}: everything is lost with a reboot`), ...findings];
+  const mode = existsSync(path) ? statSync(path).mode & 0o777 : 0o700;
+  if ((mode & 0o022) !== 0)
+    return [
+      say('warning', `others may write to ${path} (mode 0${mode.toString(8)}): chmod 700`),
+      ...findings,
+    ];
+  return [say('ok', existsSync(path) ? path : `${path} will be made`), ...findings];
+}
+
+export function checkLogDirectory(path: string): Finding {
+  const say = of('log directory');
+  const unusable = whyNot(path);
+  if (unusable !== null) return say('failed', unusable);
+  return say('ok', existsSync(path) ? path : `${path} will be made`);
+}
+
+function checkRoom(at: string): Finding {
+  const say = of('disk room');
+  const { bavail, bsize } = statfsSync(at);
+  const bytes = bavail * bsize;
+  const room = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
+  if (bytes < limits.startRoomBytes)
+    return say('failed', `${room}: a start needs ${limits.startRoomBytes / 1024} KiB`);
+  if (bytes < limits.roomWantedBytes) return say('warning', `${room}: pushes are refused when it is full`);
+  return say('ok', room);
+}
+
+/** Every push waits for one. */
+function checkSync(at: string): Finding {
+  const say = of('disk sync');
+  const path = join(at, `.dq-doctor-${process.pid}`);
+  try {
+    const page = Buffer.alloc(4096);
+    const fd = openSync(path, 'wx', 0o600);
+    const times: number[] = [];
+    try {
+      for (let n = 0; n < limits.doctorSyncs; n += 1) {
+        writeSync(fd, page);
+        const from = performance.now();
+        fdatasyncSync(fd);
+        times.push(performance.now() - from);
+      }
+    } finally {
+      closeSync(fd);
+      rmSync(path, { force: true });
+    }
+    times.sort((a, b) => a - b);
+    const [median, worst] = [times[Math.floor(times.length / 2)] as number, times.at(-1) as number];
+    const facts = `fdatasync of 4 KiB: ${median.toFixed(2)} ms, the slowest of ${times.length} ${worst.toFixed(1)} ms`;
+    if (median > limits.syncSlowMs) return say('warning', `${facts}: every push waits for one`);
+    return say('ok', facts);
+  } catch (error) {
+    return say('failed', `a file cannot be written to the disk: ${reasonOf(error)}`);
+  }
+}
+
+function whyNot(path: string): string | null {
+  const at = existing(path);
+  if (!statSync(at).isDirectory()) return `${at} is no directory`;
+  try {
+    accessSync(at, constants.R_OK | constants.W_OK | constants.X_OK);
+    return null;
+  } catch (error) {
+    return `${at} cannot be used: ${reasonOf(error)}`;
+  }
+}
+
+function existing(path: string): string {
+  let at = path;
+  while (!existsSync(at) && dirname(at) !== at) at = dirname(at);
+  return at;
+}

@@ -1,0 +1,90 @@
+// The machine under dq: Node, the SQLite library, open files, the clock. Reads only.
+
+import { spawnSync } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Config } from '../../config/options.ts';
+import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { type Finding, of } from './finding.ts';
+
+/** `version`: as process.version has it */
+export function checkNode(version: string): Finding {
+  const say = of('node');
+  const [major = 0, minor = 0] = version.slice(1).split('.').map(Number);
+  if (major < 20 || (major === 20 && minor < 19)) return say('failed', `${version}: dq needs 20.19 or newer`);
+  if (major === 20)
+    return say('warning', `${version} works but is past its end of life; take the newest LTS`);
+  return say('ok', version);
+}
+
+export async function checkLibrary(): Promise<Finding> {
+  const say = of('sqlite');
+  try {
+    const { askAndForget, openDatabase } = await import('../../sql/database.ts');
+    const db = openDatabase(':memory:');
+    const version = askAndForget(db, 'sqlite_version()', '(SELECT 1)');
+    db.close();
+    return say('ok', `SQLite ${String(version)}`);
+  } catch (error) {
+    return say(
+      'failed',
+      `the library cannot be loaded: ${reasonOf(error)}; run npm ci again on this machine`,
+    );
+  }
+}
+
+/** `text`: of /proc/self/limits; null where there is none. `config`: null = not known */
+export function checkOpenFiles(text: string | null, config: Config | null): Finding {
+  const say = of('open files');
+  const [, soft, hard] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(text ?? '') ?? [];
+  if (soft === undefined) return say('unknown', 'the limit cannot be read here');
+  const slots = config === null ? 0 : config['notifier.slots'];
+  const needed = slots + limits.descriptorsBesideSlots;
+  const facts = `limit ${soft} (at most ${hard}); a notifier needs ${needed}, a server ${limits.descriptorsBesideSlots} and one for each client`;
+  if (Number(soft) < needed) return say('failed', `${facts}: raise it (ulimit -n, LimitNOFILE)`);
+  if (Number(soft) < limits.openFilesWanted)
+    return say('warning', `${facts}: few clients fit (ulimit -n, LimitNOFILE)`);
+  return say('ok', facts);
+}
+
+export function readLimits(): string | null {
+  try {
+    return readFileSync('/proc/self/limits', 'utf8');
+  } catch {
+    return null; // no Linux
+  }
+}
+
+/** A clock that jumps moves every due time with it. */
+export function checkClock(dataDir: string | null, now: number): Finding {
+  const say = of('clock');
+  const newest = dataDir === null ? null : newestOf(dataDir);
+  if (newest !== null && newest.at - now > limits.clockAheadMs) {
+    const seconds = Math.round((newest.at - now) / 1_000);
+    return say(
+      'failed',
+      `it is behind: ${newest.name} was written ${seconds} s from now; set it before dq starts`,
+    );
+  }
+  // The one question that chrony, ntpd and systemd-timesyncd answer alike: the kernel's own opinion.
+  const asked = spawnSync('timedatectl', ['show', '-p', 'NTPSynchronized', '--value'], {
+    encoding: 'utf8',
+    timeout: limits.doctorToolMs,
+  });
+  const answer = asked.stdout?.trim() ?? '';
+  if (answer === 'yes') return say('ok', 'synchronised');
+  if (answer === 'no')
+    return say('warning', 'not synchronised with any time server: chrony or systemd-timesyncd do that');
+  return say('unknown', 'whether it is synchronised cannot be asked here (no timedatectl)');
+}
+
+function newestOf(dataDir: string): { readonly name: string; readonly at: number } | null {
+  const found = ['jobs.db', 'jobs.db-wal', 'registry.db', 'registry.db-wal', 'instance.json'].flatMap(
+    (name) => {
+      const at = statSync(join(dataDir, name), { throwIfNoEntry: false })?.mtimeMs;
+      return at === undefined ? [] : [{ name, at }];
+    },
+  );
+  return found.sort((a, b) => b.at - a.at)[0] ?? null;
+}

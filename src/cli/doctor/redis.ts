@@ -1,0 +1,123 @@
+// The Redis servers of the configuration, as a start would meet them: reached, new enough, what they survive, and whose they are.
+// Changes nothing: it marks no server.
+
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Config } from '../../config/options.ts';
+import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { redisAddress } from '../../core/redis-url.ts';
+import { askAndForget, openDatabase } from '../../sql/database.ts';
+import { type Client, closeClient, createClient } from '../../store/redis/connection.ts';
+import { durabilityOf, readSettings, settingNames } from '../../store/redis/durability.ts';
+import { prefixOf } from '../../store/redis/keys.ts';
+import { ofAnotherRegistry, readMarker } from '../../store/redis/marker.ts';
+import { whyTooOld } from '../../store/redis/shard-servers.ts';
+import { type Finding, of } from './finding.ts';
+
+const say = of('redis');
+
+/** Nothing is found where there is none. `registryId`: of MySQL, '' = none was drawn yet, null = not known; `isReached`: false = one of them is away. */
+export async function checkRedis(
+  config: Config,
+  registryId: string | null,
+): Promise<{ readonly findings: readonly Finding[]; readonly isReached: boolean }> {
+  const ours = config['mysql.url'] === '' && config.redis.length > 0 ? embeddedId(config) : registryId;
+  const checked = await Promise.all(config.redis.map((url) => checkServer(url, ours)));
+  return {
+    findings: checked.flatMap(({ findings }) => findings),
+    isReached: checked.every(({ isReached }) => isReached),
+  };
+}
+
+async function checkServer(url: string, ours: string | null) {
+  const { shown } = redisAddress(url);
+  let client: Client | null = null;
+  let last: unknown;
+  try {
+    client = createClient(url, 'dq-doctor', {
+      onReady: () => {},
+      onLost: () => {},
+      onError: (error) => {
+        last = error;
+      },
+      onEnd: () => {},
+    });
+    const from = performance.now();
+    await within(client.connect());
+    const info = String(await within(client.call('INFO', 'server')));
+    const ms = Math.ceil(performance.now() - from);
+    const tooOld = whyTooOld(info);
+    const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
+    const findings = [
+      tooOld === null
+        ? say('ok', `${shown} answers in ${ms} ms, version ${version}`)
+        : say('failed', `${shown}: ${tooOld}`),
+      ...(await checkDurability(client, shown)),
+      ofMarker(
+        (await within(client.call('HGET', `${prefixOf(0)}:n`, 'marker'))) as string | null,
+        shown,
+        ours,
+      ),
+    ];
+    return { findings, isReached: true };
+  } catch (error) {
+    return { findings: [say('failed', `${shown}: ${reasonOf(last ?? error)}`)], isReached: false };
+  } finally {
+    if (client !== null) await closeClient(client, limits.redisCloseMs);
+  }
+}
+
+async function checkDurability(client: Client, shown: string): Promise<Finding[]> {
+  let flat: string[];
+  try {
+    flat = (await within(client.call('CONFIG', 'GET', ...settingNames))) as string[];
+  } catch (error) {
+    return [say('unknown', `${shown}: what it survives cannot be asked (${reasonOf(error)})`)];
+  }
+  const { durability, warnings } = durabilityOf(readSettings(flat));
+  return [say('ok', durability), ...warnings.map((warning) => say('warning', `${shown}: ${warning}`))];
+}
+
+function ofMarker(text: string | null, shown: string, ours: string | null): Finding {
+  if (text === null) return say('ok', `${shown} has no mark yet: the first start takes it`);
+  const marker = readMarker(text);
+  if (typeof marker === 'string') return say('failed', `${shown} is not ours: ${marker}`);
+  const { shardId, registryId } = marker;
+  if (ours === null)
+    return say(
+      'unknown',
+      `${shown} belongs to the registry ${registryId}; which one is ours is not known here`,
+    );
+  return ours === registryId
+    ? say('ok', `${shown} is ours: shard ${shardId} of the registry ${registryId}`)
+    : say('failed', `${shown} is not ours: ${ofAnotherRegistry(registryId, ours || 'new')}`);
+}
+
+/** null = registry.db cannot be read; the check of the store says why. */
+function embeddedId({ dataDir }: Config): string | null {
+  const path = join(dataDir, 'registry.db');
+  if (!existsSync(path)) return '';
+  try {
+    const db = openDatabase(path, { readOnly: true, waitMs: limits.registryBusyMs });
+    try {
+      return String(askAndForget(db, 'id', 'registry_id') ?? '');
+    } finally {
+      db.close();
+    }
+  } catch {
+    return null;
+  }
+}
+
+async function within<T>(answer: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('no answer')), limits.redisCallMs);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,55 @@
+// How a daemon is started once more with the arguments, the environment and the directory of its start. In the background it
+// starts its successor itself, as its last act; in the foreground it belongs to whoever supervises it, and ends with a code
+// that asks to be started again: a successor of its own would be a stranger to systemd or a container, and a Node process
+// cannot replace itself by another one. Invariant: nothing is ended before a start like this one would get past its
+// configuration, and a worker could be loaded, judged by the code that is on the disk.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { limits } from '../core/limits.ts';
+import type { Restarting } from '../master/main.ts';
+import { openOutput } from './detach.ts';
+import { exitCodes } from './exit.ts';
+
+export function startAgain(start: {
+  readonly inBackground: boolean;
+  readonly cwd: string;
+  readonly logDir: string;
+}): Restarting {
+  const { inBackground, cwd, logDir } = start;
+  const command = [...process.execArgv, ...process.argv.slice(1)];
+  return {
+    async whyNot() {
+      if (!inBackground && (process.stdin.isTTY || process.stdout.isTTY))
+        return 'it runs in the foreground of a terminal: end it and start it there';
+      return checkedBy([...command, '--check'], cwd);
+    },
+    begin() {
+      if (!inBackground) return exitCodes.startAgain;
+      const output = openOutput(logDir);
+      spawn(process.execPath, command, { cwd, detached: true, stdio: ['ignore', output, output] }).unref();
+      return exitCodes.ok;
+    },
+  };
+}
+
+/** What a start would say against it; null = nothing. */
+async function checkedBy(command: readonly string[], cwd: string): Promise<string | null> {
+  const child = spawn(process.execPath, command, {
+    cwd,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    timeout: limits.startCheckMs,
+    killSignal: 'SIGKILL',
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  try {
+    const [code] = (await once(child, 'close')) as [number | null];
+    if (code === exitCodes.ok) return null;
+    return said.trim().replace(/^dq: /, '') || `a start would end with ${code ?? 'a signal'}`;
+  } catch (error) {
+    return `a start cannot be tried: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}

@@ -1,0 +1,75 @@
+// Puts the job store on shards together: the list of the registry, the servers that it names, and the first list where there is
+// none. Of compose.ts, which gives it the registry.
+
+import { limits } from './core/limits.ts';
+import { noShards } from './core/shard-list.ts';
+import { fillShards } from './jobs/change-shards.ts';
+import type { Registry } from './registry/registry.ts';
+import { ShardBook } from './registry/shard-book.ts';
+import type { Store } from './store/job-store.ts';
+import type { WatchedStore } from './store/redis/durability-watch.ts';
+import { shardServers } from './store/redis/shard-servers.ts';
+import { type ShardedOptions, ShardedStore } from './store/redis/sharded-store.ts';
+import type { ShardServers } from './store/shard-servers.ts';
+
+export interface ShardedJobs extends WatchedStore {
+  readonly store: Store;
+  readonly shards: { readonly servers: ShardServers; readonly refresh: () => Promise<void> };
+  /** What the configuration says and the registry does not; '' = they agree, or the registry is not known yet. */
+  difference(): string;
+}
+
+export interface ShardedJobsOptions extends Omit<ShardedOptions, 'refresh'> {
+  readonly registry: Registry;
+  /** of the configuration */
+  readonly urls: readonly string[];
+}
+
+export function openShardedJobs({ registry, urls, ...options }: ShardedJobsOptions): ShardedJobs {
+  const { log } = options;
+  const sharded = new ShardedStore({ ...options, refresh: () => book.refresh() });
+  const servers = shardServers(sharded, options);
+  let refused: string | null = null;
+  let said = false;
+  const book: ShardBook = new ShardBook({
+    registry,
+    log,
+    onList: (list) => sharded.apply(list),
+    whileEmpty: async () => {
+      const missing = await fillShards({ registry, servers }, urls);
+      refused = null;
+      if (missing === null) return;
+      const { url, why } = missing;
+      if (why.kind === 'refused') refused = `${servers.nameOf(url)}: ${why.reason}`;
+      const sentence = 'the first list of shards waits until every server of `redis` answers and is ours';
+      if (!said) log.error(sentence, undefined, { redis: servers.nameOf(url), reason: why.reason });
+      said = true;
+    },
+  });
+  return {
+    store: sharded.store,
+    admin: sharded.store.admin,
+    shards: { servers, refresh: () => book.refresh() },
+    foreign: () => sharded.foreign ?? refused,
+    infos: () => sharded.infos(),
+    difference: () => differenceOf(servers, urls),
+    async start() {
+      await book.start();
+      await sharded.start();
+    },
+    async close() {
+      await book.drain(limits.loopSleepMsMax);
+      await sharded.close();
+    },
+  };
+}
+
+function differenceOf(servers: ShardServers, urls: readonly string[]): string {
+  if (servers.list.number === noShards.number) return '';
+  const names = (list: readonly string[]) =>
+    [...new Set(list.map((url) => servers.nameOf(url)))].sort().join(', ');
+  const [wanted, inForce] = [names(urls), names(servers.list.shards.map(({ url }) => url))];
+  return wanted === inForce
+    ? ''
+    : `warning: \`redis\` says ${wanted}, and the shards are ${inForce}: they are changed with \`dq shard add\`, \`drain\` and \`rm\``;
+}

@@ -1,0 +1,44 @@
+// Asks the master what only it knows: the processes of this instance, and its metrics. Every question has a number, an answer
+// and an end: without an answer within limits.masterAnswerMs it is null, because a master that is gone never says no.
+
+import { limits } from '../core/limits.ts';
+import type { ProcessInfo, ToMaster, ToWorker } from '../process/messages.ts';
+import type { MasterLink } from '../process/role.ts';
+
+export class MasterQuestions {
+  readonly #link: MasterLink;
+  readonly #open = new Map<number, (answer: ToWorker) => void>();
+  #last = 0;
+
+  constructor(link: MasterLink) {
+    this.#link = link;
+    link.onMessage((message) => {
+      if (message.kind === 'processes' || message.kind === 'scrape') this.#open.get(message.call)?.(message);
+    });
+  }
+
+  async processes(): Promise<readonly ProcessInfo[] | null> {
+    const answer = await this.#ask('processes');
+    return answer?.kind === 'processes' ? answer.processes : null;
+  }
+
+  /** Exposition format of Prometheus. */
+  async scrape(): Promise<string | null> {
+    const answer = await this.#ask('scrape');
+    return answer?.kind === 'scrape' ? answer.text : null;
+  }
+
+  #ask(kind: Extract<ToMaster, { readonly call: number }>['kind']): Promise<ToWorker | null> {
+    const call = ++this.#last;
+    return new Promise((resolve) => {
+      const settle = (answer: ToWorker | null) => {
+        clearTimeout(timer);
+        this.#open.delete(call);
+        resolve(answer);
+      };
+      const timer = setTimeout(() => settle(null), limits.masterAnswerMs);
+      this.#open.set(call, settle);
+      this.#link.send({ kind, call });
+    });
+  }
+}

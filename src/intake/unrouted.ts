@@ -1,0 +1,45 @@
+// Pushes and cancels that were refused before they were routed, by the front: who had no token, or came from a web page. They are
+// logged and counted as every other one.
+
+import type { IncomingMessage } from 'node:http';
+import { catalogue, type DqError } from '../core/errors.ts';
+import type { RoleContext } from '../process/role.ts';
+import { refusalOf } from './conclude-push.ts';
+import { parseQuery } from './query.ts';
+import { logRequest } from './request-log.ts';
+
+const jobsPath = /^\/v1\/(?:topics\/([^/?]+)\/)?jobs(?:\/([^/?]+))?(?:\?(.*))?$/;
+
+/** Nothing for any other call. What it names is told as far as it can be read. */
+export function noteUnrouted(
+  { log, metrics }: Pick<RoleContext, 'log' | 'metrics'>,
+  { method, url = '' }: IncomingMessage,
+  error: DqError,
+): void {
+  const [, topic, id, query] = jobsPath.exec(url) ?? [];
+  const isPush = method === 'POST' && id === undefined && jobsPath.test(url);
+  const isCancel = method === 'DELETE' && topic !== undefined && id !== undefined;
+  if (!isPush && !isCancel) return;
+  if (isPush) metrics.count('dq_pushes_total', 1, refusalOf(error.code));
+  const asked = topic === undefined ? undefined : parseQuery(query ?? '')['id'];
+  logRequest(log, {
+    method: isCancel ? 'DELETE' : 'POST',
+    topic: decoded(topic),
+    id: decoded(id) ?? (typeof asked === 'string' ? asked : null),
+    status: catalogue[error.code].status,
+    code: error.code,
+    version: null,
+    dueAt: null,
+    bytes: 0,
+    ms: null,
+  });
+}
+
+function decoded(segment: string | undefined): string | null {
+  if (segment === undefined) return null;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment; // as it came tells more than nothing
+  }
+}

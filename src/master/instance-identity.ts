@@ -1,0 +1,58 @@
+// Who this instance is: the number under which its leases lie in the store, drawn once for a data directory. Invariant: two
+// instances on one Redis never have the same, also where a machine or a directory was copied: each would take the other's
+// processes for dead, and their jobs away from them.
+
+import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync, realpathSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+
+export interface InstanceIdentity {
+  /** 32 random bits */
+  readonly instance: number;
+  /** the last that was given to a worker */
+  readonly incarnation: number;
+  /** machine and place that it was drawn for */
+  readonly home: string;
+}
+
+/** Beside run/, not in it: leases in the store belong to this instance, and run/ may be cleaned away. */
+export function identityPath(dataDir: string): string {
+  return join(dataDir, 'instance.json');
+}
+
+/** `isShared`: others may have leases in the same store. With a store of its own a moved directory stays who it was, so that its
+ *  leases are taken back at the start, not when they run out. */
+export function readInstanceIdentity(dataDir: string, isShared: boolean): InstanceIdentity {
+  const home = homeOf(dataDir);
+  let kept: Partial<InstanceIdentity>;
+  try {
+    kept = JSON.parse(readFileSync(identityPath(dataDir), 'utf8')) as Partial<InstanceIdentity>;
+  } catch {
+    // A first start, or a file damaged by a power cut: leases of the former identity end by their time.
+    kept = {};
+  }
+  const isCopy = isShared && kept.home !== undefined && kept.home !== home;
+  return {
+    instance: isCopy ? draw() : (kept.instance ?? draw()),
+    incarnation: kept.incarnation ?? 0,
+    home: isCopy ? home : (kept.home ?? home),
+  };
+}
+
+const draw = (): number => randomBytes(4).readUInt32LE();
+
+/** Copies of a machine keep the machine's id now and then, and its name never for long. */
+function homeOf(dataDir: string): string {
+  const parts = [machineId(), hostname(), realpathSync(dataDir)];
+  return createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 16);
+}
+
+function machineId(): string {
+  try {
+    return readFileSync('/etc/machine-id', 'utf8').trim();
+  } catch {
+    // Not every system has one; name and place still tell most copies.
+    return '';
+  }
+}

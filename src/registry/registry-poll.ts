@@ -1,0 +1,62 @@
+// The beat by which a process keeps fresh what it knows of the registry: every limits.registryPollMs, and at once when the
+// registry hints a change. Owns the loop, the hint and what the log says of failures; what is known, and what an answer changes
+// of it, is the caller's. A process starts without its registry: the loop goes on trying.
+
+import { limits } from '../core/limits.ts';
+import { Loop } from '../core/loop.ts';
+import type { Service } from '../core/service.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Registry } from './registry.ts';
+
+export interface RegistryPollOptions {
+  readonly registry: Registry;
+  readonly log: Log;
+  /** what is kept fresh, in log lines: "topics" */
+  readonly what: string;
+  /** reads the registry once; rejects when it cannot be reached */
+  readonly refresh: () => Promise<void>;
+}
+
+export class RegistryPoll implements Service {
+  readonly #options: RegistryPollOptions;
+  readonly #loop: Loop;
+  #failing = false;
+  #unsubscribe: (() => void) | null = null;
+
+  constructor(options: RegistryPollOptions) {
+    const { log, what, refresh } = options;
+    this.#options = options;
+    this.#loop = new Loop({
+      name: `poll of ${what}`,
+      step: async () => {
+        await refresh();
+        if (this.#failing) log.notice(`${what} are being refreshed again`);
+        this.#failing = false;
+        return limits.registryPollMs;
+      },
+      onFailure: (error) => {
+        if (!this.#failing)
+          log.error(`${what} cannot be refreshed; the last known ones stay in force`, error);
+        this.#failing = true;
+      },
+      failureWaitMs: limits.registryPollMs,
+    });
+  }
+
+  /** Has read the registry once, if it could be reached at all. */
+  async start(): Promise<void> {
+    const { registry, refresh } = this.#options;
+    this.#unsubscribe = registry.onChange(() => this.#loop.wake());
+    try {
+      await refresh();
+    } catch {
+      // The loop tries again and logs.
+    }
+    await this.#loop.start();
+  }
+
+  async drain(deadlineMs: number): Promise<void> {
+    this.#unsubscribe?.();
+    await this.#loop.drain(deadlineMs);
+  }
+}

@@ -1,0 +1,280 @@
+// The registry in MySQL, as every process has it: connected when it is first asked, and again after every failure, so that a
+// process starts and lives without it. Owns what an unreachable MySQL means: writes and lookups fail within
+// limits.mysqlCallMs; the first questions of a process are answered from the copy in the data directory. Invariant: once
+// MySQL has answered this process, nothing old is ever given for new.
+
+import { DqError, reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { type MysqlServer, placeOf } from '../core/mysql-url.ts';
+import type { ShardList } from '../core/shard-list.ts';
+import type { TokenRecord } from '../core/token.ts';
+import type {
+  Registry,
+  ShardChanges,
+  StatDelta,
+  TokenChanges,
+  TopicChanges,
+  TopicDraft,
+} from '../registry/registry.ts';
+import { StoreError } from '../store/job-store.ts';
+import { kyselyOverMysql } from './mysql-dialect.ts';
+import { mysqlEngine } from './mysql-engine.ts';
+import { checkMysql, migrateMysql } from './mysql-migrate.ts';
+import { MysqlConnections } from './mysql-pool.ts';
+import { RegistryDb } from './registry-db.ts';
+import type { RegistryEngine } from './registry-engine.ts';
+import { openRegistryId } from './registry-id.ts';
+import { type KeyOptions, openSealer, sealerFor } from './registry-key.ts';
+import type { RegistrySchema } from './registry-schema.ts';
+import { changesOf } from './registry-shards.ts';
+import { type RegistrySnapshot, readRows, readSnapshot, writeSnapshot } from './registry-snapshot.ts';
+import { toToken } from './registry-tokens.ts';
+import { toTopic } from './topic-row.ts';
+
+export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
+  readonly server: MysqlServer;
+  /** where the copy lies */
+  readonly snapshotPath: string;
+  /** this process writes the copy: one of an instance */
+  readonly keepsSnapshot: boolean;
+  /** this process may make the schema, or bring it up to date */
+  readonly migrates: boolean;
+}
+
+export class MysqlRegistry implements Registry {
+  readonly #options: MysqlRegistryOptions;
+  readonly #key: KeyOptions;
+  /** names it in messages, without user and password */
+  readonly #what: string;
+  readonly #place: string;
+  readonly #connections: MysqlConnections;
+  readonly #engine: RegistryEngine;
+  readonly #listeners = new Set<() => void>();
+  #db: RegistryDb | null = null;
+  #opening: Promise<RegistryDb> | null = null;
+  #startUntil: number | null = null;
+  #kept: Promise<RegistrySnapshot | null> | null = null;
+  #savedRevision = -1;
+  #isSaving = true;
+  #saving: Promise<void> | null = null;
+  #closing: Promise<void> | null = null;
+
+  /** Connects to nothing yet. */
+  constructor(options: MysqlRegistryOptions) {
+    this.#options = options;
+    this.#key = { keyPath: options.keyPath, warn: options.warn, isShared: true };
+    this.#place = placeOf(options.server);
+    this.#what = `the registry in MySQL ${this.#place}`;
+    this.#connections = new MysqlConnections(options.server);
+    this.#engine = mysqlEngine(kyselyOverMysql<RegistrySchema>(this.#connections, limits.mysqlCallMs));
+  }
+
+  /** Rejects with a DqError when MySQL answers and this registry cannot be worked with: another key, another schema. A MySQL that
+   *  is away, or slower than limits.mysqlStartMs, is no reason. */
+  async prove(): Promise<void> {
+    try {
+      await within(this.#open(), limits.mysqlStartMs);
+    } catch (error) {
+      if (error instanceof StoreError && error.cause instanceof DqError) throw error.cause;
+    }
+  }
+
+  id(): Promise<string> {
+    return this.#first(
+      () => this.#ask((db) => db.id()),
+      ({ id }) => {
+        if (id === undefined) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+        return id;
+      },
+    );
+  }
+
+  changes(since: number): Promise<TopicChanges> {
+    if (since > 0) return this.#noting((db) => db.changes(since));
+    return this.#first(
+      () => this.#noting((db) => db.changes(since)),
+      ({ revision, topics, keyCheck }) => {
+        const sealer = sealerFor(keyCheck, this.#what, this.#key);
+        return { revision, topics: topics.map((row) => toTopic(row, sealer)), deleted: [] };
+      },
+    );
+  }
+
+  tokens(since: number): Promise<TokenChanges> {
+    if (since >= 0) return this.#ask((db) => db.tokens(since));
+    return this.#first(
+      () => this.#ask((db) => db.tokens(since)),
+      ({ revision, tokens }) => ({ revision, tokens: tokens.map(toToken) }),
+    );
+  }
+
+  shards(since: number): Promise<ShardChanges> {
+    if (since >= 0) return this.#ask((db) => db.shards(since));
+    return this.#first(
+      () => this.#ask((db) => db.shards(since)),
+      ({ keyCheck, shards }) => changesOf(shards, since, sealerFor(keyCheck, this.#what, this.#key)),
+    );
+  }
+
+  writeShards(list: ShardList, expectedRevision: number) {
+    return this.#ask((db) => db.writeShards(list, expectedRevision));
+  }
+
+  get(topic: string) {
+    return this.#ask((db) => db.get(topic));
+  }
+
+  create(draft: TopicDraft) {
+    return this.#ask((db) => db.create(draft));
+  }
+
+  update(draft: TopicDraft, expectedRevision: number) {
+    return this.#ask((db) => db.update(draft, expectedRevision));
+  }
+
+  remove(topic: string, expectedRevision: number) {
+    return this.#ask((db) => db.remove(topic, expectedRevision));
+  }
+
+  addStats(deltas: readonly StatDelta[]) {
+    return this.#ask((db) => db.addStats(deltas));
+  }
+
+  stats(topic: string | null, day: number) {
+    return this.#ask((db) => db.stats(topic, day));
+  }
+
+  createToken(token: TokenRecord) {
+    return this.#ask((db) => db.createToken(token));
+  }
+
+  removeToken(name: string) {
+    return this.#ask((db) => db.removeToken(name));
+  }
+
+  /** Told of what this process changed; what others did is found by asking. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** What runs has limits.mysqlGoodbyeMs to end. */
+  close(): Promise<void> {
+    this.#closing ??= (async () => {
+      const ended = Promise.allSettled([this.#db?.close(), this.#saving]);
+      await within(ended, limits.mysqlGoodbyeMs).catch(() => {
+        // It is hung up on.
+      });
+      await this.#connections.close();
+    })();
+    return this.#closing;
+  }
+
+  async #ask<T>(question: (db: RegistryDb) => Promise<T>): Promise<T> {
+    return question(await this.#open());
+  }
+
+  /** A question whose answer tells the registry's revision: the copy follows it. */
+  async #noting(question: (db: RegistryDb) => Promise<TopicChanges>): Promise<TopicChanges> {
+    const answer = await this.#ask(question);
+    if (this.#options.keepsSnapshot && answer.revision !== this.#savedRevision) this.#save();
+    return answer;
+  }
+
+  // ── opening
+
+  async #open(): Promise<RegistryDb> {
+    if (this.#closing !== null) throw new StoreError({ kind: 'not_stored', code: 'closed' });
+    if (this.#db !== null) return this.#db;
+    this.#opening ??= this.#make().finally(() => {
+      this.#opening = null;
+    });
+    return within(this.#opening, limits.mysqlCallMs);
+  }
+
+  async #make(): Promise<RegistryDb> {
+    try {
+      const { db } = this.#engine;
+      if (this.#options.migrates) await migrateMysql(db, this.#options.server, this.#what);
+      else await checkMysql(db, this.#what);
+      const sealer = await openSealer(this.#engine, this.#what, this.#key);
+      const id = await openRegistryId(this.#engine, this.#what);
+      const opened = new RegistryDb(this.#engine, sealer, id);
+      opened.onChange(() => {
+        for (const listener of this.#listeners) listener();
+      });
+      this.#db = opened;
+      return opened;
+    } catch (error) {
+      if (error instanceof DqError)
+        throw new StoreError({ kind: 'not_stored', code: 'refused' }, { cause: error });
+      throw this.#engine.failureOf(error);
+    }
+  }
+
+  // ── the copy in the data directory
+
+  /** For a process that knows nothing yet: within the time of a start from MySQL, else from the copy. */
+  async #first<T>(ask: () => Promise<T>, read: (kept: RegistrySnapshot) => T): Promise<T> {
+    if (this.#db !== null) return ask();
+    const asked = ask();
+    asked.catch(() => {
+      // Whoever does not wait for it has another answer.
+    });
+    this.#startUntil ??= performance.now() + limits.mysqlStartMs;
+    this.#kept ??= this.#readKept();
+    const kept = await this.#kept;
+    const leftMs = this.#startUntil - performance.now();
+    try {
+      return await within(asked, leftMs > 0 ? leftMs : kept === null ? limits.mysqlCallMs : 0);
+    } catch (error) {
+      if (kept === null || this.#db !== null) throw error;
+      return read(kept);
+    }
+  }
+
+  async #readKept(): Promise<RegistrySnapshot | null> {
+    const { snapshotPath, warn } = this.#options;
+    try {
+      const kept = await readSnapshot(snapshotPath, this.#place);
+      if (kept !== null) sealerFor(kept.keyCheck, `its copy ${snapshotPath}`, this.#key);
+      return kept;
+    } catch (error) {
+      warn(`the copy of the registry ${snapshotPath} cannot be used: ${reasonOf(error)}`);
+      return null;
+    }
+  }
+
+  /** Once at a time; the next poll sees to what has changed meanwhile. */
+  #save(): void {
+    const { snapshotPath, warn } = this.#options;
+    this.#saving ??= (async () => {
+      try {
+        const rows = await readRows(this.#engine.db, this.#place);
+        if (rows === null) return;
+        await writeSnapshot(snapshotPath, rows);
+        this.#savedRevision = rows.revision;
+        this.#isSaving = true;
+      } catch (error) {
+        if (this.#isSaving)
+          warn(`the copy of the registry ${snapshotPath} cannot be written: ${reasonOf(error)}`);
+        this.#isSaving = false;
+      } finally {
+        this.#saving = null;
+      }
+    })();
+  }
+}
+
+/** Waits so long for what goes on by itself. */
+async function within<T>(work: Promise<T>, waitMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new StoreError({ kind: 'not_stored', code: 'timeout' })), waitMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,27 @@
+// Long lists of items cut into calls of a bounded size, in their order.
+
+import { limits } from '../core/limits.ts';
+import type { PushJob } from './job-store.ts';
+
+export function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {
+  const batches: (readonly T[])[] = [];
+  for (let at = 0; at < items.length; at += max) batches.push(items.slice(at, at + max));
+  return batches;
+}
+
+/** Bounded in jobs and in bytes of their bodies; a job that is larger than that goes alone. */
+export function pushBatches(jobs: readonly PushJob[]): readonly (readonly PushJob[])[] {
+  const batches: PushJob[][] = [];
+  let bytes = Infinity;
+  for (const job of jobs) {
+    bytes += job.body.length;
+    const last = batches.at(-1);
+    if (last !== undefined && last.length < limits.pushBatchMax && bytes <= limits.pushBatchBytesMax)
+      last.push(job);
+    else {
+      batches.push([job]);
+      bytes = job.body.length;
+    }
+  }
+  return batches;
+}

@@ -1,0 +1,146 @@
+// The clients: how dq speaks to a Redis server, a Sentinel group or a Cluster, and which of the client library's habits it does
+// without. Owns the settings; knows no script and no job.
+// Invariants: a command that cannot be written at once is refused, never queued; no command is sent a second time behind the
+// caller's back; a connection that was lost is made again for ever.
+
+import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
+import { limits } from '../../core/limits.ts';
+import { type RedisAddress, redisAddress } from '../../core/redis-url.ts';
+import { keysOf } from './keys.ts';
+
+export type Client = Redis | Cluster;
+type Settings = Omit<RedisOptions, 'replyMapping'>;
+
+/** Anything but a number would end the client for good. */
+function reconnectMs(times: number): number {
+  const waitMs = Math.min(
+    limits.redisReconnectMsMin * 2 ** Math.min(times - 1, 6),
+    limits.redisReconnectMsMax,
+  );
+  return Math.ceil(waitMs * (1 + Math.random() * limits.redisReconnectJitter));
+}
+
+const settings: Settings = {
+  // The library maps the newer protocol's replies only as well as it can.
+  protocol: 2,
+  lazyConnect: true,
+  // A command that waited in the library's queue would run long after its caller gave up.
+  enableOfflineQueue: false,
+  // A script that was sent before the connection broke may have run.
+  autoResendUnfulfilledCommands: false,
+  // What was under way when a connection broke fails at once. With any other number it is left hanging for some reconnections,
+  // or for ever (seen: until our own deadline).
+  maxRetriesPerRequest: 0,
+  // Whoever subscribes does it again, and then says that hints were lost.
+  autoResubscribe: false,
+  // Under it the library sends commands of different buckets in one piece, and answers for all with the failure of one.
+  enableAutoPipelining: false,
+  connectTimeout: limits.redisConnectMs,
+  // A server that stands still says nothing at all: only this ends the connection.
+  socketTimeout: limits.redisSilentMs,
+  keepAlive: limits.redisKeepAliveMs,
+  retryStrategy: reconnectMs,
+};
+
+/** A former master: its address may lead to the new one by now, so connect anew. Not 2, which would send the command again. And not
+ *  at each refusal: one that stays read-only would be connected to 30 times a second (seen). */
+function reconnectOnReadOnly(): (error: Error) => 1 | false {
+  let nextAt = 0;
+  return ({ message }) => {
+    if (!message.startsWith('READONLY') || performance.now() < nextAt) return false;
+    nextAt = performance.now() + limits.redisReconnectMsMax;
+    return 1;
+  };
+}
+
+export interface ConnectionEvents {
+  /** Connected, and the server has loaded its data: also after every loss. */
+  onReady(): void;
+  onLost(): void;
+  onError(error: Error): void;
+  /** The client has given up for ever, which it never may. */
+  onEnd(): void;
+}
+
+/** Nothing happens before connect(). Without a listener the library would swallow its errors. */
+export function createClient(
+  url: string,
+  title: string,
+  events: ConnectionEvents,
+  scripts: Readonly<Record<string, string>> = {},
+): Client {
+  const address = redisAddress(url);
+  const named = {
+    connectionName: title,
+    reconnectOnError: reconnectOnReadOnly(),
+    scripts: Object.fromEntries(
+      Object.entries(scripts).map(([name, lua]) => [name, { lua, numberOfKeys: keysOf('').length }]),
+    ),
+    ...loginOf(address),
+  };
+  const client = address.kind === 'cluster' ? clusterOf(address, named) : serverOf(address, named);
+  client.on('ready', () => events.onReady());
+  client.on('close', () => events.onLost());
+  client.on('error', (error: Error) => events.onError(error));
+  client.on('end', () => events.onEnd());
+  return client;
+}
+
+function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: Settings): Redis {
+  const [first] = hosts;
+  const options: Settings = { ...settings, ...named, db: database, ...(tls ? { tls: {} } : {}) };
+  if (kind === 'server') return new Redis({ ...options, host: first?.host, port: first?.port } as Settings);
+  return new Redis({
+    ...options,
+    sentinels: hosts.map((host) => ({ ...host })),
+    name: master ?? '',
+    sentinelRetryStrategy: reconnectMs,
+    sentinelReconnectStrategy: reconnectMs,
+    sentinelCommandTimeout: limits.redisConnectMs,
+    // A former master keeps its connections in a failover by hand, and in a partition.
+    failoverDetector: true,
+  } as Settings);
+}
+
+function clusterOf({ hosts }: RedisAddress, named: Settings): Cluster {
+  const { lazyConnect, retryStrategy, enableOfflineQueue, ...ofNodes } = settings;
+  const { scripts, ...ofConnection } = named;
+  const options: ClusterOptions = {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    enableAutoPipelining: false,
+    scaleReads: 'master',
+    clusterRetryStrategy: reconnectMs,
+    // Without one a node that was lost is not connected to again before the slots change.
+    clusterNodeRetryStrategy: reconnectMs,
+    maxRedirections: limits.redisRedirectionsMax,
+    // With a delay the library sends again what a broken connection may have carried out.
+    retryDelayOnFailover: 0,
+    slotsRefreshTimeout: limits.redisConnectMs,
+    slotsRefreshInterval: limits.redisSlotsMs,
+    redisOptions: { ...ofNodes, ...ofConnection } as NonNullable<ClusterOptions['redisOptions']>,
+    scripts: (scripts ?? {}) as NonNullable<ClusterOptions['scripts']>,
+  };
+  return new Cluster(
+    hosts.map((host) => ({ ...host })),
+    options as ConstructorParameters<typeof Cluster>[1],
+  );
+}
+
+function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 'password'> {
+  if (password === null) return {};
+  return user === null ? { password } : { username: user, password };
+}
+
+/** Ends it within the deadline, whatever state it is in: a client that is reconnecting never says that it has ended. */
+export async function closeClient(client: Client, deadlineMs: number): Promise<void> {
+  const timer = setTimeout(() => client.disconnect(), deadlineMs);
+  try {
+    if (client.status === 'ready') await client.quit();
+  } catch {
+    // It was lost meanwhile: there is nothing left to end in good order.
+  } finally {
+    clearTimeout(timer);
+    client.disconnect();
+  }
+}

@@ -1,0 +1,273 @@
+// The hot path of the port, spoken in scripts: what each call sends and what its reply means. Keeps nothing.
+
+import type { JobKey, JobSnapshot, Lease } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import { pushBatches } from '../batches.ts';
+import type {
+  AckItem,
+  BuryItem,
+  CancelOutcome,
+  FinishOutcome,
+  JobStore,
+  OnStored,
+  PushJob,
+  PushOutcome,
+  Recovered,
+  RequeueOutcome,
+  RescheduleItem,
+  RescheduleOutcome,
+  RetryItem,
+  RunOutcome,
+  When,
+} from '../job-store.ts';
+import { callItems, type Place } from './calls.ts';
+import { idOf, tidOf } from './keys.ts';
+import { packed, readReserved, readWhole, reasonCodes, stateCodes, type WholeReply } from './records.ts';
+import type { ScriptName } from './scripts.ts';
+import { search } from './search.ts';
+import { type Arg, lookUp, type Shards } from './shards.ts';
+
+type Hints = Pick<JobStore, 'onHint'>;
+
+export function jobCalls(shards: Shards, hints: Hints): JobStore {
+  const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
+  const fence = (lease: Lease): readonly Arg[] => [...key(lease), lease.version, lease.token];
+  const finish = async <I extends Lease, D extends string>(
+    script: ScriptName,
+    items: readonly I[],
+    args: (item: I) => readonly Arg[],
+    done: D,
+  ) => {
+    const outcomes = await callItems<I, FinishOutcome<D>>(shards, items, {
+      script,
+      args,
+      read: (reply) => (reply as number[]).map((ok) => (ok === 1 ? { kind: done } : { kind: 'lease_lost' })),
+      isElsewhere: ({ kind }) => kind === 'lease_lost',
+      routeOf: (item) => shards.routeOfLease(item),
+    });
+    for (const [i, item] of items.entries()) {
+      const kind = outcomes[i]?.kind;
+      if (kind === done || kind === 'lease_lost') shards.ended(item);
+    }
+    return outcomes;
+  };
+  const isAbsent = ({ kind }: { readonly kind: string }) => kind === 'absent';
+  const push = (jobs: readonly PushJob[], onEarly?: OnStored) =>
+    callItems<PushJob, PushOutcome>(shards, jobs, {
+      script: 'push',
+      args: pushArgs,
+      onEarly,
+      read: readPushes,
+      batches: pushBatches,
+      // An id that was made just now lives nowhere.
+      routeOf: (job) => {
+        const route = shards.routeOf(job);
+        return job.anotherId === undefined ? route : { ...route, earlier: [] };
+      },
+    });
+  return {
+    partitions: () => shards.partitions,
+    ...hints,
+    push: (jobs, onStored) => pushAnywhere(shards, jobs, push, onStored),
+    get: (job) =>
+      lookUp(shards, job, async (partition, list) => {
+        const reply = await shards.run('get', partition, key(job), list);
+        return (reply as unknown[]).length === 0 ? null : snapshotOf(reply);
+      }),
+    search: (filter, limit, cursor) => search(shards, filter, limit, cursor),
+    cancel: (keys) =>
+      callItems<JobKey, CancelOutcome>(shards, keys, {
+        script: 'cancel',
+        args: key,
+        read: (reply) =>
+          (reply as number[]).map((was) =>
+            was === 0 ? { kind: 'absent' } : { kind: 'cancelled', inFlight: was === 2 },
+          ),
+        isElsewhere: isAbsent,
+      }),
+    run: (keys) =>
+      callItems<JobKey, RunOutcome>(shards, keys, {
+        script: 'run',
+        args: key,
+        read: (reply) => verbs(reply, runOutcome),
+        isElsewhere: isAbsent,
+      }),
+    reschedule: (items) =>
+      callItems<RescheduleItem, RescheduleOutcome>(shards, items, {
+        script: 'reschedule',
+        args: (item) => [...key(item), whenArg(item.when)],
+        read: (reply) => verbs(reply, rescheduleOutcome),
+        isElsewhere: isAbsent,
+      }),
+    requeue: (keys) =>
+      callItems<JobKey, RequeueOutcome>(shards, keys, {
+        script: 'requeue',
+        args: key,
+        read: (reply) => verbs(reply, requeueOutcome),
+        isElsewhere: isAbsent,
+      }),
+
+    async promote(bucket, max) {
+      const bound = Math.min(max, limits.promoteMax);
+      const [moved, waitMs] = (await shards.run('promote', bucket, [bound])) as [number, number];
+      return { moved, waitMs: waitMs < 0 ? null : waitMs };
+    },
+    async reserve(bucket, { owner, max, others, topics }) {
+      const rooms = [...topics].flatMap(([topic, { room, leaseMs }]) => [topic, room, Math.ceil(leaseMs)]);
+      const [more, ...jobs] = (await shards.run('reserve', bucket, [
+        ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
+        ...[others.room, Math.ceil(others.leaseMs), ...rooms],
+      ])) as [number, ...unknown[]];
+      const leaseMsOf = (topic: string) => (topics.get(topic) ?? others).leaseMs;
+      const each = Array.from({ length: jobs.length / 6 }, (_, i) => jobs.slice(6 * i, 6 * i + 6));
+      const reserved = each.map((job) =>
+        readReserved(job as unknown as Parameters<typeof readReserved>[0], leaseMsOf),
+      );
+      return { jobs: reserved, more: more === 1 };
+    },
+
+    ack: (items) =>
+      // Of a job that never failed nothing is kept.
+      finish<AckItem, 'acked'>(
+        'ack',
+        items,
+        (item) => [...fence(item), item.attempt.attempt > 1 ? JSON.stringify(item.attempt) : ''],
+        'acked',
+      ),
+    retry: (items) =>
+      finish<RetryItem, 'retried'>(
+        'retry',
+        items,
+        (item) => [...fence(item), wholeMs(item.delayMs), JSON.stringify(item.attempt)],
+        'retried',
+      ),
+    bury: (items) =>
+      finish<BuryItem, 'buried'>(
+        'bury',
+        items,
+        (item) => [...fence(item), reasonCodes.indexOf(item.reason), JSON.stringify(item.attempt)],
+        'buried',
+      ),
+    release: (leases) => finish('release', leases, fence, 'released'),
+
+    async recover(bucket, max) {
+      const args = [Math.min(max, limits.recoverMax), limits.recoverAwayMs, shards.recoverHoldMs];
+      return readRecovered(await shards.run('recover', bucket, args));
+    },
+    async recoverOwners(bucket, instance, which, max) {
+      const named = 'dead' in which ? ['dead', which.dead] : ['living', ...which.living];
+      return readRecovered(
+        await shards.run('recoverOwners', bucket, [Math.min(max, limits.recoverMax), instance, ...named]),
+      );
+    },
+    async releaseUnheld(bucket, owner, held) {
+      const args = [owner.instance, owner.incarnation, ...held];
+      return (await shards.run('releaseUnheld', bucket, args)) as number;
+    },
+  };
+}
+
+const snapshotOf = (reply: unknown): JobSnapshot => readWhole(reply as WholeReply);
+
+function wholeMs(delayMs: number): number {
+  const ms = Math.max(0, Math.ceil(delayMs));
+  if (!(ms <= dueMax / 2)) throw new Error(`no delay: ${String(delayMs)}`);
+  return ms;
+}
+
+/** Six bytes, in the year 10889; the API refuses less (limits.delayMsMax). */
+const dueMax = 2 ** 48 - 1;
+
+function whenArg(when: When): string {
+  if ('delayMs' in when) return `d${wholeMs(when.delayMs)}`;
+  if (!(when.at <= dueMax)) throw new Error(`no time to be due at: ${String(when.at)}`);
+  return `a${Math.max(0, Math.ceil(when.at))}`;
+}
+
+const modes = { replace: 'r', keep: 'k', reject: 'j' } as const;
+
+/** One without an id of its producer's goes under another id to a shard that answers, when its home does not. */
+async function pushAnywhere(
+  shards: Shards,
+  jobs: readonly PushJob[],
+  push: (jobs: readonly PushJob[], onStored?: OnStored) => Promise<readonly PushOutcome[]>,
+  onStored: OnStored | undefined,
+): Promise<readonly PushOutcome[]> {
+  const outcomes = [...(await push(jobs, onStored))];
+  const moved = jobs.flatMap((job, at) => {
+    const other = outcomes[at]?.kind === 'not_stored' ? shards.elsewhere(job) : null;
+    return other === null ? [] : [{ other, at }];
+  });
+  if (moved.length === 0) return outcomes;
+  const again = await push(moved.map(({ other }) => other));
+  for (const [i, { other, at }] of moved.entries()) {
+    const outcome = again[i] as PushOutcome;
+    // Of one that was not stored the id does not matter.
+    const isUnderIt = outcome.kind === 'stored' || outcome.kind === 'unknown';
+    outcomes[at] = isUnderIt ? { ...outcome, id: other.id } : outcome;
+  }
+  return outcomes;
+}
+
+function pushArgs(job: PushJob, { isEarlier, above }: Place): readonly Arg[] {
+  const { flags, tail, apart } = packed(job);
+  const mode = `${modes[job.mode]}${isEarlier ? 'i' : above > 0 ? above : ''}`;
+  return [job.topic, tidOf(job.id), mode, flags, whenArg(job.when), tail, apart];
+}
+
+function readPushes(
+  reply: unknown,
+  jobs: readonly PushJob[],
+): readonly (PushOutcome | { readonly above: number })[] {
+  const numbers = reply as number[];
+  return jobs.map((job, i) => {
+    const [kind, version = 0, dueAt = 0, state = 0, bits = 0] = numbers.slice(5 * i, 5 * i + 5);
+    if (kind === 1)
+      return {
+        kind: 'stored',
+        version,
+        dueAt,
+        state: state === 0 ? 'delayed' : 'ready',
+        replaced: (bits & 1) !== 0,
+        inFlight: (bits & 2) !== 0,
+      };
+    if (kind === 3) return { above: version };
+    const was = stateCodes[state] ?? 'dead';
+    return { kind: job.mode === 'keep' ? 'kept' : 'job_exists', version, dueAt, state: was };
+  });
+}
+
+type VerbReply = readonly [kind: number, version: number, dueAt: number, state: number];
+const verbs = <O>(reply: unknown, outcome: (reply: VerbReply) => O): readonly O[] =>
+  (reply as VerbReply[]).map(outcome);
+
+function runOutcome([kind, version, dueAt, state]: VerbReply): RunOutcome {
+  if (kind === 0) return { kind: 'absent' };
+  if (kind === 3) return { kind: 'dead' };
+  if (kind === 1) return { kind: 'run', version, dueAt };
+  return { kind: 'unchanged', state: state === 1 ? 'ready' : 'reserved', version, dueAt };
+}
+
+function rescheduleOutcome([kind, version, dueAt, state]: VerbReply): RescheduleOutcome {
+  if (kind === 0) return { kind: 'absent' };
+  if (kind === 3) return { kind: 'dead' };
+  if (kind === 2) return { kind: 'in_flight' };
+  return { kind: 'rescheduled', state: state === 0 ? 'delayed' : 'ready', version, dueAt };
+}
+
+const liveStates = ['delayed', 'ready', 'reserved'] as const;
+
+function requeueOutcome([kind, version, dueAt, state]: VerbReply): RequeueOutcome {
+  if (kind === 0) return { kind: 'absent' };
+  if (kind === 2) return { kind: 'not_dead', state: liveStates[state] ?? 'reserved' };
+  return { kind: 'requeued', version, dueAt };
+}
+
+function readRecovered(reply: unknown): Recovered {
+  const [returned, more, poisoned] = reply as [number, number, Buffer[]];
+  const keys = Array.from({ length: poisoned.length / 2 }, (_, i) => ({
+    topic: String(poisoned[2 * i]),
+    id: idOf(poisoned[2 * i + 1] as Buffer),
+  }));
+  return { returned, poisoned: keys, more: more === 1 };
+}

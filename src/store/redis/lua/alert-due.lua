@@ -1,0 +1,33 @@
+#!lua flags=no-writes,allow-oom
+-- alert-due: topics that are owed an alert and were not told of within a window, the longest waiting first.
+-- @keys P
+-- @args window (ms)
+-- @returns per topic that is owed anything: name, death and version of the entry that waits longest; topics that were told of
+--   within the window
+-- @include clock, numbers, topics, alerts
+local window = tonumber(ARGV[4])
+local waiting = {}
+local function waits(no, dead_at, version)
+  local first = waiting[no]
+  if not first or dead_at < first.dead_at or (dead_at == first.dead_at and version < first.version) then
+    waiting[no] = { no = no, dead_at = dead_at, version = version }
+  end
+end
+for no = 1, topics do
+  local first = call('ZRANGE', P .. ':ow:' .. no, 0, 0, 'WITHSCORES')
+  if first[1] then waits(no, tonumber(first[2]), (struct.unpack('>I7', first[1]))) end
+end
+-- Claims that ran out are owed again; the next claim of their topic puts them back.
+for _, claim in ipairs(call('ZRANGEBYSCORE', P .. ':oc', '-inf', digits(now))) do
+  local version, no = struct.unpack('>I7I3', claim)
+  waits(no, find_alert(version).dead_at, version)
+end
+local owed, told = {}, {}
+for no, first in pairs(waiting) do owed[#owed + 1] = { topic_name(no), first.dead_at, first.version } end
+local times = call('HGETALL', P .. ':ot')
+for i = 1, #times, 2 do
+  local age = now - tonumber(times[i + 1])
+  -- A window that began in the future is a clock's that was wrong: it must not keep anybody silent.
+  if age >= 0 and age < window then told[#told + 1] = topic_name(tonumber(times[i])) end
+end
+return { owed, told }

@@ -1,0 +1,19 @@
+#!lua flags=allow-oom
+-- cancel: removes jobs from whatever state they are in.
+-- @keys P
+-- @args per job: topic, tag+id
+-- @returns per job: 0 absent, 1 cancelled, 2 cancelled while a lease was out
+-- @writes the job leaves its place, then record, body, history
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, ends
+local answers = {}
+for i = 4, #ARGV, 2 do
+  local job = find(ARGV[i], ARGV[i + 1])
+  if job then
+    answers[#answers + 1] = job.state == 2 and 2 or 1
+    end_job(job, 1, '')
+  else
+    answers[#answers + 1] = 0
+  end
+end
+finish()
+return answers

@@ -1,0 +1,44 @@
+#!lua flags=no-writes,allow-oom
+-- counts: how many jobs of each topic are in each state, and since when the oldest that waits for its turn is due.
+-- @keys P
+-- @args topics whose ready jobs do not count for the oldest
+-- @returns storage clock (ms), the earliest due time of a job that is ready, or due and not promoted (-1 = none); per topic with a job: name, delayed,
+--   ready, reserved, dead
+-- @include clock, numbers, topics
+-- Why: the sets know how long they are, so nothing is counted twice and no count can go wrong. Leases are bounded by the
+--   slots of all notifiers.
+local held = {}
+for i = 4, #ARGV do held[ARGV[i]] = true end
+local reserved = {}
+local at = 0
+repeat
+  local piece = call('ZRANGE', P .. ':l', at, at + 999)
+  for _, member in ipairs(piece) do
+    local no = struct.unpack('>I3', member, 31)
+    reserved[no] = (reserved[no] or 0) + 1
+  end
+  at = at + #piece
+until #piece == 0
+
+local ready, oldest = {}, -1
+for prio = 0, 2 do
+  for _, member in ipairs(call('ZRANGE', P .. ':a:' .. prio, 0, -1)) do
+    local no = tonumber(member)
+    local key = P .. ':r:' .. prio .. ':' .. no
+    ready[no] = (ready[no] or 0) + call('ZCARD', key)
+    if not held[topic_name(no)] then
+      local due = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+      if oldest < 0 or due < oldest then oldest = due end
+    end
+  end
+end
+local first = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or '')
+if first and first <= now and (oldest < 0 or first < oldest) then oldest = first end
+local answer = { now, oldest }
+for no = 1, topics do
+  local delayed, dead = call('ZCARD', P .. ':d:' .. no), call('ZCARD', P .. ':x:' .. no)
+  if delayed + dead + (ready[no] or 0) + (reserved[no] or 0) > 0 then
+    answer[#answer + 1] = { topic_name(no), delayed, ready[no] or 0, reserved[no] or 0, dead }
+  end
+end
+return answer

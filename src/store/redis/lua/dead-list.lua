@@ -1,0 +1,46 @@
+#!lua flags=no-writes,allow-oom
+-- dead-list: dead letters before a place, newest death first.
+-- @keys P
+-- @args limit, most bytes, place (ms, version), filter
+-- @returns 1 when more come behind; whole jobs
+-- @include clock, numbers, topics, jobs, queues, places, dead, whole
+local limit, bytes_max = tonumber(ARGV[4]), tonumber(ARGV[5])
+local at, version = tonumber(ARGV[6]), tonumber(ARGV[7])
+local filter = read_filter(8)
+local key, no = dead_keys(filter)
+if not key then return { 0 } end
+
+-- Answers the next job before the last, or nil.
+local function newest_first()
+  if filter.ids then
+    local found = dead_of_ids(filter, no)
+    local n = #found + 1
+    return function()
+      repeat n = n - 1 until not found[n] or found[n].dead_at < at or (found[n].dead_at == at and found[n].version < version)
+      return found[n]
+    end
+  end
+  local low, rank = rank_of(key, filter.since, 0), rank_of(key, at, version)
+  rank = math.min(rank, rank_of(key, filter.upto, 0))
+  return function()
+    rank = rank - 1
+    if rank < low then return nil end
+    return find_in(key_of_member(call('ZRANGE', key, rank, rank)[1], no))
+  end
+end
+
+local answer, bytes = { 0 }, 0
+for job in newest_first() do
+  if #answer > limit then
+    answer[1] = 1
+    break
+  end
+  local all = whole(job)
+  bytes = bytes + #all[4] + #all[6] + #all[7]
+  if #answer > 1 and bytes > bytes_max then
+    answer[1] = 1
+    break
+  end
+  answer[#answer + 1] = all
+end
+return answer

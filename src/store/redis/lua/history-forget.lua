@@ -1,0 +1,16 @@
+#!lua flags=allow-oom
+-- history-forget: removes entries in the order in which they ended.
+-- @keys P
+-- @args max, before (ms)
+-- @returns forgotten, 1 when more are older
+-- @writes record and attempts, then the order
+local max = tonumber(ARGV[4])
+local found = call('ZRANGEBYSCORE', P .. ':e', '-inf', '(' .. ARGV[5], 'LIMIT', 0, max + 1)
+local count = math.min(#found, max)
+if count == 0 then return { 0, 0 } end
+local fields = {}
+for i = 1, count do fields[i] = found[i]:sub(8) end
+call('HDEL', P .. ':h', unpack(fields))
+call('HDEL', P .. ':p', unpack(fields))
+call('ZREMRANGEBYRANK', P .. ':e', 0, count - 1)
+return { count, #found > max and 1 or 0 }

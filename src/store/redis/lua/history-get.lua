@@ -1,0 +1,10 @@
+#!lua flags=no-writes,allow-oom
+-- history-get: what is kept of the job that ended last under an id.
+-- @keys P
+-- @args topic, tag+id
+-- @returns record, attempts ('' = none); nothing where there is no entry
+-- @include topics, jobs
+local no = topic_number(ARGV[4])
+local f = no and field_of(no, ARGV[5])
+local record = f and call('HGET', P .. ':h', f)
+return record and { record, call('HGET', P .. ':p', f) or '' } or {}

@@ -1,0 +1,53 @@
+#!lua flags=allow-oom
+-- promote: moves delayed jobs that are due to the ready queues, earliest first, equal ones by version.
+-- @keys P
+-- @args max
+-- @returns moved; ms until the next delayed job is due (0 = more are due now, -1 = none is delayed)
+-- @writes per topic: its jobs enter the ready sets, leave the delayed ones, its head is renewed
+-- @include clock, numbers, jobs, queues
+-- Why: no record is read or written: the members say all that a queue asks. Topics are taken in runs: all of one that come
+--   before the head of the next, so a lone topic moves in one piece.
+local max = tonumber(ARGV[4])
+
+local function enter(prio, no, members)
+  if ready_was == nil then ready_was = any_ready() end
+  local key = P .. ':r:' .. prio .. ':' .. no
+  call('ZADD', key, unpack(members))
+  if call('ZCARD', key) == #members / 2 then call('ZADD', P .. ':a:' .. prio, next_turn(), no) end
+end
+
+-- Moves the first jobs of the topic that has the earliest of all; answers how many.
+local function move_run(heads, most)
+  local _, no = struct.unpack('>I7I3', heads[1])
+  local next_due, next_version = tonumber(heads[4] or 'inf') or math.huge, heads[3] and version_of(heads[3])
+  local key = P .. ':d:' .. no
+  local rows = call('ZRANGEBYSCORE', key, '-inf', digits(math.min(now, next_due)), 'WITHSCORES', 'LIMIT', 0, most)
+  local ready = { [0] = {}, {}, {} }
+  local count = 0
+  for i = 1, #rows, 2 do
+    if tonumber(rows[i + 1]) == next_due and version_of(rows[i]) > next_version then break end
+    local _, prio = tid_of(rows[i])
+    local members = ready[prio]
+    members[#members + 1] = rows[i + 1]
+    members[#members + 1] = rows[i]
+    count = count + 1
+  end
+  for prio = 0, 2 do
+    if ready[prio][1] then enter(prio, no, ready[prio]) end
+  end
+  -- Of none it would remove all (0 … -1): a head that somebody broke must not cost its topic every delayed job.
+  if count > 0 then call('ZREMRANGEBYRANK', key, 0, count - 1) end
+  call('ZREM', P .. ':d', heads[1])
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if first[1] then call('ZADD', P .. ':d', first[2], struct.pack('>I7I3', version_of(first[1]), no)) end
+  return count
+end
+
+local moved = 0
+local heads = call('ZRANGE', P .. ':d', 0, 1, 'WITHSCORES')
+while moved < max and heads[1] and tonumber(heads[2]) <= now do
+  moved = moved + move_run(heads, max - moved)
+  heads = call('ZRANGE', P .. ':d', 0, 1, 'WITHSCORES')
+end
+if moved > 0 then finish() end
+return { moved, heads[1] and math.max(0, tonumber(heads[2]) - now) or -1 }

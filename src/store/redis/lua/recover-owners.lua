@@ -1,0 +1,21 @@
+#!lua flags=allow-oom
+-- recoverOwners: takes back leases of an instance's processes that are dead, without waiting for their end.
+-- @keys P
+-- @args max, instance, which ('dead' or 'living'), incarnations
+-- @returns as recover
+-- @writes as recover
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, owners, strikes
+local max = tonumber(ARGV[4])
+local named = {}
+local youngest = #ARGV < 7 and math.huge or 0
+for i = 7, #ARGV do
+  local incarnation = tonumber(ARGV[i])
+  named[incarnation] = true
+  youngest = math.max(youngest, incarnation)
+end
+local function is_wanted(incarnation)
+  if ARGV[6] == 'dead' then return named[incarnation] or false end
+  -- Who is younger than all of the living was not there when they were counted.
+  return not named[incarnation] and incarnation < youngest
+end
+return strike(leases_of(tonumber(ARGV[5]), is_wanted, max + 1), max)

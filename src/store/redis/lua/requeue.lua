@@ -1,0 +1,17 @@
+#!lua
+-- requeue: brings dead letters back from the start, as new versions of themselves.
+-- @keys P
+-- @args per job: topic, tag+id
+-- @returns per job: kind (0 absent, 1 requeued, 2 not dead), version, due, state before
+-- @writes attempts, the job leaves its place, then record, place; numbers last
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves
+local answers = {}
+for i = 4, #ARGV, 2 do
+  local job = find(ARGV[i], ARGV[i + 1])
+  local state = job and state_of(job)
+  local kind = not job and 0 or state == 3 and 1 or 2
+  if kind == 1 then revive(job) end
+  answers[#answers + 1] = { kind, job and job.version or 0, job and job.due or 0, state or 0 }
+end
+finish()
+return answers

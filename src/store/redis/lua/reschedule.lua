@@ -1,0 +1,20 @@
+#!lua flags=allow-oom
+-- reschedule: gives waiting jobs another due time, as new versions of themselves.
+-- @keys P
+-- @args per job: topic, tag+id, due (d<ms from now> or a<epoch ms>)
+-- @returns per job: kind (0 absent, 1 rescheduled, 2 in flight, 3 dead), version, due, state (0 delayed, 1 ready)
+-- @writes the job leaves its place, then record, place; numbers last
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves
+local answers = {}
+for i = 4, #ARGV, 3 do
+  local job = find(ARGV[i], ARGV[i + 1])
+  local when = ARGV[i + 2]
+  local kind = not job and 0 or job.state == 3 and 3 or job.state == 2 and 2 or 1
+  if kind == 1 then
+    local ms = tonumber(when:sub(2))
+    make_anew(job, when:byte(1) == 97 and math.max(ms, now) or ms == 0 and now or now + ms + 1)
+  end
+  answers[#answers + 1] = { kind, job and job.version or 0, job and job.due or 0, job and job.due > now and 0 or 1 }
+end
+finish()
+return answers

@@ -1,0 +1,23 @@
+#!lua flags=no-writes,allow-oom
+-- search-id: the job or the entry of an id, in one topic or in each.
+-- @keys P
+-- @args topic ('' = all), tag+id, what ('job' or 'entry')
+-- @returns jobs: topic, tag+id, state, record, what has happened to it; entries: topic, tag+id, record
+-- @include clock, numbers, topics, jobs, queues
+local topic, tid = ARGV[4], ARGV[5]
+local wanted = topic_number(topic)
+local answer = {}
+if topic ~= '' and not wanted then return answer end
+for no = wanted or 1, wanted or topics do
+  local f = field_of(no, tid)
+  if ARGV[6] == 'entry' then
+    local record = call('HGET', P .. ':h', f)
+    if record then answer[#answer + 1] = { topic_name(no), tid, record } end
+  else
+    local job = find_in(no, tid)
+    if job then
+      answer[#answer + 1] = { topic_name(no), tid, state_of(job), call('HGET', P .. ':j', f), call('HGET', P .. ':m', f) or '' }
+    end
+  end
+end
+return answer

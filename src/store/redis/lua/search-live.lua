@@ -1,0 +1,99 @@
+#!lua flags=no-writes,allow-oom
+-- search-live: live and dead jobs behind a place, earliest due first, equal ones by version.
+-- @keys P
+-- @args topic ('' = all), state (number; '' = any), since, until (ms), place (ms, version), most
+-- @returns 1 when more come behind; found jobs: topic, tag+id, state, record, what has happened to it
+-- @include clock, numbers, topics, jobs, places
+-- Why: no set has all jobs by due time (it would cost each of them a third more memory), so the sets of each state and topic
+--   are merged; each is entered at the place.
+local topic, state = ARGV[4], tonumber(ARGV[5] or '')
+local since, upto = tonumber(ARGV[6]), tonumber(ARGV[7])
+local at, version, most = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local wanted = topic_number(topic)
+if topic ~= '' and not wanted then return { 0 } end
+if since > at then at, version = since, 0 else version = version + 1 end
+
+-- A source gives rows { due, version, no, tid, state }, in order, nil at its end.
+local function set_source(key, no, its_state)
+  if call('EXISTS', key) == 0 then return nil end
+  local rank, rows, next_row, size = rank_of(key, at, version), {}, 1, 4
+  return function()
+    if not rows[next_row] then
+      rows, next_row = call('ZRANGE', key, rank, rank + size - 1, 'WITHSCORES'), 1
+      rank, size = rank + size, math.min(2 * size, 128)
+    end
+    local entry, due = rows[next_row], tonumber(rows[next_row + 1])
+    if not entry or due >= upto then return nil end
+    next_row = next_row + 2
+    return { due = due, version = (struct.unpack('>I7', entry)), no = no, tid = (tid_of(entry)), state = its_state }
+  end
+end
+
+local function comes_before(a, b) return a.due < b.due or (a.due == b.due and a.version < b.version) end
+
+-- Leases lie in the order of their ends; the slots of all notifiers bound them.
+local function lease_source()
+  local rows, n = {}, 0
+  local first = 0
+  repeat
+    local piece = call('ZRANGE', P .. ':l', first, first + 999)
+    for _, member in ipairs(piece) do
+      local row = read_lease(member)
+      row.state = 2
+      local behind = row.due > at or (row.due == at and row.version >= version)
+      if behind and row.due < upto and (not wanted or row.no == wanted) then rows[#rows + 1] = row end
+    end
+    first = first + #piece
+  until #piece == 0
+  table.sort(rows, comes_before)
+  return function()
+    n = n + 1
+    return rows[n]
+  end
+end
+
+-- A heap of sources by their next rows.
+local heap = {}
+local function sink(i)
+  while true do
+    local least = i
+    for child = 2 * i, 2 * i + 1 do
+      if heap[child] and comes_before(heap[child].row, heap[least].row) then least = child end
+    end
+    if least == i then return end
+    heap[i], heap[least] = heap[least], heap[i]
+    i = least
+  end
+end
+local function add(source)
+  local row = source and source()
+  if row then heap[#heap + 1] = { source = source, row = row } end
+end
+
+for no = wanted or 1, wanted or topics do
+  if not state or state == 0 then add(set_source(P .. ':d:' .. no, no, 0)) end
+  if not state or state == 1 then
+    for prio = 0, 2 do add(set_source(P .. ':r:' .. prio .. ':' .. no, no, 1)) end
+  end
+  if not state or state == 3 then add(set_source(P .. ':y:' .. no, no, 3)) end
+end
+if not state or state == 2 then add(lease_source()) end
+for i = math.floor(#heap / 2), 1, -1 do sink(i) end
+
+local answer = { 0 }
+while heap[1] do
+  if #answer > most then
+    answer[1] = 1
+    break
+  end
+  local row = heap[1].row
+  local f = field_of(row.no, row.tid)
+  answer[#answer + 1] = { topic_name(row.no), row.tid, row.state, call('HGET', P .. ':j', f), call('HGET', P .. ':m', f) or '' }
+  heap[1].row = heap[1].source()
+  if not heap[1].row then
+    heap[1] = heap[#heap]
+    heap[#heap] = nil
+  end
+  if heap[1] then sink(1) end
+end
+return answer

@@ -1,0 +1,55 @@
+-- dead: dead letters by topic, time of death and id, bounded by a number.
+-- Answers up to `max` pairs of number and tag+id, oldest first; of those whose death comes before the place where one is given.
+-- filter: topic ('' = all), since, until (ms), ids (tag+id; nil = all)
+local function dead_keys(filter)
+  if filter.topic == '' then return P .. ':x', nil end
+  local no = topic_number(filter.topic)
+  return no and P .. ':x:' .. no or nil, no
+end
+
+local function key_of_member(member, no)
+  if no then return no, (tid_of(member)) end
+  return struct.unpack('>I3', member, 8), member:sub(11)
+end
+
+-- Of all that match, those of rank from … from + max - 1 counted from the oldest.
+local function dead_of_ids(filter, no)
+  local found, seen = {}, {}
+  for _, tid in ipairs(filter.ids) do
+    local job = not seen[tid] and find_in(no, tid)
+    seen[tid] = true
+    if job and job.state == 3 and job.dead_at >= filter.since and job.dead_at < filter.upto then found[#found + 1] = job end
+  end
+  table.sort(found, function(a, b)
+    if a.dead_at ~= b.dead_at then return a.dead_at < b.dead_at end
+    return a.version < b.version
+  end)
+  return found
+end
+
+-- Oldest first, at most max.
+local function oldest_dead(filter, max)
+  local key, no = dead_keys(filter)
+  if not key then return {} end
+  if filter.ids then
+    local all, found = dead_of_ids(filter, no), {}
+    for i = 1, math.min(#all, max) do found[i] = all[i] end
+    return found
+  end
+  local found = {}
+  for _, member in ipairs(call('ZRANGEBYSCORE', key, digits(filter.since), '(' .. digits(filter.upto), 'LIMIT', 0, max)) do
+    found[#found + 1] = find_in(key_of_member(member, no))
+  end
+  return found
+end
+
+-- since, until and ids from the arguments that begin there: topic, since, until, number of ids, ids
+local function read_filter(at)
+  local filter = { topic = ARGV[at], since = tonumber(ARGV[at + 1]), upto = tonumber(ARGV[at + 2]) }
+  local count = tonumber(ARGV[at + 3])
+  if count >= 0 then
+    filter.ids = {}
+    for i = 1, count do filter.ids[i] = ARGV[at + 3 + i] end
+  end
+  return filter
+end

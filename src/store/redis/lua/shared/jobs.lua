@@ -1,0 +1,87 @@
+-- jobs: the records of a job, packed and unpacked (layout.md). A job is a table here: no, tid (tag and id), due, version,
+-- origin, accepted, prio, flags, tail; state (0 delayed or ready, 2 reserved, 3 dead), failures, strikes, token, instance,
+-- incarnation, dead_at, reason; had_more: whether the bucket holds a record of what has happened to it.
+local function field_of(no, tid) return struct.pack('>I3', no) .. tid end
+
+local function job_of(no, tid, record, more)
+  local flags, due, version, at = struct.unpack('>BI6I7', record)
+  local origin, accepted = version, math.floor(version / 1000)
+  if flags >= 64 then
+    origin, accepted, at = struct.unpack('>I7I6', record, at)
+    flags = flags - 64
+  end
+  local job = {
+    no = no, tid = tid, due = due, version = version, origin = origin, accepted = accepted,
+    flags = flags, prio = flags % 4, apart = flags >= 32, tail = record:sub(at),
+    state = 0, failures = 0, strikes = 0, had_more = false,
+  }
+  if more then
+    job.had_more = true
+    job.state, job.failures, job.strikes, job.token, job.instance, job.incarnation, job.dead_at, job.reason =
+      struct.unpack('>BI2BI7I4I6I6B', more)
+  end
+  return job
+end
+
+local function find_in(no, tid)
+  local f = field_of(no, tid)
+  local record = call('HGET', P .. ':j', f)
+  if not record then return nil end
+  return job_of(no, tid, record, call('HGET', P .. ':m', f))
+end
+
+-- A job, live or dead; nil where there is none.
+local function find(topic, tid)
+  local no = topic_number(topic)
+  return no and find_in(no, tid)
+end
+
+-- origin and accepted cost 13 bytes, and only where they do not follow from the version.
+local function record_of(job)
+  local plain = job.origin == job.version and job.accepted == math.floor(job.version / 1000)
+  local fixed = struct.pack('>BI6I7', plain and job.flags or job.flags + 64, job.due, job.version)
+  if plain then return fixed .. job.tail end
+  return fixed .. struct.pack('>I7I6', job.origin, job.accepted) .. job.tail
+end
+
+local function more_of(job)
+  return struct.pack('>BI2BI7I4I6I6B', job.state, job.failures, job.strikes, job.token or 0, job.instance or 0,
+    job.incarnation or 0, job.dead_at or 0, job.reason or 0)
+end
+
+local function write_record(job) call('HSET', P .. ':j', field_of(job.no, job.tid), record_of(job)) end
+
+-- What has happened to it; nothing, for most jobs of their lives.
+local function write_more(job)
+  if job.state ~= 0 or job.failures > 0 or job.strikes > 0 then
+    call('HSET', P .. ':m', field_of(job.no, job.tid), more_of(job))
+    job.had_more = true
+  elseif job.had_more then
+    call('HDEL', P .. ':m', field_of(job.no, job.tid))
+    job.had_more = false
+  end
+end
+
+-- The member of a job in the sorted sets of its topic: they order equal scores by bytes, so by version.
+local function entry_of(job)
+  return struct.pack('>I7', job.version) .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)
+end
+
+-- tag and id, and the priority, of such a member
+local function tid_of(entry)
+  local both = entry:byte(8)
+  return string.char(both % 2) .. entry:sub(9), math.floor(both / 2)
+end
+
+-- The member of a reserved job: in order of tokens, and readable without its record.
+local function lease_of(job)
+  return struct.pack('>I7I4I6I6I7I3', job.token, job.instance, job.incarnation, job.due, job.version, job.no)
+    .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)
+end
+
+local function read_lease(member)
+  local token, instance, incarnation, due, version, no = struct.unpack('>I7I4I6I6I7I3', member)
+  local both = member:byte(34)
+  return { token = token, instance = instance, incarnation = incarnation, due = due, version = version, no = no,
+    prio = math.floor(both / 2), tid = string.char(both % 2) .. member:sub(35) }
+end

@@ -1,0 +1,16 @@
+-- owners: the leases of an instance, in the order of their ends. Looks through all leases, which the slots of all notifiers
+-- bound, in pieces: a set per owner would cost every reserve and every finish a write more.
+local function leases_of(instance, matches, max)
+  local found = {}
+  local at = 0
+  repeat
+    local piece = call('ZRANGE', P .. ':l', at, at + 999)
+    for _, member in ipairs(piece) do
+      local token, its, incarnation = struct.unpack('>I7I4I6', member)
+      if its == instance and matches(incarnation, token) then found[#found + 1] = member end
+      if #found >= max then return found end
+    end
+    at = at + #piece
+  until #piece == 0
+  return found
+end

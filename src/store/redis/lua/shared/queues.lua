@@ -1,0 +1,85 @@
+-- queues: where a waiting job stands. Delayed jobs lie per topic by due time, and the heads of the topics in :d, so that the
+-- earliest of all is found at once; ready jobs lie per priority and topic, and the topics of a priority that have any in its
+-- ring, in the order of their turns. Within one score the lower version comes first, everywhere.
+-- Why: a topic of its own can be counted, listed, searched and purged without touching the others.
+-- Versions are compared as numbers, never as strings: Lua compares those by the server's locale.
+local function version_of(member) return (struct.unpack('>I7', member)) end
+
+-- Hints are judged by what a script has changed in all: what was there before its first change, and what is there at its end.
+local head_was, ready_was
+local function look_at_head()
+  if head_was == nil then head_was = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or 'inf') or math.huge end
+end
+local function any_ready() return call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') > 0 end
+
+local function put_delayed(job)
+  look_at_head()
+  local key = P .. ':d:' .. job.no
+  local entry = entry_of(job)
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  call('ZADD', key, job.due, entry)
+  if first[1] then
+    local due, version = tonumber(first[2]), version_of(first[1])
+    if job.due > due or (job.due == due and job.version > version) then return end
+    call('ZREM', P .. ':d', struct.pack('>I7I3', version, job.no))
+  end
+  call('ZADD', P .. ':d', job.due, struct.pack('>I7I3', job.version, job.no))
+end
+
+local function take_delayed(job)
+  look_at_head()
+  local key = P .. ':d:' .. job.no
+  call('ZREM', key, entry_of(job))
+  -- It was the head of its topic if it stands among the heads.
+  if call('ZREM', P .. ':d', struct.pack('>I7I3', job.version, job.no)) == 0 then return end
+  local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if first[1] then call('ZADD', P .. ':d', first[2], struct.pack('>I7I3', version_of(first[1]), job.no)) end
+end
+
+local turn = tonumber(head[4] or '0')
+local turned = false
+local function next_turn()
+  turn = turn + 1
+  turned = true
+  return turn
+end
+
+local function put_ready(job)
+  if ready_was == nil then ready_was = any_ready() end
+  local key = P .. ':r:' .. job.prio .. ':' .. job.no
+  call('ZADD', key, job.due, entry_of(job))
+  if call('ZCARD', key) == 1 then call('ZADD', P .. ':a:' .. job.prio, next_turn(), job.no) end
+end
+
+local function take_ready(job)
+  local key = P .. ':r:' .. job.prio .. ':' .. job.no
+  call('ZREM', key, entry_of(job))
+  if call('EXISTS', key) == 0 then call('ZREM', P .. ':a:' .. job.prio, job.no) end
+end
+
+local function is_ready(job) return call('ZSCORE', P .. ':r:' .. job.prio .. ':' .. job.no, entry_of(job)) and true or false end
+
+-- 0 delayed, 1 ready, 2 reserved, 3 dead
+local function state_of(job)
+  if job.state == 0 and is_ready(job) then return 1 end
+  return job.state
+end
+
+-- Where its due time says.
+local function put_waiting(job)
+  if job.due > now then put_delayed(job) else put_ready(job) end
+end
+
+-- All is written by now: a user who may not publish must not make a failure of it.
+local function hint(text) redis.pcall('PUBLISH', P .. ':hint', text) end
+
+-- The last thing of a script that has put or taken a job. Hints are lossy: nothing but lateness depends on them.
+local function finish()
+  keep_numbers()
+  if turned then call('HSET', P .. ':n', 'turn', turn) end
+  if ready_was == false and any_ready() then hint('ready') end
+  if head_was ~= nil then
+    local due = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or 'inf') or math.huge
+    if due < head_was then hint(digits(math.max(0, due - now))) end
+  end
+end

@@ -1,0 +1,345 @@
+// One Redis, standalone, with its buckets: runs scripts on them and judges what becomes of each call. Owns the connection, the
+// deadlines, the bound on what is under way, and the marker that says whose server this is.
+// Invariants: every call ends within limits.redisCallMs; nothing is run on a server whose marker is not ours; an emptied
+// server is marked again, and said to be.
+
+import type { JobKey } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import { redisAddress } from '../../core/redis-url.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { type Partition, StoreError } from '../job-store.ts';
+import { type Client, closeClient, createClient } from './connection.ts';
+import { failureOf, isScriptError, storeErrorOf } from './failures.ts';
+import { bucketOf, keysOf, prefixOf } from './keys.ts';
+import { markerText, ofAnotherRegistry, readMarker } from './marker.ts';
+import { MemoryWatch } from './memory-watch.ts';
+import { composeScripts, type ScriptName } from './scripts.ts';
+import type { Arg, Route, Shards } from './shards.ts';
+
+export interface ShardOptions {
+  readonly url: string;
+  /** process title: the connection's name */
+  readonly title: string;
+  readonly log: Log;
+  /** What this Redis is called when it is first used: every process on it must say the same, or the first after a loss of the data
+   *  would lock the others out. null: the only one of its registry, and called after it. */
+  readonly shardId: string | null;
+  /** Whose topics the jobs belong to. Asked whenever the mark is to be compared; rejects while nobody can know. */
+  readonly registryId: () => Promise<string>;
+  /** fixed when the server is first used */
+  readonly buckets: number;
+  /** Whatever it was called before is right, for somebody who wants to know; else another name is another server. */
+  readonly takesName?: boolean;
+  /** The list of shards names it, so it was marked before: without a mark it has lost its data, whoever asks first. */
+  readonly isListed?: boolean;
+  /** of the list of shards that is known now, for a server that has none yet; 0 when absent */
+  readonly listNumber?: () => number;
+  /** false: what ends leaves nothing */
+  readonly keepHistory: boolean;
+  /** limits.recoverHoldMs, unless a test has less time */
+  readonly recoverHoldMs?: number;
+  readonly onFatal: (error: Error) => void;
+  /** for tests: other text for parts of the scripts, less time */
+  readonly scriptParts?: Readonly<Record<string, string>>;
+  readonly callMs?: number;
+}
+
+type Run = (prefix: string, ...args: readonly Arg[]) => Promise<unknown>;
+
+export class Shard implements Shards {
+  readonly #options: ShardOptions;
+  readonly #client: Client;
+  readonly #memory: MemoryWatch;
+  readonly recoverHoldMs: number;
+  readonly partitions: readonly Partition[];
+  /** null: nobody has looked yet, or it is not ours */
+  #marker: string | null = null;
+  /** the last one that was ours */
+  #knownMarker: string | null = null;
+  #refusal = 'redis_away';
+  #foreign: string | null = null;
+  /** calls that were given up and are not answered still: while there are any, the server stands still */
+  #overdue = 0;
+  #marking: Promise<void> | null = null;
+  #underWay = 0;
+  #underWayBytes = 0;
+  #failing = false;
+  /** said so already: a loop asks again at once */
+  readonly #failingScripts = new Set<ScriptName>();
+  #closing = false;
+
+  constructor(options: ShardOptions) {
+    this.#options = options;
+    this.recoverHoldMs = options.recoverHoldMs ?? limits.recoverHoldMs;
+    this.#memory = new MemoryWatch(() => this.command('INFO', 'memory'));
+    this.partitions = Array.from({ length: options.buckets }, (_, bucket) => bucket);
+    this.#client = createClient(
+      options.url,
+      options.title,
+      {
+        onReady: () => void this.#mark(),
+        onLost: () => {
+          if (this.#marker !== null) this.#refusal = 'redis_away';
+          this.#marker = null;
+        },
+        onError: (error) => this.#failed('the connection to Redis failed', error),
+        onEnd: () => {
+          if (!this.#closing) options.onFatal(new Error('the Redis client has ended by itself'));
+        },
+      },
+      composeScripts(options.scriptParts),
+    );
+  }
+
+  /** '' until it is known */
+  get id(): string {
+    const known = readMarker(this.#knownMarker ?? '');
+    return typeof known === 'string' ? '' : known.shardId;
+  }
+
+  get name(): string {
+    return redisAddress(this.#options.url).shown;
+  }
+
+  /** Commands can be sent, and the server is ours. */
+  get isReady(): boolean {
+    return this.#marker !== null && this.#overdue === 0;
+  }
+
+  /** Nearly full: see memory-watch.ts. */
+  isTight(): boolean {
+    return this.#memory.isTight;
+  }
+
+  /** h: what ends is kept in the history */
+  #switches(): string {
+    return this.#options.keepHistory && !this.isTight() ? 'h' : '';
+  }
+
+  /** Why it is not ready: a code of StoreFailure. */
+  get refusal(): string {
+    return this.#marker === null ? this.#refusal : 'redis_no_answer';
+  }
+
+  nameOf(): string {
+    return this.name;
+  }
+
+  routeOf(key: JobKey): Route {
+    return { list: this.#listNumber, earlier: [], home: bucketOf(key, this.partitions.length) };
+  }
+
+  everywhere(key: JobKey): readonly Partition[] {
+    return [bucketOf(key, this.partitions.length)];
+  }
+
+  routeOfLease(key: JobKey): Route {
+    return this.routeOf(key);
+  }
+
+  ended(): void {}
+
+  elsewhere(): null {
+    return null;
+  }
+
+  async refresh(): Promise<void> {}
+
+  get #listNumber(): number {
+    return this.#options.listNumber?.() ?? 0;
+  }
+
+  /** The server was reached and is not ours: why not, and what to do about it. */
+  get foreign(): string | null {
+    return this.#foreign;
+  }
+
+  /** Resolves after the first attempt, whatever came of it: a server that is away is tried again for ever, and meanwhile every
+   *  call is refused. */
+  async start(): Promise<void> {
+    try {
+      await this.#client.connect();
+      await this.#mark();
+    } catch (error) {
+      this.#complain('Redis cannot be reached', error);
+    }
+  }
+
+  async close(deadlineMs: number): Promise<void> {
+    this.#closing = true;
+    await closeClient(this.#client, deadlineMs);
+  }
+
+  /** The raw reply: binary strings as buffers. Rejects with StoreError. */
+  async run(script: ScriptName, bucket: Partition, args: readonly Arg[], list = 0): Promise<unknown> {
+    const marker = this.#marker;
+    // Also where it stands still: whoever asked would wait for nothing, and what was sent might run long after.
+    if (marker === null || this.#overdue > 0)
+      throw new StoreError({ kind: 'not_stored', code: this.refusal });
+    const bytes = args.reduce<number>((sum, arg) => sum + (Buffer.isBuffer(arg) ? arg.length : 8), 0);
+    if (this.#underWay >= limits.pendingCallsMax || this.#underWayBytes + bytes > limits.pendingCallBytesMax)
+      throw new StoreError({ kind: 'not_stored', code: 'redis_behind' });
+    this.#underWay += 1;
+    this.#underWayBytes += bytes;
+    try {
+      const reply = await this.#within(
+        this.#call(script)(prefixOf(bucket), marker, list, this.#switches(), ...args),
+      );
+      this.#failing = false;
+      this.#failingScripts.delete(script);
+      return reply;
+    } catch (error) {
+      throw this.#judged(script, error);
+    } finally {
+      this.#underWay -= 1;
+      this.#underWayBytes -= bytes;
+    }
+  }
+
+  /** A plain command beside the scripts (health, long work). Rejects with StoreError. */
+  async command(name: string, ...args: readonly Arg[]): Promise<unknown> {
+    // A plain question to one that stands still would hold up who asks as long as a script's.
+    if (this.#marker === null || this.#overdue > 0)
+      throw new StoreError({ kind: 'not_stored', code: this.refusal });
+    try {
+      return await this.#within(this.#client.call(name, ...args.map((arg) => arg)));
+    } catch (error) {
+      throw storeErrorOf(error);
+    }
+  }
+
+  #call(script: ScriptName): Run {
+    const methods = this.#client as unknown as Readonly<Record<string, Run>>;
+    const run = methods[`${script}Buffer`];
+    if (run === undefined) throw new Error(`no script is called ${script}`);
+    return (prefix, ...args) => run.call(this.#client, ...keysOf(prefix), ...args);
+  }
+
+  #within<T>(answer: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      let isOverdue = false;
+      const timer = setTimeout(() => {
+        isOverdue = true;
+        this.#overdue += 1;
+        reject(new StoreError({ kind: 'unknown', code: 'redis_no_answer' }));
+      }, this.#options.callMs ?? limits.redisCallMs);
+      answer.then(resolve, reject).finally(() => {
+        clearTimeout(timer);
+        // Answered late, or lost with its connection.
+        if (isOverdue) this.#overdue -= 1;
+      });
+    });
+  }
+
+  #judged(script: ScriptName, error: unknown): StoreError {
+    const judged = storeErrorOf(error);
+    if (isScriptError(error) && !this.#failingScripts.has(script)) {
+      this.#failingScripts.add(script);
+      this.#options.log.error('a script failed; what it did may be incomplete: run dq fsck', error, {
+        script,
+      });
+    }
+    if (judged.failure.code === 'no_marker') void this.#mark();
+    return judged;
+  }
+
+  // ── the marker
+
+  #mark(): Promise<void> {
+    this.#marking ??= this.#markAll().finally(() => {
+      this.#marking = null;
+    });
+    return this.#marking;
+  }
+
+  async #markAll(): Promise<void> {
+    const { buckets, log } = this.#options;
+    const registryId = await this.#registryId();
+    if (registryId === null) return this.#markLater();
+    const shardId = this.#idIn(registryId);
+    let wanted = this.#knownMarker ?? markerText({ shardId, registryId, buckets });
+    try {
+      let emptied = false;
+      for (const bucket of this.partitions) {
+        const mark = this.#call('mark');
+        const list = this.#listNumber;
+        const found = String(await this.#within(mark(prefixOf(bucket), wanted, list, '0')));
+        // The first bucket says what the shard is called; whoever came first decides.
+        const made =
+          found === '' ? String(await this.#within(mark(prefixOf(bucket), wanted, list, '1'))) : found;
+        emptied ||= found === '' && (this.#knownMarker !== null || this.#options.isListed === true);
+        const foreign = this.#whyForeign(made, registryId, bucket === 0 ? null : wanted);
+        if (foreign !== null) return this.#refuse(foreign);
+        wanted = made;
+      }
+      if (emptied)
+        log.error('Redis has lost its jobs: it was emptied, or came back without its data', undefined, {
+          redis: this.name,
+        });
+      if (this.#failing) log.notice('Redis answers again', { redis: this.name });
+      this.#failing = false;
+      this.#foreign = null;
+      this.#knownMarker = wanted;
+      this.#marker = wanted;
+    } catch (error) {
+      this.#failed('Redis cannot be asked whose it is', error);
+      this.#markLater();
+    }
+  }
+
+  #idIn(registryId: string): string {
+    return this.#options.shardId ?? `${registryId.slice(0, 12)}0001`;
+  }
+
+  async #registryId(): Promise<string | null> {
+    try {
+      return await this.#options.registryId();
+    } catch (error) {
+      this.#refusal = 'registry_away';
+      this.#complain('Redis is not used before the registry has said which one it is', error);
+      return null;
+    }
+  }
+
+  /** The connection is there, and stays: nothing but time says when to ask again. */
+  #markLater(): void {
+    setTimeout(() => {
+      if (!this.#closing && this.#marker === null && this.#client.status === 'ready') void this.#mark();
+    }, limits.loopSleepMsMax).unref();
+  }
+
+  #whyForeign(marker: string, registryId: string, sameAs: string | null): string | null {
+    const { buckets } = this.#options;
+    const read = readMarker(marker);
+    if (typeof read === 'string') return read;
+    if (read.registryId !== registryId) return ofAnotherRegistry(read.registryId, registryId);
+    if (read.buckets !== buckets) return `it has ${read.buckets} buckets, not ${buckets}`;
+    const shardId = this.#idIn(registryId);
+    if (this.#options.takesName !== true && read.shardId !== shardId)
+      return `it is shard ${read.shardId}, not ${shardId}`;
+    const known = sameAs ?? this.#knownMarker;
+    return known !== null && known !== marker ? 'it is another server than before' : null;
+  }
+
+  #refuse(why: string): void {
+    this.#marker = null;
+    this.#refusal = 'foreign_marker';
+    this.#foreign = `this Redis is not ours: ${why}`;
+    this.#complain(this.#foreign, undefined);
+    // Somebody may put the right one in its place, or empty it, on the same connection.
+    this.#markLater();
+  }
+
+  /** A server that was reached says itself why it does not serve us. */
+  #failed(message: string, error: unknown): void {
+    const { kind, code } = failureOf(error);
+    this.#refusal = kind === 'not_stored' ? code : 'redis_away';
+    this.#complain(message, error);
+  }
+
+  /** Once until it works again. */
+  #complain(message: string, error: unknown): void {
+    if (!this.#failing && !this.#closing) this.#options.log.error(message, error, { redis: this.name });
+    this.#failing = true;
+  }
+}

@@ -1,0 +1,70 @@
+// The rooms of a notifier's topics, told once per connection and then by what has changed: 10,000 of them in every reserve would
+// cost the owner more than the jobs. Both ends stand here. Invariant: a reserve runs with exactly the rooms that it was asked
+// with, or the owner says that it does not know them (a new connection, a lost frame) and is told all of them.
+
+import { limits } from '../../core/limits.ts';
+import type { Room } from '../job-store.ts';
+
+export interface RoomChanges {
+  /** of the table that they change; 0 = of none, they are all there are */
+  readonly base: number;
+  /** of the table with them */
+  readonly number: number;
+  /** null = the topic is not named any more */
+  readonly rooms: readonly (readonly [topic: string, room: Room | null])[];
+}
+
+/** At the client: what the owner has been told. */
+export class RoomsSent {
+  readonly #rooms = new Map<string, Room>();
+  #base = 0;
+  #number = 0;
+
+  changesTo(topics: ReadonlyMap<string, Room>): RoomChanges {
+    const rooms: [string, Room | null][] = [];
+    for (const [topic, room] of topics) {
+      if (isSame(this.#rooms.get(topic), room)) continue;
+      rooms.push([topic, room]);
+      this.#rooms.set(topic, room);
+    }
+    if (this.#rooms.size > topics.size)
+      for (const topic of this.#rooms.keys()) {
+        if (topics.has(topic)) continue;
+        rooms.push([topic, null]);
+        this.#rooms.delete(topic);
+      }
+    const base = this.#base;
+    if (base === 0 || rooms.length > 0) this.#number += 1;
+    this.#base = this.#number;
+    return { base, number: this.#number, rooms };
+  }
+
+  /** The owner does not know them: all of them are told the next time. */
+  forget(): void {
+    this.#rooms.clear();
+    this.#base = 0;
+  }
+}
+
+function isSame(a: Room | undefined, b: Room): boolean {
+  return a === b || (a?.room === b.room && a.leaseMs === b.leaseMs);
+}
+
+/** At the owner, for one connection. */
+export class RoomsKnown {
+  readonly #rooms = new Map<string, Room>();
+  #number = 0;
+
+  /** The rooms with these changes, until the next call; null: they change a table that is not here. A repeat changes nothing. */
+  with({ base, number, rooms }: RoomChanges): ReadonlyMap<string, Room> | null {
+    if (number === this.#number) return this.#rooms;
+    if (base === 0) this.#rooms.clear();
+    else if (base !== this.#number || this.#rooms.size + rooms.length > limits.roomTableMax) return null;
+    for (const [topic, room] of rooms) {
+      if (room === null) this.#rooms.delete(topic);
+      else this.#rooms.set(topic, room);
+    }
+    this.#number = number;
+    return this.#rooms;
+  }
+}

@@ -1,0 +1,121 @@
+// The sums of what all processes have reported, whoever of them still lives. Owns the totals, and the bound on how many there
+// are. Invariant: a counter never falls while this object lives. Asks nobody: reading it cannot be held up.
+
+import { limits } from '../core/limits.ts';
+import {
+  type Declaration,
+  declarationOf,
+  knownSeries,
+  type MetricName,
+  metricDeclarations,
+} from './metric-declarations.ts';
+import type { MetricReport } from './metrics.ts';
+
+/** Label values and a number; JSON text of the values → both. */
+type Family = Map<string, { readonly labels: readonly string[]; value: number }>;
+
+interface Histogram {
+  readonly bounds: readonly number[];
+  readonly buckets: number[];
+  sum: number;
+}
+
+export class MetricTally {
+  readonly #families = new Map<string, Family>();
+  readonly #histograms = new Map<string, Histogram>();
+  #series = 0;
+  #dropped = 0;
+
+  constructor() {
+    for (const [name, declaration] of Object.entries<Declaration>(metricDeclarations)) {
+      const { type, bounds } = declaration;
+      if (type === 'histogram')
+        this.#histograms.set(name, { bounds, buckets: new Array<number>(bounds.length + 1).fill(0), sum: 0 });
+      else this.#families.set(name, new Map());
+      // A gauge that nobody has measured is not 0.
+      if (type === 'counter') for (const labels of knownSeries(declaration)) this.#add(name, labels, 0);
+    }
+  }
+
+  /** Series that found no room. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  add(report: MetricReport): void {
+    for (const [name, labels, n] of report.counts)
+      if (fits(name, 'counter', labels)) this.#add(name, labels, n);
+    for (const [name, buckets, sum] of report.histograms) this.#addHistogram(name, buckets, sum);
+    for (const [name, series] of report.gauges) {
+      if (declarationOf(name)?.type !== 'gauge') continue;
+      const family = this.#families.get(name) as Family;
+      this.#series -= family.size;
+      family.clear();
+      for (const [labels, value] of series) if (fits(name, 'gauge', labels)) this.#add(name, labels, value);
+    }
+  }
+
+  /** In the order of the declarations, histograms cumulated, as Prometheus counts them. */
+  families(): readonly TalliedFamily[] {
+    return (Object.keys(metricDeclarations) as MetricName[]).map((name) => {
+      const { type, help, labels: declared } = metricDeclarations[name] as Declaration;
+      const names = declared.map(([label]) => label);
+      const histogram = this.#histograms.get(name);
+      const values =
+        histogram === undefined
+          ? [...(this.#families.get(name) as Family).values()].map(({ labels, value }) => ({
+              metricName: name,
+              labels: Object.fromEntries(names.map((label, i) => [label, labels[i] as string])),
+              value,
+            }))
+          : cumulated(name, histogram);
+      return { name, help, type, values };
+    });
+  }
+
+  #add(name: string, labels: readonly string[], n: number): void {
+    const family = this.#families.get(name) as Family;
+    const key = JSON.stringify(labels);
+    const known = family.get(key);
+    if (known !== undefined) known.value += n;
+    else if (this.#series < limits.metricSeriesMax) {
+      this.#series += 1;
+      family.set(key, { labels, value: n });
+    } else this.#dropped += 1;
+  }
+
+  #addHistogram(name: string, buckets: readonly number[], sum: number): void {
+    const histogram = this.#histograms.get(name);
+    // Another version of dq may have other bounds.
+    if (histogram?.buckets.length !== buckets.length) return;
+    for (const [i, n] of buckets.entries()) histogram.buckets[i] = (histogram.buckets[i] as number) + n;
+    histogram.sum += sum;
+  }
+}
+
+export interface TalliedFamily {
+  readonly name: string;
+  readonly help: string;
+  readonly type: Declaration['type'];
+  readonly values: readonly {
+    readonly metricName: string;
+    readonly labels: Readonly<Record<string, string | number>>;
+    readonly value: number;
+  }[];
+}
+
+function fits(name: string, type: Declaration['type'], labels: readonly string[]): boolean {
+  const declaration = declarationOf(name);
+  return declaration?.type === type && declaration.labels.length === labels.length;
+}
+
+function cumulated(name: string, { bounds, buckets, sum }: Histogram): TalliedFamily['values'] {
+  let count = 0;
+  const values: TalliedFamily['values'][number][] = buckets.map((n, i) => {
+    count += n;
+    return { metricName: `${name}_bucket`, labels: { le: bounds[i] ?? '+Inf' }, value: count };
+  });
+  values.push({ metricName: `${name}_sum`, labels: {}, value: sum });
+  values.push({ metricName: `${name}_count`, labels: {}, value: count });
+  return values;
+}

@@ -1,0 +1,86 @@
+// What is stored, and what happened to the jobs of each topic, as metrics. Owns the rule which topics have series of their own:
+// the limits.metricTopicsMax that were registered first, because that does not change when another one is registered or the
+// daemon starts anew; the rest is summed up as `_other`, which no topic can be called.
+
+import { jobStates } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
+import type { StatDelta } from '../registry/registry.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
+import type { StateCounts, StoreHealth } from '../store/job-store.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+const other = '_other';
+
+export class StoreMetrics {
+  readonly #topics: TopicBook;
+  readonly #metrics: Metrics;
+  readonly #max: number;
+  /** null: to be worked out anew */
+  #own: ReadonlySet<string> | null = null;
+
+  constructor(topics: TopicBook, metrics: Metrics, max: number = limits.metricTopicsMax) {
+    this.#topics = topics;
+    this.#metrics = metrics;
+    this.#max = max;
+    topics.onChange(() => {
+      this.#own = null;
+    });
+  }
+
+  /** The counters of all processes. */
+  counted(deltas: readonly StatDelta[]): void {
+    for (const { topic, name, n } of deltas)
+      this.#metrics.count('dq_topic_events_total', n, this.#labelOf(topic), name);
+  }
+
+  /** `oldestOverdueMs`: of topics that are delivered; null when nothing waits */
+  stored(topics: Readonly<Record<string, StateCounts>>, oldestOverdueMs: number | null): void {
+    const byLabel = new Map<string, Record<(typeof jobStates)[number], number>>();
+    const all = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
+    let orphaned = 0;
+    for (const [topic, counts] of Object.entries(topics)) {
+      const label = this.#labelOf(topic);
+      const sums = byLabel.get(label) ?? { delayed: 0, ready: 0, reserved: 0, dead: 0 };
+      byLabel.set(label, sums);
+      for (const state of jobStates) {
+        sums[state] += counts[state];
+        all[state] += counts[state];
+        if (this.#topics.get(topic) === undefined) orphaned += counts[state];
+      }
+    }
+    const metrics = this.#metrics;
+    metrics.set(
+      'dq_jobs',
+      jobStates.map((state) => [state, all[state]]),
+    );
+    metrics.set(
+      'dq_topic_jobs',
+      [...byLabel].flatMap(([label, sums]) => jobStates.map((state) => [label, state, sums[state]] as const)),
+    );
+    metrics.set('dq_jobs_orphaned', [[orphaned]]);
+    metrics.set('dq_oldest_overdue_seconds', [[(oldestOverdueMs ?? 0) / 1_000]]);
+  }
+
+  /** null: it does not answer */
+  judged(health: StoreHealth | null): void {
+    this.#metrics.set('dq_store_up', [[health?.ok === true ? 1 : 0]]);
+    if (health?.servers !== undefined)
+      this.#metrics.set(
+        'dq_redis_up',
+        health.servers.map(({ name, trouble }) => [name, trouble === null ? 1 : 0]),
+      );
+    if (health?.ok === true) this.#metrics.set('dq_store_warnings', [[health.warnings.length]]);
+  }
+
+  #labelOf(topic: string): string {
+    this.#own ??= this.#firstRegistered();
+    return this.#own.has(topic) ? topic : other;
+  }
+
+  #firstRegistered(): ReadonlySet<string> {
+    const byAge = [...this.#topics.all()].sort(
+      (a, b) => a.createdAt - b.createdAt || (a.topic < b.topic ? -1 : 1),
+    );
+    return new Set(byAge.slice(0, this.#max).map(({ topic }) => topic));
+  }
+}

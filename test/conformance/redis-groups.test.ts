@@ -1,0 +1,185 @@
+// A Sentinel group and a Cluster are job stores as a standalone Redis is: the same suite, in one bucket; every tenth case, all of
+// them with DQ_REDIS_GROUPS=1. And what a Cluster has besides: buckets in several nodes, numbers that differ among them, a node
+// that goes and comes.
+
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { RedisServer } from '../../scripts/services/redis.ts';
+import { type RedisCluster, startRedisCluster } from '../../scripts/services/redis-cluster.ts';
+import { type SentinelGroup, startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { type OpenedRedis, openGroup } from '../support/redis-store.ts';
+import { lacks } from '../support/services.ts';
+import { until } from '../support/until.ts';
+import { cases } from './exercise.ts';
+import { jobOf, request, Trial } from './trial.ts';
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+const missing = await lacks('redis');
+const some = process.env['DQ_REDIS_GROUPS'] === '1' ? cases : cases.filter((_, n) => n % 10 === 0);
+
+describe.skipIf(missing)('sentinel', () => {
+  let group: SentinelGroup;
+  beforeAll(async () => {
+    group = await startSentinelGroup();
+  });
+  afterAll(() => group.stop());
+  for (const each of some) it(each.title, () => each.run(() => openGroup(group.url, [group.master], {})));
+
+  it('goes on with the replica when the master is killed, and loses nothing that it had', async () => {
+    const failing = await startSentinelGroup();
+    const under = await openGroup(failing.url, [failing.master], {});
+    try {
+      const { jobs } = under.store;
+      await jobs.push([jobOf('before')]);
+      await until(
+        'the replica to have it',
+        async () => (await failing.replicas[0]?.ask('HLEN', '{dq:0}:j')) === '1',
+      );
+      await failing.master.process.kill();
+      const after = await until(
+        'a push to be taken by the new master',
+        async () => {
+          const [outcome] = await jobs.push([jobOf('after')]);
+          return outcome?.kind === 'stored' ? outcome : null;
+        },
+        40_000,
+        100,
+      );
+      const before = await jobs.get({ topic: 't', id: 'before' });
+      expect(before?.state).toBe('ready');
+      expect(after.version).toBeGreaterThan(before?.version ?? Number.POSITIVE_INFINITY);
+    } finally {
+      await under.close();
+      await failing.stop();
+    }
+  });
+});
+
+describe.skipIf(missing)('cluster', () => {
+  let cluster: RedisCluster;
+  beforeAll(async () => {
+    cluster = await startRedisCluster();
+  });
+  afterAll(() => cluster.stop());
+  // Its hints go from node to node: late, in any order, some not at all. The poll ceiling is there for that.
+  for (const each of some.filter(({ title }) => !title.startsWith('hint')))
+    it(each.title, () => each.run(() => openGroup(cluster.url, cluster.masters, {})));
+
+  async function spread(): Promise<{ under: OpenedRedis; trial: Trial }> {
+    const under = await openGroup(cluster.url, cluster.masters, { buckets: 32 });
+    return { under, trial: new Trial(under) };
+  }
+
+  it('keeps jobs in all buckets, and does with them what the port says', async () => {
+    const { under, trial } = await spread();
+    const { jobs, dead, admin, alerts } = under.store;
+    const ids = Array.from({ length: 200 }, (_, n) => String(n));
+    const pushed = await jobs.push(ids.map((id) => jobOf(id)));
+    expect(pushed.every(({ kind }) => kind === 'stored')).toBe(true);
+    const versions = pushed.map((outcome) => ('version' in outcome ? outcome.version : 0));
+    expect(new Set(versions).size).toBe(200);
+    expect(new Set(versions.map((version) => version % 32)).size).toBe(32);
+    expect((await admin.counts()).topics['t']).toMatchObject({ ready: 200 });
+    const seen: string[] = [];
+    for (let cursor: string | null = null; ; ) {
+      const page = await jobs.search({}, 7, cursor);
+      seen.push(...page.items.map(({ id }) => id));
+      cursor = page.nextCursor;
+      if (cursor === null) break;
+    }
+    expect(seen.length).toBe(200);
+    expect(new Set(seen).size).toBe(200);
+    const leases = (await Promise.all(jobs.partitions().map((p) => jobs.reserve(p, request(250))))).flatMap(
+      (answer) => answer.jobs,
+    );
+    expect(leases).toHaveLength(200);
+    for (const lease of leases.slice(0, 10)) expect(await trial.bury(lease)).toEqual({ kind: 'buried' });
+    const rest = leases.slice(10);
+    const attempt = {
+      attempt: 1,
+      startedAt: 0,
+      durationMs: 1,
+      outcome: 'delivered',
+      reason: null,
+      status: 200,
+    } as const;
+    const acks = await jobs.ack(
+      rest.map((job) => ({ ...job, attempt: { ...attempt, replyExcerpt: '', notifier: 'n', host: 'h' } })),
+    );
+    expect(acks.every(({ kind }) => kind === 'acked')).toBe(true);
+    const first = await dead.list({}, 4, null);
+    const second = await dead.list({}, 100, first.nextCursor);
+    expect([...first.items, ...second.items].map(({ id }) => id).sort()).toEqual(
+      leases
+        .slice(0, 10)
+        .map(({ id }) => id)
+        .sort(),
+    );
+    // A mail tells of a topic, in whichever buckets its dead lie.
+    expect(await alerts.due(60_000)).toEqual(['t']);
+    const [claimed] = await alerts.claim('t', 60_000, 1);
+    await alerts.settle([claimed?.version ?? 0], 'sent');
+    expect(await alerts.due(60_000)).toEqual([]);
+    expect(await alerts.due(0)).toEqual(['t']);
+    expect((await alerts.claim('t', 60_000, 100)).length).toBe(9);
+    expect(await dead.requeue({}, 6)).toEqual({ requeued: 6, more: true });
+    expect(await admin.purgeTopic('t', 100)).toEqual({ purged: 10, more: false });
+    await admin.startFsck();
+    await until('it to be examined', async () => (await admin.fsck()).kind !== 'running', 20_000);
+    expect(await admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 0, problems: [] } });
+    await under.close();
+  });
+
+  it('answers for the buckets of the nodes that live while one is frozen, and for all when it goes on', async () => {
+    const { under } = await spread();
+    const ids = Array.from({ length: 64 }, (_, n) => String(n));
+    const [first] = cluster.masters;
+    await first?.process.freeze();
+    const outcomes = await under.store.jobs.push(ids.map((id) => jobOf(id)));
+    first?.process.thaw();
+    const kinds = new Set(outcomes.map(({ kind }) => kind));
+    expect(kinds).toEqual(new Set(['stored', 'unknown']));
+    await until(
+      'all to be stored',
+      async () => {
+        const again = await under.store.jobs.push(ids.map((id) => jobOf(id)));
+        return again.every(({ kind }) => kind === 'stored');
+      },
+      20_000,
+      100,
+    );
+    expect((await under.store.admin.counts()).topics['t']).toMatchObject({ ready: 64 });
+    await under.close();
+  });
+
+  it('does nothing with a bucket that is on its way to another node, and all of it when it is there', async () => {
+    const errors: string[] = [];
+    const log = { ...silentLog, error: (message: string) => void errors.push(message) };
+    const under = await openGroup(cluster.url, cluster.masters, { log });
+    const { jobs, admin } = under.store;
+    await jobs.push([jobOf('a'), jobOf('b')]);
+    const held = await Promise.all(cluster.masters.map((node) => node.ask('DBSIZE')));
+    const [from] = cluster.masters.filter((_, n) => held[n] !== '0') as [RedisServer];
+    const [to] = cluster.masters.filter((_, n) => held[n] === '0') as [RedisServer];
+    const [fromId, toId] = [await from.ask('CLUSTER', 'MYID'), await to.ask('CLUSTER', 'MYID')];
+    const slot = await from.ask('CLUSTER', 'KEYSLOT', '{dq:0}');
+    await to.ask('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId);
+    await from.ask('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId);
+    const keys = (await from.ask('CLUSTER', 'GETKEYSINSLOT', slot, '100')).split('\n');
+    const jobsFirst = keys.sort((key) => (key.endsWith(':j') ? -1 : 1));
+    const refused = [{ kind: 'not_stored', code: 'redis_slot_moves' }];
+    expect(await jobs.push([jobOf('b')])).toEqual(refused);
+    for (const [n, key] of jobsFirst.entries()) {
+      await from.ask('MIGRATE', '127.0.0.1', String(to.port), key, '0', '5000');
+      if (n === 0 || n === keys.length - 1) expect(await jobs.push([jobOf('c')])).toEqual(refused);
+    }
+    for (const node of cluster.masters) await node.ask('CLUSTER', 'SETSLOT', slot, 'NODE', toId);
+    await until('a push to be taken', async () => {
+      const [outcome] = await jobs.push([jobOf('d')]);
+      return outcome?.kind === 'stored';
+    });
+    expect((await admin.counts()).topics['t']).toMatchObject({ ready: 3 });
+    expect(errors).toEqual([]);
+    await under.close();
+  });
+});

@@ -1,0 +1,69 @@
+// A Redis store beside the model: random operations on one stepped clock, that the scripts read in place of the server's own;
+// and the same while calls and answers are lost on the way. DQ_SEED=… repeats a run, DQ_REDIS_OPERATIONS=20000 makes it longer.
+
+import { describe, expect, it } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import { startLossyProxy } from '../support/lossy-proxy.ts';
+import { clockKey, type OpenedRedis, openEmpty, steppedClock } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+import { Model } from './model.ts';
+import { openModelStore } from './model-store.ts';
+import { SideBySide } from './random-operations.ts';
+
+const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
+const operations = Number(process.env['DQ_REDIS_OPERATIONS'] ?? 1_500);
+
+const parts = { scriptParts: { clock: steppedClock }, hints: false, plainPolls: false };
+
+async function isWhole({ store }: OpenedRedis): Promise<void> {
+  await store.admin.startFsck();
+  await until('it to be examined', async () => (await store.admin.fsck()).kind !== 'running');
+  expect(await store.admin.fsck()).toMatchObject({ kind: 'done', result: { problems: [] } });
+}
+
+describe.skipIf(await lacks('redis'))(`a Redis store (seed ${seed})`, { timeout: 900_000 }, () => {
+  it('answers and keeps what the model does', async () => {
+    const server = await owned('test', startRedis());
+    const clock = { now: 1_900_000_000_000 };
+    const tested = await openEmpty(server, parts);
+    const model = await openModelStore(new Model(() => clock.now));
+    const both = new SideBySide(seed, clock, model, async () => {
+      await tested.raw.set(clockKey, clock.now);
+    });
+    await both.run(operations, { ...tested, dump: () => tested.dumpAt(clock.now) });
+    await isWhole(tested);
+    await tested.close();
+  });
+
+  it('keeps what the model does while calls and answers are lost, and says of none that it knows', async () => {
+    const server = await owned('test', startRedis());
+    const proxy = await owned('test', startLossyProxy(server.port));
+    const clock = { now: 1_900_000_000_000 };
+    const tested = await openEmpty(server, { ...parts, url: `redis://127.0.0.1:${proxy.port}` });
+    const model = await openModelStore(new Model(() => clock.now));
+    const both = new SideBySide(
+      seed,
+      clock,
+      model,
+      async () => {
+        await tested.raw.set(clockKey, clock.now);
+      },
+      {
+        share: 0.04,
+        lose: (what) => proxy.loseNext(what),
+        async mended() {
+          if (proxy.spare()) return false;
+          await until('the connection to be made again', () => tested.redis.shard.isReady, 10_000, 2);
+          return true;
+        },
+      },
+    );
+    await both.run(operations, { ...tested, dump: () => tested.dumpAt(clock.now) });
+    await isWhole(tested);
+    await tested.close();
+    expect(Math.min(both.seen['call lost'] ?? 0, both.seen['answer lost'] ?? 0)).toBeGreaterThan(
+      operations / 500,
+    );
+  });
+});

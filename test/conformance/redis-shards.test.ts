@@ -1,0 +1,46 @@
+// Three Redis servers are one job store. Order is kept within a partition, so what a case says of order holds where one shard
+// takes all ids (these, and every tenth of the others; all with DQ_REDIS_GROUPS=1); the other cases hold wherever ids go.
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { lacks } from '../support/services.ts';
+import { underTest } from '../support/shards.ts';
+import { cases } from './exercise.ts';
+
+/** What they say of all jobs is true of those of each shard. */
+const ofOnePartition = [
+  'reserve: goes round the topics of a priority, whatever their queues',
+  'reserve: takes the earliest due of a topic first, equal ones by version',
+  'dead requeue: takes the oldest death first, at most max, and says whether more are left',
+  'dead purge: takes the oldest death first, at most max, and says whether more are left',
+  'alerts due: names the topics that are owed something, the longest waiting first',
+  'hint due: comes when a push becomes the earliest delayed job, and only then',
+  'hint ready: comes when the ready queue stops being empty, and only then',
+];
+
+describe.skipIf(await lacks('redis'))('redis shards', () => {
+  let servers: readonly RedisServer[] = [];
+  beforeAll(async () => {
+    servers = await Promise.all([startRedis(), startRedis(), startRedis()]);
+  });
+  afterAll(async () => {
+    await Promise.all(servers.map((server) => server.stop()));
+  });
+
+  describe('one of three takes all ids', () => {
+    const all = process.env['DQ_REDIS_GROUPS'] === '1';
+    for (const each of cases.filter(({ title }, n) => all || n % 10 === 0 || ofOnePartition.includes(title)))
+      it(each.title, () => each.run(() => underTest(servers, (at) => at === 1)));
+  });
+
+  describe('all of three take ids', () => {
+    it('every case of order is one that there is', () => {
+      const titles = cases.map(({ title }) => title);
+      expect(titles.filter((title) => ofOnePartition.includes(title)).sort()).toEqual(
+        [...ofOnePartition].sort(),
+      );
+    });
+    for (const each of cases.filter(({ title }) => !ofOnePartition.includes(title)))
+      it(each.title, () => each.run(() => underTest(servers)));
+  });
+});

@@ -1,0 +1,17 @@
+// A standalone Redis is a job store.
+
+import { afterAll, beforeAll, describe } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { openEmpty } from '../support/redis-store.ts';
+import { lacks } from '../support/services.ts';
+import { exercise } from './exercise.ts';
+
+describe.skipIf(await lacks('redis'))('redis', () => {
+  let server: RedisServer;
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server.stop());
+
+  exercise('a standalone Redis', () => openEmpty(server));
+});

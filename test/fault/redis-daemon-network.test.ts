@@ -1,0 +1,147 @@
+// A daemon whose Redis is well and whose network is not: answers are lost after the work was done, everything takes long, hints
+// never arrive. Nothing is lost or called twice for it.
+import { describe, expect, it, vi } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { limits } from '../../src/core/limits.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { startLoad, startReceiver } from '../support/load.ts';
+import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
+import { startRedisProxy } from '../support/redis-proxy.ts';
+import { metricOf, refusedIds, untilEmptyAndWhole, untilReady } from '../support/redis-trouble.ts';
+import { lacks, owned } from '../support/services.ts';
+import { ok, startSink, status } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+/** A daemon behind a proxy, whose scripts the server has. */
+async function behindProxy() {
+  const server = await owned('test', startRedis());
+  const proxy = await startRedisProxy(server.port);
+  const sink = await startSink(ok);
+  const daemon = await startDaemon({ args: ['--redis', proxy.url], config: { retry: { unit: '200ms' } } });
+  await addTopic(daemon, 't', sink.url);
+  expect((await daemon.push('t', '1', { id: 'first' })).status).toBe(201);
+  await until('the first to arrive', () => sink.arrivals.length === 1);
+  const arrived = (id: string) => sink.arrivals.filter((arrival) => arrival.id === id);
+  return { server, proxy, sink, daemon, arrived };
+}
+
+/** How often each command was called since the server began, those inside scripts too. */
+async function commandCalls(server: RedisServer): Promise<Map<string, number>> {
+  const text = await server.ask('INFO', 'commandstats');
+  return new Map(
+    [...text.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)].map(([, name = '', calls]) => [name, Number(calls)]),
+  );
+}
+
+describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
+  it('a push whose answer is lost is unknown; its repeat is the same job, delivered once', async () => {
+    const { proxy, daemon, arrived } = await behindProxy();
+    for (const [id, mode, repeated] of [
+      ['kept', 'keep', { status: 200, body: { duplicate: true } }],
+      ['replaced', 'replace', { status: 200, body: { replaced: true } }],
+    ] as const) {
+      proxy.loseAnswers('push', 1);
+      const query = { id, mode, delay: 3_000 };
+      expect(await daemon.push('t', '1', query)).toMatchObject({
+        status: 503,
+        body: { code: 'unknown', id },
+      });
+      await untilReady(daemon);
+      expect(await daemon.push('t', '1', query)).toMatchObject(repeated);
+    }
+    await untilEmptyAndWhole(daemon);
+    expect([arrived('kept').length, arrived('replaced').length]).toEqual([1, 1]);
+  });
+
+  it('jobs of a reserve whose answer is lost come back without a strike, and are called once', async () => {
+    const { proxy, daemon, arrived } = await behindProxy();
+    proxy.loseAnswers('reserve', 1_000);
+    await daemon.push('t', '1', { id: 'a' });
+    await until('it is reserved', async () => {
+      const { body } = await daemon.api('GET', '/v1/topics/t/jobs/a');
+      return body.state === 'reserved';
+    });
+    proxy.loseAnswers('reserve', 0);
+    await until('it arrives', () => arrived('a').length === 1, limits.releaseUnheldMs + 5_000);
+    await untilEmptyAndWhole(daemon);
+    expect(arrived('a')).toHaveLength(1);
+    expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
+  });
+
+  it('an ack whose answer is lost is repeated, and changes and counts nothing a second time', async () => {
+    const { proxy, daemon, arrived } = await behindProxy();
+    proxy.loseAnswers('ack', 1);
+    await daemon.push('t', '1', { id: 'a' });
+    await until('the answer is lost', () => proxy.toLose() === 0);
+    await until('it is repeated', async () => (await metricOf(daemon, 'dq_settles_repeated_total')) > 0);
+    await untilEmptyAndWhole(daemon);
+    expect(arrived('a')).toHaveLength(1);
+    const stats = await until('both are counted', async () => {
+      const { body } = await daemon.api('GET', '/v1/topics/t/stats');
+      return body.total.delivered >= 2 ? body : null;
+    });
+    expect(stats.total.delivered).toBe(2);
+  });
+
+  it('a retry whose answer is lost is scheduled once', async () => {
+    const { proxy, daemon, sink, arrived } = await behindProxy();
+    sink.answer((arrival, response) => (arrival.attempt === 1 ? status(500) : ok)(arrival, response));
+    proxy.loseAnswers('retry', 1);
+    await daemon.push('t', '1', { id: 'a' });
+    await until('the answer is lost', () => proxy.toLose() === 0);
+    await untilEmptyAndWhole(daemon);
+    expect(arrived('a').map(({ attempt }) => attempt)).toEqual([1, 2]);
+    await until(
+      'its repeat is counted',
+      async () => (await metricOf(daemon, 'dq_settles_repeated_total')) > 0,
+    );
+  });
+
+  it('goes on with calls that take 200 to 800 ms: nothing is lost, doubled or struck', async () => {
+    const server = await owned('test', startRedis());
+    const proxy = await startRedisProxy(server.port);
+    proxy.delay(() => 100 + Math.random() * 300);
+    const receiver = await startReceiver();
+    const daemon = await startDaemon({ args: ['--redis', proxy.url] });
+    await addTopic(daemon, 't', receiver.url);
+    const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 30 });
+    await until('pushes are taken', () => load.acknowledged.size > 80, 60_000);
+    const result = await load.stop();
+    // Not examined: that takes as many calls as there are kinds of keys.
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 100);
+    expect(refusedIds(result)).toEqual({ not_stored: new Set(), unknown: new Set() });
+    const times = [...result.acknowledged].map((id) => receiver.arrivals.get(id) ?? 0);
+    expect(times.filter((n) => n !== 1)).toEqual([]);
+    expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
+  });
+
+  it('without any hint delivers all the same, and asks an idle Redis 50 times a second at most', async () => {
+    const { server, proxy, sink, daemon } = await behindProxy();
+    proxy.loseHints();
+    const due = new Map<string, number>();
+    await forAll(numbers(100), async (n) => {
+      const { body } = await daemon.push('t', '1', { id: `${n}`, delay: (n % 4) * 500 });
+      due.set(`${n}`, Date.parse(body.dueAt));
+    });
+    await until('all arrive', () => sink.arrivals.length === 101);
+    const lateMs = sink.arrivals.slice(1).map(({ id, arrivedAt }) => arrivedAt - (due.get(id) ?? Number.NaN));
+    expect(Math.min(...lateMs)).toBeGreaterThanOrEqual(0);
+    expect(proxy.hintsLost()).toBeGreaterThan(0);
+    await untilEmptyAndWhole(daemon);
+
+    const before = await commandCalls(server);
+    const from = performance.now();
+    await until('some seconds have passed', () => performance.now() - from > 5_000, 10_000, 100);
+    const after = await commandCalls(server);
+    const seconds = (performance.now() - from) / 1_000;
+    const calls = [...after].map(([name, n]) => n - (before.get(name) ?? 0));
+    const rate = calls.reduce((sum, n) => sum + n, 0) / seconds;
+    console.log(
+      `latest ${Math.max(...lateMs)} ms late, ${proxy.hintsLost()} hints lost; idle: ${rate.toFixed(1)} commands a second, those inside scripts counted`,
+    );
+    expect(rate).toBeLessThanOrEqual(50);
+    expect(rate).toBeGreaterThan(5);
+  });
+});

@@ -1,0 +1,272 @@
+// A daemon whose Redis answers and refuses: full, read-only, held up, loading, with another password, without room on its disk, or
+// without its scripts and connections. Pushes are refused as not stored, nothing else is lost, and it goes on by itself.
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { startLoad, startReceiver } from '../support/load.ts';
+import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
+import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
+import { metricOf, refusedIds, untilEmptyAndWhole, untilReady } from '../support/redis-trouble.ts';
+import { lacks, owned } from '../support/services.ts';
+import { ok, startSink, status } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+/** A connection of the test's own, for what redis-cli would have to wait for. */
+function connected(server: RedisServer): Redis {
+  const raw = new Redis(server.url, { protocol: 2, enableReadyCheck: false });
+  raw.on('error', () => {});
+  onTestFinished(() => raw.disconnect());
+  return raw;
+}
+
+/** Waits for a push to be refused and answers the codes of so many more, one after the other. */
+async function refusals(daemon: Daemon, ids: string): Promise<readonly string[]> {
+  let n = 0;
+  const push = async () => (await daemon.push('t', '1', { id: `${ids}-${n++}`, mode: 'keep' })).body;
+  const first = await until('a push is refused', async () => {
+    const { code } = await push();
+    return code === 'not_stored' ? code : null;
+  });
+  const more: string[] = [];
+  while (more.length < 20) more.push((await push()).code);
+  return [first, ...more];
+}
+
+/** Everything that the daemon has written anywhere. */
+function written(daemon: Daemon): string {
+  const files = readdirSync(daemon.logDir).map((name) => readFileSync(join(daemon.logDir, name), 'utf8'));
+  return [daemon.output(), ...files].join('\n');
+}
+
+/** Of ten in all. Those that cannot be made are tried again after 50, 100, 200 … 2,000 ms; others are kept for 2 s at least. */
+const connectionsPerSecondMax: Readonly<Record<string, number>> = { 'read-only': 10, password: 60 };
+
+async function connectionsPerSecond(raw: Redis): Promise<number> {
+  const made = async () => Number(/total_connections_received:(\d+)/.exec(await raw.info('stats'))?.[1]);
+  const before = await made();
+  const from = performance.now();
+  await until('two seconds have passed', () => performance.now() - from > 2_000, 5_000, 50);
+  return (1_000 * ((await made()) - before)) / (performance.now() - from);
+}
+
+describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => {
+  it('says not_stored and why, hammers nobody, tells no secret, and goes on when it is over', async () => {
+    const server = await owned(
+      'test',
+      startRedis({ config: ['requirepass s3cret', 'busy-reply-threshold 100'] }),
+    );
+    const raw = connected(server);
+    const other = connected(server);
+    const sink = await startSink(ok);
+    const daemon = await startDaemon({ args: ['--redis', server.url] });
+    await addTopic(daemon, 't', sink.url);
+    expect((await daemon.push('t', '1', { id: 'before' })).status).toBe(201);
+    const troubles: readonly [string, () => Promise<unknown>, () => Promise<unknown>, RegExp][] = [
+      [
+        'full',
+        () => raw.config('SET', 'maxmemory', '1'),
+        () => raw.config('SET', 'maxmemory', '0'),
+        /is full/,
+      ],
+      ['read-only', () => raw.replicaof('127.0.0.1', '1'), () => raw.replicaof('NO', 'ONE'), /is read-only/],
+      [
+        'replicas',
+        () => raw.config('SET', 'min-replicas-to-write', '1'),
+        () => raw.config('SET', 'min-replicas-to-write', '0'),
+        /too few replicas/,
+      ],
+      [
+        'busy',
+        async () => {
+          other.eval('while true do end', 0).catch(() => {
+            // It is killed.
+          });
+        },
+        () => raw.script('KILL'),
+        /held up by a script/,
+      ],
+      [
+        'password',
+        async () => {
+          await raw.config('SET', 'requirepass', 'an0ther');
+          await raw.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+          await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+        },
+        () => raw.config('SET', 'requirepass', 's3cret'),
+        /refuses the user or password/,
+      ],
+    ];
+    for (const [trouble, begin, end, why] of troubles) {
+      await begin();
+      const codes = await refusals(daemon, trouble);
+      expect(new Set(codes), trouble).toEqual(new Set(['not_stored']));
+      const { body } = await until(`${trouble}: /readyz says why`, async () => {
+        const reply = await daemon.api('GET', '/readyz');
+        return why.test(reply.body.detail) ? reply : null;
+      });
+      expect(body.status, trouble).toBe(503);
+      const perSecondMax = connectionsPerSecondMax[trouble];
+      if (perSecondMax !== undefined)
+        expect(await connectionsPerSecond(raw), trouble).toBeLessThan(perSecondMax);
+      await end();
+      await untilReady(daemon);
+      expect((await daemon.push('t', '1', { id: `${trouble}-after` })).status, trouble).toBe(201);
+      await until('it arrives', () => sink.arrivals.some(({ id }) => id === `${trouble}-after`));
+    }
+    await untilEmptyAndWhole(daemon);
+    const stored = sink.arrivals.map(({ id }) => id);
+    expect(stored.filter((id) => /-\d+$/.test(id))).toEqual([]);
+    expect(written(daemon)).not.toMatch(/s3cret|an0ther/);
+    expect(daemon.log('error').length).toBeLessThan(150);
+  });
+
+  it('a full one drains: cancels, retries and acks go on, and pushes are taken again as soon as there is room', async () => {
+    const server = await owned('test', startRedis());
+    const failed = new Set<string>();
+    const sink = await startSink((arrival, response) => {
+      if (!arrival.id.endsWith('7') || failed.has(arrival.id)) return ok(arrival, response);
+      failed.add(arrival.id);
+      return status(500)(arrival, response);
+    });
+    const daemon = await startDaemon({ args: ['--redis', server.url], config: { retry: { unit: '100ms' } } });
+    await addTopic(daemon, 't', sink.url);
+    const body = JSON.stringify('x'.repeat(20_000));
+    const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
+    await server.ask('CONFIG', 'SET', 'maxmemory', String(used + 4 * 2 ** 20));
+    const cancelled = ['far-1', 'far-2'];
+    for (const id of cancelled)
+      expect((await daemon.push('t', body, { id, delay: 3_600_000 })).status).toBe(201);
+    const stored: string[] = [];
+    let refused = 0;
+    await forAll(numbers(300), async (n) => {
+      const reply = await daemon.push('t', body, { id: `${n}`, delay: 5_000 });
+      if (reply.status === 201) stored.push(`${n}`);
+      else {
+        expect(reply).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+        refused += 1;
+      }
+    });
+    expect(Math.min(stored.length, refused)).toBeGreaterThan(20);
+    for (const id of cancelled)
+      expect(await daemon.api('DELETE', `/v1/topics/t/jobs/${id}`)).toMatchObject({ status: 200 });
+    await until(
+      'pushes are taken again',
+      async () => (await daemon.push('t', body, { id: 'again' })).status === 201,
+      30_000,
+      50,
+    );
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 50);
+    const arrived = new Set(sink.arrivals.map(({ id }) => id));
+    expect([...arrived].sort()).toEqual([...stored, 'again'].sort());
+    expect(failed.size).toBeGreaterThan(0);
+    await untilEmptyAndWhole(daemon);
+  });
+
+  it('one that loads its data is not ready, and is served as soon as it has', async () => {
+    // Each key takes 150 ms, and the server answers in between.
+    const slow = ['key-load-delay 150000', 'loading-process-events-interval-bytes 1024'];
+    const server = await owned('test', startRedis({ config: slow }));
+    const sink = await startSink(ok);
+    const daemon = await startDaemon({ args: ['--redis', server.url] });
+    await addTopic(daemon, 't', sink.url);
+    await forAll(numbers(200), async (n) => {
+      expect((await daemon.push('t', '1', { id: `${n}`, delay: 4_000 })).status).toBe(201);
+    });
+    await server.ask('SAVE');
+    await server.process.kill();
+    await server.process.start(false);
+    await until('it is loading', async () => {
+      const text = await server.ask('PING').catch((error: unknown) => String(error));
+      return text.includes('LOADING');
+    });
+    const codes = await refusals(daemon, 'loading');
+    expect(new Set(codes)).toEqual(new Set(['not_stored']));
+    expect((await daemon.api('GET', '/readyz')).status).toBe(503);
+    await server.process.awaitReady();
+    const loadedAt = performance.now();
+    await untilReady(daemon);
+    console.log(`ready ${Math.round(performance.now() - loadedAt)} ms after the server was`);
+    await untilEmptyAndWhole(daemon);
+    expect(new Set(sink.arrivals.map(({ id }) => id)).size).toBe(200);
+    expect(sink.arrivals).toHaveLength(200);
+  });
+
+  it.skipIf(unmountable !== null)(
+    `one whose disk is full refuses what it cannot write, and loses nothing${unmountable === null ? '' : ` (${unmountable})`}`,
+    async () => {
+      const disk = mountTmpfs(4 * 2 ** 20);
+      const server = await owned(
+        'test',
+        startRedis({
+          config: [`dir ${disk}`, 'appendonly yes', 'appendfsync everysec', 'auto-aof-rewrite-percentage 0'],
+        }),
+      );
+      const receiver = await startReceiver();
+      const daemon = await startDaemon({ args: ['--redis', server.url] });
+      await addTopic(daemon, 't', receiver.url);
+      const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 50 });
+      await until('pushes are taken', () => load.acknowledged.size > 50);
+      fillUp(disk);
+      await until('pushes are refused', () => load.failures.length > 20, 20_000);
+      const { body } = await until('/readyz says why', async () => {
+        const reply = await daemon.api('GET', '/readyz');
+        return /cannot write to its disk/.test(reply.body.detail) ? reply : null;
+      });
+      expect(body.status).toBe(503);
+      rmSync(join(disk, 'filler'));
+      const before = load.acknowledged.size;
+      await until('pushes are taken again', () => load.acknowledged.size > before + 50, 30_000);
+      const result = await load.stop();
+      await untilEmptyAndWhole(daemon);
+      const refused = refusedIds(result);
+      console.log(
+        `${result.acknowledged.size} acknowledged, ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown`,
+      );
+      expect(refused.unknown.size).toBe(0);
+      expect([...result.acknowledged].filter((id) => receiver.arrivals.get(id) !== 1)).toEqual([]);
+      expect([...refused.not_stored].filter((id) => receiver.arrivals.has(id))).toEqual([]);
+    },
+  );
+
+  it('one that forgets its scripts is not noticed; one that cuts every connection each 100 ms loses nothing', async () => {
+    const server = await owned('test', startRedis());
+    const raw = connected(server);
+    const receiver = await startReceiver();
+    const daemon = await startDaemon({ args: ['--redis', server.url] });
+    await addTopic(daemon, 't', receiver.url);
+    const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 100 });
+    await until('pushes are taken', () => load.acknowledged.size > 50);
+    for (let n = 0; n < 10; n += 1) {
+      const before = load.acknowledged.size;
+      await raw.script('FLUSH');
+      await until('pushes are taken', () => load.acknowledged.size > before + 10);
+    }
+    expect(load.failures).toEqual([]);
+    const calm = load.acknowledged.size;
+    for (let n = 0; n < 40; n += 1) {
+      const at = performance.now() + 100;
+      await raw.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await until('100 ms have passed', () => performance.now() >= at, 1_000, 5);
+    }
+    const during = load.acknowledged.size - calm;
+    const after = load.acknowledged.size;
+    await until('pushes are taken again', () => load.acknowledged.size > after + 100, 20_000);
+    const result = await load.stop();
+    await untilEmptyAndWhole(daemon);
+    const refused = refusedIds(result);
+    const doubled = [...receiver.arrivals.values()].filter((times) => times > 1).length;
+    console.log(
+      `${during} acknowledged while connections were cut, ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown, ${doubled} doubled`,
+    );
+    expect(during).toBeGreaterThan(0);
+    expect([...result.acknowledged].filter((id) => !receiver.arrivals.has(id))).toEqual([]);
+    expect([...refused.not_stored].filter((id) => receiver.arrivals.has(id))).toEqual([]);
+    expect(doubled).toBe(0);
+    expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
+  });
+});

@@ -1,0 +1,310 @@
+// Shards that come and drain while jobs are pushed, replaced and delivered by processes that learn of each list at different times.
+// DQ_SHARD_JOBS=20000 for the full size.
+
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { draining, placesOf, type ShardList, withShard } from '../../src/core/shard-list.ts';
+import { settleShards } from '../../src/jobs/change-shards.ts';
+import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import type { PushJob, ReserveRequest } from '../../src/store/job-store.ts';
+import { shardServers } from '../../src/store/redis/shard-servers.ts';
+import type { ShardedStore } from '../../src/store/redis/sharded-store.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { lacks, owned } from '../support/services.ts';
+import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
+import { temporaryDirectory } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+
+const total = Number(process.env['DQ_SHARD_JOBS'] ?? 1_500);
+const topic = 't';
+
+const jobOf = (id: string, body: string, delayMs: number): PushJob => ({
+  topic,
+  id,
+  when: { delayMs },
+  mode: 'replace',
+  priority: 'normal',
+  contentType: null,
+  body: Buffer.from(body),
+});
+
+/** Some producers and consumers in one process each, with its own knowledge of the list. */
+class Site {
+  readonly sharded: ShardedStore;
+  readonly #wants: ReserveRequest;
+  constructor(sharded: ShardedStore, incarnation: number) {
+    this.sharded = sharded;
+    this.#wants = {
+      owner: { instance: 1, incarnation },
+      max: 50,
+      others: { room: 50, leaseMs: 60_000 },
+      topics: new Map(),
+    };
+  }
+
+  /** Delivers what is due on every shard that it knows; answers how many. */
+  async deliver(onDelivered: (id: string, body: string) => void): Promise<number> {
+    const { jobs } = this.sharded.store;
+    let delivered = 0;
+    for (const partition of jobs.partitions()) {
+      await jobs.promote(partition, 500);
+      const reserved = await jobs.reserve(partition, this.#wants);
+      const attempt = {
+        ...({ attempt: 1, startedAt: 0, durationMs: 1, outcome: 'delivered', reason: null } as const),
+        ...{ status: 200, replyExcerpt: '', notifier: 'n', host: 'h' },
+      };
+      const outcomes = await jobs.ack(reserved.jobs.map((job) => ({ ...job, attempt })));
+      for (const [i, job] of reserved.jobs.entries()) {
+        if (outcomes[i]?.kind !== 'acked') continue;
+        delivered += 1;
+        onDelivered(job.id, job.body.toString());
+      }
+    }
+    return delivered;
+  }
+}
+
+const serverOptions = () => ({
+  title: 'test',
+  log: silentLog,
+  keepHistory: true,
+  registryId: async () => 'r1',
+  onFatal: (error: Error) => {
+    throw error;
+  },
+});
+
+describe.skipIf(await lacks('redis'))('shards that change under load', () => {
+  let servers: readonly RedisServer[] = [];
+  beforeAll(async () => {
+    servers = await Promise.all([0, 1, 2].map(() => owned('file', startRedis())));
+  });
+
+  it('an id that two processes push by different lists lives once, and each finds it', async () => {
+    await emptied(servers);
+    const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
+    const listed = { list: listOf([a, b]) };
+    const [older, newer] = await Promise.all([openShards(listed), openShards(listed)]);
+    listed.list = withShard(listed.list, shardOf(c, 'c'));
+    newer.apply(listed.list);
+    const ids = Array.from({ length: 300 }, (_, i) => `job-${i}`);
+    const pushes = (body: string) => ids.map((id) => jobOf(id, body, 3_600_000));
+    // The newer one first, so that the older one meets shards that have heard of it; then both at once.
+    expect(new Set((await newer.store.jobs.push(pushes('1'))).map(({ kind }) => kind))).toEqual(
+      new Set(['stored']),
+    );
+    expect(older.list.number).toBe(1);
+    const outcomes = await older.store.jobs.push(pushes('2'));
+    expect(outcomes.filter((outcome) => outcome.kind !== 'stored' || !outcome.replaced)).toEqual([]);
+    expect(older.list.number).toBe(2);
+    const states = async () => (await newer.store.admin.counts()).topics[topic];
+    expect(await states()).toEqual({ delayed: 300, ready: 0, reserved: 0, dead: 0 });
+
+    listed.list = draining(listed.list, 'c'.repeat(16));
+    newer.apply(listed.list);
+    await Promise.all([newer.store.jobs.push(pushes('3')), older.store.jobs.push(pushes('4'))]);
+    expect(await states()).toEqual({ delayed: 300, ready: 0, reserved: 0, dead: 0 });
+    // Placed by the newest list alone, at the homes that the older one knows too.
+    const fresh = ids.map((id) => jobOf(`new-${id}`, '5', 3_600_000));
+    await newer.store.jobs.push(fresh);
+    expect((await older.store.jobs.cancel(fresh)).map(({ kind }) => kind)).toEqual(
+      fresh.map(() => 'cancelled'),
+    );
+    await Promise.all([older.close(), newer.close()]);
+  });
+
+  it('an earlier list is forgotten when nothing that it placed lives, and not before', async () => {
+    await emptied(servers);
+    const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
+    const directory = temporaryDirectory();
+    onTestFinished(() => directory.remove());
+    const registry = await openRegistryDb(join(directory.path, 'registry.db'));
+    onTestFinished(() => registry.close());
+    const listed = { list: listOf([a, b]) };
+    const site = await openShards(listed);
+    const refresh = async () => site.apply((await registry.shards(-1)).list ?? listed.list);
+    await registry.writeShards(listed.list, 0);
+    const ids = Array.from({ length: 700 }, (_, i) => `job-${i}`);
+    await site.store.jobs.push(ids.map((id) => jobOf(id, 'x', 3_600_000)));
+    const three = withShard(listed.list, shardOf(c, 'c'));
+    await registry.writeShards(three, (await registry.shards(-1)).revision);
+    await refresh();
+    const servers3 = shardServers(site, serverOptions());
+    const settle = () => settleShards({ registry, servers: servers3, refresh });
+
+    const displaced = ids.filter((id) => placesOf(three, { topic, id }).home === 'c'.repeat(16));
+    expect(await settle()).toEqual([]);
+    const [kept, ...gone] = displaced.map((id) => ({ topic, id }));
+    await site.store.jobs.cancel(gone);
+    const holder = placesOf(three, kept as { topic: string; id: string }).earlier;
+    expect(await settle()).toEqual(['a'.repeat(16), 'b'.repeat(16)].filter((id) => !holder.includes(id)));
+    // The one that is left is still found, and stays where it is.
+    expect(await site.store.jobs.push([jobOf(kept?.id ?? '', 'y', 3_600_000)])).toMatchObject([
+      { kind: 'stored', replaced: true },
+    ]);
+    expect(site.list.earlier).toHaveLength(1);
+    await site.store.jobs.cancel([kept as { topic: string; id: string }]);
+    expect(await settle()).toEqual(holder);
+    expect(site.list.earlier).toEqual([]);
+    // Now a place of before that is away costs nobody else's ids anything.
+    await (holder[0]?.startsWith('a') ? a : b).process.freeze();
+    const outcomes = await site.store.jobs.push(displaced.map((id) => jobOf(id, 'z', 3_600_000)));
+    (holder[0]?.startsWith('a') ? a : b).process.thaw();
+    expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['stored']));
+    await site.close();
+  });
+
+  it('while an earlier home is away, what lives elsewhere is served, and nothing is said of what may live there', async () => {
+    await emptied(servers);
+    const [a, b] = servers as [RedisServer, RedisServer];
+    const listed = { list: listOf([a]) };
+    const site = await openShards(listed);
+    const stays = { topic, id: 'stays' };
+    await site.store.jobs.push([jobOf(stays.id, 'x', 3_600_000)]);
+    listed.list = draining(withShard(listed.list, shardOf(b, 'b')), 'a'.repeat(16));
+    site.apply(listed.list);
+    const [moved, cancelled, nowhere] = ['moved', 'cancelled', 'nowhere'].map((id) => ({ topic, id }));
+    await site.store.jobs.push(['moved', 'cancelled'].map((id) => jobOf(id, 'y', 3_600_000)));
+    await a.process.kill();
+    const { jobs } = site.store;
+    await until(
+      'it to be noticed',
+      async () => (await jobs.push([jobOf('new', 'z', 0)]))[0]?.kind === 'not_stored',
+    );
+    expect((await jobs.get(moved as typeof stays))?.body.toString()).toBe('y');
+    expect(await jobs.cancel([cancelled, nowhere, stays] as (typeof stays)[])).toMatchObject([
+      { kind: 'cancelled' },
+      { kind: 'not_stored' },
+      { kind: 'not_stored' },
+    ]);
+    for (const key of [nowhere, stays])
+      await expect(jobs.get(key as typeof stays)).rejects.toMatchObject({ failure: { kind: 'not_stored' } });
+    const made = await jobs.push([{ ...jobOf('made', 'w', 0), anotherId: () => 'other' }]);
+    expect(made).toMatchObject([{ kind: 'stored' }]);
+    await site.close();
+    await a.process.start();
+  });
+
+  it('versions of an id rise over its moves, whatever the clocks of its shards say', async () => {
+    await emptied(servers);
+    const [a, b] = servers as [RedisServer, RedisServer];
+    const listed = { list: listOf([a]) };
+    const site = await openShards(listed);
+    await site.store.jobs.push([jobOf('1', 'x', 0)]);
+    // As if the clock of the first were an hour ahead.
+    const ahead = Date.now() * 1_000 + 3_600_000_000;
+    await a.ask('HSET', '{dq:0}:n', 'seq', String(ahead));
+    const [first] = await site.store.jobs.push([jobOf('1', 'y', 0)]);
+    await site.store.jobs.cancel([{ topic, id: '1' }]);
+    listed.list = draining(withShard(listed.list, shardOf(b, 'b')), 'a'.repeat(16));
+    site.apply(listed.list);
+    const [second] = await site.store.jobs.push([jobOf('1', 'z', 0)]);
+    expect([first?.kind, second?.kind]).toEqual(['stored', 'stored']);
+    if (first?.kind !== 'stored' || second?.kind !== 'stored') return;
+    expect(first.version).toBeGreaterThan(ahead);
+    expect(second.version).toBeGreaterThan(first.version);
+    await site.close();
+  });
+
+  it(`2 → 3 → 2: of ${total} jobs each is delivered once, of its last version, and found while it lives`, async () => {
+    await emptied(servers);
+    const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
+    const listed = { list: listOf([a, b]) };
+    const sites = await Promise.all([1, 2, 3].map(async (n) => new Site(await openShards(listed), n)));
+    const shards = sites.map(({ sharded }) => sharded);
+    /** body of the last push that was acknowledged */
+    const last = new Map<string, string>();
+    const delivered = new Map<string, string[]>();
+    const onDelivered = (id: string, body: string) => delivered.set(id, [...(delivered.get(id) ?? []), body]);
+    const versions = new Map<string, number>();
+    /** Of two pushes at once the later version is the last: versions rise over an id's life, on whatever shard. */
+    const note = (id: string, version: number, body: string) => {
+      if (version < (versions.get(id) ?? 0)) return;
+      versions.set(id, version);
+      last.set(id, body);
+    };
+    const wrong: string[] = [];
+    let generation = 0;
+
+    /** One after the other, and in between the old list is used by some and the new one by others. */
+    const changeTo = async (list: ShardList, work: () => Promise<void>) => {
+      listed.list = list;
+      for (const sharded of shards) {
+        const working = work();
+        sharded.apply(list);
+        await Promise.all([working, work()]);
+      }
+      const servers = shardServers(shards[0] as ShardedStore, serverOptions());
+      for (const { id } of list.shards) await servers.announce(id);
+    };
+
+    /** Pushes a part of the ids anew through all sites at once, and looks for each by another one. */
+    const replaceSome = async (share: number, delayMs: number) => {
+      generation += 1;
+      const ids = Array.from({ length: total }, (_, i) => `job-${i}`).filter(
+        (_, i) => (i * 7 + generation) % Math.round(1 / share) === 0,
+      );
+      await Promise.all(
+        sites.map(async ({ sharded }, at) => {
+          const mine = ids.filter((_, i) => i % sites.length === at);
+          for (let from = 0; from < mine.length; from += 100) {
+            const part = mine.slice(from, from + 100).map((id) => jobOf(id, `${id}/${generation}`, delayMs));
+            const outcomes = await sharded.store.jobs.push(part);
+            for (const [i, { id, body }] of part.entries()) {
+              if (outcomes[i]?.kind === 'stored') note(id, outcomes[i].version, body.toString());
+              else wrong.push(`push of ${id}: ${JSON.stringify(outcomes[i])}`);
+            }
+          }
+        }),
+      );
+      for (const [i, id] of ids.filter((_, i) => i % 5 === 0).entries()) {
+        const job = await sites[i % sites.length]?.sharded.store.jobs.get({ topic, id });
+        // Somebody else may be replacing it just now.
+        if (job === undefined || job === null) wrong.push(`${id} is not found`);
+      }
+    };
+
+    await replaceSome(1, 3_600_000);
+    const two = listed.list;
+    const three = withShard(two, shardOf(c, 'c'));
+    await changeTo(three, () => replaceSome(0.2, 3_600_000));
+    await replaceSome(0.5, 3_600_000);
+    await changeTo(draining(three, 'c'.repeat(16)), () => replaceSome(0.2, 3_600_000));
+    await replaceSome(0.5, 3_600_000);
+    await changeTo(withShard(listed.list, shardOf(c, 'c')), () => replaceSome(0.2, 3_600_000));
+    await changeTo(draining(listed.list, 'a'.repeat(16)), () => replaceSome(0.2, 3_600_000));
+
+    // From now on they are due: some replaced while others are called.
+    const live = await Promise.all(shards.map((sharded) => sharded.store.admin.counts()));
+    expect(live.map(({ topics }) => topics[topic])).toEqual(
+      shards.map(() => ({ delayed: total, ready: 0, reserved: 0, dead: 0 })),
+    );
+    for (const { sharded } of sites.slice(0, 1)) {
+      const ids = [...last.keys()];
+      for (let from = 0; from < ids.length; from += 100) {
+        const keys = ids.slice(from, from + 100).map((id) => ({ topic, id }));
+        const outcomes = await sharded.store.jobs.run(keys);
+        for (const [i, outcome] of outcomes.entries())
+          if (outcome.kind !== 'run') wrong.push(`run of ${keys[i]?.id}: ${JSON.stringify(outcome)}`);
+      }
+    }
+    await until(
+      'all to be delivered',
+      async () => {
+        await Promise.all(sites.map((site) => site.deliver(onDelivered)));
+        return delivered.size === total;
+      },
+      60_000,
+    );
+    await Promise.all(sites.map((site) => site.deliver(onDelivered)));
+
+    expect(wrong.slice(0, 10)).toEqual([]);
+    const doubled = [...delivered].filter(([, bodies]) => bodies.length !== 1);
+    expect(doubled.slice(0, 10)).toEqual([]);
+    expect([...delivered].filter(([id, [body]]) => body !== last.get(id)).slice(0, 10)).toEqual([]);
+    const after = await shards[0]?.store.admin.counts();
+    expect(after?.topics).toEqual({});
+    for (const sharded of shards) await sharded.close();
+  }, 300_000);
+});

@@ -1,0 +1,78 @@
+// The beginning of a server: when its port is there, and what becomes of who comes before the API is.
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { expect, it } from 'vitest';
+import type { Registry } from '../../src/registry/registry.ts';
+import { startIntake } from '../support/intake.ts';
+import { until } from '../support/until.ts';
+
+/** That nobody has now. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await until('it listens', () => server.listening);
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** A registry whose tokens are read when told, and no sooner: an API cannot be ready before. */
+function slowTokens() {
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let asked = false;
+  const registry = (real: Registry): Registry =>
+    Object.assign(Object.create(real) as Registry, {
+      tokens: async (since: number) => {
+        asked = true;
+        await released;
+        return real.tokens(since);
+      },
+    });
+  return { registry, release: () => release(), asked: () => asked };
+}
+
+const accepts = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('connect', () => resolve(socket.destroy() !== null));
+    socket.on('error', () => resolve(false));
+  });
+
+it('in the place of a server that died opens the port first, and answers what came meanwhile in its order', async () => {
+  const port = await freePort();
+  const tokens = slowTokens();
+  const starting = startIntake({ restarts: 1, config: { 'server.port': port }, registry: tokens.registry });
+  await until('the API is being made', tokens.asked);
+  const socket = connect(port, '127.0.0.1');
+  let text = '';
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk;
+  });
+  const gone = connect(port, '127.0.0.1');
+  const push = (id: string) =>
+    `POST /v1/topics/none/jobs?id=${id} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}`;
+  gone.end(push('gone'));
+  await new Promise((resolve) => gone.once('connect', resolve));
+  gone.destroy();
+  socket.write(`${push('a')}GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+  expect(await accepts(port)).toBe(true);
+  expect(text).toBe('');
+  tokens.release();
+  const dq = await starting;
+  await until('both are answered', () => text.includes('"live":true'));
+  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 404', 'HTTP/1.1 200']);
+  socket.destroy();
+  await until('nothing is in flight', () => dq.role.inFlight() === 0);
+});
+
+it('in a start or a reload opens the port when the API is ready: it may still be given up', async () => {
+  const port = await freePort();
+  const tokens = slowTokens();
+  const starting = startIntake({ config: { 'server.port': port }, registry: tokens.registry });
+  await until('the API is being made', tokens.asked);
+  expect(await accepts(port)).toBe(false);
+  tokens.release();
+  await starting;
+  expect(await accepts(port)).toBe(true);
+});

@@ -1,0 +1,169 @@
+// What upkeep says of a Redis: mailed once when it has been out of work for a while and once when it works again; what is dangerous
+// in its configuration is said aloud when it becomes so, and what it refuses is named.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import { IncidentFiles } from '../../src/process/incident-files.ts';
+import type { Store, StoreHealth } from '../../src/store/job-store.ts';
+import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { openEmpty } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
+import { until } from '../support/until.ts';
+import { type Rig, startRig } from './rig.ts';
+
+vi.setConfig({ testTimeout: 30_000 });
+
+const safe = ['appendonly yes', 'appendfsync everysec'];
+
+async function redisStore(config: readonly string[] = safe) {
+  const server = await owned('test', startRedis({ config }));
+  const under = await openEmpty(server);
+  await owned('test', Promise.resolve({ stop: () => under.close() }));
+  return { server, store: under.store, raw: under.raw };
+}
+
+async function startUpkeep(rig: Rig, smtp: SmtpSink | null, store: Store, afterMs: number): Promise<string> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'dq-redis-health-'));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const config = {
+    dataDir,
+    logDir: dataDir,
+    'smtp.url': smtp?.url ?? '',
+    'smtp.from': smtp === null ? '' : 'dq@x.org',
+    'alerts.emails': ['ops@x.org'],
+    'alerts.window': 300,
+  };
+  const context = rig.context({ config, store: { ...rig.store, admin: store.admin } });
+  const upkeep = await rig.run(
+    createUpkeep(context, {
+      alertPollMs: 20,
+      health: { everyMs: 20, afterMs, lateMs: 60_000, crashWindowMs: 60_000 },
+    }),
+  );
+  // Before its directory is removed.
+  onTestFinished(() => upkeep.drain(2_000));
+  return dataDir;
+}
+
+const lines = (rig: Rig, kind: 'error' | 'notice') =>
+  rig.lines.filter((line) => line.kind === kind).map(({ message }) => message);
+const subjects = (smtp: SmtpSink) => smtp.mails.map(({ parsed }) => parsed.subject);
+/** The health from the next question on for which the condition holds. */
+const healthOnce = (store: Store, holds: (health: StoreHealth) => boolean) =>
+  until('the store to be so', async () => {
+    const health = await store.admin.health();
+    return holds(health) ? health : null;
+  });
+
+describe.skipIf(await lacks('redis'))('a Redis', () => {
+  it('that is out of work for a while is mailed once, and once when it works again; not sooner', async () => {
+    const [rig, smtp, { server, store }] = [await startRig(), await startSmtpSink(), await redisStore()];
+    const dataDir = await startUpkeep(rig, smtp, store, 1_500);
+    const name = `redis://127.0.0.1:${server.port}`;
+    await server.process.kill();
+    await healthOnce(store, ({ ok }) => !ok);
+    await server.process.start();
+    await healthOnce(store, ({ ok }) => ok);
+    expect(await new IncidentFiles(dataDir).list()).toEqual([]);
+    await server.process.kill();
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(smtp.mails[0]?.to).toEqual(['ops@x.org']);
+    await server.process.start();
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(subjects(smtp)).toEqual([
+      `dq: Redis at ${name} cannot be reached`,
+      `dq: Redis at ${name} works again`,
+    ]);
+    const kept = await until('both are marked', async () => {
+      const all = await new IncidentFiles(dataDir).list();
+      return all.every(({ alert }) => alert === 'sent') ? all : null;
+    });
+    expect(kept.map(({ kind, about, state }) => `${kind} ${about} ${state}`)).toEqual([
+      `redis ${name} begun`,
+      `redis ${name} over`,
+    ]);
+    // Every look of the outage found the same: the log says it once.
+    expect(lines(rig, 'error').filter((line) => line.includes('cannot be'))).toEqual([
+      `Redis at ${name} cannot be reached`,
+    ]);
+  });
+
+  it('that was removed from the list while it was down is in use no more', async () => {
+    const rig = await startRig();
+    const [{ store: gone, server }, { store: other }] = [await redisStore(), await redisStore()];
+    let admin = gone.admin;
+    const either: Store = {
+      ...rig.store,
+      admin: new Proxy(gone.admin, { get: (_, method) => Reflect.get(admin, method) }),
+    };
+    await startUpkeep(rig, null, either, 0);
+    await server.process.kill();
+    const name = `redis://127.0.0.1:${server.port}`;
+    await until('it is told of', () => lines(rig, 'error').includes(`Redis at ${name} cannot be reached`));
+    admin = other.admin;
+    await until('it is over', () => lines(rig, 'notice').includes(`Redis at ${name} is in use no more`));
+  });
+
+  it.each([
+    [
+      'full',
+      ['CONFIG', 'SET', 'maxmemory', '1'],
+      ['CONFIG', 'SET', 'maxmemory', '0'],
+      'is full and takes no pushes; the rest goes on',
+    ],
+    [
+      'following another',
+      ['REPLICAOF', '127.0.0.1', '1'],
+      ['REPLICAOF', 'NO', 'ONE'],
+      'is read-only: it follows another server',
+    ],
+    [
+      'without replicas',
+      ['CONFIG', 'SET', 'min-replicas-to-write', '1'],
+      ['CONFIG', 'SET', 'min-replicas-to-write', '0'],
+      'has too few replicas to take writes',
+    ],
+  ])('%s is not well, and says why', async (_, break_, mend, trouble) => {
+    const { server, store } = await redisStore();
+    await server.ask(...break_);
+    const name = `redis://127.0.0.1:${server.port}`;
+    const health = await healthOnce(store, ({ servers }) => servers?.[0]?.trouble === trouble);
+    expect(health).toMatchObject({ ok: false, warnings: [`Redis at ${name} ${trouble}`] });
+    await server.ask(...mend);
+    await healthOnce(store, ({ ok }) => ok);
+  });
+
+  it('that refuses the password is not away, and no password is shown', async () => {
+    const { store, raw } = await redisStore([...safe, 'requirepass s3cret']);
+    await raw.config('SET', 'requirepass', 'an0ther');
+    await raw.call('CLIENT', 'KILL', 'TYPE', 'normal');
+    const { warnings } = await healthOnce(
+      store,
+      ({ servers }) => servers?.[0]?.trouble?.startsWith('refuses') === true,
+    );
+    expect(warnings.join()).toMatch(/^Redis at redis:\/\/127\.0\.0\.1:\d+ refuses the user or password/);
+    await raw.config('SET', 'requirepass', 's3cret');
+    await healthOnce(store, ({ ok }) => ok);
+  });
+
+  it('whose configuration becomes dangerous is said aloud, once, and when it is well again', async () => {
+    const [rig, { server, store }] = [await startRig(), await redisStore(['save ""', 'appendonly no'])];
+    await startUpkeep(rig, null, store, 0);
+    const alone = 'Redis keeps its data in memory alone: a restart of it loses every job; set appendonly yes';
+    await until('the first warning', () => lines(rig, 'error').includes(`warning: ${alone}`));
+    await server.ask('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    await until('the second', () => lines(rig, 'error').some((line) => line.includes('set noeviction')));
+    expect((await store.admin.health()).warnings).toHaveLength(2);
+    await server.ask('CONFIG', 'SET', 'appendonly', 'yes');
+    await server.ask('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+    await until(
+      'both are over',
+      () => lines(rig, 'notice').filter((line) => line.startsWith('no longer so: ')).length === 2,
+    );
+    expect(lines(rig, 'error')).toHaveLength(2);
+    expect(await store.admin.health()).toMatchObject({ ok: true, warnings: [] });
+  });
+});

@@ -1,0 +1,516 @@
+// What a Redis does to the store, and the store to a Redis: calls that change nothing leave every key as it was; a full, foreign,
+// emptied, frozen or absent server answers as it must; and it is found again.
+
+import type { Redis } from 'ioredis';
+import { describe, expect, it, vi } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { StoreError } from '../../src/store/job-store.ts';
+import { createClient } from '../../src/store/redis/connection.ts';
+import { bucketOf, keysOf } from '../../src/store/redis/keys.ts';
+import { openRedisStore } from '../../src/store/redis/redis-store.ts';
+import { composeScripts, scriptNames } from '../../src/store/redis/scripts.ts';
+import { type Log, silentLog } from '../../src/telemetry/log.ts';
+import { jobOf, owner, request, Trial } from '../conformance/trial.ts';
+import { allKeys, type OpenedRedis, openEmpty, openOn, storeOptions } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 30_000 });
+
+const attempt = {
+  attempt: 1,
+  startedAt: 0,
+  durationMs: 1,
+  outcome: 'failed',
+  reason: 'status',
+  status: 500,
+  replyExcerpt: '',
+  notifier: 'n',
+  host: 'h',
+} as const;
+
+async function opened(
+  more: Parameters<typeof openEmpty>[1] = {},
+  config: readonly string[] = [],
+): Promise<{ server: RedisServer; under: OpenedRedis; trial: Trial }> {
+  const server = await owned('test', startRedis({ config }));
+  const under = await openEmpty(server, more);
+  await owned('test', Promise.resolve({ stop: () => under.close() }));
+  return { server, under, trial: new Trial(under) };
+}
+
+/** Jobs in every state, alerts in every state, and ends. */
+async function filled(trial: Trial): Promise<void> {
+  await trial.bystanders();
+  await trial.push('large', { topic: 'by.ready', body: Buffer.alloc(5_000, 7) });
+  await trial.buried('sent', { topic: 'sent' });
+  await trial.alerts.settle([(await trial.known('sent', 'sent')).version], 'sent');
+  await trial.buried('claimed', { topic: 'claimed' });
+  await trial.alerts.claim('claimed', 60_000, 1);
+  await trial.ack(await trial.reserved('done', { topic: 'done' }));
+}
+
+async function keepsKeys<T>(raw: Redis, call: () => Promise<T>): Promise<T> {
+  const before = await allKeys(raw);
+  const answer = await call();
+  expect(await allKeys(raw)).toEqual(before);
+  return answer;
+}
+
+function hearing(): { readonly log: Log; readonly errors: string[] } {
+  const errors: string[] = [];
+  return { log: { ...silentLog, error: (message) => void errors.push(message) }, errors };
+}
+
+describe.skipIf(await lacks('redis'))('a store on Redis', () => {
+  it('leaves every key as it was where there is nothing to do', async () => {
+    const { under, trial } = await opened();
+    await filled(trial);
+    const job = await trial.reserved('1');
+    const wrong = {
+      topic: 't',
+      id: '1',
+      version: job.version + 1,
+      token: job.token,
+      attempt,
+      delayMs: 0,
+      reason: 'gone',
+    } as const;
+    const gone = { ...wrong, id: 'absent' };
+    const far = { when: { delayMs: 0 } } as const;
+    const { jobs, dead, alerts, history, admin } = under.store;
+    const calls: Readonly<Record<string, () => Promise<unknown>>> = {
+      keep: () => jobs.push([jobOf('1', { mode: 'keep' })]),
+      reject: () => jobs.push([jobOf('1', { mode: 'reject' })]),
+      get: () => jobs.get(job),
+      cancel: () => jobs.cancel([gone, { topic: 'none', id: '1' }]),
+      run: () => jobs.run([job, gone]),
+      reschedule: () =>
+        jobs.reschedule([
+          { ...wrong, ...far },
+          { ...gone, ...far },
+        ]),
+      requeue: () => jobs.requeue([job, gone]),
+      promote: () => jobs.promote(0, 500),
+      reserve: () =>
+        jobs.reserve(0, { owner, max: 5, others: { room: 0, leaseMs: 1_000 }, topics: new Map() }),
+      ack: () => jobs.ack([wrong, gone]),
+      retry: () => jobs.retry([wrong, gone]),
+      bury: () => jobs.bury([wrong, gone]),
+      release: () => jobs.release([wrong, gone]),
+      recoverOwners: () => jobs.recoverOwners(0, 1, { living: [] }, 500),
+      releaseUnheld: () => jobs.releaseUnheld(0, { instance: 1, incarnation: 1 }, []),
+      search: () => jobs.search({}, 100, null),
+      searchEnded: () => jobs.search({ state: 'done' }, 100, null),
+      searchId: () => jobs.search({ id: '1' }, 100, null),
+      list: () => dead.list({}, 100, null),
+      requeueDead: () => dead.requeue({ topic: 'none' }, 100),
+      purge: () => dead.purge({ until: 1 }, 100),
+      expire: () => dead.expire(1, 100),
+      history: () => history.get({ topic: 'done', id: 'done' }),
+      forget: () => history.forget(1, 100),
+      due: () => alerts.due(0),
+      claim: () => alerts.claim('claimed', 60_000, 5),
+      settle: () => alerts.settle([1, 2], 'sent'),
+      alerts: () => alerts.list(100, null),
+      counts: () => admin.counts(),
+      purgeTopic: () => admin.purgeTopic('none', 100),
+      health: () => admin.health(),
+    };
+    // All but recover, which notes when it was asked.
+    for (const [name, call] of Object.entries(calls))
+      await keepsKeys(under.raw, call).catch((error: unknown) => {
+        throw new Error(`${name} changed something`, { cause: error });
+      });
+  });
+
+  it('refuses each script on a bucket without its marker, with another, and leaves every key', async () => {
+    const { server, under, trial } = await opened();
+    await filled(trial);
+    const scripts = composeScripts();
+    const client = createClient(
+      server.url,
+      'raw',
+      { onReady() {}, onLost() {}, onError() {}, onEnd() {} },
+      scripts,
+    );
+    await client.connect();
+    const run = (name: string, marker: string) =>
+      (client as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>)[name]?.(
+        ...keysOf('{dq:0}'),
+        marker,
+        0,
+        '',
+      );
+    for (const name of scriptNames.filter((each) => each !== 'mark'))
+      await keepsKeys(under.raw, async () =>
+        expect(run(name, 'dq 1 shard x registry y buckets 1'), name).rejects.toThrow(/^DQFOREIGN/),
+      );
+    await under.raw.hdel('{dq:0}:n', 'marker');
+    for (const name of scriptNames.filter((each) => each !== 'mark'))
+      await keepsKeys(under.raw, async () => expect(run(name, 'x'), name).rejects.toThrow(/^DQNOMARKER/));
+    client.disconnect();
+  });
+
+  it('refuses a push that was placed by an older list of shards, and nothing else', async () => {
+    const { under, trial } = await opened();
+    await trial.push('1');
+    await under.raw.hset('{dq:0}:n', 'list', 1);
+    const outcome = await keepsKeys(under.raw, () => trial.tryPush('2'));
+    expect(outcome).toEqual({ kind: 'not_stored', code: 'stale_list' });
+    expect(await trial.ack(await trial.lease())).toEqual({ kind: 'acked' });
+  });
+
+  it('a full server refuses pushes and requeues cleanly, and everything else goes on', async () => {
+    const { server, under, trial } = await opened();
+    for (const id of ['ack', 'retry', 'bury', 'cancel', 'release', 'lost']) await trial.push(id);
+    await trial.push('later', { when: { delayMs: 20 } });
+    await trial.buried('dead', { topic: 'dead' });
+    await server.ask('CONFIG', 'SET', 'maxmemory', '1mb');
+    const full = { kind: 'not_stored', code: 'redis_full' };
+    expect(await keepsKeys(under.raw, () => trial.tryPush('new'))).toEqual(full);
+    expect(await keepsKeys(under.raw, () => trial.jobs.requeue([{ topic: 'dead', id: 'dead' }]))).toEqual([
+      full,
+    ]);
+    await expect(trial.dead.requeue({}, 10)).rejects.toThrow('redis_full');
+    const leases = Object.fromEntries((await trial.reserve(request(6))).map((job) => [job.id, job]));
+    const lease = (id: string) => leases[id] ?? expect.fail(id);
+    expect(await trial.ack(lease('ack'))).toEqual({ kind: 'acked' });
+    expect(await trial.retry(lease('retry'), 0)).toEqual({ kind: 'retried' });
+    expect(await trial.bury(lease('bury'))).toEqual({ kind: 'buried' });
+    expect(await trial.release(lease('release'))).toEqual({ kind: 'released' });
+    expect(await trial.cancel(lease('cancel'))).toEqual({ kind: 'cancelled', inFlight: true });
+    await until('the delayed job to be due', async () => (await trial.promote()).moved === 1);
+    expect((await trial.alerts.claim('t', 1_000, 5)).length).toBe(1);
+    expect(await trial.dead.purge({}, 10)).toEqual({ purged: 2, more: false });
+    await server.ask('CONFIG', 'SET', 'maxmemory', '0');
+    expect(await trial.push('new')).toMatchObject({ kind: 'stored' });
+  });
+
+  it('a nearly full server keeps no memory of ended jobs, and gives up what it has', async () => {
+    const { server, under, trial } = await opened();
+    await trial.ack(await trial.reserved('before'));
+    const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
+    await server.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(used * 1.05)));
+    await until('it to be seen', () => under.redis.shard.isTight(), 15_000);
+    await trial.push('after');
+    await trial.ack(await trial.lease());
+    expect((await trial.dump()).ended.map(({ id }) => id)).toEqual(['before']);
+    expect(await trial.history.forget(0, 10)).toEqual({ forgotten: 1, more: false });
+  });
+
+  it('keeps the first of two that are due at the same moment as the head of its topic', async () => {
+    const { under, trial } = await opened();
+    const when = { at: Date.now() + 3_600_000 };
+    await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id, { when })));
+    const problems = async () => {
+      await under.store.admin.startFsck();
+      const work = await until('it to be examined', async () => {
+        const state = await under.store.admin.fsck();
+        return state.kind === 'done' ? state : null;
+      });
+      return work.result.problems;
+    };
+    expect(await problems()).toEqual([]);
+    await trial.cancel({ topic: 't', id: '1' });
+    expect(await problems()).toEqual([]);
+    expect(Number((await under.raw.zrange('{dq:0}:d', '0', '-1', 'WITHSCORES'))[1])).toBe(when.at);
+  });
+
+  it('a head of a topic that says more than its jobs is put right, and costs none of them its place', async () => {
+    const { under, trial } = await opened({ plainPolls: false });
+    await trial.push('1', { when: { delayMs: 60_000 } });
+    await trial.push('2', { when: { delayMs: 60_000 } });
+    const [head] = await under.raw.zrangeBuffer('{dq:0}:d', '0', '0');
+    await under.raw.zadd('{dq:0}:d', 1, head as Buffer);
+    const { moved, waitMs } = await trial.promote();
+    expect(moved).toBe(0);
+    expect(waitMs).toBeGreaterThan(50_000);
+    expect(await trial.known('2')).toMatchObject({ state: 'delayed' });
+    expect((await under.store.admin.counts()).topics['t']).toMatchObject({ delayed: 2 });
+  });
+
+  it('names what breaks an invariant, and an example of it', async () => {
+    const { under, trial } = await opened();
+    await filled(trial);
+    await trial.push('large', { topic: 'broken', body: Buffer.alloc(2_000) });
+    const [head] = await under.raw.zrangeBuffer('{dq:0}:l', '0', '0');
+    await under.raw.zrem('{dq:0}:l', head as Buffer);
+    await under.raw.del('{dq:0}:b');
+    await under.raw.hset('{dq:0}:p', Buffer.from('00000100', 'hex'), '{}');
+    await under.store.admin.startFsck();
+    const found = await until('it to be examined', async () => {
+      const state = await under.store.admin.fsck();
+      return state.kind === 'done' ? state.result.problems : null;
+    });
+    expect(found.map(({ what, count }) => [what, count])).toEqual([
+      ['jobs that are not in the one place of their state', 1],
+      ['jobs without a body', 2],
+      ['attempts without a job', 1],
+    ]);
+    expect(found[0]?.examples).toEqual(['by.reserved/1']);
+  });
+
+  it('draws each bucket numbers of its own remainder, also above a number of another bucket', async () => {
+    const { under, trial } = await opened({ buckets: 4 });
+    const far = Date.now() * 1_000 + 10_000_000_000;
+    for (const [n, bucket] of [0, 1, 2, 3].entries())
+      await under.raw.hset(`{dq:${bucket}}:n`, 'seq', far + n * 7);
+    for (let n = 0; n < 40; n += 1) {
+      const { version } = await trial.push(String(n));
+      expect(version).toBeGreaterThan(far);
+      expect(version % 4).toBe(bucketOf({ topic: 't', id: String(n) }, 4));
+    }
+  });
+
+  it('goes on after SCRIPT FLUSH as if nothing had happened', async () => {
+    const { server, trial } = await opened();
+    await trial.push('1');
+    await server.ask('SCRIPT', 'FLUSH');
+    await trial.push('2');
+    expect(await trial.reserve(request(5))).toHaveLength(2);
+  });
+
+  it('marks a server that was emptied again, says so, and gives no number twice', async () => {
+    const { log, errors } = hearing();
+    const { server, trial } = await opened({ log });
+    const first = await trial.push('1');
+    await server.ask('FLUSHALL');
+    expect(await trial.tryPush('1')).toEqual({ kind: 'not_stored', code: 'no_marker' });
+    const again = await until('it to be marked', async () => {
+      const outcome = await trial.tryPush('1');
+      return outcome.kind === 'stored' ? outcome : null;
+    });
+    expect(again.version).toBeGreaterThan(first.version);
+    expect(errors).toEqual(['Redis has lost its jobs: it was emptied, or came back without its data']);
+  });
+
+  it('works on beside a process that found the emptied server first', async () => {
+    const { server, trial } = await opened();
+    await trial.push('1');
+    await server.ask('FLUSHALL');
+    const other = await openOn(server);
+    expect(await other.store.jobs.push([jobOf('2')])).toMatchObject([{ kind: 'stored' }]);
+    expect(await trial.tryPush('3')).toMatchObject({ kind: 'stored' });
+    await other.close();
+  });
+
+  it.each([
+    ['another registry', { registryId: async () => 'r2' }],
+    ['another number of buckets', { buckets: 4 }],
+  ])('refuses a server of %s, says why, and changes nothing of it', async (_, other) => {
+    const { server, under, trial } = await opened();
+    await filled(trial);
+    const { log, errors } = hearing();
+    const before = await allKeys(under.raw);
+    const stranger = await openOn(server, { ...other, log });
+    expect(await stranger.store.jobs.push([jobOf('1')])).toEqual([
+      { kind: 'not_stored', code: 'foreign_marker' },
+    ]);
+    await expect(stranger.store.admin.counts()).rejects.toThrow('foreign_marker');
+    expect(await stranger.store.admin.health()).toMatchObject({ ok: false });
+    expect(errors).toEqual([expect.stringMatching(/^this Redis is not ours: it /)]);
+    expect(await allKeys(under.raw)).toEqual(before);
+    // The remedy, on the same connection.
+    await server.ask('FLUSHALL');
+    await until('it is taken', () => stranger.redis.shard.isReady);
+    expect(stranger.redis.shard.foreign).toBeNull();
+    await stranger.close();
+  });
+
+  it('uses no server before it is known which registry this is', async () => {
+    const { log, errors } = hearing();
+    let known = false;
+    const registryId = async () => {
+      if (!known) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+      return 'r1';
+    };
+    const { server, trial } = await opened({ log, registryId });
+    expect(await trial.tryPush('1')).toEqual({ kind: 'not_stored', code: 'registry_away' });
+    expect(await server.ask('DBSIZE')).toBe('0');
+    known = true;
+    await until('it to be used', async () => (await trial.tryPush('1')).kind === 'stored');
+    expect(errors).toEqual(['Redis is not used before the registry has said which one it is']);
+  });
+
+  it('answers at once while the server is away, finds it again, and tells listeners to look', async () => {
+    const { server, under, trial } = await opened({}, ['appendonly yes', 'appendfsync always']);
+    await trial.push('1');
+    const heard: string[] = [];
+    trial.jobs.onHint((hint) => heard.push(hint.kind));
+    await server.process.kill();
+    await until('the loss to be seen', () => !under.redis.shard.isReady);
+    expect(await trial.tryPush('2')).toEqual({ kind: 'not_stored', code: 'redis_away' });
+    await expect(trial.promote()).rejects.toThrow('redis_away');
+    expect(await under.store.admin.health()).toMatchObject({ ok: false });
+    await server.process.start();
+    await until('the server to be found', async () => (await trial.tryPush('3')).kind === 'stored', 20_000);
+    expect(await trial.known('1')).toMatchObject({ state: 'ready' });
+    await until('a hint to look', () => heard.includes('due') && heard.includes('ready'));
+    expect(await under.store.admin.health()).toMatchObject({ ok: true, warnings: [] });
+  });
+
+  it('a push to a frozen server is unknown within its deadline, and later calls are served', async () => {
+    const { server, trial } = await opened({ callMs: 300 });
+    await trial.push('1');
+    await server.process.freeze();
+    expect(await trial.tryPush('2')).toEqual({ kind: 'unknown', code: 'redis_no_answer' });
+    // Until it answers nobody else waits for it, whatever is asked.
+    const refused = { kind: 'not_stored', code: 'redis_no_answer' };
+    expect(await trial.tryPush('3')).toEqual(refused);
+    for (const asked of [trial.promote(), trial.reserve(request(1)), trial.recover(), trial.admin.counts()])
+      await expect(asked).rejects.toMatchObject({ failure: refused });
+    server.process.thaw();
+    await until('calls to be served', async () => (await trial.jobs.get({ topic: 't', id: '1' })) !== null);
+    // Unknown means just that: it was written, and it ran.
+    expect(await trial.known('2')).toMatchObject({ state: 'ready' });
+  });
+
+  it('of many rooms asks for those of topics that have ready jobs, and keeps to each', async () => {
+    const { trial } = await opened();
+    const names = Array.from({ length: 300 }, (_, n) => `topic${n}`);
+    for (const topic of ['topic7', 'topic8', 'topic299', 'unlisted']) {
+      await trial.push('1', { topic });
+      await trial.push('2', { topic });
+    }
+    const topics = new Map(
+      names.map((name, n) => [name, { room: name === 'topic8' ? 0 : 1, leaseMs: 60_000 + n }] as const),
+    );
+    const asked = { owner, max: 100, others: { room: 5, leaseMs: 1_000 }, topics };
+    const reserve = async () =>
+      (await trial.jobs.reserve(0, asked)).jobs.map((job) => [job.topic, job.leaseMs]);
+    expect(await reserve()).toEqual([
+      ['topic7', 60_007],
+      ['topic299', 60_299],
+      ['unlisted', 1_000],
+      ['unlisted', 1_000],
+    ]);
+    expect((await reserve()).sort()).toEqual([
+      ['topic299', 60_299],
+      ['topic7', 60_007],
+    ]);
+    expect(await reserve()).toEqual([]);
+  });
+
+  it('of many rooms asks for those of the topics as they are numbered now, after a loss of the data', async () => {
+    const { server, trial } = await opened();
+    const topics = new Map(
+      Array.from({ length: 300 }, (_, n) => [`topic${n}`, { room: 1, leaseMs: 60_000 }] as const),
+    );
+    const reserve = async () =>
+      (await trial.jobs.reserve(0, { owner, max: 100, others: { room: 0, leaseMs: 60_000 }, topics })).jobs;
+    await trial.push('1', { topic: 'topic1' });
+    expect(await reserve()).toHaveLength(1);
+    await server.ask('FLUSHALL');
+    // The first topic that comes back gets the number that another one had.
+    await until('it to be stored', async () => {
+      const outcome = await trial.tryPush('2', { topic: 'topic2' });
+      return outcome.kind === 'stored';
+    });
+    await until('it to be reserved', async () => (await reserve()).length === 1);
+  });
+
+  it('says of a delayed job how long it waits, never longer, and moves it when it is due, not before', async () => {
+    const { trial } = await opened();
+    expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
+    const { dueAt } = await trial.push('1', { when: { delayMs: 400 } });
+    for (let moved = 0; moved === 0; ) {
+      const asked = await trial.promote();
+      moved = asked.moved;
+      if (moved === 0) expect(Date.now() + (asked.waitMs ?? 0)).toBeLessThanOrEqual(dueAt + 100);
+      else expect(Date.now()).toBeGreaterThanOrEqual(dueAt);
+    }
+  });
+
+  it('a push under way is unknown as soon as its connection is lost, not at its deadline', async () => {
+    const { server, trial } = await opened({ callMs: 600_000 });
+    await trial.push('1');
+    await server.process.freeze();
+    const pushed = trial.tryPush('2');
+    await server.process.kill();
+    expect(await pushed).toEqual({ kind: 'unknown', code: 'redis_no_answer' });
+  });
+
+  it('a script that fails is unknown, and the log says so', async () => {
+    const { log, errors } = hearing();
+    const { under, trial } = await opened({ log });
+    await trial.push('1');
+    const field = await under.raw.hkeysBuffer('{dq:0}:j');
+    await under.raw.hset('{dq:0}:j', field[0] as Buffer, 'x');
+    expect(await trial.jobs.cancel([{ topic: 't', id: '1' }])).toEqual([
+      { kind: 'unknown', code: 'redis_script_failed' },
+    ]);
+    // A loop would ask again and again.
+    await trial.jobs.cancel([{ topic: 't', id: '1' }]);
+    expect(errors).toEqual(['a script failed; what it did may be incomplete: run dq fsck']);
+  });
+
+  it('a user who may not publish has all it asks for but hints', async () => {
+    const server = await owned('test', startRedis());
+    await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', 'resetchannels', '+@all');
+    const url = server.url.replace('//', '//dq:pw@');
+    const under = await openEmpty(server, { url });
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const trial = new Trial(under);
+    await trial.push('later', { when: { delayMs: 60_000 } });
+    await trial.push('now');
+    expect(await trial.reserve(request(5))).toHaveLength(1);
+  });
+
+  it('a user who may not use a command of the scripts is told so before one is run, and nothing is written', async () => {
+    const server = await owned('test', startRedis());
+    await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&*', '+@all', '-flushall', '-hdel');
+    const { log, errors } = hearing();
+    const under = await openOn(server, { url: server.url.replace('//', '//dq:pw@'), log });
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    expect(await under.store.jobs.push([jobOf('1')])).toEqual([{ kind: 'not_stored', code: 'redis_denied' }]);
+    expect(errors).toEqual(['Redis cannot be asked whose it is']);
+    expect(await allKeys(under.raw)).toEqual({});
+    await server.ask('ACL', 'SETUSER', 'dq', '+hdel');
+    await until('it to be used', () => under.redis.shard.isReady);
+  });
+
+  it('a listed shard without a mark has lost its data, whoever is first to ask', async () => {
+    const { log, errors } = hearing();
+    await opened({ log, isListed: true });
+    expect(errors).toEqual(['Redis has lost its jobs: it was emptied, or came back without its data']);
+  });
+
+  it('asks nothing more of a server that stands still, plain questions among it', async () => {
+    const { server, trial } = await opened({ callMs: 300 });
+    await server.process.freeze();
+    await expect(trial.promote()).rejects.toMatchObject({ failure: { kind: 'unknown' } });
+    await expect(trial.promote()).rejects.toMatchObject({ failure: { kind: 'not_stored' } });
+    server.process.thaw();
+    await until('it to be asked again', () =>
+      trial
+        .promote()
+        .then(() => true)
+        .catch(() => false),
+    );
+  });
+
+  it('closed while it still connects, it leaves no timer behind', async () => {
+    const server = await owned('test', startRedis());
+    await server.process.freeze();
+    const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+    const before = timers();
+    const under = openRedisStore(storeOptions(server));
+    const started = under.start();
+    await under.close();
+    await started;
+    await until('its timers to be over', () => timers() <= before);
+  });
+
+  it('bounds what is under way: more is refused as not stored', async () => {
+    const { server, trial } = await opened({ callMs: 2_000 });
+    await server.process.freeze();
+    const body = Buffer.alloc(8 * 1024 * 1024);
+    const pushes = Array.from({ length: 10 }, (_, n) => trial.tryPush(String(n), { body }));
+    const kinds = (await Promise.all(pushes)).map((outcome) =>
+      'code' in outcome ? outcome.code : outcome.kind,
+    );
+    server.process.thaw();
+    expect(kinds.filter((code) => code === 'redis_behind')).toHaveLength(3);
+  });
+});

@@ -1,0 +1,428 @@
+// What a registry is, whatever database it lies in: each case runs on every one of them.
+
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { filled, noShards } from '../../src/core/shard-list.ts';
+import { makeToken, type TokenRecord } from '../../src/core/token.ts';
+import { topicDefaults } from '../../src/core/topic.ts';
+import type { Registry, StatDelta, TopicDraft } from '../../src/registry/registry.ts';
+import { statNames } from '../../src/registry/registry.ts';
+import { StoreError } from '../../src/store/job-store.ts';
+
+export interface RegistryUnderTest {
+  /** One more connection to the test's registry; the first call makes it. Closed with the test. */
+  readonly open: () => Promise<Registry>;
+  /** Runs SQL on it as somebody else would; answers the rows. */
+  readonly run: (sql: string) => Promise<readonly Record<string, unknown>[]>;
+}
+
+export function draft(topic: string, more: Partial<TopicDraft> = {}): TopicDraft {
+  return {
+    ...topicDefaults,
+    callbackUrl: 'http://127.0.0.1:9000/',
+    topic,
+    state: 'active',
+    secrets: [{ secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw', untilAt: null }],
+    ...more,
+  };
+}
+
+export async function created(registry: Registry, topic: TopicDraft) {
+  const outcome = await registry.create(topic);
+  if (outcome.kind !== 'created') throw new Error(outcome.kind);
+  return outcome.topic;
+}
+
+export const failureOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => 'no failure',
+    (error: unknown) => (error instanceof StoreError ? error.failure : error),
+  );
+
+export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
+  describe('topics', () => {
+    it('create: stores a topic whole, and get gives it back, also after closing', async () => {
+      const registry = await open();
+      const wanted = draft('order.close', {
+        title: '订单 "close"\u0000',
+        headers: { 'x-a': 'b' },
+        backoff: { type: 'ladder', stepsMs: [1, 2] },
+        secrets: [
+          { secret: 'whsec_b', untilAt: null },
+          { secret: 'whsec_a', untilAt: 5 },
+        ],
+        state: 'paused',
+      });
+      const before = Date.now();
+      const topic = await created(registry, wanted);
+      expect(topic).toMatchObject({ ...wanted, revision: 1 });
+      expect(topic.createdAt).toBeGreaterThanOrEqual(before);
+      expect(topic.updatedAt).toBe(topic.createdAt);
+      expect(await registry.get('order.close')).toEqual(topic);
+      await registry.close();
+      expect(await (await open()).get('order.close')).toEqual(topic);
+    });
+
+    it('create: leaves an existing topic as it is', async () => {
+      const registry = await open();
+      const topic = await created(registry, draft('a'));
+      expect(await registry.create(draft('a', { title: 'other' }))).toEqual({ kind: 'exists' });
+      expect(await registry.get('a')).toEqual(topic);
+      expect((await registry.changes(0)).revision).toBe(1);
+    });
+
+    it('get: finds names byte for byte, and nothing under a name that no topic can have', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      for (const name of ['A', 'b', '', 'a\0b', "a' OR 1=1 --"]) expect(await registry.get(name)).toBeNull();
+    });
+
+    it('update: changes the topic of the expected revision, and keeps when it was created', async () => {
+      const registry = await open();
+      const topic = await created(registry, draft('a'));
+      const outcome = await registry.update(draft('a', { title: 'new', state: 'offline' }), topic.revision);
+      expect(outcome).toMatchObject({
+        kind: 'updated',
+        topic: { title: 'new', state: 'offline', revision: 2 },
+      });
+      const stored = await registry.get('a');
+      expect(outcome).toEqual({ kind: 'updated', topic: stored });
+      expect(stored?.createdAt).toBe(topic.createdAt);
+    });
+
+    it('update: changes nothing when the revision is another, or the topic is gone', async () => {
+      const registry = await open();
+      const topic = await created(registry, draft('a'));
+      await registry.update(draft('a', { title: 'second' }), topic.revision);
+      expect(await registry.update(draft('a', { title: 'third' }), topic.revision)).toEqual({
+        kind: 'changed',
+      });
+      expect(await registry.update(draft('b'), 1)).toEqual({ kind: 'absent' });
+      expect(await registry.get('a')).toMatchObject({ title: 'second' });
+      expect(await registry.get('b')).toBeNull();
+      expect((await registry.changes(0)).revision).toBe(2);
+    });
+
+    it('update: keeps only what a topic is made of', async () => {
+      const registry = await open();
+      const topic = await created(registry, draft('a'));
+      const outcome = await registry.update(
+        { ...topic, createdAt: 1, revision: 99 } as TopicDraft,
+        topic.revision,
+      );
+      expect(outcome).toMatchObject({ kind: 'updated', topic: { revision: 2, createdAt: topic.createdAt } });
+      const [row] = await run('SELECT settings FROM topic');
+      expect(Object.keys(JSON.parse(String(row?.['settings']))).sort()).toEqual(
+        [...Object.keys(topicDefaults), 'callbackUrl'].sort(),
+      );
+    });
+
+    it('remove: removes the topic of the expected revision only', async () => {
+      const registry = await open();
+      const topic = await created(registry, draft('a'));
+      expect(await registry.remove('a', topic.revision + 1)).toBe('changed');
+      expect(await registry.remove('b', topic.revision)).toBe('absent');
+      expect(await registry.get('a')).not.toBeNull();
+      expect(await registry.remove('a', topic.revision)).toBe('removed');
+      expect(await registry.get('a')).toBeNull();
+      expect(await registry.remove('a', topic.revision)).toBe('absent');
+    });
+
+    it('reads a row of an older version with the defaults of what it lacks', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await run(`UPDATE topic SET settings = '{"callbackUrl":"http://x/","later":1}'`);
+      const topic = await registry.get('a');
+      expect(topic).toMatchObject({ ...topicDefaults, callbackUrl: 'http://x/' });
+      expect(topic).not.toHaveProperty('later');
+    });
+
+    it.each(['{', '{}', 'null'])('refuses to read a topic whose settings are %s', async (settings) => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await run(`UPDATE topic SET settings = '${settings}'`);
+      expect(await failureOf(registry.get('a'))).toEqual({ kind: 'not_stored', code: 'damaged' });
+      expect(await failureOf(registry.changes(0))).toEqual({ kind: 'not_stored', code: 'damaged' });
+    });
+  });
+
+  describe('changes', () => {
+    it('gives everything since 0, what came after a revision, and nothing at the present one', async () => {
+      const registry = await open();
+      expect(await registry.changes(0)).toEqual({ revision: 0, topics: [], deleted: [] });
+      const a = await created(registry, draft('a'));
+      const b = await created(registry, draft('b'));
+      expect(await registry.changes(0)).toEqual({ revision: 2, topics: [a, b], deleted: [] });
+      expect(await registry.changes(1)).toEqual({ revision: 2, topics: [b], deleted: [] });
+      expect(await registry.changes(2)).toEqual({ revision: 2, topics: [], deleted: [] });
+    });
+
+    it('names a deleted topic until it is created again', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await registry.remove('a', 1);
+      expect(await registry.changes(1)).toEqual({ revision: 2, topics: [], deleted: ['a'] });
+      expect(await registry.changes(2)).toEqual({ revision: 2, topics: [], deleted: [] });
+      const again = await created(registry, draft('a'));
+      expect(await registry.changes(1)).toEqual({ revision: 3, topics: [again], deleted: [] });
+      await registry.remove('a', 3);
+      expect((await registry.changes(0)).deleted).toEqual(['a']);
+    });
+
+    it('never uses a revision twice, not after a removal and a restart either', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await registry.remove('a', 1);
+      await registry.close();
+      expect((await created(await open(), draft('a'))).revision).toBe(3);
+    });
+  });
+
+  describe('statistics', () => {
+    const delta = (name: StatDelta['name'], n: number, day = 20_300_131, topic = 'a'): StatDelta => ({
+      topic,
+      day,
+      name,
+      n,
+    });
+    const counts = (given: Partial<Record<StatDelta['name'], number>>) =>
+      Object.fromEntries(statNames.map((name) => [name, given[name] ?? 0]));
+
+    it('adds up totals and today, and starts a new day at zero', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await registry.addStats([delta('pushed', 2), delta('pushed', 3), delta('dead', 1)]);
+      await registry.addStats([delta('pushed', 10)]);
+      expect(await registry.stats('a', 20_300_131)).toEqual([
+        { topic: 'a', total: counts({ pushed: 15, dead: 1 }), today: counts({ pushed: 15, dead: 1 }) },
+      ]);
+      await registry.addStats([delta('pushed', 4, 20_300_201)]);
+      expect(await registry.stats('a', 20_300_201)).toEqual([
+        { topic: 'a', total: counts({ pushed: 19, dead: 1 }), today: counts({ pushed: 4 }) },
+      ]);
+    });
+
+    it('counts what arrives for a day that is over in the total alone', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await registry.addStats([delta('retried', 1, 20_300_201), delta('retried', 7, 20_300_131)]);
+      expect(await registry.stats('a', 20_300_201)).toMatchObject([
+        { total: { retried: 8 }, today: { retried: 1 } },
+      ]);
+    });
+
+    it('answers one topic, or all that have any', async () => {
+      const registry = await open();
+      for (const name of ['a', 'b', 'c']) await created(registry, draft(name));
+      await registry.addStats([delta('pushed', 1), delta('pushed', 2, 20_300_131, 'b')]);
+      expect((await registry.stats(null, 20_300_131)).map(({ topic }) => topic)).toEqual(['a', 'b']);
+      expect((await registry.stats('b', 20_300_131)).map(({ total }) => total.pushed)).toEqual([2]);
+      expect(await registry.stats('c', 20_300_131)).toEqual([]);
+    });
+
+    it('keeps none of a topic that is not registered, nor of one that was removed', async () => {
+      const registry = await open();
+      const topic = await created(registry, draft('a'));
+      await registry.addStats([delta('pushed', 1), delta('pushed', 1, 20_300_131, 'unknown')]);
+      expect((await registry.stats(null, 20_300_131)).map((stats) => stats.topic)).toEqual(['a']);
+      await registry.remove('a', topic.revision);
+      await registry.addStats([delta('delivered', 1)]);
+      expect(await registry.stats(null, 20_300_131)).toEqual([]);
+    });
+
+    it('adds all of a call or nothing of it', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      const broken = delta('dead', Number.NaN);
+      await expect(registry.addStats([delta('pushed', 1), broken])).rejects.toThrow();
+      expect(await registry.stats('a', 20_300_131)).toEqual([]);
+    });
+  });
+
+  describe('onChange', () => {
+    it('tells of own writes that changed something, until unsubscribed', async () => {
+      const registry = await open();
+      let told = 0;
+      const unsubscribe = registry.onChange(() => {
+        told += 1;
+      });
+      const topic = await created(registry, draft('a'));
+      expect(told).toBe(1);
+      await registry.create(draft('a'));
+      await registry.update(draft('a'), 99);
+      await registry.remove('a', 99);
+      await registry.addStats([{ topic: 'a', day: 1, name: 'dead', n: 1 }]);
+      expect(told).toBe(1);
+      await registry.update(draft('a'), topic.revision);
+      await registry.remove('a', 2);
+      expect(told).toBe(3);
+      unsubscribe();
+      await registry.create(draft('b'));
+      expect(told).toBe(3);
+    });
+  });
+
+  describe('two connections to one registry', () => {
+    it('create: one of two at once wins', async () => {
+      const [one, two] = [await open(), await open()];
+      const outcomes = await Promise.all([one.create(draft('a')), two.create(draft('a'))]);
+      expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['created', 'exists']);
+    });
+
+    it('update: of many that expect one revision, one wins; no revision is given twice', async () => {
+      const [one, two] = [await open(), await open()];
+      const topic = await created(one, draft('a'));
+      const outcomes = await Promise.all(
+        Array.from({ length: 20 }, (_, i) =>
+          (i % 2 ? one : two).update(draft('a', { title: String(i) }), topic.revision),
+        ),
+      );
+      expect(outcomes.filter(({ kind }) => kind === 'updated')).toHaveLength(1);
+      const topics = await Promise.all(
+        Array.from({ length: 20 }, (_, i) => created(i % 2 ? one : two, draft(`b${i}`))),
+      );
+      expect(new Set(topics.map(({ revision }) => revision)).size).toBe(20);
+      expect((await one.changes(0)).revision).toBe(22);
+      expect(await two.changes(0)).toEqual(await one.changes(0));
+    });
+  });
+
+  describe('the id of the registry', () => {
+    it('is one for all, who open it at once and after closing, and no other registry has it', async () => {
+      const registry = await open();
+      const id = await registry.id();
+      expect(id).toMatch(/^[0-9a-f]{16}$/);
+      await registry.close();
+      await run('DELETE FROM registry_id');
+      const both = await Promise.all([open(), open()]);
+      const [drawn, same] = await Promise.all(both.map((one) => one.id()));
+      expect(drawn).toMatch(/^[0-9a-f]{16}$/);
+      expect([same, drawn === id]).toEqual([drawn, false]);
+      expect(await run('SELECT id FROM registry_id')).toEqual([{ id: drawn }]);
+    });
+  });
+
+  describe('the list of shards', () => {
+    const url = 'redis://:geheim@10.0.0.1:6379';
+    const list = filled([{ id: '00ff00ff00ff00ff', url, buckets: 1, addedAt: 5 }]);
+
+    it('is empty before the first, then kept whole, also after closing, and sealed', async () => {
+      const registry = await open();
+      expect(await registry.shards(-1)).toEqual({ revision: 0, list: noShards });
+      expect(await registry.shards(0)).toEqual({ revision: 0, list: null });
+      expect(await registry.writeShards(list, 0)).toBe('updated');
+      await registry.close();
+      const again = await open();
+      const { revision } = await again.shards(0);
+      expect(await again.shards(-1)).toEqual({ revision, list });
+      expect(await again.shards(0)).toEqual({ revision, list });
+      expect(await again.shards(revision)).toEqual({ revision, list: null });
+      expect(JSON.stringify(await run('SELECT * FROM shard_list'))).not.toContain('geheim');
+    });
+
+    it('is changed only by who knows it as it is, and what else changes is not its revision', async () => {
+      const [one, two] = [await open(), await open()];
+      const outcomes = await Promise.all([one.writeShards(list, 0), two.writeShards(list, 0)]);
+      expect(outcomes.sort()).toEqual(['changed', 'updated']);
+      const { revision } = await one.shards(-1);
+      await created(one, draft('a'));
+      expect((await two.shards(-1)).revision).toBe(revision);
+      expect(await one.writeShards({ ...list, number: 2 }, revision)).toBe('updated');
+      expect((await two.shards(revision)).list).toMatchObject({ number: 2 });
+      // The copy of the registry and every cache follow this one.
+      expect((await one.changes(0)).revision).toBe((await one.shards(-1)).revision);
+    });
+
+    it('tells listeners of a change and of nothing else, and refuses to read what somebody broke', async () => {
+      const registry = await open();
+      let told = 0;
+      registry.onChange(() => {
+        told += 1;
+      });
+      await registry.writeShards(list, 3);
+      await registry.shards(-1);
+      expect(told).toBe(0);
+      await registry.writeShards(list, 0);
+      expect(told).toBe(1);
+      await run(`UPDATE shard_list SET list = 'v1:AAAA'`);
+      expect(await failureOf(registry.shards(-1))).toEqual({ kind: 'not_stored', code: 'damaged' });
+    });
+  });
+
+  describe('access tokens', () => {
+    const token = (name: string, more: Partial<TokenRecord> = {}): TokenRecord => {
+      const { id, digest } = makeToken();
+      return { name, id, digest, scopes: ['push', 'read'], topics: ['order.*'], createdAt: 5, ...more };
+    };
+
+    it('are kept whole and listed by name, also after closing', async () => {
+      const registry = await open();
+      const [a, b] = [token('a'), token('b', { scopes: ['admin'], topics: ['*', 'x'] })];
+      expect(await registry.createToken(b)).toBe('created');
+      expect(await registry.createToken(a)).toBe('created');
+      expect(await registry.tokens(-1)).toEqual({ revision: 2, tokens: [a, b] });
+      await registry.close();
+      expect((await (await open()).tokens(-1)).tokens).toEqual([a, b]);
+    });
+
+    it('say null to who knows them all, whatever else changes the revision', async () => {
+      const registry = await open();
+      const { revision } = await registry.tokens(-1);
+      expect(revision).toBe(0);
+      expect(await registry.tokens(0)).toEqual({ revision: 0, tokens: null });
+      await created(registry, draft('t'));
+      expect(await registry.tokens(0)).toEqual({ revision: 1, tokens: [] });
+    });
+
+    it('a name is taken once, and nothing changes when it is taken again', async () => {
+      const registry = await open();
+      const first = token('a');
+      await registry.createToken(first);
+      expect(await registry.createToken(token('a'))).toBe('exists');
+      expect(await registry.tokens(-1)).toEqual({ revision: 1, tokens: [first] });
+    });
+
+    it('are removed by name, byte for byte', async () => {
+      const registry = await open();
+      await registry.createToken(token('a'));
+      for (const name of ['A', 'b', '', 'a\0b', '%']) expect(await registry.removeToken(name)).toBe('absent');
+      expect(await registry.removeToken('a')).toBe('removed');
+      expect(await registry.removeToken('a')).toBe('absent');
+      expect(await registry.tokens(1)).toEqual({ revision: 2, tokens: [] });
+    });
+
+    it('listeners are told of made and removed ones, and of nothing else', async () => {
+      const registry = await open();
+      let told = 0;
+      registry.onChange(() => {
+        told += 1;
+      });
+      await registry.createToken(token('a'));
+      await registry.createToken(token('a'));
+      await registry.removeToken('b');
+      await registry.tokens(-1);
+      expect(told).toBe(1);
+      await registry.removeToken('a');
+      expect(told).toBe(2);
+    });
+
+    it('are at most limits.tokensMax', async () => {
+      const registry = await open();
+      await registry.createToken(token('first'));
+      const more = Array.from({ length: limits.tokensMax - 1 }, (_, i) => i + 2);
+      const rows = more.map((i) => `('t${i}', 'id${i}', '${'0'.repeat(64)}', '["read"]', '["*"]', 0)`);
+      await run(`INSERT INTO token (name, id, digest, scopes, topics, created_at) VALUES ${rows.join(', ')}`);
+      expect(await registry.createToken(token('another'))).toBe('full');
+      expect(await registry.removeToken('t2')).toBe('removed');
+      expect(await registry.createToken(token('another'))).toBe('created');
+    });
+
+    it.each(['scopes', 'topics', 'digest'])('a row with a broken %s gives nobody a right', async (column) => {
+      const registry = await open();
+      await registry.createToken(token('a'));
+      await run(`UPDATE token SET ${column} = '"*"'`);
+      expect(await failureOf(registry.tokens(-1))).toEqual({ kind: 'not_stored', code: 'damaged' });
+      expect(await registry.removeToken('a')).toBe('removed');
+    });
+  });
+}

@@ -1,0 +1,473 @@
+// The registry in MySQL: the same cases as in SQLite, and what only a server can do: be away, stand still, be another one.
+
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { inspect } from 'node:util';
+import { sql } from 'kysely';
+import { createConnection } from 'mysql2/promise';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DqError } from '../../src/core/errors.ts';
+import { limits } from '../../src/core/limits.ts';
+import { parseMysqlUrl } from '../../src/core/mysql-url.ts';
+import { filled } from '../../src/core/shard-list.ts';
+import { makeToken } from '../../src/core/token.ts';
+import { kyselyOverMysql } from '../../src/sql/mysql-dialect.ts';
+import { MysqlConnections } from '../../src/sql/mysql-pool.ts';
+import { MysqlRegistry, type MysqlRegistryOptions } from '../../src/sql/mysql-registry.ts';
+import { mysqlSchema, mysqlSchemaScript } from '../../src/sql/mysql-schema.ts';
+import { StoreError } from '../../src/store/job-store.ts';
+import { startAnswerLoser } from '../support/answer-loser.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+import { created, draft, exerciseRegistry, failureOf } from './registry-cases.ts';
+
+vi.setConfig({ testTimeout: 30_000 });
+
+describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
+  // Defaults that spoil what relies on them: not strict, another character set, another isolation.
+  const starting = mariadb({
+    args: ['--sql-mode=', '--character-set-server=latin1', '--transaction-isolation=READ-UNCOMMITTED'],
+  });
+  const server = await owned('file', starting);
+
+  let directory = '';
+  let database = '';
+  let made = 0;
+  const opened: MysqlRegistry[] = [];
+  const warnings: string[] = [];
+
+  beforeEach(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'dq-registry-'));
+    database = `dq${made++}`;
+    if (!server.process.isRunning) await server.process.start();
+    await asRoot(`CREATE DATABASE ${database}`);
+    warnings.length = 0;
+  });
+  afterEach(async () => {
+    for (const registry of opened.splice(0)) await registry.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  const optionsOf = (more: Partial<MysqlRegistryOptions> = {}): MysqlRegistryOptions => {
+    const parsed = parseMysqlUrl(server.url(database));
+    if (!parsed.ok) throw new Error(parsed.message);
+    return {
+      server: parsed.value,
+      keyPath: join(directory, 'secret.key'),
+      snapshotPath: join(directory, 'registry-copy.json'),
+      keepsSnapshot: false,
+      migrates: true,
+      warn: (sentence) => warnings.push(sentence),
+      ...more,
+    };
+  };
+  const make = (more: Partial<MysqlRegistryOptions> = {}): MysqlRegistry => {
+    const registry = new MysqlRegistry(optionsOf(more));
+    opened.push(registry);
+    return registry;
+  };
+  const open = async (more: Partial<MysqlRegistryOptions> = {}): Promise<MysqlRegistry> => {
+    const registry = make(more);
+    // Longer than a start waits, where the tables are still to be made on a busy machine.
+    await until('it is open', async () => (await registry.changes(0)).revision >= 0);
+    return registry;
+  };
+  const run = (sql: string) => asRoot(sql, database);
+  /** One statement, as somebody else. */
+  const asRoot = async (sql: string, where = 'mysql'): Promise<readonly Record<string, unknown>[]> => {
+    const connection = await createConnection(server.url(where));
+    try {
+      const [rows] = await connection.query(sql);
+      return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
+    } finally {
+      await connection.end();
+    }
+  };
+
+  exerciseRegistry({ open, run });
+
+  describe('the schema', () => {
+    const schema = async () => {
+      const tables = (await run('SHOW TABLES')).map((row) => String(Object.values(row)[0]));
+      return Promise.all(tables.sort().map(async (name) => (await run(`SHOW CREATE TABLE ${name}`))[0]));
+    };
+    const script = resolve(import.meta.dirname, '../../sql/mysql/dq.sql');
+
+    it('can be made by hand with source sql/mysql/dq.sql, twice too, and is what the migrations make', async () => {
+      expect(readFileSync(script, 'utf8')).toBe(mysqlSchemaScript()); // else: npx tsx scripts/render-schema.ts
+      await open();
+      const migrated = await schema();
+      expect(migrated).toHaveLength(8);
+      database = `dq${made++}`;
+      await asRoot(`CREATE DATABASE ${database}`);
+      await server.run(`source ${script}`, database);
+      await server.run(`source ${script}`, database);
+      expect(await schema()).toEqual(migrated);
+      expect((await (await open()).create(draft('a'))).kind).toBe('created');
+    });
+
+    it('is made once when many open it at once, and completed where it was cut off', async () => {
+      const [first = ''] = mysqlSchema.migrations[0]?.statements ?? [];
+      await run(mysqlSchema.ledger);
+      await run(first);
+      const keyPath = join(directory, 'secret.key');
+      await Promise.all(Array.from({ length: 4 }, () => open({ keyPath })));
+      expect(await run('SELECT number FROM migration')).toEqual(
+        mysqlSchema.migrations.map(({ number }) => ({ number })),
+      );
+      expect(await run('SELECT revision FROM registry')).toEqual([{ revision: 0 }]);
+    });
+
+    it.each<[string, readonly string[], RegExp]>([
+      ["somebody else's", ['CREATE TABLE notes (x INT)'], /is no dq schema: it has tables \(notes …\)/],
+      [
+        'a newer one',
+        [mysqlSchema.ledger, "INSERT INTO migration VALUES (99, 'later', 'x', 0)"],
+        /was written by a newer dq: it has schema 99/,
+      ],
+      [
+        'another one of this number',
+        [mysqlSchema.ledger, "INSERT INTO migration VALUES (1, 'x', 'y', 0)"],
+        /step 1 \(x\) is another/,
+      ],
+    ])('is refused and left alone when it is %s', async (_, statements, message) => {
+      for (const statement of statements) await run(statement);
+      const before = await schema();
+      const registry = make();
+      await expect(registry.prove()).rejects.toThrow(message);
+      expect(await failureOf(registry.changes(0))).toEqual({ kind: 'not_stored', code: 'refused' });
+      expect(await schema()).toEqual(before);
+    });
+
+    it('that is missing is not made by who may not, and is found once somebody has', async () => {
+      const guest = make({ migrates: false });
+      await expect(guest.prove()).rejects.toThrow(
+        `has schema 0, this version needs ${mysqlSchema.migrations.length}: run dq migrate`,
+      );
+      expect(await run('SHOW TABLES')).toEqual([]);
+      await open();
+      expect(await guest.changes(0)).toEqual({ revision: 0, topics: [], deleted: [] });
+    });
+
+    it('refuses what is too long instead of cutting it', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      const state = 'x'.repeat(21) as 'active';
+      expect(await failureOf(registry.update(draft('a', { state }), 1))).toEqual({
+        kind: 'not_stored',
+        code: 'mysql_1406',
+      });
+      expect((await registry.get('a'))?.state).toBe('active');
+    });
+
+    it('keeps text beyond the basic plane', async () => {
+      const registry = await open();
+      await created(registry, draft('a', { title: '😀 订单' }));
+      expect((await registry.get('a'))?.title).toBe('😀 订单');
+    });
+  });
+
+  describe('the key', () => {
+    it('is the one of the first; another machine needs a copy of it, and is told so', async () => {
+      await created(await open(), draft('a'));
+      const other = { keyPath: join(directory, 'other.key') };
+      await expect(make(other).prove()).rejects.toThrow(/other\.key is missing.*copy it from another dq/);
+      writeFileSync(other.keyPath, `v1:${Buffer.alloc(32).toString('base64')}\n`, { mode: 0o600 });
+      const refused = make(other);
+      await expect(refused.prove()).rejects.toThrow(/other\.key is not the one.*copy it from another dq/);
+      expect(await failureOf(refused.get('a'))).toEqual({ kind: 'not_stored', code: 'refused' });
+      writeFileSync(other.keyPath, readFileSync(join(directory, 'secret.key')));
+      expect((await refused.get('a'))?.secrets).toEqual(draft('a').secrets);
+    });
+
+    it('seals what is stored', async () => {
+      await created(await open(), draft('a'));
+      const [row] = await run('SELECT secrets, settings FROM topic');
+      expect(JSON.stringify(row)).not.toContain('whsec');
+    });
+  });
+
+  describe('a server that is away', () => {
+    const bounded = async (work: Promise<unknown>, boundMs: number) => {
+      const from = performance.now();
+      const failure = await failureOf(work);
+      expect(performance.now() - from).toBeLessThan(boundMs);
+      return failure;
+    };
+
+    it('fails every call with a reason, and is found again when it is back', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await server.process.kill();
+      const calls = [registry.get('a'), registry.changes(1), registry.create(draft('b'))];
+      for (const failure of await Promise.all(calls.map(failureOf)))
+        expect(failure).toMatchObject({
+          kind: 'not_stored',
+          code: expect.stringMatching(/lost|unreachable/),
+        });
+      await server.process.start();
+      await until('it answers again', async () => (await registry.get('a')) !== null);
+      expect((await registry.create(draft('b'))).kind).toBe('created');
+    });
+
+    it('that was restarted is not noticed by who comes after', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await server.process.kill();
+      await server.process.start();
+      expect((await registry.create(draft('b'))).kind).toBe('created');
+    });
+
+    it('that hung up on idle connections is not noticed', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await server.run(
+        "SELECT CONCAT('KILL ', id, ';') FROM information_schema.processlist WHERE db IS NOT NULL INTO OUTFILE 'kills.sql'",
+      );
+      await server.run(`source ${join(server.process.directory, 'data/kills.sql')}`);
+      rmSync(join(server.process.directory, 'data/kills.sql'));
+      expect((await registry.create(draft('b'))).kind).toBe('created');
+    });
+
+    it('that takes no writes is read, and written again when it does', async () => {
+      await open();
+      // Who administrates may write all the same.
+      await asRoot('CREATE USER IF NOT EXISTS plain');
+      await asRoot(`GRANT ALL ON ${database}.* TO plain`);
+      const { server: where } = optionsOf();
+      const registry = await open({ server: { ...where, user: 'plain' } });
+      await asRoot('SET GLOBAL read_only = 1');
+      try {
+        expect(await failureOf(registry.create(draft('a')))).toEqual({
+          kind: 'not_stored',
+          code: 'read_only',
+        });
+        expect(await registry.get('a')).toBeNull();
+      } finally {
+        await asRoot('SET GLOBAL read_only = 0');
+      }
+      expect((await registry.create(draft('a'))).kind).toBe('created');
+    });
+
+    it('that stands still is waited for no longer than mysqlCallMs, by none of many, and works again after', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await server.process.freeze();
+      try {
+        const calls = Array.from({ length: 3 * limits.mysqlQueueMax }, (_, i) =>
+          bounded(
+            i % 2 ? registry.get(`x${i}`) : registry.create(draft(`x${i}`)),
+            limits.mysqlCallMs + 2_000,
+          ),
+        );
+        const codes = new Set(
+          (await Promise.all(calls)).map((failure) => (failure as { code: string }).code),
+        );
+        expect([...codes].sort()).toEqual(['busy', 'timeout']);
+        // Others have given up their connections meanwhile: a new one is not waited for longer.
+        expect(await bounded(registry.get('a'), limits.mysqlCallMs + 2_000)).toMatchObject({
+          code: 'timeout',
+        });
+      } finally {
+        server.process.thaw();
+      }
+      await until('it answers again', async () => (await registry.get('a')) !== null);
+    });
+
+    it('keeps no connection that was hung up on', async () => {
+      const { server: where } = optionsOf();
+      const connections = new MysqlConnections(where);
+      const impatient = kyselyOverMysql(connections, 100);
+      const patient = kyselyOverMysql(connections, limits.mysqlCallMs);
+      try {
+        const asked = () =>
+          expect(sql`SELECT 1`.execute(impatient)).rejects.toMatchObject({ failure: 'timeout' });
+        await Promise.all([sql`SELECT SLEEP(0.1)`.execute(patient), sql`SELECT SLEEP(0.1)`.execute(patient)]);
+        expect(connections.open).toBe(2);
+        await server.process.freeze();
+        await Promise.all([asked(), asked()]);
+        await until('both are gone, though it has not heard of it', () => connections.open === 0);
+        server.process.thaw();
+        expect((await sql<{ n: number }>`SELECT 1 AS n`.execute(patient)).rows).toEqual([{ n: 1 }]);
+      } finally {
+        server.process.thaw();
+        await connections.close();
+      }
+    });
+
+    it('is closed in time, though it stands still', async () => {
+      const registry = await open();
+      await server.process.freeze();
+      try {
+        const call = failureOf(registry.get('a'));
+        await bounded(registry.close(), 2 * limits.mysqlGoodbyeMs + 1_000);
+        await call;
+      } finally {
+        server.process.thaw();
+      }
+    });
+
+    it.each([
+      ['commit', 'unknown', 2],
+      ['insert into `topic`', 'not_stored', 1],
+    ])('whose answer to %s is lost leaves it %s', async (word, kind, revision) => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      const proxy = await startAnswerLoser(server.port, word);
+      const { server: where } = optionsOf();
+      const through = await open({ server: { ...where, port: proxy.port } });
+      proxy.arm();
+      expect(await failureOf(through.create(draft('b')))).toEqual({ kind, code: 'lost' });
+      expect((await registry.changes(0)).revision).toBe(revision);
+    });
+
+    it('says nothing of what it was asked: no value of a statement is in an error', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await run('ALTER TABLE topic DROP COLUMN settings');
+      const error = await registry
+        .create(draft('b', { secrets: [{ secret: 'whsec_canary', untilAt: null }], title: 'canary' }))
+        .catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(StoreError);
+      expect(inspect(error, { depth: 9, showHidden: true })).not.toMatch(/canary|insert into|v1:/);
+    });
+  });
+
+  describe('locks', () => {
+    it('of somebody else are waited for, and then it is as if nothing had been asked', async () => {
+      const registry = await open();
+      const other = await createConnection(server.url(database));
+      try {
+        await other.query('BEGIN');
+        await other.query('SELECT revision FROM registry FOR UPDATE');
+        expect(await failureOf(registry.create(draft('a')))).toEqual({ kind: 'not_stored', code: 'locked' });
+        const later = registry.create(draft('b'));
+        await other.query('COMMIT');
+        expect((await later).kind).toBe('created');
+        expect((await registry.changes(0)).topics.map(({ topic }) => topic)).toEqual(['b']);
+      } finally {
+        await other.end();
+      }
+    });
+  });
+
+  it('a table that somebody has locked is waited for by the server no longer than by us', async () => {
+    const registry = await open();
+    const other = await createConnection(server.url(database));
+    try {
+      await other.query('LOCK TABLES registry WRITE');
+      expect(await failureOf(registry.changes(0))).toEqual({ kind: 'not_stored', code: 'locked' });
+    } finally {
+      await other.end();
+    }
+  });
+
+  describe('the copy in the data directory', () => {
+    const token = { name: 'ops', ...makeToken(), scopes: ['admin'] as const, topics: ['*'], createdAt: 5 };
+    const record = {
+      name: token.name,
+      id: token.id,
+      digest: token.digest,
+      scopes: token.scopes,
+      topics: token.topics,
+      createdAt: 5,
+    };
+
+    const list = filled([{ id: '00ff00ff00ff00ff', url: 'redis://:geheim@h', buckets: 1, addedAt: 5 }]);
+
+    it('holds what the registry holds, sealed, for its owner alone; and follows it', async () => {
+      const registry = await open({ keepsSnapshot: true });
+      const path = join(directory, 'registry-copy.json');
+      await created(registry, draft('a'));
+      await registry.createToken(record);
+      await until('it follows', async () => {
+        await registry.changes(1);
+        return JSON.parse(readFileSync(path, 'utf8')).revision === 2;
+      });
+      expect(statSync(path).mode & 0o777).toBe(0o600);
+      expect(readFileSync(path, 'utf8')).not.toMatch(/whsec/);
+    });
+
+    it('answers the first questions of a process while MySQL is away; changes are refused', async () => {
+      const before = await open({ keepsSnapshot: true });
+      const topic = await created(before, draft('a'));
+      await before.createToken(record);
+      await before.writeShards(list, 0);
+      await until('it is written', async () => {
+        await before.changes(1);
+        return JSON.parse(readFileSync(join(directory, 'registry-copy.json'), 'utf8')).revision === 3;
+      });
+      const id = await before.id();
+      await before.close();
+      await server.process.kill();
+      const registry = make();
+      await registry.prove();
+      expect(await registry.changes(0)).toEqual({ revision: 3, topics: [topic], deleted: [] });
+      expect(await registry.tokens(-1)).toEqual({ revision: 3, tokens: [record] });
+      expect(await registry.id()).toBe(id);
+      expect(await failureOf(registry.changes(3))).toMatchObject({ code: 'unreachable' });
+      expect(await failureOf(registry.create(draft('b')))).toMatchObject({ kind: 'not_stored' });
+      expect(await failureOf(registry.get('a'))).toMatchObject({ code: 'unreachable' });
+      await server.process.start();
+      await until('it answers', async () => (await registry.changes(3)).revision === 3);
+      expect(await registry.shards(-1)).toEqual({ revision: 3, list });
+      // From now on nothing old: the copy is no answer any more.
+      await server.process.kill();
+      expect(await failureOf(registry.changes(0))).toMatchObject({
+        code: expect.stringMatching(/lost|unreachable/),
+      });
+    });
+
+    it('answers within the time of a start while MySQL stands still, and never while it answers', async () => {
+      const before = await open({ keepsSnapshot: true });
+      await created(before, draft('a'));
+      await until('it is written', async () => {
+        await before.changes(0);
+        return JSON.parse(readFileSync(join(directory, 'registry-copy.json'), 'utf8')).revision === 1;
+      });
+      await before.close();
+      const fresh = make();
+      await run('UPDATE registry SET revision = 7');
+      expect((await fresh.changes(0)).revision).toBe(7);
+      await server.process.freeze();
+      try {
+        const registry = make();
+        const from = performance.now();
+        await registry.prove();
+        expect((await registry.changes(0)).topics).toHaveLength(1);
+        await registry.tokens(-1);
+        expect(performance.now() - from).toBeLessThan(2 * limits.mysqlStartMs + 500);
+      } finally {
+        server.process.thaw();
+      }
+    });
+
+    it.each<[string, (text: string) => string]>([
+      ['of another registry', (text) => text.replace('127.0.0.1', '127.0.0.2')],
+      ['no JSON', (text) => text.slice(0, -20)],
+      ['of another format', (text) => text.replace('"format":1', '"format":2')],
+    ])('is no answer when it is %s', async (_, change) => {
+      const path = join(directory, 'registry-copy.json');
+      const before = await open({ keepsSnapshot: true });
+      await created(before, draft('a'));
+      await until('it is written', async () => {
+        await before.changes(0);
+        return JSON.parse(readFileSync(path, 'utf8')).revision === 1;
+      });
+      await before.close();
+      writeFileSync(path, change(readFileSync(path, 'utf8')));
+      await server.process.kill();
+      expect(await failureOf(make().changes(0))).toMatchObject({ code: 'unreachable' });
+    });
+  });
+
+  it('a wrong password is told as such', async () => {
+    const { server: where } = optionsOf();
+    const registry = make({ server: { ...where, user: 'nobody', password: 'canary' } });
+    const error = (await registry.changes(0).catch((thrown: unknown) => thrown)) as StoreError;
+    expect(error.failure).toEqual({ kind: 'not_stored', code: 'access_denied' });
+    expect(String((error.cause as Error).message)).not.toContain('canary');
+    expect(error.cause).not.toBeInstanceOf(DqError);
+  });
+});

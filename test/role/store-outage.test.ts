@@ -1,0 +1,160 @@
+// A store that is away for longer than leases run: what was being called is settled when it is back, and nothing is struck.
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import { limits } from '../../src/core/limits.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import type { AckItem, JobStore } from '../../src/store/job-store.ts';
+import { connectStore } from '../../src/store/sqlite/client.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
+import { OwnerProcess } from '../support/owner-process.ts';
+import { clockKey, openEmpty, steppedClock } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { startSink } from '../support/sink.ts';
+import { openSqliteStore, ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+import { ids, startRig } from './rig.ts';
+
+const none = { returned: 0, poisoned: [], more: false };
+
+interface Stepped {
+  readonly jobs: JobStore;
+  step(ms: number): Promise<void>;
+}
+
+const start = 1_900_000_000_000;
+
+async function steppedSqlite(): Promise<Stepped> {
+  let now = start;
+  const { client, close } = await openSqliteStore({ clock: () => now, recoverHoldMs: 5_000 });
+  onTestFinished(close);
+  const step = async (ms: number) => {
+    now += ms;
+  };
+  return { jobs: client.store.jobs, step };
+}
+
+async function steppedRedis(): Promise<Stepped> {
+  const server = await owned('test', startRedis());
+  const more = { scriptParts: { clock: steppedClock }, recoverHoldMs: 5_000 };
+  const { store, raw, close } = await openEmpty(server, more);
+  onTestFinished(close);
+  await raw.set(clockKey, start);
+  return { jobs: store.jobs, step: async (ms) => void (await raw.incrby(clockKey, ms)) };
+}
+
+const stores = [
+  { name: 'SQLite', open: steppedSqlite, isMissing: false },
+  { name: 'Redis', open: steppedRedis, isMissing: await lacks('redis') },
+];
+
+describe.each(stores)('recover, $name', ({ open, isMissing }) => {
+  it.skipIf(isMissing)(
+    'takes nothing back by its time until the holders could settle: after a start, and after nobody was served',
+    async () => {
+      const { jobs, step } = await open();
+      /** As upkeep does, every second. */
+      const recoverTimes = async (times: number) => {
+        const heard = [];
+        for (let n = 0; n < times; n += 1, await step(limits.recoverEveryMs))
+          heard.push(await jobs.recover(0, 10));
+        return heard;
+      };
+      await jobs.push(['1', '2'].map((id) => jobOf(id)));
+      const [first] = (await jobs.reserve(0, request(1, null, undefined, 1_500))).jobs;
+      expect(await recoverTimes(5)).toEqual(new Array(5).fill(none));
+      expect(await jobs.recover(0, 10)).toEqual({ ...none, returned: 1 });
+      expect(await jobs.get({ topic: 't', id: first?.id ?? '' })).toMatchObject({ strikes: 1 });
+
+      const [a, b] = (await jobs.reserve(0, request(2))).jobs;
+      if (a === undefined || b === undefined) throw new Error('both are ready');
+      await step(80_000);
+      expect(await recoverTimes(5)).toEqual(new Array(5).fill(none));
+      const attempt = attemptOf(a, { outcome: 'delivered', reason: null, status: 200 });
+      expect(await jobs.ack([{ ...leaseOf(a), attempt }])).toEqual([{ kind: 'acked' }]);
+      // Who has not settled by now has fallen silent.
+      expect(await recoverTimes(1)).toEqual([{ ...none, returned: 1 }]);
+
+      // As long as calls come on time, each lease is taken back in its own.
+      await jobs.reserve(0, request(1, null, undefined, 2_500));
+      expect(await recoverTimes(4)).toEqual([none, none, none, { ...none, returned: 1 }]);
+    },
+  );
+
+  it.skipIf(isMissing)('a clock that is set back makes the wait no longer', async () => {
+    const { jobs, step } = await open();
+    expect(await jobs.recover(0, 10)).toEqual(none);
+    await step(-3_600_000);
+    await jobs.push([jobOf('1')]);
+    await jobs.reserve(0, request(1, null, undefined, 1_000));
+    const heard = [];
+    for (let n = 0; n <= 5; n += 1, await step(1_000)) heard.push((await jobs.recover(0, 10)).returned);
+    expect(heard).toEqual([0, 0, 0, 0, 0, 1]);
+  });
+});
+
+describe('a store that is away for longer than leases run', () => {
+  it.each(['stopped', 'dead'] as const)(
+    '%s: every outcome is settled when it is back, none is called again, none is struck',
+    async (how) => {
+      const rig = await startRig();
+      const directory = temporaryDirectory();
+      onTestFinished(() => directory.remove());
+      const holdMs = 1_500;
+      let owner = await OwnerProcess.start(directory.path, holdMs);
+      onTestFinished(() => owner.kill());
+      const connect = async (title: string) => {
+        const client = connectStore({
+          ...ownerPaths(directory.path),
+          ...{ title, log: silentLog, awayMs: 500, callMs: 1_000 },
+        });
+        await client.start();
+        onTestFinished(() => client.close());
+        return client.store;
+      };
+      const store = await connect('dq-notifier-0');
+      const sink = await startSink(() => {});
+      await rig.topic('t', sink.url, { timeoutMs: 1_500, concurrency: 100 });
+      const config = { 'lease.margin': limits.leaseReserveMs + 100 };
+      const upkeeps = await connect('dq-upkeep');
+      let recovers = 0;
+      let isConnectedAgain = true;
+      const recovering: JobStore = Object.assign(Object.create(upkeeps.jobs), {
+        async recover(...args: Parameters<JobStore['recover']>) {
+          const recovered = await upkeeps.jobs.recover(...args);
+          recovers += 1;
+          return recovered;
+        },
+      });
+      const settling: JobStore = Object.assign(Object.create(store.jobs), {
+        ack: async (items: readonly AckItem[]): ReturnType<JobStore['ack']> =>
+          isConnectedAgain
+            ? store.jobs.ack(items)
+            : items.map(() => ({ kind: 'not_stored', code: 'store_away' })),
+      });
+      await rig.run(createUpkeep(rig.context({ store: { ...upkeeps, jobs: recovering } })));
+      await rig.run(createNotifier(rig.context({ store: { ...store, jobs: settling }, config })));
+      await store.jobs.push(ids('j', 40).map((id) => jobOf(id)));
+      await until('all are being called', () => sink.open().length === 40);
+      const leasesEndAt = Date.now() + 1_500 + config['lease.margin'];
+
+      if (how === 'stopped') owner.signal('SIGSTOP');
+      else await owner.kill();
+      isConnectedAgain = false;
+      for (const arrival of sink.open()) sink.finish(arrival);
+      await until('the leases have run out', () => Date.now() > leasesEndAt + 100);
+      expect(rig.counted('t', 'delivered')).toBe(0);
+      if (how === 'stopped') owner.signal('SIGCONT');
+      else owner = await OwnerProcess.start(directory.path, holdMs);
+      // The notifier is the last one to find it.
+      const before = recovers;
+      await until('leases were looked for', () => recovers > before);
+      isConnectedAgain = true;
+      await until('all are settled', () => rig.counted('t', 'delivered') === 40);
+      expect((await store.admin.counts()).topics).toEqual({});
+      expect(sink.arrivals).toHaveLength(40);
+      expect(rig.lines.filter(({ message }) => message.includes('taken back'))).toEqual([]);
+    },
+  );
+});

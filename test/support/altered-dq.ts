@@ -1,0 +1,67 @@
+// A copy of the built dq whose workers run some lines of the test before their own: how a test makes a worker crash or stand still,
+// without any switch for it in dq itself.
+import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { copyDq } from './copied-dq.ts';
+
+export interface AlteredDq {
+  /** its bin/dq */
+  readonly launcher: string;
+  /** From now on the next worker of this title that looks (each does every 20 ms) blocks its event loop for ever; the one after it lives. */
+  block(title: string): void;
+  /** The next worker of this title says that it is ready and then does so. */
+  blockOnceReady(title: string): void;
+  /** It has found its order, and stands. */
+  blocked(title: string): boolean;
+  /** From now on every worker of this title dies as it begins, of an exception that says so. */
+  breakDown(title: string): void;
+  mend(title: string): void;
+  /** From now on every worker of this title lives and never begins. */
+  hang(title: string): void;
+}
+
+export function alteredDq(): AlteredDq {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-altered-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  copyDq(directory);
+  const dist = join(directory, 'dist');
+  renameSync(join(dist, 'worker.js'), join(dist, 'real-worker.js'));
+  writeFileSync(join(dist, 'worker.js'), entry(directory));
+  const order = (what: string, title: string) => join(directory, `${what}.${title}`);
+  return {
+    launcher: join(directory, 'bin/dq'),
+    block: (title) => writeFileSync(order('block', title), ''),
+    blockOnceReady: (title) => writeFileSync(order('ready', title), ''),
+    blocked: (title) => existsSync(order('blocked', title)),
+    breakDown: (title) => writeFileSync(order('broken', title), ''),
+    mend: (title) => rmSync(order('broken', title)),
+    hang: (title) => writeFileSync(order('hanging', title), ''),
+  };
+}
+
+/** A title stands in the arguments of a worker, for `ps`. */
+function entry(directory: string): string {
+  return `
+import { existsSync, renameSync } from 'node:fs';
+const path = (what) => ${JSON.stringify(directory)} + '/' + what + '.' + process.argv[2];
+if (existsSync(path('broken'))) throw new Error('broken by the test');
+if (existsSync(path('hanging'))) await new Promise(() => setInterval(() => {}, 60_000));
+const obey = (order) => {
+  try {
+    renameSync(path(order), path('blocked'));
+  } catch {
+    return;
+  }
+  for (;;);
+};
+setInterval(() => obey('block'), 20).unref();
+const send = process.send.bind(process);
+process.send = (message, ...rest) => {
+  if (message.kind === 'ready') setTimeout(() => obey('ready'), 100);
+  return send(message, ...rest);
+};
+await import('./real-worker.js');
+`;
+}

@@ -1,0 +1,12 @@
+// A copy of the built dq that a test may change: its own bin, dist and package.json, the libraries of this one.
+import { cpSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '../..');
+
+/** Into a directory that exists; removed by whoever made it. */
+export function copyDq(directory: string): void {
+  for (const name of ['bin', 'dist', 'package.json'])
+    cpSync(join(root, name), join(directory, name), { recursive: true });
+  symlinkSync(join(root, 'node_modules'), join(directory, 'node_modules'));
+}

@@ -1,0 +1,146 @@
+// Constant load on the HTTP API of a daemon, whatever store is behind it: pushes at a steady rate, half of them on kept
+// connections, half on fresh ones, and a receiver that counts what arrives. Nothing is tried again: each failure is kept.
+import { Agent, createServer, type IncomingMessage, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+import { until } from './until.ts';
+
+export interface LoadOptions {
+  /** base of the API; asked for each push, so a port may move */
+  readonly url: () => string;
+  readonly topic: string;
+  readonly perSecond: number;
+  /** pushes are due after 0 … delayMs */
+  readonly delayMs?: number;
+  /** how ids begin, where several loads push to one topic */
+  readonly ids?: string;
+}
+
+export interface LoadFailure {
+  readonly id: string;
+  /** `ECONNREFUSED`, `ECONNRESET`, `status 503 {"code":…}` */
+  readonly what: string;
+  readonly kept: boolean;
+  /** ms since the load began */
+  readonly atMs: number;
+}
+
+export interface LoadResult {
+  readonly pushed: number;
+  readonly acknowledged: ReadonlySet<string>;
+  readonly failures: readonly LoadFailure[];
+  /** pushes that were answered, per second */
+  readonly perSecond: number;
+  /** from the request to its answer */
+  readonly slowestMs: number;
+}
+
+export interface Load {
+  readonly acknowledged: ReadonlySet<string>;
+  readonly failures: readonly LoadFailure[];
+  /** Resolves when every push has its answer. */
+  stop(): Promise<LoadResult>;
+}
+
+/** More than this without an answer, and pushes are left out until some have theirs: the machine is too slow. */
+const inFlightMax = 1_000;
+const tickMs = 10;
+
+export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }: LoadOptions): Load {
+  // In turn, so that no connection is idle until the end of its advertised time.
+  const kept = new Agent({ keepAlive: true, maxSockets: 64, scheduling: 'fifo' });
+  const acknowledged = new Set<string>();
+  const failures: LoadFailure[] = [];
+  const from = performance.now();
+  let [pushed, inFlight, slowestMs] = [0, 0, 0];
+
+  const push = (n: number) => {
+    const id = `${ids}${n}`;
+    const isKept = n % 2 === 0;
+    const startedAt = performance.now();
+    let over = false;
+    const end = (what: string | null) => {
+      if (over) return;
+      over = true;
+      inFlight -= 1;
+      slowestMs = Math.max(slowestMs, performance.now() - startedAt);
+      if (what === null) acknowledged.add(id);
+      else failures.push({ id, what, kept: isKept, atMs: Math.round(startedAt - from) });
+    };
+    inFlight += 1;
+    const sent = request(
+      `${url()}/v1/topics/${topic}/jobs?id=${id}&delay=${n % Math.max(delayMs, 1)}`,
+      { method: 'POST', agent: isKept ? kept : false, headers: { 'content-type': 'application/json' } },
+      (response: IncomingMessage) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+        response.on('end', () => {
+          const { statusCode = 0 } = response;
+          end(statusCode >= 200 && statusCode < 300 ? null : `status ${statusCode} ${text}`);
+        });
+        response.on('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
+      },
+    );
+    sent.on('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
+    sent.end(`{"n":${n}}`);
+  };
+  const timer = setInterval(() => {
+    const due = Math.floor(((performance.now() - from) * perSecond) / 1000);
+    for (; pushed < due && inFlight < inFlightMax; pushed += 1) push(pushed);
+  }, tickMs);
+  let result: LoadResult | null = null;
+  const stop = async (): Promise<LoadResult> => {
+    if (result !== null) return result;
+    clearInterval(timer);
+    const seconds = (performance.now() - from) / 1000;
+    await until('every push has its answer', () => inFlight === 0, 60_000);
+    kept.destroy();
+    const answered = acknowledged.size + failures.length;
+    result = {
+      pushed,
+      acknowledged,
+      failures,
+      perSecond: Math.round(answered / seconds),
+      slowestMs: Math.round(slowestMs),
+    };
+    return result;
+  };
+  onTestFinished(() => {
+    clearInterval(timer);
+    kept.destroy();
+  });
+  return { acknowledged, failures, stop };
+}
+
+export interface Receiver {
+  readonly url: string;
+  /** id → how often it has arrived */
+  readonly arrivals: ReadonlyMap<string, number>;
+  /** callbacks that wait for their answer */
+  open(): number;
+}
+
+/** Answers each callback after 0 … waitMs, so that some are running at any moment. */
+export async function startReceiver(waitMs = 200): Promise<Receiver> {
+  const arrivals = new Map<string, number>();
+  let open = 0;
+  const server = createServer((incoming, response) => {
+    const id = String(incoming.headers['dq-job-id']);
+    arrivals.set(id, (arrivals.get(id) ?? 0) + 1);
+    open += 1;
+    response.on('close', () => (open -= 1));
+    incoming.resume();
+    setTimeout(() => response.writeHead(200).end('{"code":200}'), (arrivals.size * 7) % Math.max(waitMs, 1));
+  });
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    arrivals,
+    open: () => open,
+  };
+}

@@ -1,0 +1,97 @@
+// A proxy between a daemon and its Redis that behaves as a bad network: it loses the answers to a script after the script has run,
+// holds everything up, loses hints. Knows scripts by their digests: the daemon must be built from the same source.
+
+import { createHash } from 'node:crypto';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
+import { composeScripts, type ScriptName } from '../../src/store/redis/scripts.ts';
+
+export interface RedisProxy {
+  readonly url: string;
+  /** From now on the answer to this script is lost, so many times, and its connection with it. */
+  loseAnswers(script: ScriptName, times: number): void;
+  /** how many are still to be lost */
+  toLose(): number;
+  /** Each piece of data waits so long, in order; asked for each. */
+  delay(ms: () => number): void;
+  /** Messages of subscriptions never arrive. */
+  loseHints(): void;
+  /** messages that were lost */
+  hintsLost(): number;
+}
+
+/** What a call of it holds: its text, when a connection runs it for the first time, then its digest. */
+const signsOf = (script: ScriptName) => [
+  `\n-- ${script}: `,
+  createHash('sha1').update(composeScripts()[script]).digest('hex'),
+];
+
+export async function startRedisProxy(redisPort: number): Promise<RedisProxy> {
+  const open = new Set<Socket>();
+  let lost: { signs: readonly string[]; times: number } = { signs: [], times: 0 };
+  let delayMs: (() => number) | null = null;
+  let losesHints = false;
+  let hints = 0;
+
+  const pass = (from: Socket, to: Socket, onBytes: (bytes: Buffer) => boolean) => {
+    // Never before what came earlier: two timers of the same millisecond would be free to change places.
+    let earlier = Promise.resolve();
+    from.on('data', (bytes: Buffer) => {
+      if (!onBytes(bytes)) return;
+      if (delayMs === null) return void to.write(bytes);
+      const waited = sleep(delayMs());
+      earlier = earlier.then(() => waited).then(() => void to.write(bytes));
+    });
+  };
+  const server = createServer((client) => {
+    const upstream = connect(redisPort, '127.0.0.1');
+    const end = () => {
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      open.add(socket);
+      // A side that hangs up is the subject of the tests.
+      socket.on('error', () => {});
+      socket.on('close', () => {
+        open.delete(socket);
+        end();
+      });
+    }
+    let cuts = false;
+    pass(client, upstream, (bytes) => {
+      if (lost.times > 0 && lost.signs.some((sign) => bytes.includes(sign))) {
+        lost.times -= 1;
+        cuts = true;
+      }
+      return true;
+    });
+    pass(upstream, client, (bytes) => {
+      // The script has run.
+      if (cuts) end();
+      const isHint = losesHints && bytes.includes('\r\nmessage\r\n');
+      if (isHint) hints += 1;
+      return !cuts && !isHint;
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(async () => {
+    for (const socket of open) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+  return {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    loseAnswers(script, times) {
+      lost = { signs: signsOf(script), times };
+    },
+    toLose: () => lost.times,
+    delay(ms) {
+      delayMs = ms;
+    },
+    loseHints() {
+      losesHints = true;
+    },
+    hintsLost: () => hints,
+  };
+}

@@ -1,0 +1,271 @@
+// A job store on a real Redis server (services.ts), which is emptied for each store that is opened on it. The dump reads the keys themselves.
+
+import { Redis } from 'ioredis';
+import type { RedisServer } from '../../scripts/services/redis.ts';
+import type { EndedJob } from '../../src/core/job.ts';
+import type { AlertEntry } from '../../src/store/job-store.ts';
+import { idOf } from '../../src/store/redis/keys.ts';
+import {
+  readAlert,
+  readAttempts,
+  readEnded,
+  readMore,
+  readRecord,
+  readSafe,
+  reasonCodes,
+} from '../../src/store/redis/records.ts';
+import {
+  openRedisStore,
+  type RedisStore,
+  type RedisStoreOptions,
+} from '../../src/store/redis/redis-store.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import {
+  type DumpedJob,
+  inDumpOrder,
+  type StateDump,
+  type StoreUnderTest,
+} from '../conformance/store-under-test.ts';
+
+/** Part of the scripts that reads the clock from a key instead of the server: epoch ms, set by the test. */
+export const steppedClock = `
+local us = tonumber(redis.call('GET', '{dq:0}:test-clock')) * 1000
+local now = math.floor(us / 1000)
+`;
+export const clockKey = '{dq:0}:test-clock';
+
+export interface OpenedRedis extends StoreUnderTest {
+  readonly redis: RedisStore;
+  dumpAt(now: number): Promise<StateDump>;
+  /** beside the store, for looking and for breaking things */
+  readonly raw: Redis;
+}
+
+export const storeOptions = (
+  server: RedisServer,
+  more: Partial<RedisStoreOptions> = {},
+): RedisStoreOptions => ({
+  url: server.url,
+  title: 'test',
+  log: silentLog,
+  registryId: async () => 'r1',
+  shardId: '5a',
+  buckets: 1,
+  keepHistory: true,
+  recoverHoldMs: 0,
+  hints: true,
+  onFatal: (error) => {
+    throw error;
+  },
+  ...more,
+});
+
+export async function openOn(
+  server: RedisServer,
+  more: Partial<RedisStoreOptions> = {},
+): Promise<OpenedRedis> {
+  const redis = openRedisStore(storeOptions(server, more));
+  await redis.start();
+  const raw = new Redis(server.url, { protocol: 2 });
+  // A test may end the server; whoever asks then gets the failure.
+  raw.on('error', () => {});
+  return {
+    redis,
+    raw,
+    store: redis.store,
+    dump: () => dumpOf(raw, Date.now()),
+    dumpAt: (now) => dumpOf(raw, now),
+    async close() {
+      await redis.close();
+      raw.disconnect();
+    },
+  };
+}
+
+/** On a server that holds nothing else. */
+export async function openEmpty(
+  server: RedisServer,
+  more: Partial<RedisStoreOptions> = {},
+): Promise<OpenedRedis> {
+  const raw = new Redis(server.url, { protocol: 2 });
+  await raw.flushall();
+  raw.disconnect();
+  return openOn(server, more);
+}
+
+/** On a group of servers whose masters these are, emptied. */
+export async function openGroup(
+  url: string,
+  masters: readonly RedisServer[],
+  more: Partial<RedisStoreOptions>,
+): Promise<OpenedRedis> {
+  await Promise.all(masters.map((master) => master.ask('FLUSHALL')));
+  const redis = openRedisStore({ ...storeOptions(masters[0] as RedisServer, more), url });
+  await redis.start();
+  const raws = masters.map((master) => new Redis(master.url, { protocol: 2 }));
+  for (const raw of raws) raw.on('error', () => {});
+  const dumpAt = async (now: number): Promise<StateDump> => {
+    const dumps = await Promise.all(raws.map((raw) => dumpOf(raw, now)));
+    return inDumpOrder(
+      dumps.flatMap(({ jobs }) => jobs),
+      dumps.flatMap(({ alerts }) => alerts),
+      dumps.flatMap(({ ended }) => ended),
+    );
+  };
+  return {
+    redis,
+    raw: raws[0] as Redis,
+    store: redis.store,
+    dump: () => dumpAt(Date.now()),
+    dumpAt,
+    async close() {
+      await redis.close();
+      for (const raw of raws) raw.disconnect();
+    },
+  };
+}
+
+/** Every key with all that it holds, in an order: two of these are equal when nothing was changed. */
+export async function allKeys(raw: Redis): Promise<Record<string, unknown>> {
+  const keys = (await raw.keys('*')).sort();
+  const entries = await Promise.all(keys.map(async (key) => [key, await contentOf(raw, key)] as const));
+  return Object.fromEntries(entries);
+}
+
+async function contentOf(raw: Redis, key: string): Promise<unknown> {
+  const type = await raw.type(key);
+  if (type === 'string') return raw.get(key);
+  if (type === 'zset') return pairs(await ranked(raw, key));
+  return (await rows(raw, key))
+    .map(([field, value]) => [field.toString('hex'), value.toString('hex')])
+    .sort();
+}
+
+const pairs = (flat: readonly Buffer[]) =>
+  Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i]?.toString('hex'), String(flat[2 * i + 1])]);
+
+/** Members and scores of a sorted set, in its order. */
+const ranked = async (raw: Redis, key: string) =>
+  (await raw.callBuffer('ZRANGE', key, '0', '-1', 'WITHSCORES')) as Buffer[];
+
+/** Fields and values of a hash. */
+async function rows(raw: Redis, key: string): Promise<[Buffer, Buffer][]> {
+  const flat = (await raw.callBuffer('HGETALL', key)) as Buffer[];
+  return Array.from({ length: flat.length / 2 }, (_, i) => [
+    flat[2 * i] as Buffer,
+    flat[2 * i + 1] as Buffer,
+  ]);
+}
+
+async function scores(raw: Redis, key: string): Promise<Map<string, number>> {
+  const flat = await ranked(raw, key);
+  return new Map(
+    Array.from({ length: flat.length / 2 }, (_, i) => [
+      (flat[2 * i] as Buffer).toString('hex'),
+      Number(String(flat[2 * i + 1])),
+    ]),
+  );
+}
+
+export async function dumpOf(raw: Redis, now: number): Promise<StateDump> {
+  const prefixes = [...new Set((await raw.keys('{dq:*}:n')).map((key) => key.slice(0, -2)))];
+  const dumps = await Promise.all(prefixes.map((prefix) => dumpBucket(raw, prefix, now)));
+  return inDumpOrder(
+    dumps.flatMap(({ jobs }) => jobs),
+    dumps.flatMap(({ alerts }) => alerts),
+    dumps.flatMap(({ ended }) => ended),
+  );
+}
+
+async function dumpBucket(raw: Redis, prefix: string, now: number) {
+  const hash = async (name: string) =>
+    new Map((await rows(raw, `${prefix}:${name}`)).map(([field, value]) => [field.toString('hex'), value]));
+  const records = await hash('j');
+  const mores = await hash('m');
+  const bodies = await hash('b');
+  const attempts = await hash('p');
+  const ended = await hash('h');
+  const alerts = await hash('o');
+  const leases = await scores(raw, `${prefix}:l`);
+  const names = new Map(
+    (await rows(raw, `${prefix}:T`)).map(([no, name]) => [Number(String(no)), String(name)]),
+  );
+  const keyOf = (field: string) => {
+    const bytes = Buffer.from(field, 'hex');
+    return {
+      topic: names.get(bytes.readUIntBE(0, 3)) ?? '?',
+      id: idOf(bytes.subarray(3)),
+      no: bytes.readUIntBE(0, 3),
+    };
+  };
+  const none = Buffer.alloc(0);
+  const jobs: DumpedJob[] = [];
+  for (const [field, bytes] of records) {
+    const { topic, id, no } = keyOf(field);
+    const record = readRecord(bytes, bodies.get(field) ?? none);
+    const more = readMore(mores.get(field) ?? none);
+    const lease = [...leases].find(
+      ([member]) => more.state === 2 && readSafe(Buffer.from(member, 'hex'), 0) === more.token,
+    );
+    jobs.push({
+      topic,
+      id,
+      ...record,
+      body: Buffer.from(record.body),
+      state:
+        more.state === 2
+          ? 'reserved'
+          : more.state === 3
+            ? 'dead'
+            : await whereWaiting(raw, prefix, no, field, record),
+      failures: more.failures,
+      strikes: more.strikes,
+      attempts: readAttempts(attempts.get(field) ?? none),
+      lease:
+        more.state === 2
+          ? {
+              token: more.token,
+              owner: { instance: more.instance, incarnation: more.incarnation },
+              untilMs: lease?.[1] ?? Number.NaN,
+            }
+          : null,
+      deadAt: more.state === 3 ? more.deadAt : null,
+      buryReason: more.state === 3 ? (reasonCodes[more.reason] ?? null) : null,
+    });
+  }
+  const ends: EndedJob[] = [...ended].map(([field, record]) => ({
+    ...readEnded(keyOf(field), record),
+    attempts: readAttempts(attempts.get(field) ?? none),
+  }));
+  const entries: AlertEntry[] = [...alerts].map(([version, record]) =>
+    readAlert(
+      names.get(record.readUIntBE(16, 3)) ?? '?',
+      readSafe(Buffer.from(version, 'hex'), 0),
+      record,
+      now,
+    ),
+  );
+  return { jobs, alerts: entries, ended: ends };
+}
+
+/** By the sets alone: nothing in a record says whether a waiting job is delayed or ready. */
+async function whereWaiting(
+  raw: Redis,
+  prefix: string,
+  no: number,
+  field: string,
+  { version }: { readonly version: number },
+): Promise<'delayed' | 'ready'> {
+  const head = Buffer.alloc(7);
+  head.writeUInt8(Math.floor(version / 2 ** 48));
+  head.writeUIntBE(version % 2 ** 48, 1, 6);
+  const has = async (key: string) =>
+    [...(await scores(raw, key)).keys()].some((member) => member.startsWith(head.toString('hex')));
+  const delayed = await has(`${prefix}:d:${no}`);
+  const ready = (await Promise.all([0, 1, 2].map((prio) => has(`${prefix}:r:${prio}:${no}`)))).filter(
+    Boolean,
+  );
+  if (Number(delayed) + ready.length !== 1)
+    throw new Error(`${field} waits in ${Number(delayed) + ready.length} places`);
+  return delayed ? 'delayed' : 'ready';
+}

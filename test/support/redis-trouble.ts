@@ -1,0 +1,52 @@
+// What tests of a daemon on a troubled Redis have in common: how its pushes were refused, what it says of itself, and that nothing
+// is wrong when the trouble is over.
+import { readFileSync } from 'node:fs';
+import { expect } from 'vitest';
+import type { Daemon } from './daemon.ts';
+import type { LoadResult } from './load.ts';
+import { jobsLeft } from './producing.ts';
+import { until } from './until.ts';
+
+/** Ids of the pushes that were refused, by the code of the answer; fails for any that ended otherwise (a reset, another status). */
+export function refusedIds({ failures }: LoadResult): Record<'not_stored' | 'unknown', ReadonlySet<string>> {
+  const ids = { not_stored: new Set<string>(), unknown: new Set<string>() };
+  for (const { id, what } of failures) {
+    const code = /^status 503 .*"code":"(not_stored|unknown)"/.exec(what)?.[1];
+    if (code === undefined) expect.fail(`push ${id} ended with ${what}`);
+    ids[code as 'not_stored' | 'unknown'].add(id);
+  }
+  return ids;
+}
+
+/** The sum of a metric's series. */
+export async function metricOf(daemon: Daemon, name: string): Promise<number> {
+  const text = await (await fetch(`${daemon.url}/metrics`)).text();
+  const values = text
+    .split('\n')
+    .filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
+  return values.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+}
+
+/** Resident bytes of a process. */
+export function residentBytes(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
+}
+
+export const untilReady = (daemon: Daemon): Promise<unknown> =>
+  until('/readyz is 200', async () => (await daemon.api('GET', '/readyz')).status === 200, 30_000, 50);
+
+/** Every job has gone, and the store keeps its invariants. */
+export async function untilEmptyAndWhole(daemon: Daemon): Promise<void> {
+  await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 100);
+  expect((await daemon.api('POST', '/v1/fsck')).status).toBe(202);
+  const { body } = await until(
+    'it is examined',
+    async () => {
+      const reply = await daemon.api('GET', '/v1/fsck');
+      return reply.body.state === 'running' ? null : reply;
+    },
+    60_000,
+    50,
+  );
+  expect(body).toMatchObject({ state: 'done', problems: [] });
+}

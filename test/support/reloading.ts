@@ -1,0 +1,25 @@
+// What tests of the reload ask of a daemon.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import type { ProcessInfo } from '../../src/process/messages.ts';
+import type { Daemon } from './daemon.ts';
+import { type Run, runDq } from './run-dq.ts';
+
+/** `dq reload`; a machine that does other things too needs its time. */
+export function reload(daemon: Daemon): Promise<Run> {
+  return runDq(['reload', '--data-dir', daemon.dataDir], { cwd: daemon.directory, timeoutMs: 120_000 });
+}
+
+/** As the master sees them, itself first. */
+export async function processesOf(daemon: Daemon): Promise<readonly ProcessInfo[]> {
+  const { stdout } = await runDq(['status', '--json', '--data-dir', daemon.dataDir], {
+    cwd: daemon.directory,
+  });
+  return (JSON.parse(stdout) as { processes: ProcessInfo[] }).processes;
+}
+
+export function writeConfig(daemon: Daemon, config: Readonly<Record<string, unknown>> | string): void {
+  const text = typeof config === 'string' ? config : stringify(config);
+  writeFileSync(join(daemon.directory, 'dq.yaml'), text);
+}

@@ -1,0 +1,8 @@
+// A process that starts a server, says which, and does not end by itself.
+import { startRedis } from '../../scripts/services/redis.ts';
+
+const server = await startRedis();
+await server.process.freeze();
+const { pid, directory } = server.process;
+process.stdout.write(JSON.stringify({ pid, directory }));
+setInterval(() => {}, 60_000);

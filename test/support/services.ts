@@ -1,0 +1,37 @@
+// Real Redis and MariaDB servers for tests, ended with the test or the file that started them. Where they cannot be started, what
+// needs them is skipped and the run says so in one line; with DQ_TEST_REQUIRE=services it fails instead.
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, onTestFinished } from 'vitest';
+import { type ServiceKind, whyNotInstalled } from '../../scripts/services/binaries.ts';
+import { type MariadbOptions, type MariadbServer, startMariadb } from '../../scripts/services/mariadb.ts';
+import { runDirectory, skippedFile } from './services-setup.ts';
+
+/** For `describe.skipIf(await lacks('mysql'))`, at the top of a file. Installs what is missing where that can be done. */
+export async function lacks(kind: ServiceKind): Promise<boolean> {
+  const reason = await whyNotInstalled(kind);
+  if (reason === null) return false;
+  if (process.env['DQ_TEST_REQUIRE'] === 'services') throw new Error(`tests need ${kind}: ${reason}`);
+  writeFileSync(join(runDirectory(), skippedFile(kind)), reason);
+  return true;
+}
+
+/** Stops it when the running test has finished; outside of one, with the file. */
+export async function owned<T extends { stop(): Promise<void> }>(
+  scope: 'test' | 'file',
+  starting: Promise<T>,
+): Promise<T> {
+  if (scope === 'file')
+    afterAll(async () => {
+      await (await starting.catch(() => null))?.stop();
+    });
+  const server = await starting;
+  if (scope === 'test') onTestFinished(() => server.stop());
+  return server;
+}
+
+/** All of a run share what a data directory is made from. */
+export function mariadb(options: MariadbOptions = {}): Promise<MariadbServer> {
+  return startMariadb({ templateIn: runDirectory(), ...options });
+}

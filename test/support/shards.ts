@@ -1,0 +1,144 @@
+// A job store on several real Redis servers, and the list of its shards in place of a registry.
+
+import { Redis } from 'ioredis';
+import type { RedisServer } from '../../scripts/services/redis.ts';
+import type { ReservedJob } from '../../src/core/job.ts';
+import { filled, type ShardList } from '../../src/core/shard-list.ts';
+import type { JobStore, Partition, Recovered, Store } from '../../src/store/job-store.ts';
+import { type ShardedOptions, ShardedStore } from '../../src/store/redis/sharded-store.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { inDumpOrder, type StoreUnderTest } from '../conformance/store-under-test.ts';
+import { dumpOf } from './redis-store.ts';
+
+/** What every process reads, as long as its test lasts. */
+export interface Listed {
+  list: ShardList;
+}
+
+export const shardOf = (server: RedisServer, digit: string) => ({
+  id: digit.repeat(16),
+  url: server.url,
+  buckets: 1,
+  addedAt: 0,
+});
+
+export const listOf = (servers: readonly RedisServer[]): ShardList =>
+  filled(servers.map((server, i) => shardOf(server, 'abcdef'[i] ?? '0')));
+
+export async function emptied(servers: readonly RedisServer[]): Promise<void> {
+  for (const server of servers) {
+    const raw = new Redis(server.url, { protocol: 2 });
+    await raw.flushall();
+    raw.disconnect();
+  }
+}
+
+/** One process's view: it learns of a changed list when it is told to, or when a shard says so. */
+export async function openShards(listed: Listed, more: Partial<ShardedOptions> = {}): Promise<ShardedStore> {
+  const sharded: ShardedStore = new ShardedStore({
+    title: 'test',
+    log: silentLog,
+    registryId: async () => 'r1',
+    keepHistory: true,
+    recoverHoldMs: 0,
+    hints: true,
+    onFatal: (error) => {
+      throw error;
+    },
+    refresh: async () => sharded.apply(listed.list),
+    ...more,
+  });
+  sharded.apply(listed.list);
+  await sharded.start();
+  return sharded;
+}
+
+/** What a case asks of its one partition is asked of each, as a role does in its rounds, until it has what it wanted. */
+function asOnePartition({ jobs }: Store): JobStore {
+  const inTurn = async <T>(ask: (partition: Partition) => Promise<T>): Promise<readonly T[]> => {
+    const answers: T[] = [];
+    for (const partition of jobs.partitions()) answers.push(await ask(partition));
+    return answers;
+  };
+  const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
+  const recovery = async (max: number, ask: (partition: Partition, max: number) => Promise<Recovered>) => {
+    let left = max;
+    const answers = await inTurn(async (partition) => {
+      const recovered = await ask(partition, left);
+      left -= recovered.returned + recovered.poisoned.length;
+      return recovered;
+    });
+    return {
+      returned: sum(answers.map(({ returned }) => returned)),
+      poisoned: answers.flatMap(({ poisoned }) => poisoned),
+      more: answers.some(({ more }) => more),
+    };
+  };
+  return {
+    ...jobs,
+    partitions: () => [0],
+    async promote(_, max) {
+      let left = max;
+      const answers = await inTurn(async (partition) => {
+        const promoted = await jobs.promote(partition, left);
+        left -= promoted.moved;
+        return promoted;
+      });
+      const waits = answers.flatMap(({ waitMs }) => waitMs ?? []);
+      return {
+        moved: sum(answers.map(({ moved }) => moved)),
+        waitMs: waits.length === 0 ? null : Math.min(...waits),
+      };
+    },
+    async reserve(_, request) {
+      const topics = new Map(request.topics);
+      const reserved: ReservedJob[] = [];
+      let more = false;
+      for (const partition of jobs.partitions()) {
+        // A topic's room is the caller's, whatever partition its jobs come from.
+        const left = request.max - reserved.length;
+        const answer = await jobs.reserve(partition, { ...request, max: left, topics });
+        for (const { topic } of answer.jobs) {
+          const { room, leaseMs } = topics.get(topic) ?? request.others;
+          topics.set(topic, { room: room - 1, leaseMs });
+        }
+        reserved.push(...answer.jobs);
+        more ||= answer.more;
+      }
+      return { jobs: reserved, more };
+    },
+    recover: (_, max) => recovery(max, (partition, left) => jobs.recover(partition, left)),
+    recoverOwners: (_, instance, which, max) =>
+      recovery(max, (partition, left) => jobs.recoverOwners(partition, instance, which, left)),
+    releaseUnheld: async (_, owner, held) =>
+      sum(await inTurn((partition) => jobs.releaseUnheld(partition, owner, held))),
+    onHint: (listener) => jobs.onHint((hint) => listener({ ...hint, partition: 0 })),
+  };
+}
+
+/** An empty store on them. `active`: which of them take ids; the others drain. */
+export async function underTest(
+  servers: readonly RedisServer[],
+  active: (at: number) => boolean = () => true,
+): Promise<StoreUnderTest> {
+  await emptied(servers);
+  const all = listOf(servers);
+  const list = { ...all, shards: all.shards.map((shard, at) => ({ ...shard, active: active(at) })) };
+  const sharded = await openShards({ list });
+  const raws = servers.map(({ url }) => new Redis(url, { protocol: 2 }));
+  return {
+    store: { ...sharded.store, jobs: asOnePartition(sharded.store) },
+    async dump() {
+      const dumps = await Promise.all(raws.map((raw) => dumpOf(raw, Date.now())));
+      return inDumpOrder(
+        dumps.flatMap(({ jobs }) => jobs),
+        dumps.flatMap(({ alerts }) => alerts),
+        dumps.flatMap(({ ended }) => ended),
+      );
+    },
+    async close() {
+      await sharded.close();
+      for (const raw of raws) raw.disconnect();
+    },
+  };
+}

@@ -1,0 +1,69 @@
+// dq bench: that it measures what it says and leaves nothing behind. How fast a machine is, no test can know.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { type Daemon, launcher, startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { until } from '../support/until.ts';
+
+// A run is some seconds, the removal of a topic two more.
+vi.setConfig({ testTimeout: 60_000 });
+
+const topicsOf = async (daemon: Daemon) =>
+  ((await daemon.api('GET', '/v1/topics')).body.items as { topic: string }[]).map(({ topic }) => topic);
+
+it('loads a daemon, tells how it took it, and leaves no topic and no job; after Ctrl-C too', async () => {
+  const daemon = await startDaemon();
+  const dataDir = ['--data-dir', daemon.dataDir];
+  const fast = await runDq(['bench', '-c', '4', '-d', '500ms', '--size', '100', '--json', ...dataDir]);
+  expect(fast.code, fast.stderr).toBe(0);
+  const report = JSON.parse(fast.stdout);
+  expect(report).toMatchObject({ refused: {}, lateness: null, push: { count: report.accepted } });
+  expect(report.accepted).toBeGreaterThan(4);
+  expect(report.push.p50Ms).toBeGreaterThan(0);
+  expect(report.push.p50Ms).toBeLessThanOrEqual(report.push.p99Ms);
+  expect(report.push.p99Ms).toBeLessThanOrEqual(report.push.maxMs);
+  const pushed = daemon.log('request').filter(({ status, bytes }) => status === 201 && bytes === 100);
+  expect(pushed).toHaveLength(report.accepted);
+
+  const late = await runDq(['bench', '--e2e', '-d', '1s', '--rate', '20', ...dataDir]);
+  expect(late.code, late.stderr).toBe(0);
+  expect(late.stdout).toMatch(/^MS +COUNT +P50 .*\npush +20 .*\nlateness +20 /);
+  expect(await topicsOf(daemon)).toEqual([]);
+  const { states, orphaned } = (await daemon.api('GET', '/v1/stats')).body;
+  expect({ states, orphaned }).toEqual({
+    states: { delayed: 0, ready: 0, reserved: 0, dead: 0 },
+    orphaned: 0,
+  });
+
+  // Ctrl-C ends it with what it has.
+  const child = spawn(
+    process.execPath,
+    [launcher, 'bench', '-d', '10m', '--rate', '50', '--data-dir', daemon.dataDir],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
+  const exited = once(child, 'exit');
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
+  let stdout = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  const before = daemon.log('request').length;
+  await until('it pushes', () => daemon.log('request').length > before + 10);
+  child.kill('SIGINT');
+  expect(await exited).toEqual([0, null]);
+  expect(stdout).toMatch(/^push +\d\d/m);
+  expect(await topicsOf(daemon)).toEqual([]);
+  for (const wrong of [
+    ['-c', '0'],
+    ['-d', '11m'],
+    ['--rate', '1.5'],
+    ['--size', '-1'],
+  ])
+    expect((await runDq(['bench', ...wrong, '--data-dir', daemon.dataDir])).code, wrong.join(' ')).toBe(2);
+  const elsewhere = await runDq(['bench', '--e2e', '--url', 'http://192.0.2.1:6789']);
+  expect(elsewhere).toMatchObject({ code: 2, stderr: expect.stringContaining('two clocks') });
+});

@@ -1,0 +1,122 @@
+// Workers that die whatever is done: when the daemon ends by itself, when it goes on, and who is told.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { type AlteredDq, alteredDq } from '../support/altered-dq.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { addTopic } from '../support/producing.ts';
+import { type Run, runDq } from '../support/run-dq.ts';
+import { startSink } from '../support/sink.ts';
+import { startSmtpSink } from '../support/smtp-sink.ts';
+import { until } from '../support/until.ts';
+
+type Smtp = Awaited<ReturnType<typeof startSmtpSink>>;
+
+const configOf = (smtp: Smtp, ops: string) => ({
+  smtp: { url: smtp.url, from: 'dq@example.org' },
+  alerts: { emails: [ops], window: '1s' },
+});
+const subjectsTo = (smtp: Smtp, ops: string) =>
+  smtp.mails.filter(({ to }) => to.includes(ops)).map(({ parsed }) => parsed.subject ?? '');
+const lastWords = (role: string) =>
+  new RegExp(
+    `^dq: dq-${role} died 10 times within 60 s; the last time: dq-${role}\\S* \\(pid \\d+\\) exited with code 1.*$`,
+    'm',
+  );
+
+/** `dq start -d` of a daemon whose timer is put out of work by `alter`. */
+async function startInVain(alter: (dq: AlteredDq) => void, env: Record<string, string> = {}): Promise<Run> {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-never-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const dq = alteredDq();
+  alter(dq);
+  const places = ['--data-dir', join(directory, 'data'), '--log-dir', join(directory, 'logs')];
+  return runDq(['start', '-d', '--port', '0', ...places], {
+    cwd: directory,
+    launcher: dq.launcher,
+    timeoutMs: 100_000,
+    env,
+  });
+}
+
+async function neverReady(smtp: Smtp): Promise<void> {
+  const run = await startInVain((dq) => dq.breakDown('dq-timer-0'), {
+    DQ_SMTP__URL: smtp.url,
+    DQ_SMTP__FROM: 'dq@example.org',
+    DQ_ALERTS__EMAILS: 'never@example.org',
+  });
+  expect(run).toMatchObject({ code: 70, stdout: '', stderr: expect.stringMatching(lastWords('timer')) });
+  // By dq-upkeep, before it left.
+  expect(subjectsTo(smtp, 'never@example.org')).toEqual([
+    expect.stringMatching(/^dq: the daemon has ended by itself: dq-timer died 10 times/),
+  ]);
+}
+
+/** Ten deaths within a minute it never has. */
+async function hangsAtTheStart(): Promise<void> {
+  const run = await startInVain((dq) => dq.hang('dq-timer-0'));
+  const words =
+    /^dq: dq-timer was not ready in time 3 times in a row; the last time: dq-timer-0 \(pid \d+\) was ended by SIGKILL: was not ready within 15 s$/m;
+  expect(run).toMatchObject({ code: 70, stdout: '', stderr: expect.stringMatching(words) });
+}
+
+async function begin(smtp: Smtp, ops: string) {
+  const dq = alteredDq();
+  const config = configOf(smtp, ops);
+  return { dq, config, daemon: await startDaemon({ launcher: dq.launcher, config }) };
+}
+type Begun = Awaited<ReturnType<typeof begin>>;
+
+/** dq-upkeep, which would have mailed it. */
+async function noneAlive(smtp: Smtp, { dq, config, daemon }: Begun): Promise<void> {
+  const workers = daemon.workers();
+  dq.breakDown('dq-upkeep');
+  process.kill(daemon.pidOf('dq-upkeep'), 'SIGKILL');
+  await until('the daemon has given up', () => daemon.child.exitCode !== null, 90_000);
+  expect(daemon.child.exitCode).toBe(70);
+  expect(daemon.output()).toMatch(lastWords('upkeep'));
+  expect(daemon.output()).toMatch(/Error: broken by the test/);
+  expect(daemon.workers()).toEqual([]);
+  expect(workers.length).toBeGreaterThan(0);
+  expect(daemon.log('error')).toContainEqual(
+    expect.objectContaining({ message: expect.stringMatching(/^giving up: dq-upkeep died 10 times/) }),
+  );
+  expect(subjectsTo(smtp, 'none@example.org')).toEqual([]);
+  dq.mend('dq-upkeep');
+  await startDaemon({ launcher: dq.launcher, directory: daemon.directory, config });
+  await until('the next start mails it', () => subjectsTo(smtp, 'none@example.org').length === 1);
+  expect(subjectsTo(smtp, 'none@example.org')[0]).toMatch(/^dq: the daemon has ended by itself: dq-upkeep/);
+}
+
+async function anotherAlive(smtp: Smtp, { dq, daemon }: Begun): Promise<void> {
+  const sink = await startSink();
+  await addTopic(daemon, 't', sink.url);
+  dq.breakDown('dq-notifier-1');
+  process.kill(daemon.pidOf('dq-notifier-1'), 'SIGKILL');
+  await until('it is mailed', () => subjectsTo(smtp, 'one@example.org').length === 1, 90_000);
+  expect(subjectsTo(smtp, 'one@example.org')[0]).toMatch(/^dq: dq-notifier died 10 times within 60 s/);
+  const { body } = await daemon.api('GET', '/readyz');
+  expect(body).toMatchObject({ ready: true, warnings: ['dq-notifier dies again and again'] });
+  await daemon.push('t', '{}', { id: 'meanwhile' });
+  await until('jobs are delivered', () => sink.arrivals.length === 1);
+  // The back-off is 10 s by now.
+  dq.mend('dq-notifier-1');
+  await until('the other is back', () => daemon.pidOf('dq-notifier-1') > 0, 15_000);
+  expect(daemon.child.exitCode).toBeNull();
+}
+
+it('a role that dies again and again, or never gets ready, ends the daemon with 70 before the first ready and when none of it is alive, and else not', {
+  timeout: 150_000,
+}, async () => {
+  const smtp = await startSmtpSink();
+  const none = await begin(smtp, 'none@example.org');
+  const another = await begin(smtp, 'one@example.org');
+  // Side by side: each waits for the back-off.
+  await Promise.all([
+    neverReady(smtp),
+    hangsAtTheStart(),
+    noneAlive(smtp, none),
+    anotherAlive(smtp, another),
+  ]);
+});

@@ -1,0 +1,203 @@
+// dq doctor: what it says of a machine that is well, and that it sees each thing that is not.
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import type { Finding } from '../../src/cli/doctor/finding.ts';
+import { checkNode, checkOpenFiles } from '../../src/cli/doctor/machine.ts';
+import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import { launcher, startDaemon } from '../support/daemon.ts';
+import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
+import { runDq } from '../support/run-dq.ts';
+import { lacks, owned } from '../support/services.ts';
+
+// Each look is a command that starts, on a machine that does other things too.
+vi.setConfig({ testTimeout: 60_000 });
+
+function temporary(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-doctor-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  return directory;
+}
+
+/** With a port that nobody needs, unless the configuration says another. */
+async function doctor(cwd: string, config: Record<string, unknown> = {}) {
+  writeFileSync(join(cwd, 'dq.yaml'), JSON.stringify({ 'server.port': 0, ...config }));
+  const { code, stdout, stderr } = await runDq(['doctor', '--json', '-c', 'dq.yaml'], { cwd });
+  expect(stdout, stderr).not.toBe('');
+  const findings = JSON.parse(stdout) as readonly Finding[];
+  const stateOf = (check: string) => findings.filter((one) => one.check === check).map(({ state }) => state);
+  const about = (check: string) => findings.find((one) => one.check === check)?.about;
+  return { code, findings, stateOf, about };
+}
+
+it('finds nothing wrong with a machine that is well, and leaves nothing behind', async () => {
+  const cwd = temporary();
+  const { code, findings, stateOf } = await doctor(cwd);
+  expect(findings.filter(({ state }) => state === 'failed')).toEqual([]);
+  expect(code).toBe(0);
+  expect(stateOf('sqlite')).toEqual(['ok']);
+  expect(stateOf('disk sync')).toHaveLength(1);
+  expect(readdirSync(cwd)).toEqual(['dq.yaml']);
+  const table = await runDq(['doctor', '-c', 'dq.yaml'], { cwd });
+  expect(table.stdout).toMatch(/^CHECK +STATE +FINDING\n/);
+});
+
+it('asks a daemon that runs, and sees what is wrong with the files of one that does not', async () => {
+  const daemon = await startDaemon();
+  const config = { dataDir: daemon.dataDir, logDir: daemon.logDir };
+  const running = await doctor(temporary(), config);
+  expect(running.code).toBe(0);
+  expect(running.about('daemon')).toMatch(new RegExp(`pid ${daemon.pid}, ready, 0 restarts$`));
+  expect(running.about('store')).toMatch(/survives the death of any process/);
+
+  await daemon.stop();
+  const stopped = await doctor(temporary(), config);
+  expect(stopped.code).toBe(0);
+  expect(stopped.about('store')).toMatch(/^\d+\.\d MiB/);
+
+  utimesSync(join(daemon.dataDir, 'registry.db'), new Date(), new Date(Date.now() + 60_000));
+  const ahead = await doctor(temporary(), config);
+  expect(ahead.stateOf('clock')).toEqual(['failed']);
+  expect(ahead.about('clock')).toMatch(/registry\.db was written (59|60) s from now/);
+  utimesSync(join(daemon.dataDir, 'registry.db'), new Date(), new Date());
+
+  rmSync(join(daemon.dataDir, 'secret.key'));
+  const keyless = await doctor(temporary(), config);
+  expect(keyless.code).toBe(1);
+  expect(keyless.about('store')).toMatch(/secret\.key is missing/);
+
+  writeFileSync(join(daemon.dataDir, 'jobs.db'), 'this is no database at all');
+  expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is no SQLite file$/);
+  rmSync(join(daemon.dataDir, 'jobs.db'));
+  expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is missing/);
+  expect(existsSync(join(daemon.dataDir, 'jobs.db'))).toBe(false);
+});
+
+it('fails for a taken port and for directories that are none', async () => {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.close();
+  });
+  const { port } = server.address() as { port: number };
+  const cwd = temporary();
+  const file = join(cwd, 'file');
+  writeFileSync(file, '');
+  const { code, stateOf, about } = await doctor(cwd, {
+    'server.port': port,
+    logDir: file,
+  });
+  expect(code).toBe(1);
+  expect(about('port')).toBe(`127.0.0.1:${port} is taken by another program`);
+  expect(stateOf('log directory')).toEqual(['failed']);
+  const nowhere = await doctor(cwd, { dataDir: join(file, 'data') });
+  expect(nowhere.about('data directory')).toBe(`${file} is no directory`);
+  expect(nowhere.stateOf('log directory')).toEqual(['ok']);
+});
+
+it.skipIf(await lacks('redis'))('sees whose a Redis is, and what of it is dangerous', async () => {
+  const server = await owned('test', startRedis({ config: ['maxmemory-policy allkeys-lru'] }));
+  const cwd = temporary();
+  const dataDir = join(cwd, 'data');
+  const look = () => doctor(cwd, { dataDir, redis: [server.url] });
+  const fresh = await look();
+  expect(fresh.code).toBe(0);
+  expect(fresh.findings.filter(({ check }) => check === 'redis')).toMatchObject([
+    {
+      state: 'ok',
+      about: expect.stringMatching(/^redis:\/\/127\.0\.0\.1:\d+ answers in \d+ ms, version \d/),
+    },
+    { state: 'ok', about: expect.stringContaining('in memory alone') },
+    { state: 'warning', about: expect.stringContaining('maxmemory-policy is allkeys-lru') },
+    { state: 'warning', about: expect.stringContaining('set appendonly yes') },
+    { state: 'ok', about: expect.stringContaining('has no mark yet') },
+  ]);
+  expect(await server.ask('DBSIZE')).toBe('0');
+
+  const marked = (id: string) =>
+    server.ask('HSET', '{dq:0}:n', 'marker', `dq 1 shard aa registry ${id} buckets 1`);
+  await marked('0123456789abcdef');
+  const foreign = await look();
+  expect(foreign.code).toBe(1);
+  expect(foreign.findings.filter(({ state }) => state === 'failed')).toMatchObject([
+    {
+      check: 'redis',
+      about: expect.stringMatching(/is not ours: .* registry 0123456789abcdef, and this one is new:/),
+    },
+  ]);
+  mkdirSync(dataDir);
+  const registry = await openRegistryDb(join(dataDir, 'registry.db'));
+  await marked(await registry.id());
+  await registry.close();
+  const ours = (await look()).findings.filter(({ check }) => check === 'redis');
+  expect(ours.at(-1)).toMatchObject({ state: 'ok', about: expect.stringContaining('is ours: shard aa') });
+  await server.process.kill();
+  const away = await look();
+  expect([away.code, away.stateOf('redis')]).toEqual([75, ['failed']]);
+});
+
+it('ends with 78 for a wrong configuration, and says all of it', async () => {
+  const { code, findings } = await doctor(temporary(), { 'log.dayz': 1, 'retry.unit': 'soon' });
+  expect(code).toBe(78);
+  const wrong = findings.filter(({ check }) => check === 'configuration');
+  expect(wrong.map(({ state }) => state)).toEqual(['failed', 'failed']);
+});
+
+it('judges Node and the limit of open files', async () => {
+  expect(['v18.20.0', 'v20.18.9', 'v20.19.0', 'v22.1.0'].map((version) => checkNode(version).state)).toEqual([
+    'failed',
+    'failed',
+    'warning',
+    'ok',
+  ]);
+  const limit = (n: number | string) =>
+    checkOpenFiles(`Max open files            ${n}                 1048576              files\n`, null).state;
+  expect([limit(63), limit(1024), limit(65_536)]).toEqual(['failed', 'warning', 'ok']);
+  expect(checkOpenFiles(null, null).state).toBe('unknown');
+  const cwd = temporary();
+  writeFileSync(join(cwd, 'dq.yaml'), 'server: { port: 0 }\n');
+  let stdout = '';
+  try {
+    execFileSync('bash', ['-c', `ulimit -n 500; exec "$@"`, 'bash', process.execPath, launcher, 'doctor'], {
+      cwd,
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+  } catch (error) {
+    stdout = (error as { stdout: string }).stdout;
+  }
+  expect(stdout).toMatch(/^open files +failed +limit 500 .* a notifier needs 576/m);
+});
+
+describe.skipIf(unmountable !== null)(`disks${unmountable === null ? '' : `: ${unmountable}`}`, () => {
+  it('warns of a tmpfs, and fails where there is no room', async () => {
+    const directory = mountTmpfs(8 * 1024 * 1024);
+    const dataDir = join(directory, 'data');
+    mkdirSync(dataDir, { mode: 0o700 });
+    const config = { dataDir, logDir: temporary() };
+    const empty = await doctor(temporary(), config);
+    expect(empty.code).toBe(0);
+    expect(empty.about('data directory')).toMatch(/tmpfs: everything is lost with a reboot$/);
+    expect(empty.stateOf('disk room')).toEqual(['warning']);
+    fillUp(directory);
+    const full = await doctor(temporary(), config);
+    expect(full.code).toBe(1);
+    expect(full.stateOf('disk room')).toEqual(['failed']);
+    expect(full.stateOf('disk sync')).toEqual(['failed']);
+    truncateSync(join(directory, 'filler'), 0);
+    expect(readdirSync(dataDir)).toEqual([]);
+  });
+});

@@ -1,0 +1,123 @@
+// What each exit code means to a script, by a command that ends with it.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, vi } from 'vitest';
+import { exitCodes } from '../../src/cli/exit.ts';
+import { askMaster } from '../../src/master/control-client.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { addTopic } from '../support/producing.ts';
+import { runDq } from '../support/run-dq.ts';
+import { until } from '../support/until.ts';
+
+// Several starts of Node, on a machine that does other things too.
+vi.setConfig({ testTimeout: 60_000 });
+
+type Code = keyof typeof exitCodes;
+interface Case {
+  readonly code: Code;
+  readonly args: readonly string[];
+  readonly input?: string;
+  /** stderr */
+  readonly says: RegExp;
+}
+
+const goodLine = '{"topic":"t","id":"x","body":1}';
+const badLine = '{"topic":"absent","id":"y","body":1}';
+
+/** With a daemon that has the topic `t`. */
+const withDaemon: readonly Case[] = [
+  { code: 'ok', args: ['status'], says: /: ready, up / },
+  { code: 'ok', args: ['push', 't', '1', '--id', 'a'], says: /^$/ },
+  { code: 'failed', args: ['topic', 'add', 't', '--callback', 'http://127.0.0.1:9/'], says: /exists/ },
+  { code: 'failed', args: ['start', '--port', '0'], says: /already running \(pid \d+, since .*\)/ },
+  { code: 'notFound', args: ['get', 't', 'absent'], says: /^dq: / },
+  { code: 'notFound', args: ['push', 'absent', '1'], says: /^dq: / },
+  {
+    code: 'partlyFailed',
+    args: ['push', '--batch', '-'],
+    input: `${goodLine}\n${badLine}\n`,
+    says: /1 accepted, 1 refused/,
+  },
+];
+
+const withoutDaemon: readonly Case[] = [
+  { code: 'usage', args: ['nonsense'], says: /unknown command/ },
+  { code: 'usage', args: ['start', '--prot', '1'], says: /--port/ },
+  { code: 'usage', args: ['push', 't', '1', '--url', 'ftp://x'], says: /no http or https URL/ },
+  ...(['status', 'stop', 'reload', 'restart', 'ls', 'fsck'] as const).map(
+    (command): Case => ({ code: 'notRunning', args: [command], says: /no daemon is running/ }),
+  ),
+  { code: 'unreachable', args: ['ls', '--url', 'http://127.0.0.1:1'], says: /does not answer/ },
+  {
+    code: 'storeUnreachable',
+    args: ['migrate', '--mysql', 'mysql://nobody@127.0.0.1:1/dq'],
+    says: /127\.0\.0\.1:1/,
+  },
+  { code: 'badConfiguration', args: ['start', '--port', '70000'], says: /server\.port/ },
+  { code: 'badConfiguration', args: ['start', '--host', '0.0.0.0', '--port', '0'], says: /dq token add/ },
+  { code: 'badConfiguration', args: ['config', 'test', '-c', 'absent.yaml'], says: /absent\.yaml/ },
+];
+
+async function expectEach(
+  cases: readonly Case[],
+  daemon: Pick<Daemon, 'dataDir' | 'directory'>,
+): Promise<void> {
+  const expectOne = async ({ code, args, input, says }: Case) => {
+    const run = await runDq(args, {
+      cwd: daemon.directory,
+      env: {
+        DQ_DATA_DIR: daemon.dataDir,
+        DQ_LOGDIR: join(daemon.directory, 'logs'),
+      },
+      ...(input === undefined ? {} : { input }),
+    });
+    const what = `dq ${args.join(' ')}`;
+    expect(run.code, `${what}: ${run.stderr}`).toBe(exitCodes[code]);
+    expect(run.stderr, what).toMatch(says);
+    // A sentence, never a stack.
+    expect(run.stderr, what).not.toMatch(/^ {4}at /m);
+  };
+  await Promise.all(cases.map(expectOne));
+}
+
+describe('exit codes', () => {
+  it('0, 1, 4, 5: of commands to a daemon that runs; then 69 while it does not answer, and 75 when it is to be started again', async () => {
+    const daemon = await startDaemon();
+    await addTopic(daemon, 't', 'http://127.0.0.1:9/');
+    await expectEach(withDaemon, daemon);
+    process.kill(daemon.pid, 'SIGSTOP');
+    await expectEach(
+      [
+        {
+          code: 'unreachable',
+          args: ['status'],
+          says: /cannot be asked: the daemon did not answer within 5 s/,
+        },
+      ],
+      daemon,
+    );
+    process.kill(daemon.pid, 'SIGCONT');
+    expect(await askMaster(daemon.dataDir, { cmd: 'restart' }, 30_000)).toMatchObject({
+      exit: exitCodes.startAgain,
+    });
+    await until('it has ended', () => daemon.child.exitCode !== null);
+    expect(daemon.child.exitCode).toBe(exitCodes.startAgain);
+  });
+
+  it('2, 3, 69, 75, 78: of commands without one', async () => {
+    const daemon = await startDaemon();
+    expect(await daemon.stop()).toBe(exitCodes.ok);
+    await expectEach(withoutDaemon, daemon);
+  });
+
+  it('are all in the tables above (70 in crash-loop.test.ts), and in the README', () => {
+    const shown = new Set<Code>([...withDaemon, ...withoutDaemon].map(({ code }) => code));
+    const elsewhere: readonly Code[] = ['startAgain', 'crashLoop'];
+    expect([...shown, ...elsewhere].sort()).toEqual(Object.keys(exitCodes).sort());
+    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+    const line = /^\*\*Exit codes\*\*: (.*)$/m.exec(readme)?.[1] ?? '';
+    expect(line.split(' · ').map((part) => Number.parseInt(part, 10))).toEqual([
+      ...new Set(Object.values(exitCodes)),
+    ]);
+  });
+});

@@ -1,0 +1,162 @@
+// The log files of a real daemon: while they are rotated under load, at a graceful end, and when a process crashes.
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { copyDq } from '../support/copied-dq.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { addTopic } from '../support/producing.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+// Several starts in one test, on a machine that does other things too.
+vi.setConfig({ testTimeout: 60_000 });
+
+const root = join(import.meta.dirname, '../..');
+const noLogrotate = spawnSync('logrotate', ['--version']).status !== 0;
+
+/** What an administrator does: away with each file, then the signal. */
+function renameAll(daemon: Daemon, round: number): void {
+  for (const name of readdirSync(daemon.logDir).filter((one) => one.endsWith('.log')))
+    renameSync(join(daemon.logDir, name), join(daemon.logDir, `${name}.round-${round}`));
+  daemon.child.kill('SIGUSR1');
+}
+
+/** The example as it is, with the paths of this daemon, and without compressing: the lines are read here. */
+function logrotate(daemon: Daemon): void {
+  const text = readFileSync(join(root, 'scripts/logrotate/dq'), 'utf8')
+    .replaceAll('/var/log/dq', daemon.logDir)
+    .replaceAll('/run/dq/dq.pid', join(daemon.directory, 'dq.pid'))
+    .replace(/^ +(delay)?compress\n/gm, '');
+  const path = join(daemon.directory, 'logrotate.conf');
+  writeFileSync(path, text);
+  chmodSync(path, 0o644);
+  const run = spawnSync('logrotate', ['-f', '-s', join(daemon.directory, 'logrotate.state'), path], {
+    encoding: 'utf8',
+  });
+  expect({ status: run.status, stderr: run.stderr }).toEqual({ status: 0, stderr: '' });
+}
+
+/** The lines of all files of a kind, rotated or not; fails for one that is cut. */
+function linesOf(daemon: Daemon, kind: string): Record<string, unknown>[] {
+  return readdirSync(daemon.logDir)
+    .filter((name) => name.startsWith(`${kind}-`))
+    .flatMap((name) => {
+      const text = readFileSync(join(daemon.logDir, name), 'utf8');
+      expect(text === '' || text.endsWith('\n'), name).toBe(true);
+      return text.split('\n').slice(0, -1);
+    })
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+const idsOf = (lines: readonly Record<string, unknown>[]) =>
+  lines.map(({ id }) => Number(id)).sort((a, b) => a - b);
+
+describe.each([
+  ['rename and USR1', renameAll, false],
+  ['logrotate -f', logrotate, noLogrotate],
+] as const)('rotation by %s', (_how, rotate, absent) => {
+  it.skipIf(absent)(
+    `under load loses no line and cuts none; the last ones are there after a stop${absent ? ': no logrotate here' : ''}`,
+    async () => {
+      const sink = await startSink();
+      const daemon = await startDaemon({ args: ['--servers', '2', '--pid-file', 'dq.pid'] });
+      await addTopic(daemon, 't', sink.url);
+      let pushed = 0;
+      let enough = false;
+      const producers = Array.from({ length: 8 }, async () => {
+        while (!enough) {
+          const reply = await daemon.push('t', '1', { id: ++pushed });
+          expect(reply.status).toBe(201);
+        }
+      });
+      for (let round = 1; round <= 3; round += 1) {
+        const goal = pushed + 100;
+        await until('more jobs are pushed', () => pushed >= goal);
+        rotate(daemon, round);
+      }
+      const goal = pushed + 100;
+      await until('more jobs are pushed', () => pushed >= goal);
+      enough = true;
+      await Promise.all(producers);
+      await until('all were called', () => sink.arrivals.length >= pushed);
+      expect(await daemon.stop()).toBe(0);
+      const all = Array.from({ length: pushed }, (_, n) => n + 1);
+      expect(idsOf(linesOf(daemon, 'request').filter(({ method }) => method === 'POST'))).toEqual(all);
+      expect(idsOf(linesOf(daemon, 'notify').filter(({ outcome }) => outcome === 'delivered'))).toEqual(all);
+      // Each rotation made files of its own, or the test shows nothing.
+      const files = readdirSync(daemon.logDir).filter((name) => name.startsWith('notify-notifier-0'));
+      expect(files.length).toBeGreaterThan(2);
+      expect(linesOf(daemon, 'notice').at(-1)).toMatchObject({ process: expect.stringMatching(/^dq-/) });
+      expect(linesOf(daemon, 'notice').filter(({ message }) => message === 'ended')).toHaveLength(1);
+      expect(linesOf(daemon, 'notice').filter(({ message }) => message === 'log lines were lost')).toEqual(
+        [],
+      );
+    },
+  );
+});
+
+/** A built dq whose processes throw where nobody catches when they are told to. */
+function crashingDq(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-crashing-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  copyDq(directory);
+  const crash = `
+process.on('SIGWINCH', () => { throw new Error('broken by the test', { cause: new Error('a deeper reason') }); });
+process.on('SIGURG', () => { void Promise.reject(new Error('left alone by the test')); });
+`;
+  for (const entry of ['cli.js', 'worker.js']) {
+    const path = join(directory, 'dist', entry);
+    const text = readFileSync(path, 'utf8');
+    rmSync(path);
+    // After the imports and before the rest waits for anything.
+    writeFileSync(path, `${crash}${text}`);
+  }
+  return join(directory, 'bin/dq');
+}
+
+describe('a crash', () => {
+  it('of a worker leaves its reason in its error log and in that of the master; one of the master in its own', async () => {
+    const daemon = await startDaemon({ launcher: crashingDq() });
+    process.kill(daemon.pidOf('dq-timer-0'), 'SIGWINCH');
+    process.kill(daemon.pidOf('dq-server-0'), 'SIGURG');
+    await until('both are told', () => linesOf(daemon, 'error').length >= 4);
+    const errors = linesOf(daemon, 'error');
+    expect(errors).toContainEqual(
+      expect.objectContaining({
+        process: 'dq-timer-0',
+        message: 'crashed',
+        reason: 'broken by the test: a deeper reason',
+        stack: expect.stringContaining('worker.js'),
+      }),
+    );
+    expect(errors).toContainEqual(
+      expect.objectContaining({ process: 'dq-server-0', reason: 'left alone by the test' }),
+    );
+    for (const reason of ['broken by the test: a deeper reason', 'left alone by the test'])
+      expect(errors).toContainEqual(
+        expect.objectContaining({ process: 'dq-master', message: expect.stringContaining(reason) }),
+      );
+
+    daemon.child.kill('SIGWINCH');
+    await until('it has ended', () => daemon.child.exitCode !== null);
+    expect(daemon.child.exitCode).not.toBe(0);
+    expect(linesOf(daemon, 'error')).toContainEqual(
+      expect.objectContaining({
+        process: 'dq-master',
+        pid: daemon.pid,
+        message: 'crashed',
+        reason: 'broken by the test: a deeper reason',
+      }),
+    );
+  });
+});

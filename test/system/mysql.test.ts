@@ -1,0 +1,250 @@
+// dq on a real MariaDB: several instances on one registry, and what each of them does while it is away.
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Webhook } from 'standardwebhooks';
+import { describe, expect, it, vi } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import { limits } from '../../src/core/limits.ts';
+import type { Daemon } from '../support/daemon.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { startSink } from '../support/sink.ts';
+import { temporaryDirectory } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+
+// Some starts of some processes in each.
+vi.setConfig({ testTimeout: 120_000 });
+
+/** It must not be anywhere but in the file that it is given in. */
+const password = 'pw-canary-0f8e';
+
+describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
+  const server = await owned('file', mariadb());
+  await server.run(`CREATE USER dq IDENTIFIED BY '${password}'; GRANT ALL ON *.* TO dq`);
+  let made = 0;
+  const newDatabase = async () => {
+    if (!server.process.isRunning) await server.process.start();
+    await server.createDatabase(`dq${++made}`);
+    return server.url(`dq${made}`, 'dq', password);
+  };
+  const start = (url: string, more: Parameters<typeof startDaemon>[0] = {}) =>
+    startDaemon({ ...more, env: { DQ_MYSQL__URL: url, ...more.env } });
+  // Jobs lie in Redis in the cases of a MySQL that is away: there every process asks the registry which one it is.
+  const redis = (await lacks('redis'))
+    ? null
+    : await owned('file', startRedis({ config: ['appendonly yes'] }));
+  const startOnRedis = (url: string, more: Parameters<typeof startDaemon>[0] = {}) =>
+    start(url, { ...more, args: redis === null ? [] : ['--redis', `${redis.url}/${made}`] });
+  const countsOf = async (daemon: Daemon, name: string) =>
+    (await daemon.api('GET', `/v1/topics/${name}/stats`)).body;
+  const everythingWritten = (daemon: Daemon) =>
+    [daemon.logDir, daemon.dataDir].flatMap((directory) =>
+      readdirSync(directory, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name))
+        .map((path) => ({ path, text: readFileSync(path, 'latin1') })),
+    );
+
+  it('two instances see the topics and tokens of each other within 2 s, with two connections a process at most', async () => {
+    const sink = await startSink();
+    const url = await newDatabase();
+    const one = await start(url);
+    const { body: topic } = await one.api('POST', '/v1/topics', { topic: 't', callbackUrl: sink.url });
+    const secret = String(topic.secret);
+
+    // Without the key of the first there is no second.
+    const elsewhere = temporaryDirectory();
+    const refused = await runDq(
+      ['start', '--port', '0', '--data-dir', elsewhere.path, '--log-dir', elsewhere.path],
+      {
+        env: { DQ_MYSQL__URL: url },
+      },
+    );
+    elsewhere.remove();
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toMatch(/the key file .*secret\.key is missing.*copy it from another dq/);
+    expect(refused.stderr).not.toContain(password);
+
+    const two = await start(url, { env: { DQ_SECRET_KEY_FILE: join(one.dataDir, 'secret.key') } });
+    await until('it says where the registry is', () =>
+      two.output().includes(`registry: MySQL 127.0.0.1:${server.port}/dq${made}`),
+    );
+    expect((await two.push('t', '{"n":1}', { id: 'a' })).status).toBe(201);
+    const arrival = await until('it was called by the other', () => sink.arrivals[0]);
+    new Webhook(secret).verify(arrival.body, arrival.headers as Record<string, string>);
+
+    const within2s = async (what: string, condition: () => Promise<boolean>) => until(what, condition, 2_000);
+    await two.api('PATCH', '/v1/topics/t', { state: 'offline' });
+    await within2s(
+      'the change is in force in the first',
+      async () => (await one.push('t', '1')).status === 409,
+    );
+    await one.api('PATCH', '/v1/topics/t', { state: 'active' });
+    await within2s('and back', async () => (await two.push('t', '1', { id: 'b' })).status === 201);
+    await one.api('DELETE', '/v1/topics/t?jobs=purge');
+    await within2s('and its end', async () => (await two.push('t', '1')).status === 404);
+
+    const connections = await server.run(
+      `SELECT COUNT(*) FROM information_schema.processlist WHERE db = 'dq${made}'`,
+    );
+    const processes = one.workers().length + two.workers().length;
+    expect(Number(connections)).toBeLessThanOrEqual(limits.mysqlConnections * processes);
+
+    const { body: token } = await one.api('POST', '/v1/tokens', {
+      name: 'ops',
+      scopes: ['admin'],
+      topics: ['*'],
+    });
+    await within2s('the other asks for it', async () => (await two.api('GET', '/v1/topics')).status === 401);
+    for (const daemon of [one, two]) {
+      expect(await daemon.stop()).toBe(0);
+      for (const { path, text } of everythingWritten(daemon))
+        for (const hidden of [password, secret, String(token.token)])
+          expect([path, text.includes(hidden)]).toEqual([path, false]);
+    }
+  });
+
+  it('killed, MySQL is missed by changes alone; also across a restart; and what was counted is added when it is back', async () => {
+    const sink = await startSink();
+    const url = await newDatabase();
+    const first = await startOnRedis(url);
+    expect((await first.api('POST', '/v1/topics', { topic: 't', callbackUrl: sink.url })).status).toBe(201);
+    expect((await first.push('t', '1')).status).toBe(201);
+    await until('it is counted', async () => (await countsOf(first, 't'))?.total?.delivered === 1);
+    await until('the copy is written', () => statSync(join(first.dataDir, 'registry-copy.json')));
+    await server.process.kill();
+
+    expect((await first.push('t', '2')).status).toBe(201);
+    await until('it is delivered', () => sink.arrivals.length === 2);
+    for (const change of [
+      first.api('POST', '/v1/topics', { topic: 'u', callbackUrl: sink.url }),
+      first.api('PATCH', '/v1/topics/t', { title: 'x' }),
+      first.push('unknown', '1'),
+    ])
+      expect((await change).status).toBe(503);
+    const response = await fetch(`${first.url}/v1/topics/t`, { method: 'DELETE' });
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
+    expect((await first.api('GET', '/readyz')).body).toMatchObject({
+      ready: true,
+      warnings: [expect.stringMatching(/registry: does not answer .*last known topics are in force/)],
+    });
+    await until('the log says it', () =>
+      first.log('error').some(({ message }) => String(message).includes('topics cannot be refreshed')),
+    );
+    expect(await first.stop()).toBe(0);
+
+    const { directory } = first;
+    const second = await startOnRedis(url, { directory });
+    expect((await second.push('t', '3')).status).toBe(201);
+    await until('it is delivered', () => sink.arrivals.length === 3);
+    expect((await second.api('PATCH', '/v1/topics/t', { title: 'x' })).status).toBe(503);
+
+    await server.process.start();
+    await until(
+      'changes are taken',
+      async () => (await second.api('PATCH', '/v1/topics/t', { title: 'x' })).status === 200,
+    );
+    // Those of the first at its end were lost with MySQL: it had nobody to give them to.
+    await until(
+      'what was counted is added',
+      async () => (await countsOf(second, 't'))?.total?.delivered >= 2,
+      20_000,
+    );
+    expect((await second.api('GET', '/readyz')).body.warnings).toEqual([]);
+  });
+
+  it('stopped, MySQL holds nobody up: not a call, not a start, not a reload', async () => {
+    const sink = await startSink();
+    const url = await newDatabase();
+    const daemon = await startOnRedis(url);
+    expect((await daemon.api('POST', '/v1/topics', { topic: 't', callbackUrl: sink.url })).status).toBe(201);
+    await until('the copy is written', () =>
+      readFileSync(join(daemon.dataDir, 'registry-copy.json'), 'utf8').includes('"name":"t"'),
+    );
+    // What no process has read yet cannot be in force.
+    expect((await daemon.push('t', '0')).status).toBe(201);
+    await until('the notifiers know the topic', () => sink.arrivals.length === 1);
+    await server.process.freeze();
+    try {
+      const from = performance.now();
+      const calls = Array.from({ length: 2 * limits.mysqlQueueMax }, (_, i) =>
+        daemon.api('PATCH', '/v1/topics/t', { title: String(i) }),
+      );
+      expect((await daemon.push('t', '1')).status).toBe(201);
+      await until('it is delivered', () => sink.arrivals.length === 2);
+      // Far below what a client waits; the calls were under way meanwhile.
+      expect(performance.now() - from).toBeLessThan(limits.mysqlCallMs + 5_000);
+      expect(new Set((await Promise.all(calls)).map(({ status }) => status))).toEqual(new Set([503]));
+      const reload = await runDq(['reload', '--data-dir', daemon.dataDir]);
+      expect([reload.code, reload.stderr]).toEqual([0, expect.any(String)]);
+      expect((await daemon.push('t', '2')).status).toBe(201);
+      await until('it is delivered by the new ones', () => sink.arrivals.length === 3);
+      expect(await daemon.stop()).toBe(0);
+      const again = await startOnRedis(url, { directory: daemon.directory });
+      expect((await again.push('t', '3')).status).toBe(201);
+      await until('it is delivered after a restart', () => sink.arrivals.length === 4);
+    } finally {
+      server.process.thaw();
+    }
+  });
+
+  it('away at the very first start, it is found when it comes, without a restart', async () => {
+    const url = await newDatabase();
+    await server.process.kill();
+    const daemon = await start(url);
+    expect((await daemon.push('t', '1')).status).toBe(503);
+    await server.process.start();
+    await until(
+      'a topic can be made',
+      async () =>
+        (await daemon.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9/' }))
+          .status === 201,
+    );
+    await until('it takes jobs', async () => (await daemon.push('t', '1', { delay: '1h' })).status === 201);
+  });
+
+  it('dq migrate makes the schema, prints it, and says when it cannot be reached', async () => {
+    const url = await newDatabase();
+    const env = { DQ_MYSQL__URL: url };
+    const script = readFileSync(join(import.meta.dirname, '../../sql/mysql/dq.sql'), 'utf8');
+    expect((await runDq(['migrate', '--print-sql'])).stdout.trim()).toBe(script.trim());
+    expect(await runDq(['migrate'], { env })).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('went from schema 0 to'),
+    });
+    expect(await runDq(['migrate'], { env })).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('has schema'),
+    });
+    expect((await runDq(['migrate'])).code).toBe(78);
+    const cwd = temporaryDirectory();
+    const doctor = async () => {
+      const { code, stdout } = await runDq(['doctor', '--json', '--data-dir', cwd.path], {
+        env,
+        cwd: cwd.path,
+      });
+      const findings = JSON.parse(stdout) as { check: string; state: string; about: string }[];
+      return { code, of: (check: string) => findings.filter((one) => one.check === check) };
+    };
+    const well = (await doctor()).of('mysql');
+    expect(well.map(({ state }) => state)).toEqual(['ok', 'warning', 'ok']);
+    expect(well.map(({ about }) => about).join()).toMatch(
+      /answers in .*flush_log_at_trx_commit is 2.*schema \d/,
+    );
+    await server.run(`UPDATE dq${made}.registry SET key_check = 'v1:AAAA'`);
+    expect((await doctor()).of('mysql').at(-1)).toMatchObject({
+      state: 'failed',
+      about: expect.stringMatching(/secret\.key is missing.*copy it from another dq/),
+    });
+    const wrong = await runDq(['migrate', '--mysql', server.url(`dq${made}`, 'dq', `${password}x`)]);
+    expect([wrong.code, wrong.stderr]).toEqual([75, expect.stringContaining('Access denied')]);
+    await server.process.kill();
+    const away = await runDq(['migrate'], { env });
+    expect([away.code, away.stderr]).toEqual([75, expect.stringContaining('ECONNREFUSED')]);
+    expect((await doctor()).code).toBe(75);
+    cwd.remove();
+    expect(away.stderr + wrong.stderr).not.toContain(password);
+    await server.process.start();
+  });
+});

@@ -1,0 +1,106 @@
+// A daemon on a real Redis: what it prints, that it delivers, and what becomes of it when Redis goes and comes back.
+
+import { describe, expect, it, vi } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
+import { lacks, owned } from '../support/services.ts';
+import { ok, startSink, status } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+describe.skipIf(await lacks('redis'))('dq start --redis', () => {
+  it('says where the jobs are and what they survive, and delivers each once, not early, with its retries', async () => {
+    const server = await owned('test', startRedis({ config: ['appendonly yes', 'appendfsync everysec'] }));
+    const failed = new Set<string>();
+    const sink = await startSink((arrival, response) => {
+      if (Number(arrival.id) % 10 > 0 || failed.has(arrival.id)) return ok(arrival, response);
+      failed.add(arrival.id);
+      return status(500)(arrival, response);
+    });
+    const daemon = await startDaemon({ args: ['--redis', server.url], config: { retry: { unit: '50ms' } } });
+    await until('the facts', () => daemon.output().includes('ready in'));
+    expect(daemon.output()).toMatch(
+      /^dq \S+ \(pid \d+\) on Redis at redis:\/\/127\.0\.0\.1:\d+, with its topics in \S+\ndurability: Redis, appendfsync everysec: .+\nhttp/,
+    );
+    const topics = ['a', 'b', 'c'];
+    for (const topic of topics) await addTopic(daemon, topic, sink.url, { timeout: '30s' });
+    const due = new Map<string, number>();
+    await forAll(numbers(300), async (n) => {
+      const reply = await daemon.push(topics[n % 3] as string, `{"n":${n}}`, {
+        id: `${n}`,
+        delay: (n * 7) % 1_000,
+      });
+      expect(reply.status).toBe(201);
+      due.set(`${n}`, Date.parse(reply.body.dueAt));
+    });
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 50);
+    const byId = groupBy(sink.arrivals, (arrival) => arrival.id);
+    expect(byId.size).toBe(300);
+    for (const [id, arrivals] of byId) {
+      expect(
+        arrivals.map(({ attempt }) => attempt),
+        id,
+      ).toEqual(Number(id) % 10 === 0 ? [1, 2] : [1]);
+      expect(arrivals[0]?.body.toString()).toBe(`{"n":${id}}`);
+      for (const { arrivedAt } of arrivals) expect(arrivedAt).toBeGreaterThanOrEqual(due.get(id) ?? 0);
+    }
+    const ready = await daemon.api('GET', '/readyz');
+    expect(ready.body).toMatchObject({ ready: true, warnings: [] });
+    expect(ready.body.durability).toContain('everysec');
+    const done = await daemon.api('GET', '/v1/jobs?topic=a&state=done&limit=5');
+    expect(done.body.items).toHaveLength(5);
+    expect(daemon.log('error')).toEqual([]);
+  });
+
+  it('refuses pushes while Redis is away, and delivers what was acknowledged when it is back', async () => {
+    const server = await owned('test', startRedis({ config: ['appendonly yes', 'appendfsync always'] }));
+    const sink = await startSink(ok);
+    const daemon = await startDaemon({ args: ['--redis', server.url] });
+    await addTopic(daemon, 't', sink.url);
+    await forAll(numbers(50), async (n) => {
+      expect((await daemon.push('t', '1', { id: `${n}`, delay: 2_000 })).status).toBe(201);
+    });
+    await server.process.kill();
+    const refused = await until('a push to be refused', async () => {
+      const reply = await daemon.push('t', '1', { id: 'refused' });
+      return reply.status === 503 && reply.body.code === 'not_stored' ? reply : null;
+    });
+    expect(refused.body.detail).toBeTruthy();
+    expect((await daemon.api('GET', '/readyz')).status).toBe(503);
+    await server.process.start();
+    await until(
+      'Redis to be found',
+      async () => (await daemon.api('GET', '/readyz')).status === 200,
+      20_000,
+      50,
+    );
+    expect((await daemon.push('t', '1', { id: 'after' })).status).toBe(201);
+    await until('all to arrive', () => new Set(sink.arrivals.map(({ id }) => id)).size === 51, 20_000);
+    expect(sink.arrivals.some(({ id }) => id === 'refused')).toBe(false);
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
+  });
+
+  it('starts while Redis is away, and takes pushes when it comes', async () => {
+    const server = await owned('test', startRedis());
+    await server.process.kill();
+    const daemon = await startDaemon({ args: ['--redis', server.url] });
+    await until('the facts', () => daemon.output().includes('ready in'));
+    expect(daemon.output()).toMatch(/durability: .*unknown/);
+    const sink = await startSink(ok);
+    await addTopic(daemon, 't', sink.url);
+    expect((await daemon.push('t', '1')).status).toBe(503);
+    await server.process.start();
+    await until(
+      'a push to be taken',
+      async () => (await daemon.push('t', '1', { id: '1' })).status === 201,
+      20_000,
+      50,
+    );
+    await until('it to arrive', () => sink.arrivals.length > 0);
+    await until('the log to say what it survives', () =>
+      daemon.log('notice').some((line) => String(line['durability']).includes('Redis in memory alone')),
+    );
+  });
+});

@@ -1,0 +1,82 @@
+// Upgrade beside, switch the link, reload: the new code runs, and the port was never closed.
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { copyDq } from '../support/copied-dq.ts';
+import { startDaemon } from '../support/daemon.ts';
+import { processesOf, reload } from '../support/reloading.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const repository = join(import.meta.dirname, '../..');
+const ownVersion = readFileSync(join(repository, 'dist/version'), 'utf8').trim();
+
+/** A copy of the build that says another version of itself. */
+function install(release: string, version: string): void {
+  mkdirSync(release);
+  copyDq(release);
+  const dist = join(release, 'dist');
+  writeFileSync(join(dist, 'version'), `${version}\n`);
+  const scripts = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.js'),
+  );
+  for (const name of scripts) {
+    const text = readFileSync(join(dist, name), 'utf8');
+    writeFileSync(join(dist, name), text.replace(`true ? "${ownVersion}"`, `true ? "${version}"`));
+  }
+  // The names of the parts carry their digests; in a true build this file would be another one.
+  writeFileSync(join(dist, 'cli.js'), `${readFileSync(join(dist, 'cli.js'), 'utf8')}\n// ${version}\n`);
+}
+
+it('new code behind a switched link runs after a reload, the port is open at every moment, and a restart is said to be due', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'dq-releases-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  install(join(root, '1'), '8.0.1');
+  install(join(root, '2'), '8.0.2');
+  const current = join(root, 'current');
+  symlinkSync('1', current);
+  const daemon = await startDaemon({ launcher: join(current, 'bin/dq') });
+  const versions = async () => (await processesOf(daemon)).map(({ version }) => version);
+  expect(new Set(await versions())).toEqual(new Set(['8.0.1']));
+
+  const port = Number(new URL(daemon.url).port);
+  let [opened, refused] = [0, 0];
+  const probe = setInterval(() => {
+    const socket = connect({ host: '127.0.0.1', port });
+    socket.on('connect', () => {
+      opened += 1;
+      socket.end();
+    });
+    socket.on('error', () => (refused += 1));
+  }, 5);
+  onTestFinished(() => clearInterval(probe));
+  await until('the port is probed', () => opened > 0);
+
+  expect((await reload(daemon)).stderr).not.toContain('dq restart');
+  rmSync(current);
+  // In the moment without a link no process can be made, and that is over with this reload.
+  expect(await reload(daemon)).toMatchObject({ code: 1, stderr: expect.stringContaining('ENOENT') });
+  symlinkSync('2', current);
+  const { code, stderr } = await reload(daemon);
+  expect(code).toBe(0);
+  expect(stderr).toContain('dq-master itself was not replaced (on the disk is version 8.0.2, it runs 8.0.1)');
+  expect(await versions()).toEqual(['8.0.1', ...daemon.workers().map(() => '8.0.2')]);
+  const { body } = await daemon.api('GET', '/v1/processes');
+  expect(body.processes.map(({ generation }: { generation: number }) => generation)).toEqual(
+    body.processes.map(() => 3),
+  );
+  clearInterval(probe);
+  expect(refused).toBe(0);
+  expect(opened).toBeGreaterThan(20);
+});

@@ -1,0 +1,256 @@
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { calling } from '../support/calling.ts';
+import { type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
+import { startLoad, startReceiver } from '../support/load.ts';
+import { addTopic, jobsLeft } from '../support/producing.ts';
+import { processesOf, reload, writeConfig } from '../support/reloading.ts';
+import { until } from '../support/until.ts';
+
+// Several starts and reloads in one test, on a machine that does other things too.
+vi.setConfig({ testTimeout: 90_000 });
+
+/** Listens on a port of this machine until the test ends. */
+async function takePort(): Promise<{ readonly port: number; free(): Promise<void> }> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const free = () => new Promise<void>((resolve) => void server.close(() => resolve()));
+  onTestFinished(free);
+  return { port: (server.address() as { port: number }).port, free };
+}
+
+async function freePort(): Promise<number> {
+  const { port, free } = await takePort();
+  await free();
+  return port;
+}
+
+const pidsOf = (daemon: Daemon) => daemon.workers().map(({ pid }) => pid);
+const urlOf = (daemon: Daemon) =>
+  (JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')) as { url: string }).url;
+const livez = (url: string) =>
+  fetch(`${url}/livez`, { headers: { connection: 'close' } }).then(({ status }) => status);
+
+describe('a reload', () => {
+  it('brings counts, port, limits and log settings of the file into force; flags and environment stay', async () => {
+    const [first, second] = [await freePort(), await freePort()];
+    const daemon = await startDaemon({
+      portInFile: true,
+      args: ['--notifiers', '1'],
+      env: { DQ_TIMER__WORKERS: '2' },
+      config: { server: { port: first, workers: 1 }, notifier: { workers: 3 }, timer: { workers: 3 } },
+    });
+    await addTopic(daemon, 't', 'http://127.0.0.1:9/', { state: 'paused' });
+    expect(urlOf(daemon)).toBe(`http://127.0.0.1:${first}`);
+    writeConfig(daemon, {
+      server: { port: second, workers: 2 },
+      notifier: { workers: 3 },
+      timer: { workers: 3 },
+      limits: { bodyBytes: 1024 },
+      log: { level: 'error', request: 'off' },
+    });
+    const { code, stderr } = await reload(daemon);
+    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('generation 2') });
+    expect(urlOf(daemon)).toBe(`http://127.0.0.1:${second}`);
+    await expect(livez(`http://127.0.0.1:${first}`)).rejects.toThrow();
+    const titles = (await processesOf(daemon)).map(({ title }) => title).sort();
+    expect(titles).toEqual([
+      'dq-master',
+      'dq-notifier-0',
+      'dq-server-0',
+      'dq-server-1',
+      'dq-store',
+      'dq-timer-0',
+      'dq-timer-1',
+      'dq-upkeep',
+    ]);
+    const push = (bytes: number) =>
+      fetch(`${urlOf(daemon)}/v1/topics/t/jobs`, { method: 'POST', body: 'x'.repeat(bytes) });
+    expect((await push(1_025)).status).toBe(413);
+    const lines = () => daemon.log('request').length;
+    const before = lines();
+    expect((await push(1_024)).status).toBe(201);
+    // A later line of another kind is written, and no line of this push came before it.
+    expect(await daemon.stop()).toBe(0);
+    expect(lines()).toBe(before);
+    const since = daemon.log('notice').filter(({ message }) => message === 'ended');
+    expect(since).toEqual([]);
+  });
+
+  it('keeps the port that 0 has picked, also where all servers die later', async () => {
+    const daemon = await startDaemon();
+    expect((await reload(daemon)).code).toBe(0);
+    expect(urlOf(daemon)).toBe(daemon.url);
+    process.kill(daemon.pidOf('dq-server-0'), 'SIGKILL');
+    await until('it is served again', () => livez(daemon.url).then((status) => status === 200), 20_000);
+    expect((await reload(daemon)).code).toBe(0);
+    expect(await livez(daemon.url)).toBe(200);
+  });
+
+  it('lets a callback finish in the old notifier, whose lease nobody takes, and the next reload waits for it', async () => {
+    const { daemon, sink } = await calling({ notifier: { workers: 1 } });
+    const caller = daemon.pidOf('dq-notifier-0');
+    const usual = daemon.workers().length;
+    const { code, stderr } = await reload(daemon);
+    expect(code).toBe(0);
+    expect(stderr).toContain(`dq-notifier-0 (pid ${caller}) of before ends with the last callback`);
+    expect(daemon.workers()).toHaveLength(usual + 1);
+    expect((await processesOf(daemon)).find(({ pid }) => pid === caller)).toMatchObject({
+      generation: 1,
+      state: 'draining',
+      inFlight: 1,
+    });
+    const second = reload(daemon);
+    await until('it waits', () =>
+      daemon.log('notice').some(({ message }) => String(message).includes('reload: waiting for callbacks')),
+    );
+    expect(daemon.workers()).toHaveLength(usual + 1);
+    // Since the new upkeep has asked who lives, the old notifier has been called dead or not.
+    expect((await daemon.api('GET', '/v1/topics/t/jobs/a')).body).toMatchObject({ state: 'reserved' });
+    sink.finish(sink.open()[0]);
+    expect((await second).code).toBe(0);
+    expect(isAlive(caller)).toBe(false);
+    await until('the job is done', async () => (await jobsLeft(daemon)) === 0);
+    expect(sink.arrivals).toHaveLength(1);
+  });
+});
+
+describe('a stop', () => {
+  it('shortens the time of callbacks that a reload has left to the old notifier', async () => {
+    const { daemon, sink } = await calling({ shutdownTimeout: '300ms' });
+    expect((await reload(daemon)).code).toBe(0);
+    const stopped = daemon.stop();
+    await until('the callback was cut', () => sink.arrivals[0]?.broken === true, 10_000);
+    expect(await stopped).toBe(0);
+    expect(daemon.log('notice')).toContainEqual(
+      expect.objectContaining({
+        message: 'callbacks were cut short and their jobs released',
+        interrupted: 1,
+      }),
+    );
+    const next = await startDaemon({ directory: daemon.directory });
+    await until('it is called again', () => sink.open().length === 1);
+    expect(sink.arrivals[1]).toMatchObject({ attempt: 1 });
+    expect((await next.api('GET', '/v1/topics/t/jobs/a')).body).toMatchObject({ attempt: 0, attempts: [] });
+  });
+
+  it('ends a reload that has just begun, with both generations', async () => {
+    const daemon = await startDaemon();
+    const answer = reload(daemon);
+    const before = pidsOf(daemon);
+    await until('new workers start', () => pidsOf(daemon).length > before.length);
+    const all = pidsOf(daemon);
+    expect(await daemon.stop()).toBe(0);
+    expect(all.filter(isAlive)).toEqual([]);
+    expect(await answer).toMatchObject({ code: 1, stderr: expect.stringContaining('is being stopped') });
+  });
+});
+
+describe('a reload that is refused', () => {
+  it('says why, and the old workers go on under load as if nothing had been', async () => {
+    const port = await freePort();
+    const config = { server: { port } };
+    const daemon = await startDaemon({ portInFile: true, config });
+    const receiver = await startReceiver();
+    await addTopic(daemon, 't', receiver.url, { timeout: '60s' });
+    const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 200 });
+    const workers = daemon.workers();
+    const refusedFor = async (text: string | Record<string, unknown>, reason: string | RegExp) => {
+      writeConfig(daemon, text);
+      const { code, stdout, stderr } = await reload(daemon);
+      expect({ code, stdout, stderr }).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringMatching(reason),
+      });
+      expect(stderr).toContain('the reload was refused, nothing has changed');
+      await until('the new workers are gone', () => daemon.workers().length === workers.length, 20_000);
+      expect(daemon.workers()).toEqual(workers);
+    };
+    await refusedFor('server: {port: [', /dq\.yaml:1:\d+/);
+    await refusedFor(
+      { ...config, notifer: { workers: 3 } },
+      /dq\.yaml:4:3 {2}unknown option "notifer\.workers"; did you mean notifier\.workers/,
+    );
+    const taken = await takePort();
+    await refusedFor({ server: { port: taken.port } }, `dq-server-0: port ${taken.port} is taken`);
+    await refusedFor({ server: { port, host: '0.0.0.0' } }, /needs `dq restart`/);
+    writeConfig(daemon, config);
+
+    const { failures, pushed, acknowledged } = await load.stop();
+    expect(failures).toEqual([]);
+    expect(acknowledged.size).toBe(pushed);
+    await until('every job has ended', async () => (await jobsLeft(daemon)) === 0, 30_000);
+    expect([...receiver.arrivals].filter(([, times]) => times !== 1)).toEqual([]);
+    expect(receiver.arrivals.size).toBe(pushed);
+  });
+
+  it('for a token that is missing where other machines could come in', async () => {
+    const [first, second] = [await freePort(), await freePort()];
+    const daemon = await startDaemon({ portInFile: true, config: { server: { port: first } } });
+    writeConfig(daemon, { server: { port: second, host: '0.0.0.0' } });
+    const { code, stderr } = await reload(daemon);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/dq-store: server\.host: 0\.0\.0\.0 can be reached from other machines/);
+  });
+
+  it('where no daemon runs: exit 3', async () => {
+    const daemon = await startDaemon();
+    expect(await daemon.stop()).toBe(0);
+    expect((await reload(daemon)).code).toBe(3);
+  });
+});
+
+describe('signals', () => {
+  it('50 in 5 s to the master and to its whole group: one reload at a time, bounded, nothing lost', async () => {
+    const daemon = await startDaemon({ group: true });
+    const receiver = await startReceiver();
+    await addTopic(daemon, 't', receiver.url, { timeout: '60s' });
+    const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 200 });
+    const usual = daemon.workers();
+    let most = 0;
+    const watch = setInterval(() => {
+      most = Math.max(most, daemon.workers().length);
+    }, 20);
+    onTestFinished(() => clearInterval(watch));
+    let sent = 0;
+    await new Promise<void>((resolve) => {
+      const signals = setInterval(() => {
+        process.kill(sent % 2 === 0 ? daemon.pid : -daemon.pid, sent % 5 === 0 ? 'SIGHUP' : 'SIGUSR2');
+        sent += 1;
+        if (sent < 50) return;
+        clearInterval(signals);
+        resolve();
+      }, 100);
+    });
+    const said = (text: string) =>
+      daemon.log('notice').filter(({ message }) => String(message).startsWith(text)).length;
+    await until(
+      'all of them are over',
+      () => said('reload: starting') === said('reloaded') && daemon.workers().length === usual.length,
+      60_000,
+    );
+    clearInterval(watch);
+    expect(most).toBeLessThanOrEqual(2 * usual.length);
+    // Of 50 that came within 5 s most found one waiting already.
+    expect(said('reloaded')).toBeLessThan(25);
+    expect(said('reloaded')).toBeGreaterThan(1);
+    const order = daemon
+      .log('notice')
+      .map(({ message }) => String(message))
+      .filter((message) => message.startsWith('reload: starting') || message.startsWith('reloaded'));
+    expect(order.filter((message, n) => message.startsWith('reloaded') !== (n % 2 === 1))).toEqual([]);
+    const now = pidsOf(daemon);
+    expect(usual.filter(({ pid }) => now.includes(pid))).toEqual([]);
+    expect((await processesOf(daemon)).map(({ restarts }) => restarts)).toEqual([0, ...now.map(() => 0)]);
+    expect(daemon.log('error')).toEqual([]);
+
+    const { failures, pushed } = await load.stop();
+    expect(failures).toEqual([]);
+    await until('every job has ended', async () => (await jobsLeft(daemon)) === 0, 30_000);
+    expect(receiver.arrivals.size).toBe(pushed);
+    expect([...receiver.arrivals].filter(([, times]) => times !== 1)).toEqual([]);
+  });
+});

@@ -1,0 +1,83 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { alteredDq } from '../support/altered-dq.ts';
+import { isAlive, startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+interface Record {
+  readonly pid: number;
+  readonly url: string;
+}
+
+describe('dq restart', () => {
+  it('in the background: the same arguments and environment, another master, the jobs are there', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'dq-restart-'));
+    const dataDir = join(directory, 'data');
+    const dq = (...args: string[]) =>
+      runDq([...args, '--data-dir', dataDir], {
+        cwd: directory,
+        env: { DQ_LOGDIR: join(directory, 'logs'), DQ_TIMER__WORKERS: '2' },
+        timeoutMs: 90_000,
+      });
+    onTestFinished(async () => {
+      await dq('stop');
+      rmSync(directory, { recursive: true, force: true });
+    });
+    const record = () => JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')) as Record;
+    expect((await dq('start', '-d', '--port', '0', '--notifiers', '1')).code).toBe(0);
+    const before = record();
+    await dq('topic', 'add', 't', '--callback', 'http://127.0.0.1:9/');
+    expect((await dq('push', 't', '{}', '--id', 'a', '--delay', '1h')).code).toBe(0);
+    const { code, stderr } = await dq('restart');
+    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('restarted') });
+    const after = record();
+    expect(after.pid).not.toBe(before.pid);
+    expect(isAlive(before.pid)).toBe(false);
+    const { stdout } = await dq('status', '--json');
+    const titles = (JSON.parse(stdout) as { processes: { title: string }[] }).processes.map(
+      ({ title }) => title,
+    );
+    expect(titles).toContain('dq-timer-1');
+    expect(titles).not.toContain('dq-notifier-1');
+    expect((await dq('get', 't', 'a')).code).toBe(0);
+  });
+
+  it('in the foreground: exits with 75 and waits for what its supervisor starts', async () => {
+    const daemon = await startDaemon();
+    const restarted = runDq(['restart', '--data-dir', daemon.dataDir], {
+      cwd: daemon.directory,
+      timeoutMs: 90_000,
+    });
+    await until('it has ended', () => daemon.child.exitCode !== null, 20_000);
+    expect(daemon.child.exitCode).toBe(75);
+    const next = await startDaemon({ directory: daemon.directory });
+    const { code, stderr } = await restarted;
+    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining(`(pid ${next.pid})`) });
+  });
+
+  it('ends nothing when a start would be refused, or no worker of the build on the disk can begin', async () => {
+    const dq = alteredDq();
+    const daemon = await startDaemon({ launcher: dq.launcher, config: { notifier: { workers: 1 } } });
+    const workers = daemon.workers();
+    const restart = () => runDq(['restart', '--data-dir', daemon.dataDir], { cwd: daemon.directory });
+    dq.breakDown('--check');
+    expect(await restart()).toMatchObject({
+      code: 1,
+      stderr:
+        'dq: the restart was refused, nothing was ended: no worker of this build can begin: Error: broken by the test\n',
+    });
+    writeFileSync(join(daemon.directory, 'dq.yaml'), 'notifier: {workers: many}');
+    const { code, stderr } = await restart();
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /the restart was refused, nothing was ended: the configuration is wrong\n.*dq\.yaml:1:\d+/,
+    );
+    expect(daemon.workers()).toEqual(workers);
+    expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+  });
+});

@@ -1,0 +1,153 @@
+// A daemon on several Redis: shards that come and go by command, and what one that stands still or dies costs the others.
+
+import { describe, expect, it, vi } from 'vitest';
+import { startRedis, startRedisServers } from '../../scripts/services/redis.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
+import { runDq } from '../support/run-dq.ts';
+import { lacks, owned } from '../support/services.ts';
+import { ok, startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 90_000 });
+
+const shard = async (daemon: Daemon, ...args: string[]) => {
+  const run = await runDq(['shard', ...args, '--json', '--data-dir', daemon.dataDir]);
+  return { ...run, json: run.stdout === '' ? null : JSON.parse(run.stdout) };
+};
+
+describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
+  it('shards come, drain and go by command; no job is lost, doubled or unfindable, and another `redis` changes nothing', async () => {
+    const a = await owned('test', startRedis());
+    const b = await owned('test', startRedis());
+    const c = await owned('test', startRedis({ config: ['requirepass geheim'] }));
+    const sink = await startSink(ok);
+    const urls = [a.url, b.url];
+    const daemon = await startDaemon({ config: { redis: urls } });
+    await addTopic(daemon, 't', sink.url);
+    const acknowledged = new Set<string>();
+    const push = async (ids: readonly string[], delay: number) =>
+      forAll(ids, async (id) => {
+        const reply = await daemon.push('t', `"${id}"`, { id, delay });
+        expect([reply.status, id]).toEqual([reply.status === 200 ? 200 : 201, id]);
+        acknowledged.add(id);
+      });
+    const ids = numbers(200).map(String);
+    await push(ids, 600_000);
+    expect((await shard(daemon, 'ls')).json).toMatchObject({
+      number: 1,
+      items: [
+        { url: urls[0], state: 'active', jobs: expect.any(Number), trouble: null },
+        { url: urls[1], state: 'active' },
+      ],
+    });
+
+    const added = await shard(daemon, 'add', c.url);
+    expect([added.code, added.json?.url]).toEqual([0, `redis://127.0.0.1:${c.port}`]);
+    expect(added.stdout + added.stderr + daemon.output()).not.toContain('geheim');
+    // Replaces of what lives elsewhere stay there; new ids come to the new one too.
+    await push(ids.slice(0, 100), 600_000);
+    await push(
+      numbers(200).map((n) => `new-${n}`),
+      600_000,
+    );
+    const listed = (await shard(daemon, 'ls')).json.items;
+    expect(listed.map(({ jobs }: { jobs: number }) => jobs > 20)).toEqual([true, true, true]);
+    expect(listed.reduce((sum: number, { jobs }: { jobs: number }) => sum + jobs, 0)).toBe(400);
+
+    const first = listed[0].id;
+    const refused = await shard(daemon, 'rm', first, '-y');
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('drain')]);
+    expect((await shard(daemon, 'drain', first, '-y')).json).toMatchObject({ state: 'draining' });
+    expect((await shard(daemon, 'rm', first, '-y')).code).toBe(1);
+    for (const id of ids.slice(0, 40))
+      expect((await daemon.api('GET', `/v1/topics/t/jobs/${id}`)).status).toBe(200);
+    await push(ids.slice(100), 300);
+    await forAll([...acknowledged], async (id) => {
+      const reply = await daemon.api('POST', `/v1/topics/t/jobs/${id}/run`);
+      // Delivered meanwhile, or run.
+      expect([200, 404, 409]).toContain(reply.status);
+    });
+    await until('all to be delivered', async () => (await jobsLeft(daemon)) === 0, 30_000, 50);
+    expect(sink.arrivals.map(({ id }) => id).sort()).toEqual([...acknowledged].sort());
+    expect((await shard(daemon, 'rm', first, '-y')).json).toEqual({ deleted: true });
+    expect((await shard(daemon, 'rm', first, '-y')).code).toBe(4);
+    expect((await shard(daemon, 'ls')).json.items).toHaveLength(2);
+    const { directory } = daemon;
+    expect(await daemon.stop()).toBe(0);
+
+    const again = await startDaemon({ directory, config: { redis: urls } });
+    expect(again.output()).toMatch(/warning: `redis` says .* `dq shard add`/);
+    expect((await again.push('t', '1', { id: 'after' })).status).toBe(201);
+    await until('it arrives', () => sink.arrivals.some(({ id }) => id === 'after'));
+  });
+
+  it.each(['stands still', 'is killed'])('a shard that %s hurts its own jobs and no others', async (how) => {
+    const servers = await startRedisServers(3, { config: ['appendonly yes', 'appendfsync always'] });
+    for (const server of servers) await owned('test', Promise.resolve(server));
+    const sink = await startSink(ok);
+    const daemon = await startDaemon({ config: { redis: servers.map(({ url }) => url) } });
+    await addTopic(daemon, 't', sink.url);
+    const ids = numbers(150).map((n) => `before-${n}`);
+    await forAll(ids, async (id) => {
+      expect((await daemon.push('t', '1', { id, delay: 3_000 })).status).toBe(201);
+    });
+    const [victim] = servers as [(typeof servers)[0]];
+    if (how === 'is killed') await victim.process.kill();
+    else await victim.process.freeze();
+    const statuses = async (some: readonly string[]) => {
+      const codes = new Map<string, number>();
+      await forAll(some, async (id) => {
+        const reply = await daemon.push('t', '1', { id });
+        codes.set(id, reply.status === 503 ? 503 : 201);
+        expect([200, 201, 503]).toContain(reply.status);
+      });
+      return codes;
+    };
+    await until('it to be known', async () => {
+      const ready = await daemon.api('GET', '/readyz');
+      return ready.status === 200 && ready.body.warnings.length > 0;
+    });
+    const during = await statuses(numbers(90).map((n) => `during-${n}`));
+    const refused = [...during].filter(([, code]) => code === 503);
+    // A third, give or take.
+    expect(refused.length).toBeGreaterThan(10);
+    expect(refused.length).toBeLessThan(60);
+    // Without an id it goes to a shard that answers.
+    await forAll(numbers(30), async () => {
+      expect((await daemon.push('t', '1')).status).toBe(201);
+    });
+    const stored = [...during].filter(([, code]) => code === 201).map(([id]) => id);
+    await until('what the others hold is delivered', () => stored.every((id) => arrived(id)), 30_000, 50);
+    const counted = await daemon.api('GET', '/v1/stats');
+    expect([counted.status, counted.body.missing]).toEqual([200, [`redis://127.0.0.1:${victim.port}`]]);
+    const searched = await daemon.api('GET', '/v1/jobs?limit=5');
+    expect([searched.status, searched.body.missing?.length]).toEqual([200, 1]);
+
+    if (how === 'is killed') await victim.process.start();
+    else victim.process.thaw();
+    await until('all that was acknowledged', () => ids.every((id) => arrived(id)), 30_000, 50);
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 50);
+    const unknown = new Set(refused.map(([id]) => id));
+    const counts = new Map<string, number>();
+    for (const { id } of sink.arrivals) counts.set(id, (counts.get(id) ?? 0) + 1);
+    expect([...counts].filter(([id, count]) => count > 1 && !unknown.has(id))).toEqual([]);
+
+    function arrived(id: string): boolean {
+      return sink.arrivals.some((arrival) => arrival.id === id);
+    }
+  });
+
+  it('without Redis the commands say that there are no shards', async () => {
+    const daemon = await startDaemon({});
+    const run = await shard(daemon, 'ls');
+    expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('embedded store')]);
+  });
+
+  it('a server that does not answer cannot be added, with an exit code of its own', async () => {
+    const server = await owned('test', startRedis());
+    const daemon = await startDaemon({ args: ['--redis', server.url] });
+    const run = await shard(daemon, 'add', 'redis://127.0.0.1:1');
+    expect([run.code, run.stdout]).toEqual([75, '']);
+  });
+});

@@ -1,0 +1,132 @@
+// What systemd hears of a daemon that it has started, and whether it takes the unit. The receiver is a real datagram socket,
+// which Node cannot open: a few lines of Python do.
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { startDaemon } from '../support/daemon.ts';
+import { until } from '../support/until.ts';
+
+// Several starts in one test, on a machine that does other things too.
+vi.setConfig({ testTimeout: 60_000 });
+
+const lacks = (command: string) => spawnSync(command, ['--version']).status !== 0;
+const missing = ['systemd-notify', 'python3'].find(lacks) ?? null;
+const unit = join(import.meta.dirname, '../../scripts/systemd/dq.service');
+
+/** One line of JSON for each message: its sender's process, and its words. */
+const receiver = `
+import json, socket, struct, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+s.bind(sys.argv[1])
+print("[]", flush=True)
+while True:
+    data, extra, _, _ = s.recvmsg(65536, 256)
+    for level, kind, content in extra:
+        if kind == socket.SCM_RIGHTS:
+            import os
+            for fd in struct.unpack("%di" % (len(content) // 4), content): os.close(fd)
+    print(json.dumps(data.decode().split("\\n")), flush=True)
+`;
+
+async function startReceiver() {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-notify-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const socket = join(directory, 'notify');
+  const child = spawn('python3', ['-c', receiver, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(() => {
+    child.kill('SIGKILL');
+  });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+  await until('the receiver listens', () => text !== '');
+  /** Messages but the barrier, with which systemd-notify waits until it was read. */
+  const heard = () =>
+    text
+      .split('\n')
+      .slice(1, -1)
+      .map((line) => JSON.parse(line) as string[])
+      .filter(([first]) => first !== 'BARRIER=1');
+  return { socket, heard };
+}
+
+describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${missing} here`}`, () => {
+  it('hears of ready, of every reload and its end, of the stop, in this order', async () => {
+    const { socket, heard } = await startReceiver();
+    const daemon = await startDaemon({ env: { NOTIFY_SOCKET: socket }, config: { 'log.days': 1 } });
+    const heardOf = (n: number) => until(`message ${n}`, () => heard().length >= n);
+    await heardOf(1);
+    expect(heard()).toEqual([['READY=1', `STATUS=ready, ${daemon.url}`]]);
+    // The workers have nothing to say there.
+    for (const { pid } of daemon.workers())
+      expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).not.toContain('NOTIFY_SOCKET');
+
+    const before = process.hrtime.bigint() / 1_000n;
+    daemon.child.kill('SIGUSR2');
+    await heardOf(3);
+    const [reloading, ready] = heard().slice(1);
+    expect(reloading).toEqual([
+      'RELOADING=1',
+      expect.stringMatching(/^MONOTONIC_USEC=\d+$/),
+      'STATUS=reloading',
+    ]);
+    const at = BigInt(reloading?.[1]?.split('=')[1] ?? '');
+    expect(at).toBeGreaterThanOrEqual(before);
+    expect(at).toBeLessThan(process.hrtime.bigint() / 1_000n);
+    expect(ready).toEqual(['READY=1', `STATUS=ready, ${daemon.url}`]);
+
+    // More is wrong with it than fits into an argument of a process.
+    const wrong = Array.from({ length: 3_000 }, (_, n) => `nothing${n}: 1`);
+    writeFileSync(join(daemon.directory, 'dq.yaml'), ['log.dayz: 1', ...wrong].join('\n'));
+    daemon.child.kill('SIGHUP');
+    await heardOf(5);
+    expect(heard()[3]?.[0]).toBe('RELOADING=1');
+    expect(heard()[4]).toEqual([
+      'READY=1',
+      expect.stringMatching(/^STATUS=the last reload was refused: .*log\.days\?/),
+    ]);
+
+    expect(await daemon.stop()).toBe(0);
+    await heardOf(6);
+    expect(heard().slice(5)).toEqual([['STOPPING=1', 'STATUS=stopping']]);
+  });
+
+  it('that has gone, or whose tool is missing, is an error in the log and nothing else', async () => {
+    const daemon = await startDaemon({ env: { NOTIFY_SOCKET: '/nowhere/notify' } });
+    const told = () =>
+      daemon.log('error').filter(({ message }) => String(message).includes('service manager'));
+    await until('it is logged', () => told().length === 1);
+    daemon.child.kill('SIGUSR2');
+    await until('it is reloaded', () => daemon.log('notice').some(({ message }) => message === 'reloaded'));
+    expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+    expect(await daemon.stop()).toBe(0);
+    expect(told()).toHaveLength(1);
+  });
+});
+
+describe.skipIf(lacks('systemd-analyze'))(
+  `scripts/systemd/dq.service${lacks('systemd-analyze') ? ': no systemd-analyze here' : ''}`,
+  () => {
+    it('is a unit that systemd takes, without a warning', () => {
+      const directory = mkdtempSync(join(tmpdir(), 'dq-unit-'));
+      onTestFinished(() => rmSync(directory, { recursive: true }));
+      // Only what must exist on the machine is exchanged.
+      const text = readFileSync(unit, 'utf8')
+        .replaceAll('/usr/bin/node', process.execPath)
+        .replaceAll('User=dq', 'User=root')
+        .replaceAll('/opt/dq/current/README.md', unit);
+      const path = join(directory, 'dq.service');
+      writeFileSync(path, text);
+      const run = spawnSync('systemd-analyze', ['verify', '--man=no', path], { encoding: 'utf8' });
+      expect({
+        status: run.status,
+        about: run.stderr.split('\n').filter((line) => line.includes('dq')),
+      }).toEqual({
+        status: 0,
+        about: [],
+      });
+    });
+  },
+);

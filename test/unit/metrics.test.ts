@@ -1,0 +1,219 @@
+import { expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { MetricsHub } from '../../src/master/metrics-hub.ts';
+import type { ProcessInfo } from '../../src/process/messages.ts';
+import { exposition } from '../../src/telemetry/exposition.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { Meter } from '../../src/telemetry/meter.ts';
+import {
+  type Declaration,
+  metricDeclarations,
+  renderMetricsTable,
+} from '../../src/telemetry/metric-declarations.ts';
+import { MetricTally } from '../../src/telemetry/metric-tally.ts';
+import type { MetricReport } from '../../src/telemetry/metrics.ts';
+
+const report = (more: Partial<MetricReport>): MetricReport => ({
+  counts: [],
+  histograms: [],
+  gauges: [],
+  ...more,
+});
+const textOf = (tally: MetricTally) => exposition(tally.families());
+/** The lines that begin with this name, without HELP and TYPE. */
+const linesOf = (text: string, name: string) => text.split('\n').filter((line) => line.startsWith(name));
+
+it('a meter hands out each increment once, and nothing when nothing happened', () => {
+  const meter = new Meter();
+  expect(meter.take()).toBeNull();
+  meter.count('dq_pushes_total', 2, 'stored');
+  meter.count('dq_pushes_total', 1, 'kept');
+  meter.count('dq_pushes_total', 3, 'stored');
+  meter.count('dq_attempts_total', 1, 'retry', 'timeout');
+  meter.set('dq_jobs', [
+    ['ready', 4],
+    ['dead', 5],
+  ]);
+  expect(meter.take()).toEqual({
+    counts: [
+      ['dq_pushes_total', ['stored'], 5],
+      ['dq_pushes_total', ['kept'], 1],
+      ['dq_attempts_total', ['retry', 'timeout'], 1],
+    ],
+    histograms: [],
+    gauges: [
+      [
+        'dq_jobs',
+        [
+          [['ready'], 4],
+          [['dead'], 5],
+        ],
+      ],
+    ],
+  });
+  expect(meter.take()).toBeNull();
+  meter.count('dq_pushes_total', 1, 'kept');
+  expect(meter.take()?.counts).toEqual([['dq_pushes_total', ['kept'], 1]]);
+});
+
+it('a report survives its way as JSON', () => {
+  const meter = new Meter();
+  meter.count('dq_topic_events_total', 1, 't', 'pushed');
+  meter.observe('dq_push_seconds', 0.002);
+  meter.set('dq_store_up', [[1]]);
+  const taken = meter.take();
+  expect(JSON.parse(JSON.stringify(taken))).toEqual(taken);
+});
+
+it('a value that is a bound belongs to its bucket; buckets are cumulated over all reports', async () => {
+  const tally = new MetricTally();
+  for (const values of [
+    [0.0005, 0.001],
+    [0.0011, 99],
+  ]) {
+    const meter = new Meter();
+    for (const value of values) meter.observe('dq_push_seconds', value);
+    tally.add(meter.take() as MetricReport);
+  }
+  const lines = linesOf(await textOf(tally), 'dq_push_seconds');
+  expect(lines[0]).toBe('dq_push_seconds_bucket{le="0.001"} 2');
+  expect(lines[1]).toBe('dq_push_seconds_bucket{le="0.0025"} 3');
+  expect(lines.slice(-4)).toEqual([
+    'dq_push_seconds_bucket{le="10"} 3',
+    'dq_push_seconds_bucket{le="+Inf"} 4',
+    expect.stringMatching(/^dq_push_seconds_sum 99\.002/),
+    'dq_push_seconds_count 4',
+  ]);
+});
+
+it('counters whose labels are known begin at 0, and only combinations that can occur are there', async () => {
+  const text = await textOf(new MetricTally());
+  expect(linesOf(text, 'dq_pushes_total')).toEqual(
+    ['stored', 'replaced', 'kept', 'refused', 'not_stored', 'unknown'].map(
+      (outcome) => `dq_pushes_total{outcome="${outcome}"} 0`,
+    ),
+  );
+  const attempts = linesOf(text, 'dq_attempts_total');
+  expect(attempts).toContain('dq_attempts_total{verdict="ack",reason="none"} 0');
+  expect(attempts).toContain('dq_attempts_total{verdict="bury",reason="rule"} 0');
+  expect(attempts).toHaveLength(1 + 2 * 11);
+  expect(linesOf(text, 'dq_jobs{')).toEqual([]);
+});
+
+it('a gauge is replaced whole: series that are not given again are gone', async () => {
+  const tally = new MetricTally();
+  const set = (series: readonly (readonly [readonly string[], number])[]) =>
+    tally.add(report({ gauges: [['dq_topic_jobs', series]] }));
+  set([
+    [['a', 'ready'], 1],
+    [['b', 'ready'], 2],
+  ]);
+  set([[['b', 'ready'], 3]]);
+  expect(linesOf(await textOf(tally), 'dq_topic_jobs')).toEqual(['dq_topic_jobs{topic="b",state="ready"} 3']);
+});
+
+it('what another version of dq reports, and this one does not know, is left out', async () => {
+  const tally = new MetricTally();
+  const before = await textOf(tally);
+  tally.add(
+    report({
+      counts: [
+        ['dq_later_total', [], 1],
+        ['constructor', [], 1],
+        ['dq_pushes_total', ['stored', 'more'], 1],
+        ['dq_jobs', ['ready'], 1],
+      ],
+      histograms: [['dq_push_seconds', [1, 2], 3]],
+      gauges: [
+        ['dq_later', [[[], 1]]],
+        ['dq_pushes_total', [[['stored'], 1]]],
+        ['dq_jobs', [[[], 1]]],
+      ],
+    }),
+  );
+  expect(await textOf(tally)).toBe(before);
+});
+
+it('series beyond the bound are dropped and counted; those that are there go on, and a gauge gives its room back', () => {
+  const tally = new MetricTally();
+  const topics = Array.from({ length: limits.metricSeriesMax + 10 }, (_, n) => `t${n}`);
+  const gauges: MetricReport['gauges'] = [
+    ['dq_topic_jobs', topics.map((topic) => [[topic, 'ready'], 1] as const)],
+  ];
+  tally.add(report({ gauges }));
+  const dropped = tally.dropped;
+  expect(dropped).toBeGreaterThan(10);
+  tally.add(report({ counts: [['dq_pushes_total', ['stored'], 1]] }));
+  expect(tally.dropped).toBe(dropped);
+  tally.add(report({ gauges: [['dq_topic_jobs', []]] }));
+  tally.add(report({ counts: [['dq_topic_events_total', ['t', 'pushed'], 1]] }));
+  expect(tally.dropped).toBe(dropped);
+});
+
+it('the text escapes what a label holds', async () => {
+  const tally = new MetricTally();
+  tally.add(report({ gauges: [['dq_info', [[['1"\\\n'], 1]]]] }));
+  expect(linesOf(await textOf(tally), 'dq_info')).toEqual(['dq_info{version="1\\"\\\\\\n"} 1']);
+});
+
+it('names follow the conventions of Prometheus, and the table has them all', () => {
+  const table = renderMetricsTable();
+  for (const [name, { type, help, bounds, labels }] of Object.entries<Declaration>(metricDeclarations)) {
+    expect(name).toMatch(/^dq_[a-z_]+$/);
+    expect(name.endsWith('_total'), name).toBe(type === 'counter');
+    expect(help, name).not.toMatch(/[|\n]|\.$/);
+    expect([...bounds].sort((a, b) => a - b)).toEqual(bounds);
+    for (const [label] of labels) expect(['le', 'quantile', 'job', 'instance']).not.toContain(label);
+    expect(table).toContain(`\n| \`${name}\` | ${type} |`);
+  }
+});
+
+it('the master counts two processes of one title as one, and what its log has dropped once', async () => {
+  const info = (title: string, rssBytes: number, startedAt: number): ProcessInfo => ({
+    title,
+    role: title === 'dq-master' ? 'master' : 'notifier',
+    pid: process.pid,
+    version: '1.2.3',
+    generation: 1,
+    state: 'ready',
+    startedAt,
+    restarts: 0,
+    inFlight: 2,
+    rssBytes,
+    cpuPercent: 0,
+  });
+  const processes = [
+    info('dq-master', 1, 1_000),
+    info('dq-notifier-0', 10, 2_000),
+    info('dq-notifier-0', 20, 3_000),
+  ];
+  let dropped = 2;
+  const hub = new MetricsHub({
+    version: '1.2.3',
+    processes: () => processes,
+    log: silentLog,
+    dropped: () => dropped,
+  });
+  const from = { title: 'dq-notifier-0', send() {} };
+  for (const cpuMs of [100, 150])
+    hub.heard(from, {
+      kind: 'report',
+      report: { inFlight: 0, rssBytes: 0, cpuPercent: 0, cpuMs },
+    });
+  hub.workerDied('notifier');
+  await hub.text();
+  dropped = 5;
+  const lines = (await hub.text()).split('\n');
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      'dq_info{version="1.2.3"} 1',
+      'dq_in_flight{role="notifier"} 4',
+      'dq_process_resident_memory_bytes{process="dq-notifier-0"} 30',
+      'dq_process_start_time_seconds{process="dq-notifier-0"} 3',
+      'dq_process_cpu_seconds_total{process="dq-notifier-0"} 0.25',
+      'dq_worker_deaths_total{role="notifier"} 1',
+      'dq_worker_deaths_total{role="store"} 0',
+      'dq_log_lines_dropped_total 5',
+    ]),
+  );
+});

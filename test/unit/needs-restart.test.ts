@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { needsRestart } from '../../src/config/needs-restart.ts';
+import type { Config } from '../../src/config/options.ts';
+import { defaultConfig } from '../role/rig.ts';
+
+const config = (more: Partial<Config>): Config => ({ ...defaultConfig, dataDir: '/a', ...more });
+const asked = (old: Partial<Config>, next: Partial<Config>) => needsRestart(config(old), config(next));
+
+describe('a change of the configuration needs a restart', () => {
+  it('of the data directory', () => {
+    expect(asked({}, { dataDir: '/b' })).toBe('dataDir was changed from /a to /b');
+  });
+
+  it('of the Redis that holds the jobs, also to another address', () => {
+    const [a, b] = [['redis://a'], ['redis://b']];
+    const change = 'redis was changed: the jobs would be in another store';
+    expect(asked({}, { redis: a })).toBe(change);
+    expect(asked({ redis: a }, {})).toBe(change);
+    expect(asked({ redis: a }, { redis: b })).toBeNull();
+    expect(asked({ redis: a }, { redis: [...a] })).toBeNull();
+  });
+
+  it('of the host between one address and all of them, on the same port: the kernel gives it to one', () => {
+    for (const [one, all] of [
+      ['127.0.0.1', '0.0.0.0'],
+      ['::1', '::'],
+    ] as const) {
+      expect(asked({ 'server.host': one }, { 'server.host': all })).toContain('on the same port');
+      expect(asked({ 'server.host': all }, { 'server.host': one })).toContain('on the same port');
+      expect(asked({ 'server.host': one }, { 'server.host': all, 'server.port': 7000 })).toBeNull();
+    }
+    expect(asked({ 'server.host': '127.0.0.1' }, { 'server.host': '127.0.0.2' })).toBeNull();
+  });
+
+  it('of nothing else', () => {
+    expect(
+      asked(
+        {},
+        { 'server.port': 1, 'server.workers': 9, logDir: '/l', 'notifier.slots': 3, timezone: 'UTC' },
+      ),
+    ).toBeNull();
+  });
+});

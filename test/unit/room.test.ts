@@ -1,0 +1,91 @@
+// What a notifier asks the store for, while topics come, change and go.
+import { describe, expect, it } from 'vitest';
+import { type Topic, topicDefaults } from '../../src/core/topic.ts';
+import { Rooms } from '../../src/notifier/room.ts';
+import type { TopicBook } from '../../src/registry/topic-book.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+
+function bookOf(topics: Map<string, Topic>) {
+  const book = {
+    looks: 0,
+    get: (name: string) => topics.get(name),
+    all() {
+      book.looks += 1;
+      return topics.values();
+    },
+  };
+  return book;
+}
+
+const roomsOf = (book: object) =>
+  new Rooms({
+    topics: book as TopicBook,
+    log: silentLog,
+    index: 0,
+    count: 1,
+    slots: 100,
+    leaseMarginMs: 10_000,
+  });
+
+const topicOf = (topic: string, more: Partial<Topic> = {}): Topic => ({
+  ...topicDefaults,
+  ...{ topic, callbackUrl: 'http://127.0.0.1/', state: 'active', secrets: [] },
+  ...{ revision: 1, createdAt: 0, updatedAt: 0 },
+  ...more,
+});
+
+const none = new Set<string>();
+const asked = (rooms: Rooms, name: string) => {
+  const { others, topics } = rooms.rooms(none);
+  return topics.get(name) ?? others;
+};
+
+describe('rooms', () => {
+  it('that follow changes one by one are those of who learns all at once', () => {
+    const dice = (n: number) => Math.floor(Math.random() * n);
+    const topics = new Map<string, Topic>();
+    const rooms = roomsOf(bookOf(topics));
+    const names = Array.from({ length: 300 }, (_, n) => `t${n}`);
+    rooms.rooms(none);
+    for (let step = 0; step < 1_000; step += 1) {
+      const name = names[dice(names.length)] as string;
+      if (dice(4) === 0) topics.delete(name);
+      else {
+        const state = dice(5) === 0 ? 'paused' : 'active';
+        topics.set(
+          name,
+          topicOf(name, { state, concurrency: 1 + dice(3), timeoutMs: 1_000 * (1 + dice(2)) }),
+        );
+      }
+      rooms.topicsChanged([name]);
+      if (dice(10) === 0 && !topics.has(name)) rooms.markUnknown(name);
+      if (dice(3) === 0) rooms.rooms(none);
+    }
+    const anew = roomsOf(bookOf(topics));
+    for (const name of topics.keys()) expect(asked(rooms, name), name).toEqual(asked(anew, name));
+  });
+
+  it('do not look at every topic for each that is registered, however unlike they are', () => {
+    const topics = new Map<string, Topic>();
+    const book = bookOf(topics);
+    const rooms = roomsOf(book);
+    for (let n = 0; n < 1_000; n += 1) {
+      topics.set(`t${n}`, topicOf(`t${n}`, { timeoutMs: 1_000 + n }));
+      rooms.topicsChanged([`t${n}`]);
+      expect(asked(rooms, `t${n}`).leaseMs).toBe(11_000 + n);
+    }
+    expect(book.looks).toBeLessThan(10);
+  });
+
+  it('of a request that is under way do not change with a topic', () => {
+    const topics = new Map([['t', topicOf('t', { timeoutMs: 1_000 })]]);
+    for (const name of ['a', 'b']) topics.set(name, topicOf(name));
+    const rooms = roomsOf(bookOf(topics));
+    const before = rooms.rooms(none).topics;
+    expect(before.get('t')?.leaseMs).toBe(11_000);
+    topics.set('t', topicOf('t', { timeoutMs: 60_000 }));
+    rooms.topicsChanged(['t']);
+    expect(asked(rooms, 't').leaseMs).toBe(70_000);
+    expect(before.get('t')?.leaseMs).toBe(11_000);
+  });
+});

@@ -1,0 +1,36 @@
+// The examples under scripts/ hold numbers that follow from dq's own; where those change, these must.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { exitCodes } from '../../src/cli/exit.ts';
+import { options } from '../../src/config/options.ts';
+import { limits } from '../../src/core/limits.ts';
+
+const read = (path: string) => readFileSync(join(import.meta.dirname, '../../scripts', path), 'utf8');
+const unit = read('systemd/dq.service');
+const program = read('supervisor/dq.conf');
+const numberOf = (text: string, name: string) => Number(new RegExp(`^${name}=(\\d+)$`, 'm').exec(text)?.[1]);
+
+it('a stop may take as long as dq takes at most before somebody else kills it', () => {
+  // Each stage is ended by force two graces after its deadline.
+  const stages = [options.shutdownTimeout.default, limits.upkeepDrainMs, limits.storeDrainMs];
+  const longestMs = stages.reduce((sum, ms) => sum + ms + 2 * limits.drainGraceMs, 0);
+  expect(numberOf(unit, 'TimeoutStopSec') * 1_000).toBeGreaterThan(longestMs);
+  expect(numberOf(program, 'stopwaitsecs') * 1_000).toBeGreaterThan(longestMs);
+});
+
+it('a wrong configuration is not started again, everything else that fails is', () => {
+  const wrong = exitCodes.badConfiguration;
+  expect(numberOf(unit, 'RestartPreventExitStatus')).toBe(wrong);
+  expect(unit).toMatch(/^Restart=on-failure$/m);
+  expect(program).toMatch(new RegExp(`^exitcodes=0,${wrong}$`, 'm'));
+});
+
+it('nginx lets an idle connection go before dq does, and takes the largest batch', () => {
+  const proxy = read('nginx/dq.conf');
+  const idle = Number(/keepalive_timeout (\d+)s;/.exec(proxy)?.[1]);
+  expect(idle * 1_000).toBeLessThan(limits.keepAliveMs);
+  expect(Number(/client_max_body_size (\d+)m;/.exec(proxy)?.[1]) * 1024 * 1024).toBe(
+    options['limits.batchBytes'].default,
+  );
+});

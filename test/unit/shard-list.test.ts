@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest';
+import {
+  activeOf,
+  draining,
+  filled,
+  homesOf,
+  noShards,
+  placesOf,
+  type ShardList,
+  settledAt,
+  without,
+  withShard,
+} from '../../src/core/shard-list.ts';
+
+const shard = (digit: string) => ({
+  id: digit.repeat(16),
+  url: `redis://${digit}`,
+  buckets: 1,
+  addedAt: 0,
+});
+const [a, b, c] = [shard('a'), shard('b'), shard('c')];
+const two = filled([a, b]);
+const keys = Array.from({ length: 3_000 }, (_, i) => ({ topic: 'order.close', id: `job-${i}` }));
+const homeIn = (list: ShardList) => keys.map((key) => placesOf(list, key).home);
+
+describe('placement', () => {
+  it('spreads ids evenly, whatever the number of shards', () => {
+    for (const list of [two, withShard(two, c), withShard(withShard(two, c), shard('d'))]) {
+      const homes = homeIn(list);
+      const fair = keys.length / list.shards.length;
+      for (const { id } of list.shards) {
+        const count = homes.filter((home) => home === id).length;
+        expect(count).toBeGreaterThan(fair * 0.85);
+        expect(count).toBeLessThan(fair * 1.15);
+      }
+    }
+  });
+
+  it('moves only ids whose home the new shard becomes, or the one that drains was', () => {
+    const three = withShard(two, c);
+    const before = homeIn(two);
+    const moved = homeIn(three).filter((home, i) => home !== before[i]);
+    expect(new Set(moved)).toEqual(new Set([c.id]));
+    expect(homeIn(draining(three, c.id))).toEqual(before);
+  });
+
+  it('stays as it is for ever: a job that is stored is looked for there', () => {
+    const homes = keys.slice(0, 12).map((key) => placesOf(withShard(two, c), key).home?.[0]);
+    expect(homes.join('')).toBe('aabbbcabaaca');
+  });
+
+  it('is by the ids of shards, never by their addresses or order', () => {
+    const moved = filled([{ ...b, url: 'redis://elsewhere' }, a]);
+    expect(homeIn(moved)).toEqual(homeIn(two));
+  });
+
+  it('has a next home for a job without an id of its own', () => {
+    const three = withShard(two, c);
+    for (const key of keys.slice(0, 50)) {
+      const homes = homesOf(three, key);
+      expect(homes[0]).toBe(placesOf(three, key).home);
+      expect([...homes].sort()).toEqual([a.id, b.id, c.id]);
+      expect(homes[1]).toBe(placesOf(draining(three, homes[0] ?? ''), key).home);
+    }
+  });
+
+  it('has no home where nothing is active', () => {
+    expect(placesOf(noShards, { topic: 't', id: 'i' })).toEqual({ home: null, earlier: [] });
+    const drained = draining(filled([a]), a.id);
+    expect(placesOf(drained, { topic: 't', id: 'i' })).toEqual({ home: null, earlier: [a.id] });
+  });
+});
+
+describe('earlier homes', () => {
+  it('are looked at where they are not the home, newest list first', () => {
+    const three = withShard(two, c);
+    const back = draining(three, c.id);
+    for (const key of keys) {
+      const first = placesOf(two, key).home;
+      const second = placesOf(three, key).home;
+      expect(placesOf(three, key).earlier).toEqual(second === first ? [] : [first]);
+      expect(placesOf(back, key)).toEqual({ home: first, earlier: second === first ? [] : [second] });
+    }
+  });
+
+  it('are no more looked at once they hold nothing that belongs elsewhere', () => {
+    const three = withShard(two, c);
+    const halfSettled = settledAt(three, a.id, three.number);
+    const earlier = keys.flatMap((key) => placesOf(halfSettled, key).earlier);
+    expect(new Set(earlier)).toEqual(new Set([b.id]));
+    const settled = settledAt(halfSettled, b.id, three.number);
+    expect(keys.flatMap((key) => placesOf(settled, key).earlier)).toEqual([]);
+    expect(settled.earlier).toEqual([]);
+  });
+
+  it('of a shard that settled under an earlier list count again from then on', () => {
+    const three = [a, b].reduce((list, { id }) => settledAt(list, id, list.number), withShard(two, c));
+    const four = withShard(three, shard('d'));
+    const moved = keys.filter((key) => placesOf(four, key).home === 'd'.repeat(16));
+    expect(moved.length).toBeGreaterThan(0);
+    for (const key of moved) expect(placesOf(four, key).earlier).toEqual([placesOf(three, key).home]);
+  });
+});
+
+describe('changes', () => {
+  it('the number rises with what is active, and with nothing else', () => {
+    const three = withShard(two, c);
+    expect([two.number, three.number, draining(three, c.id).number]).toEqual([1, 2, 3]);
+    expect(draining(draining(three, c.id), c.id).number).toBe(3);
+    expect(withShard(three, { ...c, url: 'redis://moved' })).toMatchObject({ number: 2 });
+    expect(without(draining(three, c.id), c.id).number).toBe(3);
+    expect(settledAt(three, a.id, 2).number).toBe(2);
+  });
+
+  it('a shard that drains can be made to take ids again, and is what it was', () => {
+    const back = withShard(draining(withShard(two, c), c.id), { ...c, addedAt: 99 });
+    expect(activeOf(back)).toEqual([a.id, b.id, c.id]);
+    expect(back.shards.map(({ addedAt }) => addedAt)).toEqual([0, 0, 0]);
+  });
+});

@@ -1,0 +1,56 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { StatSender } from '../../src/process/stat-sender.ts';
+import type { StatDelta } from '../../src/registry/registry.ts';
+import { type Log, silentLog } from '../../src/telemetry/log.ts';
+import { until } from '../support/until.ts';
+
+/** Takes what is sent when it is told to. */
+function startSender() {
+  const parts: (readonly StatDelta[])[] = [];
+  const said: string[] = [];
+  const log: Log = {
+    ...silentLog,
+    error: (message, _error, fields) => void said.push(`${message} ${fields?.['counts']}`),
+  };
+  let taken = () => {};
+  let isSlow = false;
+  const sender = new StatSender('UTC', log, (deltas) => {
+    parts.push(deltas);
+    return isSlow ? new Promise((resolve) => (taken = resolve)) : Promise.resolve();
+  });
+  onTestFinished(() => sender.close());
+  return {
+    sender,
+    said,
+    count: () => parts.flat().reduce((sum, { n }) => sum + n, 0),
+    slow: (slow: boolean) => {
+      isSlow = slow;
+      taken();
+    },
+  };
+}
+
+it('stat sender: more topics within a second than its buffer holds are sent in parts, and all of them', async () => {
+  const { sender, said, count } = startSender();
+  for (let n = 0; n < 2.5 * limits.countersHeldMax; n += 1) {
+    sender.add(`t${n}`, 'pushed');
+    // As between requests.
+    if (n % 1_000 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await sender.flush();
+  expect(count()).toBe(2.5 * limits.countersHeldMax);
+  expect(said).toEqual([]);
+});
+
+it('stat sender: what a master that takes nothing leaves no room for is dropped and said to be; what is held arrives', async () => {
+  const { sender, said, count, slow } = startSender();
+  slow(true);
+  for (let n = 0; n < 2 * limits.countersHeldMax + 7; n += 1) sender.add(`t${n}`, 'pushed', 2);
+  expect(count()).toBe(2 * limits.countersHeldMax);
+  slow(false);
+  await until('it is said', () => said.length > 0);
+  await sender.flush();
+  expect(said).toEqual(['statistics were dropped: the master does not take them 14']);
+  expect(count()).toBe(4 * limits.countersHeldMax);
+});

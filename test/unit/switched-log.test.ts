@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import { silentLog } from '../../src/telemetry/log.ts';
+import type { OpenLog } from '../../src/telemetry/open-log.ts';
+import { SwitchedLog } from '../../src/telemetry/switched-log.ts';
+
+it('lines that were dropped stay counted when the log is switched, those of its last moments too', async () => {
+  const counts = [3, 0];
+  let finish: () => void = () => {};
+  const logOf = (n: number): OpenLog => ({
+    ...silentLog,
+    reopen() {},
+    close: () => new Promise((resolve) => (finish = resolve)),
+    dropped: () => counts[n] as number,
+  });
+  const log = new SwitchedLog(logOf(0));
+  expect(log.dropped()).toBe(3);
+  log.switchTo(logOf(1));
+  expect(log.dropped()).toBe(3);
+  counts[0] = 4;
+  expect(log.dropped()).toBe(4);
+  finish();
+  await Promise.resolve();
+  await Promise.resolve();
+  counts[1] = 2;
+  expect(log.dropped()).toBe(6);
+});
