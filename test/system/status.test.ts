@@ -51,7 +51,8 @@ it('dq status: every process with what it costs and since when; again and again 
 
   // util-linux lends the terminal.
   if (spawnSync('script', ['--version']).status !== 0) skip('no script(1) here');
-  const command = [process.execPath, launcher, 'status', '--watch', ...dataDir].join(' ');
+  // `exec`, because a shell that stays (dash does, bash does not) ends of the Ctrl-C itself, with its own code.
+  const command = ['exec', process.execPath, launcher, 'status', '--watch', ...dataDir].join(' ');
   const terminal = start('script', '-qec', command, '/dev/null');
   await until('it is drawn twice', () => terminal.stdout().split('\u001b[H').length > 2);
   terminal.child.stdin.write('\u0003');
