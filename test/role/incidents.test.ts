@@ -142,7 +142,10 @@ describe('a crash loop', () => {
     await until('all are marked', async () => (await kept(dataDir)).every((one) => one.endsWith('sent')));
     const ofTimer = smtp.mails.filter(({ parsed }) => parsed.text?.includes('dq-timer'));
     expect(ofTimer).toHaveLength(2);
-    expect(ofTimer[1]?.parsed.text?.match(/dq-timer stays up again/g)).toHaveLength(2);
+    // The first end may still come into the mail that goes at once.
+    const texts = ofTimer.map(({ parsed }) => parsed.text).join('');
+    expect(texts.match(/dq-timer stays up again/g)).toHaveLength(2);
+    expect(ofTimer[1]?.parsed.text).toContain('dq-timer stays up again');
   });
 });
 

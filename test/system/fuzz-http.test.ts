@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { fuzzConfig, fuzzHttp } from '../../scripts/fuzz-http.ts';
 import { startDaemon } from '../support/daemon.ts';
 
-it('three seconds, and a thousand, of random and damaged requests: no failure, no death, an empty error log', {
+it('three seconds, and a thousand, of random and damaged requests: no failure, no death, no other error logged', {
   timeout: 60_000,
 }, async () => {
   const daemon = await startDaemon({ config: fuzzConfig });
@@ -14,7 +14,8 @@ it('three seconds, and a thousand, of random and damaged requests: no failure, n
   expect(report.requests).toBeGreaterThanOrEqual(1_000);
   // An idle server has some 80 MiB; what a leak of a body a request would leave is far more.
   expect(Math.max(...report.rssBytes)).toBeLessThan(400 * 2 ** 20);
-  expect(daemon.log('error')).toEqual([]);
+  // Some of what it pushes dies, and is told of.
+  expect(daemon.log('error').filter(({ source }) => source !== 'dead jobs')).toEqual([]);
   expect((await daemon.api('GET', '/livez')).status).toBe(200);
   expect(await daemon.stop()).toBe(0);
 });

@@ -164,6 +164,8 @@ describe.skipIf(isMissing)('several instances', async () => {
     const moved = await startDaemon({ args: ['--redis', redis.url, '--mysql', url], directory });
     await addTopic(moved, 't', sink.url);
     await until('it arrives', () => sink.arrivals.some(({ id }) => id === 'kept'));
-    expect(moved.log('error')).toEqual([]);
+    // It may come due before its topic is there.
+    const held = 'jobs of an unknown topic are held';
+    expect(moved.log('error').filter(({ message }) => message !== held)).toEqual([]);
   });
 });
