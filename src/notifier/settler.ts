@@ -57,7 +57,8 @@ export interface SettlerOptions {
 
 export class Settler {
   readonly #options: SettlerOptions;
-  readonly #held = new Map<Token, Held>();
+  /** Not by token: two shards, which draw their numbers apart, may have given the same one to two jobs. */
+  readonly #held = new Set<Held>();
   readonly #acks: Outbox<AckItem>;
   readonly #retries: Outbox<RetryItem>;
   readonly #buries: Outbox<BuryItem>;
@@ -93,11 +94,11 @@ export class Settler {
   }
 
   tokens(): readonly Token[] {
-    return [...this.#held.keys()];
+    return Array.from(this.#held, ({ job }) => job.token);
   }
 
   hold(held: Held): void {
-    this.#held.set(held.job.token, held);
+    this.#held.add(held);
   }
 
   ack(held: Held, attempt: AttemptRecord): void {
@@ -206,7 +207,7 @@ export class Settler {
   }
 
   #drop<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
-    this.#held.delete(finish.held.job.token);
+    this.#held.delete(finish.held);
     this.#unsettled -= 1;
     if (finish.isLate) this.#late -= 1;
     if (finish.isRepeated) outbox.repeated -= 1;
