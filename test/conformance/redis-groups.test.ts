@@ -25,6 +25,23 @@ describe.skipIf(missing)('sentinel', () => {
   afterAll(() => group.stop());
   for (const each of some) it(each.title, () => each.run(() => openGroup(group.url, [group.master], {})));
 
+  it('holds nobody up who starts while every sentinel is away, and is used when they are back', async () => {
+    for (const { process } of group.sentinels) await process.kill();
+    const under = await openGroup(group.url, [group.master], {});
+    try {
+      const { jobs } = under.store;
+      expect(await jobs.push([jobOf('early')])).toEqual([{ kind: 'not_stored', code: 'redis_away' }]);
+      for (const { process } of group.sentinels) await process.start();
+      await until(
+        'a push to be taken',
+        async () => (await jobs.push([jobOf('late')]))[0]?.kind === 'stored',
+        20_000,
+      );
+    } finally {
+      await under.close();
+    }
+  });
+
   it('goes on with the replica when the master is killed, and loses nothing that it had', async () => {
     const failing = await startSentinelGroup();
     const under = await openGroup(failing.url, [failing.master], {});

@@ -490,6 +490,30 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     );
   });
 
+  it('a server that loads its data for long holds nobody up who starts, and is used when it has', async () => {
+    // 9 s in all; of five keys or so it answers once.
+    const slow = ['key-load-delay 30000', 'loading-process-events-interval-bytes 1024'];
+    const server = await owned('test', startRedis({ config: slow }));
+    await server.ask('DEBUG', 'POPULATE', '300', 'k', '200');
+    await server.ask('SAVE');
+    await server.process.kill();
+    await server.process.start(false);
+    const isLoading = async () => {
+      const answer = await server.ask('PING').catch((error: unknown) => String(error));
+      return answer.includes('LOADING');
+    };
+    await until('it to load', isLoading);
+    const under = await openOn(server);
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    expect(await isLoading()).toBe(true);
+    expect(await under.store.jobs.push([jobOf('1')])).toMatchObject([{ kind: 'not_stored' }]);
+    await until(
+      'a push to be taken',
+      async () => (await under.store.jobs.push([jobOf('1')]))[0]?.kind === 'stored',
+      20_000,
+    );
+  });
+
   it('closed while it still connects, it leaves no timer behind', async () => {
     const server = await owned('test', startRedis());
     await server.process.freeze();

@@ -82,6 +82,14 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
   });
 
+  it('starts while every sentinel is away', async () => {
+    const daemon = await startDaemon({ args: ['--redis', 'redis+sentinel://127.0.0.1:1/dq'] });
+    await until('the facts', () => daemon.output().includes('ready in'));
+    expect(daemon.output()).toMatch(/durability: .*unknown/);
+    await addTopic(daemon, 't', (await startSink(ok)).url);
+    expect((await daemon.push('t', '1')).status).toBe(503);
+  });
+
   it('starts while Redis is away, and takes pushes when it comes', async () => {
     const server = await owned('test', startRedis());
     await server.process.kill();

@@ -147,7 +147,9 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
   it('a server that does not answer cannot be added, with an exit code of its own', async () => {
     const server = await owned('test', startRedis());
     const daemon = await startDaemon({ args: ['--redis', server.url] });
-    const run = await shard(daemon, 'add', 'redis://127.0.0.1:1');
-    expect([run.code, run.stdout]).toEqual([75, '']);
+    for (const url of ['redis://127.0.0.1:1', 'redis+sentinel://127.0.0.1:1/dq']) {
+      const run = await shard(daemon, 'add', url);
+      expect([run.code, run.stdout]).toEqual([75, '']);
+    }
   });
 });

@@ -132,6 +132,22 @@ function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 
   return user === null ? { password } : { username: user, password };
 }
 
+/** Begins to connect, which goes on for ever. Resolves when it is connected for the first time; rejects when the first attempt fails, or
+ *  has not ended in limits.redisConnectMs: sentinels that are away are gone through again and again as one attempt, and so is a server
+ *  that loads its data waited for. */
+export async function beginToConnect(client: Client): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    const error = new Error(`not connected in ${limits.redisConnectMs} ms`);
+    timer = setTimeout(() => reject(error), limits.redisConnectMs).unref();
+  });
+  try {
+    await Promise.race([client.connect(), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Ends it within the deadline, whatever state it is in: a client that is reconnecting never says that it has ended. */
 export async function closeClient(client: Client, deadlineMs: number): Promise<void> {
   const timer = setTimeout(() => client.disconnect(), deadlineMs);

@@ -4,7 +4,7 @@
 import { limits } from '../../core/limits.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Hint, Partition } from '../job-store.ts';
-import { type Client, closeClient, createClient } from './connection.ts';
+import { beginToConnect, type Client, closeClient, createClient } from './connection.ts';
 import { prefixOf } from './keys.ts';
 
 export class Hints {
@@ -34,7 +34,7 @@ export class Hints {
 
   async start(): Promise<void> {
     try {
-      await this.#client.connect();
+      await beginToConnect(this.#client);
       await this.#subscribed;
     } catch (error) {
       this.#log.debug('no hints yet: due jobs wait for the next look', { reason: String(error) });

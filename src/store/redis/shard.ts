@@ -8,7 +8,7 @@ import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/redis-url.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { type Partition, StoreError } from '../job-store.ts';
-import { type Client, closeClient, createClient } from './connection.ts';
+import { beginToConnect, type Client, closeClient, createClient } from './connection.ts';
 import { failureOf, isScriptError, storeErrorOf } from './failures.ts';
 import { bucketOf, keysOf, prefixOf } from './keys.ts';
 import { markerText, ofAnotherRegistry, readMarker } from './marker.ts';
@@ -158,7 +158,7 @@ export class Shard implements Shards {
    *  call is refused. */
   async start(): Promise<void> {
     try {
-      await this.#client.connect();
+      await beginToConnect(this.#client);
       await this.#mark();
     } catch (error) {
       this.#complain('Redis cannot be reached', error);
