@@ -11,6 +11,7 @@ import type { PushJob, ReserveRequest } from '../../src/store/job-store.ts';
 import { shardServers } from '../../src/store/redis/shard-servers.ts';
 import type { ShardedStore } from '../../src/store/redis/sharded-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { startRedisProxy } from '../support/redis-proxy.ts';
 import { lacks, owned } from '../support/services.ts';
 import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
@@ -64,6 +65,11 @@ class Site {
     return delivered;
   }
 }
+
+const attempt = {
+  ...({ attempt: 1, startedAt: 0, durationMs: 1, outcome: 'failed', reason: 'status' } as const),
+  ...{ status: 500, replyExcerpt: '', notifier: 'n', host: 'h' },
+};
 
 const serverOptions = () => ({
   title: 'test',
@@ -184,6 +190,36 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     expect(made).toMatchObject([{ kind: 'stored' }]);
     await site.close();
     await a.process.start();
+  });
+
+  it('alerts that were being mailed when their shard got another address are settled there, or mailed again', async () => {
+    await emptied(servers);
+    const [a, b] = servers as [RedisServer, RedisServer];
+    const listed = { list: listOf([a, b]) };
+    const site = await openShards(listed);
+    const { jobs, alerts } = site.store;
+    await jobs.push(Array.from({ length: 20 }, (_, i) => jobOf(`job-${i}`, 'x', 0)));
+    for (const partition of jobs.partitions()) {
+      const reserved = await jobs.reserve(partition, {
+        ...{ owner: { instance: 1, incarnation: 1 }, max: 50, topics: new Map() },
+        others: { room: 50, leaseMs: 60_000 },
+      });
+      expect(reserved.jobs.length).toBeGreaterThan(1);
+      await jobs.bury(reserved.jobs.map((job) => ({ ...job, reason: 'gone', attempt })));
+    }
+    const claimed = await alerts.claim(topic, 50, 100);
+    expect(claimed).toHaveLength(20);
+    const [first, ...sent] = claimed.map(({ version }) => version);
+    const { url } = await startRedisProxy(a.port);
+    site.apply(withShard(listed.list, { ...shardOf(a, 'a'), url }));
+    await alerts.settle(sent, 'sent');
+    await until('the claim to run out', async () => {
+      const [again] = await alerts.claim(topic, 60_000, 100);
+      return again?.version === first;
+    });
+    await alerts.settle([first ?? 0], 'sent');
+    expect(await alerts.due(0)).toEqual([]);
+    await site.close();
   });
 
   it('versions of an id rise over its moves, whatever the clocks of its shards say', async () => {

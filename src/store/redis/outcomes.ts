@@ -113,6 +113,11 @@ function isPlaceOf(shards: Shards, key: JobKey, partition: Partition | undefined
 export function alertCalls(shards: Shards): AlertOutbox {
   /** Where the versions lie that are claimed here: two shards may have given one version to two jobs. */
   const claims = new Map<Version, Partition>();
+  /** undefined: not claimed here, or in a partition that is no more: its shard has another address now, and other numbers with it. */
+  const placeOfClaim = (version: Version): Partition | undefined => {
+    const place = claims.get(version);
+    return place !== undefined && shards.partitions.includes(place) ? place : undefined;
+  };
   const settleIn = async (partition: Partition, versions: readonly Version[], code: number) => {
     for (let at = 0; at < versions.length; at += limits.redisStepMax)
       await shards.run('alertSettle', partition, [code, ...versions.slice(at, at + limits.redisStepMax)]);
@@ -123,7 +128,7 @@ export function alertCalls(shards: Shards): AlertOutbox {
     const entries: AlertEntry[] = [];
     for (let i = 0; i < reply.length; i += 2) {
       const version = reply[i] as number;
-      const other = claims.get(version);
+      const other = placeOfClaim(version);
       if (other !== undefined && other !== partition) {
         // Settling by number would end the other one's: it comes back after that.
         await settleIn(partition, [version], alertCodes.indexOf('owed'));
@@ -169,7 +174,7 @@ export function alertCalls(shards: Shards): AlertOutbox {
     async settle(versions, as) {
       const ofPartition = new Map<Partition, Version[]>();
       for (const version of versions) {
-        const claim = claims.get(version);
+        const claim = placeOfClaim(version);
         for (const partition of claim === undefined ? shards.partitions : [claim]) {
           const list = ofPartition.get(partition);
           if (list === undefined) ofPartition.set(partition, [version]);
