@@ -191,7 +191,7 @@ export interface Recovered {
 export type Hint =
   /** a push, retry or requeue became the earliest delayed job of its partition */
   | { readonly kind: 'due'; readonly partition: Partition; readonly waitMs: number }
-  /** a ready queue stopped being empty */
+  /** the ready queue of a topic and priority stopped being empty */
   | { readonly kind: 'ready'; readonly partition: Partition };
 
 export interface SearchFilter {

@@ -162,12 +162,14 @@ export class ModelState {
   /** Runs one step and sends the hints that its effect calls for. */
   hinting<T>(step: () => T): T {
     const earliest = () => Math.min(...this.inState('delayed').map((job) => job.dueAt));
-    const before = { dueAt: earliest(), ready: this.inState('ready').length };
+    const queues = () => new Set(this.inState('ready').map((job) => `${job.priority} ${job.topic}`));
+    const before = { dueAt: earliest(), queues: queues() };
     const result = step();
     const dueAt = earliest();
     if (dueAt < before.dueAt)
       this.onHint({ kind: 'due', partition: 0, waitMs: Math.max(0, dueAt - this.now()) });
-    if (before.ready === 0 && this.inState('ready').length > 0) this.onHint({ kind: 'ready', partition: 0 });
+    if ([...queues()].some((queue) => !before.queues.has(queue)))
+      this.onHint({ kind: 'ready', partition: 0 });
     return result;
   }
 }

@@ -60,6 +60,24 @@ export const hintCases: readonly Case[] = [
     expect(await ear.hears('due')).toEqual(due(farOffMs));
   }),
 
+  fact(
+    'hint ready: comes for the queue of each topic and priority, whatever waits in others',
+    async (trial) => {
+      const ear = new Ear(trial);
+      await trial.push('1', { topic: 'paused' });
+      await ear.hears('ready');
+      await trial.push('2', { topic: 'active' });
+      await ear.hears('ready');
+      await trial.push('3', { topic: 'active', priority: 'high' });
+      await ear.hears('ready');
+      const { dueAt } = await trial.push('4', { topic: 'later', when: { delayMs: 20 } });
+      await ear.hears('due');
+      await until('it to be due', () => Date.now() > dueAt + 1);
+      await trial.promote();
+      await ear.hears('ready');
+    },
+  ),
+
   fact('hint ready: comes when the ready queue stops being empty, and only then', async (trial) => {
     const ear = new Ear(trial);
     await trial.push('1');

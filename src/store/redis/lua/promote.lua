@@ -10,10 +10,9 @@
 local max = tonumber(ARGV[4])
 
 local function enter(prio, no, members)
-  if ready_was == nil then ready_was = any_ready() end
   local key = P .. ':r:' .. prio .. ':' .. no
   call('ZADD', key, unpack(members))
-  if call('ZCARD', key) == #members / 2 then call('ZADD', P .. ':a:' .. prio, next_turn(), no) end
+  if call('ZCARD', key) == #members / 2 then join_ring(prio, no) end
 end
 
 -- Moves the first jobs of the topic that has the earliest of all; answers how many.

@@ -11,7 +11,7 @@
 local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local others = { room = tonumber(ARGV[8]), lease = tonumber(ARGV[9]) }
-if not any_ready() then return { 0 } end
+if call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { 0 } end
 
 local rooms = {}
 for i = 10, #ARGV, 3 do rooms[ARGV[i]] = { room = tonumber(ARGV[i + 1]), lease = tonumber(ARGV[i + 2]) } end

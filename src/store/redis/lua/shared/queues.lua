@@ -5,12 +5,13 @@
 -- Versions are compared as numbers, never as strings: Lua compares those by the server's locale.
 local function version_of(member) return (struct.unpack('>I7', member)) end
 
--- Hints are judged by what a script has changed in all: what was there before its first change, and what is there at its end.
-local head_was, ready_was
+-- The hint of a head is judged by what a script has changed in all: what was there before its first change, and what is there at its
+-- end. That of a ready queue by each queue of a topic: jobs that must wait in another one are no reason to be silent.
+local head_was
+local queue_began = false
 local function look_at_head()
   if head_was == nil then head_was = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or 'inf') or math.huge end
 end
-local function any_ready() return call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') > 0 end
 
 local function put_delayed(job)
   look_at_head()
@@ -44,11 +45,16 @@ local function next_turn()
   return turn
 end
 
+-- Its topic has a first ready job of this priority.
+local function join_ring(prio, no)
+  call('ZADD', P .. ':a:' .. prio, next_turn(), no)
+  queue_began = true
+end
+
 local function put_ready(job)
-  if ready_was == nil then ready_was = any_ready() end
   local key = P .. ':r:' .. job.prio .. ':' .. job.no
   call('ZADD', key, job.due, entry_of(job))
-  if call('ZCARD', key) == 1 then call('ZADD', P .. ':a:' .. job.prio, next_turn(), job.no) end
+  if call('ZCARD', key) == 1 then join_ring(job.prio, job.no) end
 end
 
 local function take_ready(job)
@@ -77,7 +83,7 @@ local function hint(text) redis.pcall('PUBLISH', P .. ':hint', text) end
 local function finish()
   keep_numbers()
   if turned then call('HSET', P .. ':n', 'turn', turn) end
-  if ready_was == false and any_ready() then hint('ready') end
+  if queue_began then hint('ready') end
   if head_was ~= nil then
     local due = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or 'inf') or math.huge
     if due < head_was then hint(digits(math.max(0, due - now))) end
