@@ -5,7 +5,7 @@ import { limits } from './core/limits.ts';
 import { noShards } from './core/shard-list.ts';
 import { fillShards } from './jobs/change-shards.ts';
 import type { Registry } from './registry/registry.ts';
-import { ShardBook } from './registry/shard-book.ts';
+import { type KeptShards, ShardBook } from './registry/shard-book.ts';
 import type { Store } from './store/job-store.ts';
 import type { WatchedStore } from './store/redis/durability-watch.ts';
 import { shardServers } from './store/redis/shard-servers.ts';
@@ -21,11 +21,13 @@ export interface ShardedJobs extends WatchedStore {
 
 export interface ShardedJobsOptions extends Omit<ShardedOptions, 'refresh'> {
   readonly registry: Registry;
+  /** the list that lies beside a registry in MySQL */
+  readonly kept?: (() => Promise<KeptShards | null>) | undefined;
   /** of the configuration */
   readonly urls: readonly string[];
 }
 
-export function openShardedJobs({ registry, urls, ...options }: ShardedJobsOptions): ShardedJobs {
+export function openShardedJobs({ registry, kept, urls, ...options }: ShardedJobsOptions): ShardedJobs {
   const { log } = options;
   const sharded = new ShardedStore({ ...options, refresh: () => book.refresh() });
   const servers = shardServers(sharded, options);
@@ -35,6 +37,7 @@ export function openShardedJobs({ registry, urls, ...options }: ShardedJobsOptio
     registry,
     log,
     onList: (list) => sharded.apply(list),
+    ...(kept === undefined ? {} : { kept }),
     whileEmpty: async () => {
       const missing = await fillShards({ registry, servers }, urls);
       refused = null;

@@ -71,7 +71,7 @@ async function composeRole(
   const connection = connectStore({ socketPath: init.socketPath, title, log });
   const mysql = await mysqlRegistryOf(init, log);
   const registry = mysql ?? connection.registry;
-  const redis = await shardedJobsOf(init, title, log, channel, registry);
+  const redis = await shardedJobsOf(init, title, log, channel, connection.registry, mysql);
   const topics = new TopicBook(registry, log);
   const counters = new StatSender(config.timezone, log, async (deltas) => {
     const message = { kind: 'counters', deltas } as const;
@@ -139,13 +139,16 @@ async function shardedJobsOf(
   title: string,
   log: OpenLog,
   channel: MasterChannel,
-  registry: Registry,
+  embedded: Registry,
+  mysql: MysqlRegistry | null,
 ): Promise<ShardedJobs | null> {
   const { config, role } = init;
   if (config.redis.length === 0) return null;
   const { openShardedJobs } = await import('./compose-shards.ts');
+  const registry = mysql ?? embedded;
   return openShardedJobs({
     registry,
+    kept: mysql === null ? undefined : () => mysql.keptShards(),
     urls: config.redis,
     registryId: () => registry.id(),
     title,
@@ -248,7 +251,7 @@ async function composeStore(
     await onUsableDisk(() => owner.start());
     if (init.config.redis.length === 0) return owner.durability;
     const { watchDurability } = await import('./store/redis/durability-watch.ts');
-    const redis = await shardedJobsOf(init, 'dq-store', log, channel, registry);
+    const redis = await shardedJobsOf(init, 'dq-store', log, channel, registry, mysql);
     if (redis === null) return owner.durability;
     watch = watchDurability(redis, log);
     const left = owner.jobs;

@@ -1,6 +1,7 @@
 // The list of shards, and which of them is the home of a job. Pure: the registry keeps the list, and every process places by
-// its copy of it. Invariants: the number rises with every change of what is active; the ids of shards decide a home, never their
-// addresses; of every list by which a job may have been placed that is still stored, what was active is kept.
+// its copy of it. Invariants: the number rises with every change of what is active, above all that any shard has heard of; the
+// ids of shards decide a home, never their addresses; of every list by which a job may have been placed that is still stored, what
+// was active is kept. Where such lists are forgotten (a registry put back from a backup), each id is looked for on every shard.
 
 import { crc32 } from 'node:zlib';
 import type { JobKey } from './job.ts';
@@ -94,29 +95,49 @@ function mixed(hash: number): number {
 
 export type NewShard = Omit<ShardRecord, 'active' | 'settled'>;
 
-/** The first list. */
-export function filled(shards: readonly NewShard[]): ShardList {
+/** What the servers say of lists. */
+export interface Heard {
+  /** the highest number of a list that any of them has heard of; 0 = of none */
+  readonly number: number;
+  /** ids of those that hold jobs */
+  readonly holding: readonly string[];
+}
+const nothing: Heard = { number: 0, holding: [] };
+
+/** The first list. Servers that hold jobs have them by lists that nobody knows. */
+export function filled(shards: readonly NewShard[], { number, holding }: Heard = nothing): ShardList {
+  const isKnown = number === 0 && (holding.length === 0 || shards.length === 1);
   return {
-    number: 1,
-    shards: shards.map((shard) => ({ ...shard, active: true, settled: 1 })),
-    earlier: [],
+    number: number + 1,
+    shards: shards.map((shard) => ({ ...shard, active: true, settled: isKnown ? 1 : number })),
+    earlier: isKnown
+      ? []
+      : eachAlone(
+          shards.map(({ id }) => id),
+          number,
+        ),
   };
 }
 
-/** An empty one that is new here; or a known one: at another address, or one that drains and shall take ids again. */
-export function withShard(list: ShardList, shard: NewShard): ShardList {
+/** One that is new here, with jobs of which no list tells or without; or a known one: at another address, or one that drains and
+ *  shall take ids again. */
+export function withShard(list: ShardList, shard: NewShard, heard: Heard = nothing): ShardList {
   const known = list.shards.find(({ id }) => id === shard.id);
   const moved = known && { ...known, url: shard.url };
-  if (moved?.active) return { ...list, shards: replaced(list, moved) };
-  const next = succeeding(list);
+  if (moved?.active && heard.number <= list.number) return { ...list, shards: replaced(list, moved) };
+  const next = succeeding(list, heard);
   if (moved !== undefined) return { ...next, shards: replaced(list, { ...moved, active: true }) };
-  return { ...next, shards: [...list.shards, { ...shard, active: true, settled: next.number }] };
+  const last = next.number - 1;
+  const isEmpty = !heard.holding.includes(shard.id);
+  const settled = isEmpty ? next.number : last;
+  const earlier = isEmpty ? next.earlier : [...next.earlier, ...eachAlone([shard.id], last)];
+  return { ...next, earlier, shards: [...list.shards, { ...shard, active: true, settled }] };
 }
 
-export function draining(list: ShardList, id: string): ShardList {
+export function draining(list: ShardList, id: string, heard: Heard = nothing): ShardList {
   const known = list.shards.find((shard) => shard.id === id);
   if (known === undefined || !known.active) return list;
-  return { ...succeeding(list), shards: replaced(list, { ...known, active: false }) };
+  return { ...succeeding(list, heard), shards: replaced(list, { ...known, active: false }) };
 }
 
 /** Only for one that drains and is empty. */
@@ -131,9 +152,22 @@ export function settledAt(list: ShardList, id: string, number: number): ShardLis
   return trimmed({ ...list, shards: replaced(list, { ...known, settled: number }) });
 }
 
-function succeeding(list: ShardList): ShardList {
+function succeeding(list: ShardList, heard: Heard): ShardList {
   const past = { number: list.number, active: activeOf(list) };
-  return { ...list, number: list.number + 1, earlier: [...list.earlier, past] };
+  const forgotten =
+    heard.number > list.number
+      ? eachAlone(
+          list.shards.map(({ id }) => id),
+          heard.number,
+        )
+      : [];
+  const number = Math.max(list.number, heard.number) + 1;
+  return { ...list, number, earlier: [...list.earlier, past, ...forgotten] };
+}
+
+/** In place of lists that nobody knows: by these every id is looked for on each of the shards, until they have settled. */
+function eachAlone(ids: readonly string[], number: number): ShardList['earlier'] {
+  return ids.map((id) => ({ number, active: [id] }));
 }
 
 function replaced({ shards }: ShardList, shard: ShardRecord): readonly ShardRecord[] {

@@ -26,6 +26,10 @@ const Shard = closed({
     description: 'in any state; null: it does not answer',
   }),
   alerts: Type.Unsafe<unknown>({ type: ['integer', 'null'], description: 'that are to be sent' }),
+  list: Type.Unsafe<unknown>({
+    type: ['integer', 'null'],
+    description: 'number of the newest list that it has heard of: it refuses pushes by an older one',
+  }),
   trouble: { ...nullable('string'), description: 'why it does not answer; null: it does' },
 });
 const params = closed({ id: Type.String({ description: 'of the shard' }) });
@@ -48,7 +52,13 @@ export function shardRoutes(api: Api, { role }: IntakeContext): void {
       return { ...facts, ...(await servers.holds(id)), trouble: null };
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      return { ...facts, jobs: null, alerts: null, trouble: `does not answer (${error.failure.code})` };
+      return {
+        ...facts,
+        jobs: null,
+        alerts: null,
+        list: null,
+        trouble: `does not answer (${error.failure.code})`,
+      };
     }
   };
   const one = async (id: string) => {

@@ -1,12 +1,14 @@
 // The use cases of shards: the first list, and a shard that comes, drains or goes. The registry's list decides, changed by
 // compare-and-set; then every shard that answers hears of it, so that nobody goes on placing by the one before.
-// Invariants: a shard goes only when it holds nothing, and nothing can come any more; one at least takes new ids.
+// Invariants: a shard goes only when it holds nothing, and nothing can come any more; one at least takes new ids; a new list has a
+// number that no shard has heard of, also where the registry has forgotten what they have.
 
 import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import {
   draining,
   filled,
+  type Heard,
   type NewShard,
   type ShardList,
   settledAt,
@@ -33,19 +35,24 @@ export async function fillShards(
   const { revision, list } = await registry.shards(-1);
   if (list === null || list.number > 0) return null;
   const found: NewShard[] = [];
+  const holding: string[] = [];
+  let number = 0;
   for (const url of urls) {
     const buckets = servers.bucketsOf(url);
     const identified = await servers.identify(url, buckets);
     if (identified.kind !== 'ours') return { url, why: identified };
-    const { id } = identified;
+    const { id, jobs, list: heard } = identified;
     if (!found.some((shard) => shard.id === id)) found.push({ id, url, buckets, addedAt: Date.now() });
+    if (jobs > 0) holding.push(id);
+    number = Math.max(number, heard);
   }
   // Changed meanwhile: by somebody who has filled it.
-  await registry.writeShards(filled(found), revision);
+  await registry.writeShards(filled(found, { number, holding }), revision);
   return null;
 }
 
-/** A new shard, a known one at another address, or one that drains and shall take ids again. */
+/** A new shard, a known one at another address, or one that drains and shall take ids again. One that holds jobs which no list tells
+ *  of is one that a registry put back from a backup has forgotten: what it holds is found there from now on. */
 export async function addShard(
   shards: Shards,
   url: string,
@@ -57,28 +64,27 @@ export async function addShard(
   if (identified.kind === 'refused') throw new DqError('shard_refused', `${name}: ${identified.reason}`);
   if (identified.kind === 'away')
     throw new DqError('shard_unreachable', `${name} does not answer (${identified.reason})`);
-  const { id, jobs } = identified;
-  await change(shards, (list) => {
+  const { id, jobs, list: its } = identified;
+  await change(shards, (list, heard) => {
     const isKnown = list.shards.some((shard) => shard.id === id);
-    if (!isKnown && jobs > 0)
-      throw new DqError('shard_refused', `${name} holds ${jobs} jobs that no list of shards knows of`);
     if (!isKnown && list.shards.length >= limits.shardsMax)
       throw invalidField('url', `there are ${limits.shardsMax} shards already`);
     if (list.earlier.length >= limits.earlierListsMax)
       throw new DqError('shard_refused', 'too many earlier lists still have jobs; remove shards that drain');
-    return withShard(list, { id, url, buckets, addedAt: Date.now() });
+    const all = { number: Math.max(heard.number, its), holding: jobs > 0 ? [id] : [] };
+    return withShard(list, { id, url, buckets, addedAt: Date.now() }, all);
   });
   return { id };
 }
 
 /** No new ids from now on; what it holds is served. Repeating it changes nothing. */
 export async function drainShard(shards: Shards, id: string): Promise<void> {
-  await change(shards, (list) => {
+  await change(shards, (list, heard) => {
     known(list, id);
     const others = list.shards.filter((shard) => shard.id !== id && shard.active);
     if (others.length === 0)
       throw new DqError('shard_in_use', 'it is the last shard that takes new jobs; add another one first');
-    return draining(list, id);
+    return draining(list, id, heard);
   });
 }
 
@@ -111,9 +117,9 @@ export async function settleShards(shards: Shards): Promise<readonly string[]> {
   for (const { id, settled: since } of earlier.length === 0 ? [] : all) {
     if (since >= number || !(await isSettled(servers, id))) continue;
     const { revision, list } = await registry.shards(-1);
-    // Written meanwhile by somebody else: it is looked at again.
-    if (list !== null && (await registry.writeShards(settledAt(list, id, number), revision)) === 'updated')
-      settled.push(id);
+    // Written meanwhile by somebody else: it is looked at again. An older one says nothing of what was looked at.
+    if (list === null || list.number < number) continue;
+    if ((await registry.writeShards(settledAt(list, id, number), revision)) === 'updated') settled.push(id);
   }
   if (settled.length > 0) await shards.refresh();
   return settled;
@@ -151,15 +157,24 @@ async function listOf({ registry }: Pick<Shards, 'registry'>): Promise<ShardList
   return list;
 }
 
-async function change(shards: Shards, next: (list: ShardList) => ShardList): Promise<void> {
+async function change(shards: Shards, next: (list: ShardList, heard: Heard) => ShardList): Promise<void> {
+  await shards.refresh();
+  const heard = await heardBy(shards.servers);
   for (;;) {
     const { revision, list } = await shards.registry.shards(-1);
     if (list === null) throw new Error('a registry that is asked for its list has answered none');
-    const wanted = next(list);
+    const wanted = next(list, heard);
     if (wanted === list) break;
     if ((await shards.registry.writeShards(wanted, revision)) === 'updated') break;
   }
   await shards.refresh();
   // Who is away hears of it from the first push that comes by the new list; until then it refuses nobody.
   await Promise.allSettled(shards.servers.list.shards.map(({ id }) => shards.servers.announce(id)));
+}
+
+/** Who is away is not asked: if it has heard of more, it goes on refusing, and another change is above it. */
+async function heardBy(servers: ShardServers): Promise<Heard> {
+  const asked = await Promise.allSettled(servers.list.shards.map(({ id }) => servers.holds(id)));
+  const numbers = asked.map((each) => (each.status === 'fulfilled' ? each.value.list : 0));
+  return { number: Math.max(0, ...numbers), holding: [] };
 }

@@ -16,6 +16,7 @@ import type {
   TopicChanges,
   TopicDraft,
 } from '../registry/registry.ts';
+import type { KeptShards } from '../registry/shard-book.ts';
 import { StoreError } from '../store/job-store.ts';
 import { kyselyOverMysql } from './mysql-dialect.ts';
 import { mysqlEngine } from './mysql-engine.ts';
@@ -26,9 +27,10 @@ import type { RegistryEngine } from './registry-engine.ts';
 import { openRegistryId } from './registry-id.ts';
 import { type KeyOptions, openSealer, sealerFor } from './registry-key.ts';
 import type { RegistrySchema } from './registry-schema.ts';
-import { changesOf } from './registry-shards.ts';
+import { changesOf, numberOf } from './registry-shards.ts';
 import { type RegistrySnapshot, readRows, readSnapshot, writeSnapshot } from './registry-snapshot.ts';
 import { toToken } from './registry-tokens.ts';
+import type { Sealer } from './sealer.ts';
 import { toTopic } from './topic-row.ts';
 
 export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
@@ -40,6 +42,8 @@ export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
   /** this process may make the schema, or bring it up to date */
   readonly migrates: boolean;
 }
+
+type ShardsRow = Pick<RegistrySnapshot, 'id' | 'shards'>;
 
 export class MysqlRegistry implements Registry {
   readonly #options: MysqlRegistryOptions;
@@ -55,6 +59,8 @@ export class MysqlRegistry implements Registry {
   #startUntil: number | null = null;
   #kept: Promise<RegistrySnapshot | null> | null = null;
   #savedRevision = -1;
+  /** of the copy */
+  #savedShards: ShardsRow | null = null;
   #isSaving = true;
   #saving: Promise<void> | null = null;
   #closing: Promise<void> | null = null;
@@ -94,7 +100,7 @@ export class MysqlRegistry implements Registry {
     return this.#first(
       () => this.#noting((db) => db.changes(since)),
       ({ revision, topics, keyCheck }) => {
-        const sealer = sealerFor(keyCheck, this.#what, this.#key);
+        const sealer = this.#sealerOf({ keyCheck });
         return { revision, topics: topics.map((row) => toTopic(row, sealer)), deleted: [] };
       },
     );
@@ -112,8 +118,22 @@ export class MysqlRegistry implements Registry {
     if (since >= 0) return this.#ask((db) => db.shards(since));
     return this.#first(
       () => this.#ask((db) => db.shards(since)),
-      ({ keyCheck, shards }) => changesOf(shards, since, sealerFor(keyCheck, this.#what, this.#key)),
+      ({ keyCheck, shards }) => changesOf(shards, since, this.#sealerOf({ keyCheck })),
     );
+  }
+
+  /** Those of the copy; null = there is none of this registry. Never rejects: who asks has an answer of MySQL to compare. */
+  async keptShards(): Promise<KeptShards | null> {
+    this.#kept ??= this.#readKept();
+    const kept = await this.#kept;
+    try {
+      if (kept?.shards === undefined || kept.id !== (await this.id())) return null;
+      const { revision, list } = changesOf(kept.shards, -1, this.#sealerOf(kept));
+      return list === null ? null : { revision, list };
+    } catch {
+      // The copy says nothing that could be used, or which registry it is cannot be found out.
+      return null;
+    }
   }
 
   writeShards(list: ShardList, expectedRevision: number) {
@@ -233,6 +253,10 @@ export class MysqlRegistry implements Registry {
     }
   }
 
+  #sealerOf({ keyCheck }: Pick<RegistrySnapshot, 'keyCheck'>): Sealer {
+    return sealerFor(keyCheck, this.#what, this.#key);
+  }
+
   async #readKept(): Promise<RegistrySnapshot | null> {
     const { snapshotPath, warn } = this.#options;
     try {
@@ -252,8 +276,9 @@ export class MysqlRegistry implements Registry {
       try {
         const rows = await readRows(this.#engine.db, this.#place);
         if (rows === null) return;
-        await writeSnapshot(snapshotPath, rows);
-        this.#savedRevision = rows.revision;
+        const { revision } = rows;
+        await writeSnapshot(snapshotPath, { ...rows, shards: await this.#newestShards(rows) });
+        this.#savedRevision = revision;
         this.#isSaving = true;
       } catch (error) {
         if (this.#isSaving)
@@ -263,6 +288,18 @@ export class MysqlRegistry implements Registry {
         this.#saving = null;
       }
     })();
+  }
+
+  /** A registry that has gone back says an older list than the copy had: until it is mended (registry/shard-book.ts) the copy alone
+   *  may know the newer one. */
+  async #newestShards(rows: RegistrySnapshot): Promise<RegistrySnapshot['shards']> {
+    const { id, shards } = rows;
+    const before = this.#savedShards ?? (await this.#kept);
+    const isOlder =
+      before?.id === id &&
+      numberOf(before?.shards, this.#sealerOf(rows)) > numberOf(shards, this.#sealerOf(rows));
+    this.#savedShards = { id, shards: isOlder ? before?.shards : shards };
+    return this.#savedShards.shards;
   }
 }
 

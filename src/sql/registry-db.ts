@@ -20,6 +20,7 @@ import type {
 import { StoreError } from '../store/job-store.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import { openRegistryFile, type RegistryFileOptions } from './registry-file.ts';
+import { findRegistryId } from './registry-id.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { putShards, readShards, revisionOfShards } from './registry-shards.ts';
 import { addStat, readStats, removeStats } from './registry-stats.ts';
@@ -187,6 +188,9 @@ export class RegistryDb implements Registry {
 
   async writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'> {
     const { kind } = await this.#change(async (trx) => {
+      // Another database in the place of ours; what this process knows of shards is none of its business.
+      if ((await findRegistryId(trx)) !== this.#id)
+        throw new StoreError({ kind: 'not_stored', code: 'another_registry' });
       if ((await revisionOfShards(trx)) !== expectedRevision) return { kind: 'changed' as const };
       await putShards(trx, list, await nextRevision(trx), this.#sealer);
       return { kind: 'updated' as const };

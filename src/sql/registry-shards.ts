@@ -29,6 +29,11 @@ export async function putShards(trx: Db, list: ShardList, revision: number, seal
   await trx.insertInto('shard_list').values({ only: 1, revision, list: sealed }).execute();
 }
 
+/** 0 = no list was ever written. Throws as changesOf. */
+export function numberOf(row: ListRow | undefined, sealer: Sealer): number {
+  return changesOf(row, -1, sealer).list?.number ?? 0;
+}
+
 /** Throws StoreError for a row that somebody broke by hand: half a list would place jobs where nobody looks for them. */
 export function changesOf(row: ListRow | undefined, since: number, sealer: Sealer): ShardChanges {
   if (row === undefined) return { revision: 0, list: since < 0 ? noShards : null };

@@ -3,8 +3,8 @@
 import type { ShardList } from '../core/shard-list.ts';
 
 export type Identified =
-  /** It is ours, or has been made so just now. `jobs`: in any state */
-  | { readonly kind: 'ours'; readonly id: string; readonly jobs: number }
+  /** It is ours, or has been made so just now. */
+  | ({ readonly kind: 'ours'; readonly id: string } & Pick<ShardHolds, 'jobs' | 'list'>)
   /** reason: why it can be no shard, the end of a sentence about it */
   | { readonly kind: 'refused'; readonly reason: string }
   | { readonly kind: 'away'; readonly reason: string };
@@ -14,6 +14,8 @@ export interface ShardHolds {
   readonly jobs: number;
   /** owed, or being mailed */
   readonly alerts: number;
+  /** number of the newest list of shards that it has heard of; 0 = of none */
+  readonly list: number;
 }
 
 export interface ShardServers {

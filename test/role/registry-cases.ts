@@ -333,6 +333,14 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect((await one.changes(0)).revision).toBe((await one.shards(-1)).revision);
     });
 
+    it('is not written into another registry that took the place of this one', async () => {
+      const registry = await open();
+      await run("UPDATE registry_id SET id = '0123456789abcdef'");
+      const failure = { kind: 'not_stored', code: 'another_registry' };
+      expect(await failureOf(registry.writeShards(list, 0))).toEqual(failure);
+      expect(await run('SELECT * FROM shard_list')).toEqual([]);
+    });
+
     it('tells listeners of a change and of nothing else, and refuses to read what somebody broke', async () => {
       const registry = await open();
       let told = 0;

@@ -112,6 +112,44 @@ describe('changes', () => {
     expect(settledAt(three, a.id, 2).number).toBe(2);
   });
 
+  it('the number rises above all that shards have heard of; what the lists between held is made good by looking everywhere', () => {
+    const heard = { number: 7, holding: [] };
+    const three = withShard(two, c, heard);
+    expect([three.number, draining(two, a.id, heard).number]).toEqual([8, 8]);
+    // Also of one that is in the list: its number is refused by those that have heard of a higher one.
+    expect(withShard(two, a, heard)).toMatchObject({ number: 8, shards: two.shards });
+    for (const key of keys.slice(0, 200)) {
+      const { home, earlier } = placesOf(three, key);
+      expect([...earlier, home].sort()).toEqual([a.id, b.id, ...(home === c.id ? [c.id] : [])]);
+    }
+    const settled = three.shards.reduce((list, { id }) => settledAt(list, id, 8), three);
+    expect(settled.earlier).toEqual([]);
+  });
+
+  it('of a shard that comes with jobs every id is looked for on it, until it has settled', () => {
+    const three = withShard(two, c, { number: 1, holding: [c.id] });
+    for (const key of keys.slice(0, 200)) {
+      const { home, earlier } = placesOf(three, key);
+      expect(earlier.includes(c.id)).toBe(home !== c.id);
+    }
+    const settled = three.shards.reduce((list, { id }) => settledAt(list, id, 2), three);
+    expect(settled.earlier).toEqual([]);
+  });
+
+  it('a first list of servers that hold jobs, or have heard of lists, looks everywhere', () => {
+    for (const heard of [
+      { number: 0, holding: [a.id] },
+      { number: 3, holding: [] },
+    ]) {
+      const first = filled([a, b], heard);
+      expect(first.number).toBe(heard.number + 1);
+      for (const key of keys.slice(0, 200)) expect(placesOf(first, key).earlier).toHaveLength(1);
+      const settled = first.shards.reduce((list, { id }) => settledAt(list, id, first.number), first);
+      expect(settled.earlier).toEqual([]);
+    }
+    expect(filled([a], { number: 0, holding: [a.id] })).toEqual(filled([a]));
+  });
+
   it('a shard that drains can be made to take ids again, and is what it was', () => {
     const back = withShard(draining(withShard(two, c), c.id), { ...c, addedAt: 99 });
     expect(activeOf(back)).toEqual([a.id, b.id, c.id]);

@@ -1,6 +1,7 @@
 // dq shard: the Redis servers that jobs are spread over.
 
 import type { Command } from 'commander';
+import { forgottenSentence } from '../../store/redis/heard-list.ts';
 import { ApiRefusal } from '../api-client.ts';
 import type { DaemonOptions } from '../daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon-options.ts';
@@ -21,6 +22,7 @@ interface Shard {
   readonly buckets: number;
   readonly jobs: number | null;
   readonly alerts: number | null;
+  readonly list: number | null;
   readonly trouble: string | null;
 }
 
@@ -50,15 +52,18 @@ export function register(program: Command): void {
 }
 
 async function list(flags: DaemonOptions): Promise<void> {
-  const reply = await clientOf(flags).call<{ items: readonly Shard[] }>({
+  const reply = await clientOf(flags).call<{ number: number; items: readonly Shard[] }>({
     method: 'GET',
     path: ['v1', 'shards'],
   });
+  const { number, items } = reply.json;
+  const heard = Math.max(0, ...items.map(({ list }) => list ?? 0));
+  if (heard > number) say(`dq: ${forgottenSentence(heard, number)}`);
   if (flags.json) {
     printData(reply.text);
     return;
   }
-  printTable(['ID', 'STATE', 'JOBS', 'ALERTS', 'URL', 'TROUBLE'], reply.json.items.map(rowOf));
+  printTable(['ID', 'STATE', 'JOBS', 'ALERTS', 'URL', 'TROUBLE'], items.map(rowOf));
 }
 
 function rowOf({ id, state, jobs, alerts, url, trouble }: Shard): readonly string[] {

@@ -68,7 +68,7 @@ const noBackup =
   'jobs in Redis are backed up with its own means: BGSAVE, then a copy of dump.rdb or of appendonlydir';
 
 /** Well enough while one works: what the others hold waits for them, and each of them is named. */
-async function healthOfAll(members: readonly Shard[]): Promise<StoreHealth> {
+export async function healthOfAll(members: readonly Shard[]): Promise<StoreHealth> {
   const healths = await Promise.all(members.map(healthOf));
   const [first] = healths;
   if (first === undefined)

@@ -52,8 +52,8 @@ async function identified(shard: Shard): Promise<Identified> {
     if (shard.foreign !== null) return { kind: 'refused', reason: shard.foreign };
     const tooOld = whyTooOld(String(await shard.command('INFO', 'server')));
     if (tooOld !== null) return { kind: 'refused', reason: tooOld };
-    const { jobs } = await holdsOf(shard, 0);
-    return { kind: 'ours', id: shard.id, jobs };
+    const { jobs, list } = await holdsOf(shard, 0);
+    return { kind: 'ours', id: shard.id, jobs, list };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     return { kind: 'away', reason: error.failure.code };
@@ -81,10 +81,11 @@ async function holdsItsOwn(shard: Shard, id: string, list: ShardList): Promise<b
 async function holdsOf(shard: Shard, list: number): Promise<ShardHolds> {
   const replies = (await Promise.all(
     shard.partitions.map((bucket) => shard.run('raiseList', bucket, [], list)),
-  )) as [number, number][];
+  )) as [number, number, number][];
   return {
     jobs: replies.reduce((sum, [jobs]) => sum + jobs, 0),
     alerts: replies.reduce((sum, [, alerts]) => sum + alerts, 0),
+    list: Math.max(...replies.map(([, , heard]) => heard)),
   };
 }
 

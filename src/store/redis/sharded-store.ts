@@ -6,7 +6,7 @@
 
 import type { JobKey, Lease } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
-import { activeOf, noShards, placesOf, type ShardList, type ShardRecord } from '../../core/shard-list.ts';
+import { noShards, placesOf, type ShardList, type ShardRecord } from '../../core/shard-list.ts';
 import {
   type Hint,
   type JobStore,
@@ -14,8 +14,10 @@ import {
   type PushJob,
   type Store,
   StoreError,
+  type StoreHealth,
 } from '../job-store.ts';
-import { adminCalls } from './admin.ts';
+import { adminCalls, healthOfAll } from './admin.ts';
+import { forgottenSentence, newestHeard } from './heard-list.ts';
 import { jobCalls } from './jobs.ts';
 import { bucketOf } from './keys.ts';
 import { alertCalls, deadCalls, historyCalls } from './outcomes.ts';
@@ -54,6 +56,8 @@ export class ShardedStore implements Shards {
   #nextBase = 0;
   /** oldest first */
   readonly #leases = new Map<string, Partition>();
+  /** number of the list of which was said that the shards know a newer one */
+  #saidForgotten: number | null = null;
   #started = false;
   #closed = false;
   readonly #ending = new Set<Promise<unknown>>();
@@ -70,7 +74,7 @@ export class ShardedStore implements Shards {
       dead: deadCalls(this),
       history: historyCalls(this),
       alerts: alertCalls(this),
-      admin: adminCalls(this, () => [...this.#open.values()].map(({ redis }) => redis.shard)),
+      admin: { ...adminCalls(this, () => this.#shards), health: () => this.#health() },
       close: () => this.close(),
     };
   }
@@ -103,16 +107,19 @@ export class ShardedStore implements Shards {
     return this.#open.get(id)?.redis.shard ?? null;
   }
 
+  get #shards(): readonly Shard[] {
+    return [...this.#open.values()].map(({ redis }) => redis.shard);
+  }
+
   /** Of a server that was reached and is not ours: which, and why; null = there is none. */
   get foreign(): string | null {
-    const shards = [...this.#open.values()].map(({ redis }) => redis.shard);
-    const first = shards.find(({ foreign }) => foreign !== null);
+    const first = this.#shards.find(({ foreign }) => foreign !== null);
     return first === undefined ? null : `${first.name}: ${first.foreign}`;
   }
 
   /** of every server that answers: its part of INFO about itself */
   async infos(): Promise<readonly string[]> {
-    const shards = [...this.#open.values()].map(({ redis }) => redis.shard).filter(({ isReady }) => isReady);
+    const shards = this.#shards.filter(({ isReady }) => isReady);
     const replies = await Promise.allSettled(shards.map((shard) => shard.command('INFO', 'server')));
     return replies.flatMap((reply) => (reply.status === 'fulfilled' ? [String(reply.value)] : []));
   }
@@ -284,11 +291,25 @@ export class ShardedStore implements Shards {
       if (error instanceof StoreError) throw error;
       throw new StoreError({ kind: 'not_stored', code: 'stale_list' }, { cause: error });
     }
-    if (this.#list.number === before)
-      this.#options.log.error('a shard knows a newer list of shards than the registry has', undefined, {
-        list: before,
-        active: activeOf(this.#list).length,
+    const heard = this.#list.number === before ? await newestHeard(this.#shards) : 0;
+    if (heard <= this.#list.number || this.#saidForgotten === before) return;
+    this.#saidForgotten = before;
+    this.#options.log.error(forgottenSentence(heard, before));
+  }
+
+  /** Where shards have heard of a newer list than can be had, they refuse every push: nothing here is well. */
+  async #health(): Promise<StoreHealth> {
+    const health = await healthOfAll(this.#shards);
+    const heard = await newestHeard(this.#shards);
+    // It may be the list of a moment ago.
+    if (heard > this.#list.number)
+      await this.#options.refresh().catch(() => {
+        // Then it is not known, and the pushes are refused all the same.
       });
+    const { number } = this.#list;
+    if (heard <= number) return health;
+    const { durability, warnings } = health;
+    return { ok: false, durability, warnings: [forgottenSentence(heard, number), ...warnings] };
   }
 }
 

@@ -1,0 +1,163 @@
+// MySQL put back from a backup that knows an older list of shards than the shards themselves: who still knows the newer one writes it
+// back, and where nobody does, `dq shard` says what to do. In each case every job is found, and delivered once.
+
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, vi } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
+import { runDq } from '../support/run-dq.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { ok, startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const isMissing = (await lacks('redis')) || (await lacks('mysql'));
+
+describe.skipIf(isMissing)('a registry that went back to an older list of shards', async () => {
+  const database = await owned('file', mariadb());
+  const servers = await Promise.all([0, 1, 2].map(() => owned('file', startRedis())));
+  const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
+  const tables = ['registry', 'shard_list', 'topic', 'registry_id'];
+  let name = '';
+  let made = 0;
+
+  /** On two servers, with a backup of MySQL from then; since then there is a third server. `ids`: jobs, some on each server. */
+  const startTale = async () => {
+    for (const server of servers) await server.ask('FLUSHALL');
+    name = `dq${++made}`;
+    const args = ['--redis', a.url, '--redis', b.url, '--mysql', await database.createDatabase(name)];
+    const daemon = await startDaemon({ args });
+    const sink = await startSink(ok);
+    await addTopic(daemon, 't', sink.url);
+    const ids = numbers(60).map((n) => `job-${n}`);
+    await push(daemon, ids.slice(0, 20));
+    await database.run(`CREATE DATABASE ${name}_backup`);
+    for (const table of tables)
+      await database.run(`CREATE TABLE ${name}_backup.${table} AS SELECT * FROM ${name}.${table}`);
+    expect((await shard(daemon, 'add', c.url)).code).toBe(0);
+    await push(daemon, ids.slice(20));
+    expect(await jobsOn(c)).toBeGreaterThan(5);
+    return { daemon, sink, ids, args };
+  };
+  const restore = async () => {
+    for (const table of tables)
+      await database.run(
+        `DELETE FROM ${name}.${table}; INSERT INTO ${name}.${table} SELECT * FROM ${name}_backup.${table}`,
+      );
+  };
+  const push = (daemon: Daemon, ids: readonly string[], expected: readonly number[] = [201]) =>
+    forAll(ids, async (id) => {
+      const { status, body } = await daemon.push('t', '1', { id, delay: 600_000 });
+      expect([id, expected.includes(status) ? 'taken' : body]).toEqual([id, 'taken']);
+    });
+  const shard = (daemon: Daemon, ...args: string[]) =>
+    runDq(['shard', ...args, '--data-dir', daemon.dataDir]);
+  const jobsOn = async (server: RedisServer) => Number(await server.ask('HLEN', '{dq:0}:j'));
+  const numberOf = async (daemon: Daemon) => (await daemon.api('GET', '/v1/shards')).body.number as number;
+  const idOf = async (daemon: Daemon, { port }: RedisServer): Promise<string> =>
+    (await daemon.api('GET', '/v1/shards')).body.items.find(({ url }: { url: string }) =>
+      url.endsWith(`:${port}`),
+    ).id;
+  const copyOf = (daemon: Daemon) =>
+    JSON.parse(readFileSync(join(daemon.dataDir, 'registry-copy.json'), 'utf8'));
+  /** Each id lives once, is found where it lives, and is delivered once. */
+  const everyJobOnce = async (daemon: Daemon, ids: readonly string[], arrived: () => readonly string[]) => {
+    await push(daemon, ids, [200]);
+    expect((await Promise.all(servers.map(jobsOn))).reduce((sum, n) => sum + n)).toBe(ids.length);
+    await forAll(ids, async (id) => {
+      expect((await daemon.api('POST', `/v1/topics/t/jobs/${id}/run`)).status).toBe(200);
+    });
+    await until('all to be delivered', async () => (await jobsLeft(daemon)) === 0, 30_000, 50);
+    expect([...arrived()].sort()).toEqual([...ids].sort());
+  };
+
+  it('has the newer one written back by an instance that runs', async () => {
+    const { daemon, sink, ids } = await startTale();
+    await restore();
+    await until('it is said', () =>
+      daemon
+        .log('error')
+        .some(({ message }) => String(message).includes('gone back to an earlier list of shards')),
+    );
+    expect(await numberOf(daemon)).toBe(2);
+    expect((await shard(daemon, 'drain', await idOf(daemon, a), '-y')).code).toBe(0);
+    expect(await numberOf(daemon)).toBe(3);
+    await everyJobOnce(daemon, ids, () => sink.arrivals.map(({ id }) => id));
+  });
+
+  it('has the newer one written back by an instance that is started, from its copy', async () => {
+    const { daemon, sink, ids, args } = await startTale();
+    await until('the copy is of now', () => copyOf(daemon).shards.revision === 3);
+    expect(await daemon.stop()).toBe(0);
+    await restore();
+    const again = await startDaemon({ args, directory: daemon.directory });
+    expect(await numberOf(again)).toBe(2);
+    await everyJobOnce(again, ids, () => sink.arrivals.map(({ id }) => id));
+  });
+
+  it('that takes no writes is told when it does; until then the copy is in force, also after a second start', async () => {
+    const { daemon, sink, ids } = await startTale();
+    await until('the copy is of now', () => copyOf(daemon).shards.revision === 3);
+    expect(await daemon.stop()).toBe(0);
+    await restore();
+    // Who administrates may write all the same.
+    await database.run(
+      'CREATE USER IF NOT EXISTS plain; GRANT ALL ON `dq%`.* TO plain; SET GLOBAL read_only = 1',
+    );
+    try {
+      const args = ['--redis', a.url, '--mysql', database.url(name, 'plain')];
+      for (const id of ['first', 'second']) {
+        const again = await startDaemon({ args, directory: daemon.directory });
+        await until('it takes jobs', async () => (await again.push('t', '1', { id })).status === 201);
+        await until('the copy is of now', () => copyOf(again).revision < 3);
+        expect(await again.stop()).toBe(0);
+      }
+    } finally {
+      await database.run('SET GLOBAL read_only = 0');
+    }
+    const args = ['--redis', a.url, '--mysql', database.url(name)];
+    const again = await startDaemon({ args, directory: daemon.directory });
+    await until('both were delivered', () => sink.arrivals.length === 2);
+    expect(await numberOf(again)).toBe(2);
+    await everyJobOnce(again, ids, () => sink.arrivals.slice(2).map(({ id }) => id));
+  });
+
+  it('is mended by naming the servers, where nobody knows the newer one', async () => {
+    const { daemon, sink, ids, args } = await startTale();
+    expect(await daemon.stop()).toBe(0);
+    await restore();
+    rmSync(join(daemon.dataDir, 'registry-copy.json'));
+    const again = await startDaemon({ args, directory: daemon.directory });
+    expect((await again.push('t', '1', { id: 'new' })).body).toMatchObject({
+      code: 'not_stored',
+      detail: expect.stringContaining('stale_list'),
+    });
+    const remedy = /dq shard add/;
+    const unready = await again.api('GET', '/readyz');
+    expect([unready.status, unready.body.detail]).toEqual([503, expect.stringMatching(remedy)]);
+    expect((await shard(again, 'ls')).stderr).toMatch(remedy);
+    expect(again.log('error').filter(({ message }) => remedy.test(String(message)))).toHaveLength(1);
+
+    for (const { url } of servers) expect((await shard(again, 'add', url)).code).toBe(0);
+    expect((await again.api('GET', '/readyz')).status).toBe(200);
+    expect((await shard(again, 'ls')).stderr).not.toMatch(remedy);
+    await everyJobOnce(again, ids, () => sink.arrivals.map(({ id }) => id));
+  });
+
+  it('takes over servers with jobs of a registry that went, under its id', async () => {
+    const { daemon, sink, ids } = await startTale();
+    expect(await daemon.stop()).toBe(0);
+    const id = await database.run(`SELECT id FROM ${name}.registry_id`);
+    const url = await database.createDatabase(`${name}_new`);
+    const first = await startDaemon({ args: ['--mysql', url] });
+    expect(await first.stop()).toBe(0);
+    await database.run(`UPDATE ${name}_new.registry_id SET id = '${id.trim()}'`);
+    const args = servers.flatMap((server) => ['--redis', server.url]);
+    const again = await startDaemon({ args: [...args, '--mysql', url], directory: first.directory });
+    await addTopic(again, 't', sink.url);
+    await everyJobOnce(again, ids, () => sink.arrivals.map(({ id }) => id));
+  });
+});
