@@ -31,11 +31,13 @@ export interface Option<T = unknown> {
   readonly flag?: string;
   /** the one place it may come from; everywhere when absent */
   readonly only?: 'flag' | 'file';
+  /** what stands between the items of a list that is given as text; a comma when absent */
+  readonly separator?: RegExp;
 }
 
 const cores = availableParallelism();
 type Range = { min?: number; max?: number };
-type More = Pick<Option, 'defaultText' | 'flag' | 'only' | 'secret'>;
+type More = Pick<Option, 'defaultText' | 'flag' | 'only' | 'secret' | 'separator'>;
 
 const text = (value: string, help: string, more: More = {}): Option<string> => ({
   ...more,
@@ -137,7 +139,8 @@ export const options = {
   redis: list(
     [],
     'Redis that holds the jobs in place of the embedded store: redis://, rediss://, redis+sentinel:// or redis+cluster://',
-    { defaultText: 'none', flag: '--redis', secret: true },
+    // Before the next scheme alone: the hosts of a Sentinel group and of a Cluster have commas between them, too.
+    { defaultText: 'none', flag: '--redis', secret: true, separator: /,(?=\s*[a-z+]+:\/\/)/ },
   ),
   'retry.unit': duration(minute, 'Unit of the 2n+1 retry delays', { min: 1, max: day }),
   'limits.bodyBytes': bytes(256 * kib, 'Largest job body', { min: 1, max: 16 * mib }),

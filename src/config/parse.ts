@@ -32,7 +32,7 @@ export function parseValue(option: Option, raw: unknown, base: string): Parsed<u
         ? right(raw)
         : wrong(`must be one of ${(option.choices ?? []).join(', ')}`);
     case 'list':
-      return parseList(raw);
+      return parseList(raw, option.separator);
   }
 }
 
@@ -67,11 +67,11 @@ function parseBytes(raw: unknown): Parsed<number> {
   return right(Number(match[1]) * (unitBytes[(match[2] ?? 'b').toLowerCase()] ?? 1));
 }
 
-function parseList(raw: unknown): Parsed<readonly string[]> {
+function parseList(raw: unknown, separator: RegExp | string = ','): Parsed<readonly string[]> {
   const items =
     typeof raw === 'string'
       ? raw
-          .split(',')
+          .split(separator)
           .map((item) => item.trim())
           .filter((item) => item !== '')
       : raw;

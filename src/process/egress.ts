@@ -7,6 +7,7 @@ import { networkInterfaces } from 'node:os';
 import type { Config } from '../config/options.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
 import { parseMysqlUrl } from '../core/mysql-url.ts';
+import { redisAddress } from '../core/redis-url.ts';
 import { parseSmtpUrl } from '../core/smtp-url.ts';
 import type { MasterLink } from './role.ts';
 
@@ -22,10 +23,8 @@ export function egressPolicyOf(config: Config, link?: Pick<MasterLink, 'onMessag
   // A callback to one of them would be a way to write mails, or to guess passwords.
   const [smtp, mysql] = [parseSmtpUrl(config['smtp.url']), parseMysqlUrl(config['mysql.url'])];
   for (const server of [smtp, mysql]) if (server.ok) addServer(own, server.value);
-  for (const url of config.redis) {
-    const { hostname, port } = new URL(url);
-    addServer(own, { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || '6379') });
-  }
+  // Of a group those that it names; which others are in it, only the connection to it knows.
+  for (const url of config.redis) for (const server of redisAddress(url).hosts) addServer(own, server);
   return createEgressPolicy({
     policy: config['egress.policy'],
     allow: config['egress.allow'],

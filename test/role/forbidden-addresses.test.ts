@@ -296,6 +296,25 @@ describe('dialling', () => {
   });
 
   it.each([
+    ['redis://', ''],
+    ['redis+sentinel://127.0.0.1:1,', '/dq'],
+    ['redis+cluster://127.0.0.1:1,', ''],
+  ])('own Redis of %s: no connection, whatever egress.allow says', async (before, after) => {
+    const rig = await startRig();
+    const listeners = await listen();
+    const ctx = rig.context({
+      config: {
+        redis: [`${before}127.0.0.1:${listeners.port}${after}`],
+        'egress.allow': ['0.0.0.0/0', '::/0'],
+      },
+    });
+    await rig.run(createNotifier(ctx));
+    const url = `http://127.0.0.1:${listeners.port}/`;
+    expect(await attempts(rig, [url])).toEqual({ [url]: 'blocked_address' });
+    expect(listeners.connections()).toBe(0);
+  });
+
+  it.each([
     ['169.254.169.254', '127.0.0.1'],
     ['127.0.0.1', '169.254.169.254'],
     ['::1', 'fe80::1'],

@@ -106,6 +106,15 @@ describe('loadConfig: sources', () => {
     expect(loaded({ flags: { redis: 'redis://x', pollCeiling: '5ms' } }).config.pollCeiling).toBe(5);
   });
 
+  it('takes a Sentinel group or a Cluster of several hosts from a flag, the environment and a line of the file', () => {
+    const groups = ['redis+cluster://a:1,b:2', 'redis+sentinel://:x@c,d/m', 'redis://e'];
+    const text = groups.join(', ');
+    expect(loaded({ flags: { redis: text } }).config.redis).toEqual(groups);
+    expect(loaded({ env: { DQ_REDIS: text } }).config.redis).toEqual(groups);
+    expect(loaded({ yaml: `redis: ${text}` }).config.redis).toEqual(groups);
+    expect(loaded({ flags: { redis: groups } }).config.redis).toEqual(groups);
+  });
+
   it('reads an empty file, an empty group, and names with dots', () => {
     expect(problemsOf({ yaml: '' })).toEqual([]);
     expect(problemsOf({ yaml: '# nothing\n' })).toEqual([]);
