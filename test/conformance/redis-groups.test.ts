@@ -1,6 +1,5 @@
-// A Sentinel group and a Cluster are job stores as a standalone Redis is: the same suite, in one bucket; every tenth case, all of
-// them with DQ_REDIS_GROUPS=1. And what a Cluster has besides: buckets in several nodes, numbers that differ among them, a node
-// that goes and comes.
+// A Sentinel group and a Cluster are job stores as a standalone Redis is: the same suite, in one bucket. And what a Cluster has
+// besides: buckets in several nodes, numbers that differ among them, a node that goes and comes.
 
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
@@ -15,7 +14,6 @@ import { jobOf, request, Trial } from './trial.ts';
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 const missing = await lacks('redis');
-const some = process.env['DQ_REDIS_GROUPS'] === '1' ? cases : cases.filter((_, n) => n % 10 === 0);
 
 describe.skipIf(missing)('sentinel', () => {
   let group: SentinelGroup;
@@ -23,7 +21,7 @@ describe.skipIf(missing)('sentinel', () => {
     group = await startSentinelGroup();
   });
   afterAll(() => group.stop());
-  for (const each of some) it(each.title, () => each.run(() => openGroup(group.url, [group.master], {})));
+  for (const each of cases) it(each.title, () => each.run(() => openGroup(group.url, [group.master], {})));
 
   it('holds nobody up who starts while every sentinel is away, and is used when they are back', async () => {
     for (const { process } of group.sentinels) await process.kill();
@@ -79,7 +77,7 @@ describe.skipIf(missing)('cluster', () => {
   });
   afterAll(() => cluster.stop());
   // Its hints go from node to node: late, in any order, some not at all. The poll ceiling is there for that.
-  for (const each of some.filter(({ title }) => !title.startsWith('hint')))
+  for (const each of cases.filter(({ title }) => !title.startsWith('hint')))
     it(each.title, () => each.run(() => openGroup(cluster.url, cluster.masters, {})));
 
   async function spread(): Promise<{ under: OpenedRedis; trial: Trial }> {

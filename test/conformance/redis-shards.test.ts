@@ -1,5 +1,5 @@
 // Three Redis servers are one job store. Order is kept within a partition, so what a case says of order holds where one shard
-// takes all ids (these, and every tenth of the others; all with DQ_REDIS_GROUPS=1); the other cases hold wherever ids go.
+// takes all ids; the other cases hold wherever ids go.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
@@ -28,9 +28,7 @@ describe.skipIf(await lacks('redis'))('redis shards', () => {
   });
 
   describe('one of three takes all ids', () => {
-    const all = process.env['DQ_REDIS_GROUPS'] === '1';
-    for (const each of cases.filter(({ title }, n) => all || n % 10 === 0 || ofOnePartition.includes(title)))
-      it(each.title, () => each.run(() => underTest(servers, (at) => at === 1)));
+    for (const each of cases) it(each.title, () => each.run(() => underTest(servers, (at) => at === 1)));
   });
 
   describe('all of three take ids', () => {
