@@ -89,6 +89,8 @@ class PartitionWatch {
       name: `timer-${partition}`,
       step: () => this.#step(),
       onFailure: (error) => {
+        // It has gone, and the next look leaves it.
+        if (!ctx.store.jobs.partitions().includes(partition)) return;
         if (!this.#failing) ctx.log.error('due jobs cannot be promoted', error, { partition });
         this.#failing = true;
       },

@@ -120,6 +120,18 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await Promise.all([older.close(), newer.close()]);
   });
 
+  it('what is asked of a shard that has just been added waits for its connection', async () => {
+    await emptied(servers);
+    const [a, b] = servers as [RedisServer, RedisServer];
+    const site = await openShards({ list: listOf([a]) });
+    const { jobs } = site.store;
+    const before = jobs.partitions();
+    site.apply(withShard(site.list, shardOf(b, 'b')));
+    const [added] = jobs.partitions().filter((partition) => !before.includes(partition));
+    expect(await jobs.recover(added ?? -1, 10)).toMatchObject({ returned: 0, more: false });
+    await site.close();
+  });
+
   it('an earlier list is forgotten when nothing that it placed lives, and not before', async () => {
     await emptied(servers);
     const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];

@@ -108,6 +108,27 @@ describe('timer', () => {
     expect(rig.lines.filter(({ kind }) => kind === 'error')).toHaveLength(1);
   });
 
+  it('a partition that goes while it is asked is left, and nobody is troubled', async () => {
+    const rig = await startRig();
+    let partitions = [0, 1];
+    const asked: number[] = [];
+    const store = between(rig, {
+      partitions: () => partitions,
+      async promote(partition) {
+        asked.push(partition);
+        if (partitions.includes(partition)) return { moved: 0, waitMs: null };
+        throw new StoreError({ kind: 'not_stored', code: 'no_such_shard' });
+      },
+    });
+    await rig.run(createTimer(rig.context({ store })));
+    await until('both are asked', () => new Set(asked).size === 2);
+    partitions = [0];
+    const from = asked.length;
+    await until('the gone one is asked once more', () => asked.slice(from).includes(1));
+    await until('the other one still is', () => asked.slice(from).filter((each) => each === 0).length > 3);
+    expect(rig.lines.filter(({ kind }) => kind === 'error')).toEqual([]);
+  });
+
   it('partitions are dealt out by index; a timer beyond their number stands by on one', async () => {
     const rig = await startRig();
     async function partitionsOf(index: number, count: number, partitions: readonly number[]) {

@@ -169,31 +169,31 @@ export class ShardedStore implements Shards {
 
   /** What concerns one partition is its shard's. */
   #partitionCalls(): Pick<JobStore, 'promote' | 'reserve' | 'recover' | 'recoverOwners' | 'releaseUnheld'> {
-    const its = (partition: Partition) => {
-      const one = this.#openAt(partition);
+    const its = async (partition: Partition) => {
+      const one = await this.#startedAt(partition);
       return [one.redis.store.jobs, partition - one.base] as const;
     };
     return {
       promote: async (partition, max) => {
-        const [jobs, bucket] = its(partition);
+        const [jobs, bucket] = await its(partition);
         return jobs.promote(bucket, max);
       },
       reserve: async (partition, request) => {
-        const [jobs, bucket] = its(partition);
+        const [jobs, bucket] = await its(partition);
         const answer = await jobs.reserve(bucket, request);
         this.#leased(partition, answer.jobs);
         return answer;
       },
       recover: async (partition, max) => {
-        const [jobs, bucket] = its(partition);
+        const [jobs, bucket] = await its(partition);
         return jobs.recover(bucket, max);
       },
       recoverOwners: async (partition, ...which) => {
-        const [jobs, bucket] = its(partition);
+        const [jobs, bucket] = await its(partition);
         return jobs.recoverOwners(bucket, ...which);
       },
       releaseUnheld: async (partition, ...whose) => {
-        const [jobs, bucket] = its(partition);
+        const [jobs, bucket] = await its(partition);
         return jobs.releaseUnheld(bucket, ...whose);
       },
     };
@@ -207,16 +207,16 @@ export class ShardedStore implements Shards {
   // ── Shards
 
   async run(script: ScriptName, partition: Partition, args: readonly Arg[], list = 0): Promise<unknown> {
-    const one = this.#openAt(partition);
-    // A list that names a new shard is in force at once; its connection takes a moment.
-    if (!one.isStarted) await one.starting;
+    const one = await this.#startedAt(partition);
     return one.redis.shard.run(script, partition - one.base, args, list);
   }
 
-  #openAt(partition: Partition): Open {
+  async #startedAt(partition: Partition): Promise<Open> {
     const one = this.#byPartition.get(partition);
-    // It was removed while somebody still thought of it; only an empty one is.
+    // It was removed while somebody still thought of it.
     if (one === undefined) throw new StoreError({ kind: 'not_stored', code: 'no_such_shard' });
+    // A list that names a new shard is in force at once; its connection takes a moment.
+    if (!one.isStarted) await one.starting;
     return one;
   }
 
