@@ -272,9 +272,11 @@ export const limits = {
   /** A Redis whose memory is used to more than this share of its maxmemory keeps no history; how often that is looked at. */
   redisTightShare: 0.9,
   redisMemoryMs: 5_000,
-  /** A Cluster's refusals that name another node are followed so often; and how often its slots are asked for anyway. */
+  /** A Cluster's refusals that name another node are followed so often; how often its slots are asked for anyway, and how often at
+   *  most because a node fails: a failover takes its node timeout and a second or two. */
   redisRedirectionsMax: 6,
   redisSlotsMs: 30_000,
+  redisSlotsOnFailureMs: 1_000,
   /** Buckets of a Cluster: each is in one node, so they are how far its jobs can be spread; each costs polls. */
   clusterBuckets: 32,
   /** How long a closing client waits for answers that are due. */

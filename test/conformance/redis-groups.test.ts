@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import { type RedisCluster, startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { type SentinelGroup, startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
+import { limits } from '../../src/core/limits.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { type OpenedRedis, openGroup } from '../support/redis-store.ts';
 import { lacks } from '../support/services.ts';
@@ -165,6 +166,36 @@ describe.skipIf(missing)('cluster', () => {
     );
     expect((await under.store.admin.counts()).topics['t']).toMatchObject({ ready: 64 });
     await under.close();
+  });
+
+  it('goes on with the replica of a node that is killed as soon as it is a master', async () => {
+    const failing = await startRedisCluster({ replicas: 1 });
+    const under = await openGroup(failing.url, failing.masters, { buckets: 32 });
+    try {
+      const { jobs } = under.store;
+      const all = Array.from({ length: 64 }, (_, n) => jobOf(String(n)));
+      const stored = async () => (await jobs.push(all)).filter(({ kind }) => kind === 'stored').length;
+      expect(await stored()).toBe(64);
+      const [node] = failing.masters;
+      const [replica] = failing.replicas;
+      await node?.process.kill();
+      await until(
+        'its replica to be a master',
+        async () => (await replica?.ask('ROLE'))?.startsWith('master'),
+        30_000,
+        50,
+      );
+      // Within half of the time after which the slots are asked for anyway.
+      await until(
+        'all buckets to be served',
+        async () => (await stored()) === 64,
+        limits.redisSlotsMs / 2,
+        50,
+      );
+    } finally {
+      await under.close();
+      await failing.stop();
+    }
   });
 
   it('does nothing with a bucket that is on its way to another node, and all of it when it is there', async () => {

@@ -121,10 +121,24 @@ function clusterOf({ hosts }: RedisAddress, named: Settings): Cluster {
     redisOptions: { ...ofNodes, ...ofConnection } as NonNullable<ClusterOptions['redisOptions']>,
     scripts: (scripts ?? {}) as NonNullable<ClusterOptions['scripts']>,
   };
-  return new Cluster(
+  const cluster = new Cluster(
     hosts.map((host) => ({ ...host })),
     options as ConstructorParameters<typeof Cluster>[1],
   );
+  askForSlotsOnFailure(cluster);
+  return cluster;
+}
+
+/** A node that fails may have a successor, and nobody says so: the others redirect what comes to them, and what is sent to the dead one
+ *  comes to none. The library would ask for the slots when it sends again, which it may not. */
+function askForSlotsOnFailure(cluster: Cluster): void {
+  let nextAt = 0;
+  // Also at each attempt to connect to it again, so as long as it is away.
+  cluster.on('node error', () => {
+    if (performance.now() < nextAt) return;
+    nextAt = performance.now() + limits.redisSlotsOnFailureMs;
+    cluster.refreshSlotsCache();
+  });
 }
 
 function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 'password'> {
