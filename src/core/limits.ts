@@ -343,6 +343,8 @@ export const limits = {
   statsBatchMax: 200,
   /** Counters held while the registry is away: topics × names × days. More topics than that are dropped and told of. */
   statsHeldMax: 50_000,
+  /** Ends of dq-upkeep whose statistics wait on the disk for one absence of the registry; each up to statsHeldMax, some 5 MB. */
+  statFilesMax: 100,
   /** How often a notifier gives back leases of its own that it does not hold (lost replies to a reserve). */
   releaseUnheldMs: 5_000,
   /** Longest sleep of any loop: a stepped clock or a suspended machine costs at most this. */

@@ -1,11 +1,11 @@
 // Statistics on their way: added up until somebody takes them. Held in memory only; a kill -9 loses what is here, and that
-// is all it may lose (operations.md: statistics, never jobs). Bounded: beyond `max` entries new ones are dropped and counted.
+// is all it may lose (statistics, never jobs). Bounded: beyond `max` entries new ones are dropped and counted.
 
 import type { StatDelta, StatName } from '../registry/registry.ts';
 
 export class StatBuffer {
   readonly #max: number;
-  #entries = new Map<string, { topic: string; day: number; name: StatName; n: number }>();
+  readonly #entries = new Map<string, { topic: string; day: number; name: StatName; n: number }>();
   #dropped = 0;
 
   constructor(max: number) {
@@ -17,6 +17,10 @@ export class StatBuffer {
     return this.#entries.size >= this.#max;
   }
 
+  get size(): number {
+    return this.#entries.size;
+  }
+
   add(delta: StatDelta): void {
     const key = `${delta.day} ${delta.name} ${delta.topic}`;
     const entry = this.#entries.get(key);
@@ -25,11 +29,15 @@ export class StatBuffer {
     else this.#dropped += delta.n;
   }
 
-  /** Empties it. */
-  take(): StatDelta[] {
-    const deltas = [...this.#entries.values()];
-    this.#entries = new Map();
-    return deltas;
+  /** Empties it, or takes the `max` that came first. */
+  take(max = this.#max): StatDelta[] {
+    const taken: StatDelta[] = [];
+    for (const [key, delta] of this.#entries) {
+      if (taken.length >= max) break;
+      taken.push(delta);
+      this.#entries.delete(key);
+    }
+    return taken;
   }
 
   /** What was dropped since the last time this was asked. */

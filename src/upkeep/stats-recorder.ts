@@ -1,11 +1,13 @@
 // Adds the counters of all processes to the registry every limits.countersToRegistryMs. Keeps them while the registry is
-// away, up to limits.statsHeldMax, and flushes at the drain. Never counts anything twice: what may have been written is not
-// written again, so statistics can be short after a failure and are never too high.
+// away, up to limits.statsHeldMax, and flushes at the drain; what cannot be recorded then waits on the disk (stat-files.ts). Never
+// counts anything twice: what may have been written is not written again, so statistics can be short after a failure and are never
+// too high.
 
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import { StatBuffer } from '../process/stat-buffer.ts';
+import type { StatFiles } from '../process/stat-files.ts';
 import type { Registry, StatDelta } from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -13,15 +15,17 @@ import type { Log } from '../telemetry/log.ts';
 export class StatsRecorder implements Service {
   readonly #registry: Registry;
   readonly #log: Log;
+  readonly #files: StatFiles;
   readonly #held = new StatBuffer(limits.statsHeldMax);
   readonly #loop: Loop;
   #nextAt = 0;
   #failing = false;
   #drained: Promise<void> | null = null;
 
-  constructor(registry: Registry, log: Log) {
+  constructor(registry: Registry, log: Log, files: StatFiles) {
     this.#registry = registry;
     this.#log = log;
+    this.#files = files;
     this.#loop = new Loop({
       name: 'stats-recorder',
       step: () => this.#step(),
@@ -57,6 +61,7 @@ export class StatsRecorder implements Service {
     const dropped = this.#held.takeDropped();
     if (dropped > 0) this.#log.error('statistics were dropped', undefined, { counts: dropped });
     await this.#record();
+    await this.#recordKept();
     if (this.#failing) this.#log.notice('statistics are being recorded again');
     this.#failing = false;
     return limits.countersToRegistryMs;
@@ -65,33 +70,68 @@ export class StatsRecorder implements Service {
   async #finish(deadlineMs: number): Promise<void> {
     const end = performance.now() + deadlineMs;
     await this.#loop.drain(deadlineMs);
-    let timer: NodeJS.Timeout | undefined;
-    const deadline = new Promise<never>((_, reject) => {
-      timer = setTimeout(
-        () => reject(new Error('the registry did not answer in time')),
-        Math.max(0, end - performance.now()),
-      );
-    });
     try {
-      await Promise.race([this.#record(), deadline]);
+      // What could not be recorded a moment ago need not be tried once more: what is under way when the time is over may have been
+      // done, and is lost then.
+      if (this.#failing || performance.now() >= end) throw new Error('the registry does not answer');
+      await within(this.#record(), end - performance.now());
     } catch (error) {
-      this.#log.error('the last statistics could not be recorded', error);
-    } finally {
-      clearTimeout(timer);
+      await this.#keep(error);
+    }
+  }
+
+  /** For the next start. */
+  async #keep(reason: unknown): Promise<void> {
+    const left = this.#held.take();
+    if (left.length === 0) {
+      if (!this.#failing) this.#log.error('the last statistics could not be recorded', reason);
+      return;
+    }
+    try {
+      await this.#files.write(left);
+      this.#log.notice(
+        'statistics wait in the data directory for the next start: they cannot be recorded now',
+      );
+    } catch (error) {
+      this.#log.error('the last statistics are lost: they can neither be recorded nor kept', error);
+    }
+  }
+
+  /** What earlier ends have left. It stays on the disk as long as the registry does not answer. */
+  async #recordKept(): Promise<void> {
+    if (await this.#files.isEmpty()) return;
+    await this.#registry.stats('', 0);
+    for (let kept = await this.#files.take(); kept.length > 0; kept = await this.#files.take()) {
+      this.add(kept);
+      await this.#record();
     }
   }
 
   /** Rejects at the first failure; what had surely not been written is held again. */
   async #record(): Promise<void> {
-    const deltas = this.#held.take();
-    for (let done = 0; done < deltas.length; done += limits.statsBatchMax) {
+    // What comes meanwhile is for the next time: a slow registry must not keep this from its end.
+    for (let left = this.#held.size; left > 0; left -= limits.statsBatchMax) {
+      const deltas = this.#held.take(limits.statsBatchMax);
       try {
-        await this.#registry.addStats(deltas.slice(done, done + limits.statsBatchMax));
+        await this.#registry.addStats(deltas);
       } catch (error) {
         const perhapsWritten = error instanceof StoreError && error.failure.kind === 'unknown';
-        this.add(deltas.slice(perhapsWritten ? done + limits.statsBatchMax : done));
+        if (!perhapsWritten) this.add(deltas);
         throw error;
       }
     }
+  }
+}
+
+/** Rejects when it takes longer; it goes on then. */
+async function within(work: Promise<void>, waitMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('the registry did not answer in time')), Math.max(0, waitMs));
+  });
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }

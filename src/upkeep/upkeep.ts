@@ -9,6 +9,7 @@ import type { Service } from '../core/service.ts';
 import { openMailSender } from '../mail/smtp-sender.ts';
 import { givenUp, IncidentFiles } from '../process/incident-files.ts';
 import type { Role, RoleContext } from '../process/role.ts';
+import { StatFiles } from '../process/stat-files.ts';
 import type { AlertSource } from './alert-source.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
 import { Incidents } from './incidents.ts';
@@ -62,7 +63,7 @@ class Upkeep implements Role {
     const { config, log, metrics, store, topics } = ctx;
     const writer = { host: hostname(), version: ctx.version };
     const recoverer = new Recoverer(ctx);
-    const recorder = new StatsRecorder(ctx.registry, log);
+    const recorder = new StatsRecorder(ctx.registry, log, new StatFiles(config.dataDir));
     const incidents = new Incidents(new IncidentFiles(config.dataDir), log, writer);
     const storeMetrics = new StoreMetrics(topics, metrics);
     const health = new HealthChecker({

@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic.ts';
+import { StatFiles } from '../../src/process/stat-files.ts';
 import type { Registry, StatDelta } from '../../src/registry/registry.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import type { StoreFailure } from '../../src/store/job-store.ts';
@@ -44,6 +45,10 @@ afterEach(async () => {
 function reached(): Registry {
   return {
     ...registry,
+    stats: async (...what) => {
+      if (away !== null) throw new StoreError(away);
+      return registry.stats(...what);
+    },
     addStats: async (deltas) => {
       calls.push(deltas.length);
       if (away !== null) throw new StoreError(away);
@@ -55,11 +60,12 @@ function reached(): Registry {
 }
 
 async function start(): Promise<StatsRecorder> {
-  const recorder = new StatsRecorder(reached(), {
+  const log = {
     ...silentLog,
-    notice: (message) => said.push(message),
-    error: (message) => said.push(message),
-  });
+    notice: (message: string) => said.push(message),
+    error: (message: string) => said.push(message),
+  };
+  const recorder = new StatsRecorder(reached(), log, new StatFiles(directory));
   recorders.push(recorder);
   await recorder.start();
   return recorder;
@@ -156,4 +162,63 @@ it('drain: ends at its deadline when the registry does not answer, and says so',
   await pass(200);
   await draining;
   expect(said).toEqual(['the last statistics could not be recorded']);
+});
+
+const keptFiles = () =>
+  readdirSync(join(directory, 'statistics')).map((name) => join(directory, 'statistics', name));
+
+it('drain: what the registry cannot take waits on the disk for its next answer, and is added once', async () => {
+  await register('a', 'b');
+  away = { kind: 'not_stored', code: 'away' };
+  const first = await start();
+  first.add([pushed('a', 3)]);
+  await pass(limits.countersToRegistryMs + 100);
+  first.add([pushed('a', 1), pushed('b', 5)]);
+  await first.drain(1_000);
+  // Ended as soon as it was away.
+  const second = await start();
+  second.add([pushed('b', 2)]);
+  await second.drain(1_000);
+  expect(keptFiles()).toHaveLength(2);
+  expect(statSync(keptFiles()[0] ?? '').mode & 0o777).toBe(0o600);
+
+  const [third, fourth] = [await start(), await start()];
+  await pass(2 * limits.countersToRegistryMs);
+  expect(keptFiles()).toHaveLength(2);
+  away = null;
+  await pass(limits.countersToRegistryMs);
+  await until('both files are gone', () => keptFiles().length === 0);
+  for (const recorder of [third, fourth]) await recorder.drain(1_000);
+  expect([await totalOf('a'), await totalOf('b')]).toEqual([4, 7]);
+  await (await start()).drain(1_000);
+  await pass(2 * limits.countersToRegistryMs);
+  expect([await totalOf('a'), await totalOf('b')]).toEqual([4, 7]);
+});
+
+it('drain: what may have been written does not wait for the next start', async () => {
+  const topics = Array.from({ length: limits.statsBatchMax + 1 }, (_, i) => `t${i}`);
+  await register(...topics);
+  const recorder = await start();
+  lostReply = true;
+  recorder.add(topics.map((topic) => pushed(topic, 1)));
+  await recorder.drain(1_000);
+  lostReply = false;
+  await start();
+  await pass(limits.countersToRegistryMs + 100);
+  await until('the file is gone', () => keptFiles().length === 0);
+  for (const topic of topics) await until('it is counted', async () => (await totalOf(topic)) === 1);
+});
+
+it('a file that is none is removed, said, and holds up nothing', async () => {
+  await register('a');
+  mkdirSync(join(directory, 'statistics'));
+  writeFileSync(join(directory, 'statistics', `${'0'.repeat(16)}-1.json`), '[{"topic":"a"}]');
+  const recorder = await start();
+  recorder.add([pushed('a', 1)]);
+  await pass(limits.countersToRegistryMs + 100);
+  await until('it is said', () => said.length === 1);
+  recorder.add([pushed('a', 1)]);
+  await pass(limits.countersToRegistryMs + 1_100);
+  await until('it is counted', async () => (await totalOf('a')) === 2);
+  expect(keptFiles()).toEqual([]);
 });

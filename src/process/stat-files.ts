@@ -1,0 +1,91 @@
+// Statistics that could not be recorded before dq-upkeep ended: what each end leaves is a file of its own under
+// <dataDir>/statistics, taken up by whoever records next. Invariants: a file of such a name is whole; what it says is given out once
+// at most, because it is gone from the disk before (a power cut between the two costs it: statistics may be short, never too high).
+
+import { mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { limits } from '../core/limits.ts';
+import { writeDurably } from '../durable-file.ts';
+import { type StatDelta, statNames } from '../registry/registry.ts';
+
+const namePattern = /^\d{16}-\d+\.json$/;
+
+export class StatFiles {
+  readonly #directory: string;
+
+  constructor(dataDir: string) {
+    this.#directory = join(dataDir, 'statistics');
+  }
+
+  /** On the disk when it resolves. Rejects with the system's error, and when there are limits.statFilesMax already. */
+  async write(deltas: readonly StatDelta[]): Promise<void> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    if ((await this.#names()).length >= limits.statFilesMax)
+      throw new Error(`${this.#directory} holds ${limits.statFilesMax} files already`);
+    const name = `${String(Date.now()).padStart(16, '0')}-${process.pid}.json`;
+    await writeDurably(join(this.#directory, name), `${JSON.stringify(deltas)}\n`);
+  }
+
+  async isEmpty(): Promise<boolean> {
+    return (await this.#names()).length === 0;
+  }
+
+  /** What the oldest file says; of two that ask at once the other gets nothing of it. Empty = there is none. Rejects for one that
+   *  somebody broke: it is gone too. */
+  async take(): Promise<readonly StatDelta[]> {
+    for (const name of await this.#names()) {
+      const path = join(this.#directory, name);
+      try {
+        const text = await readFile(path, 'utf8');
+        // Of several that have read it one removes it.
+        await unlink(path);
+        await this.#sync();
+        return deltasOf(text, path);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      }
+    }
+    return [];
+  }
+
+  /** Oldest first. */
+  async #names(): Promise<readonly string[]> {
+    const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw error;
+    });
+    return names.filter((name) => namePattern.test(name)).sort();
+  }
+
+  /** A power cut must not bring back what is counted. */
+  async #sync(): Promise<void> {
+    const directory = await open(this.#directory, 'r');
+    try {
+      await directory.sync();
+    } finally {
+      await directory.close();
+    }
+  }
+}
+
+function deltasOf(text: string, path: string): readonly StatDelta[] {
+  let read: unknown;
+  try {
+    read = JSON.parse(text);
+  } catch {
+    // Judged below.
+  }
+  if (!Array.isArray(read) || !read.every(isDelta)) throw new Error(`${path} held no statistics`);
+  return read;
+}
+
+function isDelta(read: unknown): read is StatDelta {
+  const { topic, day, name, n } = Object(read) as Record<string, unknown>;
+  return (
+    typeof topic === 'string' &&
+    Number.isSafeInteger(day) &&
+    statNames.some((known) => known === name) &&
+    Number.isSafeInteger(n) &&
+    Number(n) > 0
+  );
+}
