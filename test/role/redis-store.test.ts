@@ -4,11 +4,15 @@
 import type { Redis } from 'ioredis';
 import { describe, expect, it, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
-import { StoreError } from '../../src/store/job-store.ts';
+import type { JobKey } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
+import { type Partition, StoreError } from '../../src/store/job-store.ts';
 import { createClient } from '../../src/store/redis/connection.ts';
 import { bucketOf, keysOf } from '../../src/store/redis/keys.ts';
+import { deadCalls } from '../../src/store/redis/outcomes.ts';
 import { openRedisStore } from '../../src/store/redis/redis-store.ts';
-import { composeScripts, scriptNames } from '../../src/store/redis/scripts.ts';
+import { composeScripts, type ScriptName, scriptNames } from '../../src/store/redis/scripts.ts';
+import type { Arg, Shards } from '../../src/store/redis/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
 import { jobOf, owner, request, Trial } from '../conformance/trial.ts';
 import { allKeys, type OpenedRedis, openEmpty, openOn, storeOptions } from '../support/redis-store.ts';
@@ -228,6 +232,34 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(waitMs).toBeGreaterThan(50_000);
     expect(await trial.known('2')).toMatchObject({ state: 'delayed' });
     expect((await under.store.admin.counts()).topics['t']).toMatchObject({ delayed: 2 });
+  });
+
+  it('of many ids of dead letters tells each script a bounded number, and brings all of them back', async () => {
+    const { under, trial } = await opened();
+    const some = Array.from({ length: 2 * limits.redisStepMax + 1 }, (_, n) => `job-${n}`);
+    await trial.jobs.push(some.map((id) => jobOf(id)));
+    for (let left = some.length; left > 0; ) {
+      const reserved = await trial.jobs.reserve(0, request(limits.reserveMax));
+      await trial.jobs.bury(reserved.jobs.map((job) => ({ ...job, reason: 'gone', attempt })));
+      left -= reserved.jobs.length;
+    }
+    const { shard } = under.redis;
+    const told: number[] = [];
+    const counting = {
+      partitions: shard.partitions,
+      everywhere: (key: JobKey) => shard.everywhere(key),
+      run: (script: ScriptName, partition: Partition, args: readonly Arg[]) => {
+        told.push(args.length);
+        return shard.run(script, partition, args);
+      },
+    } as unknown as Shards;
+    const { requeue } = deadCalls(counting);
+    expect(await requeue({ topic: 't', ids: some }, limits.bulkMax)).toEqual({
+      requeued: some.length,
+      more: false,
+    });
+    expect(told).toHaveLength(3);
+    expect(Math.max(...told)).toBeLessThan(limits.redisStepMax + 10);
   });
 
   it('names what breaks an invariant, and an example of it', async () => {

@@ -178,19 +178,20 @@ async function answersOf<I, O>(
   }
 }
 
-/** Bulk work over all partitions, one bounded script call after the other, until `max` are done or nothing is left. One that fails
- *  holds up no other; then the whole is a failure, and unknown where something has been done. */
-export async function inSteps(
-  partitions: readonly Partition[],
+/** Bulk work in several places (partitions, or parts of what is to be done there), one bounded script call after the other, until `max`
+ *  are done or nothing is left. One that fails holds up no other; then the whole is a failure, and unknown where something has been
+ *  done. */
+export async function inSteps<P>(
+  places: readonly P[],
   max: number,
-  step: (partition: Partition, max: number) => Promise<readonly [done: number, more: number]>,
+  step: (place: P, max: number) => Promise<readonly [done: number, more: number]>,
 ): Promise<{ readonly done: number; readonly more: boolean }> {
   let total = 0;
   let failed: StoreError | null = null;
-  for (const partition of partitions) {
+  for (const place of places) {
     for (let more = true; more; ) {
       try {
-        const [done, left] = await step(partition, Math.min(max - total, limits.redisStepMax));
+        const [done, left] = await step(place, Math.min(max - total, limits.redisStepMax));
         total += done;
         more = left > 0;
         if (more && total >= max) return { done: total, more: true };

@@ -2,6 +2,7 @@
 
 import type { EndedJob, JobKey, JobSnapshot, Version } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
+import { inBatches } from '../batches.ts';
 import {
   type AlertEntry,
   type AlertOutbox,
@@ -24,6 +25,10 @@ const byDeath = (item: { deadAt: number | null; version: number }): Place => ({
 const isCount = (reply: unknown) => reply as readonly [done: number, more: number];
 
 export function deadCalls(shards: Shards): DeadLetters {
+  const inBulk = (script: 'deadRequeue' | 'deadPurge', filter: DeadFilter, max: number) =>
+    inSteps(piecesOf(shards, filter, max), Math.min(max, limits.bulkMax), async ([partition, its], n) =>
+      isCount(await shards.run(script, partition, [n, ...filterArgs(its)])),
+    );
   return {
     async list(filter, limit, cursor) {
       const from = placeOf(cursor, newest);
@@ -40,19 +45,11 @@ export function deadCalls(shards: Shards): DeadLetters {
       };
     },
     async requeue(filter, max) {
-      const { done, more } = await inSteps(
-        shards.partitions,
-        Math.min(max, limits.bulkMax),
-        async (bucket, n) => isCount(await shards.run('deadRequeue', bucket, [n, ...filterArgs(filter)])),
-      );
+      const { done, more } = await inBulk('deadRequeue', filter, max);
       return { requeued: done, more };
     },
     async purge(filter, max) {
-      const { done, more } = await inSteps(
-        shards.partitions,
-        Math.min(max, limits.bulkMax),
-        async (bucket, n) => isCount(await shards.run('deadPurge', bucket, [n, ...filterArgs(filter)])),
-      );
+      const { done, more } = await inBulk('deadPurge', filter, max);
       return { purged: done, more };
     },
     async expire(before, max) {
@@ -64,6 +61,29 @@ export function deadCalls(shards: Shards): DeadLetters {
       return { expired: done, more };
     },
   };
+}
+
+/** What is to be asked where. Of ids each partition is told those that it may hold, and so many at a time: a script looks up every one
+ *  that it is told, and 10,000 at each step kept everybody else waiting for 1.4 s. All at once where not all of them are wanted: which
+ *  are the oldest is known of all or of none. */
+function piecesOf(
+  shards: Shards,
+  filter: DeadFilter,
+  max: number,
+): readonly (readonly [partition: Partition, filter: DeadFilter])[] {
+  const { topic, ids } = filter;
+  if (topic === undefined || ids === undefined || ids.length > max)
+    return shards.partitions.map((partition) => [partition, filter]);
+  const idsIn = new Map<Partition, string[]>();
+  for (const id of ids)
+    for (const partition of shards.everywhere({ topic, id })) {
+      const list = idsIn.get(partition);
+      if (list === undefined) idsIn.set(partition, [id]);
+      else list.push(id);
+    }
+  return [...idsIn].flatMap(([partition, its]) =>
+    inBatches(its, limits.redisStepMax).map((batch) => [partition, { ...filter, ids: batch }] as const),
+  );
 }
 
 function filterArgs({ topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids }: DeadFilter): readonly Arg[] {
