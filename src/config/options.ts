@@ -191,7 +191,7 @@ export const options = {
   'alerts.emails': list([], 'Addresses that are told of every alert, beside those of the topic'),
   'alerts.window': duration(5 * minute, 'After a mail about a topic, how long further deaths are collected', {
     min: second,
-    max: day,
+    max: limits.alertWindowMsMax,
   }),
   'log.level': choice(['error', 'info', 'debug'], 'info', 'What the notice and error logs hold'),
   'log.request': choice(['all', 'errors', 'off'], 'all', 'Which pushes and cancels are logged'),

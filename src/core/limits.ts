@@ -286,6 +286,10 @@ export const limits = {
   /** Items of one script call, and jobs of one step of bulk work: everybody else waits for a script; some ms at most. */
   redisBatchMax: 100,
   redisStepMax: 250,
+  /** Reserves that one call sends while each meets nothing but what it sets aside: each sets aside reserveMax at most. */
+  reservesAgainMax: 4,
+  /** The longest alerts.window: a topic that was told of within it is remembered, though it holds nothing. */
+  alertWindowMsMax: 24 * 3_600_000,
   /** Leases whose shard a process remembers: twice what the slots of a notifier can be. */
   leasesRememberedMax: 20_000,
   /** Ids that are drawn to find one whose home answers: with one shard of eight it fails once in 5,000 times. */

@@ -342,6 +342,9 @@ export interface StoreHealth {
   readonly warnings: readonly string[];
   /** The servers it lies on, each a trouble of its own; absent where it lies on none. Of several, `ok` says that some work. */
   readonly servers?: readonly StoreServer[];
+  /** How much was set aside because it cannot be read, or stands where no job is: kept as it was found, named by fsck, and held
+   *  against no other job. Absent: nothing. */
+  readonly setAside?: number;
 }
 
 export interface StoreServer {

@@ -111,6 +111,10 @@ export const metricDeclarations = {
   ]),
   dq_store_up: gauge('1 when the job store answers and takes pushes', []),
   dq_redis_up: gauge('The same of each Redis', [['server', null]]),
+  dq_store_set_aside: gauge(
+    'What lies aside in Redis because it cannot be read or stands for no job; `dq fsck` names it',
+    [],
+  ),
   dq_store_warnings: gauge('What of the configuration of the job store is dangerous; `/readyz` names it', []),
   dq_store_group_commit_seconds: histogram(
     'COMMIT of a transaction of the store, fsync included',

@@ -69,7 +69,9 @@ export class StoreMetrics {
         'dq_redis_up',
         health.servers.map(({ name, trouble }) => [name, trouble === null ? 1 : 0]),
       );
-    if (health?.ok === true) this.#metrics.set('dq_store_warnings', [[health.warnings.length]]);
+    if (health?.ok !== true) return;
+    this.#metrics.set('dq_store_warnings', [[health.warnings.length]]);
+    this.#metrics.set('dq_store_set_aside', [[health.setAside ?? 0]]);
   }
 
   #labelOf(topic: string): string {

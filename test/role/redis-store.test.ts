@@ -70,6 +70,8 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
   it('leaves every key as it was where there is nothing to do', async () => {
     const { under, trial } = await opened();
     await filled(trial);
+    // Topics that hold ends alone are put at rest.
+    await trial.history.forget(1, 100);
     const job = await trial.reserved('1');
     const wrong = {
       topic: 't',
@@ -194,9 +196,13 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
   it('a nearly full server keeps no memory of ended jobs, and gives up what it has', async () => {
     const { server, under, trial } = await opened();
     await trial.ack(await trial.reserved('before'));
-    const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
-    await server.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(used * 1.05)));
-    await until('it to be seen', () => under.redis.shard.isTight(), 15_000);
+    // It gives back what reading the scripts has cost it, some seconds later.
+    const makeTight = async () => {
+      const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
+      await server.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(used * 1.05)));
+      return under.redis.shard.isTight();
+    };
+    await until('it to be seen', makeTight, 15_000);
     await trial.push('after');
     await trial.ack(await trial.lease());
     expect((await trial.dump()).ended.map(({ id }) => id)).toEqual(['before']);
@@ -467,8 +473,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     const { log, errors } = hearing();
     const { under, trial } = await opened({ log });
     await trial.push('1');
-    const field = await under.raw.hkeysBuffer('{dq:0}:j');
-    await under.raw.hset('{dq:0}:j', field[0] as Buffer, 'x');
+    await under.raw.set('{dq:0}:h', 'no hash');
     expect(await trial.jobs.cancel([{ topic: 't', id: '1' }])).toEqual([
       { kind: 'unknown', code: 'redis_script_failed' },
     ]);

@@ -14,7 +14,8 @@ const parts = names(join(directory, 'shared')).map(
 );
 /** They make the store larger, and stop first when it is full. */
 const refusedWhenFull = ['push.lua', 'requeue.lua', 'dead-requeue.lua'];
-const reading = /^(get|dead-list|history-get|alert-due|alert-list|counts|examine|ids|search-.*)\.lua$/;
+const reading =
+  /^(get|dead-list|history-get|alert-due|alert-list|counts|examine|set-aside|ids|search-.*)\.lua$/;
 const writingCalls = /call\('(HSET|HDEL|ZADD|ZREM|ZREMRANGEBYRANK|PUBLISH|SET)'/;
 
 describe('scripts', () => {

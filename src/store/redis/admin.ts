@@ -9,6 +9,7 @@ import { inSteps } from './calls.ts';
 import { durabilityOf, readSettings, settingNames } from './durability.ts';
 import { examine } from './examination.ts';
 import { prefixOf } from './keys.ts';
+import { setAsideOn } from './set-aside.ts';
 import type { Shard } from './shard.ts';
 import { askAll, namingMissing, type Shards } from './shards.ts';
 
@@ -83,6 +84,7 @@ export async function healthOfAll(members: readonly Shard[]): Promise<StoreHealt
       ok ? warnings.map((warning) => `${members[i]?.name}: ${warning}`) : warnings,
     ),
     servers: healths.flatMap(({ servers }) => servers ?? []),
+    setAside: healths.reduce((sum, { setAside = 0 }) => sum + setAside, 0),
   };
 }
 
@@ -92,7 +94,15 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const servers = [{ name, trouble }];
   if (trouble !== null)
     return { ok: false, ...durabilityOf(null), warnings: [`Redis at ${name} ${trouble}`], servers };
-  return { ok: true, ...durabilityOf(await settingsOf(shard)), servers };
+  const { count, warnings } = await setAsideOn(shard).catch(noneKnown);
+  const { durability, warnings: ofSettings } = durabilityOf(await settingsOf(shard));
+  return { ok: true, durability, warnings: [...ofSettings, ...warnings], servers, setAside: count };
+}
+
+/** It went away meanwhile: the next question says so. */
+function noneKnown(error: unknown): Awaited<ReturnType<typeof setAsideOn>> {
+  if (error instanceof StoreError) return { count: 0, warnings: [] };
+  throw error;
 }
 
 const troubles: Readonly<Record<string, string>> = {

@@ -23,6 +23,8 @@ const problems: readonly Pick<Problem, 'invariant' | 'what'>[] = [
   { invariant: 'I5', what: 'settled alerts without a dead letter' },
   { invariant: 'counts', what: 'places without their job' },
   { invariant: 'counts', what: 'heads and turns that are not what their queues say' },
+  { invariant: 'I1', what: 'records that cannot be read' },
+  { invariant: 'I1', what: 'records or places that were set aside' },
 ];
 
 /** `onPiece`: told after each piece. Rejects with StoreError. */
@@ -54,15 +56,15 @@ export async function examine(shard: Shard, onPiece: () => Promise<void>): Promi
 }
 
 async function stepsOf(shard: Shard, bucket: Partition): Promise<readonly string[]> {
-  const topics = (await shard.run('examine', bucket, ['count', '0'])) as [Buffer, number];
-  const perTopic = Array.from({ length: topics[1] }, (_, i) => i + 1).flatMap((no) =>
+  const [, numbers] = (await shard.run('examine', bucket, ['count', '0'])) as [Buffer, number[]];
+  const perTopic = numbers.flatMap((no) =>
     ['d', 'r:0', 'r:1', 'r:2', 'x', 'y', 'ow'].map((set) => `${set}:${no}`),
   );
-  return [...['j', 'm', 'b', 'p', 'h', 'o', 'topics', 'l', 'x', 'e', 'oa', 'os'], ...perTopic];
+  return [...['j', 'm', 'b', 'p', 'h', 'o', 'q', 'topics', 'l', 'x', 'e', 'oa', 'os'], ...perTopic];
 }
 
 /** topic/id; where there is no id, what the script calls it. */
-function exampleOf(topic: Buffer, tid: Buffer): string {
+export function exampleOf(topic: Buffer, tid: Buffer): string {
   const isId = tid.length > 0 && (tid[0] as number) <= 1;
   return `${topic}/${isId ? idOf(tid) : tid}`;
 }

@@ -114,16 +114,20 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
     },
     async reserve(bucket, { owner, max, others, topics }) {
       const rooms = [...topics].flatMap(([topic, { room, leaseMs }]) => [topic, room, Math.ceil(leaseMs)]);
-      const [more, ...jobs] = (await shards.run('reserve', bucket, [
+      const args = [
         ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
         ...[others.room, Math.ceil(others.leaseMs), ...rooms],
-      ])) as [number, ...unknown[]];
+      ];
+      let [more, ...jobs] = (await shards.run('reserve', bucket, args)) as [number, ...unknown[]];
+      // Nothing was leased, because what had its turn cannot be: what comes behind it need not wait for the next look.
+      for (let again = 1; more === setAside && again < limits.reservesAgainMax; again += 1)
+        [more, ...jobs] = (await shards.run('reserve', bucket, args)) as [number, ...unknown[]];
       const leaseMsOf = (topic: string) => (topics.get(topic) ?? others).leaseMs;
       const each = Array.from({ length: jobs.length / 6 }, (_, i) => jobs.slice(6 * i, 6 * i + 6));
       const reserved = each.map((job) =>
         readReserved(job as unknown as Parameters<typeof readReserved>[0], leaseMsOf),
       );
-      return { jobs: reserved, more: more === 1 };
+      return { jobs: reserved, more: more > 0 };
     },
 
     ack: (items) =>
@@ -166,6 +170,9 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
     },
   };
 }
+
+/** of a reserve: some of the next were set aside */
+const setAside = 2;
 
 const snapshotOf = (reply: unknown): JobSnapshot => readWhole(reply as WholeReply);
 

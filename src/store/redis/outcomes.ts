@@ -120,9 +120,19 @@ export function historyCalls(shards: Shards): History {
         const until = shards.isTight(bucket) ? Number.MAX_SAFE_INTEGER : before;
         return isCount(await shards.run('historyForget', bucket, [n, until]));
       });
+      // What has no ends any more holds nothing: who removes them is who knows.
+      if (!more) for (const bucket of shards.partitions) await restTopics(shards, bucket);
       return { forgotten: done, more };
     },
   };
+}
+
+/** Piece by piece; topics that come into use meanwhile wait for the next round. */
+async function restTopics(shards: Shards, bucket: Partition): Promise<void> {
+  for (let before = 0; before >= 0; ) {
+    const reply = await shards.run('restTopics', bucket, [before, limits.redisStepMax]);
+    [before] = reply as [number, number];
+  }
 }
 
 function isPlaceOf(shards: Shards, key: JobKey, partition: Partition | undefined): boolean {

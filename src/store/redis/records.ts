@@ -108,7 +108,16 @@ export function readAttempts(lines: Buffer): readonly AttemptRecord[] {
   return lines
     .toString()
     .split('\n')
-    .map((line) => JSON.parse(line) as AttemptRecord);
+    .flatMap((line) => readAttempt(line) ?? []);
+}
+
+/** null: it cannot be read, which must not keep anybody from the job or the alert. */
+function readAttempt(line: string): AttemptRecord | null {
+  try {
+    return JSON.parse(line) as AttemptRecord;
+  } catch {
+    return null;
+  }
 }
 
 /** topic, tag+id, state, record, what has happened to it, attempts, body apart: as lua/shared/whole.lua answers it. */
@@ -192,7 +201,7 @@ export function readAlert(topic: string, version: number, record: Buffer, now: n
     deadAt: record.readUIntBE(1, 6),
     reason: reasonCodes[record.readUInt8(7)] ?? 'attempts_exhausted',
     failures: record.readUInt16BE(8),
-    attempt: attempt === '' ? null : (JSON.parse(attempt) as AttemptRecord),
+    attempt: readAttempt(attempt),
     state: ranOut ? 'owed' : (alertCodes[state] ?? 'owed'),
   };
 }

@@ -32,12 +32,15 @@ import releaseUnheld from './lua/release-unheld.lua';
 import requeue from './lua/requeue.lua';
 import reschedule from './lua/reschedule.lua';
 import reserve from './lua/reserve.lua';
+import restTopics from './lua/rest-topics.lua';
 import retry from './lua/retry.lua';
 import run from './lua/run.lua';
 import searchEnded from './lua/search-ended.lua';
 import searchId from './lua/search-id.lua';
 import searchLive from './lua/search-live.lua';
+import setAside from './lua/set-aside.lua';
 import alerts from './lua/shared/alerts.lua';
+import aside from './lua/shared/aside.lua';
 import clock from './lua/shared/clock.lua';
 import dead from './lua/shared/dead.lua';
 import ends from './lua/shared/ends.lua';
@@ -90,6 +93,8 @@ const files = {
   purgeTopic,
   examine,
   raiseList,
+  restTopics,
+  setAside,
   ids,
 } as const;
 
@@ -98,6 +103,7 @@ export const scriptNames = Object.keys(files) as readonly ScriptName[];
 
 const parts: Readonly<Record<string, string>> = {
   alerts,
+  aside,
   clock,
   dead,
   ends,
@@ -117,7 +123,7 @@ const parts: Readonly<Record<string, string>> = {
 };
 
 const constants = `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
-  poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax} }\n`;
+  poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax} }\n`;
 
 /** `replaced`: other text for a part, for a test that sets the clock. Throws for a file that names a part that is none. */
 export function composeScripts(

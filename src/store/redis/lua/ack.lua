@@ -4,7 +4,7 @@
 -- @args per lease: topic, tag+id, version, token, attempt (JSON; '' = not worth keeping)
 -- @returns per lease: 1 acked, 0 lost
 -- @writes the lease, then record, body, history
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, leases
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, leases, aside
 local answers = {}
 for i = 4, #ARGV, 5 do
   local job = leased(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])

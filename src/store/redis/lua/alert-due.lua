@@ -13,14 +13,17 @@ local function waits(no, dead_at, version)
     waiting[no] = { no = no, dead_at = dead_at, version = version }
   end
 end
-for no = 1, topics do
+for _, no in ipairs(numbers_in_use()) do
   local first = call('ZRANGE', P .. ':ow:' .. no, 0, 0, 'WITHSCORES')
-  if first[1] then waits(no, tonumber(first[2]), (struct.unpack('>I7', first[1]))) end
+  if first[1] then waits(no, tonumber(first[2]), #first[1] >= 7 and struct.unpack('>I7', first[1]) or 0) end
 end
 -- Claims that ran out are owed again; the next claim of their topic puts them back.
 for _, claim in ipairs(call('ZRANGEBYSCORE', P .. ':oc', '-inf', digits(now))) do
-  local version, no = struct.unpack('>I7I3', claim)
-  waits(no, find_alert(version).dead_at, version)
+  local version, no = 0, nil
+  if #claim == 10 then version, no = struct.unpack('>I7I3', claim) end
+  local alert = no and find_alert(version)
+  -- Of a claim without its alert the topic is told of too: the claim that follows sets it aside.
+  if no then waits(no, alert and alert.dead_at or 0, version) end
 end
 local owed, told = {}, {}
 for no, first in pairs(waiting) do owed[#owed + 1] = { topic_name(no), first.dead_at, first.version } end

@@ -10,7 +10,7 @@ local answer = { now, rank > limit and 1 or 0 }
 if rank == 0 then return answer end
 local members = call('ZRANGE', P .. ':oa', math.max(0, rank - limit), rank - 1)
 for i = #members, 1, -1 do
-  local alert = find_alert((struct.unpack('>I7', members[i])))
-  answer[#answer + 1] = { topic_name(alert.no), alert.version, alert_record(alert) }
+  local alert = #members[i] >= 7 and find_alert((struct.unpack('>I7', members[i])))
+  if alert then answer[#answer + 1] = { topic_name(alert.no), alert.version, alert_record(alert) } end
 end
 return answer

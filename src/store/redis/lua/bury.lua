@@ -4,7 +4,7 @@
 -- @args per lease: topic, tag+id, version, token, reason (its number), attempt (JSON)
 -- @returns per lease: 1 buried, 0 lost
 -- @writes attempts, the lease, then what has happened to it, its places among the dead, the alert
--- @include clock, numbers, topics, jobs, queues, alerts, moves, leases
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, aside
 -- Why: one step, so that no dead letter is without its alert.
 local answers = {}
 for i = 4, #ARGV, 6 do

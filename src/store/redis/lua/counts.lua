@@ -14,8 +14,10 @@ local at = 0
 repeat
   local piece = call('ZRANGE', P .. ':l', at, at + 999)
   for _, member in ipairs(piece) do
-    local no = struct.unpack('>I3', member, 31)
-    reserved[no] = (reserved[no] or 0) + 1
+    if #member >= 35 then
+      local no = struct.unpack('>I3', member, 31)
+      reserved[no] = (reserved[no] or 0) + 1
+    end
   end
   at = at + #piece
 until #piece == 0
@@ -35,7 +37,7 @@ end
 local first = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or '')
 if first and first <= now and (oldest < 0 or first < oldest) then oldest = first end
 local answer = { now, oldest }
-for no = 1, topics do
+for _, no in ipairs(numbers_in_use()) do
   local delayed, dead = call('ZCARD', P .. ':d:' .. no), call('ZCARD', P .. ':x:' .. no)
   if delayed + dead + (ready[no] or 0) + (reserved[no] or 0) > 0 then
     answer[#answer + 1] = { topic_name(no), delayed, ready[no] or 0, reserved[no] or 0, dead }

@@ -23,9 +23,13 @@ local function newest_first()
   local low, rank = rank_of(key, filter.since, 0), rank_of(key, at, version)
   rank = math.min(rank, rank_of(key, filter.upto, 0))
   return function()
-    rank = rank - 1
-    if rank < low then return nil end
-    return find_in(key_of_member(call('ZRANGE', key, rank, rank)[1], no))
+    while rank > low do
+      rank = rank - 1
+      local its, tid = key_of_member(call('ZRANGE', key, rank, rank)[1], no)
+      local job = its and find_in(its, tid)
+      if job then return job end
+    end
+    return nil
   end
 end
 

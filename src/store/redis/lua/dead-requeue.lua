@@ -4,9 +4,9 @@
 -- @args max, filter
 -- @returns requeued, 1 when more match
 -- @writes as requeue
--- @include clock, numbers, topics, jobs, queues, alerts, moves, dead
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, aside, dead
 local max = tonumber(ARGV[4])
-local found = oldest_dead(read_filter(5), max + 1)
-for i = 1, math.min(#found, max) do revive(found[i]) end
+local found, more = oldest_dead(read_filter(5), max)
+for _, job in ipairs(found) do revive(job) end
 finish()
-return { math.min(#found, max), #found > max and 1 or 0 }
+return { #found, more and 1 or 0 }

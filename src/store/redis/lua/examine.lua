@@ -39,8 +39,10 @@ end
 local function judge_job(f, record)
   local no, tid = split(f)
   jobs = jobs + 1
-  if not topic_name(no) then return wrong(2, nil, tid) end
-  local job = job_of(no, tid, record, call('HGET', P .. ':m', f))
+  if topic_name(no) == '?' then return wrong(2, nil, tid) end
+  local more = call('HGET', P .. ':m', f)
+  if not is_whole(record, more) then return wrong(14, no, tid) end
+  local job = job_of(no, tid, record, more)
   if not judge_place(job) then wrong(0, no, tid) end
   if job.apart and call('HEXISTS', P .. ':b', f) == 0 then wrong(1, no, tid) end
   if job.version > seq or (job.state == 2 and job.token > seq) then wrong(3, no, tid) end
@@ -62,10 +64,17 @@ local judge_field = {
     if call('HEXISTS', P .. ':j', f) + call('HEXISTS', P .. ':h', f) ~= 1 then wrong(8, split(f)) end
   end,
   h = function(f, record)
+    if #record < 35 then return wrong(14, split(f)) end
     local _, _, _, version = struct.unpack('>BI2I6I7', record)
     if not call('ZSCORE', P .. ':e', struct.pack('>I7', version) .. f) then wrong(9, split(f)) end
   end,
+  q = function(_, record)
+    local topic, tid = read_aside(record)
+    wrong(15, nil, tid)
+    problems[#problems - 1] = topic
+  end,
   o = function(member, record)
+    if not is_whole_alert(record) then return wrong(14, nil, 'version ' .. digits(version_of(member))) end
     local alert = read_alert(version_of(member), record)
     local set = alert.state == 0 and call('ZSCORE', P .. ':ow:' .. alert.no, member)
       or alert.state == 1 and call('ZSCORE', P .. ':oc', claim_of(alert))
@@ -78,6 +87,7 @@ local judge_field = {
 -- A member of a sorted set that stands for a job.
 local function judge_member(set, no, member)
   if set == 'l' then
+    if not is_lease(member) then return wrong(12, nil, '') end
     local lease = read_lease(member)
     local job = find_in(lease.no, lease.tid)
     if not job or job.state ~= 2 or lease_of(job) ~= member then wrong(12, lease.no, lease.tid) end
@@ -86,8 +96,10 @@ local function judge_member(set, no, member)
   elseif set == 'oa' or set == 'os' or set == 'ow' then
     if not find_alert(version_of(member)) then wrong(10, no, 'version ' .. digits(version_of(member))) end
   elseif set == 'x' and not no then
+    if #member < 12 then return wrong(12, nil, '') end
     if not is_there(struct.unpack('>I3', member, 8), member:sub(11), version_of(member)) then wrong(12, split(member:sub(8))) end
   else
+    if not is_entry(member) then return wrong(12, no, '') end
     local tid = tid_of(member)
     local job = find_in(no, tid)
     if not job or entry_of(job) ~= member then wrong(12, no, tid) end
@@ -112,12 +124,12 @@ if judge_field[step] then
   for i = 1, #found[2], 2 do judge_field[step](found[2][i], found[2][i + 1]) end
   return { found[1], jobs, unpack(problems) }
 elseif step == 'count' then
-  return { '0', topics }
+  return { '0', numbers_in_use('+inf') }
 elseif step == 'topics' then
-  local no = tonumber(cursor)
-  for n = no + 1, math.min(no + 200, topics) do judge_topic(n) end
-  if no == 0 and call('ZCARD', P .. ':d') > topics then wrong(13, nil, '') end
-  return { no + 200 < topics and digits(no + 200) or '0', 0, unpack(problems) }
+  local at, numbers = tonumber(cursor), numbers_in_use('+inf')
+  for i = at + 1, math.min(at + 200, #numbers) do judge_topic(numbers[i]) end
+  if at == 0 and call('ZCARD', P .. ':d') > #numbers then wrong(13, nil, '') end
+  return { at + 200 < #numbers and digits(at + 200) or '0', 0, unpack(problems) }
 end
 local set, no = step:match('^(%a+)'), tonumber(step:match(':(%d+)$') or '')
 local found = call('ZSCAN', P .. ':' .. step, cursor, 'COUNT', 200)

@@ -7,4 +7,4 @@
 local no = topic_number(ARGV[4])
 local f = no and field_of(no, ARGV[5])
 local record = f and call('HGET', P .. ':h', f)
-return record and { record, call('HGET', P .. ':p', f) or '' } or {}
+return record and #record >= 35 and { record, call('HGET', P .. ':p', f) or '' } or {}

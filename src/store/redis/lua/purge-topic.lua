@@ -4,26 +4,35 @@
 -- @args topic, max
 -- @returns purged, 1 when more are left
 -- @writes as cancel
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside
 local no = topic_number(ARGV[4])
 local max = tonumber(ARGV[5])
 if not no then return { 0, 0 } end
 local found = {}
 for _, key in ipairs({ ':d:', ':r:0:', ':r:1:', ':r:2:', ':x:' }) do
   if #found <= max then
-    for _, entry in ipairs(call('ZRANGE', P .. key .. no, 0, max - #found)) do found[#found + 1] = (tid_of(entry)) end
+    for _, entry in ipairs(call('ZRANGE', P .. key .. no, 0, max - #found)) do
+      found[#found + 1] = function() return find_at_entry(key .. no, no, entry) end
+    end
   end
 end
 local at = 0
 repeat
   local piece = #found <= max and call('ZRANGE', P .. ':l', at, at + 999) or {}
   for _, member in ipairs(piece) do
-    local lease = read_lease(member)
-    if lease.no == no then found[#found + 1] = lease.tid end
+    if is_lease(member) and read_lease(member).no == no then
+      found[#found + 1] = function() return find_at_lease(member) end
+    end
   end
   at = at + #piece
 until #piece == 0
-local count = math.min(#found, max)
-for i = 1, count do end_job(find_in(no, found[i]), 2, '') end
+local purged = 0
+for i = 1, math.min(#found, max) do
+  local job = found[i]()
+  if job then
+    end_job(job, 2, '')
+    purged = purged + 1
+  end
+end
 finish()
-return { count, #found > count and 1 or 0 }
+return { purged, #found > max and 1 or 0 }

@@ -6,7 +6,7 @@
 -- @returns per job: kind (1 stored, 2 a live job stays as it was, 3 absent), version (absent: a number above all that were given here), due, state, 1 a live job was replaced
 --   + 2 it was reserved
 -- @writes the number of the list, where it was lower; the old job leaves its place, then record, body, place; numbers last
--- @include list, clock, numbers, topics, jobs, queues, alerts, moves
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, aside
 -- Why: the flags of line 1 let a server over its maxmemory refuse all of it before it begins.
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 
@@ -27,8 +27,12 @@ end
 local function forget(f)
   local ended = call('HGET', P .. ':h', f)
   if not ended then return end
-  local _, failures, _, version = struct.unpack('>BI2I6I7', ended)
   call('HDEL', P .. ':h', f)
+  if #ended < 35 then
+    keep_aside(topic_name((struct.unpack('>I3', f))), f:sub(4), part('h', ended))
+    return
+  end
+  local _, failures, _, version = struct.unpack('>BI2I6I7', ended)
   call('ZREM', P .. ':e', struct.pack('>I7', version) .. f)
   if failures > 0 then call('HDEL', P .. ':p', f) end
 end

@@ -9,5 +9,5 @@
 local list, its_list = tonumber(head[2] or '0'), tonumber(ARGV[2])
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 local owed = call('ZCARD', P .. ':oc')
-for no = 1, topics do owed = owed + call('ZCARD', P .. ':ow:' .. no) end
+for _, no in ipairs(numbers_in_use()) do owed = owed + call('ZCARD', P .. ':ow:' .. no) end
 return { call('HLEN', P .. ':j'), owed, math.max(list, its_list) }

@@ -4,7 +4,7 @@
 -- @args per lease: topic, tag+id, version, token
 -- @returns per lease: 1 released, 0 lost
 -- @writes the lease, then what has happened to it, place
--- @include clock, numbers, topics, jobs, queues, alerts, moves, leases
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, aside
 local answers = {}
 for i = 4, #ARGV, 4 do
   local job = leased(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])

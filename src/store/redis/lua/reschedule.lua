@@ -4,7 +4,7 @@
 -- @args per job: topic, tag+id, due (d<ms from now> or a<epoch ms>)
 -- @returns per job: kind (0 absent, 1 rescheduled, 2 in flight, 3 dead), version, due, state (0 delayed, 1 ready)
 -- @writes the job leaves its place, then record, place; numbers last
--- @include list, clock, numbers, topics, jobs, queues, alerts, moves
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, aside
 local answers = {}
 for i = 4, #ARGV, 3 do
   local job = find(ARGV[i], ARGV[i + 1])

@@ -3,11 +3,12 @@
 -- @keys P
 -- @args instance, incarnation, max, most bytes of the answer, room and lease (ms) of every other topic; per topic with its
 --   own: name, room, lease (ms)
--- @returns 1 when ready jobs remain that had room; per job: topic, tag+id, token, what has happened to it, record, body
+-- @returns 1 when ready jobs remain that had room, 2 when none was leased because some of the next were set aside; per job: topic, tag+id, token, what has happened to it, record, body
 --   apart ('' = it lies in the record)
 -- @writes the ready sets, the rings, then leases and what has happened to each; numbers last
--- @include clock, numbers, topics, jobs, queues, wheel
--- Why: planned from the rings before anything is written; a plan cut short by the bytes of the answer is made again, smaller.
+-- @include clock, numbers, topics, jobs, queues, aside, wheel
+-- Why: planned from the rings before anything is written; a plan cut short by the bytes of the answer is made again, smaller, and
+--   one that met a member without its job is given up: what it met is set aside, and the caller asks again.
 local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local others = { room = tonumber(ARGV[8]), lease = tonumber(ARGV[9]) }
@@ -32,24 +33,44 @@ local function look(plan)
   local jobs = {}
   for i, entry in ipairs(plan.deals) do
     at[entry] = (at[entry] or 0) + 1
-    local tid = tid_of(members[entry][at[entry]])
+    local member = members[entry][at[entry]]
+    local tid = is_entry(member) and tid_of(member) or ''
     fields[i] = field_of(entry.no, tid)
-    jobs[i] = { entry = entry, tid = tid, f = fields[i] }
+    jobs[i] = { entry = entry, member = member, tid = tid, f = fields[i] }
   end
   local records, mores = call('HMGET', P .. ':j', unpack(fields)), call('HMGET', P .. ':m', unpack(fields))
-  local bytes = 0
-  for i, job in ipairs(jobs) do
-    job.record, job.job = records[i], job_of(job.entry.no, job.tid, records[i], mores[i])
-    bytes = bytes + limits.idBytesMax + #records[i] + (job.job.apart and call('HSTRLEN', P .. ':b', job.f) or 0)
-    if i > 1 and bytes > bytes_max then return jobs, i - 1 end
+  local bytes, without = 0, {}
+  for i, its in ipairs(jobs) do
+    local record = records[i]
+    local job = record and is_whole(record, mores[i]) and job_of(its.entry.no, its.tid, record, mores[i])
+    local apart = job and job.apart and call('HSTRLEN', P .. ':b', its.f)
+    if job and job.state == 0 and job.prio == its.entry.prio and apart ~= 0 and record:sub(8, 14) == its.member:sub(1, 7) then
+      its.record, its.job = record, job
+      bytes = bytes + limits.idBytesMax + #record + (apart or 0)
+      if i > 1 and bytes > bytes_max then return jobs, i - 1, without end
+    else
+      its.is_bodiless = apart == 0
+      without[#without + 1] = its
+    end
   end
-  return jobs, #jobs
+  return jobs, #jobs, without
 end
 
 local position = tonumber(head[5] or '0')
 local plan = deal(rings, position, max, room_of)
 if #plan.deals == 0 then return { plan.more and 1 or 0 } end
-local jobs, fitting = look(plan)
+local jobs, fitting, without = look(plan)
+if without[1] then
+  for _, its in ipairs(without) do
+    local set = ':r:' .. its.entry.prio .. ':' .. its.entry.no
+    -- A job that stands elsewhere is well there.
+    local is_elsewhere = not is_entry(its.member) or (not its.is_bodiless and find_in(its.entry.no, its.tid))
+    local set_aside = is_elsewhere and set_member_aside or set_job_aside
+    set_aside(its.entry.no, its.tid, set, its.member)
+  end
+  finish()
+  return { 2 }
+end
 if fitting < #plan.deals then plan = deal(rings, position, fitting, room_of) end
 
 for _, entry in ipairs(plan.order) do

@@ -4,7 +4,7 @@
 -- @args per lease: topic, tag+id, version, token, delay (whole ms), attempt (JSON)
 -- @returns per lease: 1 retried, 0 lost
 -- @writes attempts, the lease, then record, place
--- @include clock, numbers, topics, jobs, queues, alerts, moves, leases
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, aside
 local answers = {}
 for i = 4, #ARGV, 6 do
   local job = leased(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])

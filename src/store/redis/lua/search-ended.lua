@@ -22,7 +22,8 @@ while rank > 0 do
     local no = struct.unpack('>I3', rows[i], 8)
     if not wanted or wanted == no then
       local record = call('HGET', P .. ':h', rows[i]:sub(8))
-      local its, _, due = struct.unpack('>BI2I6', record)
+      local its, _, due
+      if record and #record >= 35 then its, _, due = struct.unpack('>BI2I6', record) end
       if its == how and due >= since and due < upto then
         answer[#answer + 1] = { topic_name(no), rows[i]:sub(11), record }
       end

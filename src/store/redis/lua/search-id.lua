@@ -8,11 +8,11 @@ local topic, tid = ARGV[4], ARGV[5]
 local wanted = topic_number(topic)
 local answer = {}
 if topic ~= '' and not wanted then return answer end
-for no = wanted or 1, wanted or topics do
+for _, no in ipairs(wanted and { wanted } or numbers_in_use('+inf')) do
   local f = field_of(no, tid)
   if ARGV[6] == 'entry' then
     local record = call('HGET', P .. ':h', f)
-    if record then answer[#answer + 1] = { topic_name(no), tid, record } end
+    if record and #record >= 35 then answer[#answer + 1] = { topic_name(no), tid, record } end
   else
     local job = find_in(no, tid)
     if job then

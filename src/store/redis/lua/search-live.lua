@@ -25,7 +25,8 @@ local function set_source(key, no, its_state)
     local entry, due = rows[next_row], tonumber(rows[next_row + 1])
     if not entry or due >= upto then return nil end
     next_row = next_row + 2
-    return { due = due, version = (struct.unpack('>I7', entry)), no = no, tid = (tid_of(entry)), state = its_state }
+    local tid = is_entry(entry) and tid_of(entry) or ''
+    return { due = due, version = (struct.unpack('>I7', entry)), no = no, tid = tid, state = its_state }
   end
 end
 
@@ -38,10 +39,12 @@ local function lease_source()
   repeat
     local piece = call('ZRANGE', P .. ':l', first, first + 999)
     for _, member in ipairs(piece) do
-      local row = read_lease(member)
-      row.state = 2
-      local behind = row.due > at or (row.due == at and row.version >= version)
-      if behind and row.due < upto and (not wanted or row.no == wanted) then rows[#rows + 1] = row end
+      local row = is_lease(member) and read_lease(member)
+      local behind = row and (row.due > at or (row.due == at and row.version >= version))
+      if behind and row.due < upto and (not wanted or row.no == wanted) then
+        row.state = 2
+        rows[#rows + 1] = row
+      end
     end
     first = first + #piece
   until #piece == 0
@@ -70,7 +73,7 @@ local function add(source)
   if row then heap[#heap + 1] = { source = source, row = row } end
 end
 
-for no = wanted or 1, wanted or topics do
+for _, no in ipairs(wanted and { wanted } or numbers_in_use()) do
   if not state or state == 0 then add(set_source(P .. ':d:' .. no, no, 0)) end
   if not state or state == 1 then
     for prio = 0, 2 do add(set_source(P .. ':r:' .. prio .. ':' .. no, no, 1)) end
@@ -88,7 +91,10 @@ while heap[1] do
   end
   local row = heap[1].row
   local f = field_of(row.no, row.tid)
-  answer[#answer + 1] = { topic_name(row.no), row.tid, row.state, call('HGET', P .. ':j', f), call('HGET', P .. ':m', f) or '' }
+  local record, more = call('HGET', P .. ':j', f), call('HGET', P .. ':m', f)
+  if record and is_whole(record, more) then
+    answer[#answer + 1] = { topic_name(row.no), row.tid, row.state, record, more or '' }
+  end
   heap[1].row = heap[1].source()
   if not heap[1].row then
     heap[1] = heap[#heap]

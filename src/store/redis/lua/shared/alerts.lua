@@ -14,9 +14,14 @@ local function read_alert(version, record)
     claimed_until = claimed_until, no = no, tid = record:sub(at, at + length - 1), attempt = record:sub(at + length) }
 end
 
+local function is_whole_alert(record)
+  return #record >= 21 and record:byte(1) <= 3 and #record >= 21 + struct.unpack('>I2', record, 20)
+end
+
+-- nil where there is none that can be read
 local function find_alert(version)
   local record = call('HGET', P .. ':o', version_key(version))
-  return record and read_alert(version, record)
+  return record and is_whole_alert(record) and read_alert(version, record) or nil
 end
 
 local function write_alert(alert) call('HSET', P .. ':o', version_key(alert.version), alert_record(alert)) end

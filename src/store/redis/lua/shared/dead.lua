@@ -7,9 +7,19 @@ local function dead_keys(filter)
   return no and P .. ':x:' .. no or nil, no
 end
 
+-- nil for what can be no member
 local function key_of_member(member, no)
-  if no then return no, (tid_of(member)) end
+  if no and is_entry(member) then return no, (tid_of(member)) end
+  if no or #member < 12 then return nil end
   return struct.unpack('>I3', member, 8), member:sub(11)
+end
+
+-- of a script that writes
+local function find_dead_at(set, no, member)
+  local its, tid = key_of_member(member, no)
+  if its then return find_at(set, member, its, tid) end
+  set_member_aside(no, '', set, member)
+  return nil
 end
 
 -- Of all that match, those of rank from … from + max - 1 counted from the oldest.
@@ -27,20 +37,19 @@ local function dead_of_ids(filter, no)
   return found
 end
 
--- Oldest first, at most max.
+-- Oldest first, at most max, and whether there are more. Sets aside what it meets that stands for none.
 local function oldest_dead(filter, max)
   local key, no = dead_keys(filter)
-  if not key then return {} end
-  if filter.ids then
-    local all, found = dead_of_ids(filter, no), {}
-    for i = 1, math.min(#all, max) do found[i] = all[i] end
-    return found
-  end
+  if not key then return {}, false end
   local found = {}
-  for _, member in ipairs(call('ZRANGEBYSCORE', key, digits(filter.since), '(' .. digits(filter.upto), 'LIMIT', 0, max)) do
-    found[#found + 1] = find_in(key_of_member(member, no))
+  if filter.ids then
+    local all = dead_of_ids(filter, no)
+    for i = 1, math.min(#all, max) do found[i] = all[i] end
+    return found, #all > max
   end
-  return found
+  local members = call('ZRANGEBYSCORE', key, digits(filter.since), '(' .. digits(filter.upto), 'LIMIT', 0, max + 1)
+  for i = 1, math.min(#members, max) do found[#found + 1] = find_dead_at(key:sub(#P + 1), no, members[i]) end
+  return found, #members > max
 end
 
 -- since, until and ids from the arguments that begin there: topic, since, until, number of ids, ids

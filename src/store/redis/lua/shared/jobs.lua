@@ -1,7 +1,25 @@
 -- jobs: the records of a job, packed and unpacked (layout.md). A job is a table here: no, tid (tag and id), due, version,
 -- origin, accepted, prio, flags, tail; state (0 delayed or ready, 2 reserved, 3 dead), failures, strikes, token, instance,
 -- incarnation, dead_at, reason; had_more: whether the bucket holds a record of what has happened to it.
+-- Whoever cannot read a record passes it by; scripts that may write set it aside (aside.lua).
 local function field_of(no, tid) return struct.pack('>I3', no) .. tid end
+
+-- Whether both can be read, here and by whoever gets the answer (records.ts). A record is torn by a hand or by a disk, never by a
+-- script: it must cost no other job anything.
+local function is_whole(record, more)
+  local length = #record
+  -- A version has 53 bits.
+  if length < 14 or record:byte(8) >= 32 then return false end
+  local flags = record:byte(1)
+  if flags >= 128 or flags % 4 == 3 or (flags >= 64 and length < 27) then return false end
+  if flags % 32 >= 28 then
+    local at = flags >= 64 and 28 or 15
+    if length <= at or length <= at + struct.unpack('>I2', record, at) then return false end
+  end
+  if not more then return true end
+  local state = more:byte(1)
+  return #more == 28 and (state == 0 or state == 2 or state == 3)
+end
 
 local function job_of(no, tid, record, more)
   local flags, due, version, at = struct.unpack('>BI6I7', record)
@@ -23,17 +41,37 @@ local function job_of(no, tid, record, more)
   return job
 end
 
+-- nil where there is none; then also whether there is a record that cannot be read.
 local function find_in(no, tid)
   local f = field_of(no, tid)
   local record = call('HGET', P .. ':j', f)
-  if not record then return nil end
-  return job_of(no, tid, record, call('HGET', P .. ':m', f))
+  if not record then return nil, false end
+  local more = call('HGET', P .. ':m', f)
+  if not is_whole(record, more) then return nil, true end
+  return job_of(no, tid, record, more)
 end
+
+-- Topic, and tag and id, of what was set aside.
+local function read_aside(record)
+  local at, of = 1, {}
+  for i = 1, 2 do
+    local length = struct.unpack('>I4', record, at + 1)
+    of[i] = record:sub(at + 5, at + 4 + length)
+    at = at + 5 + length
+  end
+  return of[1], of[2]
+end
+
+-- aside.lua, where the script may write
+local set_job_aside
 
 -- A job, live or dead; nil where there is none.
 local function find(topic, tid)
   local no = topic_number(topic)
-  return no and find_in(no, tid)
+  if not no then return nil end
+  local job, is_torn = find_in(no, tid)
+  if is_torn and set_job_aside then set_job_aside(no, tid) end
+  return job
 end
 
 -- origin and accepted cost 13 bytes, and only where they do not follow from the version.
@@ -67,6 +105,9 @@ local function entry_of(job)
   return struct.pack('>I7', job.version) .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)
 end
 
+-- Whether a member of such a set can be one: its parts are there, and its priority is one.
+local function is_entry(entry) return #entry >= 9 and entry:byte(8) < 6 end
+
 -- tag and id, and the priority, of such a member
 local function tid_of(entry)
   local both = entry:byte(8)
@@ -78,6 +119,8 @@ local function lease_of(job)
   return struct.pack('>I7I4I6I6I7I3', job.token, job.instance, job.incarnation, job.due, job.version, job.no)
     .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)
 end
+
+local function is_lease(member) return #member >= 35 and member:byte(34) < 6 end
 
 local function read_lease(member)
   local token, instance, incarnation, due, version, no = struct.unpack('>I7I4I6I6I7I3', member)

@@ -6,8 +6,11 @@ local function leases_of(instance, matches, max)
   repeat
     local piece = call('ZRANGE', P .. ':l', at, at + 999)
     for _, member in ipairs(piece) do
-      local token, its, incarnation = struct.unpack('>I7I4I6', member)
-      if its == instance and matches(incarnation, token) then found[#found + 1] = member end
+      -- What is no lease is set aside when its time has run out.
+      if is_lease(member) then
+        local token, its, incarnation = struct.unpack('>I7I4I6', member)
+        if its == instance and matches(incarnation, token) then found[#found + 1] = member end
+      end
       if #found >= max then return found end
     end
     at = at + #piece

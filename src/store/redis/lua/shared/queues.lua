@@ -3,7 +3,8 @@
 -- ring, in the order of their turns. Within one score the lower version comes first, everywhere.
 -- Why: a topic of its own can be counted, listed, searched and purged without touching the others.
 -- Versions are compared as numbers, never as strings: Lua compares those by the server's locale.
-local function version_of(member) return (struct.unpack('>I7', member)) end
+-- 0 for what is no member: it comes first, and is set aside when its time has come.
+local function version_of(member) return #member >= 7 and struct.unpack('>I7', member) or 0 end
 
 -- The hint of a head is judged by what a script has changed in all: what was there before its first change, and what is there at its
 -- end. That of a ready queue by each queue of a topic: jobs that must wait in another one are no reason to be silent.

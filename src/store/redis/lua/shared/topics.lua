@@ -1,10 +1,18 @@
--- topics: numbers for names, per bucket, from 1. User text is a value here and nowhere part of a key. Numbers stay: they lie
--- in the fields of jobs.
-local topic_numbers = {}
+-- topics: numbers for names, per bucket, from 1 to 2^24 - 1. User text is a value here and nowhere part of a key. A number lies in
+-- the fields of jobs and of ended ones, so it stays with its topic as long as one of them does. A topic is in use, or at rest: it
+-- holds nothing that can move, only ends may be left (rest-topics.lua). Then its number is marked, and a push wakes it. In :u each
+-- number has a score: 0 in use, the time of the last end that it may have (ms) at rest, -1 free for the next topic.
+-- Why: what counts, searches and alerts goes through the topics in use, and pays for no other.
+local topic_numbers, at_rest = {}, {}
 local function topic_number(name)
   local no = topic_numbers[name]
   if no == nil then
-    no = tonumber(call('HGET', P .. ':t', name) or false)
+    local kept = call('HGET', P .. ':t', name)
+    no = tonumber(kept)
+    if kept and not no then
+      no = tonumber(kept:match('^%d+'))
+      at_rest[name] = true
+    end
     topic_numbers[name] = no
   end
   return no
@@ -13,23 +21,36 @@ end
 local topics = tonumber(head[6] or '0')
 local function topic_number_made(name)
   local no = topic_number(name)
-  if no == nil then
-    topics = topics + 1
-    no = topics
-    call('HSET', P .. ':n', 'topics', no)
-    call('HSET', P .. ':t', name, no)
+  if no and not at_rest[name] then return no end
+  if not no then
+    no = tonumber(call('ZRANGEBYSCORE', P .. ':u', -1, -1, 'LIMIT', 0, 1)[1])
+    if not no then
+      topics = topics + 1
+      no = topics
+      call('HSET', P .. ':n', 'topics', no)
+    end
     call('HSET', P .. ':T', no, name)
-    topic_numbers[name] = no
   end
+  call('HSET', P .. ':t', name, no)
+  call('ZADD', P .. ':u', 0, no)
+  topic_numbers[name], at_rest[name] = no, nil
   return no
 end
 
+-- '?', which is no topic's, where the number has lost its name: its jobs are held as those of a topic that nobody knows.
 local topic_names = {}
 local function topic_name(no)
   local name = topic_names[no]
   if name == nil then
-    name = call('HGET', P .. ':T', no)
+    name = call('HGET', P .. ':T', no) or '?'
     topic_names[no] = name
   end
   return name
+end
+
+-- Of the topics in use; with `until_score` also of those at rest.
+local function numbers_in_use(until_score)
+  local numbers = call('ZRANGEBYSCORE', P .. ':u', 0, until_score or 0)
+  for i, no in ipairs(numbers) do numbers[i] = tonumber(no) end
+  return numbers
 end

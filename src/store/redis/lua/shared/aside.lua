@@ -1,0 +1,123 @@
+-- aside: where goes what cannot be read, or stands in a place without its job: out of everybody's way, byte for byte, named by
+-- fsck and counted by health (layout.md). Nothing brings it back by itself.
+-- Why: what is met at the head of a queue would be met there again by every later call, and hold up the whole bucket.
+local function part(name, bytes) return name .. struct.pack('>I4', #bytes) .. bytes end
+
+local function keep_aside(name, tid, parts)
+  call('HSET', P .. ':q', struct.pack('>I7', draw()), part('t', name) .. part('i', tid) .. part('w', digits(now)) .. parts)
+end
+
+-- set: the end of its key
+local function place_part(set, member, score) return part('s', set) .. part('e', member) .. part('c', score) end
+
+-- A dead letter stands in three sets; the members of the others follow from that of one, all but its priority.
+local function leave_dead(set, member)
+  if set == ':x' and #member > 11 then
+    local no, id = struct.unpack('>I3', member, 8), member:sub(12)
+    for prio = 0, 2 do
+      local entry = member:sub(1, 7) .. string.char(prio * 2 + member:byte(11) % 2) .. id
+      call('ZREM', P .. ':x:' .. no, entry)
+      call('ZREM', P .. ':y:' .. no, entry)
+    end
+  elseif set:find('^:x:') and is_entry(member) then
+    local no = tonumber(set:sub(4))
+    call('ZREM', P .. ':x', member:sub(1, 7) .. field_of(no, (tid_of(member))))
+    call('ZREM', P .. ':y:' .. no, member)
+  end
+end
+
+-- Out of a set, and of what says that it is there.
+local function leave_set(set, member)
+  call('ZREM', P .. set, member)
+  leave_dead(set, member)
+  local prio, no = set:match('^:r:(%d):(%d+)$')
+  if prio then
+    if call('EXISTS', P .. set) == 0 then call('ZREM', P .. ':a:' .. prio, no) end
+    return
+  end
+  no = tonumber(set:match('^:d:(%d+)$') or '')
+  if no and call('ZREM', P .. ':d', struct.pack('>I7I3', version_of(member), no)) == 1 then
+    local first = call('ZRANGE', P .. set, 0, 0, 'WITHSCORES')
+    if first[1] then call('ZADD', P .. ':d', first[2], struct.pack('>I7I3', version_of(first[1]), no)) end
+  end
+end
+
+-- A member that stands for no job.
+local function set_member_aside(no, tid, set, member)
+  local score = call('ZSCORE', P .. set, member)
+  if not score then return end
+  keep_aside(no and topic_name(no) or '?', tid, place_part(set, member, score))
+  leave_set(set, member)
+end
+
+-- All that is kept under the field of a job, and the place where it was found, if it was; what else stands for it is set aside
+-- when somebody meets it.
+function set_job_aside(no, tid, set, member)
+  local f = field_of(no, tid)
+  local parts, names = '', {}
+  for _, name in ipairs({ 'j', 'm', 'b', 'p' }) do
+    local row = call('HGET', P .. ':' .. name, f)
+    if row then
+      parts = parts .. part(name, row)
+      names[#names + 1] = name
+    end
+  end
+  local score = set and call('ZSCORE', P .. set, member)
+  if score then parts = parts .. place_part(set, member, score) end
+  keep_aside(topic_name(no), tid, parts)
+  for _, name in ipairs(names) do call('HDEL', P .. ':' .. name, f) end
+  if score then leave_set(set, member) end
+end
+
+-- The alert that a member of a set of alerts stands for, in one of these states; nil where there is none, and the member and what
+-- cannot be read of it are set aside.
+local function find_alert_at(set, member, version, is_right)
+  local alert = find_alert(version)
+  if alert and is_right(alert) then return alert end
+  local score = call('ZSCORE', P .. set, member)
+  local record = not alert and call('HGET', P .. ':o', version_key(version))
+  local tid = alert and alert.tid or ''
+  keep_aside(alert and topic_name(alert.no) or '?', tid, place_part(set, member, score) .. (record and part('o', record) or ''))
+  if record then
+    call('HDEL', P .. ':o', version_key(version))
+    call('ZREM', P .. ':oa', version_key(version))
+  end
+  call('ZREM', P .. set, member)
+  return nil
+end
+
+-- The job that stands there; nil where there is none, and nothing stands there any more.
+local function find_at(set, member, no, tid)
+  local job, is_torn = find_in(no, tid)
+  if not job then
+    -- What an ended job has left under its field is not its.
+    if is_torn or call('HEXISTS', P .. ':h', field_of(no, tid)) == 0 then
+      set_job_aside(no, tid, set, member)
+    else
+      set_member_aside(no, tid, set, member)
+    end
+    return nil
+  end
+  local wanted
+  if set == ':l' then wanted = job.state == 2 and lease_of(job)
+  elseif set == ':x' then wanted = job.state == 3 and struct.pack('>I7', job.version) .. field_of(no, tid)
+  else wanted = (job.state == 3) == (set:find('^:[xy]') ~= nil) and job.state ~= 2 and entry_of(job) end
+  if wanted == member then return job end
+  set_member_aside(no, tid, set, member)
+  return nil
+end
+
+local function find_at_entry(set, no, member)
+  if is_entry(member) then return find_at(set, member, no, (tid_of(member))) end
+  set_member_aside(no, '', set, member)
+  return nil
+end
+
+local function find_at_lease(member)
+  if not is_lease(member) then
+    set_member_aside(nil, '', ':l', member)
+    return nil
+  end
+  local lease = read_lease(member)
+  return find_at(':l', member, lease.no, lease.tid)
+end

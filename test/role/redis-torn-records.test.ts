@@ -1,0 +1,228 @@
+// One record or place that cannot be read costs itself alone: it is set aside byte for byte and named, and every other job goes on.
+import type { Redis } from 'ioredis';
+import { describe, expect, it, vi } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import type { ReservedJob } from '../../src/core/job.ts';
+import { attemptOf, jobOf, owner, request, Trial } from '../conformance/trial.ts';
+import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 30_000 });
+
+async function opened(): Promise<{ under: OpenedRedis; trial: Trial; raw: Redis }> {
+  const server = await owned('test', startRedis());
+  const under = await openEmpty(server, { plainPolls: false });
+  await owned('test', Promise.resolve({ stop: () => under.close() }));
+  return { under, trial: new Trial(under), raw: under.raw };
+}
+
+async function problemsOf({ store }: OpenedRedis): Promise<readonly (readonly [string, number, string])[]> {
+  await store.admin.startFsck();
+  const { result } = await until('it to be examined', async () => {
+    const work = await store.admin.fsck();
+    return work.kind === 'done' ? work : null;
+  });
+  return result.problems.map(({ what, count, examples }) => [what, count, examples.join(' ')] as const);
+}
+
+const asideOf = (count: number, examples: string) =>
+  [['records or places that were set aside', count, examples]] as const;
+
+/** The parts of the one thing that was set aside. */
+async function asidePartsOf(raw: Redis): Promise<Record<string, Buffer>> {
+  const rows = (await raw.callBuffer('HVALS', '{dq:0}:q')) as Buffer[];
+  expect(rows).toHaveLength(1);
+  const [row] = rows as [Buffer];
+  const parts: Record<string, Buffer> = {};
+  for (let at = 0; at < row.length; ) {
+    const length = row.readUInt32BE(at + 1);
+    parts[row.toString('latin1', at, at + 1)] = row.subarray(at + 5, at + 5 + length);
+    at += 5 + length;
+  }
+  return parts;
+}
+
+async function fieldOf(raw: Redis, id: string): Promise<Buffer> {
+  const fields = await raw.hkeysBuffer('{dq:0}:j');
+  return fields.find((field) => field.subarray(4).toString() === id) ?? expect.fail(`no record of ${id}`);
+}
+
+async function recordOf(raw: Redis, field: Buffer): Promise<Buffer> {
+  return (await raw.hgetBuffer('{dq:0}:j', field)) ?? expect.fail('no record');
+}
+
+const ids = (jobs: readonly ReservedJob[]) => jobs.map(({ id }) => id).sort();
+
+/** How a record is torn: what is left of it; null = nothing. */
+const tears: Readonly<Record<string, (record: Buffer) => Buffer | null>> = {
+  'is missing': () => null,
+  'is empty': () => Buffer.alloc(0),
+  'is cut short': (record) => record.subarray(0, 9),
+  'is another thing': () => Buffer.from('{"an":"object that some hand has put here"}'),
+  'has a content type that is longer than itself': (record) =>
+    Buffer.concat([
+      Buffer.from([7 * 4]),
+      record.subarray(1, 14),
+      Buffer.from([255, 255]),
+      record.subarray(14),
+    ]),
+};
+
+async function tear(raw: Redis, id: string, how: string): Promise<{ field: Buffer; left: Buffer | null }> {
+  const field = await fieldOf(raw, id);
+  const left = tears[how]?.(await recordOf(raw, field)) ?? null;
+  if (left === null) await raw.hdel('{dq:0}:j', field);
+  else await raw.hset('{dq:0}:j', field, left);
+  return { field, left };
+}
+
+describe.skipIf(await lacks('redis'))('on Redis', () => {
+  it.each(Object.keys(tears))('a ready job whose record %s costs no other job its turn', async (how) => {
+    const { under, trial, raw } = await opened();
+    for (const id of ['1', '2', '3']) await trial.push(id);
+    await trial.push('4', { topic: 'other' });
+    const { left } = await tear(raw, '1', how);
+    expect(ids(await trial.reserve(request(10)))).toEqual(['2', '3', '4']);
+    const { t, i, j = null, s, c } = await asidePartsOf(raw);
+    expect([String(t), String(i?.subarray(1)), j, String(s)]).toEqual(['t', '1', left, ':r:1:1']);
+    expect(Number(c)).toBeGreaterThan(0);
+    expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
+    const { setAside, warnings, ok } = await under.store.admin.health();
+    expect([ok, setAside]).toEqual([true, 1]);
+    expect(warnings.join()).toMatch(/1 thing .* set aside: t\/1; dq fsck names/);
+    // The id is free again, and the other jobs end.
+    expect(await trial.push('1')).toMatchObject({ kind: 'stored', replaced: false });
+    expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
+  });
+
+  it.each(Object.keys(tears))('a delayed job whose record %s holds up no promotion', async (how) => {
+    const { under, trial, raw } = await opened();
+    for (const id of ['1', '2', '3']) await trial.push(id, { when: { delayMs: 1 } });
+    await tear(raw, '1', how);
+    await until('all are due', async () => (await trial.promote()).waitMs === null);
+    expect(ids(await trial.reserve(request(10)))).toEqual(['2', '3']);
+    expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
+  });
+
+  it.each(Object.keys(tears))('a reserved job whose record %s holds up no recovery', async (how) => {
+    const { under, trial, raw } = await opened();
+    for (const id of ['1', '2', '3']) await trial.push(id);
+    const jobs = await trial.reserve(request(10, null, owner, 1));
+    const { field } = await tear(raw, '1', how);
+    const more = await raw.hgetBuffer('{dq:0}:m', field);
+    await until('the leases ran out', async () => (await trial.jobs.recover(0, 10)).returned === 2);
+    expect(ids(await trial.reserve(request(10)))).toEqual(['2', '3']);
+    const { m, s, e } = await asidePartsOf(raw);
+    expect([m, String(s)]).toEqual([more, ':l']);
+    expect(e?.length).toBe(35);
+    expect(jobs).toHaveLength(3);
+    expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
+  });
+
+  it.each(Object.keys(tears))('a reserved job whose record %s costs no neighbour its ack', async (how) => {
+    const { under, trial, raw } = await opened();
+    for (const id of ['1', '2']) await trial.push(id);
+    const jobs = await trial.reserve(request(10));
+    await tear(raw, '1', how);
+    const answers = await trial.jobs.ack(jobs.map((job) => ({ ...job, attempt: attemptOf(job) })));
+    const kinds = Object.fromEntries(jobs.map(({ id }, i) => [id, answers[i]?.kind]));
+    expect(kinds).toEqual({ 1: 'lease_lost', 2: 'acked' });
+    expect(await under.store.admin.counts()).toMatchObject({ topics: { t: { reserved: 1 } } });
+    expect(await trial.jobs.releaseUnheld(0, owner, [])).toBe(0);
+    expect((await under.store.admin.counts()).topics).toEqual({});
+    expect((await problemsOf(under)).map(([what]) => what)).toEqual([
+      'records or places that were set aside',
+    ]);
+  });
+
+  it('what has happened to a job may be torn too, and a body be gone', async () => {
+    const { under, trial, raw } = await opened();
+    await trial.push('1');
+    await trial.push('2', { body: Buffer.alloc(9_000, 1) });
+    await trial.push('3');
+    await raw.hset('{dq:0}:m', await fieldOf(raw, '1'), 'x');
+    await raw.hdel('{dq:0}:b', await fieldOf(raw, '2'));
+    expect(ids(await trial.reserve(request(10)))).toEqual(['3']);
+    expect((await problemsOf(under))[0]?.slice(0, 2)).toEqual(['records or places that were set aside', 2]);
+  });
+
+  it('members that can be none are set aside from each set', async () => {
+    const { under, trial, raw } = await opened();
+    for (const id of ['1', '2']) await trial.push(id);
+    await trial.push('3', { when: { delayMs: 1 } });
+    await raw.zadd('{dq:0}:r:1:1', 0, 'torn');
+    await raw.zadd('{dq:0}:d:1', 0, 'torn');
+    await raw.zadd('{dq:0}:d', 0, 'torn');
+    await raw.zadd('{dq:0}:l', 0, 'torn');
+    await until('it to be due', async () => (await trial.promote()).waitMs === null);
+    expect(await trial.jobs.recover(0, 10)).toMatchObject({ returned: 0, poisoned: [] });
+    expect(ids(await trial.reserve(request(10)))).toEqual(['1', '2', '3']);
+    const [[what, count, examples] = []] = await problemsOf(under);
+    expect([what, count, examples?.split(' ').sort()]).toEqual([
+      'records or places that were set aside',
+      4,
+      ['?/', '?/', 't/', 't/'],
+    ]);
+  });
+
+  it('a thousand torn records are set aside in bounded steps, and one whole job behind them is found', async () => {
+    const { trial, raw } = await opened();
+    const all = Array.from({ length: 1_000 }, (_, n) => jobOf(String(n)));
+    await trial.jobs.push(all);
+    await raw.del('{dq:0}:j');
+    await trial.push('whole');
+    const found = await until('it is found', async () => {
+      const jobs = await trial.reserve(request(100));
+      return jobs.length > 0 ? jobs : null;
+    });
+    expect(ids(found)).toEqual(['whole']);
+    expect(await raw.hlen('{dq:0}:q')).toBe(1_000);
+  });
+
+  it('dead letters, ends, alerts and attempts that are torn cost no list, bulk or mail its others', async () => {
+    const { under, trial, raw } = await opened();
+    for (const id of ['1', '2', '3']) await trial.buried(id);
+    await trial.ack(await trial.reserved('done', { topic: 'done' }));
+    await trial.ack(await trial.reserved('gone', { topic: 'done' }));
+    await tear(raw, '1', 'is cut short');
+    await raw.hset('{dq:0}:p', await fieldOf(raw, '2'), 'no JSON');
+    const version = (await trial.known('2')).version;
+    const alerts = await raw.hkeysBuffer('{dq:0}:o');
+    const torn = alerts.find((key) => key.readUIntBE(1, 6) === version % 2 ** 48) ?? expect.fail('no alert');
+    await raw.hset('{dq:0}:o', torn, 'x');
+    const [end] = await raw.hkeysBuffer('{dq:0}:h');
+    await raw.hset('{dq:0}:h', end as Buffer, 'x');
+    const { dead, jobs, alerts: outbox } = under.store;
+    expect((await dead.list({}, 10, null)).items.map(({ id }) => id)).toEqual(['3', '2']);
+    expect((await jobs.search({}, 10, null)).items).toHaveLength(2);
+    expect((await jobs.search({ state: 'done' }, 10, null)).items).toHaveLength(1);
+    expect((await outbox.list(10, null)).items).toHaveLength(2);
+    expect(await outbox.due(0)).toEqual(['t']);
+    expect(await outbox.claim('t', 60_000, 10)).toHaveLength(2);
+    expect(await outbox.due(0)).toEqual([]);
+    expect(await dead.requeue({}, 10)).toEqual({ requeued: 2, more: false });
+    expect(await trial.push('done', { topic: 'done' })).toMatchObject({ kind: 'stored' });
+    expect(await trial.push('gone', { topic: 'done' })).toMatchObject({ kind: 'stored' });
+    // Of the torn end nobody knows the version, by which its place in the order could be found.
+    expect((await problemsOf(under)).map(([what, count]) => [what, count])).toEqual([
+      ['ends that are not in their order, or nothing', 1],
+      ['records or places that were set aside', 3],
+    ]);
+  });
+
+  it('a place of another version than its job has is set aside, and the job stays where it is', async () => {
+    const { under, trial, raw } = await opened();
+    await trial.push('1', { when: { delayMs: 60_000 } });
+    const [entry] = (await raw.zrangeBuffer('{dq:0}:d:1', '0', '0')) as [Buffer];
+    const older = Buffer.from(entry);
+    older.writeUInt8((entry[6] as number) ^ 1, 6);
+    await raw.zadd('{dq:0}:r:1:1', 1, older);
+    await raw.zadd('{dq:0}:a:1', 1, '1');
+    await trial.push('2', { topic: 'u' });
+    expect(ids(await trial.reserve(request(10)))).toEqual(['2']);
+    expect(await trial.known('1')).toMatchObject({ state: 'delayed' });
+    expect((await asidePartsOf(raw))['e']).toEqual(older);
+    expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
+  });
+});
