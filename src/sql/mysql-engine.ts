@@ -7,6 +7,7 @@ import { limits } from '../core/limits.ts';
 import { againOf, toMysqlStoreError } from './mysql-failure.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './registry-schema.ts';
+import { addAtOnce } from './registry-stats.ts';
 
 export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
   return {
@@ -16,6 +17,7 @@ export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
     lock: async (trx) => {
       await sql`SELECT revision FROM registry WHERE only = 1 FOR UPDATE`.execute(trx);
     },
+    addStats: addAtOnce,
     attempt,
     failureOf: toMysqlStoreError,
   };

@@ -23,7 +23,7 @@ import { openRegistryFile, type RegistryFileOptions } from './registry-file.ts';
 import { findRegistryId } from './registry-id.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { putShards, readShards, revisionOfShards } from './registry-shards.ts';
-import { addStat, readStats, removeStats } from './registry-stats.ts';
+import { readStats, removeStats } from './registry-stats.ts';
 import { deleteToken, insertToken, readTokens } from './registry-tokens.ts';
 import type { Sealer } from './sealer.ts';
 import { toColumns, toTopic } from './topic-row.ts';
@@ -142,11 +142,7 @@ export class RegistryDb implements Registry {
   }
 
   addStats(deltas: readonly StatDelta[]): Promise<void> {
-    return this.#attempt(() =>
-      this.#writing(async (trx) => {
-        for (const delta of deltas) await addStat(trx, delta);
-      }),
-    );
+    return this.#attempt(() => this.#writing((trx) => this.#engine.addStats(trx, deltas)));
   }
 
   stats(topic: string | null, day: number): Promise<readonly TopicStats[]> {

@@ -13,6 +13,7 @@ import type { KeyOptions } from './registry-key.ts';
 import { existingSealer, holdsPlainSecrets, openSealer } from './registry-key.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { registrySchema, sealedSince } from './registry-schema.ts';
+import { addOneByOne } from './registry-stats.ts';
 import type { Sealer } from './sealer.ts';
 import { kyselyOver } from './sqlite-dialect.ts';
 import { toStoreError } from './store-failure.ts';
@@ -41,6 +42,7 @@ export async function openRegistryFile(
       db,
       // A writing transaction has taken its lock before its first statement.
       lock: async () => {},
+      addStats: addOneByOne,
       attempt: untilFree,
       failureOf: toStoreError,
     };

@@ -19,6 +19,7 @@ import { mysqlSchema, mysqlSchemaScript } from '../../src/sql/mysql-schema.ts';
 import { StoreError } from '../../src/store/job-store.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
+import { startSlowLine } from '../support/slow-line.ts';
 import { until } from '../support/until.ts';
 import { created, draft, exerciseRegistry, failureOf } from './registry-cases.ts';
 
@@ -320,6 +321,23 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       proxy.arm();
       expect(await failureOf(through.create(draft('b')))).toEqual({ kind, code: 'lost' });
       expect((await registry.changes(0)).revision).toBe(revision);
+    });
+
+    it('that is far away takes as many statistics as are sent at once', async () => {
+      const registry = await open();
+      const topics = Array.from({ length: limits.statsBatchMax / 2 }, (_, i) => `t${i}`);
+      for (const topic of topics) await created(registry, draft(topic));
+      const { server: where } = optionsOf();
+      const through = await open({ server: { ...where, port: await startSlowLine(server.port, 15) } });
+      const deltas = topics.flatMap((topic) => [
+        { topic, day: 20_300_131, name: 'pushed' as const, n: 1 },
+        { topic, day: 20_300_131, name: 'delivered' as const, n: 2 },
+      ]);
+      await through.addStats(deltas);
+      await through.addStats(deltas);
+      const stats = await registry.stats(null, 20_300_131);
+      expect(stats).toHaveLength(topics.length);
+      for (const { total } of stats) expect(total).toMatchObject({ pushed: 2, delivered: 4 });
     });
 
     it('says nothing of what it was asked: no value of a statement is in an error', async () => {
