@@ -8,8 +8,9 @@ import { type Partition, StoreError, type StoreFailure } from '../job-store.ts';
 import type { ScriptName } from './scripts.ts';
 import { type Arg, placingsMax, type Route, type Shards } from './shards.ts';
 
-/** What an item's arguments may depend on. */
-export interface Place {
+/** An item, and what its arguments may depend on. */
+export interface Placed<I> {
+  readonly item: I;
   /** not its home: done there only if its job is there */
   readonly isEarlier: boolean;
   /** a number above all that the job may have had in other places; 0 = it was looked for in none */
@@ -18,7 +19,8 @@ export interface Place {
 
 export interface ItemCall<I, O> {
   readonly script: ScriptName;
-  args(item: I, place: Place): readonly Arg[];
+  /** of a batch */
+  args(items: readonly Placed<I>[]): readonly Arg[];
   /** the outcomes of a batch, from its reply; `above`: the job is not here, nor ever under a number above that */
   read(reply: unknown, items: readonly I[]): readonly (O | { readonly above: number })[];
   /** this outcome of the port says that the job is not in this place */
@@ -30,14 +32,12 @@ export interface ItemCall<I, O> {
   readonly routeOf?: (item: I) => Route;
 }
 
-interface Visit<I> {
-  readonly item: I;
+interface Visit<I> extends Placed<I> {
   /** in the answer */
   readonly at: number;
   readonly route: Route;
   /** which place of the route, its home after the earlier ones */
   readonly step: number;
-  readonly above: number;
   /** of an earlier place that did not answer: what becomes of it when the job is nowhere else */
   readonly failed: StoreFailure | null;
 }
@@ -51,14 +51,10 @@ export async function callItems<I extends JobKey, O>(
   const routeOf = call.routeOf ?? ((item: I) => shards.routeOf(item));
   let open = items.map((item, at) => ({ item, at }));
   for (let attempt = 1; open.length > 0; attempt += 1) {
-    const visits = open.map(({ item, at }) => ({
-      item,
-      at,
-      route: routeOf(item),
-      step: 0,
-      above: 0,
-      failed: null,
-    }));
+    const visits = open.map(({ item, at }) => {
+      const route = routeOf(item);
+      return { item, at, route, step: 0, isEarlier: route.earlier.length > 0, above: 0, failed: null };
+    });
     await visitAll(shards, visits, call, outcomes);
     open = open.filter(({ at }) => isStaleOutcome(outcomes[at]));
     if (open.length === 0 || attempt === placingsMax) break;
@@ -88,7 +84,7 @@ async function visitAll<I, O>(
   }
   const sendings = [...groups].flatMap(([partition, group]) =>
     batchesOf(group, call).map(async (batch) => {
-      const further: Visit<I>[] = [];
+      const onward: Visit<I>[] = [];
       const answers = await answersOf(shards, partition, batch, call);
       for (const [i, visit] of batch.entries()) {
         const answer = answers[i] as O | StoreFailure | { readonly above: number };
@@ -97,9 +93,9 @@ async function visitAll<I, O>(
           outcomes[visit.at] = answer as O | StoreFailure;
           if (groups.size > 1 && !isFailure(answer)) call.onEarly?.(visit.at, answer as O);
         } else if ('kind' in next) outcomes[visit.at] = next;
-        else further.push(next);
+        else onward.push(next);
       }
-      if (further.length > 0) await visitAll(shards, further, call, outcomes);
+      if (onward.length > 0) await visitAll(shards, onward, call, outcomes);
     }),
   );
   await Promise.all(sendings);
@@ -115,15 +111,20 @@ function nextVisit<I, O>(
   const isLast = step === route.earlier.length || (step + 1 === route.earlier.length && route.home === null);
   const above = aboveOf(answer);
   // Who makes the job where it is not has to know that it is nowhere else, and is told when there is no such place.
-  if (above !== null) return { ...visit, step: step + 1, above: Math.max(visit.above, above) };
+  if (above !== null) return { ...further(visit), above: Math.max(visit.above, above) };
   if (call.isElsewhere === undefined) return null;
   if (isFailure(answer)) {
     if (isStaleOutcome(answer)) return null;
     if (isLast) return visit.failed;
-    return { ...visit, step: step + 1, failed: visit.failed ?? answer };
+    return { ...further(visit), failed: visit.failed ?? answer };
   }
   if (!call.isElsewhere(answer as O)) return null;
-  return isLast ? visit.failed : { ...visit, step: step + 1 };
+  return isLast ? visit.failed : further(visit);
+}
+
+function further<I>(visit: Visit<I>): Visit<I> {
+  const step = visit.step + 1;
+  return { ...visit, step, isEarlier: step < visit.route.earlier.length };
 }
 
 function placeOf<I>({ route, step }: Visit<I>): Partition | null {
@@ -142,6 +143,12 @@ const isFailure = (outcome: unknown): outcome is StoreFailure =>
   (outcome.kind === 'not_stored' || outcome.kind === 'unknown');
 
 const isStaleOutcome = (outcome: unknown): boolean => isFailure(outcome) && outcome.code === 'stale_list';
+
+/** The arguments of one item after those of the other, none of which depends on its place. */
+export const ofEach =
+  <I>(argsOf: (item: I) => readonly Arg[]) =>
+  (batch: readonly Placed<I>[]): readonly Arg[] =>
+    batch.flatMap(({ item }) => argsOf(item));
 
 const ofRedis = <T>(items: readonly T[]) => inBatches(items, limits.redisBatchMax);
 
@@ -163,11 +170,8 @@ async function answersOf<I, O>(
   batch: readonly Visit<I>[],
   call: ItemCall<I, O>,
 ): Promise<readonly (O | StoreFailure | { readonly above: number })[]> {
-  const args = batch.flatMap(({ item, route, step, above }) =>
-    call.args(item, { isEarlier: step < route.earlier.length, above }),
-  );
   try {
-    const reply = await shards.run(call.script, partition, args, batch[0]?.route.list);
+    const reply = await shards.run(call.script, partition, call.args(batch), batch[0]?.route.list);
     return call.read(
       reply,
       batch.map(({ item }) => item),

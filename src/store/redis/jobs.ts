@@ -18,14 +18,15 @@ import type {
   RescheduleOutcome,
   RetryItem,
   RunOutcome,
-  When,
 } from '../job-store.ts';
-import { callItems, type Place } from './calls.ts';
+import { callItems, ofEach } from './calls.ts';
 import { idOf, tidOf } from './keys.ts';
-import { packed, readReserved, readWhole, reasonCodes, stateCodes, type WholeReply } from './records.ts';
+import { pushArgs, readPushes } from './push-call.ts';
+import { readReserved, readWhole, reasonCodes, type WholeReply } from './records.ts';
 import type { ScriptName } from './scripts.ts';
 import { search } from './search.ts';
 import { type Arg, lookUp, type Shards } from './shards.ts';
+import { timeOf, wholeMs } from './times.ts';
 
 type Hints = Pick<JobStore, 'onHint'>;
 
@@ -40,7 +41,7 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
   ) => {
     const outcomes = await callItems<I, FinishOutcome<D>>(shards, items, {
       script,
-      args,
+      args: ofEach(args),
       read: (reply) => (reply as number[]).map((ok) => (ok === 1 ? { kind: done } : { kind: 'lease_lost' })),
       isElsewhere: ({ kind }) => kind === 'lease_lost',
       routeOf: (item) => shards.routeOfLease(item),
@@ -78,7 +79,7 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
     cancel: (keys) =>
       callItems<JobKey, CancelOutcome>(shards, keys, {
         script: 'cancel',
-        args: key,
+        args: ofEach(key),
         read: (reply) =>
           (reply as number[]).map((was) =>
             was === 0 ? { kind: 'absent' } : { kind: 'cancelled', inFlight: was === 2 },
@@ -88,21 +89,24 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
     run: (keys) =>
       callItems<JobKey, RunOutcome>(shards, keys, {
         script: 'run',
-        args: key,
+        args: ofEach(key),
         read: (reply) => verbs(reply, runOutcome),
         isElsewhere: isAbsent,
       }),
     reschedule: (items) =>
       callItems<RescheduleItem, RescheduleOutcome>(shards, items, {
         script: 'reschedule',
-        args: (item) => [...key(item), whenArg(item.when)],
+        args: ofEach((item) => {
+          const { from, ms } = timeOf(item.when);
+          return [...key(item), `${from}${ms}`];
+        }),
         read: (reply) => verbs(reply, rescheduleOutcome),
         isElsewhere: isAbsent,
       }),
     requeue: (keys) =>
       callItems<JobKey, RequeueOutcome>(shards, keys, {
         script: 'requeue',
-        args: key,
+        args: ofEach(key),
         read: (reply) => verbs(reply, requeueOutcome),
         isElsewhere: isAbsent,
       }),
@@ -176,23 +180,6 @@ const setAside = 2;
 
 const snapshotOf = (reply: unknown): JobSnapshot => readWhole(reply as WholeReply);
 
-function wholeMs(delayMs: number): number {
-  const ms = Math.max(0, Math.ceil(delayMs));
-  if (!(ms <= dueMax / 2)) throw new Error(`no delay: ${String(delayMs)}`);
-  return ms;
-}
-
-/** Six bytes, in the year 10889; the API refuses less (limits.delayMsMax). */
-const dueMax = 2 ** 48 - 1;
-
-function whenArg(when: When): string {
-  if ('delayMs' in when) return `d${wholeMs(when.delayMs)}`;
-  if (!(when.at <= dueMax)) throw new Error(`no time to be due at: ${String(when.at)}`);
-  return `a${Math.max(0, Math.ceil(when.at))}`;
-}
-
-const modes = { replace: 'r', keep: 'k', reject: 'j' } as const;
-
 /** One without an id of its producer's goes under another id to a shard that answers, when its home does not. */
 async function pushAnywhere(
   shards: Shards,
@@ -214,34 +201,6 @@ async function pushAnywhere(
     outcomes[at] = isUnderIt ? { ...outcome, id: other.id } : outcome;
   }
   return outcomes;
-}
-
-function pushArgs(job: PushJob, { isEarlier, above }: Place): readonly Arg[] {
-  const { flags, tail, apart } = packed(job);
-  const mode = `${modes[job.mode]}${isEarlier ? 'i' : above > 0 ? above : ''}`;
-  return [job.topic, tidOf(job.id), mode, flags, whenArg(job.when), tail, apart];
-}
-
-function readPushes(
-  reply: unknown,
-  jobs: readonly PushJob[],
-): readonly (PushOutcome | { readonly above: number })[] {
-  const numbers = reply as number[];
-  return jobs.map((job, i) => {
-    const [kind, version = 0, dueAt = 0, state = 0, bits = 0] = numbers.slice(5 * i, 5 * i + 5);
-    if (kind === 1)
-      return {
-        kind: 'stored',
-        version,
-        dueAt,
-        state: state === 0 ? 'delayed' : 'ready',
-        replaced: (bits & 1) !== 0,
-        inFlight: (bits & 2) !== 0,
-      };
-    if (kind === 3) return { above: version };
-    const was = stateCodes[state] ?? 'dead';
-    return { kind: job.mode === 'keep' ? 'kept' : 'job_exists', version, dueAt, state: was };
-  });
 }
 
 type VerbReply = readonly [kind: number, version: number, dueAt: number, state: number];

@@ -36,26 +36,32 @@ const otherType = 7;
 const bodyApart = 32;
 const movedOn = 64;
 
-/** What a push sends of a job: the flags, what lies in the record behind the numbers, and the body where it lies apart. */
-export function packed({ priority, contentType, body }: PushJob): {
-  readonly flags: number;
-  readonly tail: Buffer;
-  readonly apart: Buffer;
-} {
-  const known = typeCodes.indexOf(contentType);
-  const type = known < 0 ? typeText(contentType ?? '') : Buffer.alloc(0);
-  const isApart = body.length > limits.inlineBodyBytesMax;
-  const flags = priorityCodes.indexOf(priority) + 4 * (known < 0 ? otherType : known);
-  return isApart
-    ? { flags: flags + bodyApart, tail: type, apart: body }
-    : { flags, tail: Buffer.concat([type, body]), apart: Buffer.alloc(0) };
+/** Its body is no part of its record. */
+export function liesApart({ body }: PushJob): boolean {
+  return body.length > limits.inlineBodyBytesMax;
 }
 
-function typeText(text: string): Buffer {
-  const bytes = Buffer.alloc(2 + Buffer.byteLength(text));
-  bytes.writeUInt16BE(bytes.length - 2);
-  bytes.write(text, 2);
-  return bytes;
+export function flagsOf(job: PushJob): number {
+  const known = typeCodes.indexOf(job.contentType);
+  const type = known < 0 ? otherType : known;
+  return priorityCodes.indexOf(job.priority) + 4 * type + (liesApart(job) ? bodyApart : 0);
+}
+
+/** At most what `writeTail` writes. */
+export function tailBytesMax({ contentType, body }: PushJob): number {
+  return 2 + 3 * (contentType?.length ?? 0) + Math.min(body.length, limits.inlineBodyBytesMax);
+}
+
+/** What of a job lies in its record behind the numbers. Answers where it ends. */
+export function writeTail(bytes: Buffer, start: number, job: PushJob): number {
+  const { contentType, body } = job;
+  let at = start;
+  if (contentType !== null && !typeCodes.includes(contentType)) {
+    const length = bytes.write(contentType, at + 2);
+    bytes.writeUInt16BE(length, at);
+    at += 2 + length;
+  }
+  return liesApart(job) ? at : at + body.copy(bytes, at);
 }
 
 /** The record of a job: what its pushes and reversions made of it. */
@@ -101,6 +107,12 @@ export function readMore(more: Buffer) {
 /** Seven bytes; never more than 2^53. */
 export function readSafe(bytes: Buffer, at: number): number {
   return bytes.readUInt8(at) * 2 ** 48 + bytes.readUIntBE(at + 1, 6);
+}
+
+/** Answers where it ends. */
+export function writeSafe(bytes: Buffer, at: number, number: number): number {
+  const high = Math.floor(number / 2 ** 48);
+  return bytes.writeUIntBE(number - high * 2 ** 48, bytes.writeUInt8(high, at), 6);
 }
 
 export function readAttempts(lines: Buffer): readonly AttemptRecord[] {

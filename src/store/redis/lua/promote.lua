@@ -9,12 +9,6 @@
 --   before the head of the next, so a lone topic moves in one piece.
 local max = tonumber(ARGV[4])
 
-local function enter(prio, no, members)
-  local key = P .. ':r:' .. prio .. ':' .. no
-  call('ZADD', key, unpack(members))
-  if call('ZCARD', key) == #members / 2 then join_ring(prio, no) end
-end
-
 -- What is among the heads and can be none may have been any topic's: each is asked anew for its own.
 local function renew_heads(head)
   set_member_aside(nil, '', ':d', head)
@@ -50,7 +44,7 @@ local function move_run(heads, most)
     count = count + 1
   end
   for prio = 0, 2 do
-    if ready[prio][1] then enter(prio, no, ready[prio]) end
+    if ready[prio][1] then put_all_ready(prio, no, ready[prio]) end
   end
   -- Of none it would remove all (0 … -1): a head that somebody broke must not cost its topic every delayed job.
   if count > 0 then call('ZREMRANGEBYRANK', key, 0, count - 1) end

@@ -14,19 +14,19 @@ local function look_at_head()
   if head_was == nil then head_was = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or 'inf') or math.huge end
 end
 
-local function put_delayed(job)
+-- Of one topic; members: due and entry of each.
+local function put_all_delayed(no, members)
   look_at_head()
-  local key = P .. ':d:' .. job.no
-  local entry = entry_of(job)
+  local key = P .. ':d:' .. no
+  local was = call('ZRANGE', key, 0, 0)[1]
+  call('ZADD', key, unpack(members))
   local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  call('ZADD', key, job.due, entry)
-  if first[1] then
-    local due, version = tonumber(first[2]), version_of(first[1])
-    if job.due > due or (job.due == due and job.version > version) then return end
-    call('ZREM', P .. ':d', struct.pack('>I7I3', version, job.no))
-  end
-  call('ZADD', P .. ':d', job.due, struct.pack('>I7I3', job.version, job.no))
+  if first[1] == was then return end
+  if was then call('ZREM', P .. ':d', struct.pack('>I7I3', version_of(was), no)) end
+  call('ZADD', P .. ':d', first[2], struct.pack('>I7I3', version_of(first[1]), no))
 end
+
+local function put_delayed(job) put_all_delayed(job.no, { job.due, entry_of(job) }) end
 
 local function take_delayed(job)
   look_at_head()
@@ -52,11 +52,14 @@ local function join_ring(prio, no)
   queue_began = true
 end
 
-local function put_ready(job)
-  local key = P .. ':r:' .. job.prio .. ':' .. job.no
-  call('ZADD', key, job.due, entry_of(job))
-  if call('ZCARD', key) == 1 then join_ring(job.prio, job.no) end
+-- Of one priority and topic; members: due and entry of each.
+local function put_all_ready(prio, no, members)
+  local key = P .. ':r:' .. prio .. ':' .. no
+  call('ZADD', key, unpack(members))
+  if call('ZCARD', key) == #members / 2 then join_ring(prio, no) end
 end
+
+local function put_ready(job) put_all_ready(job.prio, job.no, { job.due, entry_of(job) }) end
 
 local function take_ready(job)
   local key = P .. ':r:' .. job.prio .. ':' .. job.no
