@@ -253,14 +253,18 @@ async function composeStore(
     const { watchDurability } = await import('./store/redis/durability-watch.ts');
     const redis = await shardedJobsOf(init, 'dq-store', log, channel, registry, mysql);
     if (redis === null) return owner.durability;
-    watch = watchDurability(redis, log);
+    const noteOf = (durability: string) => {
+      const difference = redis.difference();
+      return difference === '' ? durability : `${durability}; ${difference}`;
+    };
+    watch = watchDurability(redis, log, (known) => channel.send({ kind: 'note', note: noteOf(known) }));
     const left = owner.jobs;
     if (left > 0) log.error(`${left} jobs in ${path} are not delivered while \`redis\` is set`);
     // Later it is an error in the log: whoever is at work by then goes on with what needs no Redis.
     const durability = await watch.start(isFirst);
     const difference = redis.difference();
     if (difference !== '') log.error(difference);
-    return difference === '' ? durability : `${durability}; ${difference}`;
+    return noteOf(durability);
   };
   /** Beside the one that serves: looks whether it could be followed, and opens nothing. */
   const prepare = async (): Promise<void> => {

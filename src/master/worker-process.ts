@@ -46,7 +46,7 @@ export class WorkerProcess {
   readonly pid: number;
   state: ProcessInfo['state'] = 'starting';
   url: string | null = null;
-  /** what it has to say about itself: dq-store its durability */
+  /** what it has to say about itself: dq-store its durability; a later word of its own counts more than that of its start */
   note: string | null = null;
   /** resolves after onEnd */
   readonly ended: Promise<void>;
@@ -163,7 +163,7 @@ export class WorkerProcess {
         this.#readySince = performance.now();
         this.#version = message.version;
         this.url = message.url;
-        this.note = message.note;
+        this.note ??= message.note;
         break;
       case 'took_over':
         this.#hasTakenOver = 'yes';
@@ -171,6 +171,9 @@ export class WorkerProcess {
           clearTimeout(this.#killTimer);
           this.#watchUntilWatched();
         }
+        this.note ??= message.note;
+        break;
+      case 'note':
         this.note = message.note;
         break;
       case 'report':

@@ -70,6 +70,8 @@ export type ToMaster =
     }
   /** the answer to `take_over`, once it does alone what only one may do; `note` as in `ready` */
   | { readonly kind: 'took_over'; readonly note: string | null }
+  /** in place of that of `ready` or `took_over`: what it has to say about itself is known better by now */
+  | { readonly kind: 'note'; readonly note: string }
   /** this worker cannot start, for a reason that a repetition would meet again: a taken port, an unreadable file */
   | { readonly kind: 'failed'; readonly message: string; readonly exitCode: number }
   /** the last words of a process that dies of an exception */

@@ -1,9 +1,12 @@
 // A daemon on a real Redis: what it prints, that it delivers, and what becomes of it when Redis goes and comes back.
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
+import { runDq } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -82,6 +85,18 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
   });
 
+  it('makes no backup of Redis, and names how one is made, here and in the README', async () => {
+    const server = await owned('test', startRedis());
+    const daemon = await startDaemon({ args: ['--redis', server.url] });
+    const made = await runDq(['backup', join(daemon.dataDir, 'copy'), '--data-dir', daemon.dataDir]);
+    expect(made.code).toBe(1);
+    for (const step of ['BGSAVE', 'dump.rdb', 'mysqldump', 'registry.db', 'secret.key'])
+      expect(made.stderr).toContain(step);
+    const heading = /README\.md, "(.+)"/.exec(made.stderr)?.[1];
+    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+    expect(readme).toContain(`\n### ${heading}\n`);
+  });
+
   it('starts while every sentinel is away', async () => {
     const daemon = await startDaemon({ args: ['--redis', 'redis+sentinel://127.0.0.1:1/dq'] });
     await until('the facts', () => daemon.output().includes('ready in'));
@@ -110,5 +125,9 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     await until('the log to say what it survives', () =>
       daemon.log('notice').some((line) => String(line['durability']).includes('Redis in memory alone')),
     );
+    await until('dq status to say so', async () => {
+      const { stderr } = await runDq(['status', '--data-dir', daemon.dataDir]);
+      return /durability: Redis in memory alone.*; warning: /.test(stderr) && !stderr.includes('unknown');
+    });
   });
 });

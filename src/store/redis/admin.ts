@@ -66,7 +66,9 @@ export function adminCalls(shards: Shards, members: () => readonly Shard[]): Sto
 }
 
 const noBackup =
-  'jobs in Redis are backed up with its own means: BGSAVE, then a copy of dump.rdb or of appendonlydir';
+  'nothing was copied, because the jobs are in Redis. Back up Redis by its own means (BGSAVE, then copy its dump.rdb), after it the registry ' +
+  '(with MySQL: mysqldump --single-transaction; without: sqlite3 registry.db ".backup FILE" in the data directory), and secret.key: ' +
+  'README.md, "Backing up Redis and MySQL"';
 
 /** Well enough while one works: what the others hold waits for them, and each of them is named. */
 export async function healthOfAll(members: readonly Shard[]): Promise<StoreHealth> {

@@ -9,7 +9,7 @@ import type { StoreAdmin, StoreHealth } from '../job-store.ts';
 import { whyTooOld } from './shard-servers.ts';
 
 export interface DurabilityWatch {
-  /** What is known after the first attempt; what comes later goes to the log. Rejects for a server that is too old, and, where
+  /** What is known after the first attempt; what comes later goes to the log and to `onKnown`. Rejects for a server that is too old, and, where
    *  `refuses`, for one that is not ours. */
   start(refuses: boolean): Promise<string>;
   close(): Promise<void>;
@@ -25,7 +25,12 @@ export interface WatchedStore {
   close(): Promise<void>;
 }
 
-export function watchDurability(redis: WatchedStore, log: Log): DurabilityWatch {
+/** `onKnown`: told the sentence when start() could not answer it */
+export function watchDurability(
+  redis: WatchedStore,
+  log: Log,
+  onKnown: (durability: string) => void,
+): DurabilityWatch {
   const look = async (): Promise<StoreHealth> => {
     const health = await redis.admin.health();
     for (const info of await redis.infos()) refuseOld(info);
@@ -43,6 +48,7 @@ export function watchDurability(redis: WatchedStore, log: Log): DurabilityWatch 
       if (!health.ok) return limits.loopSleepMsMax;
       // What of its configuration is dangerous, dq-upkeep says, whenever it becomes so.
       log.notice('durability', { durability: health.durability });
+      onKnown(sentenceOf(health));
       void end();
       return 0;
     },
@@ -59,10 +65,14 @@ export function watchDurability(redis: WatchedStore, log: Log): DurabilityWatch 
       const health = await look();
       if (health.ok) await redis.close();
       else await again.start();
-      return [health.durability, ...health.warnings.map((warning) => `warning: ${warning}`)].join('; ');
+      return sentenceOf(health);
     },
     close: end,
   };
+}
+
+function sentenceOf({ durability, warnings }: StoreHealth): string {
+  return [durability, ...warnings.map((warning) => `warning: ${warning}`)].join('; ');
 }
 
 function refuseOld(info: string): void {
