@@ -151,8 +151,16 @@ export function shardRoutes(api: Api, { role }: IntakeContext): void {
       schema: {
         operationId: 'removeShard',
         tags,
-        summary: 'Remove a shard that drains and is empty',
+        summary: 'Remove a shard that drains and is empty, or one that is lost',
         params,
+        querystring: closed({
+          jobs: Type.Optional(
+            Type.Enum(['lost'], {
+              description:
+                'it may be one that does not answer; what it holds is not delivered unless it is added again',
+            }),
+          ),
+        }),
         response: {
           200: reply('removed', closed({ deleted: Type.Literal(true) })),
           ...problems(404, 409, 413, 503),
@@ -161,7 +169,7 @@ export function shardRoutes(api: Api, { role }: IntakeContext): void {
       config: { access: { scope: 'admin', topics: 'every' } },
     },
     async (request) => {
-      await removeShard(shards(), request.params.id);
+      await removeShard(shards(), request.params.id, request.query.jobs === 'lost');
       return { deleted: true };
     },
   );

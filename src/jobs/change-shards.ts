@@ -88,12 +88,13 @@ export async function drainShard(shards: Shards, id: string): Promise<void> {
   });
 }
 
-/** Only one that drains and holds nothing any more. */
-export async function removeShard(shards: Shards, id: string): Promise<void> {
+/** Only one that drains and holds nothing any more; or, said to be lost, one that drains and does not answer. What a lost one held is
+ *  not delivered, and its ids can be pushed anew; added again it brings its jobs back. */
+export async function removeShard(shards: Shards, id: string, isLost = false): Promise<void> {
   if (known(await listOf(shards), id).active)
     throw new DqError('shard_in_use', 'it takes new jobs: `dq shard drain` it first');
   await shards.refresh();
-  const { jobs, alerts } = await holds(shards, id);
+  const { jobs, alerts } = await holds(shards, id, isLost);
   if (jobs + alerts > 0)
     throw new DqError(
       'shard_in_use',
@@ -134,14 +135,17 @@ async function isSettled(servers: ShardServers, id: string): Promise<boolean> {
   }
 }
 
-async function holds({ servers }: Shards, id: string): Promise<ShardHolds> {
+async function holds({ servers }: Shards, id: string, isLost: boolean): Promise<Omit<ShardHolds, 'list'>> {
   try {
     return await servers.announce(id);
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    throw new DqError('shard_unreachable', `it does not answer (${error.failure.code}), and may hold jobs`, {
-      cause: error,
-    });
+    if (isLost) return { jobs: 0, alerts: 0 };
+    throw new DqError(
+      'shard_unreachable',
+      `it does not answer (${error.failure.code}), and may hold jobs; one that never comes back: \`dq shard rm --lost\``,
+      { cause: error },
+    );
   }
 }
 

@@ -138,6 +138,42 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     }
   });
 
+  it('a shard that is lost for good is removed with what it held, and can be brought back with it', async () => {
+    const servers = await startRedisServers(3, { config: ['appendonly yes', 'appendfsync always'] });
+    for (const server of servers) await owned('test', Promise.resolve(server));
+    const sink = await startSink(ok);
+    const daemon = await startDaemon({ config: { redis: servers.map(({ url }) => url) } });
+    await addTopic(daemon, 't', sink.url);
+    const [victim] = servers as [(typeof servers)[0]];
+    const { id: lost } = (await shard(daemon, 'ls')).json.items[0];
+    const ids = numbers(60).map((n) => `early-${n}`);
+    await forAll(ids, (id) => daemon.push('t', '1', { id, delay: 600_000 }));
+    expect((await shard(daemon, 'drain', lost, '-y')).code).toBe(0);
+    const alive = await shard(daemon, 'rm', lost, '--lost', '-y');
+    expect([alive.code, alive.stderr]).toEqual([1, expect.stringContaining('still holds')]);
+    await victim.process.kill();
+    const pushNew = async (part: string) => {
+      const codes = new Set<number>();
+      await forAll(ids, async (id) => {
+        codes.add((await daemon.push('t', '1', { id: `${part}-${id}`, delay: 600_000 })).status);
+      });
+      return codes;
+    };
+    await until('it is known to be away', async () => (await pushNew('first')).has(503));
+    const refused = await shard(daemon, 'rm', lost, '-y');
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('--lost')]);
+    expect((await shard(daemon, 'rm', lost, '--lost', '-y')).json).toEqual({ deleted: true });
+    expect(await pushNew('then')).toEqual(new Set([201]));
+
+    await victim.process.start();
+    expect((await shard(daemon, 'add', victim.url)).stdout).toContain(lost);
+    await forAll(ids, async (id) => {
+      const { status } = await daemon.api('POST', `/v1/topics/t/jobs/${id}/run`);
+      expect(status).toBe(200);
+    });
+    await until('all were delivered', () => sink.arrivals.length === ids.length);
+  });
+
   it('without Redis the commands say that there are no shards', async () => {
     const daemon = await startDaemon({});
     const run = await shard(daemon, 'ls');

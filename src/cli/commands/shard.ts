@@ -14,6 +14,9 @@ interface AddFlags extends DaemonOptions {
 interface SureFlags extends DaemonOptions {
   readonly yes?: boolean;
 }
+interface RemoveFlags extends SureFlags {
+  readonly lost?: boolean;
+}
 
 interface Shard {
   readonly id: string;
@@ -47,6 +50,7 @@ export function register(program: Command): void {
     .command('rm')
     .description('remove one that drains and is empty')
     .argument('<id>')
+    .option('--lost', 'one that drains and never answers again: what it holds is given up')
     .option('-y, --yes', 'do not ask');
   withDaemonOptions(rm).action(remove);
 }
@@ -96,10 +100,15 @@ async function drainShard(id: string, flags: SureFlags): Promise<void> {
   say(`dq: shard ${id} drains: ${holds}; once it is empty: dq shard rm ${id}`);
 }
 
-async function remove(id: string, flags: SureFlags): Promise<void> {
+async function remove(id: string, flags: RemoveFlags): Promise<void> {
   const client = clientOf(flags);
-  await agree(`Remove the shard ${id}? What it remembers of ended jobs is no longer seen.`, flags.yes);
-  const reply = await client.call({ method: 'DELETE', path: ['v1', 'shards', id] });
+  const cost =
+    flags.lost === true
+      ? 'The jobs that it holds are not delivered unless it is added again.'
+      : 'What it remembers of ended jobs is no longer seen.';
+  await agree(`Remove the shard ${id}? ${cost}`, flags.yes);
+  const query = flags.lost === true ? { jobs: 'lost' } : {};
+  const reply = await client.call({ method: 'DELETE', path: ['v1', 'shards', id], query });
   if (flags.json) printData(reply.text);
   say(`dq: shard ${id} is removed`);
 }
