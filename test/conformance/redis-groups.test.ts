@@ -6,8 +6,9 @@ import type { RedisServer } from '../../scripts/services/redis.ts';
 import { type RedisCluster, startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { type SentinelGroup, startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { limits } from '../../src/core/limits.ts';
+import { openRedisStore } from '../../src/store/redis/redis-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { type OpenedRedis, openGroup } from '../support/redis-store.ts';
+import { type OpenedRedis, openGroup, storeOptions } from '../support/redis-store.ts';
 import { lacks } from '../support/services.ts';
 import { until } from '../support/until.ts';
 import { cases } from './exercise.ts';
@@ -195,6 +196,24 @@ describe.skipIf(missing)('cluster', () => {
     } finally {
       await under.close();
       await failing.stop();
+    }
+  });
+
+  it('is nearly full as soon as one of its nodes is, whichever is asked', async () => {
+    const [node] = cluster.masters as [RedisServer];
+    const used = /^used_memory:(\d+)/m.exec(await node.ask('INFO', 'memory'))?.[1];
+    await node.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(Number(used) * 1.05)));
+    try {
+      for (let n = 0; n < 6; n += 1) {
+        const redis = openRedisStore({ ...storeOptions(node), url: cluster.url });
+        await redis.start();
+        // Before it looks a second time.
+        await until('it to be known', () => redis.shard.isTight(), limits.redisMemoryMs - 1_000).finally(() =>
+          redis.close(),
+        );
+      }
+    } finally {
+      await node.ask('CONFIG', 'SET', 'maxmemory', '0');
     }
   });
 

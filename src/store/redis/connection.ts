@@ -146,6 +146,13 @@ function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 
   return user === null ? { password } : { username: user, password };
 }
 
+/** Part of INFO, of every server that takes writes and answers: of a Cluster a question without a key goes to any node. */
+export async function infosOf(client: Client, section: string): Promise<readonly string[]> {
+  const servers = client instanceof Cluster ? client.nodes('master') : [client];
+  const replies = await Promise.allSettled(servers.map((server) => server.info(section)));
+  return replies.flatMap((reply) => (reply.status === 'fulfilled' ? [reply.value] : []));
+}
+
 /** Begins to connect, which goes on for ever. Resolves when it is connected for the first time; rejects when the first attempt fails, or
  *  has not ended in limits.redisConnectMs: sentinels that are away are gone through again and again as one attempt, and so is a server
  *  that loads its data waited for. */

@@ -1,16 +1,16 @@
-// Whether a server is nearly full. Jobs that wait go before the memory of those that have ended: while it is, what ends leaves no
+// Whether a server, or one of a Cluster, is nearly full. Jobs that wait go before the memory of those that have ended: while it is, what ends leaves no
 // entry, and older entries may go before their time. Looks now and then, in the background, and never holds a call up.
 
 import { limits } from '../../core/limits.ts';
 
 export class MemoryWatch {
-  readonly #info: () => Promise<unknown>;
+  readonly #infos: () => Promise<readonly string[]>;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #isTight = false;
 
-  /** `info`: the reply of INFO memory */
-  constructor(info: () => Promise<unknown>) {
-    this.#info = info;
+  /** `infos`: the replies to INFO memory */
+  constructor(infos: () => Promise<readonly string[]>) {
+    this.#infos = infos;
   }
 
   /** As it was when it was last looked at. */
@@ -24,11 +24,9 @@ export class MemoryWatch {
   }
 
   async #look(): Promise<void> {
-    try {
-      this.#isTight = isNearlyFull(String(await this.#info()));
-    } catch {
-      // It is away, or may not be asked: then what was known of it stays.
-    }
+    const infos = await this.#infos();
+    // Of one that is away, or may not be asked, what was known stays.
+    if (infos.length > 0) this.#isTight = infos.some(isNearlyFull);
   }
 }
 

@@ -8,7 +8,7 @@ import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/redis-url.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { type Partition, StoreError } from '../job-store.ts';
-import { beginToConnect, type Client, closeClient, createClient } from './connection.ts';
+import { beginToConnect, type Client, closeClient, createClient, infosOf } from './connection.ts';
 import { failureOf, isScriptError, storeErrorOf } from './failures.ts';
 import { bucketOf, keysOf, prefixOf } from './keys.ts';
 import { markerText, ofAnotherRegistry, readMarker } from './marker.ts';
@@ -71,7 +71,7 @@ export class Shard implements Shards {
   constructor(options: ShardOptions) {
     this.#options = options;
     this.recoverHoldMs = options.recoverHoldMs ?? limits.recoverHoldMs;
-    this.#memory = new MemoryWatch(() => this.command('INFO', 'memory'));
+    this.#memory = new MemoryWatch(() => infosOf(this.#client, 'memory'));
     this.partitions = Array.from({ length: options.buckets }, (_, bucket) => bucket);
     this.#client = createClient(
       options.url,
