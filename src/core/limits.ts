@@ -100,6 +100,9 @@ export const limits = {
    *  wheel, so that it shows whether any priority waits; all but one of them are handed back. */
   silenceMs: 100,
   silenceReserveMax: 10,
+  /** How long the room that a reserve was promised is kept from the other partitions of the store: what a lost hint may cost. An
+   *  answer takes 1 ms as a rule; of one that takes longer, what has no room any more is handed back. */
+  shareMs: 100,
   /** A call starts only when its timeout plus this much of the lease is left. */
   leaseReserveMs: 2_000,
   /** Retry-After is obeyed up to this long. */

@@ -37,6 +37,11 @@ export class Alone {
     return this.#called ? null : this.#suspect;
   }
 
+  /** Chosen and not settled: whatever else comes is handed back. */
+  get isTaken(): boolean {
+    return this.#suspect !== null;
+  }
+
   get quiet(): boolean {
     return this.#quiet;
   }
@@ -53,10 +58,11 @@ export class Alone {
     return this.#quiet || this.#resting.size === 0 ? 0 : Math.max(0, this.#recessUntil - nowMs);
   }
 
-  /** Takes one of a batch's suspects, or none: in a recess, and when one begins. Then their topics rest, too. The caller
+  /** Takes one of a batch's suspects, or none: where one is taken, in a recess, and when one begins. Then their topics rest, too. The caller
    *  releases the other suspects, and where one was taken the whole rest of the batch. `others`: there is such a rest. */
   choose(suspects: readonly Held[], others: boolean, nowMs: number): Held | null {
     this.#othersWait ||= this.#quiet && others;
+    if (this.#suspect !== null) return null;
     const [first] = suspects;
     if (first === undefined) {
       // In silence: another notifier has it.

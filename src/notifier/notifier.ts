@@ -1,30 +1,27 @@
-// The notifier role: reserves due jobs as long as it has room, has them called and settled. One loop for the process, none
-// per job. Owns the rhythm of reserving and what is handed back; deliverer.ts owns the calls, settler.ts the answers.
+// The notifier role: reserves due jobs as long as it has room, has them called and settled. A loop for each partition of the store,
+// none per job. Owns what may be asked for and what is handed back; reserver.ts owns the rhythm of a partition, shares.ts how the
+// room is divided among them, deliverer.ts the calls, settler.ts the answers.
 // Invariants: a call starts only while its topic's timeout plus limits.leaseReserveMs of its lease are left, counted from
-// before the reserve was sent, so no attempt outlives its lease; a reserve and a releaseUnheld are never under way together,
-// or the second would hand back what the first is bringing.
+// before the reserve was sent, so no attempt outlives its lease; a partition that does not answer keeps no other waiting.
 //
-// What wakes the loop, which sleeps as long as its step says:
-//   a `ready` hint of the store     a queue has stopped being empty
-//   a change of the topic book      a topic may have more room, or be called at all
-//   the end of a call               if the last round left jobs behind for want of slots or room; else each end would cost a reserve
-//   the answer to a settle          likewise, and where it ends a silence (below)
-//   nothing of these                pollCeiling; or sooner, when the tokens of a rate or a recess are awaited
 // A job that may kill its process is called alone (alone.ts). From its choice on there is silence: nothing else is reserved, and
-// what is held is finished first. The recess follows: the topics of such jobs rest for a while, and the others have their turn.
+// what is held, or on its way, is finished first. The recess follows: the topics of such jobs rest for a while, and the others have
+// their turn.
 
 import type { LookupFunction } from 'node:net';
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import { egressPolicyOf } from '../process/egress.ts';
 import type { Role, RoleContext } from '../process/role.ts';
-import { type Partition, type Reserved, StoreError } from '../store/job-store.ts';
+import type { Partition, Reserved } from '../store/job-store.ts';
 import { Alone } from './alone.ts';
 import { Deliverer } from './deliverer.ts';
 import type { Lane } from './lane.ts';
 import { Pools } from './pools.ts';
+import { Reserver } from './reserver.ts';
 import { Rooms } from './room.ts';
 import { type Held, Settler } from './settler.ts';
+import { type Free, type Share, Shares } from './shares.ts';
 
 /** For tests. */
 export interface NotifierSeams {
@@ -45,15 +42,17 @@ class Notifier implements Role {
   readonly #settler: Settler;
   readonly #deliverer: Deliverer;
   readonly #alone = new Alone();
-  readonly #loop: Loop;
+  readonly #shares = new Shares();
+  readonly #reservers = new Map<Partition, Reserver>();
+  /** begins to ask partitions that have come, and leaves those that have gone */
+  readonly #round: Loop;
+  /** whose turn it is to be woken first */
+  #first = 0;
   #unsubscribe: (() => void)[] = [];
-  /** the last round may have left jobs behind for want of slots or room: the end of a call makes some */
-  #hungry = false;
-  /** a call ended after the reserve that is under way had said how much room there is */
-  #roomier = false;
-  #unheldAt = 0;
-  #firstPartition = 0;
-  #failing = false;
+  /** partitions whose last round failed */
+  readonly #failing = new Set<Partition>();
+  /** said that none works, and not that one does again */
+  #saidFailing = false;
   #draining: Promise<void> | null = null;
   /** performance.now() by which running calls are cut short */
   #deadlineAt = Number.POSITIVE_INFINITY;
@@ -86,10 +85,10 @@ class Notifier implements Role {
       settler: this.#settler,
       onEnded: () => this.#onEnded(),
     });
-    this.#loop = new Loop({
-      name: 'notifier',
-      step: () => this.#step(),
-      onFailure: (error) => this.#onFailure(error),
+    this.#round = new Loop({
+      name: 'notifier-partitions',
+      step: () => this.#look(),
+      onFailure: (error) => ctx.log.error('the partitions of the store cannot be looked through', error),
     });
   }
 
@@ -98,14 +97,13 @@ class Notifier implements Role {
   }
 
   async start(): Promise<void> {
-    this.#unheldAt = performance.now() + limits.releaseUnheldMs;
     this.#unsubscribe = [
       this.#ctx.store.jobs.onHint((hint) => {
-        if (hint.kind === 'ready') this.#loop.wake();
+        if (hint.kind === 'ready') this.#reservers.get(hint.partition)?.wake();
       }),
       this.#ctx.topics.onChange((names) => {
         this.#rooms.topicsChanged(names);
-        this.#loop.wake();
+        this.#wake(() => true);
       }),
     ];
     if (!this.#ctx.takesOver) await this.takeOver();
@@ -113,7 +111,8 @@ class Notifier implements Role {
 
   /** Until then it knows its topics and takes no job. */
   async takeOver(): Promise<void> {
-    await this.#loop.start();
+    await this.#look();
+    await this.#round.start();
   }
 
   /** A stop may come while a reload drains, and give the calls less time. */
@@ -127,7 +126,8 @@ class Notifier implements Role {
   async #drain(deadlineMs: number): Promise<void> {
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     // A reserve that is under way is waited for: what it brings is released, not lost for a lease.
-    const stopped = this.#loop.drain(Math.max(deadlineMs, limits.lastFinishMs));
+    const loops = [this.#round, ...this.#reservers.values()];
+    const stopped = Promise.all(loops.map((loop) => loop.drain(Math.max(deadlineMs, limits.lastFinishMs))));
     this.#releaseSuspect();
     await stopped;
     await this.#until(
@@ -164,41 +164,54 @@ class Notifier implements Role {
     }
   }
 
-  /** One round: hand back what is not ours to keep, then fill the free slots. Answers how long to sleep. */
-  async #step(): Promise<number> {
-    if (performance.now() >= this.#unheldAt) await this.#releaseUnheld();
-    if (this.#alone.waiting !== null) return this.#callSuspect(this.#alone.waiting);
-    if (this.#alone.quiet && this.#held() > 0) return this.#ceilingMs();
-    this.#hungry = false;
+  async #look(): Promise<number> {
     const partitions = this.#ctx.store.jobs.partitions();
-    this.#firstPartition = (this.#firstPartition + 1) % Math.max(partitions.length, 1);
-    let again = false;
-    let failed: unknown;
-    let worked = partitions.length === 0;
-    for (let i = 0; i < partitions.length && this.#free() > 0 && this.#alone.waiting === null; i += 1) {
-      const partition = partitions[(this.#firstPartition + i) % partitions.length] ?? 0;
-      try {
-        again = (await this.#fill(partition)) || again;
-        worked = true;
-      } catch (error) {
-        // Of a store of several parts: one that does not answer holds up no other.
-        if (!(error instanceof StoreError)) throw error;
-        failed ??= error;
-      }
+    for (const partition of partitions) {
+      if (this.#reservers.has(partition) || this.#draining !== null) continue;
+      const reserver = this.#reserverOf(partition);
+      this.#reservers.set(partition, reserver);
+      await reserver.start();
     }
-    if (!worked && failed !== undefined) throw failed;
-    if (this.#failing) this.#ctx.log.notice('jobs are being reserved again');
-    this.#failing = false;
-    if (this.#alone.waiting !== null) return 0;
-    this.#hungry ||= again || this.#free() <= 0 || this.#rooms.anyFull;
-    // Without a free slot the end of a call wakes the loop, whatever tokens gather meanwhile.
-    if (this.#free() <= 0) return this.#ceilingMs();
-    return again ? 0 : Math.min(this.#ceilingMs(), this.#rooms.tokensInMs(performance.now()));
+    for (const [partition, reserver] of this.#reservers) {
+      if (partitions.includes(partition)) continue;
+      this.#reservers.delete(partition);
+      this.#failing.delete(partition);
+      await reserver.drain(0);
+    }
+    return this.#ctx.config.pollCeiling;
   }
 
-  /** Free slots; none while as many outcomes wait for a store that does not answer, because their number must stay bounded. */
-  #free(): number {
-    return this.#settler.unsettled >= this.#slots ? 0 : this.#slots - this.#deliverer.running;
+  #reserverOf(partition: Partition): Reserver {
+    return new Reserver({
+      ctx: this.#ctx,
+      settler: this.#settler,
+      partition,
+      ask: () => this.#ask(partition),
+      take: (share, reserved, leaseFrom) => this.#taken(partition, share, reserved, leaseFrom),
+      isFull: () => this.#freeSlots() <= 0 || this.#rooms.anyFull,
+      sleepMs: () => this.#sleepMs(),
+      onRound: (failure) => this.#onRound(partition, failure),
+    });
+  }
+
+  /** What a partition may be asked for; null: nothing now. */
+  #ask(partition: Partition): Share | null {
+    this.#callSuspect();
+    if (this.#alone.waiting !== null) return null;
+    if (this.#alone.quiet && (this.#held() > 0 || this.#shares.underWay > 0)) return null;
+    // Their number must stay bounded where a store that does not answer goes on giving jobs out.
+    if (this.#settler.unsettled(partition) >= this.#slots) return null;
+    const most = this.#alone.quiet ? limits.silenceReserveMax : limits.reserveMax;
+    const isDivided = this.#ctx.store.jobs.partitions().length > 1;
+    return this.#shares.take(this.#free(), most, isDivided, performance.now());
+  }
+
+  #free(): Free {
+    return { slots: this.#freeSlots(), ...this.#rooms.rooms(this.#alone.skipped(performance.now())) };
+  }
+
+  #freeSlots(): number {
+    return this.#slots - this.#deliverer.running;
   }
 
   /** Jobs whose leases would end with this process. */
@@ -212,51 +225,43 @@ class Notifier implements Role {
     return recessMs > 0 ? Math.min(ceilingMs, recessMs) : ceilingMs;
   }
 
-  /** Answers whether to reserve again at once. */
-  async #fill(partition: Partition): Promise<boolean> {
-    const { store, owner } = this.#ctx;
-    const { others, topics } = this.#rooms.rooms(this.#alone.skipped(performance.now()));
-    const wasFull = this.#rooms.anyFull;
-    this.#roomier = false;
-    const leaseFrom = performance.now();
-    let reserved: Reserved;
-    try {
-      reserved = await store.jobs.reserve(partition, {
-        owner,
-        max: Math.min(this.#free(), this.#alone.quiet ? limits.silenceReserveMax : limits.reserveMax),
-        others,
-        topics,
-      });
-    } catch (error) {
-      // Whatever this reserve may have taken is handed back before the next one.
-      if (error instanceof StoreError && error.failure.kind === 'unknown') this.#unheldAt = 0;
-      throw error;
-    }
-    const kept = this.#take(reserved, leaseFrom);
-    // Where nothing was kept, the next question would bring the same jobs: let the ceiling pass.
-    if (reserved.more) return kept;
-    return this.#roomier && (kept || (wasFull && reserved.jobs.length === 0));
+  /** Without a free slot the end of a call wakes whoever wants one, whatever tokens gather meanwhile. */
+  #sleepMs(): number {
+    if (this.#freeSlots() <= 0) return this.#ceilingMs();
+    return Math.min(this.#ceilingMs(), this.#rooms.tokensInMs(performance.now()));
+  }
+
+  /** The end of a share, with what it brought. */
+  #taken(partition: Partition, share: Share, reserved: Reserved | undefined, leaseFrom: number): boolean {
+    const kept = reserved !== undefined && this.#take(partition, share, reserved, leaseFrom);
+    this.#shares.end(share);
+    this.#callSuspect();
+    // Two, because each is told of half; the ends of theirs wake the next ones.
+    this.#wake(({ isShort }) => isShort, 2);
+    return kept;
   }
 
   /** Starts every call in this tick. Answers whether any job was kept. */
-  #take(reserved: Reserved, leaseFrom: number): boolean {
+  #take(partition: Partition, share: Share, reserved: Reserved, leaseFrom: number): boolean {
     const now = performance.now();
+    const fitting = this.#shares.fitting(share, reserved.jobs, () => this.#free(), now);
     const batch: { held: Held; lane: Lane }[] = [];
     for (const job of reserved.jobs) {
-      const held = { job, leaseFrom, surelyEndsAt: now + job.leaseMs };
+      const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs };
       this.#settler.hold(held);
-      const lane = this.#callable(held);
+      const lane = fitting?.has(job) === false ? null : this.#callable(held);
       if (lane === null) this.#settler.release(held);
       else batch.push({ held, lane });
     }
     const suspects = batch.filter(({ held }) => Alone.concerns(held)).map(({ held }) => held);
+    const isTaken = this.#alone.isTaken;
     const chosen = this.#alone.choose(suspects, batch.length > suspects.length, now);
     for (const { held, lane } of batch) {
       if (held === chosen) continue;
-      if (chosen !== null || Alone.concerns(held)) this.#settler.release(held);
+      if (isTaken || chosen !== null || Alone.concerns(held)) this.#settler.release(held);
       else this.#deliverer.call(held, lane);
     }
-    return batch.length > 0;
+    return batch.length > 0 && !isTaken;
   }
 
   /** null: this job cannot be called: its topic, what is left of its lease, or a drain forbids it. */
@@ -284,15 +289,17 @@ class Notifier implements Role {
     }
   }
 
-  #callSuspect(held: Held): number {
+  /** Calls the one that waits, when its time has come; also what is on its way might have to be held. */
+  #callSuspect(): void {
+    const held = this.#alone.waiting;
+    if (held === null) return;
     const lane = this.#callable(held);
     if (lane === null) this.#releaseSuspect();
-    else if (this.#held() === 1) {
+    else if (this.#held() === 1 && this.#shares.underWay === 0) {
       this.#alone.called(performance.now());
       this.#ctx.metrics.count('dq_strikes_alone_total', 1);
       this.#deliverer.call(held, lane);
     }
-    return this.#ceilingMs();
   }
 
   #releaseSuspect(): void {
@@ -302,30 +309,10 @@ class Notifier implements Role {
     this.#settler.release(held);
   }
 
-  /** Hands back leases of this process that it does not hold: the answer to a reserve was lost. */
-  async #releaseUnheld(): Promise<void> {
-    const { store, owner, log } = this.#ctx;
-    const failures: unknown[] = [];
-    const partitions = store.jobs.partitions();
-    for (const partition of partitions) {
-      try {
-        const released = await store.jobs.releaseUnheld(partition, owner, this.#settler.tokens());
-        if (released > 0) log.notice('leases without a holder were released', { released });
-      } catch (error) {
-        if (!(error instanceof StoreError)) throw error;
-        failures.push(error);
-      }
-    }
-    // Of several that one does not answer; it is asked again with the next round of this.
-    if (failures.length > 0 && failures.length === partitions.length) throw failures[0];
-    this.#unheldAt = performance.now() + limits.releaseUnheldMs;
-  }
-
   #onEnded(): void {
     this.#changed?.();
-    this.#roomier = true;
     // Without need a reserve for every ended call would be paid: the next hint or the ceiling brings the next job.
-    if (this.#hungry) this.#loop.wake();
+    for (const reserver of this.#inTurn()) reserver.callEnded();
   }
 
   #onSettled(): void {
@@ -333,11 +320,29 @@ class Notifier implements Role {
     // Also where this ends the silence: no hint would tell what has waited for that.
     const wasQuiet = this.#alone.quiet;
     if (this.#held() === 0) this.#alone.settled(performance.now());
-    if (this.#hungry || wasQuiet) this.#loop.wake();
+    this.#callSuspect();
+    this.#wake(({ isHungry }) => isHungry || wasQuiet);
   }
 
-  #onFailure(error: unknown): void {
-    if (!this.#failing) this.#ctx.log.error('jobs cannot be reserved', error);
-    this.#failing = true;
+  /** Another one is the first each time, or one partition would have what others want, too. */
+  #inTurn(): readonly Reserver[] {
+    const all = [...this.#reservers.values()];
+    this.#first = (this.#first + 1) % Math.max(all.length, 1);
+    return [...all.slice(this.#first), ...all.slice(0, this.#first)];
+  }
+
+  #wake(which: (reserver: Reserver) => boolean, most = Number.POSITIVE_INFINITY): void {
+    for (const reserver of this.#inTurn().filter(which).slice(0, most)) reserver.wake();
+  }
+
+  /** Of a store of several parts: that one does not answer is the store's to say. */
+  #onRound(partition: Partition, failure: unknown): void {
+    const { log } = this.#ctx;
+    if (failure === null) this.#failing.delete(partition);
+    else if (this.#reservers.has(partition)) this.#failing.add(partition);
+    const isFailing = this.#failing.size > 0 && this.#failing.size === this.#reservers.size;
+    if (isFailing && !this.#saidFailing) log.error('jobs cannot be reserved', failure);
+    if (!isFailing && this.#saidFailing) log.notice('jobs are being reserved again');
+    this.#saidFailing = isFailing;
   }
 }

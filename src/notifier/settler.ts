@@ -1,5 +1,5 @@
-// Carries outcomes to the store: what ended in one tick travels in one call per verb. Owns every finishing write until it is
-// answered, and the tokens that this notifier holds.
+// Carries outcomes to the store: what ended in one tick travels in one call per verb and partition, so that nobody waits for the
+// answer of another partition. Owns every finishing write until it is answered, and the tokens that this notifier holds.
 // Invariant: a token is held until the store has answered for it. A write without an answer is sent again: fenced by (version,
 // token), a second one does no harm. The end of its lease is no reason to give it up: a store that was away has taken nothing
 // back meanwhile. Such late ones are as many as `lateMax`; of more, the jobs are the Recoverer's.
@@ -8,13 +8,15 @@ import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../co
 import { limits } from '../core/limits.ts';
 import type { Counters } from '../process/role.ts';
 import type { StatName } from '../registry/registry.ts';
-import type { AckItem, BuryItem, FinishOutcome, JobStore, RetryItem } from '../store/job-store.ts';
+import type { AckItem, BuryItem, FinishOutcome, JobStore, Partition, RetryItem } from '../store/job-store.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** A job in this notifier's hands. */
 export interface Held {
   readonly job: ReservedJob;
+  /** that it was reserved from */
+  readonly partition: Partition;
   /** performance.now() from before the reserve was sent: the lease has begun nowhere before */
   readonly leaseFrom: number;
   /** performance.now() from which on the lease has ended on the store's clock as well */
@@ -65,6 +67,8 @@ export class Settler {
   readonly #releases: Outbox<Lease>;
   #unsettled = 0;
   #late = 0;
+  /** finishing writes that have no answer yet, and are not late, by partition; none where there are none */
+  readonly #awaited = new Map<Partition, number>();
   #flush: NodeJS.Immediate | null = null;
   #again: NodeJS.Timeout | null = null;
   #abandoned = false;
@@ -88,11 +92,12 @@ export class Settler {
     return this.#late;
   }
 
-  /** Finishing writes that have no answer yet, and are not late. */
-  get unsettled(): number {
-    return this.#unsettled - this.#late;
+  /** Finishing writes to this partition that have no answer yet, and are not late. */
+  unsettled(partition: Partition): number {
+    return this.#awaited.get(partition) ?? 0;
   }
 
+  /** Of all partitions: a shard that gets another address is another partition, and its leases are the same. */
   tokens(): readonly Token[] {
     return Array.from(this.#held, ({ job }) => job.token);
   }
@@ -129,6 +134,7 @@ export class Settler {
   #add<Item extends Lease>(outbox: Outbox<Item>, held: Held, item: Item): void {
     outbox.waiting.push({ held, item, unsure: false, isRepeated: false, isLate: false });
     this.#unsettled += 1;
+    this.#await(held.partition, 1);
     this.#flush ??= setImmediate(() => this.#flushAll());
   }
 
@@ -144,8 +150,9 @@ export class Settler {
     const { waiting } = outbox;
     if (waiting.length === 0) return;
     outbox.waiting = [];
-    for (let from = 0; from < waiting.length; from += limits.finishBatchMax)
-      void this.#send(outbox, waiting.slice(from, from + limits.finishBatchMax));
+    for (const finishes of byPartition(waiting))
+      for (let from = 0; from < finishes.length; from += limits.finishBatchMax)
+        void this.#send(outbox, finishes.slice(from, from + limits.finishBatchMax));
   }
 
   /** Never rejects. */
@@ -188,6 +195,7 @@ export class Settler {
       }
       finish.isLate = true;
       this.#late += 1;
+      this.#await(finish.held.partition, -1);
     }
     outbox.waiting.push(finish);
     this.#again ??= setTimeout(() => {
@@ -210,7 +218,14 @@ export class Settler {
     this.#held.delete(finish.held);
     this.#unsettled -= 1;
     if (finish.isLate) this.#late -= 1;
+    else this.#await(finish.held.partition, -1);
     if (finish.isRepeated) outbox.repeated -= 1;
+  }
+
+  #await(partition: Partition, more: 1 | -1): void {
+    const awaited = this.unsettled(partition) + more;
+    if (awaited > 0) this.#awaited.set(partition, awaited);
+    else this.#awaited.delete(partition);
   }
 
   #report<Item extends Lease>(outbox: Outbox<Item>, lost: number, unanswered: number): void {
@@ -236,6 +251,16 @@ function outboxOf<Item extends Lease>(
   send: Outbox<Item>['send'],
 ): Outbox<Item> {
   return { verb, stat, send, waiting: [], repeated: 0, isFailing: false };
+}
+
+function byPartition<Item extends Lease>(finishes: readonly Finish<Item>[]): Iterable<Finish<Item>[]> {
+  const groups = new Map<Partition, Finish<Item>[]>();
+  for (const finish of finishes) {
+    const group = groups.get(finish.held.partition);
+    if (group === undefined) groups.set(finish.held.partition, [finish]);
+    else group.push(finish);
+  }
+  return groups.values();
 }
 
 function leaseOf({ topic, id, version, token }: ReservedJob): Lease {

@@ -1,14 +1,14 @@
 // A notifier on several shards, which number their leases without knowing of one another.
-import { expect, it } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
+import { describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { placesOf } from '../../src/core/shard-list.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { type JobStore, type Partition, StoreError } from '../../src/store/job-store.ts';
+import { type JobStore, type Partition, type Store, StoreError } from '../../src/store/job-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { listOf, openShards } from '../support/shards.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { ids, startRig } from './rig.ts';
+import { ids, type Rig, startRig } from './rig.ts';
 
 it.skipIf(await lacks('redis'))(
   'a job that is being called is not handed back because one of another shard, with the same token, has ended',
@@ -39,13 +39,10 @@ it.skipIf(await lacks('redis'))(
 
     const tokens: number[] = [];
     const asked: ('unheld' | 'reserve')[] = [];
-    let loses = false;
+    const losing = new Set<Partition>();
     const jobs: Partial<JobStore> = {
       async reserve(partition: Partition, request) {
-        if (loses) {
-          loses = false;
-          throw new StoreError({ kind: 'unknown', code: 'no_answer' });
-        }
+        if (losing.delete(partition)) throw new StoreError({ kind: 'unknown', code: 'no_answer' });
         const reserved = await sharded.store.jobs.reserve(partition, request);
         tokens.push(...reserved.jobs.map(({ token }) => token));
         asked.push('reserve');
@@ -63,7 +60,7 @@ it.skipIf(await lacks('redis'))(
     await until('the other to be called', () => sink.open().length === 1);
     expect(tokens).toHaveLength(2);
     expect(tokens[0]).toBe(tokens[1]);
-    loses = true;
+    for (const partition of sharded.partitions) losing.add(partition);
     await until(
       'leases without a holder to be looked for on both',
       () => asked.filter((what) => what === 'unheld').length === 2,
@@ -74,5 +71,126 @@ it.skipIf(await lacks('redis'))(
     sink.finish(sink.open()[0]);
     await until('it to be delivered', () => rig.counted('t', 'delivered') === 2);
     expect(rig.lines.filter(({ message }) => message.startsWith('leases were lost'))).toEqual([]);
+  },
+);
+
+interface Scene {
+  readonly rig: Rig;
+  readonly servers: readonly RedisServer[];
+  readonly store: Store;
+  /** partitions whose reserve has no answer */
+  readonly asked: ReadonlySet<Partition>;
+  /** ids that live on this shard, as many */
+  idsOn(at: number, count: number): readonly string[];
+  push(some: readonly string[], topic?: string): Promise<void>;
+}
+
+/** Three shards of the topic `t`, and nothing that is given up while a test lasts. */
+async function threeShards(): Promise<Scene> {
+  const servers = await Promise.all([0, 1, 2].map(() => owned('test', startRedis())));
+  const list = listOf(servers);
+  const sharded = await openShards({ list }, { callMs: 60_000 });
+  await owned('test', Promise.resolve({ stop: () => sharded.close() }));
+  const asked = new Set<Partition>();
+  const { jobs } = sharded.store;
+  const watched: Partial<JobStore> = {
+    async reserve(partition, request) {
+      asked.add(partition);
+      return jobs.reserve(partition, request).finally(() => asked.delete(partition));
+    },
+  };
+  return {
+    rig: await startRig(),
+    servers,
+    store: { ...sharded.store, jobs: { ...jobs, ...watched } },
+    asked,
+    idsOn: (at, count) =>
+      ids('j', count * 12)
+        .filter((id) => placesOf(list, { topic: 't', id }).home === list.shards[at]?.id)
+        .slice(0, count),
+    async push(some, topic = 't') {
+      const outcomes = await jobs.push(
+        some.map((id) => ({
+          ...{ topic, id, when: { delayMs: 0 }, mode: 'replace', priority: 'normal', contentType: null },
+          body: Buffer.from('1'),
+        })),
+      );
+      expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['stored']));
+    },
+  };
+}
+
+describe.skipIf(await lacks('redis'))('of three shards one that stands still', () => {
+  it.each([64, 1])('keeps no job of the others waiting, at a concurrency of %i', async (concurrency) => {
+    const scene = await threeShards();
+    const { rig, servers, store, asked } = scene;
+    const sink = await startSink(ok);
+    await rig.topic('t', sink.url, { concurrency });
+    await scene.push(scene.idsOn(0, 10));
+    const [frozen] = servers as [RedisServer];
+    await frozen.process.freeze();
+    await rig.run(createNotifier(rig.context({ store })));
+    await until('it is asked', () => asked.has(0));
+    const others = [...scene.idsOn(1, 40), ...scene.idsOn(2, 40)];
+    await scene.push(others);
+    // Less than its connection may be silent, after which its call is over.
+    await until('those of the others are delivered', () => rig.counted('t', 'delivered') === 80, 6_000);
+    expect(asked.has(0)).toBe(true);
+    expect(sink.arrivals.map(({ id }) => id).sort()).toEqual([...others].sort());
+    frozen.process.thaw();
+    await until('and then its own', () => rig.counted('t', 'delivered') === 90);
+    expect(sink.arrivals).toHaveLength(90);
+  });
+
+  it('keeps no outcome of the others waiting that comes with one of its own', async () => {
+    const scene = await threeShards();
+    const { rig, servers, store } = scene;
+    const sink = await startSink(() => {});
+    await rig.topic('t', sink.url, { timeoutMs: 30_000 });
+    await scene.push([0, 1, 2].flatMap((at) => scene.idsOn(at, 5)));
+    await rig.run(createNotifier(rig.context({ store })));
+    await until('all are called', () => sink.open().length === 15);
+    const [frozen] = servers as [RedisServer];
+    await frozen.process.freeze();
+    for (const arrival of sink.open()) sink.finish(arrival);
+    await until('those of the others are settled', () => rig.counted('t', 'delivered') === 10, 6_000);
+    frozen.process.thaw();
+    await until('and then its own', () => rig.counted('t', 'delivered') === 15);
+    expect(sink.arrivals).toHaveLength(15);
+  });
+});
+
+it.skipIf(await lacks('redis'))(
+  'shards that are asked at the same time never bring more calls than there are slots, nor more than a topic may have',
+  async () => {
+    const scene = await threeShards();
+    const { rig, store } = scene;
+    // Counted less before the answer leaves: whoever makes room by it has not seen it yet.
+    const running = { t: 0, all: 0 };
+    const most = { t: 0, all: 0 };
+    const count = (topic: string, more: 1 | -1) => {
+      running.all += more;
+      if (topic === 't') running.t += more;
+      most.all = Math.max(most.all, running.all);
+      most.t = Math.max(most.t, running.t);
+    };
+    const sink = await startSink((arrival, response) => {
+      count(arrival.topic, 1);
+      setTimeout(
+        () => {
+          count(arrival.topic, -1);
+          void ok(arrival, response);
+        },
+        5 + (Number(arrival.id.slice(1)) % 20),
+      );
+    });
+    for (const topic of ['t', 'u', 'v'])
+      await rig.topic(topic, sink.url, { concurrency: topic === 't' ? 5 : 64 });
+    for (const topic of ['t', 'u', 'v']) await scene.push(ids('j', 100), topic);
+    await rig.run(createNotifier(rig.context({ store, config: { 'notifier.slots': 12 } })));
+    await until('all are delivered', () => sink.arrivals.length >= 300 && sink.open().length === 0);
+    expect(new Set(sink.arrivals.map(({ topic, id }) => `${topic} ${id}`)).size).toBe(300);
+    expect(most.t).toBeLessThanOrEqual(5);
+    expect(most.all).toBeLessThanOrEqual(12);
   },
 );

@@ -1,0 +1,112 @@
+// How the room of a notifier is divided among the partitions that it asks at the same time. What one reserve may bring is promised
+// to it until it is answered; nobody else is told of it meanwhile.
+// Invariants: what runs and what is promised never exceed the slots, nor the room of a topic; a partition that does not answer
+// keeps its promise from the others for limits.shareMs and no longer.
+//
+// Each reserve is promised half of what is left, not all: then the others, asked in the same moment, have something to ask with, also
+// where the first one stands still. Who has had its whole share asks again at once, so halves cost a further call and no time.
+// With one partition there is nobody to divide with, and it is told all there is.
+
+import type { ReservedJob } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
+import type { Room } from '../store/job-store.ts';
+
+/** What a notifier has room for beside the calls that run. */
+export interface Free {
+  readonly slots: number;
+  readonly others: Room;
+  readonly topics: ReadonlyMap<string, Room>;
+}
+
+export interface Share extends Free {
+  /** it is not all that was free */
+  readonly isDivided: boolean;
+  /** of another partition's promise there is something that this one could have used */
+  readonly isShort: boolean;
+  /** performance.now() from which on its room is no longer kept for it */
+  readonly keptUntil: number;
+}
+
+export class Shares {
+  readonly #underWay = new Set<Share>();
+
+  /** Reserves without an answer, late ones too. */
+  get underWay(): number {
+    return this.#underWay.size;
+  }
+
+  /** null: all there is has been promised to others. `slotsMax`: of one reserve. `divided`: others may ask meanwhile. */
+  take(free: Free, slotsMax: number, divided: boolean, nowMs: number): Share | null {
+    const left = this.#left(free, nowMs);
+    if (left.slots <= 0 || left.others.room < Math.min(1, free.others.room)) return null;
+    const share: Share = {
+      slots: Math.min(slotsMax, divided ? halfOf(left.slots) : left.slots),
+      others: divided ? halved(left.others) : left.others,
+      topics: divided ? new Map([...left.topics].map(([name, room]) => [name, halved(room)])) : left.topics,
+      isDivided: divided,
+      isShort:
+        left !== free &&
+        [...left.topics].some(([name, { room }]) => room <= 0 && roomOf(free, name).room > 0),
+      keptUntil: nowMs + limits.shareMs,
+    };
+    this.#underWay.add(share);
+    return share;
+  }
+
+  /** It has been answered, or never will be. */
+  end(share: Share): void {
+    this.#underWay.delete(share);
+  }
+
+  /** What of it has room; null: all. Less than all where the room was given to others before it came. */
+  fitting(
+    share: Share,
+    jobs: readonly ReservedJob[],
+    freeNow: () => Free,
+    nowMs: number,
+  ): ReadonlySet<ReservedJob> | null {
+    if (!share.isDivided || nowMs < share.keptUntil) return null;
+    const free = freeNow();
+    const left = this.#left(free, nowMs);
+    const brought = new Map<string, number>();
+    const fitting = new Set<ReservedJob>();
+    for (const job of jobs) {
+      const before = brought.get(job.topic) ?? 0;
+      if (fitting.size >= left.slots || before >= roomOf(left, job.topic).room) continue;
+      brought.set(job.topic, before + 1);
+      fitting.add(job);
+    }
+    return fitting;
+  }
+
+  /** Less what is promised. */
+  #left(free: Free, nowMs: number): Free {
+    const promised = [...this.#underWay].filter(({ keptUntil }) => nowMs < keptUntil);
+    if (promised.length === 0) return free;
+    const less = (room: Room, of: (share: Share) => Room): Room => {
+      const taken = promised.reduce((sum, share) => sum + Math.min(share.slots, of(share).room), 0);
+      return { room: Math.max(0, room.room - taken), leaseMs: room.leaseMs };
+    };
+    const names = new Set([free, ...promised].flatMap(({ topics }) => [...topics.keys()]));
+    return {
+      slots: free.slots - promised.reduce((sum, { slots }) => sum + slots, 0),
+      others: less(free.others, ({ others }) => others),
+      topics: new Map(
+        [...names].map((name) => [name, less(roomOf(free, name), (share) => roomOf(share, name))]),
+      ),
+    };
+  }
+}
+
+/** It brought all that its part of what was free allowed, of everything or of some topic: there may be more. */
+export function isSpent(share: Share, jobs: readonly ReservedJob[]): boolean {
+  if (!share.isDivided) return false;
+  if (jobs.length >= share.slots) return true;
+  const brought = new Map<string, number>();
+  for (const { topic } of jobs) brought.set(topic, (brought.get(topic) ?? 0) + 1);
+  return [...brought].some(([topic, n]) => n >= roomOf(share, topic).room);
+}
+
+const roomOf = (free: Free, topic: string): Room => free.topics.get(topic) ?? free.others;
+const halfOf = (n: number) => Math.ceil(n / 2);
+const halved = ({ room, leaseMs }: Room): Room => ({ room: halfOf(room), leaseMs });
