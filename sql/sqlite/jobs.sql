@@ -13,6 +13,7 @@ INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at INTEGER) STRICT;
 
 -- One row per live or dead job, and one of the last version of an id that has ended, for history.retention. id is a BLOB: compared byte for byte, and never cut at a NUL.
+-- ctype: the content type of the body; of a job that has ended, and whose only attempt delivered it, that attempt.
 CREATE TABLE job(
   n INTEGER PRIMARY KEY,
   topic INTEGER NOT NULL,

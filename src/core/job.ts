@@ -65,7 +65,7 @@ export interface AttemptRecord {
   readonly reason: AttemptReason | null;
   /** HTTP status of the reply; null when there was none */
   readonly status: number | null;
-  /** first limits.replyExcerptMax characters of the reply, control characters escaped */
+  /** first limits.replyExcerptMax characters of the reply (delivered: limits.deliveredExcerptMax), control characters escaped */
   readonly replyExcerpt: string;
   /** title of the notifier, `dq-notifier-0` */
   readonly notifier: string;
@@ -133,7 +133,6 @@ export interface EndedJob extends JobKey {
   readonly acceptedAt: number;
   /** failed attempts */
   readonly failures: number;
-  /** The last limits.attemptsKept, oldest first, the successful one among them. Of a job that never failed there are none: it
-   *  is the ordinary case, and its one attempt stands in the notify log. */
+  /** The last limits.attemptsKept, oldest first, the successful one among them. */
   readonly attempts: readonly AttemptRecord[];
 }

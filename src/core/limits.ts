@@ -66,6 +66,9 @@ export const limits = {
   replyBytesMax: 64 * 1024,
   /** Bytes of a reply that an attempt record keeps, and characters of it that a log line shows. */
   replyExcerptMax: 1024,
+  /** Characters of the reply to a successful attempt that are kept: there is one with every delivered job for history.retention,
+   *  and what acknowledges is seldom longer. */
+  deliveredExcerptMax: 100,
   /** A receiver that has not accepted a connection by now (lookup and TLS included) is given up as `connect`, also where its
    *  topic's timeout is longer; undici's own default. */
   connectMsMax: 10_000,

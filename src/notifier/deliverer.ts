@@ -7,6 +7,7 @@ import { callbackRequest } from '../core/callback-request.ts';
 import { callbackHeaders } from '../core/delivery.ts';
 import { reasonOf } from '../core/errors.ts';
 import type { AttemptRecord } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import { type Settlement, settle } from '../jobs/settle-delivery.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -36,6 +37,7 @@ export interface DelivererOptions {
 }
 
 const host = hostname();
+const excerptMaxOf = { delivered: limits.deliveredExcerptMax, failed: limits.replyExcerptMax } as const;
 
 export class Deliverer {
   readonly #options: DelivererOptions;
@@ -133,7 +135,7 @@ export class Deliverer {
       outcome: verdict.outcome,
       reason,
       status: outcome.kind === 'replied' ? outcome.status : null,
-      replyExcerpt: outcome.kind === 'replied' ? excerptOf(outcome.text) : '',
+      replyExcerpt: outcome.kind === 'replied' ? excerptOf(outcome.text, excerptMaxOf[verdict.outcome]) : '',
       notifier: ctx.title,
       host,
     };

@@ -76,6 +76,7 @@ class Notifier implements Role {
       counters: ctx.counters,
       metrics: ctx.metrics,
       lateMax: this.#slots,
+      keepsHistory: ctx.config['history.retention'] > 0,
       onSettled: () => this.#onSettled(),
     });
     this.#deliverer = new Deliverer({

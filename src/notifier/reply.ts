@@ -1,7 +1,6 @@
 // A callback's reply as the verdict reads it. Text from outside: nothing of it is trusted, copied whole or printed raw.
 
 import type { IncomingHttpHeaders } from 'node:http';
-import { limits } from '../core/limits.ts';
 import type { CallReply } from '../core/verdict.ts';
 
 export class Reply implements CallReply {
@@ -46,11 +45,11 @@ export class Reply implements CallReply {
 const unprintable =
   /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-/** The beginning of a text from outside, fit for logs, mails and terminals: at most limits.replyExcerptMax characters,
- *  what is not printable written as \u followed by four digits. */
-export function excerptOf(text: string): string {
+/** The beginning of a text from outside, fit for logs, mails and terminals: at most so many characters, what is not printable
+ *  written as \u followed by four digits. */
+export function excerptOf(text: string, charactersMax: number): string {
   const escaped = text
-    .slice(0, limits.replyExcerptMax)
+    .slice(0, charactersMax)
     .replace(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
-  return escaped.slice(0, limits.replyExcerptMax);
+  return escaped.slice(0, charactersMax);
 }

@@ -53,6 +53,8 @@ export interface SettlerOptions {
   readonly counters: Counters;
   readonly metrics: Metrics;
   readonly lateMax: number;
+  /** false: no attempt travels to the store that would not stay there */
+  readonly keepsHistory: boolean;
   /** told when jobs have left this notifier's hands */
   readonly onSettled: () => void;
 }
@@ -107,7 +109,8 @@ export class Settler {
   }
 
   ack(held: Held, attempt: AttemptRecord): void {
-    this.#add(this.#acks, held, { ...leaseOf(held.job), attempt });
+    const kept = this.#options.keepsHistory ? attempt : null;
+    this.#add(this.#acks, held, { ...leaseOf(held.job), attempt: kept });
   }
 
   retry(held: Held, delayMs: number, attempt: AttemptRecord): void {

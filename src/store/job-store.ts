@@ -164,8 +164,8 @@ export type FinishOutcome<Done extends string> =
   | StoreFailure;
 
 export interface AckItem extends Lease {
-  /** kept in the history when others failed before it */
-  readonly attempt: AttemptRecord;
+  /** kept in the history; null where none is kept. Its number is the job's failures + 1 */
+  readonly attempt: AttemptRecord | null;
 }
 export interface RetryItem extends Lease {
   /** from the storage clock at the moment of the call, so never early; 0 = ready at once */

@@ -183,7 +183,7 @@ export class Model extends ModelState {
   ack(item: port.AckItem): port.FinishOutcome<'acked'> {
     const job = this.leased(item);
     if (job === null) return { kind: 'lease_lost' };
-    if (job.failures > 0) this.keepAttempt(job, item.attempt);
+    if (item.attempt !== null) this.keepAttempt(job, item.attempt);
     this.end(job, 'done');
     return { kind: 'acked' };
   }

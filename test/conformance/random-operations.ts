@@ -3,11 +3,11 @@
 // nothing needs to be normalised. Every choice comes from one seed; a failure names it and the last operations.
 
 import { expect } from 'vitest';
-import type { JobKey, Lease, Owner, Priority, Token } from '../../src/core/job.ts';
+import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities } from '../../src/core/job.ts';
 import * as port from '../../src/store/job-store.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
-import { attemptOf } from './trial.ts';
+import { attemptOf, leaseOf } from './trial.ts';
 
 /** mulberry32: a whole sequence from 32 bits, the same everywhere. */
 export function randomFrom(seed: number): () => number {
@@ -36,10 +36,12 @@ interface Operation {
   readonly part?: (answer: unknown) => unknown;
 }
 
+type Held = Pick<ReservedJob, keyof Lease | 'failures'>;
+
 export class RandomOperations {
   readonly #random: () => number;
   /** The last ones that were given out, most of them lost by now. */
-  readonly #leases: Lease[] = [];
+  readonly #leases: Held[] = [];
   readonly #versions: number[] = [];
   readonly #now: () => number;
 
@@ -63,7 +65,7 @@ export class RandomOperations {
 
   /** Remembers what later operations can refer to. */
   learn(answer: unknown): void {
-    for (const lease of (answer as { jobs?: Lease[] } | null)?.jobs ?? []) this.#leases.push(lease);
+    for (const lease of (answer as { jobs?: Held[] } | null)?.jobs ?? []) this.#leases.push(lease);
     for (const { version } of Array.isArray(answer) ? (answer as { version?: number }[]) : [])
       if (version !== undefined) this.#versions.push(version);
     this.#leases.splice(0, this.#leases.length - 24);
@@ -158,22 +160,21 @@ export class RandomOperations {
   }
 
   #finish(): Operation {
-    const lease = (): Lease => {
-      const { topic, id, version, token } =
+    const verb = this.one(['ack', 'retry', 'retry', 'bury', 'bury', 'release'] as const);
+    const end = verb === 'ack' ? ({ outcome: 'delivered', reason: null, status: 200 } as const) : {};
+    const items = this.some(() => {
+      const { failures, ...lease } =
         this.#leases.length > 0 && this.chance(0.95)
           ? this.one(this.#leases)
-          : { ...this.#key(), version: 1, token: 2 };
+          : { ...this.#key(), version: 1, token: 2, failures: 0 };
       const off = () => (this.chance(0.03) ? 1 : 0);
-      return { topic, id, version: version + off(), token: token + off() };
-    };
-    const attempt = attemptOf({ failures: 1 + this.below(20) });
-    const verb = this.one(['ack', 'retry', 'retry', 'bury', 'bury', 'release'] as const);
-    const items = this.some(() => ({
-      ...lease(),
-      attempt,
-      delayMs: this.one([0, this.below(200), this.below(5_000)]),
-      reason: this.one(['attempts_exhausted', 'gone', 'no_retry'] as const),
-    }));
+      return {
+        ...leaseOf({ ...lease, version: lease.version + off(), token: lease.token + off() }),
+        attempt: attemptOf({ failures }, end),
+        delayMs: this.one([0, this.below(200), this.below(5_000)]),
+        reason: this.one(['attempts_exhausted', 'gone', 'no_retry'] as const),
+      };
+    });
     return { what: verb, given: items, call: (store) => store.jobs[verb](items) };
   }
 

@@ -260,6 +260,27 @@ describe('notifier: a reply', () => {
     expect(excerpt).toHaveLength(limits.replyExcerptMax);
   });
 
+  it('that was a success is kept with the job that it ended, cut to 100 characters', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(200, {}, `ok\n${'x'.repeat(5_000)}`));
+    await attempt(rig, sink.url);
+    const ended = await until('its end', () => rig.store.history.get({ topic: 't', id: 'a' }));
+    const excerpt = `ok\\u000a${'x'.repeat(limits.deliveredExcerptMax - 8)}`;
+    expect(ended.attempts).toMatchObject([
+      { attempt: 1, outcome: 'delivered', reason: null, status: 200, replyExcerpt: excerpt },
+    ]);
+  });
+
+  it('that was a success is not sent to the store where no history is kept', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    await rig.run(createNotifier(rig.context({ config: { 'history.retention': 0 } })));
+    await rig.push('t', 'a');
+    const ended = await until('its end', () => rig.store.history.get({ topic: 't', id: 'a' }));
+    expect(ended).toMatchObject({ state: 'done', attempts: [] });
+  });
+
   it('may be announced by a 103', async () => {
     const rig = await startRig();
     const server = await startRawServer(

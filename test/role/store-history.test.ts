@@ -23,8 +23,8 @@ const rows = () =>
   );
 const key = { topic: 't', id: '1' };
 
-/** A job that has failed once is delivered, another is cancelled. */
-async function endTwo(): Promise<void> {
+/** A job that has failed once is delivered, another is cancelled, a third is delivered at once. */
+async function endThree(): Promise<void> {
   const { jobs } = store.client.store;
   await jobs.push([jobOf('1')]);
   for (const verb of ['retry', 'ack'] as const)
@@ -32,10 +32,13 @@ async function endTwo(): Promise<void> {
       await jobs[verb]([{ ...job, delayMs: 0, attempt: attemptOf(job) }]);
   await jobs.push([jobOf('2')]);
   await jobs.cancel([{ topic: 't', id: '2' }]);
+  await jobs.push([jobOf('3')]);
+  for (const job of (await jobs.reserve(0, request(1))).jobs)
+    await jobs.ack([{ ...job, attempt: attemptOf(job, { outcome: 'delivered', reason: null }) }]);
 }
 
 it('a store that keeps no history: nothing is left of what has ended', async () => {
-  await endTwo();
+  await endThree();
   expect(rows()).toEqual([0, 0, 0]);
   expect(await store.client.store.history.get(key)).toBeNull();
 });
@@ -43,12 +46,23 @@ it('a store that keeps no history: nothing is left of what has ended', async () 
 it('a store that keeps no history: what an earlier life kept is shown until it is forgotten', async () => {
   await store.close();
   store = await openSqliteStore({}, given);
-  await endTwo();
-  expect(rows()).toEqual([2, 0, 1]);
+  await endThree();
+  expect(rows()).toEqual([3, 0, 1]);
   await store.close();
   store = await openSqliteStore({ keepHistory: false }, given);
   const { history } = store.client.store;
   expect(await history.get(key)).toMatchObject({ state: 'done', failures: 1 });
-  expect(await history.forget(Date.now() + 1_000, 10)).toEqual({ forgotten: 2, more: false });
+  expect(await history.forget(Date.now() + 1_000, 10)).toEqual({ forgotten: 3, more: false });
   expect(rows()).toEqual([0, 0, 0]);
+});
+
+it('an entry that an older dq wrote, with the content type of its body, has no attempt', async () => {
+  await store.close();
+  store = await openSqliteStore({}, given);
+  await endThree();
+  const { history } = store.client.store;
+  const delivered = { topic: 't', id: '3' };
+  expect((await history.get(delivered))?.attempts).toHaveLength(1);
+  store.owner.inspect((db) => db.exec("UPDATE job SET ctype = 'application/json'"));
+  expect(await history.get(delivered)).toMatchObject({ state: 'done', failures: 0, attempts: [] });
 });

@@ -9,6 +9,7 @@ import {
   readAlert,
   readAttempts,
   readEnded,
+  readEndedAttempts,
   readMore,
   readRecord,
   readSafe,
@@ -235,7 +236,7 @@ async function dumpBucket(raw: Redis, prefix: string, now: number) {
   }
   const ends: EndedJob[] = [...ended].map(([field, record]) => ({
     ...readEnded(keyOf(field), record),
-    attempts: readAttempts(attempts.get(field) ?? none),
+    attempts: readEndedAttempts(record, attempts.get(field) ?? none),
   }));
   const entries: AlertEntry[] = [...alerts].map(([version, record]) =>
     readAlert(

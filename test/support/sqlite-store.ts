@@ -8,6 +8,7 @@ import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
 import type { Database } from '../../src/sql/database.ts';
 import type { AlertEntry } from '../../src/store/job-store.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
+import { attemptsOfEnded } from '../../src/store/sqlite/history.ts';
 import { invariants } from '../../src/store/sqlite/invariants.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../../src/store/sqlite/owner.ts';
 import { endCodes, ended, priorityCodes, reasonCodes, stateCodes } from '../../src/store/sqlite/schema.ts';
@@ -126,7 +127,7 @@ function endedOf(row: Row): EndedJob {
     dueAt: row['due'] ?? 0,
     acceptedAt: row['accepted_at'] ?? 0,
     failures: row['failures'] ?? 0,
-    attempts: JSON.parse(row['list'] ?? '[]') as AttemptRecord[],
+    attempts: attemptsOfEnded(row['list'] ?? null, row['ctype'] ?? null),
   };
 }
 

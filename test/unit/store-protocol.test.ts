@@ -1,7 +1,9 @@
 // Frames and payloads of the store's socket: what is written is read back, and nothing that a stranger sends is believed.
 
 import { describe, expect, it } from 'vitest';
+import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import { packFirstAttempt } from '../../src/store/first-attempt.ts';
 import type { PushJob, PushOutcome } from '../../src/store/job-store.ts';
 import * as messages from '../../src/store/sqlite/messages.ts';
 import { readWork } from '../../src/store/sqlite/operations.ts';
@@ -82,6 +84,17 @@ describe('messages', () => {
     expect(through((w) => messages.writeCancelOutcome(w, outcome), messages.readCancelOutcome)).toEqual(
       outcome,
     );
+  });
+
+  it('an ack comes back with its attempt: the only one as it is kept, in JSON, which owners of before read', () => {
+    const ack = (kept: AttemptRecord | null) =>
+      through((w) => messages.writeAck(w, { ...lease, attempt: kept }), messages.readAck);
+    const only = { ...attempt, attempt: 1, outcome: 'delivered', reason: null } as const;
+    expect(ack(attempt)).toEqual({ ...lease, attempt });
+    expect(ack(only)).toEqual({ ...lease, attempt: packFirstAttempt(only) });
+    expect(ack(null)).toEqual({ ...lease, attempt: null });
+    const ofBefore = (r: Reader) => [messages.readLease(r), r.u8(), r.json()];
+    expect(through((w) => messages.writeAck(w, { ...lease, attempt: only }), ofBefore)).toHaveLength(3);
   });
 
   it('retry and bury come back with lease, delay, reason and attempt', () => {

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printRecord, printTable, say } from '../output.ts';
+import { excerpt, printData, printRecord, printTable } from '../output.ts';
 
 interface GetFlags extends DaemonOptions {
   readonly body?: boolean;
@@ -78,11 +78,7 @@ function print(job: Job): void {
     ['attempts', `${job.attempt} of ${job.maxAttempts ?? '?'}`],
     ...(job.endedAt === undefined ? contentOf(job) : [['ended at', job.endedAt] as const]),
   ]);
-  if (job.attempts.length === 0) {
-    // The API keeps none of these: there is one for nearly every job.
-    if (job.state === 'done') say('dq: delivered at its first attempt; the notify log tells more of it');
-    return;
-  }
+  if (job.attempts.length === 0) return;
   process.stdout.write('\n');
   printTable(
     ['ATTEMPT', 'STARTED AT', 'MS', 'OUTCOME', 'STATUS', 'REASON', 'NOTIFIER', 'REPLY'],

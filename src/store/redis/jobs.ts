@@ -1,8 +1,9 @@
 // The hot path of the port, spoken in scripts: what each call sends and what its reply means. Keeps nothing.
 
-import type { JobKey, JobSnapshot, Lease } from '../../core/job.ts';
+import type { AttemptRecord, JobKey, JobSnapshot, Lease } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { pushBatches } from '../batches.ts';
+import { packFirstAttempt } from '../first-attempt.ts';
 import type {
   AckItem,
   BuryItem,
@@ -135,13 +136,7 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
     },
 
     ack: (items) =>
-      // Of a job that never failed nothing is kept.
-      finish<AckItem, 'acked'>(
-        'ack',
-        items,
-        (item) => [...fence(item), item.attempt.attempt > 1 ? JSON.stringify(item.attempt) : ''],
-        'acked',
-      ),
+      finish<AckItem, 'acked'>('ack', items, (item) => [...fence(item), lastAttempt(item.attempt)], 'acked'),
     retry: (items) =>
       finish<RetryItem, 'retried'>(
         'retry',
@@ -177,6 +172,12 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
 
 /** of a reserve: some of the next were set aside */
 const setAside = 2;
+
+/** As ack.lua takes it. */
+function lastAttempt(attempt: AttemptRecord | null): string {
+  if (attempt === null) return '';
+  return attempt.attempt > 1 ? JSON.stringify(attempt) : packFirstAttempt(attempt);
+}
 
 const snapshotOf = (reply: unknown): JobSnapshot => readWhole(reply as WholeReply);
 

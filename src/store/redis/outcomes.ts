@@ -15,7 +15,14 @@ import {
 import { isEarlier, mergedPage, newest, type Place, placeOf } from '../pages.ts';
 import { inSteps } from './calls.ts';
 import { tidOf } from './keys.ts';
-import { alertCodes, readAlert, readAttempts, readEnded, readWhole, type WholeReply } from './records.ts';
+import {
+  alertCodes,
+  readAlert,
+  readEnded,
+  readEndedAttempts,
+  readWhole,
+  type WholeReply,
+} from './records.ts';
 import { type Arg, askAll, namingMissing, type Shards } from './shards.ts';
 
 const byDeath = (item: { deadAt: number | null; version: number }): Place => ({
@@ -102,7 +109,7 @@ export function historyCalls(shards: Shards): History {
           const reply = await shards.run('historyGet', partition, args);
           const [record, attempts] = reply as [Buffer?, Buffer?];
           if (record === undefined || attempts === undefined) return null;
-          return { ...readEnded(key, record), attempts: readAttempts(attempts) };
+          return { ...readEnded(key, record), attempts: readEndedAttempts(record, attempts) };
         }),
       );
       let latest: EndedJob | null = null;

@@ -14,6 +14,7 @@ import type {
   ReservedJob,
 } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
+import { readFirstAttempt } from '../first-attempt.ts';
 import type { AlertEntry, PushJob } from '../job-store.ts';
 import { idOf } from './keys.ts';
 
@@ -183,6 +184,15 @@ export function readFound([topic, tid, state, record, more]: FoundReply): FoundJ
     endedAt: null,
   };
 }
+
+/** Of an entry of the history; `lines`: what lies apart from it. */
+export function readEndedAttempts(record: Buffer, lines: Buffer): readonly AttemptRecord[] {
+  if (record.length > endedBytes) return [readFirstAttempt(record.toString('utf8', endedBytes))];
+  return readAttempts(lines);
+}
+
+/** What an entry has before its only attempt. */
+const endedBytes = 35;
 
 /** The entry of the history. */
 export function readEnded(key: JobKey, record: Buffer): Omit<EndedJob, 'attempts'> {

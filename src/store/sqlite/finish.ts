@@ -1,15 +1,14 @@
 // The four ends of a lease: ack, retry, bury, release. Each compares version and token first and changes nothing when one
 // differs. The clock does not decide: a lease that ran out still finishes its job while nobody has taken it back.
 
-import type { AttemptRecord, Lease } from '../../core/job.ts';
+import type { Lease } from '../../core/job.ts';
 import type { BuryItem, FinishOutcome, RetryItem } from '../job-store.ts';
 import { type Bench, dueAfter } from './bench.ts';
-import type { JobRow } from './job-rows.ts';
+import type { JobRow, LastAttempt } from './job-rows.ts';
 import { delayed, ready, reasonCodes, reserved } from './schema.ts';
 
-/** `attempt`: null when it is not worth keeping, or not sent. */
 export interface AckedLease extends Lease {
-  readonly attempt: AttemptRecord | null;
+  readonly attempt: LastAttempt;
 }
 
 export function ackJob(bench: Bench, item: AckedLease): FinishOutcome<'acked'> {

@@ -5,6 +5,7 @@
 import type { AttemptRecord, EndedJob, JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Statement } from '../../sql/database.ts';
+import { readFirstAttempt } from '../first-attempt.ts';
 import type { Bench } from './bench.ts';
 import { endCodes } from './schema.ts';
 
@@ -19,7 +20,7 @@ export class History {
     const { db } = bench;
     this.#bench = bench;
     this.#read = db.prepare(
-      `SELECT job.version, job.origin, job.ended_as, job.ended_at, job.due, job.accepted_at, job.failures, attempts.list
+      `SELECT job.version, job.origin, job.ended_as, job.ended_at, job.due, job.accepted_at, job.failures, attempts.list, job.ctype
        FROM job LEFT JOIN attempts ON attempts.n = job.n
        WHERE job.topic = ? AND job.id = ? AND job.ended_at IS NOT NULL`,
       { returnArrays: true },
@@ -35,7 +36,7 @@ export class History {
     if (topic === undefined) return null;
     const row = this.#read.get(topic, Buffer.from(key.id)) as unknown[] | undefined;
     if (row === undefined) return null;
-    const [version, origin, state, endedAt, dueAt, acceptedAt, failures, attempts] = row as [
+    const [version, origin, state, endedAt, dueAt, acceptedAt, failures, list, ctype] = row as [
       number,
       number,
       number,
@@ -43,6 +44,7 @@ export class History {
       number,
       number,
       number,
+      string | null,
       string | null,
     ];
     return {
@@ -55,7 +57,7 @@ export class History {
       dueAt,
       acceptedAt,
       failures,
-      attempts: attempts === null ? [] : (JSON.parse(attempts) as AttemptRecord[]),
+      attempts: attemptsOfEnded(list, ctype),
     };
   }
 
@@ -70,4 +72,10 @@ export class History {
   anyOlder(before: number): boolean {
     return this.#anyOlder.get(before) !== undefined;
   }
+}
+
+/** Of an entry: job.ctype holds the only attempt, of one that an older dq wrote still the content type, which is one line. */
+export function attemptsOfEnded(list: string | null, ctype: string | null): readonly AttemptRecord[] {
+  if (list !== null) return JSON.parse(list) as AttemptRecord[];
+  return ctype?.includes('\n') ? [readFirstAttempt(ctype)] : [];
 }

@@ -48,9 +48,11 @@ export interface NewJob {
 export interface End {
   readonly state: EndState;
   readonly at: number;
-  /** kept when others have failed before it */
-  readonly attempt?: AttemptRecord | null;
+  readonly attempt?: LastAttempt;
 }
+
+/** The one that delivered a job: the only one as packFirstAttempt made it; null: none is to be kept. */
+export type LastAttempt = AttemptRecord | string | null;
 
 const noLease = 'token = NULL, owner_instance = NULL, owner_incarnation = NULL, lease_until = NULL';
 export const jobColumns =
@@ -137,7 +139,7 @@ export class JobRows {
       `UPDATE job SET state = 3, failures = ?, strikes = ?, ${noLease}, dead_at = ?, reason = ? WHERE n = ?`,
     );
     this.#toEnded = db.prepare(
-      `UPDATE job SET state = ${ended}, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
+      `UPDATE job SET state = ${ended}, ctype = ?, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
     );
     this.#addAlert = db.prepare(
       'INSERT INTO alert(version, topic, id, dead_at, reason, failures, attempt, state) VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
@@ -205,11 +207,12 @@ export class JobRows {
   }
 
   /** Live or dead → ended: without body and lease, an entry of the history unless none is kept. */
-  end(row: JobRow, end: End): void {
+  end(row: JobRow, { state, at, attempt = null }: End): void {
     this.#deleteBody.run(row.n);
     if (this.keepsHistory) {
-      if (row.failures > 0 && end.attempt != null) this.addAttempt(row, end.attempt);
-      this.#toEnded.run(end.at, endCodes.indexOf(end.state), row.n);
+      const only = typeof attempt === 'string';
+      if (!only && attempt !== null) this.addAttempt(row, attempt);
+      this.#toEnded.run(only ? attempt : null, at, endCodes.indexOf(state), row.n);
     } else {
       this.forgetAttempts(row);
       this.#deleteJob.run(row.n);

@@ -3,6 +3,7 @@
 
 import type { AttemptRecord, JobKey, JobSnapshot, Lease, ReservedJob } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
+import { packFirstAttempt } from '../first-attempt.ts';
 import type {
   AckItem,
   BuryItem,
@@ -164,15 +165,16 @@ export function readLease(r: Reader): Lease {
   return { topic: r.text(), id: r.text(), version: r.f64(), token: r.f64() };
 }
 
-/** The one attempt of a job that was delivered at once is not kept, so it does not travel. */
+/** The only attempt travels as it is kept: the owner's time is everybody's. As JSON: an owner of before, in a reload, reads that. */
 export function writeAck(w: Writer, item: AckItem): void {
   writeLease(w, item);
-  if (item.attempt.attempt > 1) w.u8(1).json(item.attempt);
-  else w.u8(0);
+  const { attempt } = item;
+  if (attempt === null) w.u8(0);
+  else w.u8(1).json(attempt.attempt > 1 ? attempt : packFirstAttempt(attempt));
 }
 
 export function readAck(r: Reader): AckedLease {
-  return { ...readLease(r), attempt: r.u8() === 1 ? (r.json() as AttemptRecord) : null };
+  return { ...readLease(r), attempt: r.u8() === 1 ? (r.json() as AttemptRecord | string) : null };
 }
 
 export function writeRetry(w: Writer, item: RetryItem): void {

@@ -2,9 +2,12 @@
 
 import { expect } from 'vitest';
 import type { EndState, JobSnapshot } from '../../../src/core/job.ts';
-import { at, attemptOf, type Case, fact, longLeaseMs, only, type Trial } from '../trial.ts';
+import { at, attemptOf, type Case, fact, leaseOf, longLeaseMs, only, type Trial } from '../trial.ts';
 
 const key = { topic: 't', id: '1' };
+
+/** As trial.ack says it. */
+const delivered = { outcome: 'delivered', reason: null, status: 200 } as const;
 
 /** What stays of a job. */
 const entryOf = (job: Omit<JobSnapshot, 'body'>) => {
@@ -37,20 +40,23 @@ async function told(trial: Trial, id: string) {
 }
 
 export const historyCases: readonly Case[] = [
-  fact('history: shows a job that was delivered at once, without body and attempts', async (trial) => {
-    await trial.bystanders();
-    const job = await trial.reserved('1');
-    const kept = { ...entryOf(await trial.known('1')), failures: 0, attempts: [] };
-    await trial.changes(
-      () => trial.ack(job),
-      (_, span) => ({
-        jobs: { 't/1': null },
-        ended: { 't/1': { ...kept, state: 'done', endedAt: at(span) } },
-      }),
-    );
-    expect(await trial.unchanged(() => trial.history.get(key))).toEqual(only((await trial.dump()).ended));
-    expect(await trial.jobs.get(key)).toBeNull();
-  }),
+  fact(
+    'history: shows a job that was delivered at once with its one attempt, without body',
+    async (trial) => {
+      await trial.bystanders();
+      const job = await trial.reserved('1');
+      const kept = { ...entryOf(await trial.known('1')), failures: 0, attempts: [attemptOf(job, delivered)] };
+      await trial.changes(
+        () => trial.ack(job),
+        (_, span) => ({
+          jobs: { 't/1': null },
+          ended: { 't/1': { ...kept, state: 'done', endedAt: at(span) } },
+        }),
+      );
+      expect(await trial.unchanged(() => trial.history.get(key))).toEqual(only((await trial.dump()).ended));
+      expect(await trial.jobs.get(key)).toBeNull();
+    },
+  ),
 
   fact('history: keeps the failed attempts of a delivered job, and the one that succeeded', async (trial) => {
     const { first, second } = await failedOnce(trial);
@@ -58,8 +64,16 @@ export const historyCases: readonly Case[] = [
     expect(await trial.history.get(key)).toMatchObject({
       state: 'done',
       failures: 1,
-      attempts: [attemptOf(first), attemptOf(second, { outcome: 'delivered', reason: null, status: 200 })],
+      attempts: [attemptOf(first), attemptOf(second, delivered)],
     });
+  }),
+
+  fact('history: keeps the job without its last attempt where that was not sent', async (trial) => {
+    const once = await trial.reserved('2');
+    const { first, second } = await failedOnce(trial);
+    await trial.jobs.ack([once, second].map((job) => ({ ...leaseOf(job), attempt: null })));
+    expect(await trial.history.get({ topic: 't', id: '2' })).toMatchObject({ state: 'done', attempts: [] });
+    expect(await trial.history.get(key)).toMatchObject({ state: 'done', attempts: [attemptOf(first)] });
   }),
 
   fact('history: keeps the last 10 attempts', async (trial) => {
@@ -116,6 +130,16 @@ export const historyCases: readonly Case[] = [
       expect(await trial.history.get(key)).toMatchObject(fresh);
     },
   ),
+
+  fact('history: a push of an id that was delivered at once begins without attempts', async (trial) => {
+    await trial.ack(await trial.reserved('1'));
+    const again = await trial.reserved('1');
+    expect(await trial.known('1')).toMatchObject({ attempts: [] });
+    await trial.retry(again, 0);
+    expect(await trial.known('1')).toMatchObject({ attempts: [attemptOf(again)] });
+    await trial.cancel(key);
+    expect(await trial.history.get(key)).toMatchObject({ attempts: [attemptOf(again)] });
+  }),
 
   fact(
     'history: a replaced version, a job that was moved, and a dead letter leave nothing',

@@ -1,8 +1,9 @@
 // Mistakes with what has ended and with what is too old.
 
+import { attemptOf } from '../trial.ts';
 import { change, type Mutant, mutant } from './mutant.ts';
 
-const atOnce = 'history: shows a job that was delivered at once, without body and attempts';
+const atOnce = 'history: shows a job that was delivered at once with its one attempt, without body';
 const forgets = 'forget: removes what ended before that moment, the oldest end first, at most max';
 const expires = 'expire: removes dead letters that died before that moment, the oldest first, at most max';
 
@@ -21,12 +22,33 @@ export const historyMutants: readonly Mutant[] = [
         return outcome;
       }),
   ),
-  mutant('the ordinary attempt is kept', atOnce, (m) =>
+  mutant('the only attempt is not kept', atOnce, (m) =>
     change(m, 'ack', (right) => (item) => {
-      const job = m.leased(item);
-      if (job?.failures === 0) m.keepAttempt(job, item.attempt);
-      return right(item);
+      const isOnly = m.leased(item)?.failures === 0;
+      return right(isOnly ? { ...item, attempt: null } : item);
     }),
+  ),
+  mutant(
+    'an attempt that was not sent is made up',
+    'history: keeps the job without its last attempt where that was not sent',
+    (m) =>
+      change(
+        m,
+        'ack',
+        (right) => (item) => right({ ...item, attempt: item.attempt ?? attemptOf({ failures: 0 }) }),
+      ),
+  ),
+  mutant(
+    'a push takes over the attempts of what has ended',
+    'history: a push of an id that was delivered at once begins without attempts',
+    (m) =>
+      change(m, 'push', (right) => (job) => {
+        const entry = m.ended.get(m.nameOf(job));
+        const outcome = right(job);
+        const fresh = m.jobs.get(m.nameOf(job));
+        if (entry !== undefined && fresh !== undefined) fresh.attempts = entry.attempts;
+        return outcome;
+      }),
   ),
   ...(['cancelled', 'purged'] as const).map((state) =>
     mutant(

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- ack: reserved → gone.
 -- @keys P
--- @args per lease: topic, tag+id, version, token, attempt (JSON; '' = not worth keeping)
+-- @args per lease: topic, tag+id, version, token, attempt (JSON; the only one of a job as first-attempt.ts packs it; '' = none is to be kept)
 -- @returns per lease: 1 acked, 0 lost
 -- @writes the lease, then record, body, history
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, leases, aside
