@@ -9,12 +9,14 @@ import { limits } from '../core/limits.ts';
 import type { MysqlServer } from '../core/mysql-url.ts';
 import { MysqlError, mysqlError } from './mysql-failure.ts';
 
-/** strict: a text that is too long is refused, never cut. The read of a whole change must be of one moment, whatever the
+/** strict: a text that is too long is refused, never cut. No transaction that goes on by itself, no change refused because it names
+ *  no key, no answer cut short: some servers are set up so for people. The read of a whole change must be of one moment, whatever the
  *  server's default. wait_timeout: what a process that stands still has locked is given back. The limits of locks and statements
  *  (of either server, each in a comment that the other one skips): a question that nobody waits for any more must not hold a
  *  connection of the server, or they pile up there. */
 const sessionOf = (statementS: number) => [
   `SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
+    completion_type = 0, sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
     innodb_lock_wait_timeout = ${limits.mysqlLockWaitS}, lock_wait_timeout = ${limits.mysqlLockWaitS},
     wait_timeout = ${limits.mysqlIdleS}`,
   `SET SESSION autocommit = 1 /*M!100100 , max_statement_time = ${statementS} */
