@@ -217,6 +217,38 @@ describe.skipIf(missing)('cluster', () => {
     }
   });
 
+  it('is heard by whoever began to listen while a node was down', async () => {
+    const failing = await startRedisCluster({ config: ['cluster-require-full-coverage no'] });
+    const [node, , down] = failing.masters as [RedisServer, RedisServer, RedisServer];
+    const open = () => openRedisStore({ ...storeOptions(node), url: failing.url });
+    const pusher = open();
+    await pusher.start();
+    await down.process.kill();
+    // Each chooses one of three nodes for its hints.
+    const listeners = Array.from({ length: 6 }, open);
+    const heard = new Set<number>();
+    for (const [n, { store }] of listeners.entries()) store.jobs.onHint(() => heard.add(n));
+    try {
+      await Promise.all(listeners.map((listener) => listener.start()));
+      await down.process.start();
+      heard.clear();
+      let topics = 0;
+      await until(
+        'all to hear of a push',
+        async () => {
+          topics += 1;
+          await pusher.store.jobs.push([{ ...jobOf('1'), topic: `t${topics}` }]);
+          return heard.size === listeners.length;
+        },
+        4 * limits.redisHintPulseMs,
+        50,
+      );
+    } finally {
+      await Promise.all([pusher, ...listeners].map((redis) => redis.close()));
+      await failing.stop();
+    }
+  });
+
   it('does nothing with a bucket that is on its way to another node, and all of it when it is there', async () => {
     const errors: string[] = [];
     const log = { ...silentLog, error: (message: string) => void errors.push(message) };

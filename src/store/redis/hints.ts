@@ -12,7 +12,8 @@ export class Hints {
   readonly #channels: ReadonlyMap<string, Partition>;
   readonly #listeners = new Set<(hint: Hint) => void>();
   readonly #log: Log;
-  #wasSubscribed = false;
+  /** hints may have been lost, and nobody has been told yet */
+  #missing = false;
   #subscribed: Promise<void> = Promise.resolve();
   #closing = false;
   #pulse: NodeJS.Timeout | undefined;
@@ -24,7 +25,9 @@ export class Hints {
       onReady: () => {
         this.#subscribed = this.#subscribe();
       },
-      onLost: () => {},
+      onLost: () => {
+        this.#missing = true;
+      },
       // The connection of the calls tells of the same server.
       onError: (error) => log.debug('the connection for hints failed', { reason: error.message }),
       onEnd: () => {},
@@ -40,9 +43,10 @@ export class Hints {
       this.#log.debug('no hints yet: due jobs wait for the next look', { reason: String(error) });
     }
     if (this.#closing) return;
-    // A server that stands still is noticed by a command that it does not answer; a subscribed connection sends none.
+    // A server that stands still is noticed by a command that it does not answer; a subscribed connection sends none. To subscribe
+    // again is such a command, and mends what nothing tells of: a Cluster client chooses a node for it that may just be down.
     this.#pulse = setInterval(() => {
-      if (this.#client.status === 'ready') this.#client.ping().catch(() => {});
+      if (this.#client.status === 'ready') void this.#subscribe();
     }, limits.redisHintPulseMs);
   }
 
@@ -61,10 +65,12 @@ export class Hints {
   async #subscribe(): Promise<void> {
     try {
       await this.#client.subscribe(...this.#channels.keys());
-      if (this.#wasSubscribed) this.#tellAll();
-      this.#wasSubscribed = true;
+      if (this.#missing) this.#tellAll();
+      this.#missing = false;
     } catch (error) {
-      if (!this.#closing) this.#log.debug('hints cannot be subscribed to', { reason: String(error) });
+      if (!this.#closing && !this.#missing)
+        this.#log.debug('hints cannot be subscribed to', { reason: String(error) });
+      this.#missing = true;
     }
   }
 
