@@ -15,8 +15,9 @@ export default defineConfig({
     pool: 'forks',
     // Twice the cores of a small machine: most of what tests do is waiting for processes, sockets and leases.
     maxWorkers: 4,
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // Deadlines, and no measure of anything: a machine that is slow, or has other work, takes many times what a quiet one does.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     reporters: ['default', './test/support/summary-reporter.ts'],
   },
 });

@@ -35,18 +35,14 @@ async function pushAll(daemon: Daemon, topic: string, ids: readonly string[], de
 async function fill(daemon: Daemon, topic: string): Promise<string[]> {
   const acknowledged: string[] = [];
   let n = 0;
-  await until(
-    'a push to be refused',
-    async () => {
-      fillUp(daemon.directory);
-      const id = `late${n++}`;
-      const reply = await push(daemon, topic, id, 3_600_000);
-      if (reply.status === 201) acknowledged.push(id);
-      else expect(reply).toMatchObject({ status: 503, body: { code: 'not_stored' } });
-      return reply.status === 503;
-    },
-    20_000,
-  );
+  await until('a push to be refused', async () => {
+    fillUp(daemon.directory);
+    const id = `late${n++}`;
+    const reply = await push(daemon, topic, id, 3_600_000);
+    if (reply.status === 201) acknowledged.push(id);
+    else expect(reply).toMatchObject({ status: 503, body: { code: 'not_stored' } });
+    return reply.status === 503;
+  });
   fillUp(daemon.directory);
   return acknowledged;
 }
@@ -141,20 +137,18 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     for (const title of ['dq-notifier-0', 'dq-store', 'dq-upkeep', 'dq-timer-0', 'dq-server-0']) {
       const pid = daemon.pidOf(title);
       process.kill(pid, 'SIGKILL');
-      await until(
-        `${title} to be another process`,
-        () => daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
-        15_000,
+      await until(`${title} to be another process`, () =>
+        daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
       );
     }
-    await until('all to arrive', () => times(sink, 't').size === ids.length, 30_000);
-    await until('nothing else to be left', async () => (await jobsLeft(daemon)) === late.length, 30_000);
+    await until('all to arrive', () => times(sink, 't').size === ids.length);
+    await until('nothing else to be left', async () => (await jobsLeft(daemon)) === late.length);
     expect((await push(daemon, 't', 'refused')).body.code).toBe('not_stored');
     makeRoom(daemon);
     await until('a push to be taken', async () => (await push(daemon, 't', 'after')).status === 201);
     expect(await daemon.stop()).toBe(0);
     expectWhole(daemon);
-  }, 90_000);
+  });
 
   it('that has little room is started on: it delivers, and takes pushes when there is more', async () => {
     const sink = await startSink();
@@ -173,7 +167,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     await until('a push to be taken', async () => (await push(second, 't', 'after')).status === 201);
     expect(await second.stop()).toBe(0);
     expectWhole(second);
-  }, 60_000);
+  });
 
   it('without any room at all refuses a start in one sentence', async () => {
     const directory = mountTmpfs(mebibyte);
@@ -193,5 +187,5 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
         /^dq: the data directory .*\/data (cannot be used: database or|is on a full) disk.*\n$/,
       ),
     });
-  }, 30_000);
+  });
 });

@@ -66,6 +66,6 @@ describe.skipIf(unmountable !== null)(
         const lost = lines.reduce((sum, n) => sum + n, 0);
         expect(linesOf(logDir, kind).length + lost, kind).toBe(120);
       }
-    }, 60_000);
+    });
   },
 );

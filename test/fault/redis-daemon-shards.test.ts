@@ -1,7 +1,7 @@
 // A daemon on three Redis of which one is out of work: its jobs wait, pushes of ids that live there are refused, and everybody else
 // notices nothing.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedisServers } from '../../scripts/services/redis.ts';
 import { limits } from '../../src/core/limits.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -10,8 +10,6 @@ import { addTopic, forAll, numbers } from '../support/producing.ts';
 import { metricOf, refusedIds, untilEmptyAndWhole } from '../support/redis-trouble.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 describe.skipIf(await lacks('redis'))('a daemon on three Redis', () => {
   it.each(['killed', 'frozen'] as const)('of which one is %s serves the others', async (how) => {
@@ -29,22 +27,22 @@ describe.skipIf(await lacks('redis'))('a daemon on three Redis', () => {
     const daemon = await startDaemon({ args: servers.all.flatMap(({ url }) => ['--redis', url]) });
     await addTopic(daemon, 't', receiver.url);
     const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 60 });
-    await until('pushes are taken', () => load.acknowledged.size > 100, 30_000);
+    await until('pushes are taken', () => load.acknowledged.size > 100);
     expect(load.failures).toEqual([]);
     if (how === 'killed') await ill.process.kill();
     else await ill.process.freeze();
     // Many at once, so that they share calls to the store.
     await forAll(numbers(64), (n) => daemon.push('t', '1', { id: `burst-${n}` }));
-    await until('pushes are refused', () => load.failures.length > 10, 20_000);
+    await until('pushes are refused', () => load.failures.length > 10);
     const before = load.acknowledged.size;
-    await until('the others are taken', () => load.acknowledged.size > before + 100, 20_000);
+    await until('the others are taken', () => load.acknowledged.size > before + 100);
     const ready = await until('/readyz names it', async () => {
       const reply = await daemon.api('GET', '/readyz');
       return JSON.stringify(reply.body).includes(`:${ill.port}`) ? reply : null;
     });
     expect(ready.status).toBe(200);
     const arrivedBefore = receiver.arrivals.size;
-    await until('the others are delivered', () => receiver.arrivals.size > arrivedBefore + 50, 20_000);
+    await until('the others are delivered', () => receiver.arrivals.size > arrivedBefore + 50);
     if (how === 'killed') {
       // Without an id of its own a job goes where there is room for it.
       await forAll(numbers(20), async () => expect((await daemon.push('t', '1')).status).toBe(201));

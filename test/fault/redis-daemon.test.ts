@@ -59,7 +59,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis', () => {
     const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 100 });
     for (let kill = 0; kill < kills; kill += 1) {
       const before = load.acknowledged.size;
-      await until('pushes are taken', () => load.acknowledged.size > before + 100, 30_000);
+      await until('pushes are taken', () => load.acknowledged.size > before + 100);
       const refusedBefore = load.failures.length;
       await server.process.kill();
       await until('pushes are refused', () => load.failures.length > refusedBefore + 10);
@@ -72,7 +72,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis', () => {
     await sleep(outageMs);
     await server.process.start();
     const before = load.acknowledged.size;
-    await until('pushes are taken again', () => load.acknowledged.size > before + 100, 30_000);
+    await until('pushes are taken again', () => load.acknowledged.size > before + 100);
     const result = await load.stop();
     await untilEmptyAndWhole(daemon);
     const refused = refusedIds(result);
@@ -105,7 +105,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis', () => {
     const grown = resident(daemon) - before;
     server.process.thaw();
     const acknowledged = load.acknowledged.size;
-    await until('pushes are taken again', () => load.acknowledged.size > acknowledged + 100, 30_000);
+    await until('pushes are taken again', () => load.acknowledged.size > acknowledged + 100);
     await untilReady(daemon);
     const result = await load.stop();
     await untilEmptyAndWhole(daemon);

@@ -1,14 +1,12 @@
 // Deaths in the middle of a reload: nothing that was accepted is lost, and the daemon is whole afterwards.
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { childrenOf, type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
 import { startReceiver } from '../support/load.ts';
 import { addTopic, jobsLeft, startPushing } from '../support/producing.ts';
 import { processesOf, reload } from '../support/reloading.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 90_000 });
 
 const named = (daemon: Daemon, title: string) =>
   daemon
@@ -25,7 +23,7 @@ async function second(daemon: Daemon, title: string, old: number): Promise<numbe
       found = named(daemon, title).find((pid) => pid !== old);
       return found !== undefined;
     },
-    20_000,
+    90_000,
     1,
   );
   return found as number;
@@ -65,7 +63,7 @@ it.each(cases)('kill -9 of %s', async (what, title, which, when) => {
   await until(
     'the moment has come',
     () => when === '' || daemon.log('notice').some(({ message }) => String(message).startsWith(when)),
-    20_000,
+    90_000,
     1,
   );
   process.kill(which === 'old' ? old : young, 'SIGKILL');
@@ -73,23 +71,19 @@ it.each(cases)('kill -9 of %s', async (what, title, which, when) => {
   // Whoever dies before the change-over may end the reload, and nothing else.
   if (code === 1) expect(stderr).toContain('nothing has changed');
   else expect(code, stderr).toBe(0);
-  await until(
-    'one of each place is ready',
-    async () => {
-      const processes = await processesOf(daemon);
-      const titles = processes.map((one) => one.title);
-      return (
-        processes.every(({ state }) => state === 'ready') && new Set(titles).size === 7 && titles.length === 7
-      );
-    },
-    30_000,
-  );
+  await until('one of each place is ready', async () => {
+    const processes = await processesOf(daemon);
+    const titles = processes.map((one) => one.title);
+    return (
+      processes.every(({ state }) => state === 'ready') && new Set(titles).size === 7 && titles.length === 7
+    );
+  });
   // Nobody of a generation that leaves is started again, to fight for the file.
   expect(daemon.log('error').filter(({ message }) => /held by another/.test(String(message)))).toEqual([]);
   const before = pushing.acknowledged.length;
   await until('pushes are taken', () => pushing.acknowledged.length > before + 20);
   await pushing.stop();
-  await until('every job has ended', async () => (await jobsLeft(daemon)) === 0, 30_000);
+  await until('every job has ended', async () => (await jobsLeft(daemon)) === 0);
   expect(pushing.acknowledged.filter((id) => !receiver.arrivals.has(id))).toEqual([]);
   expect((await reload(daemon)).code).toBe(0);
 });
@@ -107,7 +101,7 @@ it('kill -9 of the master: both generations end, and the next start finds everyt
   expect((await answer).code).not.toBe(0);
   await until('the master is gone', () => !isAlive(daemon.pid));
   const next = await startDaemon({ directory: daemon.directory });
-  await until('no worker of before is left', () => !workers.some(isAlive), 20_000);
-  await until('the job is delivered', () => receiver.arrivals.get('a') === 1, 20_000);
+  await until('no worker of before is left', () => !workers.some(isAlive));
+  await until('the job is delivered', () => receiver.arrivals.get('a') === 1);
   expect((await reload(next)).code).toBe(0);
 });

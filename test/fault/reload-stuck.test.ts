@@ -5,7 +5,7 @@ import { reload } from '../support/reloading.ts';
 import { until } from '../support/until.ts';
 
 it('a new process that is stopped before it is ready: refused after 15 s, ended, the old ones untouched', {
-  timeout: 90_000,
+  timeout: 180_000,
 }, async () => {
   const daemon = await startDaemon();
   const workers = daemon.workers();
@@ -18,7 +18,7 @@ it('a new process that is stopped before it is ready: refused after 15 s, ended,
       stuck = daemon.workers().find(({ title, pid }) => title.startsWith('dq-timer-0') && pid !== old)?.pid;
       return stuck !== undefined;
     },
-    20_000,
+    90_000,
     1,
   );
   process.kill(stuck as number, 'SIGSTOP');

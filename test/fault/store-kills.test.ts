@@ -137,7 +137,7 @@ it(
 
     for (let kill = 1; kill <= kills; kill += 1) {
       const before = heard.stored.size;
-      await until('pushes to be stored', () => heard.stored.size > before, 20_000);
+      await until('pushes to be stored', () => heard.stored.size > before);
       await sleep(Math.random() * 250);
       await owner.kill();
       epoch += 1;

@@ -33,9 +33,9 @@ it('receivers out of reach', async () => {
       { endpoint: at(hole), topic: { timeoutMs: 20_000 } },
     ],
   ];
-  const { rig } = await check(rows, {}, limits.connectMsMax + 5_000);
+  const { rig } = await check(rows);
   const gone = rig.notified().find(({ topic }) => topic === 't4');
-  expect(gone?.['durationMs']).toBeLessThan(limits.connectMsMax + 2_500);
+  expect(gone?.['durationMs']).toBeGreaterThanOrEqual(limits.connectMsMax - 1);
 });
 
 it('receivers that are silent, slow or break off', async () => {
@@ -198,11 +198,11 @@ it('replies without end, with and without a rule: 64 KiB are read, memory stays 
   const smallBomb = gzipSync(Buffer.alloc(10 * 1024 * 1024, ' '));
   const rows: Rows = [
     ...endless.flatMap(([name, onRequest]) => [
-      [name, 'ack: 200', { endpoint: raw(onRequest), topic: { timeoutMs: 5_000 } }] as const,
+      [name, 'ack: 200', { endpoint: raw(onRequest), topic: { timeoutMs: 30_000 } }] as const,
       [
         `${name}, with a rule`,
         'retry: reply_too_large 200',
-        { endpoint: raw(onRequest), topic: { ...rule, timeoutMs: 5_000 } },
+        { endpoint: raw(onRequest), topic: { ...rule, timeoutMs: 30_000 } },
       ] as const,
       [
         `${name}, of 500`,
@@ -217,7 +217,7 @@ it('replies without end, with and without a rule: 64 KiB are read, memory stays 
               )) as typeof write;
             onRequest(socket);
           }),
-          topic: { timeoutMs: 5_000 },
+          topic: { timeoutMs: 30_000 },
         },
       ] as const,
     ]),

@@ -74,7 +74,7 @@ describe('a crash loop', () => {
 
   it('is mailed once at its beginning and once at its end, to alerts.emails', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
-    await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 600 } });
+    await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 2_000 } });
     rig.tell(crash);
     await until('the mail', () => smtp.mails.length === 1);
     expect(smtp.mails[0]).toMatchObject({ to: ['ops@x.org'] });
@@ -125,7 +125,7 @@ describe('a crash loop', () => {
   it('and its end, when they come within a window, are one mail at the end of it; other troubles have their own', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     await startUpkeep(rig, smtp, dataDir, {
-      config: { 'alerts.window': 3_000 },
+      config: { 'alerts.window': 6_000 },
       health: { crashWindowMs: 100 },
     });
     for (let mails = 1; mails <= 2; mails += 1) {
@@ -154,11 +154,11 @@ describe('a daemon that ends by itself', () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell({ kind: 'gave_up', reason: 'dq-timer died 10 times' });
-    await first.drain(5_000);
+    await first.drain(30_000);
     expect(subjects(smtp)).toEqual(['dq: the daemon has ended by itself: dq-timer died 10 times']);
     const second = await startUpkeep(rig, smtp, dataDir);
     rig.tell({ kind: 'gave_up', reason: 'dq-timer died 10 times' });
-    await second.drain(5_000);
+    await second.drain(30_000);
     expect(smtp.mails).toHaveLength(1);
     await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 300 } });
     await until('the second mail', () => smtp.mails.length === 2);
@@ -170,7 +170,7 @@ describe('a daemon that ends by itself', () => {
     smtp.judgeMail(() => 'hang');
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell({ kind: 'gave_up', reason: 'x' });
-    await first.drain(600);
+    await first.drain(2_000);
     expect(await kept(dataDir)).toEqual(['given_up begun owed']);
     smtp.judgeMail(() => null);
     await startUpkeep(rig, smtp, dataDir);
@@ -206,7 +206,7 @@ describe('the job store', () => {
       if (asked < awayUntil) throw new StoreError({ kind: 'not_stored', code: 'store_away' });
       return rig.store.admin.health();
     };
-    await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }), health: { afterMs: 1_000 } });
+    await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }), health: { afterMs: 4_000 } });
     await until('it was away and came back', () => asked > 8);
     expect(await kept(dataDir)).toEqual([]);
     awayUntil = Number.POSITIVE_INFINITY;

@@ -46,7 +46,7 @@ describe('notifier: leases', () => {
         // The answer is on its way for longer than the lease allows for.
         if (reserved.jobs.length > 0 && late > 0) {
           late -= 1;
-          await new Promise((resolve) => setTimeout(resolve, 150));
+          await new Promise((resolve) => setTimeout(resolve, 1_100));
         }
         return reserved;
       },
@@ -55,7 +55,7 @@ describe('notifier: leases', () => {
         return rig.store.jobs.release(leases);
       },
     });
-    const config = { 'lease.margin': limits.leaseReserveMs + 100 };
+    const config = { 'lease.margin': limits.leaseReserveMs + 1_000 };
     await rig.run(createNotifier(rig.context({ store, config })));
     await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
     expect(released).toEqual(['a', 'a', 'a']);
@@ -84,7 +84,7 @@ describe('notifier: leases', () => {
     });
     await rig.run(createNotifier(rig.context({ store })));
     // Well before the next round of releaseUnheld.
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 5, 3_000);
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 5, limits.releaseUnheldMs - 500);
     expect(lost).toBe(5);
     expect(steps).toEqual(['reserve', 'releaseUnheld', 'reserve']);
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1, 1]);
@@ -149,7 +149,7 @@ describe('notifier: leases', () => {
   it('an outcome outlives its lease where the store does not answer; of more than slots, the jobs are left to the Recoverer', async () => {
     const rig = await startRig();
     const sink = await startSink();
-    await rig.topic('t', sink.url, { timeoutMs: 200 });
+    await rig.topic('t', sink.url, { timeoutMs: 1_000 });
     let away = true;
     const store = between(rig, {
       ack: async (items) =>
@@ -252,7 +252,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
   it('is handed back where the others run for longer than its lease, and is called after them all the same', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
-    await rig.topic('calm', sink.url, { timeoutMs: 500, backoff: { type: 'ladder', stepsMs: [60_000] } });
+    await rig.topic('calm', sink.url, { timeoutMs: 2_500, backoff: { type: 'ladder', stepsMs: [60_000] } });
     await rig.topic('suspect', sink.url, { timeoutMs: 1_000 });
     await rig.push('suspect', 's');
     await strike(rig, 'suspect', 's');
@@ -265,7 +265,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
         return rig.store.jobs.release(leases);
       },
     });
-    const config = { 'lease.margin': limits.leaseReserveMs + 100 };
+    const config = { 'lease.margin': limits.leaseReserveMs + 1_000 };
     await rig.run(createNotifier(rig.context({ store, config })));
     await until('the other runs', () => sink.open().length === 1);
     await rig.topic('suspect', sink.url, { timeoutMs: 1_000 });
@@ -284,12 +284,11 @@ describe('notifier: a job that may be killing its notifiers', () => {
     await rig.pushAll('suspect', names);
     for (const id of names) await strike(rig, 'suspect', id);
     await rig.pushAll('other', ids('o', 10));
-    // Ten polls would take ten seconds.
-    await rig.run(createNotifier(rig.context({ config: { pollCeiling: 1_000 } })));
+    // Ten polls would take ten minutes.
+    await rig.run(createNotifier(rig.context({ config: { pollCeiling: 60_000 } })));
     await until(
       'all are delivered',
       () => rig.counted('suspect', 'delivered') === 10 && rig.counted('other', 'delivered') === 10,
-      6_000,
     );
   });
 
@@ -321,15 +320,17 @@ describe('notifier: a job that may be killing its notifiers', () => {
     });
     // A poll after each would take 200 s.
     await rig.run(createNotifier(rig.context({ store, config: { pollCeiling: 1_000 } })));
-    await until('all are delivered', () => rig.counted('suspect', 'delivered') === 200, 18_000);
+    await until('all are delivered', () => rig.counted('suspect', 'delivered') === 200, 60_000);
     expect(sink.arrivals).toHaveLength(200);
     expect([most, skipped]).toEqual([1, 0]);
   });
 
   it('leaves the others half of the time, however many there are and however they hang', async () => {
     const rig = await startRig();
-    const hanging = await startSink(hang);
+    /** how many others were delivered when each suspect was called */
+    const before: number[] = [];
     const fine = await startSink();
+    const hanging = await startSink(() => void before.push(fine.arrivals.length));
     await rig.topic('suspect', hanging.url, {
       timeoutMs: 200,
       backoff: { type: 'ladder', stepsMs: [60_000] },
@@ -341,16 +342,13 @@ describe('notifier: a job that may be killing its notifiers', () => {
     }
     await rig.run(createNotifier(rig.context()));
     let pushed = 0;
-    const betweenSuspects: number[] = [];
     await until('every suspect has had its call', async () => {
       await rig.push('calm', `c${pushed}`);
       pushed += 1;
-      betweenSuspects[hanging.arrivals.length] = fine.arrivals.length;
-      expect(hanging.open().length).toBeLessThanOrEqual(1);
       return hanging.arrivals.length === 6 && hanging.open().length === 0;
     });
     // After each suspect, others were delivered before the next one was called.
-    for (let n = 1; n < 5; n += 1) expect(betweenSuspects[n + 1]).toBeGreaterThan(betweenSuspects[n] ?? 0);
+    for (let n = 0; n < 5; n += 1) expect(before[n + 1]).toBeGreaterThan(before[n] ?? 0);
     await until('the others are delivered', () => rig.counted('calm', 'delivered') === pushed);
     expect(hanging.arrivals.every(({ attempt }) => attempt === 1)).toBe(true);
   });

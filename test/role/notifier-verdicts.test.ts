@@ -16,7 +16,7 @@ import { type Rig, secret, startRig } from './rig.ts';
 
 /** Pushes one job and answers the notify line of its first attempt, settled. */
 async function attempt(rig: Rig, url: string, more: Partial<TopicDraft> = {}) {
-  await rig.topic('t', url, { timeoutMs: 2_000, ...more });
+  await rig.topic('t', url, { timeoutMs: 30_000, ...more });
   await rig.run(createNotifier(rig.context()));
   await rig.push('t', 'a');
   const line = await until('the attempt', () => rig.notified()[0]);
@@ -355,7 +355,7 @@ describe('notifier: a receiver', () => {
   it.each(broken)('that %s fails the attempt: %s', async (_name, reason, onRequest) => {
     const rig = await startRig();
     const server = await startRawServer(onRequest);
-    const line = await attempt(rig, server.url, { timeoutMs: 400 });
+    const line = await attempt(rig, server.url, reason === 'timeout' ? { timeoutMs: 400 } : {});
     expect(line).toMatchObject({ outcome: 'failed', verdict: 'retry', reason });
     await until('the connection is closed', () => server.open.size === 0);
     expect(server.received.filter((data) => data.startsWith('POST '))).toHaveLength(1);
@@ -386,7 +386,7 @@ describe('notifier: a receiver', () => {
     const reasons = Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]));
     expect(reasons).toEqual({ plain: 'tls', silent: 'timeout' });
     // Well before undici would give it up by itself.
-    await until('the connection is given up', () => silent.open.size === 0, 3_000);
+    await until('the connection is given up', () => silent.open.size === 0, 8_000);
   });
 
   it('with a certificate of its own making is called only where the topic says so', async () => {

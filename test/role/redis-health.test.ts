@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import type { Store, StoreHealth } from '../../src/store/job-store.ts';
@@ -13,8 +13,6 @@ import { lacks, owned } from '../support/services.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
 import { type Rig, startRig } from './rig.ts';
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const safe = ['appendonly yes', 'appendfsync everysec'];
 
@@ -61,7 +59,7 @@ const healthOnce = (store: Store, holds: (health: StoreHealth) => boolean) =>
 describe.skipIf(await lacks('redis'))('a Redis', () => {
   it('that is out of work for a while is mailed once, and once when it works again; not sooner', async () => {
     const [rig, smtp, { server, store }] = [await startRig(), await startSmtpSink(), await redisStore()];
-    const dataDir = await startUpkeep(rig, smtp, store, 1_500);
+    const dataDir = await startUpkeep(rig, smtp, store, 6_000);
     const name = `redis://127.0.0.1:${server.port}`;
     await server.process.kill();
     await healthOnce(store, ({ ok }) => !ok);

@@ -3,15 +3,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedis, startRedisServers } from '../../scripts/services/redis.ts';
 import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { isAlive } from '../support/daemon.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 describe.skipIf(await lacks('redis'))('redis', () => {
   it('serves with the configuration it was given, and is gone with its directory when it was stopped', async () => {

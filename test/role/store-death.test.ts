@@ -157,7 +157,7 @@ describe('a call', () => {
 
   it('without an answer is unknown when its time is over, and a late answer hurts nobody', async () => {
     const owner = await startOwner();
-    const client = await connected({ callMs: 300 });
+    const client = await connected({ callMs: 2_000 });
     owner.signal('SIGSTOP');
     expect(await client.store.jobs.push([jobOf('1')])).toEqual([{ kind: 'unknown', code: 'no_answer' }]);
     owner.signal('SIGCONT');

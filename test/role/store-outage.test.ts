@@ -101,7 +101,7 @@ describe('a store that is away for longer than leases run', () => {
       const rig = await startRig();
       const directory = temporaryDirectory();
       onTestFinished(() => directory.remove());
-      const holdMs = 1_500;
+      const holdMs = 8_000;
       let owner = await OwnerProcess.start(directory.path, holdMs);
       onTestFinished(() => owner.kill());
       const connect = async (title: string) => {
@@ -115,7 +115,8 @@ describe('a store that is away for longer than leases run', () => {
       };
       const store = await connect('dq-notifier-0');
       const sink = await startSink(() => {});
-      await rig.topic('t', sink.url, { timeoutMs: 1_500, concurrency: 100 });
+      const timeoutMs = 4_000;
+      await rig.topic('t', sink.url, { timeoutMs, concurrency: 100 });
       const config = { 'lease.margin': limits.leaseReserveMs + 100 };
       const upkeeps = await connect('dq-upkeep');
       let recovers = 0;
@@ -137,7 +138,7 @@ describe('a store that is away for longer than leases run', () => {
       await rig.run(createNotifier(rig.context({ store: { ...store, jobs: settling }, config })));
       await store.jobs.push(ids('j', 40).map((id) => jobOf(id)));
       await until('all are being called', () => sink.open().length === 40);
-      const leasesEndAt = Date.now() + 1_500 + config['lease.margin'];
+      const leasesEndAt = Date.now() + timeoutMs + config['lease.margin'];
 
       if (how === 'stopped') owner.signal('SIGSTOP');
       else await owner.kill();

@@ -286,7 +286,7 @@ process.exit(reading.reason.message === 'given up' ? 0 : 1);
 it('a process that has to end does so at once, whatever its reading thread is at', async () => {
   const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', givesUp], {
     stdio: ['ignore', 'ignore', 'pipe'],
-    timeout: 25_000,
+    timeout: 90_000,
   });
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
@@ -294,4 +294,4 @@ it('a process that has to end does so at once, whatever its reading thread is at
   expect(said).toContain('ends by SIGKILL, because a backup or an examination was under way');
   // Not TERM, with which this test would have ended it.
   expect(signal).toBe('SIGKILL');
-}, 30_000);
+});

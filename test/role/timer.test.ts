@@ -41,13 +41,9 @@ describe('timer', () => {
       'they are due',
       async () => (await rig.store.jobs.get({ topic: 't', id: 'j1199' }))?.dueAt !== undefined,
     );
-    await rig.run(createTimer(rig.context({ store, config: { pollCeiling: 1_000 } })));
+    await rig.run(createTimer(rig.context({ store, config: { pollCeiling: 60_000 } })));
     // Three steps; a pause between them would be the poll ceiling, twice.
-    await until(
-      'all are ready',
-      async () => (await rig.store.admin.counts()).topics['t']?.ready === 1_200,
-      1_900,
-    );
+    await until('all are ready', async () => (await rig.store.admin.counts()).topics['t']?.ready === 1_200);
     expect(Math.max(...moved)).toBeLessThanOrEqual(500);
   });
 
@@ -77,7 +73,7 @@ describe('timer', () => {
       },
     });
     await rig.push('t', 'a', { when: { delayMs: 60_000 } });
-    await rig.run(createTimer(rig.context({ store, config: { pollCeiling: 10_000 } })));
+    await rig.run(createTimer(rig.context({ store, config: { pollCeiling: 600_000 } })));
     await until('it sleeps', () => asked === 1);
     hint({ kind: 'due', partition: 0, waitMs: 20_000 });
     hint({ kind: 'due', partition: 1, waitMs: 0 });
@@ -85,7 +81,7 @@ describe('timer', () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(asked).toBe(1);
     hint({ kind: 'due', partition: 0, waitMs: 5 });
-    await until('it asks again', () => asked === 2, 500, 1);
+    await until('it asks again', () => asked === 2);
   });
 
   it('goes on after the store was away', async () => {

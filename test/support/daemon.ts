@@ -66,7 +66,7 @@ export interface Daemon {
   workers(): readonly { readonly title: string; readonly pid: number }[];
   /** The one worker of this title; fails when there is none. */
   pidOf(title: string): number;
-  /** The lines of one kind of log, of all processes. */
+  /** The lines of one kind of log, of all processes. They are written some 100 ms after they were said (limits.logFlushMs). */
   log(kind: 'request' | 'notify' | 'error' | 'notice'): readonly Record<string, unknown>[];
   /** TERM; resolves with the exit code. */
   stop(): Promise<number | null>;
@@ -108,14 +108,14 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
     await endTree(child, exited, dataDir);
     rmSync(directory, { recursive: true, force: true });
   });
-  await until(
-    `dq start is ready; it printed: ${output}`,
-    () => {
-      if (child.exitCode !== null) throw new Error(`dq start ended with ${child.exitCode}: ${output}`);
-      return existsSync(join(dataDir, 'run/dq.json'));
+  const began = () => existsSync(join(dataDir, 'run/dq.json'));
+  const endedFirst = () => child.exitCode !== null || child.signalCode !== null;
+  await until('dq start is ready, or has ended', () => began() || endedFirst(), 90_000).catch(
+    (error: unknown) => {
+      throw new Error(`dq start is not ready: ${output}`, { cause: error });
     },
-    20_000,
   );
+  if (!began()) throw new Error(`dq start ended with ${child.exitCode ?? child.signalCode}: ${output}`);
   const { url } = JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')) as { url: string };
   const send = async (method: string, path: string, init: RequestInit): Promise<ApiReply> => {
     // A connection that is kept is one that a stop and a reload wait for, 5 s long.
@@ -124,7 +124,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
       ...init,
       headers,
       method,
-      signal: AbortSignal.timeout(15_000),
+      signal: AbortSignal.timeout(60_000),
     });
     const text = await response.text();
     return { status: response.status, body: text === '' ? null : JSON.parse(text) };
@@ -186,9 +186,16 @@ export function childrenOf(pid: number): { title: string; pid: number }[] {
     });
 }
 
-/** Paths of the files and sockets that a process has open. */
+/** Paths of the files and sockets that a process has open; of one that has ended, none. */
 export function openFilesOf(pid: number): string[] {
-  return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+  const names = (): string[] => {
+    try {
+      return readdirSync(`/proc/${pid}/fd`);
+    } catch {
+      return [];
+    }
+  };
+  return names().flatMap((fd) => {
     try {
       return [readlinkSync(`/proc/${pid}/fd/${fd}`)];
     } catch {
@@ -209,11 +216,14 @@ export function isAlive(pid: number): boolean {
 
 function readLog(logDir: string, kind: string): Record<string, unknown>[] {
   if (!existsSync(logDir)) return [];
-  return readdirSync(logDir)
-    .filter((name) => name.startsWith(`${kind}-`))
-    .flatMap((name) => readFileSync(join(logDir, name), 'utf8').split('\n'))
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  return (
+    readdirSync(logDir)
+      .filter((name) => name.startsWith(`${kind}-`))
+      // Behind the last line feed: nothing, or a line that is being written.
+      .flatMap((name) => readFileSync(join(logDir, name), 'utf8').split('\n').slice(0, -1))
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+  );
 }
 
 async function endTree(child: ChildProcess, exited: Promise<unknown>, dataDir: string): Promise<void> {

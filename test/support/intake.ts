@@ -129,7 +129,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   const described = await fetch(`${url}/openapi.json`, { headers: bearer(adminToken) });
   const description = (await described.json()) as OpenApi;
   const call: TestIntake['call'] = async (method, path, init = {}) => {
-    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(15_000) });
+    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
     const text = await response.text();
     const body = text === '' ? null : JSON.parse(text);
     const type = (response.headers.get('content-type') ?? '').replace('; charset=utf-8', '');

@@ -3,13 +3,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Daemon } from './daemon.ts';
 
+/** With a timeout that no busy machine misses, unless another is given: an attempt that failed for that would be tried again a
+ *  minute later. */
 export async function addTopic(
   daemon: Daemon,
   topic: string,
   callbackUrl: string,
   settings: Record<string, unknown> = {},
 ): Promise<void> {
-  const reply = await daemon.api('POST', '/v1/topics', { topic, callbackUrl, ...settings });
+  const reply = await daemon.api('POST', '/v1/topics', {
+    topic,
+    callbackUrl,
+    timeout: '30s',
+    ...settings,
+  });
   expect(reply, `topic ${topic}`).toMatchObject({ status: 201 });
 }
 

@@ -17,7 +17,7 @@ export interface RunOptions {
   readonly input?: string | Buffer;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** 30 s without */
+  /** 90 s without */
   readonly timeoutMs?: number;
   /** another bin/dq than this repository's */
   readonly launcher?: string;
@@ -28,7 +28,7 @@ export async function runDq(args: readonly string[], options: RunOptions = {}): 
     cwd: options.cwd,
     env: environment(options.env),
     stdio: ['pipe', 'pipe', 'pipe'],
-    timeout: options.timeoutMs ?? 30_000,
+    timeout: options.timeoutMs ?? 90_000,
     killSignal: 'SIGKILL',
   });
   const chunks: Buffer[] = [];
@@ -51,7 +51,7 @@ export async function runDqOnTerminal(args: readonly string[], input: string): P
     env: environment(),
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
-    timeout: 30_000,
+    timeout: 90_000,
   });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

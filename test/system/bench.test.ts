@@ -1,13 +1,10 @@
 // dq bench: that it measures what it says and leaves nothing behind. How fast a machine is, no test can know.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { type Daemon, launcher, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
-
-// A run is some seconds, the removal of a topic two more.
-vi.setConfig({ testTimeout: 60_000 });
 
 const topicsOf = async (daemon: Daemon) =>
   ((await daemon.api('GET', '/v1/topics')).body.items as { topic: string }[]).map(({ topic }) => topic);
@@ -15,7 +12,7 @@ const topicsOf = async (daemon: Daemon) =>
 it('loads a daemon, tells how it took it, and leaves no topic and no job; after Ctrl-C too', async () => {
   const daemon = await startDaemon();
   const dataDir = ['--data-dir', daemon.dataDir];
-  const fast = await runDq(['bench', '-c', '4', '-d', '500ms', '--size', '100', '--json', ...dataDir]);
+  const fast = await runDq(['bench', '-c', '4', '-d', '2s', '--size', '100', '--json', ...dataDir]);
   expect(fast.code, fast.stderr).toBe(0);
   const report = JSON.parse(fast.stdout);
   expect(report).toMatchObject({ refused: {}, lateness: null, push: { count: report.accepted } });
@@ -23,12 +20,15 @@ it('loads a daemon, tells how it took it, and leaves no topic and no job; after 
   expect(report.push.p50Ms).toBeGreaterThan(0);
   expect(report.push.p50Ms).toBeLessThanOrEqual(report.push.p99Ms);
   expect(report.push.p99Ms).toBeLessThanOrEqual(report.push.maxMs);
-  const pushed = daemon.log('request').filter(({ status, bytes }) => status === 201 && bytes === 100);
-  expect(pushed).toHaveLength(report.accepted);
+  const pushed = () =>
+    daemon.log('request').filter(({ status, bytes }) => status === 201 && bytes === 100).length;
+  await until('all are logged', () => pushed() >= report.accepted);
+  expect(pushed()).toBe(report.accepted);
 
   const late = await runDq(['bench', '--e2e', '-d', '1s', '--rate', '20', ...dataDir]);
   expect(late.code, late.stderr).toBe(0);
-  expect(late.stdout).toMatch(/^MS +COUNT +P50 .*\npush +20 .*\nlateness +20 /);
+  // Twenty, but those that a busy machine did not come to.
+  expect(late.stdout).toMatch(/^MS +COUNT +P50 .*\npush +(1\d|20) .*\nlateness +\1 /);
   expect(await topicsOf(daemon)).toEqual([]);
   const { states, orphaned } = (await daemon.api('GET', '/v1/stats')).body;
   expect({ states, orphaned }).toEqual({
@@ -52,7 +52,7 @@ it('loads a daemon, tells how it took it, and leaves no topic and no job; after 
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   const before = daemon.log('request').length;
-  await until('it pushes', () => daemon.log('request').length > before + 10);
+  await until('it pushes', () => daemon.log('request').length > before + 20);
   child.kill('SIGINT');
   expect(await exited).toEqual([0, null]);
   expect(stdout).toMatch(/^push +\d\d/m);

@@ -298,7 +298,9 @@ describe('dq push --batch', () => {
 
   it('does not pass for done when its output is closed on the way', async () => {
     const api = await scriptedApi(answer);
-    const input = Array.from({ length: 5_000 }, (_, n) => line(n)).join('\n');
+    // More ids than a pipe holds: the last of them are written to nobody, however late it goes.
+    const long = (n: number) => `{"topic":"t","id":"${String(n).padStart(100, '0')}","body":1}`;
+    const input = Array.from({ length: 5_000 }, (_, n) => long(n)).join('\n');
     const command = `"${process.execPath}" "${launcher}" push --batch - --url ${api.url} | head -1; exit "\${PIPESTATUS[0]}"`;
     const run = spawn('bash', ['-c', command], { stdio: ['pipe', 'ignore', 'pipe'] });
     let stderr = '';

@@ -15,7 +15,7 @@ function commandsOf(daemon: Daemon): (args: readonly string[], options?: RunOpti
 }
 
 /** Each command is a process that starts, and there are many in a test. */
-const patience = { timeout: 60_000 };
+const patience = { timeout: 180_000 };
 const silent = 'http://127.0.0.1:1/';
 
 describe('dq topic', patience, () => {

@@ -102,7 +102,7 @@ async function anotherAlive(smtp: Smtp, { dq, daemon }: Begun): Promise<void> {
   await until('jobs are delivered', () => sink.arrivals.length === 1);
   // The back-off is 10 s by now.
   dq.mend('dq-notifier-1');
-  await until('the other is back', () => daemon.pidOf('dq-notifier-1') > 0, 15_000);
+  await until('the other is back', () => daemon.pidOf('dq-notifier-1') > 0);
   expect(daemon.child.exitCode).toBeNull();
 }
 

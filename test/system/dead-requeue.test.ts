@@ -12,7 +12,7 @@ const count = Number(process.env['DQ_DEAD_JOBS'] ?? 2_000);
 const step = 500;
 
 it('dq dead requeue brings back all dead letters of a topic: each is delivered once more, as the message it was', {
-  timeout: 120_000,
+  timeout: 180_000,
 }, async () => {
   const sink = await startSink(status(500));
   const daemon = await startDaemon();

@@ -13,7 +13,7 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { checkNode, checkOpenFiles } from '../../src/cli/doctor/machine.ts';
@@ -22,9 +22,6 @@ import { launcher, startDaemon } from '../support/daemon.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
-
-// Each look is a command that starts, on a machine that does other things too.
-vi.setConfig({ testTimeout: 60_000 });
 
 function temporary(): string {
   const directory = mkdtempSync(join(tmpdir(), 'dq-doctor-'));
@@ -71,7 +68,7 @@ it('asks a daemon that runs, and sees what is wrong with the files of one that d
   utimesSync(join(daemon.dataDir, 'registry.db'), new Date(), new Date(Date.now() + 60_000));
   const ahead = await doctor(temporary(), config);
   expect(ahead.stateOf('clock')).toEqual(['failed']);
-  expect(ahead.about('clock')).toMatch(/registry\.db was written (59|60) s from now/);
+  expect(ahead.about('clock')).toMatch(/registry\.db was written ([1-5]\d|60) s from now/);
   utimesSync(join(daemon.dataDir, 'registry.db'), new Date(), new Date());
 
   rmSync(join(daemon.dataDir, 'secret.key'));

@@ -51,10 +51,8 @@ it('its own port is never called, also where the port was chosen by the system, 
   for (const title of ['dq-notifier-0', 'dq-notifier-1']) {
     const pid = daemon.pidOf(title);
     process.kill(pid, 'SIGKILL');
-    await until(
-      'another one',
-      () => daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
-      15_000,
+    await until('another one', () =>
+      daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
     );
   }
   for (const id of ['b', 'c', 'd', 'e']) await daemon.push('self', '{}', { id });
@@ -129,6 +127,7 @@ it('a receiver that replaces or cancels the very job it is called for is answere
   const daemon = await startDaemon({ config: { retry: { unit: '50ms' } } });
   await addTopic(daemon, 't', sink.url);
   for (const id of ['replaced', 'cancelled']) await daemon.push('t', '"old"', { id });
+  await until('both were answered', () => told['replaced'] && told['cancelled']);
   await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
   expect(told).toMatchObject({
     replaced: { replaced: true, inFlight: true },

@@ -1,7 +1,7 @@
 // What each exit code means to a script, by a command that ends with it.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { exitCodes } from '../../src/cli/exit.ts';
 import { askMaster } from '../../src/master/control-client.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -9,14 +9,13 @@ import { addTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
-// Several starts of Node, on a machine that does other things too.
-vi.setConfig({ testTimeout: 60_000 });
-
 type Code = keyof typeof exitCodes;
 interface Case {
   readonly code: Code;
   readonly args: readonly string[];
   readonly input?: string;
+  /** in a data directory of its own: a start that is refused late is there for a moment, to be found by the others */
+  readonly alone?: boolean;
   /** stderr */
   readonly says: RegExp;
 }
@@ -54,7 +53,12 @@ const withoutDaemon: readonly Case[] = [
     says: /127\.0\.0\.1:1/,
   },
   { code: 'badConfiguration', args: ['start', '--port', '70000'], says: /server\.port/ },
-  { code: 'badConfiguration', args: ['start', '--host', '0.0.0.0', '--port', '0'], says: /dq token add/ },
+  {
+    code: 'badConfiguration',
+    args: ['start', '--host', '0.0.0.0', '--port', '0'],
+    alone: true,
+    says: /dq token add/,
+  },
   { code: 'badConfiguration', args: ['config', 'test', '-c', 'absent.yaml'], says: /absent\.yaml/ },
 ];
 
@@ -62,11 +66,11 @@ async function expectEach(
   cases: readonly Case[],
   daemon: Pick<Daemon, 'dataDir' | 'directory'>,
 ): Promise<void> {
-  const expectOne = async ({ code, args, input, says }: Case) => {
+  const expectOne = async ({ code, args, input, alone = false, says }: Case) => {
     const run = await runDq(args, {
       cwd: daemon.directory,
       env: {
-        DQ_DATA_DIR: daemon.dataDir,
+        DQ_DATA_DIR: alone ? join(daemon.directory, 'alone') : daemon.dataDir,
         DQ_LOGDIR: join(daemon.directory, 'logs'),
       },
       ...(input === undefined ? {} : { input }),

@@ -3,7 +3,7 @@ import { fuzzConfig, fuzzHttp } from '../../scripts/fuzz-http.ts';
 import { startDaemon } from '../support/daemon.ts';
 
 it('three seconds, and a thousand, of random and damaged requests: no failure, no death, no other error logged', {
-  timeout: 60_000,
+  timeout: 180_000,
 }, async () => {
   const daemon = await startDaemon({ config: fuzzConfig });
   const report = await fuzzHttp(daemon.url, 3, 20_260_103, 1_000);

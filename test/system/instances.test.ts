@@ -69,7 +69,7 @@ describe.skipIf(isMissing)('several instances', async () => {
     await until('all have ended', async () => (await jobsLeft(one)) === 0, 60_000);
     const acks = () =>
       [one, two].map((daemon) => daemon.log('notify').filter(({ verdict }) => verdict === 'ack').length);
-    await until('the logs say it', () => acks().reduce((sum, n) => sum + n) >= pushed, 30_000, 500);
+    await until('the logs say it', () => acks().reduce((sum, n) => sum + n) >= pushed, 90_000, 500);
     const delivered = acks();
     expect(delivered.reduce((sum, n) => sum + n)).toBe(pushed);
     expect(Math.min(...delivered)).toBeGreaterThan(0);
@@ -86,12 +86,11 @@ describe.skipIf(isMissing)('several instances', async () => {
 
     // Changed on one, in force on the other.
     expect((await one.api('PATCH', '/v1/topics/t', { state: 'offline', timeout: '4s' })).status).toBe(200);
-    await until('it is in force on the other', async () => (await two.push('t', '1')).status === 409, 2_000);
+    await until('it is in force on the other', async () => (await two.push('t', '1')).status === 409);
     expect((await two.api('PATCH', '/v1/topics/t', { state: 'active' })).status).toBe(200);
     await until(
       'and back',
       async () => (await one.push('t', '1', { id: 'killed', delay: 500 })).status === 201,
-      2_000,
     );
 
     let killedAt = 0;
@@ -99,7 +98,7 @@ describe.skipIf(isMissing)('several instances', async () => {
     const killed = await pushToBoth([one, two], 'killed', async () => {
       // So many under way that some are the other's.
       sink.answer(async (arrival, response) => {
-        await sleep(1_000);
+        await sleep(3_000);
         await ok(arrival, response);
       });
       await until('callbacks are under way', () => sink.open().length >= 100, 60_000);
@@ -129,7 +128,7 @@ describe.skipIf(isMissing)('several instances', async () => {
     const last = Math.max(...[...byId.values()].map((arrivals) => Number(arrivals[1]?.arrivedAt ?? 0)));
     const open = doubled.filter(([first]) => openThen.has(first?.id ?? '')).length;
     expect(open).toBeGreaterThan(0);
-    expect(last - killedAt).toBeLessThan(leaseMs + 5_000);
+    expect(last - killedAt).toBeLessThan(leaseMs + 15_000);
     console.log(
       `${pushed} jobs, delivered by ${delivered.join(' and ')}, once each (and ${retried} more attempts); of ${acknowledged.length} more, with one of both killed: ${open} of ${openThen.size} twice that were under way, ${doubled.length - open} that were answered and not written down, ` +
         `the last ${last - killedAt} ms after the kill; the lease is ${leaseMs} ms`,

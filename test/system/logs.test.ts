@@ -11,15 +11,12 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { copyDq } from '../support/copied-dq.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic } from '../support/producing.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-// Several starts in one test, on a machine that does other things too.
-vi.setConfig({ testTimeout: 60_000 });
 
 const root = join(import.meta.dirname, '../..');
 const noLogrotate = spawnSync('logrotate', ['--version']).status !== 0;

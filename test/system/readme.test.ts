@@ -32,7 +32,7 @@ function directory(): string {
   return path;
 }
 
-describe('README', { timeout: 60_000 }, () => {
+describe('README', { timeout: 180_000 }, () => {
   it('its first three lines bring a callback whose signature is verified', async () => {
     const lines =
       blocks('sh', between('<!-- trial:begin -->', '<!-- trial:end -->'))[0]?.trim().split('\n') ?? [];
@@ -97,7 +97,7 @@ function wordsOf(line: string): string[] {
   return [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
 }
 
-describe('README: the signature check', { timeout: 60_000 }, () => {
+describe('README: the signature check', { timeout: 180_000 }, () => {
   const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
   const body = '{"order":4711,"title":"关闭"}';
 

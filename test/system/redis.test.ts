@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
@@ -10,8 +10,6 @@ import { runDq } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 describe.skipIf(await lacks('redis'))('dq start --redis', () => {
   it('says where the jobs are and what they survive, and delivers each once, not early, with its retries', async () => {
@@ -38,7 +36,7 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
       expect(reply.status).toBe(201);
       due.set(`${n}`, Date.parse(reply.body.dueAt));
     });
-    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 50);
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 50);
     const byId = groupBy(sink.arrivals, (arrival) => arrival.id);
     expect(byId.size).toBe(300);
     for (const [id, arrivals] of byId) {
@@ -76,11 +74,11 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     await until(
       'Redis to be found',
       async () => (await daemon.api('GET', '/readyz')).status === 200,
-      20_000,
+      90_000,
       50,
     );
     expect((await daemon.push('t', '1', { id: 'after' })).status).toBe(201);
-    await until('all to arrive', () => new Set(sink.arrivals.map(({ id }) => id)).size === 51, 20_000);
+    await until('all to arrive', () => new Set(sink.arrivals.map(({ id }) => id)).size === 51);
     expect(sink.arrivals.some(({ id }) => id === 'refused')).toBe(false);
     await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
   });
@@ -118,7 +116,7 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     await until(
       'a push to be taken',
       async () => (await daemon.push('t', '1', { id: '1' })).status === 201,
-      20_000,
+      90_000,
       50,
     );
     await until('it to arrive', () => sink.arrivals.length > 0);

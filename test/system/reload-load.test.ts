@@ -10,7 +10,7 @@ const reloads = Number(process.env['DQ_RELOADS'] ?? 3);
 const perSecond = Number(process.env['DQ_RELOAD_RATE'] ?? 1_000);
 
 it('one after the other refuse no connection, reset none, lose no job and double none', {
-  timeout: 60_000 + reloads * 60_000,
+  timeout: 180_000 + reloads * 60_000,
 }, async () => {
   const daemon = await startDaemon();
   const receiver = await startReceiver();

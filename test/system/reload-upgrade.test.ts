@@ -11,13 +11,11 @@ import {
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { copyDq } from '../support/copied-dq.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { processesOf, reload } from '../support/reloading.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const repository = join(import.meta.dirname, '../..');
 const ownVersion = readFileSync(join(repository, 'dist/version'), 'utf8').trim();

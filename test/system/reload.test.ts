@@ -1,16 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { calling } from '../support/calling.ts';
 import { type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
 import { addTopic, jobsLeft } from '../support/producing.ts';
 import { processesOf, reload, writeConfig } from '../support/reloading.ts';
 import { until } from '../support/until.ts';
-
-// Several starts and reloads in one test, on a machine that does other things too.
-vi.setConfig({ testTimeout: 90_000 });
 
 /** Listens on a port of this machine until the test ends. */
 async function takePort(): Promise<{ readonly port: number; free(): Promise<void> }> {
@@ -84,7 +81,7 @@ describe('a reload', () => {
     expect((await reload(daemon)).code).toBe(0);
     expect(urlOf(daemon)).toBe(daemon.url);
     process.kill(daemon.pidOf('dq-server-0'), 'SIGKILL');
-    await until('it is served again', () => livez(daemon.url).then((status) => status === 200), 20_000);
+    await until('it is served again', () => livez(daemon.url).then((status) => status === 200));
     expect((await reload(daemon)).code).toBe(0);
     expect(await livez(daemon.url)).toBe(200);
   });
@@ -122,7 +119,7 @@ describe('a stop', () => {
     const { daemon, sink } = await calling({ shutdownTimeout: '300ms' });
     expect((await reload(daemon)).code).toBe(0);
     const stopped = daemon.stop();
-    await until('the callback was cut', () => sink.arrivals[0]?.broken === true, 10_000);
+    await until('the callback was cut', () => sink.arrivals[0]?.broken === true);
     expect(await stopped).toBe(0);
     expect(daemon.log('notice')).toContainEqual(
       expect.objectContaining({
@@ -166,7 +163,7 @@ describe('a reload that is refused', () => {
         stderr: expect.stringMatching(reason),
       });
       expect(stderr).toContain('the reload was refused, nothing has changed');
-      await until('the new workers are gone', () => daemon.workers().length === workers.length, 20_000);
+      await until('the new workers are gone', () => daemon.workers().length === workers.length);
       expect(daemon.workers()).toEqual(workers);
     };
     await refusedFor('server: {port: [', /dq\.yaml:1:\d+/);
@@ -182,7 +179,7 @@ describe('a reload that is refused', () => {
     const { failures, pushed, acknowledged } = await load.stop();
     expect(failures).toEqual([]);
     expect(acknowledged.size).toBe(pushed);
-    await until('every job has ended', async () => (await jobsLeft(daemon)) === 0, 30_000);
+    await until('every job has ended', async () => (await jobsLeft(daemon)) === 0);
     expect([...receiver.arrivals].filter(([, times]) => times !== 1)).toEqual([]);
     expect(receiver.arrivals.size).toBe(pushed);
   });
@@ -249,7 +246,7 @@ describe('signals', () => {
 
     const { failures, pushed } = await load.stop();
     expect(failures).toEqual([]);
-    await until('every job has ended', async () => (await jobsLeft(daemon)) === 0, 30_000);
+    await until('every job has ended', async () => (await jobsLeft(daemon)) === 0);
     expect(receiver.arrivals.size).toBe(pushed);
     expect([...receiver.arrivals].filter(([, times]) => times !== 1)).toEqual([]);
   });

@@ -1,13 +1,11 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { alteredDq } from '../support/altered-dq.ts';
 import { isAlive, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 interface Record {
   readonly pid: number;
@@ -53,7 +51,7 @@ describe('dq restart', () => {
       cwd: daemon.directory,
       timeoutMs: 90_000,
     });
-    await until('it has ended', () => daemon.child.exitCode !== null, 20_000);
+    await until('it has ended', () => daemon.child.exitCode !== null);
     expect(daemon.child.exitCode).toBe(75);
     const next = await startDaemon({ directory: daemon.directory });
     const { code, stderr } = await restarted;

@@ -1,6 +1,6 @@
 // A daemon on several Redis: shards that come and go by command, and what one that stands still or dies costs the others.
 
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedis, startRedisServers } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
@@ -8,8 +8,6 @@ import { runDq } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 90_000 });
 
 const shard = async (daemon: Daemon, ...args: string[]) => {
   const run = await runDq(['shard', ...args, '--json', '--data-dir', daemon.dataDir]);
@@ -68,7 +66,7 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
       // Delivered meanwhile, or run.
       expect([200, 404, 409]).toContain(reply.status);
     });
-    await until('all to be delivered', async () => (await jobsLeft(daemon)) === 0, 30_000, 50);
+    await until('all to be delivered', async () => (await jobsLeft(daemon)) === 0, 90_000, 50);
     expect(sink.arrivals.map(({ id }) => id).sort()).toEqual([...acknowledged].sort());
     expect((await shard(daemon, 'rm', first, '-y')).json).toEqual({ deleted: true });
     expect((await shard(daemon, 'rm', first, '-y')).code).toBe(4);
@@ -118,7 +116,7 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
       expect((await daemon.push('t', '1')).status).toBe(201);
     });
     const stored = [...during].filter(([, code]) => code === 201).map(([id]) => id);
-    await until('what the others hold is delivered', () => stored.every((id) => arrived(id)), 30_000, 50);
+    await until('what the others hold is delivered', () => stored.every((id) => arrived(id)), 90_000, 50);
     const counted = await daemon.api('GET', '/v1/stats');
     expect([counted.status, counted.body.missing]).toEqual([200, [`redis://127.0.0.1:${victim.port}`]]);
     const searched = await daemon.api('GET', '/v1/jobs?limit=5');
@@ -126,8 +124,8 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
 
     if (how === 'is killed') await victim.process.start();
     else victim.process.thaw();
-    await until('all that was acknowledged', () => ids.every((id) => arrived(id)), 30_000, 50);
-    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 50);
+    await until('all that was acknowledged', () => ids.every((id) => arrived(id)), 90_000, 50);
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 50);
     const unknown = new Set(refused.map(([id]) => id));
     const counts = new Map<string, number>();
     for (const { id } of sink.arrivals) counts.set(id, (counts.get(id) ?? 0) + 1);

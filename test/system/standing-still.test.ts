@@ -1,5 +1,5 @@
 // Workers that are there and do nothing: a main loop that never comes back, a process that was stopped from outside.
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { alteredDq } from '../support/altered-dq.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { isAlive, openFilesOf, startDaemon } from '../support/daemon.ts';
@@ -7,9 +7,6 @@ import { addTopic } from '../support/producing.ts';
 import { type Sink, startSink } from '../support/sink.ts';
 import { openSocketsTo } from '../support/sockets.ts';
 import { until } from '../support/until.ts';
-
-// Most of it is the watchdog's own time, on a machine that does other things too.
-vi.setConfig({ testTimeout: 90_000 });
 
 const stateOf = async (daemon: Daemon, id: string) =>
   (await daemon.api('GET', `/v1/topics/t/jobs/${id}`)).body.state as string | undefined;
@@ -36,14 +33,14 @@ describe('a worker whose main loop stands still', () => {
     dq.block(title);
     await until('it stands', () => dq.blocked(title) && dq.blocked('dq-upkeep'));
     sink.answer((arrival) => sink.finish(arrival));
-    await until('another has its place', () => another(daemon, title, pid), 25_000);
+    await until('another has its place', () => another(daemon, title, pid));
     expect(daemon.output()).toContain(
       `${title}: the main loop has stood still for 15 s; ended by its watchdog`,
     );
     expect(daemon.log('error').map(({ message }) => message)).toContain(
       `${title} (pid ${pid}) was ended by SIGKILL`,
     );
-    await until('upkeep is another one', () => another(daemon, 'dq-upkeep', upkeep), 10_000);
+    await until('upkeep is another one', () => another(daemon, 'dq-upkeep', upkeep));
     expect(daemon.log('error').map(({ message }) => message)).toContain(
       `dq-upkeep (pid ${upkeep}) was ended by SIGKILL: has stood still for 18 s since it was ready`,
     );
@@ -64,7 +61,7 @@ describe('a notifier that is stopped in the middle of a callback', () => {
     const { pid } = await callerTo(daemon, sink);
     process.kill(pid, 'SIGSTOP');
     sink.answer((arrival) => sink.finish(arrival));
-    await until('another calls', () => sink.arrivals.length === 2, 25_000);
+    await until('another calls', () => sink.arrivals.length === 2);
     await until('it is done', async () => (await stateOf(daemon, 'a')) === 'done');
     process.kill(pid, 'SIGCONT');
     // It had one call under way, whose time is over: it gives the connection up, and settles what is not its own any more.

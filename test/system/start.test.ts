@@ -13,13 +13,10 @@ import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { childrenOf, isAlive, launcher, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
-
-// Several starts in one test, on a machine that does other things too.
-vi.setConfig({ testTimeout: 60_000 });
 
 let directory: string;
 beforeEach(() => {
@@ -92,13 +89,9 @@ describe('dq start', () => {
       for (const { child } of starts) child.kill('SIGKILL');
       await Promise.all(starts.map(({ closed }) => closed));
       const workers = JSON.parse(readFileSync(join(directory, 'data/run/workers.json'), 'utf8'));
-      await until(
-        'no worker is left',
-        () => !workers.some(({ pid }: { pid: number }) => isAlive(pid)),
-        15_000,
-      );
+      await until('no worker is left', () => !workers.some(({ pid }: { pid: number }) => isAlive(pid)));
     });
-    await until('one is ready', () => existsSync(join(directory, 'data/run/dq.json')), 30_000);
+    await until('one is ready', () => existsSync(join(directory, 'data/run/dq.json')));
     await until(
       'the others have ended',
       () => starts.filter(({ child }) => child.exitCode === null).length === 1,

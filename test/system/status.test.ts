@@ -1,12 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { launcher, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
-
-// Every look is a command that starts, on a machine that does other things too.
-vi.setConfig({ testTimeout: 60_000 });
 
 interface Status {
   readonly processes: readonly { readonly title: string; readonly pid: number }[];

@@ -1,15 +1,12 @@
 // What becomes of work that is in hand when the daemon is told to stop.
 import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { calling } from '../support/calling.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { isAlive, openFilesOf, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
-
-// Several starts in one test, on a machine that does other things too.
-vi.setConfig({ testTimeout: 60_000 });
 
 const ended = (daemon: Daemon) => until('the daemon has ended', () => daemon.child.exitCode !== null);
 const stateOf = async (daemon: Daemon) =>
@@ -68,7 +65,7 @@ describe('a stop', () => {
     sink.answer((arrival) => sink.finish(arrival));
     const next = await startDaemon({ directory: daemon.directory });
     // By who lives now; its lease has more than a minute to run.
-    await until('it was called again', () => sink.arrivals.length === 2, 20_000);
+    await until('it was called again', () => sink.arrivals.length === 2);
     await until('it is done', async () => (await stateOf(next)) === 'done');
   });
 

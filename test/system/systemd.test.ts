@@ -4,12 +4,9 @@ import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
-
-// Several starts in one test, on a machine that does other things too.
-vi.setConfig({ testTimeout: 60_000 });
 
 const lacks = (command: string) => spawnSync(command, ['--version']).status !== 0;
 const missing = ['systemd-notify', 'python3'].find(lacks) ?? null;

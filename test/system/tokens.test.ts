@@ -8,7 +8,7 @@ import { type Daemon, openFilesOf, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
-const patience = { timeout: 60_000 };
+const patience = { timeout: 180_000 };
 const commands = (daemon: Daemon) => (args: readonly string[]) =>
   runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { fuzzRules } from '../../scripts/fuzz-rules.ts';
 
 it('random rules on random replies: nothing but parse errors and booleans, and no contradiction', {
-  timeout: 120_000,
+  timeout: 180_000,
 }, () => {
   const untouched = Reflect.ownKeys(Object.prototype);
   const report = fuzzRules(10_000, 20_260_101);
