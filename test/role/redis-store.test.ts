@@ -238,19 +238,6 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect((await under.store.admin.counts()).topics['t']).toMatchObject({ delayed: 2 });
   });
 
-  it('alerts whose claim ran out are owed again as they are claimed, and none is left behind', async () => {
-    const { under, trial } = await opened();
-    for (const id of ['1', '2', '3']) await trial.buried(id);
-    expect(await trial.alerts.claim('t', 20, 3)).toHaveLength(3);
-    const claimed = await until('the claims to run out', async () => {
-      const again = await trial.alerts.claim('t', 60_000, 1);
-      return again.length > 0 ? again : null;
-    });
-    expect(claimed).toHaveLength(1);
-    expect(await under.raw.zcount('{dq:0}:oc', '-inf', Date.now())).toBe(2);
-    expect(await trial.alerts.claim('t', 60_000, 3)).toHaveLength(2);
-  });
-
   it('of many ids of dead letters tells each script a bounded number, and brings all of them back', async () => {
     const { under, trial } = await opened();
     const some = Array.from({ length: 2 * limits.redisStepMax + 1 }, (_, n) => `job-${n}`);

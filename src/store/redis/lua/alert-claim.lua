@@ -12,17 +12,14 @@ if not no then return {} end
 local function is_claimed(alert) return alert.state == 1 end
 local function is_owed(alert) return alert.state == 0 and alert.no == no end
 
--- Those whose claim ran out are owed again, as many as are taken: a mailer that died may have held 20,000 (limits.alertsPerMail).
-local back = 0
+-- Those whose claim ran out are owed again.
 for _, claim in ipairs(call('ZRANGEBYSCORE', P .. ':oc', '-inf', digits(now))) do
   local its = #claim == 10 and struct.unpack('>I3', claim, 8)
-  if back == max then break end
   if its == no then
     local alert = find_alert_at(':oc', claim, version_of(claim), is_claimed)
     if alert then
       leave_state(alert)
       make_owed(alert)
-      back = back + 1
     end
   end
 end
