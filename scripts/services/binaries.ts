@@ -1,4 +1,4 @@
-// The server programs that tests and the benchmark start: where they are, and how they come onto a Debian machine. Installed
+// The programs that tests and the benchmark start, servers first: where they are, and how they come onto a Debian machine. Installed
 // packages are never started by this: apt is told that policy forbids it.
 
 import { existsSync } from 'node:fs';
@@ -8,9 +8,10 @@ import { runTool } from './server-process.ts';
 
 export const serviceKinds = ['redis', 'mysql'] as const;
 export type ServiceKind = (typeof serviceKinds)[number];
+type ProgramKind = ServiceKind | 'php';
 
 const needed: Readonly<
-  Record<ServiceKind, { readonly programs: readonly string[]; readonly packages: readonly string[] }>
+  Record<ProgramKind, { readonly programs: readonly string[]; readonly packages: readonly string[] }>
 > = {
   redis: { programs: ['redis-server', 'redis-cli'], packages: ['redis-server'] },
   // The core packages bring no service and ask no questions.
@@ -18,19 +19,21 @@ const needed: Readonly<
     programs: ['mariadbd', 'mariadb-install-db', 'mariadb'],
     packages: ['mariadb-server-core', 'mariadb-client-core'],
   },
+  // 3 MB to fetch. Go, which the README has code in as well, would be 80.
+  php: { programs: ['php'], packages: ['php-cli'] },
 };
 /** of util-linux: setpriv ends servers with their starter, flock lets one process at a time install */
 const tools = ['setpriv', 'flock'];
 
-/** null, or why servers of this kind cannot be started here. Looks, and changes nothing. */
-export function whyMissing(kind: ServiceKind): string | null {
+/** null, or why these programs cannot be started here. Looks, and changes nothing. */
+export function whyMissing(kind: ProgramKind): string | null {
   const missing = [...tools, ...needed[kind].programs].filter((program) => findProgram(program) === null);
   return missing.length === 0 ? null : `${missing.join(', ')} not found`;
 }
 
 /** The same, after having installed what is missing, where that can be done: as root, with apt-get. Several processes may call
  *  it at once. */
-export async function whyNotInstalled(kind: ServiceKind): Promise<string | null> {
+export async function whyNotInstalled(kind: ProgramKind): Promise<string | null> {
   const missing = whyMissing(kind);
   if (missing === null) return null;
   const { packages } = needed[kind];

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { runDq, startDqSink } from '../support/run-dq.ts';
 import { startSink } from '../support/sink.ts';
@@ -146,8 +147,10 @@ describe('README: the signature check', { timeout: 180_000 }, () => {
     expect(output.trim().split('\n')).toEqual(all.map(({ right }) => (right ? 'True' : 'False')));
   });
 
-  it('in PHP', ({ skip }) => {
-    if (!has('php', '--version')) skip('no PHP here');
+  // An installation is given up after five minutes.
+  it('in PHP', { timeout: 330_000 }, async ({ skip }) => {
+    const why = await whyNotInstalled('php');
+    if (why !== null) skip(why);
     const file = join(directory(), 'check.php');
     const call = `\nforeach (json_decode(file_get_contents('php://stdin'), true) as $c) { $_SERVER['HTTP_WEBHOOK_ID'] = $c['id']; $_SERVER['HTTP_WEBHOOK_TIMESTAMP'] = $c['time']; $_SERVER['HTTP_WEBHOOK_SIGNATURE'] = $c['signature']; echo is_from_dq($c['body'], $c['secret']) ? "true\\n" : "false\\n"; }\n`;
     writeFileSync(file, code('php') + call);
