@@ -20,10 +20,12 @@ describe('token bucket', () => {
       expect(all.length).toBeGreaterThanOrEqual(5 * perSecond);
       const span = 1_000;
       let from = 0;
+      let mostInSpan = 0;
       for (const [n, at] of all.entries()) {
         while (at - (all[from] ?? 0) >= span) from += 1;
-        expect(n - from + 1).toBeLessThanOrEqual(perSecond + capacityAt(perSecond));
+        mostInSpan = Math.max(mostInSpan, n - from + 1);
       }
+      expect(mostInSpan).toBeLessThanOrEqual(perSecond + capacityAt(perSecond));
       expect(all.length).toBeLessThanOrEqual(5 * perSecond + capacityAt(perSecond));
     },
   );
