@@ -169,7 +169,14 @@ export function shardRoutes(api: Api, { role }: IntakeContext): void {
       config: { access: { scope: 'admin', topics: 'every' } },
     },
     async (request) => {
-      await removeShard(shards(), request.params.id, request.query.jobs === 'lost');
+      const { id } = request.params;
+      const { lost } = await removeShard(shards(), id, request.query.jobs === 'lost');
+      if (lost !== null)
+        role.log.error(
+          'a shard was removed as lost: what it holds is not delivered, also when it comes back, unless dq shard add brings it back',
+          undefined,
+          { shard: id, redis: lost },
+        );
       return { deleted: true };
     },
   );

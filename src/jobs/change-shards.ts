@@ -89,12 +89,19 @@ export async function drainShard(shards: Shards, id: string): Promise<void> {
 }
 
 /** Only one that drains and holds nothing any more; or, said to be lost, one that drains and does not answer. What a lost one held is
- *  not delivered, and its ids can be pushed anew; added again it brings its jobs back. */
-export async function removeShard(shards: Shards, id: string, isLost = false): Promise<void> {
+ *  not delivered, and its ids can be pushed anew; added again it brings its jobs back. Answers what somebody has to be told: nobody
+ *  looks at it any more, and when it comes back nobody notices. */
+export async function removeShard(
+  shards: Shards,
+  id: string,
+  isLost = false,
+): Promise<{ readonly lost: string | null }> {
   if (known(await listOf(shards), id).active)
     throw new DqError('shard_in_use', 'it takes new jobs: `dq shard drain` it first');
   await shards.refresh();
-  const { jobs, alerts } = await holds(shards, id, isLost);
+  const { url } = known(shards.servers.list, id);
+  const held = await holds(shards, id, isLost);
+  const { jobs, alerts } = held ?? { jobs: 0, alerts: 0 };
   if (jobs + alerts > 0)
     throw new DqError(
       'shard_in_use',
@@ -107,6 +114,7 @@ export async function removeShard(shards: Shards, id: string, isLost = false): P
     if (known(list, id).active) throw new DqError('shard_in_use', 'it takes new jobs again');
     return without(list, id);
   });
+  return { lost: held === null ? shards.servers.nameOf(url) : null };
 }
 
 /** Notes which shards hold no more job of an earlier list; answers them. One that does not answer waits for the next time. */
@@ -135,12 +143,13 @@ async function isSettled(servers: ShardServers, id: string): Promise<boolean> {
   }
 }
 
-async function holds({ servers }: Shards, id: string, isLost: boolean): Promise<Omit<ShardHolds, 'list'>> {
+/** null: it does not answer, and is said to be lost. */
+async function holds({ servers }: Shards, id: string, isLost: boolean): Promise<ShardHolds | null> {
   try {
     return await servers.announce(id);
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    if (isLost) return { jobs: 0, alerts: 0 };
+    if (isLost) return null;
     throw new DqError(
       'shard_unreachable',
       `it does not answer (${error.failure.code}), and may hold jobs; one that never comes back: \`dq shard rm --lost\``,

@@ -75,7 +75,7 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     expect(await daemon.stop()).toBe(0);
 
     const again = await startDaemon({ directory, config: { redis: urls } });
-    expect(again.output()).toMatch(/warning: `redis` says .* `dq shard add`/);
+    await until('it is said', () => /warning: `redis` says .* `dq shard add`/.test(again.output()));
     expect((await again.push('t', '1', { id: 'after' })).status).toBe(201);
     await until('it arrives', () => sink.arrivals.some(({ id }) => id === 'after'));
   });
@@ -162,8 +162,19 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('--lost')]);
     expect((await shard(daemon, 'rm', lost, '--lost', '-y')).json).toEqual({ deleted: true });
     expect(await pushNew('then')).toEqual(new Set([201]));
+    const noted = await until('it is noted', () =>
+      daemon.log('error').find(({ message }) => String(message).includes('removed as lost')),
+    );
+    expect(noted).toMatchObject({ shard: lost, redis: `redis://127.0.0.1:${victim.port}` });
 
+    // Back by itself it is nobody's shard: what it holds is neither found nor called.
     await victim.process.start();
+    expect((await shard(daemon, 'ls')).json.items).toHaveLength(2);
+    const onIt = Number(await victim.ask('HLEN', '{dq:0}:j'));
+    expect(onIt).toBeGreaterThan(5);
+    const found = await daemon.api('GET', '/v1/jobs?topic=t&limit=500');
+    expect(found.body.items.filter(({ id }: { id: string }) => ids.includes(id))).toHaveLength(60 - onIt);
+    expect(await victim.ask('CLIENT', 'LIST', 'TYPE', 'normal')).not.toContain('name=dq-');
     expect((await shard(daemon, 'add', victim.url)).stdout).toContain(lost);
     await forAll(ids, async (id) => {
       const { status } = await daemon.api('POST', `/v1/topics/t/jobs/${id}/run`);
