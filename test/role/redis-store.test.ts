@@ -207,6 +207,17 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await trial.history.forget(0, 10)).toEqual({ forgotten: 1, more: false });
   });
 
+  it('keeps nothing of what ends where no history is wanted, its attempts neither', async () => {
+    const { under, trial } = await opened({ keepHistory: false });
+    await trial.push('1', { body: Buffer.alloc(limits.inlineBodyBytesMax + 1) });
+    await trial.retry(await trial.lease(), 0);
+    await trial.ack(await trial.lease());
+    const left = await under.raw.exists(
+      ...['j', 'm', 'b', 'p', 'h', 'e', 'l'].map((name) => `{dq:0}:${name}`),
+    );
+    expect(left).toBe(0);
+  });
+
   it('keeps the first of two that are due at the same moment as the head of its topic', async () => {
     const { under, trial } = await opened();
     const when = { at: Date.now() + 3_600_000 };

@@ -21,6 +21,7 @@ import type {
   RunOutcome,
 } from '../job-store.ts';
 import { callItems, ofEach } from './calls.ts';
+import { finishArgs, readFinishes, type Shown } from './finish-call.ts';
 import { idOf, tidOf } from './keys.ts';
 import { pushArgs, readPushes } from './push-call.ts';
 import { readReserved, readWhole, reasonCodes, type WholeReply } from './records.ts';
@@ -33,17 +34,16 @@ type Hints = Pick<JobStore, 'onHint'>;
 
 export function jobCalls(shards: Shards, hints: Hints): JobStore {
   const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
-  const fence = (lease: Lease): readonly Arg[] => [...key(lease), lease.version, lease.token];
   const finish = async <I extends Lease, D extends string>(
     script: ScriptName,
     items: readonly I[],
-    args: (item: I) => readonly Arg[],
+    shownOf: (item: I) => Shown,
     done: D,
   ) => {
     const outcomes = await callItems<I, FinishOutcome<D>>(shards, items, {
       script,
-      args: ofEach(args),
-      read: (reply) => (reply as number[]).map((ok) => (ok === 1 ? { kind: done } : { kind: 'lease_lost' })),
+      args: (batch) => finishArgs(batch, shownOf),
+      read: (reply) => readFinishes(reply, done),
       isElsewhere: ({ kind }) => kind === 'lease_lost',
       routeOf: (item) => shards.routeOfLease(item),
     });
@@ -136,22 +136,22 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
     },
 
     ack: (items) =>
-      finish<AckItem, 'acked'>('ack', items, (item) => [...fence(item), lastAttempt(item.attempt)], 'acked'),
+      finish<AckItem, 'acked'>('ack', items, ({ attempt }) => ({ attempt: lastAttempt(attempt) }), 'acked'),
     retry: (items) =>
       finish<RetryItem, 'retried'>(
         'retry',
         items,
-        (item) => [...fence(item), wholeMs(item.delayMs), JSON.stringify(item.attempt)],
+        ({ delayMs, attempt }) => ({ number: wholeMs(delayMs), attempt: JSON.stringify(attempt) }),
         'retried',
       ),
     bury: (items) =>
       finish<BuryItem, 'buried'>(
         'bury',
         items,
-        (item) => [...fence(item), reasonCodes.indexOf(item.reason), JSON.stringify(item.attempt)],
+        ({ reason, attempt }) => ({ number: reasonCodes.indexOf(reason), attempt: JSON.stringify(attempt) }),
         'buried',
       ),
-    release: (leases) => finish('release', leases, fence, 'released'),
+    release: (leases) => finish('release', leases, () => ({}), 'released'),
 
     async recover(bucket, max) {
       const args = [Math.min(max, limits.recoverMax), limits.recoverAwayMs, shards.recoverHoldMs];

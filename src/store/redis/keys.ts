@@ -23,17 +23,30 @@ const asText = 0;
 const asUuid = 1;
 
 /** The most that a tag and an id take. */
-export const tidBytesMax = (id: string): number => 1 + 3 * id.length;
+const tidBytesMax = (id: string): number => 1 + 3 * id.length;
 
 /** An id as it is stored: a tag and its bytes. A UUID takes 16 of them instead of 36, and only in the one spelling that it is
  *  read back in. Answers where it ends. */
-export function writeTid(bytes: Buffer, at: number, id: string): number {
+function writeTid(bytes: Buffer, at: number, id: string): number {
   if (writeUuid(bytes, at + 1, id)) {
     bytes[at] = asUuid;
     return at + 17;
   }
   bytes[at] = asText;
   return at + 1 + bytes.write(id, at + 1);
+}
+
+/** At most what `writeKey` writes. */
+export const keyBytesMax = ({ topic, id }: JobKey): number => 3 + topic.length + tidBytesMax(id);
+
+/** Topic, and tag and id, each behind its length, as the scripts read them from a text of many jobs. Answers where it ends. */
+export function writeKey(bytes: Buffer, start: number, { topic, id }: JobKey): number {
+  let at = bytes.writeUInt8(topic.length, start);
+  at += bytes.write(topic, at, 'latin1');
+  const tidAt = at + 2;
+  at = writeTid(bytes, tidAt, id);
+  bytes.writeUInt16BE(at - tidAt, tidAt - 2);
+  return at;
 }
 
 export function tidOf(id: string): Buffer {

@@ -3,7 +3,7 @@
 
 import type { PushJob, PushOutcome } from '../job-store.ts';
 import type { Placed } from './calls.ts';
-import { tidBytesMax, writeTid } from './keys.ts';
+import { keyBytesMax, writeKey } from './keys.ts';
 import { flagsOf, liesApart, readSafe, stateCodes, tailBytesMax, writeSafe, writeTail } from './records.ts';
 import type { Arg } from './shards.ts';
 import { timeOf } from './times.ts';
@@ -11,13 +11,12 @@ import { timeOf } from './times.ts';
 const codeOf = (letter: string): number => letter.charCodeAt(0);
 const modes = { replace: codeOf('r'), keep: codeOf('k'), reject: codeOf('j') } as const;
 const froms = { d: codeOf('d'), a: codeOf('a') } as const;
-/** Of a job, beside its topic, tag+id and tail. */
-const fixedBytes = 22;
+/** Of a job, beside its key and tail. */
+const fixedBytes = 19;
 
 export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
   let bytesMax = 0;
-  for (const { item } of batch)
-    bytesMax += fixedBytes + item.topic.length + tidBytesMax(item.id) + tailBytesMax(item);
+  for (const { item } of batch) bytesMax += fixedBytes + keyBytesMax(item) + tailBytesMax(item);
   const text = Buffer.allocUnsafe(bytesMax);
   let at = 0;
   for (const placed of batch) at = writePush(text, at, placed);
@@ -27,11 +26,7 @@ export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
 
 /** Answers where it ends. */
 function writePush(text: Buffer, start: number, { item: job, isEarlier, above }: Placed<PushJob>): number {
-  let at = text.writeUInt8(job.topic.length, start);
-  at += text.write(job.topic, at, 'latin1');
-  const tidAt = at + 2;
-  at = writeTid(text, tidAt, job.id);
-  text.writeUInt16BE(at - tidAt, tidAt - 2);
+  let at = writeKey(text, start, job);
   at = text.writeUInt8(modes[job.mode], at);
   at = text.writeUInt8(isEarlier ? 1 : 0, at);
   at = writeSafe(text, at, above);

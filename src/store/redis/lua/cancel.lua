@@ -10,7 +10,7 @@ for i = 4, #ARGV, 2 do
   local job = find(ARGV[i], ARGV[i + 1])
   if job then
     answers[#answers + 1] = job.state == 2 and 2 or 1
-    end_job(job, 1, '')
+    end_job(job, 1)
   else
     answers[#answers + 1] = 0
   end

@@ -16,7 +16,7 @@ for i = 1, math.min(#found, max) do
   local alert = find_alert_at(':os', found[i], version_of(found[i]), is_settled)
   local job = alert and find_in(alert.no, alert.tid)
   if job and job.state == 3 and job.version == alert.version then
-    end_job(job, 3, '')
+    end_job(job, 3)
     expired = expired + 1
   elseif alert then
     -- Of what it is about nothing can be read: fsck names that.

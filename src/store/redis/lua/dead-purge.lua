@@ -7,6 +7,6 @@
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside, dead
 local max = tonumber(ARGV[4])
 local found, more = oldest_dead(read_filter(5), max)
-for _, job in ipairs(found) do end_job(job, 2, '') end
+for _, job in ipairs(found) do end_job(job, 2) end
 finish()
 return { #found, more and 1 or 0 }

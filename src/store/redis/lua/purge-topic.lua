@@ -30,7 +30,7 @@ local purged = 0
 for i = 1, math.min(#found, max) do
   local job = found[i]()
   if job then
-    end_job(job, 2, '')
+    end_job(job, 2)
     purged = purged + 1
   end
 end

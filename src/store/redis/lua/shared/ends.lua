@@ -2,22 +2,41 @@
 -- history. Ends: 0 done, 1 cancelled, 2 purged, 3 expired.
 local keeps_history = switches:find('h', 1, true) ~= nil
 
--- attempt: the record of the successful one, '' for none. The only one of a job lies in its entry: in :p, with a field of its
--- own, it would take twice the memory.
-local function end_job(job, how, attempt)
-  local f = field_of(job.no, job.tid)
-  leave_place(job)
-  call('HDEL', P .. ':j', f)
-  if job.had_more then call('HDEL', P .. ':m', f) end
-  if job.apart then call('HDEL', P .. ':b', f) end
-  if keeps_history then
-    local only = ''
-    if job.failures == 0 then only = attempt
-    elseif attempt ~= '' then add_attempt(job, attempt) end
-    call('HSET', P .. ':h', f, struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.version, job.origin,
-      job.accepted, now) .. only)
-    call('ZADD', P .. ':e', now, struct.pack('>I7', job.version) .. f)
-  elseif job.failures > 0 then
-    call('HDEL', P .. ':p', f)
+local function remove_rows(hash, fields)
+  if fields[1] then call('HDEL', P .. hash, unpack(fields)) end
+end
+
+-- attempts: of each the record of the successful one, '' for none. The only one of a job lies in its entry: in :p, with a field of
+-- its own, it would take twice the memory.
+local function end_jobs(jobs, how, attempts)
+  local fields, leases, mores, bodies, lists, rows, ends = {}, {}, {}, {}, {}, {}, {}
+  for i, job in ipairs(jobs) do
+    local f = field_of(job.no, job.tid)
+    fields[i] = f
+    if job.state == 2 then leases[#leases + 1] = lease_of(job) else leave_place(job) end
+    if job.had_more then mores[#mores + 1] = f end
+    if job.apart then bodies[#bodies + 1] = f end
+    if keeps_history then
+      local only = ''
+      if job.failures == 0 then only = attempts[i]
+      elseif attempts[i] ~= '' then add_attempt(job, attempts[i]) end
+      rows[2 * i - 1] = f
+      rows[2 * i] = struct.pack('>BI2I6I7I7I6I6', how, job.failures, job.due, job.version, job.origin, job.accepted, now) .. only
+      ends[2 * i - 1] = now
+      ends[2 * i] = struct.pack('>I7', job.version) .. f
+    elseif job.failures > 0 then
+      lists[#lists + 1] = f
+    end
+  end
+  if leases[1] then call('ZREM', P .. ':l', unpack(leases)) end
+  remove_rows(':j', fields)
+  remove_rows(':m', mores)
+  remove_rows(':b', bodies)
+  remove_rows(':p', lists)
+  if rows[1] then
+    call('HSET', P .. ':h', unpack(rows))
+    call('ZADD', P .. ':e', unpack(ends))
   end
 end
+
+local function end_job(job, how) end_jobs({ job }, how, { '' }) end

@@ -1,7 +1,44 @@
--- leases: the fence. A finishing write shows version and token; when either differs from what the job has, it changes nothing.
--- The clock does not decide: a lease that ran out finishes its job while nobody has taken it back.
-local function leased(topic, tid, version, token)
-  local job = find(topic, tid)
-  if job and job.state == 2 and job.version == tonumber(version) and job.token == tonumber(token) then return job end
-  return nil
+-- leases: the fence. A finishing write shows version and token; when either differs from what the job has, or when the lease was
+-- finished before in the same call, it changes nothing. The clock does not decide: a lease that ran out finishes its job while
+-- nobody has taken it back.
+-- All leases of a call are one text; per lease: length (1) and topic, length (2) and tag+id, version (7), token (7), a number of
+-- the verb's own (6), length (4) and the attempt as JSON.
+-- Why: what is kept of all of them is read with two commands, whatever their number.
+local function leases_shown()
+  local leases, fields, at = {}, {}, 1
+  while at <= #ARGV[4] do
+    local topic, tid, version, token, number, attempt
+    topic, tid, version, token, number, attempt, at = struct.unpack('>Bc0 I2c0 I7I7 I6 I4c0', ARGV[4], at)
+    local no = topic_number(topic)
+    -- The field of a topic without a number is nobody's.
+    local f = field_of(no or 0, tid)
+    fields[#fields + 1] = f
+    leases[#leases + 1] = { no = no, tid = tid, f = f, version = version, token = token, number = number, attempt = attempt }
+  end
+  local records, mores = call('HMGET', P .. ':j', unpack(fields)), call('HMGET', P .. ':m', unpack(fields))
+  for i, lease in ipairs(leases) do lease.record, lease.more = records[i], mores[i] end
+  return leases
+end
+
+-- finish_one(job, number, attempt) for each that is held. Answers a byte for each lease: 1, or 0 where it is lost.
+local function finish_leases(finish_one)
+  local answers, is_over = {}, {}
+  for i, lease in ipairs(leases_shown()) do
+    local job
+    if lease.record and not is_over[lease.f] then
+      if is_whole(lease.record, lease.more) then
+        job = job_of(lease.no, lease.tid, lease.record, lease.more)
+        if job.state ~= 2 or job.version ~= lease.version or job.token ~= lease.token then job = nil end
+      else
+        set_job_aside(lease.no, lease.tid)
+        is_over[lease.f] = true
+      end
+    end
+    if job then
+      is_over[lease.f] = true
+      finish_one(job, lease.number, lease.attempt)
+    end
+    answers[i] = string.char(job and 1 or 0)
+  end
+  return table.concat(answers)
 end
