@@ -58,7 +58,7 @@ export interface ConnectionEvents {
   onReady(): void;
   onLost(): void;
   onError(error: Error): void;
-  /** The client has given up for ever, which it never may. */
+  /** The client is closed; or it has given up for ever, which it never may. */
   onEnd(): void;
 }
 
@@ -82,11 +82,25 @@ export function createClient(
   client.on('ready', () => events.onReady());
   client.on('close', () => events.onLost());
   client.on('error', (error: Error) => events.onError(error));
-  client.on('end', () => events.onEnd());
+  client.on('end', () => {
+    if (address.kind !== 'sentinel' || closing.has(client)) events.onEnd();
+    else setTimeout(() => connectAgain(client), limits.redisReconnectMsMin).unref();
+  });
   return client;
 }
 
 function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: Settings): Redis {
+const closing = new WeakSet<Client>();
+
+/** The library ends its client when one sentinel tells it of a failover while it asks another where the master is: it takes the one for
+ *  the wish to disconnect, and the other for the first connection. */
+function connectAgain(client: Client): void {
+  if (closing.has(client)) return;
+  client.connect().catch(() => {
+    // What failed is told by the events; if it has ended once more, it is connected once more.
+  });
+}
+
   const [first] = hosts;
   const options: Settings = { ...settings, ...named, db: database, ...(tls ? { tls: {} } : {}) };
   if (kind === 'server') return new Redis({ ...options, host: first?.host, port: first?.port } as Settings);
@@ -181,3 +195,4 @@ export async function closeClient(client: Client, deadlineMs: number): Promise<v
     client.disconnect();
   }
 }
+  closing.add(client);
