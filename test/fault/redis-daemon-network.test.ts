@@ -1,13 +1,19 @@
 // A daemon whose Redis is well and whose network is not: answers are lost after the work was done, everything takes long, hints
 // never arrive. Nothing is lost or called twice for it.
 import { describe, expect, it } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { startRedis } from '../../scripts/services/redis.ts';
 import { limits } from '../../src/core/limits.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
 import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
-import { metricOf, refusedIds, untilEmptyAndWhole, untilReady } from '../support/redis-trouble.ts';
+import {
+  commandRate,
+  metricOf,
+  refusedIds,
+  untilEmptyAndWhole,
+  untilReady,
+} from '../support/redis-trouble.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -23,14 +29,6 @@ async function behindProxy() {
   await until('the first to arrive', () => sink.arrivals.length === 1);
   const arrived = (id: string) => sink.arrivals.filter((arrival) => arrival.id === id);
   return { server, proxy, sink, daemon, arrived };
-}
-
-/** How often each command was called since the server began, those inside scripts too. */
-async function commandCalls(server: RedisServer): Promise<Map<string, number>> {
-  const text = await server.ask('INFO', 'commandstats');
-  return new Map(
-    [...text.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)].map(([, name = '', calls]) => [name, Number(calls)]),
-  );
 }
 
 describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
@@ -129,13 +127,7 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     expect(proxy.hintsLost()).toBeGreaterThan(0);
     await untilEmptyAndWhole(daemon);
 
-    const before = await commandCalls(server);
-    const from = performance.now();
-    await until('some seconds have passed', () => performance.now() - from > 5_000, 10_000, 100);
-    const after = await commandCalls(server);
-    const seconds = (performance.now() - from) / 1_000;
-    const calls = [...after].map(([name, n]) => n - (before.get(name) ?? 0));
-    const rate = calls.reduce((sum, n) => sum + n, 0) / seconds;
+    const rate = await commandRate([server], 5_000);
     console.log(
       `latest ${Math.max(...lateMs)} ms late, ${proxy.hintsLost()} hints lost; idle: ${rate.toFixed(1)} commands a second, those inside scripts counted`,
     );

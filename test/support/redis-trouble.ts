@@ -2,6 +2,7 @@
 // is wrong when the trouble is over.
 import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
+import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { Daemon } from './daemon.ts';
 import type { LoadResult } from './load.ts';
 import { jobsLeft } from './producing.ts';
@@ -25,6 +26,25 @@ export async function metricOf(daemon: Daemon, name: string): Promise<number> {
     .split('\n')
     .filter((line) => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
   return values.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+}
+
+/** How often each command was called since the servers began, those inside scripts too. */
+export async function commandCalls(servers: readonly RedisServer[]): Promise<ReadonlyMap<string, number>> {
+  const texts = await Promise.all(servers.map((server) => server.ask('INFO', 'commandstats')));
+  const calls = new Map<string, number>();
+  for (const [, name = '', n] of texts.join('\n').matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm))
+    calls.set(name, (calls.get(name) ?? 0) + Number(n));
+  return calls;
+}
+
+/** Commands a second over so many ms, those inside scripts counted. */
+export async function commandRate(servers: readonly RedisServer[], ms: number): Promise<number> {
+  const before = await commandCalls(servers);
+  const from = performance.now();
+  await until('some seconds have passed', () => performance.now() - from > ms, 2 * ms, 100);
+  const after = await commandCalls(servers);
+  const calls = [...after].map(([name, n]) => n - (before.get(name) ?? 0));
+  return (1_000 * calls.reduce((sum, n) => sum + n, 0)) / (performance.now() - from);
 }
 
 /** Resident bytes of a process. */

@@ -1,7 +1,7 @@
 // What each way to fail means for a caller: the table of failures.ts, as servers and the client library word it.
 import { describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/store/job-store.ts';
-import { failureOf, isScriptError } from '../../src/store/redis/failures.ts';
+import { failureOf, isScriptError, UnsentError } from '../../src/store/redis/failures.ts';
 
 const reply = (message: string) => Object.assign(new Error(message), { name: 'ReplyError' });
 
@@ -63,6 +63,11 @@ describe('failures of Redis', () => {
 
   it('a command that was never written: surely not applied', () => {
     const error = new Error("Stream isn't writeable and enableOfflineQueue options is false");
+    expect(failureOf(error)).toEqual({ kind: 'not_stored', code: 'redis_away' });
+  });
+
+  it('a command that a client knows to have sent to nobody: surely not applied', () => {
+    const error = new UnsentError(new Error('Connection is closed.'));
     expect(failureOf(error)).toEqual({ kind: 'not_stored', code: 'redis_away' });
   });
 

@@ -3,12 +3,13 @@
 // Invariants: a command that cannot be written at once is refused, never queued; no command is sent a second time behind the
 // caller's back; a connection that was lost is made again for ever.
 
-import { Cluster, type ClusterOptions, Redis, type RedisOptions } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
 import { limits } from '../../core/limits.ts';
 import { type RedisAddress, redisAddress } from '../../core/redis-url.ts';
+import { ClusterClient, type OfCluster } from './cluster-client.ts';
 import { keysOf } from './keys.ts';
 
-export type Client = Redis | Cluster;
+export type Client = Redis | ClusterClient;
 type Settings = Omit<RedisOptions, 'replyMapping'>;
 
 /** Anything but a number would end the client for good. */
@@ -89,7 +90,6 @@ export function createClient(
   return client;
 }
 
-function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: Settings): Redis {
 const closing = new WeakSet<Client>();
 
 /** The library ends its client when one sentinel tells it of a failover while it asks another where the master is: it takes the one for
@@ -101,6 +101,7 @@ function connectAgain(client: Client): void {
   });
 }
 
+function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: Settings): Redis {
   const [first] = hosts;
   const options: Settings = { ...settings, ...named, db: database, ...(tls ? { tls: {} } : {}) };
   if (kind === 'server') return new Redis({ ...options, host: first?.host, port: first?.port } as Settings);
@@ -116,10 +117,10 @@ function connectAgain(client: Client): void {
   } as Settings);
 }
 
-function clusterOf({ hosts }: RedisAddress, named: Settings): Cluster {
+function clusterOf({ hosts }: RedisAddress, named: Settings): ClusterClient {
   const { lazyConnect, retryStrategy, enableOfflineQueue, ...ofNodes } = settings;
   const { scripts, ...ofConnection } = named;
-  const options: ClusterOptions = {
+  const options: OfCluster = {
     lazyConnect: true,
     enableOfflineQueue: false,
     enableAutoPipelining: false,
@@ -132,27 +133,13 @@ function clusterOf({ hosts }: RedisAddress, named: Settings): Cluster {
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: limits.redisConnectMs,
     slotsRefreshInterval: limits.redisSlotsMs,
-    redisOptions: { ...ofNodes, ...ofConnection } as NonNullable<ClusterOptions['redisOptions']>,
-    scripts: (scripts ?? {}) as NonNullable<ClusterOptions['scripts']>,
+    redisOptions: { ...ofNodes, ...ofConnection } as NonNullable<OfCluster['redisOptions']>,
+    scripts: (scripts ?? {}) as NonNullable<OfCluster['scripts']>,
   };
-  const cluster = new Cluster(
+  return new ClusterClient(
     hosts.map((host) => ({ ...host })),
-    options as ConstructorParameters<typeof Cluster>[1],
+    options,
   );
-  askForSlotsOnFailure(cluster);
-  return cluster;
-}
-
-/** A node that fails may have a successor, and nobody says so: the others redirect what comes to them, and what is sent to the dead one
- *  comes to none. The library would ask for the slots when it sends again, which it may not. */
-function askForSlotsOnFailure(cluster: Cluster): void {
-  let nextAt = 0;
-  // Also at each attempt to connect to it again, so as long as it is away.
-  cluster.on('node error', () => {
-    if (performance.now() < nextAt) return;
-    nextAt = performance.now() + limits.redisSlotsOnFailureMs;
-    cluster.refreshSlotsCache();
-  });
 }
 
 function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 'password'> {
@@ -162,7 +149,7 @@ function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 
 
 /** Part of INFO, of every server that takes writes and answers: of a Cluster a question without a key goes to any node. */
 export async function infosOf(client: Client, section: string): Promise<readonly string[]> {
-  const servers = client instanceof Cluster ? client.nodes('master') : [client];
+  const servers = client instanceof ClusterClient ? client.nodes('master') : [client];
   const replies = await Promise.allSettled(servers.map((server) => server.info(section)));
   return replies.flatMap((reply) => (reply.status === 'fulfilled' ? [reply.value] : []));
 }
@@ -183,8 +170,21 @@ export async function beginToConnect(client: Client): Promise<void> {
   }
 }
 
+/** Which server has the key; a command without one goes to any. */
+export const nodeOf = (client: Client, key: string): string =>
+  client instanceof ClusterClient && key.startsWith('{') ? client.nodeOf(key) : '';
+
+export const mastersOf = (client: Client): number =>
+  client instanceof ClusterClient ? Math.max(client.nodes('master').length, 1) : 1;
+
+/** A server does not answer: in a group another may have taken its place. A Sentinel group says so by itself. */
+export function lookAgain(client: Client): void {
+  if (client instanceof ClusterClient) client.lookAgain();
+}
+
 /** Ends it within the deadline, whatever state it is in: a client that is reconnecting never says that it has ended. */
 export async function closeClient(client: Client, deadlineMs: number): Promise<void> {
+  closing.add(client);
   const timer = setTimeout(() => client.disconnect(), deadlineMs);
   try {
     if (client.status === 'ready') await client.quit();
@@ -195,4 +195,3 @@ export async function closeClient(client: Client, deadlineMs: number): Promise<v
     client.disconnect();
   }
 }
-  closing.add(client);

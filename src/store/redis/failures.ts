@@ -40,10 +40,23 @@ const inside = / script: [0-9a-f]{40}, on @|^NOPERM ACL failure in script/;
  *  refusal it makes an error of its own. */
 const lastRefusal = /^Too many Cluster redirections\. Last error: ReplyError: /;
 
+/** No byte of the command has left, or whoever got it has refused it. For a client that knows. */
+export class UnsentError extends Error {
+  constructor(cause: Error) {
+    super(`never sent: ${cause.message}`, { cause });
+  }
+}
+
 /** What the server answered; null = it answered nothing. */
 function replyOf({ name, message }: Error): string | null {
   if (name === 'ReplyError') return message;
   return lastRefusal.test(message) ? message.replace(lastRefusal, '') : null;
+}
+
+/** A server has answered the command, and not by carrying it out; of a script that it began this is not said. */
+export function isRefusal(error: Error): boolean {
+  const reply = replyOf(error);
+  return reply !== null && codeOf(reply) !== undefined;
 }
 
 /** A script that fails in the middle may be half applied: that is a mistake of ours, and the log must say so. */
@@ -54,13 +67,19 @@ export function isScriptError(error: unknown): boolean {
 export function failureOf(error: unknown): StoreFailure {
   if (error instanceof StoreError) return error.failure;
   if (!(error instanceof Error)) return { kind: 'unknown', code: 'redis_failed' };
+  if (error instanceof UnsentError) return { kind: 'not_stored', code: 'redis_away' };
   if (unsent.some((text) => error.message.startsWith(text)))
     return { kind: 'not_stored', code: 'redis_away' };
   const reply = replyOf(error);
   if (reply === null) return { kind: 'unknown', code: 'redis_no_answer' };
-  const word = /^[A-Z]+(?=\s|$)/.exec(reply)?.[0] ?? '';
-  const code = Object.hasOwn(refusals, word) && !inside.test(reply) ? refusals[word] : undefined;
+  const code = codeOf(reply);
   return code === undefined ? { kind: 'unknown', code: 'redis_script_failed' } : { kind: 'not_stored', code };
+}
+
+/** undefined: no refusal */
+function codeOf(reply: string): string | undefined {
+  const word = /^[A-Z]+(?=\s|$)/.exec(reply)?.[0] ?? '';
+  return Object.hasOwn(refusals, word) && !inside.test(reply) ? refusals[word] : undefined;
 }
 
 /** The same as an error of the port. */

@@ -1,5 +1,5 @@
-// One Redis, standalone, with its buckets: runs scripts on them and judges what becomes of each call. Owns the connection, the
-// deadlines, the bound on what is under way, and the marker that says whose server this is.
+// One Redis (a server, a Sentinel group or a Cluster) with its buckets: runs scripts on them and judges what becomes of each call.
+// Owns the connection, the deadlines, the bound on what is under way, and the marker that says whose server this is.
 // Invariants: every call ends within limits.redisCallMs; nothing is run on a server whose marker is not ours; an emptied
 // server is marked again, and said to be.
 
@@ -8,7 +8,16 @@ import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/redis-url.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { type Partition, StoreError } from '../job-store.ts';
-import { beginToConnect, type Client, closeClient, createClient, infosOf } from './connection.ts';
+import {
+  beginToConnect,
+  type Client,
+  closeClient,
+  createClient,
+  infosOf,
+  lookAgain,
+  mastersOf,
+  nodeOf,
+} from './connection.ts';
 import { failureOf, isScriptError, storeErrorOf } from './failures.ts';
 import { bucketOf, keysOf, prefixOf } from './keys.ts';
 import { markerText, ofAnotherRegistry, readMarker } from './marker.ts';
@@ -58,8 +67,8 @@ export class Shard implements Shards {
   #knownMarker: string | null = null;
   #refusal = 'redis_away';
   #foreign: string | null = null;
-  /** calls that were given up and are not answered still: while there are any, the server stands still */
-  #overdue = 0;
+  /** calls that were given up and are not answered still, by node: while there are any, it stands still */
+  readonly #overdue = new Map<string, number>();
   #marking: Promise<void> | null = null;
   #underWay = 0;
   #underWayBytes = 0;
@@ -101,9 +110,9 @@ export class Shard implements Shards {
     return redisAddress(this.#options.url).shown;
   }
 
-  /** Commands can be sent, and the server is ours. */
+  /** Commands can be sent, and the server is ours. Of a Cluster: some of its nodes may stand still. */
   get isReady(): boolean {
-    return this.#marker !== null && this.#overdue === 0;
+    return this.#marker !== null && this.#overdue.size < mastersOf(this.#client);
   }
 
   /** Nearly full: see memory-watch.ts. */
@@ -114,11 +123,6 @@ export class Shard implements Shards {
   /** h: what ends is kept in the history */
   #switches(): string {
     return this.#options.keepHistory && !this.isTight() ? 'h' : '';
-  }
-
-  /** Why it is not ready: a code of StoreFailure. */
-  get refusal(): string {
-    return this.#marker === null ? this.#refusal : 'redis_no_answer';
   }
 
   nameOf(): string {
@@ -172,10 +176,8 @@ export class Shard implements Shards {
 
   /** The raw reply: binary strings as buffers. Rejects with StoreError. */
   async run(script: ScriptName, bucket: Partition, args: readonly Arg[], list = 0): Promise<unknown> {
-    const marker = this.#marker;
-    // Also where it stands still: whoever asked would wait for nothing, and what was sent might run long after.
-    if (marker === null || this.#overdue > 0)
-      throw new StoreError({ kind: 'not_stored', code: this.refusal });
+    const prefix = prefixOf(bucket);
+    const marker = this.#markerFor(prefix);
     const bytes = args.reduce<number>((sum, arg) => sum + (Buffer.isBuffer(arg) ? arg.length : 8), 0);
     if (this.#underWay >= limits.pendingCallsMax || this.#underWayBytes + bytes > limits.pendingCallBytesMax)
       throw new StoreError({ kind: 'not_stored', code: 'redis_behind' });
@@ -183,7 +185,8 @@ export class Shard implements Shards {
     this.#underWayBytes += bytes;
     try {
       const reply = await this.#within(
-        this.#call(script)(prefixOf(bucket), marker, list, this.#switches(), ...args),
+        this.#call(script)(prefix, marker, list, this.#switches(), ...args),
+        nodeOf(this.#client, prefix),
       );
       this.#failing = false;
       this.#failingScripts.delete(script);
@@ -198,14 +201,27 @@ export class Shard implements Shards {
 
   /** A plain command beside the scripts (health, long work). Rejects with StoreError. */
   async command(name: string, ...args: readonly Arg[]): Promise<unknown> {
-    // A plain question to one that stands still would hold up who asks as long as a script's.
-    if (this.#marker === null || this.#overdue > 0)
-      throw new StoreError({ kind: 'not_stored', code: this.refusal });
+    const [key = ''] = args;
+    this.#markerFor(String(key));
     try {
-      return await this.#within(this.#client.call(name, ...args.map((arg) => arg)));
+      return await this.#within(
+        this.#client.call(name, ...args.map((arg) => arg)),
+        nodeOf(this.#client, String(key)),
+      );
     } catch (error) {
       throw storeErrorOf(error);
     }
+  }
+
+  /** Throws where nothing can be asked, also where the server stands still: whoever asked would wait for nothing, and what was sent
+   *  might run long after. */
+  #markerFor(key: string): string {
+    if (this.#marker === null) throw new StoreError({ kind: 'not_stored', code: this.#refusal });
+    if (this.#overdue.has(nodeOf(this.#client, key))) {
+      lookAgain(this.#client);
+      throw new StoreError({ kind: 'not_stored', code: 'redis_no_answer' });
+    }
+    return this.#marker;
   }
 
   #call(script: ScriptName): Run {
@@ -215,20 +231,27 @@ export class Shard implements Shards {
     return (prefix, ...args) => run.call(this.#client, ...keysOf(prefix), ...args);
   }
 
-  #within<T>(answer: Promise<T>): Promise<T> {
+  #within<T>(answer: Promise<T>, node: string): Promise<T> {
     return new Promise((resolve, reject) => {
       let isOverdue = false;
       const timer = setTimeout(() => {
         isOverdue = true;
-        this.#overdue += 1;
+        this.#count(node, 1);
+        lookAgain(this.#client);
         reject(new StoreError({ kind: 'unknown', code: 'redis_no_answer' }));
       }, this.#options.callMs ?? limits.redisCallMs);
       answer.then(resolve, reject).finally(() => {
         clearTimeout(timer);
         // Answered late, or lost with its connection.
-        if (isOverdue) this.#overdue -= 1;
+        if (isOverdue) this.#count(node, -1);
       });
     });
+  }
+
+  #count(node: string, more: 1 | -1): void {
+    const overdue = (this.#overdue.get(node) ?? 0) + more;
+    if (overdue === 0) this.#overdue.delete(node);
+    else this.#overdue.set(node, overdue);
   }
 
   #judged(script: ScriptName, error: unknown): StoreError {
@@ -261,12 +284,9 @@ export class Shard implements Shards {
     try {
       let emptied = false;
       for (const bucket of this.partitions) {
-        const mark = this.#call('mark');
-        const list = this.#listNumber;
-        const found = String(await this.#within(mark(prefixOf(bucket), wanted, list, '0')));
+        const found = await this.#markOne(bucket, wanted, '0');
         // The first bucket says what the shard is called; whoever came first decides.
-        const made =
-          found === '' ? String(await this.#within(mark(prefixOf(bucket), wanted, list, '1'))) : found;
+        const made = found === '' ? await this.#markOne(bucket, wanted, '1') : found;
         emptied ||= found === '' && (this.#knownMarker !== null || this.#options.isListed === true);
         const foreign = this.#whyForeign(made, registryId, bucket === 0 ? null : wanted);
         if (foreign !== null) return this.#refuse(foreign);
@@ -285,6 +305,12 @@ export class Shard implements Shards {
       this.#failed('Redis cannot be asked whose it is', error);
       this.#markLater();
     }
+  }
+
+  async #markOne(bucket: Partition, wanted: string, makes: '0' | '1'): Promise<string> {
+    const prefix = prefixOf(bucket);
+    const answer = this.#call('mark')(prefix, wanted, this.#listNumber, makes);
+    return String(await this.#within(answer, nodeOf(this.#client, prefix)));
   }
 
   #idIn(registryId: string): string {

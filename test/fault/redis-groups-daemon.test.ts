@@ -1,0 +1,227 @@
+// A daemon on a Sentinel group and on a Cluster, whose master dies or stands still: a replica takes its place, and every loop goes on by
+// itself. Replication is asynchronous, so what the replica had is delivered, and of what came after nothing is promised: a push of it
+// may be gone, a callback of it may be made again. What is refused is never delivered, and no id by two versions.
+import { describe, expect, it, vi } from 'vitest';
+import type { RedisServer } from '../../scripts/services/redis.ts';
+import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
+import { startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
+import { limits } from '../../src/core/limits.ts';
+import { bucketOf, prefixOf } from '../../src/store/redis/keys.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { type LoadFailure, startLoad } from '../support/load.ts';
+import { addTopic, forAll, groupBy, numbers } from '../support/producing.ts';
+import { metricOf, refusedIds, untilEmptyAndWhole, untilReady } from '../support/redis-trouble.ts';
+import { lacks, owned } from '../support/services.ts';
+import { type Answer, ok, type Sink, startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
+
+/** Promised are 3 s; the rest is for a machine with more work than cores. */
+const answerMsMax = limits.redisCallMs + 2_000;
+/** From the promotion of the replica until everything goes on: a connection is tried again after limits.redisReconnectMsMax and half as
+ *  much more, and one to a server that stands still is given up after limits.redisSilentMs. */
+const recoveryMsMax = 10_000;
+
+interface Group {
+  readonly url: string;
+  /** the master that is lost */
+  readonly victim: RedisServer;
+  /** its replica */
+  readonly heir: RedisServer;
+  /** whether the jobs of this id are on the victim */
+  isVictims(id: string): boolean;
+  stop(): Promise<void>;
+}
+
+async function startSentinel(): Promise<Group> {
+  const group = await startSentinelGroup();
+  const heir = group.replicas[0] as RedisServer;
+  return { url: group.url, victim: group.master, heir, isVictims: () => true, stop: () => group.stop() };
+}
+
+async function startCluster(): Promise<Group> {
+  // Otherwise the nodes that live refuse everything between the death and the promotion.
+  const cluster = await startRedisCluster({ replicas: 1, config: ['cluster-require-full-coverage no'] });
+  const [victim, heir] = [cluster.masters[0] as RedisServer, cluster.replicas[0] as RedisServer];
+  const lastSlot = Math.floor(16_384 / cluster.masters.length) - 1;
+  const areHis = await Promise.all(
+    numbers(limits.clusterBuckets).map(
+      async (bucket) => Number(await victim.ask('CLUSTER', 'KEYSLOT', prefixOf(bucket))) <= lastSlot,
+    ),
+  );
+  return {
+    url: cluster.url,
+    victim,
+    heir,
+    isVictims: (id) => areHis[bucketOf({ topic: 't', id }, limits.clusterBuckets)] === true,
+    stop: () => cluster.stop(),
+  };
+}
+
+const kinds = { sentinel: startSentinel, cluster: startCluster };
+
+const replicationOf = async (server: RedisServer, name: string) =>
+  new RegExp(`^${name}:(\\S+)`, 'm').exec(await server.ask('INFO', 'replication'))?.[1];
+
+/** What the victim has carried out by now, its replica has too. */
+async function untilReplicated({ victim, heir }: Group): Promise<void> {
+  const offset = Number(await replicationOf(victim, 'master_repl_offset'));
+  await until(
+    'the replica has it',
+    async () => Number(await replicationOf(heir, 'slave_repl_offset')) >= offset,
+  );
+}
+
+const untilPromoted = ({ heir }: Group) =>
+  until('the replica is promoted', async () => (await replicationOf(heir, 'role')) === 'master', 60_000, 50);
+
+/** Answers after 0 … 200 ms, so that some callbacks run at any moment. */
+const slowly: Answer = (arrival, response) => {
+  setTimeout(() => ok(arrival, response), (Number(arrival.id.replace(/\D/g, '')) * 7) % 200);
+};
+
+/** Pushes until it is taken, however often that is refused or unknown. */
+async function pushUntilTaken(daemon: Daemon, id: string, delay: number, deadlineMs: number): Promise<void> {
+  await until(
+    `${id} is taken`,
+    async () => (await daemon.push('t', '1', { id, delay, mode: 'keep' })).status < 300,
+    deadlineMs,
+    250,
+  );
+}
+
+/** A job is pushed, promoted, reserved, called and acked, in every part of the store. */
+async function everythingGoesOn(daemon: Daemon, sink: Sink, ids: readonly string[]): Promise<number> {
+  const from = performance.now();
+  const leftMs = () => Math.max(recoveryMsMax - (performance.now() - from), 0);
+  await Promise.all(
+    ids.map(async (id) => {
+      await pushUntilTaken(daemon, id, 300, leftMs());
+      await until(`${id} arrives`, () => sink.arrivals.some((arrival) => arrival.id === id), leftMs());
+      await until(
+        `${id} is done`,
+        async () => (await daemon.api('GET', `/v1/topics/t/jobs/${id}`)).body.state === 'done',
+        leftMs(),
+        250,
+      );
+    }),
+  );
+  return Math.round(performance.now() - from);
+}
+
+/** Of those that began when the master was known to be gone: half a second after the first that failed. */
+function unknownLater(failures: readonly LoadFailure[]): readonly LoadFailure[] {
+  const [first] = failures;
+  return failures.filter(({ what, atMs }) => what.includes('"unknown"') && atMs > (first?.atMs ?? 0) + 500);
+}
+
+describe.skipIf(await lacks('redis'))('a daemon on a group of Redis', () => {
+  it.each([
+    ['sentinel', 'killed'],
+    ['cluster', 'killed'],
+    ['sentinel', 'frozen'],
+    ['cluster', 'frozen'],
+  ] as const)(
+    '%s, whose master is %s, goes on with the replica by itself, and delivers what was replicated',
+    async (kind, how) => {
+      const group = await owned('test', kinds[kind]());
+      const sink = await startSink(slowly);
+      const daemon = await startDaemon({ args: ['--redis', group.url] });
+      await addTopic(daemon, 't', sink.url);
+      const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 100 });
+      await until('pushes are taken', () => load.acknowledged.size > 200, 30_000);
+      expect(load.failures).toEqual([]);
+      const late = numbers(60).map((n) => `late-${n}`);
+      await forAll(late, async (id) =>
+        expect(await daemon.push('t', '1', { id, delay: 6_000 })).toMatchObject({ status: 201 }),
+      );
+      const replicated = [...load.acknowledged, ...late];
+      await untilReplicated(group);
+
+      const livingTaken = () => [...load.acknowledged].filter((id) => !group.isVictims(id)).length;
+      const livingBefore = livingTaken();
+      const from = performance.now();
+      if (how === 'killed') await group.victim.process.kill();
+      else await group.victim.process.freeze();
+      const again = numbers(20).map((n) => `again-${n}`);
+      // Due when all is over, so that a repeat never meets one that was delivered.
+      const repeated = Promise.all(again.map((id) => pushUntilTaken(daemon, id, 15_000, 60_000)));
+      await untilPromoted(group);
+      const promotedMs = Math.round(performance.now() - from);
+      const livingMeanwhile = livingTaken() - livingBefore;
+      const arrivedBefore = new Set(sink.arrivals.map(({ id }) => id));
+      const wentOnMs = await everythingGoesOn(
+        daemon,
+        sink,
+        numbers(20).map((n) => `probe-${n}`),
+      );
+      await repeated;
+      await untilReady(daemon);
+      if (how === 'frozen') group.victim.process.thaw();
+      const failed = load.failures.length;
+      const taken = load.acknowledged.size;
+      await until('pushes are taken', () => load.acknowledged.size > taken + 200, 20_000);
+      const failedLater = load.failures.length - failed;
+      const result = await load.stop();
+      await untilEmptyAndWhole(daemon);
+
+      const refused = refusedIds(result);
+      const arrivals = groupBy(sink.arrivals, ({ id }) => id);
+      const times = (id: string) => arrivals.get(id)?.length ?? 0;
+      const doubled = [...arrivals.keys()].filter((id) => times(id) > 1);
+      const lost = [...result.acknowledged].filter((id) => times(id) === 0);
+      const slowestMs = Math.max(...daemon.log('request').map(({ ms }) => Math.round(Number(ms))));
+      console.log(
+        `${kind}, ${how}: promoted after ${promotedMs} ms, everything went on ${wentOnMs} ms later; ${result.acknowledged.size} acknowledged (${livingMeanwhile} of living masters meanwhile), ${lost.length} of them lost; ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown; ${doubled.length} doubled; slowest answer ${slowestMs} ms`,
+      );
+      expect(replicated.filter((id) => times(id) === 0)).toEqual([]);
+      expect([...refused.not_stored].filter((id) => times(id) > 0)).toEqual([]);
+      expect(again.map(times)).toEqual(again.map(() => 1));
+      const versions = [...arrivals].filter(
+        ([, all]) => new Set(all.map(({ webhookId }) => webhookId)).size > 1,
+      );
+      expect(versions).toEqual([]);
+      // What the replica did not hear of: that a job was reserved, or acked. Nothing was reserved between the loss and the promotion.
+      expect(doubled.filter((id) => !arrivedBefore.has(id))).toEqual([]);
+      expect(lost.filter((id) => !group.isVictims(id))).toEqual([]);
+      expect(result.failures.filter(({ id }) => !group.isVictims(id))).toEqual([]);
+      if (kind === 'cluster') expect(livingMeanwhile).toBeGreaterThan(0);
+      expect(refused.not_stored.size).toBeGreaterThan(0);
+      if (how === 'killed') expect(unknownLater(result.failures)).toEqual([]);
+      expect(failedLater).toBe(0);
+      expect(slowestMs).toBeLessThan(answerMsMax);
+      // Nobody died but a Redis.
+      expect(daemon.log('error').filter(({ message }) => /exited/.test(String(message)))).toEqual([]);
+    },
+  );
+
+  it.each(['sentinel', 'cluster'] as const)(
+    '%s, whose master is killed and then every notifier, has their jobs called again',
+    async (kind) => {
+      const group = await owned('test', kinds[kind]());
+      const held = await startSink(() => {});
+      const daemon = await startDaemon({ args: ['--redis', group.url] });
+      await addTopic(daemon, 't', held.url, { timeout: '60s' });
+      const jobs = numbers(20);
+      await forAll(jobs, async (n) =>
+        expect(await daemon.push('t', '1', { id: `${n}` })).toMatchObject({ status: 201 }),
+      );
+      await until('callbacks are running', () => held.open().length === jobs.length);
+      await untilReplicated(group);
+      await group.victim.process.kill();
+      for (const { title, pid } of daemon.workers())
+        if (title.startsWith('dq-notifier')) process.kill(pid, 'SIGKILL');
+      await untilPromoted(group);
+      await until('all are called again', () => held.arrivals.length === 2 * jobs.length, recoveryMsMax);
+      held.answer(ok);
+      for (const arrival of held.open()) held.finish(arrival);
+      await untilEmptyAndWhole(daemon);
+      expect(held.arrivals).toHaveLength(2 * jobs.length);
+      await until(
+        'each has paid one strike',
+        async () => (await metricOf(daemon, 'dq_leases_recovered_total')) === jobs.length,
+      );
+    },
+  );
+});
