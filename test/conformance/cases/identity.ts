@@ -240,7 +240,10 @@ export const identityCases: readonly Case[] = [
   fact('bounds: the longest delay is kept', async (trial) => {
     await trial.push('1', { when: { delayMs: limits.delayMsMax } });
     const { dueAt, acceptedAt } = only((await trial.dump()).jobs);
-    expect([0, 1]).toContain(dueAt - acceptedAt - limits.delayMsMax);
+    // Rounded up to a whole millisecond; a store may read its clock again for each of the two.
+    const more = dueAt - acceptedAt - limits.delayMsMax;
+    expect(more).toBeGreaterThanOrEqual(0);
+    expect(more).toBeLessThan(1_000);
     expect(await trial.promote()).toMatchObject({ moved: 0 });
     expect(dueAt).toBeGreaterThan(Date.now() + farOffMs);
   }),
