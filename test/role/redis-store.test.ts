@@ -512,10 +512,53 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     const under = await openOn(server, { url: server.url.replace('//', '//dq:pw@'), log });
     await owned('test', Promise.resolve({ stop: () => under.close() }));
     expect(await under.store.jobs.push([jobOf('1')])).toEqual([{ kind: 'not_stored', code: 'redis_denied' }]);
-    expect(errors).toEqual(['Redis cannot be asked whose it is']);
+    const denial = 'denies its user dq HDEL, which dq needs: ACL SETUSER dq +hdel';
+    expect(errors).toEqual([`Redis ${denial}`]);
+    expect(await under.store.admin.health()).toMatchObject({ ok: false, servers: [{ trouble: denial }] });
     expect(await allKeys(under.raw)).toEqual({});
     await server.ask('ACL', 'SETUSER', 'dq', '+hdel');
     await until('it to be used', () => under.redis.shard.isReady);
+    expect(await under.store.admin.health()).toMatchObject({ ok: true });
+  });
+
+  it('a command that is taken away while it is used stops one script, and none after it', async () => {
+    const server = await owned('test', startRedis());
+    await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&*', '+@all');
+    const { log, errors } = hearing();
+    const under = await openEmpty(server, { url: server.url.replace('//', '//dq:pw@'), log });
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const trial = new Trial(under);
+    await trial.push('1');
+    await server.ask('ACL', 'SETUSER', 'dq', '-zadd', '-zrem');
+    expect(await trial.tryPush('2')).toEqual({ kind: 'unknown', code: 'redis_script_failed' });
+    const half = await allKeys(under.raw);
+    const denial = /^denies its user dq ZADD, ZREM, which dq needs: ACL SETUSER dq \+zadd \+zrem$/;
+    await until('it to be named', () => denial.test(under.redis.shard.denial ?? ''));
+    expect(await trial.tryPush('3')).toEqual({ kind: 'not_stored', code: 'redis_denied' });
+    expect(await trial.jobs.cancel([{ topic: 't', id: '1' }])).toEqual([
+      { kind: 'not_stored', code: 'redis_denied' },
+    ]);
+    expect(await allKeys(under.raw)).toEqual(half);
+    expect(errors).toEqual([
+      'a script failed; what it did may be incomplete: run dq fsck',
+      expect.stringContaining('ACL SETUSER dq +zadd +zrem'),
+    ]);
+    await server.ask('ACL', 'SETUSER', 'dq', '+zadd', '+zrem');
+    await until('it to be used', () => under.redis.shard.isReady);
+    expect(await trial.push('2')).toMatchObject({ kind: 'stored' });
+  });
+
+  it('a command that the server has under another name is named with its remedy', async () => {
+    const server = await owned(
+      'test',
+      startRedis({ config: ['rename-command HSCAN ""', 'rename-command ZCOUNT zz'] }),
+    );
+    const { log, errors } = hearing();
+    const under = await openOn(server, { log });
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    expect(await under.store.jobs.push([jobOf('1')])).toEqual([{ kind: 'not_stored', code: 'redis_denied' }]);
+    expect(errors).toEqual([expect.stringMatching(/^Redis has no command HSCAN, ZCOUNT, .*rename-command/)]);
+    expect(await allKeys(under.raw)).toEqual({});
   });
 
   it('a listed shard without a mark has lost its data, whoever is first to ask', async () => {

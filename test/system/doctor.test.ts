@@ -146,6 +146,33 @@ it.skipIf(await lacks('redis'))('sees whose a Redis is, and what of it is danger
   expect([away.code, away.stateOf('redis')]).toEqual([75, ['failed']]);
 });
 
+it.skipIf(await lacks('redis'))(
+  'names what a user of Redis lacks, with the remedy, and writes nothing',
+  async () => {
+    const server = await owned('test', startRedis({ config: ['appendonly yes', 'rename-command HLEN ""'] }));
+    await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '+@all', '-zadd', '-hset', '-get');
+    const cwd = temporary();
+    const url = server.url.replace('//', '//dq:pw@');
+    const look = async () => {
+      const { code, findings } = await doctor(cwd, { dataDir: join(cwd, 'data'), redis: [url] });
+      return { code, wrong: findings.filter(({ check, state }) => check === 'redis' && state !== 'ok') };
+    };
+    const { code, wrong } = await look();
+    expect(code).toBe(1);
+    expect(wrong).toMatchObject([
+      {
+        state: 'failed',
+        about: expect.stringMatching(
+          / denies its user dq HSET, ZADD, which dq needs: ACL SETUSER dq \+hset \+zadd; has no command HLEN, .*rename-command/,
+        ),
+      },
+      { state: 'warning', about: expect.stringMatching(/ACL SETUSER dq \+get &\{dq:\*; without them/) },
+    ]);
+    expect(JSON.stringify(wrong)).not.toContain('pw@');
+    expect(await server.ask('DBSIZE')).toBe('0');
+  },
+);
+
 it('ends with 78 for a wrong configuration, and says all of it', async () => {
   const { code, findings } = await doctor(temporary(), { 'log.dayz': 1, 'retry.unit': 'soon' });
   expect(code).toBe(78);

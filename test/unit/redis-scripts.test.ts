@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { probedCommands } from '../../src/store/redis/rights.ts';
 import { composeScripts, scriptNames } from '../../src/store/redis/scripts.ts';
 
 const directory = join(import.meta.dirname, '../../src/store/redis/lua');
@@ -63,6 +64,8 @@ describe('scripts', () => {
     const used = [...operations, ...parts].flatMap(([, text]) => [...text.matchAll(/\bp?call\('([A-Z]+)'/g)]);
     const tried = new Set([...mark.matchAll(/\{ '([A-Z]+)'/g)].map(([, name]) => name));
     expect(new Set(used.map(([, name]) => name).filter((name) => name !== 'PUBLISH'))).toEqual(tried);
+    // And asked one by one when something is denied, to name all that is.
+    expect(probedCommands).toEqual(expect.arrayContaining([...tried]));
   });
 
   it('a part that does not exist is a mistake, not an empty text', () => {

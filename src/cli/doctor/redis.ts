@@ -12,6 +12,7 @@ import { type Client, closeClient, createClient } from '../../store/redis/connec
 import { durabilityOf, readSettings, settingNames } from '../../store/redis/durability.ts';
 import { prefixOf } from '../../store/redis/keys.ts';
 import { ofAnotherRegistry, readMarker } from '../../store/redis/marker.ts';
+import { rightsOf } from '../../store/redis/rights.ts';
 import { whyTooOld } from '../../store/redis/shard-servers.ts';
 import { type Finding, of } from './finding.ts';
 
@@ -31,7 +32,7 @@ export async function checkRedis(
 }
 
 async function checkServer(url: string, ours: string | null) {
-  const { shown } = redisAddress(url);
+  const { shown, user } = redisAddress(url);
   let client: Client | null = null;
   let last: unknown;
   try {
@@ -53,6 +54,7 @@ async function checkServer(url: string, ours: string | null) {
       tooOld === null
         ? say('ok', `${shown} answers in ${ms} ms, version ${version}`)
         : say('failed', `${shown}: ${tooOld}`),
+      ...(await checkRights(client, shown, user)),
       ...(await checkDurability(client, shown)),
       ofMarker(
         (await within(client.call('HGET', `${prefixOf(0)}:n`, 'marker'))) as string | null,
@@ -66,6 +68,14 @@ async function checkServer(url: string, ours: string | null) {
   } finally {
     if (client !== null) await closeClient(client, limits.redisCloseMs);
   }
+}
+
+async function checkRights(client: Client, shown: string, user: string | null): Promise<Finding[]> {
+  const { refusal, warnings } = await rightsOf((name, ...args) => within(client.call(name, ...args)), user);
+  return [
+    ...(refusal === null ? [] : [say('failed', `${shown} ${refusal}`)]),
+    ...warnings.map((warning) => say('warning', `${shown} ${warning}`)),
+  ];
 }
 
 async function checkDurability(client: Client, shown: string): Promise<Finding[]> {

@@ -132,6 +132,7 @@ async function troubleOf(shard: Shard): Promise<string | null> {
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     const { code } = error.failure;
+    if (code === 'redis_denied' && shard.denial !== null) return shard.denial;
     return troubles[code] ?? `does not work (${code})`;
   }
 }

@@ -59,6 +59,16 @@ export function isRefusal(error: Error): boolean {
   return reply !== null && codeOf(reply) !== undefined;
 }
 
+/** A script met a command that was taken from its user, or from the server, since it was tried (lua/mark.lua). */
+export function isRightDenied(error: unknown): boolean {
+  return (
+    isScriptError(error) &&
+    /ACL failure in script|can't run this command or subcommand|Unknown Redis command/i.test(
+      (error as Error).message,
+    )
+  );
+}
+
 /** A script that fails in the middle may be half applied: that is a mistake of ours, and the log must say so. */
 export function isScriptError(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError' && failureOf(error).kind === 'unknown';

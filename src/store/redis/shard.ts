@@ -18,10 +18,11 @@ import {
   mastersOf,
   nodeOf,
 } from './connection.ts';
-import { failureOf, isScriptError, storeErrorOf } from './failures.ts';
+import { failureOf, isRightDenied, isScriptError, storeErrorOf } from './failures.ts';
 import { bucketOf, keysOf, prefixOf } from './keys.ts';
 import { markerText, ofAnotherRegistry, readMarker } from './marker.ts';
 import { MemoryWatch } from './memory-watch.ts';
+import { rightsOf } from './rights.ts';
 import { composeScripts, type ScriptName } from './scripts.ts';
 import type { Arg, Route, Shards } from './shards.ts';
 
@@ -67,6 +68,7 @@ export class Shard implements Shards {
   #knownMarker: string | null = null;
   #refusal = 'redis_away';
   #foreign: string | null = null;
+  #denial: string | null = null;
   /** calls that were given up and are not answered still, by node: while there are any, it stands still */
   readonly #overdue = new Map<string, number>();
   #marking: Promise<void> | null = null;
@@ -156,6 +158,11 @@ export class Shard implements Shards {
   /** The server was reached and is not ours: why not, and what to do about it. */
   get foreign(): string | null {
     return this.#foreign;
+  }
+
+  /** What its user lacks, and the remedy: the end of a sentence about the server; null = nothing is known to be denied. */
+  get denial(): string | null {
+    return this.#denial;
   }
 
   /** Resolves after the first attempt, whatever came of it: a server that is away is tried again for ever, and meanwhile every
@@ -263,6 +270,12 @@ export class Shard implements Shards {
       });
     }
     if (judged.failure.code === 'no_marker') void this.#mark();
+    // Whatever ran next would stop half-way too: none does before all commands are allowed again.
+    if (isRightDenied(error)) {
+      this.#marker = null;
+      this.#refusal = 'redis_denied';
+      void this.#mark();
+    }
     return judged;
   }
 
@@ -299,10 +312,15 @@ export class Shard implements Shards {
       if (this.#failing) log.notice('Redis answers again', { redis: this.name });
       this.#failing = false;
       this.#foreign = null;
+      this.#denial = null;
       this.#knownMarker = wanted;
       this.#marker = wanted;
     } catch (error) {
-      this.#failed('Redis cannot be asked whose it is', error);
+      this.#denial = failureOf(error).code === 'redis_denied' ? await this.#whatIsDenied() : null;
+      this.#failed(
+        this.#denial === null ? 'Redis cannot be asked whose it is' : `Redis ${this.#denial}`,
+        error,
+      );
       this.#markLater();
     }
   }
@@ -311,6 +329,14 @@ export class Shard implements Shards {
     const prefix = prefixOf(bucket);
     const answer = this.#call('mark')(prefix, wanted, this.#listNumber, makes);
     return String(await this.#within(answer, nodeOf(this.#client, prefix)));
+  }
+
+  async #whatIsDenied(): Promise<string | null> {
+    const { user } = redisAddress(this.#options.url);
+    const node = nodeOf(this.#client, prefixOf(0));
+    const ask = (name: string, ...args: (string | number)[]) =>
+      this.#within(this.#client.call(name, ...args), node);
+    return (await rightsOf(ask, user)).refusal;
   }
 
   #idIn(registryId: string): string {
