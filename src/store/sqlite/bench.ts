@@ -15,6 +15,8 @@ export interface Bench {
   readonly now: number;
   /** the disk is full: what is not needed to go on is not written */
   readonly isTight: boolean;
+  /** What was found of a damage, and what became of it: a sentence for the log. */
+  onDamage(what: string): void;
 }
 
 /** Of the jobs that a step would move, how many it may. */

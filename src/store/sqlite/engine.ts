@@ -39,6 +39,8 @@ export interface EngineOptions {
   readonly keepHistory?: boolean;
   /** limits.recoverHoldMs, unless a test has less time */
   readonly recoverHoldMs?: number;
+  /** told of a damage that was found and costs itself alone: a sentence for the log */
+  readonly onDamage?: (what: string) => void;
 }
 
 export class Engine {
@@ -65,7 +67,15 @@ export class Engine {
     const ledger = new Ledger(db);
     this.#clock = options.clock;
     this.#keepsHistory = options.keepHistory;
-    this.#bench = { db, ledger, rows: new JobRows(db, ledger), now: options.clock(), isTight: false };
+    const { onDamage } = options;
+    this.#bench = {
+      db,
+      ledger,
+      rows: new JobRows(db, ledger),
+      now: options.clock(),
+      isTight: false,
+      onDamage,
+    };
     this.#setTight(false);
     this.#log = new LogRoom(db, path, reserveBytes);
     this.#reserve = new StoreReserve(db, path, reserveBytes);
@@ -246,9 +256,14 @@ export class Engine {
 /** Opens or makes the file. Throws StoreFileRefused. */
 export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const opened = openStoreFile(path);
-  const { clock = Date.now, keepHistory = true, recoverHoldMs = limits.recoverHoldMs } = options;
+  const {
+    clock = Date.now,
+    keepHistory = true,
+    recoverHoldMs = limits.recoverHoldMs,
+    onDamage = () => {},
+  } = options;
   try {
-    return new Engine(path, opened, { clock, keepHistory, recoverHoldMs });
+    return new Engine(path, opened, { clock, keepHistory, recoverHoldMs, onDamage });
   } catch (error) {
     closeStoreFile(opened.db);
     throw error;

@@ -41,6 +41,11 @@ export const invariants: readonly Invariant[] = [
     sql: rows('attempts', 'NOT EXISTS (SELECT 1 FROM job WHERE job.n = attempts.n)'),
   },
   {
+    invariant: 'I3',
+    what: 'attempts that cannot be read',
+    sql: rows('attempts', "NOT json_valid(list) OR json_type(list) <> 'array'"),
+  },
+  {
     invariant: 'I4',
     what: 'leases of jobs that are not reserved, or none of one that is',
     sql: jobs(

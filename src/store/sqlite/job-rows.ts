@@ -260,13 +260,28 @@ export class JobRows {
   }
 
   addAttempt(row: JobRow, attempt: AttemptRecord): void {
-    const list = [...this.attemptsOf(row.n), attempt].slice(-limits.attemptsKept);
+    const kept = this.#attemptsOf(row.n);
+    // What cannot be read stays as it is, for whoever can.
+    if (kept === null) return;
+    const list = [...kept, attempt].slice(-limits.attemptsKept);
     this.#writeAttempts.run(row.n, JSON.stringify(list));
   }
 
+  /** None where they cannot be read: that must keep nobody from the job. */
   attemptsOf(n: number): AttemptRecord[] {
+    return this.#attemptsOf(n) ?? [];
+  }
+
+  /** null: a damaged file has something else there; fsck names it. */
+  #attemptsOf(n: number): AttemptRecord[] | null {
     const row = this.#readAttempts.get(n) as [string] | undefined;
-    return row === undefined ? [] : (JSON.parse(row[0]) as AttemptRecord[]);
+    if (row === undefined) return [];
+    try {
+      const list: unknown = JSON.parse(row[0]);
+      return Array.isArray(list) ? (list as AttemptRecord[]) : null;
+    } catch {
+      return null;
+    }
   }
 
   forgetAttempts(row: JobRow | EndedRow): void {

@@ -146,6 +146,12 @@ export class Ledger {
     return this.#tallies[topic]?.[prio * 4 + state] ?? 0;
   }
 
+  /** What a damaged file has counted wrongly: so many there are. Writes, as count(). */
+  recount(topic: number, prio: number, state: StateCode, there: number): void {
+    const change = there - this.countOf(topic, prio, state);
+    if (change !== 0) this.count(topic, prio, state, change);
+  }
+
   total(state: StateCode): number {
     return this.#totals[state] as number;
   }

@@ -7,14 +7,17 @@ import type { Statement } from '../../sql/database.ts';
 import type { Reserved, ReserveRequest } from '../job-store.ts';
 import { type Bench, stepMax } from './bench.ts';
 import { asBuffer, type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
-import { delayed, priorityCodes, ready } from './schema.ts';
+import { delayed, priorityCodes, ready, reasonCodes } from './schema.ts';
+
+const poison = reasonCodes.indexOf('poison');
 
 /** A ready job that has its turn. */
 interface Candidate {
   readonly row: JobRow;
   readonly acceptedAt: number;
   readonly contentType: string | null;
-  readonly bodyBytes: number;
+  /** null: a damaged file has no body of it */
+  readonly bodyBytes: number | null;
 }
 
 export class Moves {
@@ -22,6 +25,7 @@ export class Moves {
   readonly #promote: Statement;
   readonly #readyJobs: Statement;
   readonly #body: Statement;
+  readonly #countReady: Statement;
 
   constructor(bench: Bench) {
     this.#bench = bench;
@@ -33,9 +37,15 @@ export class Moves {
     // length() of a blob reads its header, not its pages.
     this.#readyJobs = bench.db.prepare(
       `SELECT ${jobColumns}, job.accepted_at, job.ctype, length(body.bytes)
-       FROM job JOIN body ON body.n = job.n
+       FROM job LEFT JOIN body ON body.n = job.n
        WHERE job.state = 1 AND job.prio = ? AND job.topic = ? ORDER BY job.due, job.version LIMIT ?`,
       { returnArrays: true },
+    );
+    this.#countReady = bench.db.prepare(
+      'SELECT count(*) FROM job WHERE state = 1 AND prio = ? AND topic = ?',
+      {
+        returnArrays: true,
+      },
     );
     this.#body = bench.db.prepare('SELECT bytes FROM body WHERE n = ?', { returnArrays: true });
   }
@@ -77,6 +87,8 @@ export class Moves {
     let plan = ledger.deal(asked);
     if (plan.deals.length === 0) return { jobs: [], more: plan.more };
     const candidates = this.#candidates(plan.deals);
+    // What a damaged file has at the head of a queue would be met by every later call: it is put out of the way, and the caller asks again.
+    if (candidates === null) return { jobs: [], more: true };
     const fitting = countFitting(candidates);
     // A plan for fewer is a prefix of the plan for more.
     if (fitting < candidates.length) plan = ledger.deal({ ...asked, max: fitting });
@@ -84,32 +96,59 @@ export class Moves {
     return { jobs: candidates.slice(0, fitting).map((job) => this.#lease(job, request)), more: plan.more };
   }
 
-  /** One per deal, in its order. */
-  #candidates(deals: ReturnType<Bench['ledger']['deal']>['deals']): Candidate[] {
+  /** One per deal, in its order; null = some of them cannot be delivered, and are no longer ready. */
+  #candidates(deals: ReturnType<Bench['ledger']['deal']>['deals']): Candidate[] | null {
     const queues = new Map<string, Candidate[]>();
     const counts = new Map<string, number>();
     for (const { priority, topic } of deals) {
       const name = `${priority} ${topic}`;
       counts.set(name, (counts.get(name) ?? 0) + 1);
     }
-    return deals.map(({ priority, topic }) => {
+    let isDamaged = false;
+    for (const { priority, topic } of deals) {
       const name = `${priority} ${topic}`;
-      let queue = queues.get(name);
-      if (queue === undefined) {
-        queue = this.#earliest(priorityCodes.indexOf(priority), topic, counts.get(name) ?? 0).reverse();
-        queues.set(name, queue);
-      }
-      const next = queue.pop();
-      if (next === undefined) throw new Error(`fewer ready jobs than counted: ${name}`);
-      return next;
-    });
+      if (queues.has(name)) continue;
+      const prio = priorityCodes.indexOf(priority);
+      const queue = this.#earliest(prio, topic, counts.get(name) ?? 0);
+      isDamaged = this.#mended(prio, topic, queue, counts.get(name) ?? 0) || isDamaged;
+      queues.set(name, queue.reverse());
+    }
+    if (isDamaged) return null;
+    return deals.map(({ priority, topic }) => queues.get(`${priority} ${topic}`)?.pop() as Candidate);
+  }
+
+  /** Whether there was something to mend: jobs without a body are buried, because they cannot be called, and counted are those that
+   *  are there. */
+  #mended(prio: number, topic: string, queue: readonly Candidate[], counted: number): boolean {
+    const { ledger, rows, now } = this.#bench;
+    const no = ledger.topicNumber(topic) as number;
+    if (queue.length < counted) {
+      const [there] = this.#countReady.get(prio, no) as [number];
+      this.#bench.onDamage(
+        `the store is damaged: of the ready jobs of topic ${topic} that are counted there are ${there}; they are counted anew`,
+      );
+      ledger.recount(no, prio, ready, there);
+    }
+    const without = queue.filter(({ bodyBytes }) => bodyBytes === null);
+    for (const { row } of without) {
+      this.#bench.onDamage(
+        `the store is damaged: job ${topic}/${row.id} has lost its body; it is a dead letter now, and can only be purged or pushed again`,
+      );
+      const { failures, strikes } = row;
+      rows.bury(row, { failures, strikes, at: now, reason: poison, attempt: null });
+    }
+    return without.length > 0 || queue.length < counted;
   }
 
   #earliest(prio: number, topic: string, count: number): Candidate[] {
     const no = this.#bench.ledger.topicNumber(topic);
     const rows = this.#readyJobs.all(prio, no, count) as unknown[][];
     return rows.map((columns) => {
-      const [acceptedAt, contentType, bodyBytes] = columns.slice(12) as [number, string | null, number];
+      const [acceptedAt, contentType, bodyBytes] = columns.slice(12) as [
+        number,
+        string | null,
+        number | null,
+      ];
       return { row: jobRowOf(columns), acceptedAt, contentType, bodyBytes };
     });
   }
@@ -141,7 +180,7 @@ export class Moves {
 function countFitting(candidates: readonly Candidate[]): number {
   let bytes = 0;
   for (const [i, { bodyBytes }] of candidates.entries()) {
-    bytes += bodyBytes + limits.idBytesMax;
+    bytes += (bodyBytes ?? 0) + limits.idBytesMax;
     if (i > 0 && bytes > limits.reserveBytesMax) return i;
   }
   return candidates.length;

@@ -87,7 +87,7 @@ export class StoreOwner implements Service {
   /** Opens the file (StoreFileRefused when it must not), then listens. */
   async start(): Promise<void> {
     const { path, log } = this.#options;
-    this.#engine = openEngine(path, this.#options);
+    this.#engine = openEngine(path, { onDamage: (what) => this.#options.log.error(what), ...this.#options });
     try {
       const { wasUnclean, wasChecked } = this.#engine.found;
       if (wasUnclean) log.notice('the store was not closed; its log was replayed', { wasChecked });

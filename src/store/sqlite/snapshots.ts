@@ -14,7 +14,7 @@ export class Snapshots {
     this.#bench = bench;
     this.#read = bench.db.prepare(
       `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, body.bytes
-       FROM job JOIN body ON body.n = job.n WHERE job.n = ?`,
+       FROM job LEFT JOIN body ON body.n = job.n WHERE job.n = ?`,
       { returnArrays: true },
     );
   }
@@ -27,13 +27,13 @@ export class Snapshots {
   /** The job of row n, which exists. */
   read(n: number): JobSnapshot {
     const columns = this.#read.get(n) as unknown[] | undefined;
-    if (columns === undefined) throw new Error(`job row ${n} or its body is missing`);
+    if (columns === undefined) throw new Error(`job row ${n} is missing`);
     const row = jobRowOf(columns);
     const [acceptedAt, contentType, reason, bytes] = columns.slice(12) as [
       number,
       string | null,
       number | null,
-      Uint8Array,
+      Uint8Array | null,
     ];
     return {
       topic: this.#bench.ledger.topicName(row.topic),
@@ -46,7 +46,8 @@ export class Snapshots {
       failures: row.failures,
       strikes: row.strikes,
       contentType,
-      body: asBuffer(bytes),
+      // Of a damaged file: what is left of the job can be seen, and removed.
+      body: bytes === null ? Buffer.alloc(0) : asBuffer(bytes),
       attempts: this.#bench.rows.attemptsOf(n),
       deadAt: row.deadAt,
       buryReason: reason === null ? null : (reasonCodes[reason] ?? null),

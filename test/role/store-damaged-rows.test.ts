@@ -1,0 +1,88 @@
+// A row of the embedded store that some damage has cost its other half: it costs itself alone, and is named.
+
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { type Log, silentLog } from '../../src/telemetry/log.ts';
+import { attemptOf, jobOf, leaseOf, owner, request } from '../conformance/trial.ts';
+import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+
+let store: SqliteStore;
+let errors: string[];
+beforeEach(async () => {
+  errors = [];
+  const log: Log = { ...silentLog, error: (message) => void errors.push(message) };
+  store = await openSqliteStore({ log });
+});
+afterEach(() => store.close());
+
+const damage = (sql: string) => store.owner.inspect((db) => db.exec(sql));
+
+async function reservedIds(): Promise<readonly string[]> {
+  const found = await until('jobs to be reserved', async () => {
+    const { jobs } = await store.client.store.jobs.reserve(0, request(10));
+    return jobs.length > 0 ? jobs : null;
+  });
+  return found.map(({ id }) => id).sort();
+}
+
+async function problems(): Promise<readonly string[]> {
+  const { admin } = store.client.store;
+  await admin.startFsck();
+  const work = await until('it to be examined', async () => {
+    const state = await admin.fsck();
+    return state.kind === 'done' ? state : null;
+  });
+  return work.result.problems.map(({ what, count }) => `${count} ${what}`);
+}
+
+it('a ready job without its body is buried, and costs no other job its turn', async () => {
+  const { jobs, dead, alerts } = store.client.store;
+  await jobs.push([jobOf('1'), jobOf('2'), jobOf('3', { topic: 'u' })]);
+  damage("DELETE FROM body WHERE n = (SELECT n FROM job WHERE id = CAST('1' AS BLOB))");
+  expect(await reservedIds()).toEqual(['2', '3']);
+  expect(errors).toEqual([expect.stringContaining('job t/1 has lost its body')]);
+  expect((await dead.list({}, 10, null)).items).toMatchObject([
+    { topic: 't', id: '1', buryReason: 'poison' },
+  ]);
+  expect(await jobs.get({ topic: 't', id: '1' })).toMatchObject({ state: 'dead' });
+  expect(await alerts.due(0)).toEqual(['t']);
+  expect(await problems()).toEqual(['1 jobs without a body']);
+  expect(await jobs.push([jobOf('1')])).toMatchObject([{ kind: 'stored' }]);
+  expect(await problems()).toEqual([]);
+});
+
+it('jobs that are counted and not there hold up no reserve, and are counted anew', async () => {
+  const { jobs, admin } = store.client.store;
+  await jobs.push([jobOf('1'), jobOf('2', { topic: 'u' })]);
+  damage("DELETE FROM body WHERE n = (SELECT n FROM job WHERE id = CAST('1' AS BLOB))");
+  damage("DELETE FROM job WHERE id = CAST('1' AS BLOB)");
+  expect(await reservedIds()).toEqual(['2']);
+  expect(errors).toEqual([
+    expect.stringContaining('of the ready jobs of topic t that are counted there are 0'),
+  ]);
+  expect((await admin.counts()).topics).toEqual({ u: { delayed: 0, ready: 0, reserved: 1, dead: 0 } });
+  expect(await problems()).toEqual([]);
+});
+
+it('attempts that cannot be read keep nobody from their job, and stay as they are', async () => {
+  const { jobs, dead } = store.client.store;
+  await jobs.push([jobOf('1'), jobOf('2')]);
+  const leased = (await jobs.reserve(0, request(2))).jobs;
+  await jobs.retry(leased.map((job) => ({ ...leaseOf(job), delayMs: 0, attempt: attemptOf(job) })));
+  damage("UPDATE attempts SET list = 'torn' WHERE n = (SELECT n FROM job WHERE id = CAST('1' AS BLOB))");
+  for (let strike = 0; strike < 5; strike += 1) {
+    const again = (await jobs.reserve(0, request(2, null, owner, 1))).jobs;
+    expect(again.map(({ id }) => id).sort()).toEqual(['1', '2']);
+    await until('both to be taken back', async () => {
+      const { returned, poisoned } = await jobs.recover(0, 10);
+      return returned + poisoned.length === 2;
+    });
+  }
+  expect(
+    (await dead.list({}, 10, null)).items.map(({ id, attempts }) => [id, attempts.length]).sort(),
+  ).toEqual([
+    ['1', 0],
+    ['2', 1],
+  ]);
+  expect(await problems()).toEqual(['1 attempts that cannot be read']);
+});
