@@ -12,6 +12,9 @@ const stateOf = async (daemon: Daemon, id: string) =>
   (await daemon.api('GET', `/v1/topics/t/jobs/${id}`)).body.state as string | undefined;
 const callerTo = (daemon: Daemon, sink: Sink) =>
   until('the caller is found', () => daemon.workers().find(({ pid }) => openSocketsTo(pid, sink.port)));
+/** The log is written a moment after the deed. */
+const logged = (daemon: Daemon, line: string) =>
+  until(line, () => daemon.log('error').some(({ message }) => message === line));
 const another = (daemon: Daemon, title: string, pid: number) =>
   daemon.workers().some((worker) => worker.title === title && worker.pid !== pid);
 
@@ -37,11 +40,10 @@ describe('a worker whose main loop stands still', () => {
     expect(daemon.output()).toContain(
       `${title}: the main loop has stood still for 15 s; ended by its watchdog`,
     );
-    expect(daemon.log('error').map(({ message }) => message)).toContain(
-      `${title} (pid ${pid}) was ended by SIGKILL`,
-    );
+    await logged(daemon, `${title} (pid ${pid}) was ended by SIGKILL`);
     await until('upkeep is another one', () => another(daemon, 'dq-upkeep', upkeep));
-    expect(daemon.log('error').map(({ message }) => message)).toContain(
+    await logged(
+      daemon,
       `dq-upkeep (pid ${upkeep}) was ended by SIGKILL: has stood still for 18 s since it was ready`,
     );
     // The lease has a minute to run.
