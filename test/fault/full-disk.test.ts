@@ -91,7 +91,10 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
       expect([held.length, later.length, failing.length]).toEqual([300, 100, 20]);
 
       const late = await fill(daemon, 'later');
-      expect(roomIn(directory)).toBe(0);
+      await until('no block is left', () => {
+        fillUp(daemon.directory);
+        return roomIn(directory) === 0;
+      });
       expect(await isReady(daemon)).toBe(503);
       const topic = { topic: 'new', callbackUrl: sink.url };
       expect(await daemon.api('POST', '/v1/topics', topic)).toMatchObject({

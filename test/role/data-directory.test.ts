@@ -14,6 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
 import { DataDirectory } from '../../src/master/data-directory.ts';
 import { takeDirectoryLock } from '../../src/master/directory-lock.ts';
 import { identityOf } from '../../src/master/process-table.ts';
@@ -77,9 +78,15 @@ describe('data directory', () => {
     // What SQLite does within BEGIN EXCLUSIVE, drawn out: without a wait both of two starts were refused once in some sixty.
     const script = `import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/sql/database.ts'))};
       const db = openDatabase(${JSON.stringify(join(root, 'lock.db'))});
-      db.exec('BEGIN IMMEDIATE');
-      process.send('on its way');
-      setTimeout(() => db.exec('ROLLBACK'), 50);`;
+      process.on('message', () => {
+        const from = performance.now();
+        db.exec('BEGIN IMMEDIATE');
+        process.send('on its way');
+        setTimeout(() => {
+          db.exec('ROLLBACK');
+          process.send(performance.now() - from);
+        }, 50);
+      });`;
     const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
@@ -88,9 +95,15 @@ describe('data directory', () => {
       child.kill('SIGKILL');
       await closed;
     });
-    await once(child, 'message');
-    const lock = takeDirectoryLock(root);
+    let lock: ReturnType<typeof takeDirectoryLock> = null;
     onTestFinished(() => lock?.release());
+    // Once, as a rule. A busy machine may draw it out for longer than anybody waits: then that was no trial.
+    for (let heldMs: number = limits.lockWaitMs; lock === null && heldMs >= limits.lockWaitMs; ) {
+      child.send('go on your way');
+      await once(child, 'message');
+      lock = takeDirectoryLock(root);
+      [heldMs] = (await once(child, 'message')) as [number];
+    }
     expect(lock).not.toBeNull();
   });
 

@@ -15,6 +15,8 @@ export interface AlteredDq {
   blockOnceReady(title: string): void;
   /** It has found its order, and stands. */
   blocked(title: string): boolean;
+  /** The watchdog of this process is at work, and the master has heard so much of it since that it leaves the rest to that. */
+  isWatched(pid: number): boolean;
   /** From now on every worker of this title dies as it begins, of an exception that says so. */
   breakDown(title: string): void;
   mend(title: string): void;
@@ -35,6 +37,7 @@ export function alteredDq(): AlteredDq {
     block: (title) => writeFileSync(order('block', title), ''),
     blockOnceReady: (title) => writeFileSync(order('ready', title), ''),
     blocked: (title) => existsSync(order('blocked', title)),
+    isWatched: (pid) => existsSync(order('watched', String(pid))),
     breakDown: (title) => writeFileSync(order('broken', title), ''),
     mend: (title) => rmSync(order('broken', title)),
     hang: (title) => writeFileSync(order('hanging', title), ''),
@@ -44,10 +47,23 @@ export function alteredDq(): AlteredDq {
 /** A title stands in the arguments of a worker, for `ps`. */
 function entry(directory: string): string {
   return `
-import { existsSync, renameSync } from 'node:fs';
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import threads from 'node:worker_threads';
 const path = (what) => ${JSON.stringify(directory)} + '/' + what + '.' + process.argv[2];
 if (existsSync(path('broken'))) throw new Error('broken by the test');
 if (existsSync(path('hanging'))) await new Promise(() => setInterval(() => {}, 60_000));
+// The first thread of a process is its watchdog.
+let watchedSince = Infinity;
+threads.Worker = class extends threads.Worker {
+  constructor(...args) {
+    super(...args);
+    this.once('online', () => {
+      watchedSince = Math.min(watchedSince, performance.now());
+    });
+  }
+};
+syncBuiltinESMExports();
 const obey = (order) => {
   try {
     renameSync(path(order), path('blocked'));
@@ -59,6 +75,8 @@ const obey = (order) => {
 setInterval(() => obey('block'), 20).unref();
 const send = process.send.bind(process);
 process.send = (message, ...rest) => {
+  if (message.kind === 'report' && performance.now() - watchedSince > 3_000)
+    writeFileSync(${JSON.stringify(directory)} + '/watched.' + process.pid, '');
   if (message.kind === 'ready') setTimeout(() => obey('ready'), 100);
   return send(message, ...rest);
 };

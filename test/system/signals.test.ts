@@ -121,8 +121,8 @@ describe('SIGTERM to a worker alone', () => {
     await works(daemon, [], 'TERM to all but dq-store');
     // It ended by itself: no signal killed it.
     for (const { title, pid } of others)
-      expect(daemon.log('notice').map(({ message }) => message)).toContain(
-        `${title} (pid ${pid}) has drained by itself`,
+      await until(`the log tells of ${title}`, () =>
+        daemon.log('notice').some(({ message }) => message === `${title} (pid ${pid}) has drained by itself`),
       );
     expect(daemon.log('error')).toEqual([]);
   });

@@ -98,6 +98,8 @@ describe('dq start', () => {
     );
     const [winner] = starts.filter(({ child }) => child.exitCode === null);
     const others = starts.filter((one) => one !== winner);
+    // With all that they have said.
+    await Promise.all(others.map(({ closed }) => closed));
     const sentence = new RegExp(
       `^dq: already running \\(pid ${winner?.child.pid}, since \\d{4}-[^)]+Z\\)\\n$`,
     );

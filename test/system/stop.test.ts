@@ -18,12 +18,13 @@ describe('a stop', () => {
     daemon.child.kill('SIGTERM');
     // The others have no work in hand, so all but those that are needed to the end are gone: the store, upkeep, and the one
     // notifier that calls.
-    const leftOver = /^dq-store dq-upkeep dq-notifier-\d \(draining\)$/;
+    const leftOver = /^dq-notifier-\d \(draining\) dq-store dq-upkeep$/;
     await until('only those that are needed to the end are left', () =>
       leftOver.test(
         daemon
           .workers()
           .map((worker) => worker.title)
+          .sort()
           .join(' '),
       ),
     );
@@ -53,7 +54,7 @@ describe('a stop', () => {
     ['a second SIGTERM', (daemon: Daemon) => daemon.child.kill('SIGTERM')],
     ['a SIGINT after it', (daemon: Daemon) => daemon.child.kill('SIGINT')],
   ])('is over at once with %s, and loses nothing', async (_name, again) => {
-    const { sink, daemon } = await calling();
+    const { sink, daemon } = await calling({ shutdownTimeout: '10m' });
     const pids = daemon.workers().map((worker) => worker.pid);
     daemon.child.kill('SIGTERM');
     await until('it drains', () => daemon.workers().some((worker) => worker.title.includes('(draining)')));
