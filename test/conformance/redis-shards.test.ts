@@ -9,6 +9,7 @@ import { cases } from './exercise.ts';
 
 /** What they say of all jobs is true of those of each shard. */
 const ofOnePartition = [
+  'promote: takes the jobs of several topics by their times, and gives turns by the first of each',
   'push: topics of one call have their turns in the order of their first jobs',
   'reserve: goes round the topics of a priority, whatever their queues',
   'reserve: takes the earliest due of a topic first, equal ones by version',

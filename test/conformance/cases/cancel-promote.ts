@@ -116,6 +116,27 @@ export const promoteCases: readonly Case[] = [
     },
   ),
 
+  fact(
+    'promote: takes the jobs of several topics by their times, and gives turns by the first of each',
+    async (trial) => {
+      const instant = Date.now() + 300;
+      // By time: of one topic many before the others, then in turn, then of one topic some between two of another.
+      const topics = [...'ddddddddd', ...'abcabcbacd', ...'eabceeeabce', ...'fgggf'];
+      const pushed = topics.map((topic, n) => jobOf(`${n}`, { topic, when: { at: instant + n } }));
+      await trial.jobs.push(pushed.toReversed());
+      await until('all to be due', () => Date.now() > instant + topics.length);
+      for (const max of [4, 1, 9, 7, 9, 4, 2]) {
+        expect((await trial.promote(max)).moved).toBe(Math.min(max, pushed.length));
+        const moved = pushed.splice(0, max);
+        const first = [...new Set(moved.map(({ topic }) => topic))];
+        const reserved = await trial.reserve(request(250));
+        expect(idsOf(reserved).toSorted()).toEqual(moved.map(({ id }) => id).toSorted());
+        expect(reserved.slice(0, first.length).map(({ topic }) => topic)).toEqual(first);
+      }
+      expect(pushed).toEqual([]);
+    },
+  ),
+
   fact('promote: brings no job back that was cancelled or replaced', async (trial) => {
     await trial.push('1', { when: { delayMs: 20 } });
     const { dueAt } = await trial.push('2', { when: { delayMs: 20 } });
