@@ -13,7 +13,7 @@ class Ear {
     this.stop = trial.jobs.onHint((hint) => this.#heard.push(hint));
   }
   async hears(kind: Hint['kind']): Promise<Hint> {
-    await until(`a hint ${kind}`, () => this.#heard.length > 0, 5_000);
+    await until(`a hint ${kind}`, () => this.#heard.length > 0);
     expect(this.#heard.map((hint) => hint.kind)).toEqual([kind]);
     return this.#heard.shift() as Hint;
   }
