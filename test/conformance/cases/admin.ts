@@ -3,7 +3,7 @@
 import { expect } from 'vitest';
 import { jobStates } from '../../../src/core/job.ts';
 import { until } from '../../support/until.ts';
-import { type Case, fact, idsOf, jobOf, request, within } from '../trial.ts';
+import { type Case, fact, farOffMs, idsOf, jobOf, request, within } from '../trial.ts';
 
 export const adminCases: readonly Case[] = [
   ...jobStates.map((state) =>
@@ -56,8 +56,9 @@ export const adminCases: readonly Case[] = [
   }),
 
   fact('counts: says how long a job has been due that nobody has promoted, held or not', async (trial) => {
-    const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
+    await trial.push('far', { when: { delayMs: farOffMs } });
     expect((await trial.admin.counts()).oldestOverdueMs).toBeNull();
+    const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
     await until('it to be overdue', () => Date.now() > dueAt + 20);
     const from = Date.now();
     const { oldestOverdueMs } = await trial.admin.counts(['t']);

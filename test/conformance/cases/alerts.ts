@@ -56,14 +56,10 @@ export const alertCases: readonly Case[] = [
     const from = Date.now();
     expect(idsOf(await trial.alerts.claim('t', 60, 1))).toEqual(['1']);
     expect(idsOf(await trial.alerts.claim('t', farOffMs, 1))).toEqual(['2']);
-    const again = await until(
-      'the claim to end',
-      async () => {
-        const claimed = await trial.alerts.claim('t', farOffMs, 5);
-        return claimed.length > 0 ? claimed : null;
-      },
-      5_000,
-    );
+    const again = await until('the claim to end', async () => {
+      const claimed = await trial.alerts.claim('t', farOffMs, 5);
+      return claimed.length > 0 ? claimed : null;
+    });
     expect(Date.now()).toBeGreaterThanOrEqual(from + 60 - 1);
     expect(idsOf(again)).toEqual(['1']);
   }),

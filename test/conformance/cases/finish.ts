@@ -143,7 +143,7 @@ export const finishCases: readonly Case[] = [
     await trial.retry(job, 50);
     const { dueAt } = await trial.known('1');
     expect(await trial.reserve(request(1))).toEqual([]);
-    await until('the retry to be due', async () => (await trial.promote()).moved === 1, 5_000, 1);
+    await until('the retry to be due', async () => (await trial.promote()).moved === 1, 30_000, 1);
     expect(Date.now()).toBeGreaterThanOrEqual(dueAt - 1);
     expect(await trial.lease()).toMatchObject({ failures: 1 });
   }),

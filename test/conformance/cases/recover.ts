@@ -53,12 +53,12 @@ export const recoverCases: readonly Case[] = [
 
   fact('recover: takes no lease before its end', async (trial) => {
     await trial.bystanders();
-    await trial.reserved('1', {}, owner, 5_000);
+    await trial.reserved('1', {}, owner, 600_000);
     const none = { returned: 0, poisoned: [], more: false };
     expect(await trial.unchanged(() => trial.recover())).toEqual(none);
     await trial.reserved('2', { topic: 'short' }, owner, 60);
     const stored = (await trial.dump()).jobs.find((job) => job.topic === 'short');
-    await until('the lease to run out', async () => (await trial.recover()).returned === 1, 5_000, 1);
+    await until('the lease to run out', async () => (await trial.recover()).returned === 1, 30_000, 1);
     expect(Date.now()).toBeGreaterThanOrEqual((stored?.lease?.untilMs ?? Infinity) - 1);
   }),
 
