@@ -7,7 +7,7 @@
 -- @include clock, numbers, topics, jobs, queues, aside
 -- Why: no record is read or written: the members say all that a queue asks. Jobs of several topics mostly come in turn, so pieces of
 --   the queues of the first topics are moved together, as far as is known that no other job comes between: of four topics each job
---   takes 2 µs, of a thousand 13; in runs of one topic, which were of one job each, it took 13 to 16.
+--   takes 2 µs, of a thousand 14; in runs of one topic, which were of one job each, it took 16 and 11.
 local max = tonumber(ARGV[4])
 -- Topics of the next piece: more where the topics after them were its end, fewer where a queue was longer than its share.
 local together, together_max = 16, 128
