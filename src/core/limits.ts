@@ -155,6 +155,10 @@ export const limits = {
    *  notifier that nobody saw is allowed 15 s beyond the timeout (guarantees.md, G3). */
   recoverMax: 500,
   recoverEveryMs: 1_000,
+  /** A bucket of a Redis that had no lease is not asked again for one that ran out for so long: shorter than leases are (`timeout` +
+   *  `lease.margin`, 11 s and more unless that was changed), longer than the pause between two questions for the leases of the dead
+   *  (whoLivesEveryMs and recoverEveryMs), which answer it too. */
+  unleasedMs: 4_500,
   /** A store that was not asked to recover for longer than the first was away, or so slow that its holders could not settle
    *  (recoverEveryMs and a commit of 2 s are none). For so long after it nothing is taken back by its time: notifiers are connected
    *  again within storeReconnectMsMax, and send again what had no answer after finishAgainMs. */
@@ -164,8 +168,13 @@ export const limits = {
    *  old an answer may be: two restarts of a notifier take longer. */
   whoLivesEveryMs: 3_000,
   livingFreshMs: 500,
-  /** The first death of a topic is mailed within 2 s (callback.md, "The alert"): looked for this often. */
+  /** How often incidents are looked for that are to be mailed. */
   alertPollMs: 1_000,
+  /** The first death of a topic is mailed within 2 s (callback.md, "The alert"): its count wakes the mailer, countersToUpkeepMs later at
+   *  most. The outbox is asked this often anyway: the process that counted may have died, and windows and delays end. */
+  deathPollMs: 5_000,
+  /** Between two looks of which the second was woken. */
+  deathPauseMs: 500,
   /** A claimed alert is owed again after this long; longer than a mail may take. */
   alertClaimMs: 60_000,
   /** Alerts of one claim: some 5 ms of the store, and a frame of 5 MB where all ids and replies are long. */
@@ -197,12 +206,18 @@ export const limits = {
   /** How often upkeep looks at store and lateness, how long trouble lasts before it counts (callback.md: 30 s), and from
    *  which lateness on it is trouble: a takeover after the death of a notifier may take most of it (guarantees.md, G3). */
   healthEveryMs: 5_000,
+  /** Of a store of more partitions the jobs are counted, and what has outlived its time is looked for, less often: each question goes
+   *  to each of them. Counted in so many rounds of the health. */
+  fewPartitions: 8,
+  latenessRounds: 3,
   incidentAfterMs: 30_000,
   lateMs: 60_000,
   /** How often the store is asked for what has outlived its retention, and the pause while there is more of it: 20,000 entries
    *  a second, of which other callers notice little. */
   retentionEveryMs: 10_000,
   retentionPauseMs: 50,
+  /** Of many partitions (fewPartitions). */
+  retentionManyMs: 60_000,
   /** Log files are kept for days; an hour more is nothing. */
   janitorEveryMs: 3_600_000,
   /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */
@@ -355,8 +370,11 @@ export const limits = {
   statsHeldMax: 50_000,
   /** Ends of dq-upkeep whose statistics wait on the disk for one absence of the registry; each up to statsHeldMax, some 5 MB. */
   statFilesMax: 100,
-  /** How often a notifier gives back leases of its own that it does not hold (lost replies to a reserve). */
+  /** How often a notifier gives back leases of its own that it does not hold: after the last reserve without an answer, for so long as
+   *  a server that stood still may take to run it, and as a rule. */
   releaseUnheldMs: 5_000,
+  unheldAfterMs: 60_000,
+  releaseUnheldRarelyMs: 60_000,
   /** Longest sleep of any loop: a stepped clock or a suspended machine costs at most this. */
   loopSleepMsMax: 1_000,
 

@@ -39,6 +39,8 @@ export class Reserver {
   readonly #options: ReserverOptions;
   readonly #loop: Loop;
   #unheldAt = performance.now() + limits.releaseUnheldMs;
+  /** performance.now() of the last round that failed: what it reserved may be given out, or be so later */
+  #failedAt = Number.NEGATIVE_INFINITY;
   /** the last answer may have left jobs behind for want of slots or room: the end of a call makes some */
   #hungry = false;
   /** room was promised to others that this one could have used */
@@ -51,7 +53,11 @@ export class Reserver {
     this.#loop = new Loop({
       name: `notifier-${options.partition}`,
       step: () => this.#step(),
-      onFailure: (error) => options.onRound(error),
+      onFailure: (error) => {
+        this.#failedAt = performance.now();
+        this.#unheldAt = Math.min(this.#unheldAt, this.#failedAt + limits.releaseUnheldMs);
+        options.onRound(error);
+      },
     });
   }
 
@@ -124,6 +130,8 @@ export class Reserver {
     const { store, owner, log } = ctx;
     const released = await store.jobs.releaseUnheld(partition, owner, settler.tokens());
     if (released > 0) log.notice('leases without a holder were released', { released });
-    this.#unheldAt = performance.now() + limits.releaseUnheldMs;
+    const now = performance.now();
+    const isSoon = now - this.#failedAt < limits.unheldAfterMs;
+    this.#unheldAt = now + (isSoon ? limits.releaseUnheldMs : limits.releaseUnheldRarelyMs);
   }
 }

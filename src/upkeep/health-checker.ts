@@ -4,6 +4,7 @@
 
 import { formatDuration } from '../core/duration.ts';
 import { reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import { givenUp, givenUpDetail } from '../process/incident-files.ts';
@@ -24,6 +25,8 @@ export interface HealthTimes {
 
 export interface HealthCheckerOptions {
   readonly admin: StoreAdmin;
+  /** how many the store has */
+  readonly partitions: () => number;
   readonly topics: TopicBook;
   readonly incidents: Incidents;
   readonly log: Log;
@@ -44,6 +47,10 @@ export class HealthChecker implements Service {
   /** performance.now() since when; null = it is well */
   #awaySince: number | null = null;
   #lateSince: number | null = null;
+  /** performance.now() of the next look at how late jobs are */
+  #latenessAt = 0;
+  /** topics whose jobs were late on purpose when they were last looked at */
+  #held: readonly string[] = [];
   /** server → performance.now() since when it has been out of work */
   readonly #downSince = new Map<string, number>();
   /** what was said aloud */
@@ -98,7 +105,7 @@ export class HealthChecker implements Service {
     const { everyMs } = this.#options.times;
     this.#nextAt = performance.now() + everyMs;
     await this.#endCrashLoops();
-    if (await this.#checkStore())
+    if ((await this.#checkStore()) && performance.now() >= this.#latenessAt)
       await this.#checkLateness().catch((error: unknown) => {
         // A store that does not answer is told of by the check above.
         if (!(error instanceof StoreError)) throw error;
@@ -171,12 +178,19 @@ export class HealthChecker implements Service {
 
   /** Of topics that are delivered: what is held because its topic is paused or unknown is late on purpose. */
   async #checkLateness(): Promise<void> {
-    const { admin, metrics, topics } = this.#options;
-    const { topics: stored } = await admin.counts();
-    const held = Object.keys(stored).filter((name) => topics.get(name)?.state !== 'active');
-    const { oldestOverdueMs } = await admin.counts(held);
-    metrics.stored(stored, oldestOverdueMs);
-    await this.#judgeLateness(oldestOverdueMs ?? 0);
+    const { admin, metrics, partitions, times, topics } = this.#options;
+    // A question to each partition, some ten commands of a Redis.
+    const rounds = partitions() > limits.fewPartitions ? limits.latenessRounds : 1;
+    const before = this.#held;
+    let counts = await admin.counts(before);
+    this.#held = Object.keys(counts.topics).filter((name) => topics.get(name)?.state !== 'active');
+    // Mostly the same topics as before, and then once is enough.
+    const isSame = this.#held.length === before.length && this.#held.every((name) => before.includes(name));
+    if (!isSame) counts = await admin.counts(this.#held);
+    // Half a round less: the one in which it is due begins a little sooner or later.
+    this.#latenessAt = performance.now() + (rounds - 0.5) * times.everyMs;
+    metrics.stored(counts.topics, counts.oldestOverdueMs);
+    await this.#judgeLateness(counts.oldestOverdueMs ?? 0);
   }
 
   async #judgeLateness(lateMs: number): Promise<void> {

@@ -64,7 +64,7 @@ export class Janitor implements Service {
     // Without a history too: there may be one from before.
     const before = Date.now() - config['history.retention'];
     const { more } = await store.history.forget(before, limits.forgetMax);
-    return more ? limits.retentionPauseMs : limits.retentionEveryMs;
+    return this.#again(more);
   }
 
   async #expireDead(): Promise<number> {
@@ -72,6 +72,12 @@ export class Janitor implements Service {
     const before = Date.now() - config['dead.retention'];
     const { expired, more } = await store.dead.expire(before, limits.expireMax);
     if (expired > 0) log.notice('dead letters older than dead.retention were removed', { expired });
-    return more ? limits.retentionPauseMs : limits.retentionEveryMs;
+    return this.#again(more);
+  }
+
+  #again(more: boolean): number {
+    if (more) return limits.retentionPauseMs;
+    const isMany = this.#ctx.store.jobs.partitions().length > limits.fewPartitions;
+    return isMany ? limits.retentionManyMs : limits.retentionEveryMs;
   }
 }

@@ -34,6 +34,9 @@ export class Mailer implements Service {
   readonly #loop: Loop;
   readonly #ending = new AbortController();
   #failing = false;
+  /** performance.now() of the next look that nobody has woken it for */
+  #nextAt = 0;
+  #lookedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: MailerOptions) {
     const { source, log } = options;
@@ -41,8 +44,9 @@ export class Mailer implements Service {
     this.#standings = new Standings(options.perHour === null ? null : new MailQuota(options.perHour));
     this.#loop = new Loop({
       name: `mailer of ${source.name}`,
-      step: () => this.#step(),
+      step: () => this.#inTime(),
       onFailure: (error) => {
+        this.#nextAt = 0;
         if (!this.#failing) log.error(`${source.name} cannot be mailed; it is tried again`, error);
         this.#failing = true;
       },
@@ -56,6 +60,13 @@ export class Mailer implements Service {
 
   /** Looks at once. */
   wake(): void {
+    this.#nextAt = 0;
+    this.#loop.wake();
+  }
+
+  /** Looks soon: deaths that go on are told of by every process once a second. */
+  wakeSoon(): void {
+    this.#nextAt = Math.min(this.#nextAt, this.#lookedAt + limits.deathPauseMs);
     this.#loop.wake();
   }
 
@@ -64,6 +75,16 @@ export class Mailer implements Service {
     const timer = setTimeout(() => this.#ending.abort(), deadlineMs / 2);
     await this.#loop.drain(deadlineMs);
     clearTimeout(timer);
+  }
+
+  /** The loop turns at least once a second; the store is asked once in pollMs. */
+  async #inTime(): Promise<number> {
+    const waitMs = this.#nextAt - performance.now();
+    if (waitMs > 0) return waitMs;
+    // Before the work: whoever wakes it meanwhile means the next look.
+    this.#lookedAt = performance.now();
+    this.#nextAt = this.#lookedAt + this.#options.pollMs;
+    return this.#step();
   }
 
   async #step(): Promise<number> {

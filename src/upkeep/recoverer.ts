@@ -17,6 +17,8 @@ export class Recoverer implements Service {
   #living: readonly number[] | null = null;
   /** performance.now() of the last question for it */
   #askedAt = Number.NEGATIVE_INFINITY;
+  /** performance.now() of the next look for leases that ran out */
+  #nextAt = 0;
   #failing = false;
 
   constructor(ctx: RoleContext) {
@@ -25,6 +27,7 @@ export class Recoverer implements Service {
       name: 'recoverer',
       step: () => this.#step(),
       onFailure: (error) => {
+        this.#nextAt = 0;
         if (!this.#failing) ctx.log.error('leases cannot be recovered', error);
         this.#failing = true;
       },
@@ -70,11 +73,15 @@ export class Recoverer implements Service {
       failures.push(...failed);
       if (failed.length === 0) this.#dead.delete(dead);
     }
-    failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
+    // Not once more because a death or the living were told of.
+    if (performance.now() >= this.#nextAt) {
+      this.#nextAt = performance.now() + limits.recoverEveryMs;
+      failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
+    }
     if (failures.length > 0) throw failures[0];
     if (this.#failing) this.#ctx.log.notice('leases are being recovered again');
     this.#failing = false;
-    return limits.recoverEveryMs;
+    return Math.max(this.#nextAt - performance.now(), 0);
   }
 
   /** Asked for again and again, because a message about a death may have met nobody: this process was not there yet, or the

@@ -25,6 +25,7 @@ import { StoreMetrics } from './store-metrics.ts';
 export interface UpkeepTimes {
   readonly mailAgain: AgainTimes;
   readonly alertPollMs: number;
+  readonly deathPollMs: number;
   readonly alertClaimMs: number;
   readonly health: HealthTimes;
 }
@@ -32,6 +33,7 @@ export interface UpkeepTimes {
 const usualTimes: UpkeepTimes = {
   mailAgain: { min: limits.mailAgainMsMin, max: limits.mailAgainMsMax },
   alertPollMs: limits.alertPollMs,
+  deathPollMs: limits.deathPollMs,
   alertClaimMs: limits.alertClaimMs,
   health: {
     everyMs: limits.healthEveryMs,
@@ -68,6 +70,7 @@ class Upkeep implements Role {
     const storeMetrics = new StoreMetrics(topics, metrics);
     const health = new HealthChecker({
       admin: store.admin,
+      partitions: () => store.jobs.partitions().length,
       topics,
       incidents,
       log,
@@ -76,12 +79,13 @@ class Upkeep implements Role {
     });
     const gate = new MailGate(openMailSender(config), log, times.mailAgain);
     const outbox = new OutboxAlerts(store.alerts, topics, writer, times.alertClaimMs);
-    const mailerOf = (source: AlertSource, perHour: number | null) =>
-      new Mailer({ source, gate, config, log, metrics, pollMs: times.alertPollMs, perHour });
+    const mailerOf = (source: AlertSource, pollMs: number, perHour: number | null) =>
+      new Mailer({ source, gate, config, log, metrics, pollMs, perHour });
+    const mailerOfDeaths = mailerOf(outbox, times.deathPollMs, limits.mailsPerHourMax);
     this.#ctx = ctx;
     this.#incidents = incidents;
-    this.#mailerOfIncidents = mailerOf(incidents, null);
-    this.#agents = [recoverer, recorder, new Janitor(ctx), mailerOf(outbox, limits.mailsPerHourMax)];
+    this.#mailerOfIncidents = mailerOf(incidents, times.alertPollMs, null);
+    this.#agents = [recoverer, recorder, new Janitor(ctx), mailerOfDeaths];
     const settler = ctx.shards && new ShardSettler({ registry: ctx.registry, ...ctx.shards }, log);
     this.#soleAgents = [health, this.#mailerOfIncidents, ...(settler === undefined ? [] : [settler])];
     ctx.link.onMessage((message) => {
@@ -90,6 +94,7 @@ class Upkeep implements Role {
       else if (message.kind === 'counters') {
         recorder.add(message.deltas);
         storeMetrics.counted(message.deltas);
+        if (message.deltas.some(({ name }) => name === 'dead')) mailerOfDeaths.wakeSoon();
       }
       // Told again at every further death.
       else if (message.kind === 'crash_loop' && this.#isSole)

@@ -15,6 +15,7 @@ import { owner, type Rig, startRig } from './rig.ts';
 
 const times = (health: Partial<UpkeepTimes['health']> = {}): Partial<UpkeepTimes> => ({
   alertPollMs: 20,
+  deathPollMs: 20,
   mailAgain: { min: 50, max: 50 },
   health: { everyMs: 20, afterMs: 1_000, lateMs: 60_000, crashWindowMs: 60_000, ...health },
 });

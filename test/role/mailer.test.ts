@@ -24,7 +24,7 @@ import { until } from '../support/until.ts';
 import { startUpkeepProcess } from '../support/upkeep-process.ts';
 import { defaultConfig, owner, type Rig, secret, startRig } from './rig.ts';
 
-const quick: Partial<UpkeepTimes> = { alertPollMs: 20, mailAgain: { min: 100, max: 400 } };
+const quick: Partial<UpkeepTimes> = { alertPollMs: 20, deathPollMs: 20, mailAgain: { min: 100, max: 400 } };
 
 function directory(): string {
   const path = mkdtempSync(join(tmpdir(), 'dq-mailer-'));
@@ -165,6 +165,24 @@ describe('alerts of dead jobs', () => {
     expect(smtp.mails.find(({ parsed }) => parsed.subject === 'dq: 1 job died: other')?.to).toEqual([
       'ops@x.org',
     ]);
+  });
+
+  it('go out when a death is counted, long before the outbox is looked at again', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
+    let looks = 0;
+    const due: AlertOutbox['due'] = (windowMs) => {
+      looks += 1;
+      return rig.store.alerts.due(windowMs);
+    };
+    const store = { ...rig.store, alerts: { ...rig.store.alerts, due } };
+    await startMailer(rig, smtp, {}, store, { ...quick, deathPollMs: 600_000 });
+    await until('the first look', () => looks === 1);
+    await die(rig.store, 't', ['1']);
+    rig.tell({ kind: 'counters', deltas: [{ topic: 't', day: 20300131, name: 'dead', n: 1 }] });
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(looks).toBe(2);
   });
 
   it('show what is needed, and neither payload nor callback; the command in them brings back just these', async () => {

@@ -38,6 +38,7 @@ async function startUpkeep(rig: Rig, smtp: SmtpSink | null, store: Store, afterM
   const upkeep = await rig.run(
     createUpkeep(context, {
       alertPollMs: 20,
+      deathPollMs: 20,
       health: { everyMs: 20, afterMs, lateMs: 60_000, crashWindowMs: 60_000 },
     }),
   );

@@ -127,7 +127,7 @@ async function troubleOf(shard: Shard): Promise<string | null> {
   try {
     // By no list of shards: whether this process has the newest is no trouble of the server.
     const newest = Number.MAX_SAFE_INTEGER;
-    await Promise.all(shard.partitions.map((bucket) => shard.run('requeue', bucket, [], newest)));
+    await Promise.all(shard.onePerNode().map((bucket) => shard.run('requeue', bucket, [], newest)));
     return null;
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;

@@ -179,10 +179,10 @@ export function alertCalls(shards: Shards): AlertOutbox {
   };
   return {
     async due(windowMs) {
-      const { answers } = await askAll(
-        shards,
-        (partition) => shards.run('alertDue', partition, [windowMs]) as Promise<[DueReply[], Buffer[]]>,
-      );
+      const { answers } = await askAll(shards, async (partition): Promise<[DueReply[], Buffer[]]> => {
+        if (!(await shards.has(partition, 'o', 'oc', 'ot'))) return [[], []];
+        return (await shards.run('alertDue', partition, [windowMs])) as [DueReply[], Buffer[]];
+      });
       // A mail tells of a topic, wherever its jobs lie.
       const told = new Set(answers.flatMap(([, topics]) => topics.map(String)));
       const owed = answers.flatMap(([topics]) => topics).sort(([, aAt, a], [, bAt, b]) => aAt - bAt || a - b);

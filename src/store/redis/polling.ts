@@ -8,7 +8,7 @@ import type { JobStore, Partition, Promoted, Recovered, ReserveRequest } from '.
 import { prefixOf } from './keys.ts';
 import type { Shard } from './shard.ts';
 
-const rings = (bucket: Partition) => [0, 1, 2].map((prio) => `${prefixOf(bucket)}:a:${prio}`);
+const rings = ['a:0', 'a:1', 'a:2'];
 
 /** The same store, asked so. */
 export function withPlainPolls(jobs: JobStore, shard: Shard): JobStore {
@@ -17,15 +17,27 @@ export function withPlainPolls(jobs: JobStore, shard: Shard): JobStore {
   jobs.onHint((hint) => {
     if (hint.kind === 'ready') ready.hinted(hint.partition);
   });
-  const isAnyLeased = async (bucket: Partition) =>
-    ((await shard.command('EXISTS', `${prefixOf(bucket)}:l`)) as number) > 0;
+  /** performance.now() when the bucket had no lease */
+  const unleasedAt = new Map<Partition, number>();
+  const isAnyLeased = async (bucket: Partition) => {
+    const at = performance.now();
+    const isAny = await shard.has(bucket, 'l');
+    if (isAny) unleasedAt.delete(bucket);
+    else unleasedAt.set(bucket, at);
+    return isAny;
+  };
+  // None that was given out since has run out, or just now.
+  const isAnyOver = async (bucket: Partition) => {
+    const at = unleasedAt.get(bucket) ?? Number.NEGATIVE_INFINITY;
+    return performance.now() - at >= limits.unleasedMs && (await isAnyLeased(bucket));
+  };
   return {
     ...jobs,
     async promote(bucket, max) {
       return (await due.nothingDue(bucket)) ?? jobs.promote(bucket, max);
     },
     async recover(bucket, max) {
-      return (await isAnyLeased(bucket)) ? jobs.recover(bucket, max) : nobody;
+      return (await isAnyOver(bucket)) ? jobs.recover(bucket, max) : nobody;
     },
     async recoverOwners(bucket, ...which) {
       return (await isAnyLeased(bucket)) ? jobs.recoverOwners(bucket, ...which) : nobody;
@@ -36,6 +48,7 @@ export function withPlainPolls(jobs: JobStore, shard: Shard): JobStore {
     async reserve(bucket, request) {
       const asked = await ready.worthAsking(bucket, request);
       if (asked === null) return { jobs: [], more: false };
+      unleasedAt.delete(bucket);
       const answer = await jobs.reserve(bucket, asked);
       ready.told(bucket, answer.jobs.length);
       return answer;
@@ -102,13 +115,12 @@ class ReadyPoll {
   async worthAsking(bucket: Partition, request: ReserveRequest): Promise<ReserveRequest | null> {
     if (request.topics.size > limits.redisRoomsMax) return this.#narrowed(bucket, request);
     if (this.#warm.has(bucket)) return request;
-    const count = (await this.#shard.command('EXISTS', ...rings(bucket))) as number;
-    return count > 0 ? request : null;
+    return (await this.#shard.has(bucket, ...rings)) ? request : null;
   }
 
   async #narrowed(bucket: Partition, request: ReserveRequest): Promise<ReserveRequest | null> {
     const replies = await Promise.all(
-      rings(bucket).map((ring) => this.#shard.command('ZRANGE', ring, 0, -1)),
+      rings.map((ring) => this.#shard.command('ZRANGE', `${prefixOf(bucket)}:${ring}`, 0, -1)),
     );
     const names = await this.#namesOf(bucket, [...new Set((replies as string[][]).flat())]);
     if (names.length === 0) return null;

@@ -3,7 +3,6 @@
 
 import { limits } from '../../core/limits.ts';
 import { exampleOf } from './examination.ts';
-import { prefixOf } from './keys.ts';
 import type { Shard } from './shard.ts';
 
 /** Rejects with StoreError. */
@@ -12,8 +11,7 @@ export async function setAsideOn(
 ): Promise<{ readonly count: number; readonly warnings: readonly string[] }> {
   const found = await Promise.all(
     shard.partitions.map(async (bucket) => {
-      const isAny = ((await shard.command('EXISTS', `${prefixOf(bucket)}:q`)) as number) > 0;
-      if (!isAny) return { count: 0, examples: [] };
+      if (!(await shard.has(bucket, 'q'))) return { count: 0, examples: [] };
       const reply = (await shard.run('setAside', bucket, [limits.fsckExamples])) as [number, ...Buffer[]];
       const [count, ...names] = reply;
       const examples = Array.from({ length: names.length / 2 }, (_, i) =>

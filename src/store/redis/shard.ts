@@ -117,6 +117,14 @@ export class Shard implements Shards {
     return this.#marker !== null && this.#overdue.size < mastersOf(this.#client);
   }
 
+  /** A bucket of each server of a Cluster: what is wrong with one of its buckets is so with all. */
+  onePerNode(): readonly Partition[] {
+    const buckets = new Map(
+      [...this.partitions].reverse().map((bucket) => [nodeOf(this.#client, prefixOf(bucket)), bucket]),
+    );
+    return [...buckets.values()];
+  }
+
   /** Nearly full: see memory-watch.ts. */
   isTight(): boolean {
     return this.#memory.isTight;
@@ -218,6 +226,11 @@ export class Shard implements Shards {
     } catch (error) {
       throw storeErrorOf(error);
     }
+  }
+
+  async has(bucket: Partition, ...keys: readonly string[]): Promise<boolean> {
+    const prefix = prefixOf(bucket);
+    return ((await this.command('EXISTS', ...keys.map((key) => `${prefix}:${key}`))) as number) > 0;
   }
 
   /** Throws where nothing can be asked, also where the server stands still: whoever asked would wait for nothing, and what was sent

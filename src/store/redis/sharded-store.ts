@@ -211,6 +211,11 @@ export class ShardedStore implements Shards {
     return one.redis.shard.run(script, partition - one.base, args, list);
   }
 
+  async has(partition: Partition, ...keys: readonly string[]): Promise<boolean> {
+    const one = await this.#startedAt(partition);
+    return one.redis.shard.has(partition - one.base, ...keys);
+  }
+
   async #startedAt(partition: Partition): Promise<Open> {
     const one = this.#byPartition.get(partition);
     // It was removed while somebody still thought of it.

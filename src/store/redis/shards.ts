@@ -24,6 +24,8 @@ export interface Shards {
   readonly recoverHoldMs: number;
   /** The raw reply: binary strings as buffers. Rejects with StoreError. */
   run(script: ScriptName, partition: Partition, args: readonly Arg[], list?: number): Promise<unknown>;
+  /** Whether the bucket has any of these keys, by one plain command: who asks often, asks this first. Rejects with StoreError. */
+  has(partition: Partition, ...keys: readonly string[]): Promise<boolean>;
   /** the shard of a partition, without what must not be shown */
   nameOf(partition: Partition): string;
   /** its shard is nearly full: see memory-watch.ts */

@@ -7,6 +7,7 @@
 -- @include clock, numbers, topics
 -- Why: the sets know how long they are, so nothing is counted twice and no count can go wrong. Leases are bounded by the
 --   slots of all notifiers.
+if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, -1 } end
 local held = {}
 for i = 4, #ARGV do held[ARGV[i]] = true end
 local reserved = {}
