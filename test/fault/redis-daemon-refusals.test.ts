@@ -166,14 +166,14 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => 
   });
 
   it('one that loads its data is not ready, and is served as soon as it has', async () => {
-    // Each key takes 150 ms, and the server answers in between.
-    const slow = ['key-load-delay 150000', 'loading-process-events-interval-bytes 1024'];
+    // Each key takes 300 ms, and the server answers in between.
+    const slow = ['key-load-delay 300000', 'loading-process-events-interval-bytes 1024'];
     const server = await owned('test', startRedis({ config: slow }));
     const sink = await startSink(ok);
     const daemon = await startDaemon({ args: ['--redis', server.url] });
     await addTopic(daemon, 't', sink.url);
     await forAll(numbers(200), async (n) => {
-      expect((await daemon.push('t', '1', { id: `${n}`, delay: 4_000 })).status).toBe(201);
+      expect((await daemon.push('t', '1', { id: `${n}`, delay: 3_600_000 })).status).toBe(201);
     });
     await server.ask('SAVE');
     await server.process.kill();
@@ -189,6 +189,10 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => 
     const loadedAt = performance.now();
     await untilReady(daemon);
     console.log(`ready ${Math.round(performance.now() - loadedAt)} ms after the server was`);
+    // None came due before it was killed, or it would be delivered again.
+    await forAll(numbers(200), async (n) => {
+      expect((await daemon.api('POST', `/v1/topics/t/jobs/${n}/run`)).status).toBe(200);
+    });
     await untilEmptyAndWhole(daemon);
     expect(new Set(sink.arrivals.map(({ id }) => id)).size).toBe(200);
     expect(sink.arrivals).toHaveLength(200);
