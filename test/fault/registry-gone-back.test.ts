@@ -137,7 +137,9 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     const unready = await again.api('GET', '/readyz');
     expect([unready.status, unready.body.detail]).toEqual([503, expect.stringMatching(remedy)]);
     expect((await shard(again, 'ls')).stderr).toMatch(remedy);
-    expect(again.log('error').filter(({ message }) => remedy.test(String(message)))).toHaveLength(1);
+    const told = () => again.log('error').filter(({ message }) => remedy.test(String(message)));
+    await until('it is logged', () => told().length > 0);
+    expect(told()).toHaveLength(1);
 
     for (const { url } of servers) expect((await shard(again, 'add', url)).code).toBe(0);
     expect((await again.api('GET', '/readyz')).status).toBe(200);

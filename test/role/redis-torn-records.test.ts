@@ -147,6 +147,28 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect((await problemsOf(under))[0]?.slice(0, 2)).toEqual(['records or places that were set aside', 2]);
   });
 
+  it.each(Object.keys(tears))(
+    'an id whose record %s while it was reserved is delivered when it is pushed again',
+    async (how) => {
+      const { trial, raw } = await opened();
+      await trial.push('1');
+      expect(await trial.reserve(request(10))).toHaveLength(1);
+      await tear(raw, '1', how);
+      expect(await trial.push('1')).toMatchObject({ kind: 'stored' });
+      expect(ids(await trial.reserve(request(10)))).toEqual(['1']);
+    },
+  );
+
+  it('a ready queue that is gone while its topic has turns costs no other topic its own', async () => {
+    const { under, trial, raw } = await opened();
+    await trial.push('1');
+    await trial.push('2', { topic: 'other' });
+    await raw.del('{dq:0}:r:1:1');
+    expect(ids(await trial.reserve(request(10)))).toEqual(['2']);
+    expect(await raw.exists('{dq:0}:a:1')).toBe(0);
+    expect((await under.store.admin.counts()).topics).not.toHaveProperty('t');
+  });
+
   it('members that can be none are set aside from each set', async () => {
     const { under, trial, raw } = await opened();
     for (const id of ['1', '2']) await trial.push(id);

@@ -75,7 +75,8 @@ async function noneAlive(smtp: Smtp, { dq, config, daemon }: Begun): Promise<voi
   process.kill(daemon.pidOf('dq-upkeep'), 'SIGKILL');
   await until('the daemon has given up', () => daemon.child.exitCode !== null, 90_000);
   expect(daemon.child.exitCode).toBe(70);
-  expect(daemon.output()).toMatch(lastWords('upkeep'));
+  // What it has written may come out of the pipe after its end is known.
+  await until('its last words', () => lastWords('upkeep').test(daemon.output()));
   expect(daemon.output()).toMatch(/Error: broken by the test/);
   expect(daemon.workers()).toEqual([]);
   expect(workers.length).toBeGreaterThan(0);

@@ -72,6 +72,10 @@ end
 local function write_gathered()
   if not records[1] then return end
   call('HSET', P .. ':j', unpack(records))
+  -- What a record that was lost has left there would be said of the new job.
+  local fields_of_new = {}
+  for i = 1, #records, 2 do fields_of_new[#fields_of_new + 1] = records[i] end
+  call('HDEL', P .. ':m', unpack(fields_of_new))
   if bodies[1] then call('HSET', P .. ':b', unpack(bodies)) end
   for _, place in ipairs(places) do
     if place.prio == 3 then put_all_delayed(place.no, place.members)
@@ -109,7 +113,12 @@ local function push_known(push)
   if live and push.mode ~= 'r' then return answer(2, old, state_of(old), 0) end
   local job = made(push)
   local f = field_of(job.no, job.tid)
-  if old then displace(old, f) else forget(f) end
+  if old then
+    displace(old, f)
+  else
+    forget(f)
+    call('HDEL', P .. ':m', f)
+  end
   write_record(job)
   if push.body then call('HSET', P .. ':b', f, push.body) end
   put_waiting(job)

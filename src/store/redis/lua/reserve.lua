@@ -33,7 +33,8 @@ local function look(plan)
   local jobs = {}
   for i, entry in ipairs(plan.deals) do
     at[entry] = (at[entry] or 0) + 1
-    local member = members[entry][at[entry]]
+    -- '' where a ring names a queue that is not there any more.
+    local member = members[entry][at[entry]] or ''
     local tid = is_entry(member) and tid_of(member) or ''
     fields[i] = field_of(entry.no, tid)
     jobs[i] = { entry = entry, member = member, tid = tid, f = fields[i] }
@@ -63,6 +64,7 @@ local jobs, fitting, without = look(plan)
 if without[1] then
   for _, its in ipairs(without) do
     local set = ':r:' .. its.entry.prio .. ':' .. its.entry.no
+    if its.entry.count == 0 then call('ZREM', P .. ':a:' .. its.entry.prio, its.entry.no) end
     -- A job that stands elsewhere is well there.
     local is_elsewhere = not is_entry(its.member) or (not its.is_bodiless and find_in(its.entry.no, its.tid))
     local set_aside = is_elsewhere and set_member_aside or set_job_aside
