@@ -31,20 +31,24 @@ export class StatFiles {
   }
 
   /** What the oldest file says; of two that ask at once the other gets nothing of it. Empty = there is none. Rejects for one that
-   *  somebody broke: it is gone too. */
+   *  somebody broke: it is gone too; and when none is left but those that cannot be read or removed: they stay. */
   async take(): Promise<readonly StatDelta[]> {
+    let failure: unknown;
     for (const name of await this.#names()) {
       const path = join(this.#directory, name);
+      let text: string;
       try {
-        const text = await readFile(path, 'utf8');
+        text = await readFile(path, 'utf8');
         // Of several that have read it one removes it.
         await unlink(path);
         await this.#sync();
-        return deltasOf(text, path);
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+        if ((error as NodeJS.ErrnoException).code !== 'ENOENT') failure ??= error;
+        continue;
       }
+      return deltasOf(text, path);
     }
+    if (failure !== undefined) throw failure;
     return [];
   }
 

@@ -3,6 +3,7 @@
 // counts anything twice: what may have been written is not written again, so statistics can be short after a failure and are never
 // too high.
 
+import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
@@ -20,6 +21,8 @@ export class StatsRecorder implements Service {
   readonly #loop: Loop;
   #nextAt = 0;
   #failing = false;
+  /** what was said last of the disk */
+  #toldOfDisk = '';
   #drained: Promise<void> | null = null;
 
   constructor(registry: Registry, log: Log, files: StatFiles) {
@@ -99,11 +102,25 @@ export class StatsRecorder implements Service {
 
   /** What earlier ends have left. It stays on the disk as long as the registry does not answer. */
   async #recordKept(): Promise<void> {
-    if (await this.#files.isEmpty()) return;
+    if (await this.#ofDisk(this.#files.isEmpty(), true)) return;
     await this.#registry.stats('', 0);
-    for (let kept = await this.#files.take(); kept.length > 0; kept = await this.#files.take()) {
+    const take = () => this.#ofDisk(this.#files.take(), []);
+    for (let kept = await take(); kept.length > 0; kept = await take()) {
       this.add(kept);
       await this.#record();
+    }
+  }
+
+  /** A disk that fails is told of once, and is no failure of the registry. */
+  async #ofDisk<T>(reading: Promise<T>, otherwise: T): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      const told = reasonOf(error);
+      if (told !== this.#toldOfDisk)
+        this.#log.error('statistics that an earlier end has left cannot be read', error);
+      this.#toldOfDisk = told;
+      return otherwise;
     }
   }
 

@@ -222,3 +222,20 @@ it('a file that is none is removed, said, and holds up nothing', async () => {
   await until('it is counted', async () => (await totalOf('a')) === 2);
   expect(keptFiles()).toEqual([]);
 });
+
+it('a file that cannot be read stays, is said once, and holds up neither a younger one nor the last statistics', async () => {
+  await register('a');
+  const unreadable = join(directory, 'statistics', `${'0'.repeat(16)}-1.json`);
+  mkdirSync(unreadable, { recursive: true });
+  await new StatFiles(directory).write([pushed('a', 4)]);
+  const recorder = await start();
+  await pass(limits.countersToRegistryMs + 100);
+  await until('the younger one is counted', async () => (await totalOf('a')) === 4);
+  await until('it is said', () => said.length === 1);
+  await pass(2 * limits.countersToRegistryMs);
+  recorder.add([pushed('a', 1)]);
+  await recorder.drain(1_000);
+  expect(await totalOf('a')).toBe(5);
+  expect(said).toEqual(['statistics that an earlier end has left cannot be read']);
+  expect(keptFiles()).toEqual([unreadable]);
+});
