@@ -1,5 +1,5 @@
 // The embedded store, through its socket, beside the model: random operations on one stepped clock, the file closed and
-// opened again in between. DQ_SEED=… repeats a run.
+// opened again in between. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
 
 import { describe, expect, it } from 'vitest';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
@@ -11,6 +11,8 @@ import { SideBySide } from './random-operations.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
 const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
+const operations = Number(process.env['DQ_STORE_OPERATIONS'] ?? 6_000);
+const lives = 4;
 const start = 1_900_000_000_000;
 
 /** Everything that must have happened for a run to mean something. */
@@ -40,7 +42,7 @@ const underTest = ({ client, dump, close }: SqliteStore): StoreUnderTest => ({
 
 describe('random operations', () => {
   it(`the embedded store answers and keeps what the model does (seed ${seed})`, {
-    timeout: 180_000,
+    timeout: 900_000,
   }, async () => {
     const clock = { now: start };
     const directory = temporaryDirectory();
@@ -48,8 +50,8 @@ describe('random operations', () => {
     const both = new SideBySide(seed, clock, await openModelStore(new Model(() => clock.now)));
     let tested = underTest(await open());
     try {
-      for (let life = 0; life < 4; life += 1) {
-        await both.run(1_500, tested);
+      for (let life = 0; life < lives; life += 1) {
+        await both.run(operations / lives, tested);
         await both.emptyReady(tested);
         await tested.store.admin.startFsck();
         await until('it to be examined', async () => (await tested.store.admin.fsck()).kind !== 'running');

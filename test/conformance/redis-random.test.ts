@@ -1,5 +1,5 @@
 // A Redis store beside the model: random operations on one stepped clock, that the scripts read in place of the server's own;
-// and the same while calls and answers are lost on the way. DQ_SEED=… repeats a run, DQ_REDIS_OPERATIONS=20000 makes it longer.
+// and the same while calls and answers are lost on the way. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
 
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
@@ -12,7 +12,7 @@ import { openModelStore } from './model-store.ts';
 import { SideBySide } from './random-operations.ts';
 
 const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
-const operations = Number(process.env['DQ_REDIS_OPERATIONS'] ?? 1_500);
+const operations = Number(process.env['DQ_STORE_OPERATIONS'] ?? 1_500);
 
 const parts = { scriptParts: { clock: steppedClock }, hints: false, plainPolls: false };
 
