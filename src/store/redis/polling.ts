@@ -72,8 +72,7 @@ class DuePoll {
     const key = `${prefixOf(bucket)}:d`;
     const head = (await this.#shard.command('ZRANGE', key, 0, 0, 'WITHSCORES')) as string[];
     if (head.length === 0) return { moved: 0, waitMs: null };
-    // The nodes of a Cluster have a clock each, and TIME goes to any of them.
-    if (this.#shard.partitions.length > 1) return null;
+    if (this.#shard.isCluster) return null;
     const waitMs = Number(head[1]) - (await this.#storageNow());
     // What is nearly due is the script's to judge.
     return waitMs > limits.redisPollMs ? { moved: 0, waitMs: waitMs - limits.redisPollMs } : null;

@@ -8,6 +8,7 @@ import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/redis-url.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { type Partition, StoreError } from '../job-store.ts';
+import { ClusterClient } from './cluster-client.ts';
 import {
   beginToConnect,
   type Client,
@@ -115,6 +116,11 @@ export class Shard implements Shards {
   /** Commands can be sent, and the server is ours. Of a Cluster: some of its nodes may stand still. */
   get isReady(): boolean {
     return this.#marker !== null && this.#overdue.size < mastersOf(this.#client);
+  }
+
+  /** Its servers have a clock each, and a command without a key goes to any of them. */
+  get isCluster(): boolean {
+    return this.#client instanceof ClusterClient;
   }
 
   /** A bucket of each server of a Cluster: what is wrong with one of its buckets is so with all. */
