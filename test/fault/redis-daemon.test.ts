@@ -23,7 +23,7 @@ vi.setConfig({ testTimeout: 300_000 });
 const kills = Number(process.env['DQ_REDIS_KILLS'] ?? 3);
 const stopMs = Number(process.env['DQ_REDIS_STOP_MS'] ?? 10_000);
 /** Promised are 3 s; 2.5 to 2.8 s were seen. The rest is for a machine with more work than cores. */
-const answerMsMax = limits.redisCallMs + 2_000;
+const answerMsMax = limits.redisCallMs + 5_000;
 
 const alwaysSynced = { config: ['appendonly yes', 'appendfsync always'] };
 /** Leases of timeout + this run out while nobody can settle. */
