@@ -98,12 +98,11 @@ describe('a reload', () => {
     const { code, stderr } = await reload(daemon);
     expect(code).toBe(0);
     expect(stderr).toContain(`dq-notifier-0 (pid ${caller}) of before ends with the last callback`);
-    expect(daemon.workers()).toHaveLength(usual + 1);
-    expect((await processesOf(daemon)).find(({ pid }) => pid === caller)).toMatchObject({
-      generation: 1,
-      state: 'draining',
-      inFlight: 1,
-    });
+    await until('the others of before are gone', () => daemon.workers().length === usual + 1);
+    const old = async () => (await processesOf(daemon)).find(({ pid }) => pid === caller);
+    // Each says once a second what it has in hand.
+    await until('it reports its call', async () => (await old())?.inFlight === 1);
+    expect(await old()).toMatchObject({ generation: 1, state: 'draining' });
     const second = reload(daemon);
     await until('it waits', () =>
       daemon.log('notice').some(({ message }) => String(message).includes('reload: waiting for callbacks')),
