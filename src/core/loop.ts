@@ -79,3 +79,21 @@ export class Loop implements Service {
     });
   }
 }
+
+/** A step for what is done more rarely than a loop turns, which is once a second at least: `work` begins once in `everyMs`, also when
+ *  it rejects; for the first time at the first turn, or everyMs later. */
+export function onceIn(
+  everyMs: number,
+  work: () => Promise<void>,
+  first: 'at once' | 'later' = 'at once',
+): () => Promise<number> {
+  let nextAt: number | null = null;
+  return async () => {
+    nextAt ??= performance.now() + (first === 'later' ? everyMs : 0);
+    const waitMs = nextAt - performance.now();
+    if (waitMs > 0) return waitMs;
+    nextAt = performance.now() + everyMs;
+    await work();
+    return everyMs;
+  };
+}

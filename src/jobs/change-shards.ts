@@ -96,7 +96,7 @@ export async function removeShard(
   id: string,
   isLost = false,
 ): Promise<{ readonly lost: string | null }> {
-  if (known(await listOf(shards), id).active)
+  if (known((await listOf(shards)).list, id).active)
     throw new DqError('shard_in_use', 'it takes new jobs: `dq shard drain` it first');
   await shards.refresh();
   const { url } = known(shards.servers.list, id);
@@ -164,18 +164,19 @@ export function known({ shards }: ShardList, id: string) {
   return shard;
 }
 
-async function listOf({ registry }: Pick<Shards, 'registry'>): Promise<ShardList> {
-  const { list } = await registry.shards(-1);
+async function listOf({
+  registry,
+}: Pick<Shards, 'registry'>): Promise<{ revision: number; list: ShardList }> {
+  const { revision, list } = await registry.shards(-1);
   if (list === null) throw new Error('a registry that is asked for its list has answered none');
-  return list;
+  return { revision, list };
 }
 
 async function change(shards: Shards, next: (list: ShardList, heard: Heard) => ShardList): Promise<void> {
   await shards.refresh();
   const heard = await heardBy(shards.servers);
   for (;;) {
-    const { revision, list } = await shards.registry.shards(-1);
-    if (list === null) throw new Error('a registry that is asked for its list has answered none');
+    const { revision, list } = await listOf(shards);
     const wanted = next(list, heard);
     if (wanted === list) break;
     if ((await shards.registry.writeShards(wanted, revision)) === 'updated') break;

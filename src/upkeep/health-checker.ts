@@ -5,7 +5,7 @@
 import { formatDuration } from '../core/duration.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
+import { Loop, onceIn } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import { givenUp, givenUpDetail } from '../process/incident-files.ts';
 import type { RoleName } from '../process/messages.ts';
@@ -43,7 +43,6 @@ const crashLoop = (role: string) => ({ kind: 'crash_loop', about: role }) as con
 export class HealthChecker implements Service {
   readonly #options: HealthCheckerOptions;
   readonly #loop: Loop;
-  #nextAt = 0;
   /** performance.now() since when; null = it is well */
   #awaySince: number | null = null;
   #lateSince: number | null = null;
@@ -64,7 +63,7 @@ export class HealthChecker implements Service {
     this.#options = options;
     this.#loop = new Loop({
       name: 'health-checker',
-      step: () => this.#step(),
+      step: onceIn(options.times.everyMs, () => this.#check(), 'later'),
       onFailure: (error) => options.log.error('the health of this instance cannot be judged', error),
       failureWaitMs: options.times.everyMs,
     });
@@ -90,7 +89,6 @@ export class HealthChecker implements Service {
       if (kind === 'crash_loop') this.#crashes.set(about, now);
       else if (kind === 'given_up') this.#aliveSince = now;
     }
-    this.#nextAt = performance.now() + this.#options.times.everyMs;
     await this.#loop.start();
   }
 
@@ -98,19 +96,13 @@ export class HealthChecker implements Service {
     await this.#loop.drain(deadlineMs);
   }
 
-  /** The loop turns at least once a second; the work is done once in everyMs. */
-  async #step(): Promise<number> {
-    const waitMs = this.#nextAt - performance.now();
-    if (waitMs > 0) return waitMs;
-    const { everyMs } = this.#options.times;
-    this.#nextAt = performance.now() + everyMs;
+  async #check(): Promise<void> {
     await this.#endCrashLoops();
     if ((await this.#checkStore()) && performance.now() >= this.#latenessAt)
       await this.#checkLateness().catch((error: unknown) => {
         // A store that does not answer is told of by the check above.
         if (!(error instanceof StoreError)) throw error;
       });
-    return everyMs;
   }
 
   async #endCrashLoops(): Promise<void> {

@@ -3,28 +3,23 @@
 // A shard whose jobs wait for weeks is looked at as long: it stops at the first that does not belong there.
 
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
+import { Loop, onceIn } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import { type Shards, settleShards } from '../jobs/change-shards.ts';
 import type { Log } from '../telemetry/log.ts';
 
 export class ShardSettler implements Service {
   readonly #loop: Loop;
-  #nextAt = 0;
   #failing = false;
 
   constructor(shards: Shards, log: Log, everyMs: number = limits.settleEveryMs) {
     this.#loop = new Loop({
       name: 'shard-settler',
-      step: async () => {
-        const waitMs = this.#nextAt - performance.now();
-        if (waitMs > 0) return waitMs;
-        this.#nextAt = performance.now() + everyMs;
+      step: onceIn(everyMs, async () => {
         for (const id of await settleShards(shards))
           log.notice('a shard holds no more job of an earlier list', { shard: id });
         this.#failing = false;
-        return everyMs;
-      },
+      }),
       onFailure: (error) => {
         if (!this.#failing) log.error('whether shards hold jobs of earlier lists cannot be found out', error);
         this.#failing = true;

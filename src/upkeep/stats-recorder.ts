@@ -5,7 +5,7 @@
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
+import { Loop, onceIn } from '../core/loop.ts';
 import type { Service } from '../core/service.ts';
 import { StatBuffer } from '../process/stat-buffer.ts';
 import type { StatFiles } from '../process/stat-files.ts';
@@ -19,7 +19,6 @@ export class StatsRecorder implements Service {
   readonly #files: StatFiles;
   readonly #held = new StatBuffer(limits.statsHeldMax);
   readonly #loop: Loop;
-  #nextAt = 0;
   #failing = false;
   /** what was said last of the disk */
   #toldOfDisk = '';
@@ -31,7 +30,7 @@ export class StatsRecorder implements Service {
     this.#files = files;
     this.#loop = new Loop({
       name: 'stats-recorder',
-      step: () => this.#step(),
+      step: onceIn(limits.countersToRegistryMs, () => this.#recordAll(), 'later'),
       onFailure: (error) => {
         if (!this.#failing) log.error('statistics cannot be recorded; they are kept meanwhile', error);
         this.#failing = true;
@@ -46,7 +45,6 @@ export class StatsRecorder implements Service {
   }
 
   async start(): Promise<void> {
-    this.#nextAt = performance.now() + limits.countersToRegistryMs;
     await this.#loop.start();
   }
 
@@ -55,11 +53,7 @@ export class StatsRecorder implements Service {
     return this.#drained;
   }
 
-  /** The loop turns at least once a second; the work is done once in limits.countersToRegistryMs. */
-  async #step(): Promise<number> {
-    const waitMs = this.#nextAt - performance.now();
-    if (waitMs > 0) return waitMs;
-    this.#nextAt = performance.now() + limits.countersToRegistryMs;
+  async #recordAll(): Promise<void> {
     // First: while nothing can be recorded nobody gets to the lines after it.
     const dropped = this.#held.takeDropped();
     if (dropped > 0) this.#log.error('statistics were dropped', undefined, { counts: dropped });
@@ -67,7 +61,6 @@ export class StatsRecorder implements Service {
     await this.#recordKept();
     if (this.#failing) this.#log.notice('statistics are being recorded again');
     this.#failing = false;
-    return limits.countersToRegistryMs;
   }
 
   async #finish(deadlineMs: number): Promise<void> {

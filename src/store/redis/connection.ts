@@ -149,7 +149,7 @@ function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 
 
 /** Part of INFO, of every server that takes writes and answers: of a Cluster a question without a key goes to any node. */
 export async function infosOf(client: Client, section: string): Promise<readonly string[]> {
-  const servers = client instanceof ClusterClient ? client.nodes('master') : [client];
+  const servers = isCluster(client) ? client.nodes('master') : [client];
   const replies = await Promise.allSettled(servers.map((server) => server.info(section)));
   return replies.flatMap((reply) => (reply.status === 'fulfilled' ? [reply.value] : []));
 }
@@ -170,16 +170,18 @@ export async function beginToConnect(client: Client): Promise<void> {
   }
 }
 
+export const isCluster = (client: Client): client is ClusterClient => client instanceof ClusterClient;
+
 /** Which server has the key; a command without one goes to any. */
 export const nodeOf = (client: Client, key: string): string =>
-  client instanceof ClusterClient && key.startsWith('{') ? client.nodeOf(key) : '';
+  isCluster(client) && key.startsWith('{') ? client.nodeOf(key) : '';
 
 export const mastersOf = (client: Client): number =>
-  client instanceof ClusterClient ? Math.max(client.nodes('master').length, 1) : 1;
+  isCluster(client) ? Math.max(client.nodes('master').length, 1) : 1;
 
 /** A server does not answer: in a group another may have taken its place. A Sentinel group says so by itself. */
 export function lookAgain(client: Client): void {
-  if (client instanceof ClusterClient) client.lookAgain();
+  if (isCluster(client)) client.lookAgain();
 }
 
 /** Ends it within the deadline, whatever state it is in: a client that is reconnecting never says that it has ended. */

@@ -8,13 +8,13 @@ import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/redis-url.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { type Partition, StoreError } from '../job-store.ts';
-import { ClusterClient } from './cluster-client.ts';
 import {
   beginToConnect,
   type Client,
   closeClient,
   createClient,
   infosOf,
+  isCluster,
   lookAgain,
   mastersOf,
   nodeOf,
@@ -120,7 +120,7 @@ export class Shard implements Shards {
 
   /** Its servers have a clock each, and a command without a key goes to any of them. */
   get isCluster(): boolean {
-    return this.#client instanceof ClusterClient;
+    return isCluster(this.#client);
   }
 
   /** A bucket of each server of a Cluster: what is wrong with one of its buckets is so with all. */
@@ -225,10 +225,7 @@ export class Shard implements Shards {
     const [key = ''] = args;
     this.#markerFor(String(key));
     try {
-      return await this.#within(
-        this.#client.call(name, ...args.map((arg) => arg)),
-        nodeOf(this.#client, String(key)),
-      );
+      return await this.#within(this.#client.call(name, ...args), nodeOf(this.#client, String(key)));
     } catch (error) {
       throw storeErrorOf(error);
     }
