@@ -6,6 +6,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Restarting } from '../master/main.ts';
 import { openOutput } from './detach.ts';
@@ -50,6 +51,6 @@ async function checkedBy(command: readonly string[], cwd: string): Promise<strin
     if (code === exitCodes.ok) return null;
     return said.trim().replace(/^dq: /, '') || `a start would end with ${code ?? 'a signal'}`;
   } catch (error) {
-    return `a start cannot be tried: ${error instanceof Error ? error.message : String(error)}`;
+    return `a start cannot be tried: ${reasonOf(error)}`;
   }
 }

@@ -10,10 +10,9 @@ import { type Incident, IncidentFiles, incidentKinds } from '../process/incident
 import type { AlertEntry } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { Missing, pagingParams, readLimit, refuseCursor } from './paging.ts';
-import { closed, Instant, problems, reply, VersionText } from './schemas.ts';
+import { closed, Instant, nullable, problems, reply, VersionText } from './schemas.ts';
 
 const tags = ['alerts'];
-const nullable = (type: string) => Type.Unsafe<unknown>({ type: [type, 'null'] });
 
 const Alert = Type.Object({
   topic: Type.String(),
@@ -58,10 +57,7 @@ export function alertRoutes(api: Api, { role }: IntakeContext): void {
             closed({
               incidents: Type.Array(IncidentItem, { description: 'newest first; on the first page only' }),
               items: Type.Array(Alert),
-              nextCursor: Type.Unsafe<string | null>({
-                type: ['string', 'null'],
-                description: 'null at the end',
-              }),
+              nextCursor: nullable('string', { description: 'null at the end' }),
               missing: Missing,
             }),
           ),

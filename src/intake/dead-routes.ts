@@ -7,10 +7,9 @@ import { limits } from '../core/limits.ts';
 import { readFilter, readIds, requireFilter, requireTopicOf } from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit, refuseCursor } from './paging.ts';
-import { closed, Instant, instantText, problems, reply, VersionText } from './schemas.ts';
+import { closed, Instant, instantText, nullable, problems, reply, VersionText } from './schemas.ts';
 
 const tags = ['dead letters'];
-const nullable = (type: string) => Type.Unsafe<unknown>({ type: [type, 'null'] });
 
 const DeadLetter = Type.Object({
   topic: Type.String(),

@@ -11,9 +11,7 @@ import type { Api, IntakeContext } from './intake-context.ts';
 import { jobHead } from './job-head.ts';
 import { absentJob, readKey } from './job-key.ts';
 import { elapsedMs, logRequest } from './request-log.ts';
-import { closed, Instant, jobParams, problems, reply, VersionText } from './schemas.ts';
-
-const nullable = (type: string) => Type.Unsafe<unknown>({ type: [type, 'null'] });
+import { closed, Instant, jobParams, nullable, problems, reply, VersionText } from './schemas.ts';
 
 const Attempt = Type.Object({
   attempt: Type.Integer(),

@@ -4,7 +4,7 @@ import { type TSchema, Type } from 'typebox';
 import { invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { StoreError } from '../store/job-store.ts';
-import { closed } from './schemas.ts';
+import { closed, nullable } from './schemas.ts';
 
 export const pagingParams = {
   limit: Type.Optional(
@@ -24,7 +24,7 @@ export const Missing = Type.Optional(
 export function pageOf(item: TSchema): TSchema {
   return closed({
     items: Type.Array(item),
-    nextCursor: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'null at the end' }),
+    nextCursor: nullable('string', { description: 'null at the end' }),
     missing: Missing,
   });
 }

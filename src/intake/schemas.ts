@@ -47,6 +47,10 @@ export function closed<P extends Record<string, TSchema>>(properties: P) {
   return Type.Object(properties, { additionalProperties: false });
 }
 
+/** `type`: of JSON Schema. */
+export const nullable = (type: string, more: { readonly description?: string } = {}) =>
+  Type.Unsafe<unknown>({ type: [type, 'null'], ...more });
+
 export const Instant = Type.String({ format: 'date-time', description: 'RFC 3339 with milliseconds, UTC' });
 export const StateName = Type.Enum(['delayed', 'ready', 'reserved', 'dead']);
 export const VersionText = Type.String({ pattern: '^\\d+$' });

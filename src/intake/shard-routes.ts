@@ -9,10 +9,9 @@ import type { ShardRecord } from '../core/shard-list.ts';
 import { addShard, drainShard, known, removeShard, type Shards } from '../jobs/change-shards.ts';
 import { StoreError } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
-import { closed, Instant, problems, reply } from './schemas.ts';
+import { closed, Instant, nullable, problems, reply } from './schemas.ts';
 
 const tags = ['operation'];
-const nullable = (type: string) => Type.Unsafe<unknown>({ type: [type, 'null'] });
 const Shard = closed({
   id: Type.String({ description: 'by which jobs are placed, whatever the address' }),
   url: Type.String({ description: 'without user and password' }),
@@ -21,16 +20,12 @@ const Shard = closed({
   }),
   buckets: Type.Integer(),
   addedAt: Instant,
-  jobs: Type.Unsafe<unknown>({
-    type: ['integer', 'null'],
-    description: 'in any state; null: it does not answer',
-  }),
-  alerts: Type.Unsafe<unknown>({ type: ['integer', 'null'], description: 'that are to be sent' }),
-  list: Type.Unsafe<unknown>({
-    type: ['integer', 'null'],
+  jobs: nullable('integer', { description: 'in any state; null: it does not answer' }),
+  alerts: nullable('integer', { description: 'that are to be sent' }),
+  list: nullable('integer', {
     description: 'number of the newest list that it has heard of: it refuses pushes by an older one',
   }),
-  trouble: { ...nullable('string'), description: 'why it does not answer; null: it does' },
+  trouble: nullable('string', { description: 'why it does not answer; null: it does' }),
 });
 const params = closed({ id: Type.String({ description: 'of the shard' }) });
 

@@ -12,7 +12,7 @@ import type { Api, IntakeContext } from './intake-context.ts';
 import type { MasterQuestions } from './master-questions.ts';
 import { Missing } from './paging.ts';
 import { mayTouch } from './route-access.ts';
-import { closed, Instant, problems, reply, topicParam } from './schemas.ts';
+import { closed, Instant, nullable, problems, reply, topicParam } from './schemas.ts';
 import { nameToFind } from './topic-routes.ts';
 
 const tags = ['operation'];
@@ -48,8 +48,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext, questions: Master
                 }),
               ),
               states: States,
-              oldestOverdueMs: Type.Unsafe<unknown>({
-                type: ['integer', 'null'],
+              oldestOverdueMs: nullable('integer', {
                 description: 'how long the oldest ready job has been due',
               }),
               orphaned: Type.Integer({
