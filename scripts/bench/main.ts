@@ -157,7 +157,7 @@ async function pushMany(url: string, topics: readonly string[], jobs: number, qu
 async function latenessOf(dqUrl: string, sinkUrl: string, topic: string): Promise<number[]> {
   const all: number[] = [];
   for (let n = 0; n < latenessJobs; n++) {
-    await fetch(`${dqUrl}/v1/topics/${topic}/jobs?delay=1000`, { method: 'POST', body: String(n) });
+    await fetch(`${dqUrl}/v1/topics/${topic}/jobs?delay=1s`, { method: 'POST', body: String(n) });
     await sleep(1000 / latenessPerSecond - 1);
   }
   const end = performance.now() + 10_000;

@@ -63,7 +63,7 @@ async function pushBatch(url: string, numbers: readonly number[], dispatcher?: A
     return {
       topic: `bench-${n % topics}`,
       id: String(n).padStart(idBytes, '0'),
-      delay: spreadMs + ((n * 7_919) % spreadMs),
+      delay: `${spreadMs + ((n * 7_919) % spreadMs)}ms`,
       body: { order: n, note: 'x'.repeat(bodyBytes - body.length) },
     };
   });

@@ -1,8 +1,6 @@
 // Durations and times as users write them (http-api.md, "Durations"). One grammar for the API, the configuration and the
 // command line. Owns no clock.
 
-const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly message: string };
@@ -11,24 +9,79 @@ export type Parsed<T> =
 const smallestEpochMs = 100_000_000_000;
 const instantPattern = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})$/;
 
-/** "500ms" "30s" "10m" "1h30m" "3d", or whole milliseconds as digits or a number. */
+/** Milliseconds of each unit, by all its spellings. There is no week, month or year: they are rarely meant exactly. */
+const unitMs: ReadonlyMap<string, number> = new Map([
+  ...['ms', 'millisecond', 'milliseconds'].map((name) => [name, 1] as const),
+  ...['s', 'sec', 'secs', 'second', 'seconds'].map((name) => [name, 1_000] as const),
+  ...['m', 'min', 'mins', 'minute', 'minutes'].map((name) => [name, 60_000] as const),
+  ...['h', 'hr', 'hrs', 'hour', 'hours'].map((name) => [name, 3_600_000] as const),
+  ...['d', 'day', 'days'].map((name) => [name, 86_400_000] as const),
+]);
+const part = `\\d{1,12} ?(?:${[...unitMs.keys()].join('|')})`;
+/** ISO 8601 without years, months, weeks and fractions. */
+const iso = 'P(?=[\\dT])(?:(\\d{1,12})D)?(?:T(?=\\d)(?:(\\d{1,12})H)?(?:(\\d{1,12})M)?(?:(\\d{1,12})S)?)?';
+const isoPattern = new RegExp(`^${iso}$`);
+
+/** What parseDuration accepts as text, for a JSON schema. */
+export const durationPattern = `^(?:0|${part}(?: ?${part})*|${iso})$`;
+export const durationExamples = '"500ms", "30s", "10m", "1h30m", "2 hours", "3d", "PT30M"';
+/** Beyond the longest useful text, all units spelled out; it bounds the work of the patterns. */
+const durationTextMax = 200;
+
+/** Reads "500ms" "30s" "10m" "1h30m" "2 hours" "PT30M". A number needs its unit, because some callers count in seconds and
+ *  others in milliseconds. Only 0 means the same in both, as a number and as text. */
 export function parseDuration(input: unknown): Parsed<number> {
-  const text = typeof input === 'number' ? String(input) : input;
-  if (typeof text !== 'string')
-    return { ok: false, message: 'must be milliseconds or a duration such as "30s", "10m", "1h30m"' };
-  if (/^\d{1,15}$/.test(text)) return { ok: true, value: Number(text) };
-  if (!/^(\d{1,12}(ms|s|m|h|d))+$/.test(text)) {
-    return {
-      ok: false,
-      message:
-        'must be whole milliseconds or a duration such as "500ms", "30s", "10m", "1h30m", "3d" (no sign, no fraction)',
-    };
-  }
+  if (input === 0 || input === '0') return { ok: true, value: 0 };
+  if (typeof input === 'number' && Number.isSafeInteger(input) && input > 0)
+    return refuseDuration(`${input} has no unit; write "${input}s" or "${input}ms"`);
+  if (typeof input !== 'string') return refuseDuration(`must be a duration such as ${durationExamples}`);
+  if (input.length > durationTextMax) return refuseDuration('is too long');
+  if (/^\d+$/.test(input)) return refuseDuration(`"${input}" has no unit; write ${input}s or ${input}ms`);
+  const isoParts = isoPattern.exec(input);
+  const total = isoParts === null ? sumOf(input) : isoSum(isoParts);
+  if (typeof total === 'string') return refuseDuration(total);
+  return Number.isSafeInteger(total) ? { ok: true, value: total } : refuseDuration('is too long');
+}
+
+function refuseDuration(message: string): Parsed<never> {
+  return { ok: false, message };
+}
+
+function isoSum([, days, hours, minutes, seconds]: RegExpExecArray): number {
+  const whole = (digits: string | undefined) => Number(digits ?? 0);
+  return (
+    whole(days) * 86_400_000 + whole(hours) * 3_600_000 + whole(minutes) * 60_000 + whole(seconds) * 1_000
+  );
+}
+
+/** Milliseconds, or what is wrong. */
+function sumOf(text: string): number | string {
+  if (!/^\d{1,12} ?[A-Za-z]{1,20}( ?\d{1,12} ?[A-Za-z]{1,20})*$/.test(text)) return unreadable(text);
   let total = 0;
-  for (const [, digits, unit] of text.matchAll(/(\d+)(ms|s|m|h|d)/g))
-    total += Number(digits) * (unitMs[unit ?? ''] ?? 0);
-  if (!Number.isSafeInteger(total)) return { ok: false, message: 'is too long' };
-  return { ok: true, value: total };
+  for (const [, digits = '', unit = ''] of text.matchAll(/(\d+) ?([A-Za-z]+)/g)) {
+    const size = unitMs.get(unit);
+    if (size === undefined) return unknownUnit(digits, unit);
+    total += Number(digits) * size;
+  }
+  return total;
+}
+
+function unknownUnit(digits: string, unit: string): string {
+  if (unit === 'M') return `unit "M" is ambiguous; write ${digits}m for minutes, or days for months`;
+  const lower = unit.toLowerCase();
+  if (unitMs.has(lower)) return `unknown unit "${unit}"; write ${digits}${lower}`;
+  return `unknown unit "${unit}"; write ms, s, m, h or d`;
+}
+
+function unreadable(text: string): string {
+  const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
+  if (/^P[\dTYMWDHS.,]+$/.test(text))
+    return `${shown} is not supported; of ISO 8601, write whole days, hours, minutes and seconds, such as P1DT12H`;
+  if (/^\d+[.,]\d+ ?[A-Za-z]+$/.test(text))
+    return `${shown} has a fraction; write whole numbers, such as 1h30m or 500ms`;
+  if (/^(\d{1,12} ?[A-Za-z]{1,20} ?)+\d{1,12}$/.test(text))
+    return `${shown} ends with a number without unit; write ${text}s or ${text}ms`;
+  return `${shown} is not a duration; write one such as ${durationExamples}, without sign or fraction`;
 }
 
 /** 5400000 → "1h30m"; the shortest text that parses back. */

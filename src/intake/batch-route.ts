@@ -28,7 +28,7 @@ const textOrInteger = (description: string) =>
 const BatchItem = closed({
   topic: Type.String(),
   id: Type.Optional(Type.String({ description: '1–256 bytes of UTF-8; made when not given' })),
-  delay: textOrInteger('until it is due: milliseconds, or a duration such as 30s, 10m, 1h30m'),
+  delay: textOrInteger('until it is due: a duration such as "30s", "10m", "1h30m"; of numbers 0 alone'),
   at: textOrInteger('when it is due: RFC 3339 with an offset, or epoch milliseconds'),
   mode: Type.Optional(Type.Enum(['replace', 'keep', 'reject'], { description: 'when the id is live' })),
   body: Type.Unknown({

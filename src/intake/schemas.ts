@@ -57,9 +57,7 @@ export const VersionText = Type.String({ pattern: '^\\d+$' });
 
 /** Queries are text; the handlers read instants and numbers out of it. */
 export const durationText = (description: string) =>
-  Type.Optional(
-    Type.String({ description: `${description}: milliseconds, or a duration such as 30s, 10m, 1h30m` }),
-  );
+  Type.Optional(Type.String({ description: `${description}: a duration such as 30s, 10m, 1h30m, or 0` }));
 export const instantText = (description: string) =>
   Type.Optional(
     Type.String({ description: `${description}: RFC 3339 with an offset, or epoch milliseconds` }),

@@ -2,15 +2,17 @@
 // words; a test holds the two together.
 
 import { Type } from 'typebox';
+import { durationExamples, durationPattern } from '../core/duration.ts';
 import { limits } from '../core/limits.ts';
 import { mailAddressPattern } from '../core/mail-address.ts';
 import { closed, Instant } from './schemas.ts';
 
 const DurationValue = Type.Unsafe<string | number>({
   type: ['string', 'integer'],
-  description: 'milliseconds, or a duration such as "500ms", "30s", "1h30m"',
+  description: `a duration such as ${durationExamples}; of numbers 0 alone`,
   minimum: 0,
-  pattern: '^(\\d{1,15}|(\\d{1,12}(ms|s|m|h|d))+)$',
+  maximum: 0,
+  pattern: durationPattern,
 });
 const Label = Type.String({ maxLength: limits.topicLabelMax });
 const TopicName = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$' });

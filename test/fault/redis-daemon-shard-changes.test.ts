@@ -77,12 +77,12 @@ class Producer {
     for (const _ of numbers(turn % 3 === 0 ? 3 : 1)) await this.#push(life, turn % 2);
   }
 
-  async #push(life: Life, delay: number): Promise<void> {
+  async #push(life: Life, delayMs: number): Promise<void> {
     const { id, pushes } = life;
     const body = JSON.stringify(`${id}/${pushes.length}`);
     const { status, json } = await this.#call(
       'POST',
-      `/v1/topics/t/jobs?id=${id}&delay=${delay}&mode=replace`,
+      `/v1/topics/t/jobs?id=${id}&delay=${delayMs}ms&mode=replace`,
       body,
     );
     if (status !== 200 && status !== 201) {

@@ -179,9 +179,21 @@ describe('items that are refused', () => {
     ...['5', 'null', '""', '"."', '".."', '"\\u0000"', '"\\ud800"', `"${'x'.repeat(257)}"`].map(
       (id) => [`{${good},"id":${id}}`, '.id'] as const,
     ),
-    ...['-1', '1.5', '1e3', '1.0', 'true', '""', '"+5"', '"PT5M"', '"3651d"', '99999999999999999', '{}'].map(
-      (delay) => [`{${good},"delay":${delay}}`, '.delay'] as const,
-    ),
+    ...[
+      '-1',
+      '1.5',
+      '1e3',
+      '1.0',
+      'true',
+      '""',
+      '30',
+      '"30"',
+      '"+5s"',
+      '"P1M"',
+      '"3651d"',
+      '99999999999999999',
+      '{}',
+    ].map((delay) => [`{${good},"delay":${delay}}`, '.delay'] as const),
     ...[
       '1760000000',
       '-5',
@@ -191,7 +203,7 @@ describe('items that are refused', () => {
       '"2030-01-01T00:00:00 08:00"',
       '[]',
     ].map((at) => [`{${good},"at":${at}}`, '.at'] as const),
-    [`{${good},"delay":1,"at":"2030-01-01T00:00:00Z"}`, '.at'],
+    [`{${good},"delay":"1s","at":"2030-01-01T00:00:00Z"}`, '.at'],
     ...['"skip"', '1', '""', 'null'].map((mode) => [`{${good},"mode":${mode}}`, '.mode'] as const),
     ...['5', 'null', '""', '"a\\nb"', '"é"'].map(
       (type) => [`{"topic":"t","body":"x","contentType":${type}}`, '.contentType'] as const,

@@ -327,7 +327,7 @@ describe('cancel and get', () => {
     await dq.push('t', '1', '?id=a');
     await dq.api('DELETE', '/v1/topics/t/jobs/a');
     expect(await get()).toMatchObject({ state: 'cancelled', attempt: 0, attempts: [] });
-    for (const verb of ['run', 'reschedule?delay=1', 'requeue'])
+    for (const verb of ['run', 'reschedule?delay=1s', 'requeue'])
       expect((await dq.api('POST', `/v1/topics/t/jobs/a/${verb}`)).body.code).toBe('job_not_found');
     expect((await dq.push('t', '2', '?id=a&mode=reject')).status).toBe(201);
     expect(await get()).toMatchObject({ state: 'delayed', body: '2' });

@@ -131,8 +131,11 @@ it('the fields of a topic are those that are read, with the same bounds', async 
       'x',
       Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`x${n}`, '1'])),
     ],
-    delay: [0, '0', '30m', '1h30m', -1, 1.5, '5 m', '', null],
-    timeout: ['3s', '', null],
+    delay: [
+      ...[0, '0', '30m', '1h30m', '5 m', '2 hours', '1 h 30min', 'P1DT12H', 'PT30M', 'PT1H1M1S'],
+      ...[-1, 1.5, 30, '30', '5M', '1w', '5  m', ' 5m', '1.5h', 'P', 'PT', 'P1M', 'PT1.5H', '', null],
+    ],
+    timeout: ['3s', 1_000, '1000', '', null],
     okStatus: [['2xx'], ['204', '404'], [], ['3xx'], ['302'], ['abc'], [200], 'x'],
     emptyReply: ['retry', 'accept', 'ignore'],
     maxAttempts: [1, 100, 0, 101, 1.5, '5'],

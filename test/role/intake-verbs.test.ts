@@ -91,12 +91,13 @@ describe('reschedule', () => {
       ['', 'delay'],
       ['?delay=', 'delay'],
       ['?delay=soon', 'delay'],
+      ['?delay=30', 'delay'],
       ['?delay=3651d', 'delay'],
       ['?at=', 'at'],
       ['?at=1760000000', 'at'],
       ['?at=2030-01-01T00:00:00', 'at'],
       ['?at=2200-01-01T00:00:00Z', 'at'],
-      ['?delay=1&at=2030-01-01T00:00:00Z', 'at'],
+      ['?delay=1s&at=2030-01-01T00:00:00Z', 'at'],
     ])
       expect(await dq.api('POST', `${job}/reschedule${query}`), query).toMatchObject({
         status: 400,

@@ -148,7 +148,8 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
       ),
     push: (topic, body, query = {}, contentType = 'application/json') => {
       const search = new URLSearchParams();
-      for (const [name, value] of Object.entries(query)) search.set(name, String(value));
+      for (const [name, value] of Object.entries(query))
+        search.set(name, name === 'delay' && typeof value === 'number' ? `${value}ms` : String(value));
       const headers: Record<string, string> = contentType === '' ? {} : { 'content-type': contentType };
       return send('POST', `/v1/topics/${topic}/jobs?${search}`, {
         headers,

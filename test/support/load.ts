@@ -69,7 +69,7 @@ export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }
     };
     inFlight += 1;
     const sent = request(
-      `${url()}/v1/topics/${topic}/jobs?id=${id}&delay=${n % Math.max(delayMs, 1)}`,
+      `${url()}/v1/topics/${topic}/jobs?id=${id}&delay=${n % Math.max(delayMs, 1)}ms`,
       { method: 'POST', agent: isKept ? kept : false, headers: { 'content-type': 'application/json' } },
       (response: IncomingMessage) => {
         let text = '';

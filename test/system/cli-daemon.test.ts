@@ -249,7 +249,10 @@ describe('dq run, reschedule, push --batch', patience, () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     for (const topic of ['t', 'u']) await dq(['topic', 'add', topic, '--callback', silent, '--delay', '1h']);
-    const lines = Array.from({ length: 150 }, (_, n) => `{"topic":"t","id":"${n}","delay":${n},"body":1}`);
+    const lines = Array.from(
+      { length: 150 },
+      (_, n) => `{"topic":"t","id":"${n}","delay":"${n}ms","body":1}`,
+    );
     await daemon.api('POST', '/v1/topics/t/pause');
     await dq(['push', '--batch', '-'], { input: lines.join('\n') });
     await dq(['push', 'u', '1', '--id', '订单']);

@@ -131,7 +131,7 @@ describe('loadConfig: values', () => {
     ['server.port', '0', 0],
     ['server.port', '"65535"', 65_535],
     ['retry.unit', '200ms', 200],
-    ['retry.unit', '250', 250],
+    ['retry.unit', '30 min', 1_800_000],
     ['limits.bodyBytes', '1MiB', 1024 * 1024],
     ['limits.bodyBytes', '64 kib', 64 * 1024],
     ['limits.bodyBytes', '100', 100],
@@ -162,7 +162,8 @@ describe('loadConfig: values', () => {
     ['server: {port: }', 'dq.yaml:1:10  server.port: has no value'],
     ['server: {port: [1]}', 'dq.yaml:1:10  server.port: must be a whole number'],
     ['server.workers: 0', 'dq.yaml:1:1  server.workers: must be at least 1 and at most 64, not 0'],
-    ['retry.unit: 1w', /^dq.yaml:1:1 {2}retry.unit: must be whole milliseconds or a duration/],
+    ['retry.unit: 1w', 'dq.yaml:1:1  retry.unit: unknown unit "w"; write ms, s, m, h or d'],
+    ['shutdownTimeout: 30', 'dq.yaml:1:1  shutdownTimeout: 30 has no unit; write "30s" or "30ms"'],
     ['retry.unit: 2d', 'dq.yaml:1:1  retry.unit: must be at least 1ms and at most 1d, not 2d'],
     ['pollCeiling: 2s', 'dq.yaml:1:1  pollCeiling: must be at least 1ms and at most 1s, not 2s'],
     [

@@ -6,13 +6,27 @@ const outcome = <T>(parsed: { ok: boolean; value?: T }) => (parsed.ok ? parsed.v
 describe('parseDuration', () => {
   it.each([
     [0, 0],
-    [1500, 1500],
-    ['1500', 1500],
+    ['0', 0],
+    ['0s', 0],
     ['500ms', 500],
     ['30s', 30_000],
     ['10m', 600_000],
     ['1h30m', 5_400_000],
     ['3d', 259_200_000],
+    ['30 s', 30_000],
+    ['250 milliseconds', 250],
+    ['45sec', 45_000],
+    ['1 second', 1_000],
+    ['30min', 1_800_000],
+    ['30 mins', 1_800_000],
+    ['1 minute', 60_000],
+    ['2 hours', 7_200_000],
+    ['2hrs', 7_200_000],
+    ['1 day 2 hours', 93_600_000],
+    ['PT30M', 1_800_000],
+    ['PT0S', 0],
+    ['P1D', 86_400_000],
+    ['P1DT2H3M4S', 93_784_000],
   ])('reads %j', (input, ms) => {
     expect(parseDuration(input)).toEqual({ ok: true, value: ms });
   });
@@ -24,20 +38,44 @@ describe('parseDuration', () => {
     1e300,
     '-1s',
     '+1s',
-    '1.5s',
     '1e3',
     '',
     ' 1s',
-    '1 s',
-    '1w',
+    '1s ',
+    '1  s',
     's',
-    '10S',
+    '30分',
+    '00',
+    'P',
+    'PT',
+    'P1H',
+    'PT1D',
+    '1s'.repeat(101),
+    `${'9'.repeat(12)}d${'9'.repeat(12)}d`,
     null,
     true,
     [],
     {},
-  ])('refuses %j', (input) => {
+  ])('rejects %j', (input) => {
     expect(outcome(parseDuration(input))).toBe('refused');
+  });
+
+  it.each([
+    [30, '30 has no unit; write "30s" or "30ms"'],
+    ['30', '"30" has no unit; write 30s or 30ms'],
+    ['1m30', '"1m30" ends with a number without unit; write 1m30s or 1m30ms'],
+    ['30M', 'unit "M" is ambiguous; write 30m for minutes, or days for months'],
+    ['30S', 'unknown unit "S"; write 30s'],
+    ['2 Hours', 'unknown unit "Hours"; write 2hours'],
+    ['1w', 'unknown unit "w"; write ms, s, m, h or d'],
+    ['1h 3 fortnights', 'unknown unit "fortnights"; write ms, s, m, h or d'],
+    ['1.5h', '"1.5h" has a fraction; write whole numbers, such as 1h30m or 500ms'],
+    [
+      'P1M',
+      '"P1M" is not supported; of ISO 8601, write whole days, hours, minutes and seconds, such as P1DT12H',
+    ],
+  ])('names what is wrong with %j', (input, message) => {
+    expect(parseDuration(input)).toEqual({ ok: false, message });
   });
 
   it('reads back what formatDuration writes', () => {

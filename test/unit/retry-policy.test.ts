@@ -91,7 +91,7 @@ describe('retryAfterMs', () => {
 describe('backoff of a user', () => {
   it.each([
     ['2n+1', { type: 'odd' }],
-    [['15s', '3m', 1_500], { type: 'ladder', stepsMs: [15_000, 180_000, 1_500] }],
+    [['15s', '3m', '1500ms'], { type: 'ladder', stepsMs: [15_000, 180_000, 1_500] }],
     [['10d'], { type: 'ladder', stepsMs: [864_000_000] }],
     [Array(50).fill('1s'), { type: 'ladder', stepsMs: Array(50).fill(1_000) }],
     [
@@ -126,6 +126,7 @@ describe('backoff of a user', () => {
     [Array(51).fill('1s'), /1 to 50/],
     [['1s', '-1s'], /step 2/],
     [['1s', null], /step 2/],
+    [['1s', 30], /step 2 30 has no unit/],
     [['1s', '10d1ms'], /step 2 .*10d/],
     [{}, /"type":"exponential"/],
     [{ ...exponential, type: 'linear' }, /"type":"exponential"/],

@@ -105,13 +105,17 @@ describe('headers', () => {
 describe('the other fields', () => {
   it.each([
     [{ backoff: ['1s', '11d', 0] }, ['backoff[1]', 'backoff[2]']],
+    [
+      { backoff: ['15', '30s', 60], delay: 30, timeout: '3' },
+      ['delay', 'timeout', 'backoff[0]', 'backoff[2]'],
+    ],
     [{ backoff: { type: 'exponential', base: '1h', factor: 2, cap: '1m' } }, ['backoff.cap']],
     [{ backoff: { type: 'linear' } }, ['backoff']],
     [{ okStatus: ['2xx', 200, '299 '] }, ['okStatus[1]', 'okStatus[2]']],
     [{ alertEmails: ['a@b.c', 'a@b.c\r\nBcc: x@y.z', 'a b@c.d'] }, ['alertEmails[1]', 'alertEmails[2]']],
     [{ title: 'a\nb' }, ['title']],
     [{ owner: '\ud800' }, ['owner']],
-    [{ timeout: 99 }, ['timeout']],
+    [{ timeout: '99ms' }, ['timeout']],
     [{ timeout: '61s' }, ['timeout']],
     [{ delay: '3651d' }, ['delay']],
     [{ secret: `whsec_${'A'.repeat(31)}=` }, ['secret']],
@@ -156,9 +160,9 @@ it('the JSON of a topic says the same when it is read again', () => {
     {
       callbackUrl: 'http://a.example/',
       title: 'x',
-      delay: 90_000,
+      delay: '90 s',
       timeout: '1500ms',
-      backoff: ['15s', '3m', 600_000],
+      backoff: ['15s', '3 min', 'PT10M'],
       okStatus: ['2xx', '404'],
       headers: { 'X-A': '1' },
       priority: 'high',

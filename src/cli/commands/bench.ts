@@ -62,7 +62,7 @@ async function bench(flags: BenchFlags): Promise<void> {
   const size = wholeOf('--size', flags.size, limits.pushInputBytesMax);
   const rate = flags.rate === undefined ? null : wholeOf('--rate', flags.rate, limits.topicRateMax);
   const duration = parseDuration(flags.duration);
-  if (!duration.ok) throw new Exit('usage', `--duration ${duration.message}`);
+  if (!duration.ok) throw new Exit('usage', `--duration: ${duration.message}`);
   if (duration.value === 0 || duration.value > limits.benchMsMax)
     throw new Exit('usage', '--duration must be from 1ms to 10m');
   const daemon = findDaemon(flags, process.env);

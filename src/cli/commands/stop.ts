@@ -42,6 +42,6 @@ async function stop(flags: StopFlags): Promise<void> {
 function timeoutOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const parsed = parseDuration(text);
-  if (!parsed.ok) throw new Exit('usage', `--timeout ${parsed.message}`);
+  if (!parsed.ok) throw new Exit('usage', `--timeout: ${parsed.message}`);
   return parsed.value;
 }
