@@ -6,14 +6,18 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync, realpathSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { placeOf } from '../process/place.ts';
 
 export interface InstanceIdentity {
   /** 32 random bits */
   readonly instance: number;
   /** the last that was given to a worker */
   readonly incarnation: number;
-  /** machine and place that it was drawn for */
+  /** machine and path that it was drawn for */
   readonly home: string;
+  /** Inode of the data directory that it was drawn for: a copy that took the original's path has another one. Without the device:
+   *  its number may change with each boot. undefined in files of earlier versions of dq. */
+  readonly inode?: string;
 }
 
 /** Beside run/, not in it: leases in the store belong to this instance, and run/ may be cleaned away. */
@@ -25,6 +29,7 @@ export function identityPath(dataDir: string): string {
  *  leases are taken back at the start, not when they run out. */
 export function readInstanceIdentity(dataDir: string, isShared: boolean): InstanceIdentity {
   const home = homeOf(dataDir);
+  const { inode } = placeOf(dataDir);
   let kept: Partial<InstanceIdentity>;
   try {
     kept = JSON.parse(readFileSync(identityPath(dataDir), 'utf8')) as Partial<InstanceIdentity>;
@@ -32,14 +37,16 @@ export function readInstanceIdentity(dataDir: string, isShared: boolean): Instan
     // A first start, or a file damaged by a power cut: leases of the former identity end by their time.
     kept = {};
   }
-  const isCopy = isShared && kept.home !== undefined && kept.home !== home;
+  const isCopy = isShared && (differs(kept.home, home) || differs(kept.inode, inode));
   return {
     instance: isCopy ? draw() : (kept.instance ?? draw()),
     incarnation: kept.incarnation ?? 0,
     home: isCopy ? home : (kept.home ?? home),
+    inode: isCopy ? inode : (kept.inode ?? inode),
   };
 }
 
+const differs = (kept: string | undefined, now: string): boolean => kept !== undefined && kept !== now;
 const draw = (): number => randomBytes(4).readUInt32LE();
 
 /** Copies of a machine keep the machine's id now and then, and its name never for long. */

@@ -16,6 +16,7 @@ import type { ControlAnswer } from './control-protocol.ts';
 import { ControlSocket } from './control-socket.ts';
 import { DataDirectory } from './data-directory.ts';
 import { keepGivenUp } from './keep-given-up.ts';
+import { masterTitle } from './process-table.ts';
 import type { ReadConfig } from './reload.ts';
 import { ServiceManager } from './service-manager.ts';
 import { StartRefused } from './start-refused.ts';
@@ -51,7 +52,7 @@ const exitPartly = 5;
 export async function runMaster(options: MasterOptions): Promise<Outcome> {
   // Others of this group may read the logs; sockets, records and the store are in directories of ours alone.
   process.umask(0o027);
-  process.title = 'dq-master';
+  process.title = masterTitle;
   const signals = holdSignals();
   await closeDebugger();
   const data = await DataDirectory.open(options.config.dataDir, options.config.redis.length > 0);
@@ -267,7 +268,7 @@ function selfInfo(
     cpu = process.cpuUsage();
   }, limits.pulseMs).unref();
   return () => ({
-    title: 'dq-master',
+    title: masterTitle,
     role: 'master',
     pid: process.pid,
     version,

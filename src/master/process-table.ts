@@ -3,6 +3,9 @@
 
 import { readFileSync } from 'node:fs';
 
+/** Title of the master in the process table. */
+export const masterTitle = 'dq-master';
+
 /** One life of one process of this boot. */
 export interface ProcessIdentity {
   readonly pid: number;
@@ -23,13 +26,38 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return (
     stat !== null &&
     stat.startTicks === identity.startTicks &&
-    stat.state !== 'Z' &&
-    stat.state !== 'X' &&
+    !hasEnded(stat.state) &&
     bootId() === identity.bootId
   );
 }
 
-function readStat(pid: number): { readonly state: string; readonly startTicks: number } | null {
+/** Whether the parent of a process is a dq-master that has not ended. This process does not count: an orphan can be its child
+ *  where it is process 1 of a container. */
+export function hasLivingMaster(pid: number): boolean {
+  const parent = readStat(pid)?.parent;
+  if (parent === undefined || parent === process.pid) return false;
+  const state = readStat(parent)?.state;
+  return state !== undefined && !hasEnded(state) && titleOf(parent) === masterTitle;
+}
+
+/** As `ps` shows it; empty for a process that has ended. */
+function titleOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+  } catch {
+    return '';
+  }
+}
+
+const hasEnded = (state: string): boolean => state === 'Z' || state === 'X';
+
+interface Stat {
+  readonly state: string;
+  readonly parent: number;
+  readonly startTicks: number;
+}
+
+function readStat(pid: number): Stat | null {
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -39,7 +67,7 @@ function readStat(pid: number): { readonly state: string; readonly startTicks: n
   }
   // The second field is the command in parentheses, and may hold blanks and parentheses itself.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return { state: fields[0] ?? '', startTicks: Number(fields[19]) };
+  return { state: fields[0] ?? '', parent: Number(fields[1]), startTicks: Number(fields[19]) };
 }
 
 function bootId(): string {

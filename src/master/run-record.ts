@@ -1,10 +1,12 @@
 // How commands on this machine find the daemon of a data directory: run/master.json from the moment it holds the lock,
 // run/dq.json once it is ready. Both are written and removed by the master alone; what outlived a kill -9 is replaced by the
 // next start. dq.json holds a token, so nobody else may read it (0600). Whether the daemon lives is decided by its lock and
-// by who answers on the control socket, never by these files.
+// by who answers on the control socket, never by these files. Invariant: a record that was copied with its data directory is
+// not read. It leads to the daemon of the original, with an admin token.
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isSameFile, type Place, placeOf } from '../process/place.ts';
 
 export interface RunRecord {
   /** of the master */
@@ -34,20 +36,20 @@ const masterRecordPath = (dataDir: string) => join(runDirOf(dataDir), 'master.js
 
 /** null = there is none: nothing has been ready on this data directory, or it has stopped. */
 export function readRunRecord(dataDir: string): RunRecord | null {
-  return readRecord<RunRecord>(runRecordPath(dataDir));
+  return readRecord<RunRecord>(dataDir, runRecordPath(dataDir));
 }
 
 /** null = there is none: nothing runs on this data directory, or it has taken the lock this very moment. */
 export function readMasterRecord(dataDir: string): MasterRecord | null {
-  return readRecord<MasterRecord>(masterRecordPath(dataDir));
+  return readRecord<MasterRecord>(dataDir, masterRecordPath(dataDir));
 }
 
 export function writeRunRecord(dataDir: string, record: RunRecord): void {
-  writeWhole(runRecordPath(dataDir), `${JSON.stringify(record, null, 2)}\n`);
+  writeRecord(dataDir, runRecordPath(dataDir), record);
 }
 
 export function writeMasterRecord(dataDir: string, record: MasterRecord): void {
-  writeWhole(masterRecordPath(dataDir), `${JSON.stringify(record, null, 2)}\n`);
+  writeRecord(dataDir, masterRecordPath(dataDir), record);
 }
 
 export function removeRecords(dataDir: string): void {
@@ -62,9 +64,17 @@ export function writeWhole(path: string, text: string): void {
   renameSync(next, path);
 }
 
-function readRecord<T>(path: string): T | null {
+function writeRecord(dataDir: string, path: string, record: RunRecord | MasterRecord): void {
+  const placed = { ...record, place: placeOf(runDirOf(dataDir)) };
+  writeWhole(path, `${JSON.stringify(placed, null, 2)}\n`);
+}
+
+/** null also for a record of another directory: this one is a copy. Records of earlier versions of dq name no place. */
+function readRecord<T>(dataDir: string, path: string): T | null {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as T;
+    const record = JSON.parse(readFileSync(path, 'utf8')) as T & { readonly place?: Place };
+    const { place } = record;
+    return place === undefined || isSameFile(place, placeOf(runDirOf(dataDir))) ? record : null;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     // A power cut may leave an empty file, and then nothing runs.

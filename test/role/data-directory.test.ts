@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   cpSync,
@@ -6,6 +6,8 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  realpathSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -160,6 +162,59 @@ describe('data directory', () => {
     expect((await open(original, true))[0]).toBe(instance);
   });
 
+  it('instance: a copy that takes the path of the original is another one', async () => {
+    const [original, aside] = [join(root, 'a'), join(root, 'aside')];
+    const open = async (path: string, isShared: boolean): Promise<number> => {
+      const data = await DataDirectory.open(path, isShared);
+      data.nextIncarnation();
+      data.close();
+      return data.instance;
+    };
+    const instance = await open(original, true);
+    renameSync(original, aside);
+    cpSync(aside, original, { recursive: true });
+    expect(await open(original, false)).toBe(instance);
+    const other = await open(original, true);
+    expect(other).not.toBe(instance);
+    expect(await open(original, true)).toBe(other);
+    rmSync(original, { recursive: true });
+    renameSync(aside, original);
+    expect(await open(original, true)).toBe(instance);
+  });
+
+  it('instance: a file of an earlier version without an inode keeps its number', async () => {
+    const first = await DataDirectory.open(root, true);
+    first.nextIncarnation();
+    first.close();
+    const path = join(root, 'instance.json');
+    const { inode, ...earlier } = JSON.parse(readFileSync(path, 'utf8'));
+    expect(inode).toBe(String(statSync(root, { bigint: true }).ino));
+    writeFileSync(path, JSON.stringify(earlier));
+    const second = await DataDirectory.open(root, true);
+    second.nextIncarnation();
+    second.close();
+    expect(second.instance).toBe(first.instance);
+    expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({ inode });
+  });
+
+  it('records: a copy of the directory has none; a moved directory keeps its own', async () => {
+    const [original, copy, moved] = [join(root, 'a'), join(root, 'b'), join(root, 'c')];
+    const data = await DataDirectory.open(original);
+    onTestFinished(() => data.close());
+    data.announce('http://127.0.0.1:1', 'dqk_secret');
+    execFileSync('cp', ['-a', original, copy]);
+    expect([readRunRecord(copy), readMasterRecord(copy)]).toEqual([null, null]);
+    renameSync(original, moved);
+    expect(readRunRecord(moved)?.adminToken).toBe('dqk_secret');
+    expect(readMasterRecord(moved)?.pid).toBe(process.pid);
+    renameSync(moved, original);
+    // Of an earlier version of dq, whose daemon may run yet.
+    const { place, ...earlier } = JSON.parse(readFileSync(join(original, 'run/dq.json'), 'utf8'));
+    expect(place).toMatchObject({ path: realpathSync(join(original, 'run')) });
+    writeFileSync(join(original, 'run/dq.json'), JSON.stringify(earlier));
+    expect(readRunRecord(original)?.adminToken).toBe('dqk_secret');
+  });
+
   it('shows a token to nobody else and takes its records away at the end', async () => {
     const data = await DataDirectory.open(root);
     data.announce('http://127.0.0.1:1', 'dqk_secret');
@@ -188,6 +243,41 @@ describe('data directory', () => {
     const sentence = await refusal(join(root, 'file/data'));
     expect(sentence).toMatch(/^the data directory .*\/file\/data cannot be used: ENOTDIR/);
     expect(sentence).not.toContain('\n');
+  });
+
+  it('leftovers: a copied record ends no process', async () => {
+    const child = spawn('sleep', ['600'], { stdio: 'ignore' });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    const [original, copy] = [join(root, 'a'), join(root, 'b')];
+    mkdirSync(join(original, 'run'), { recursive: true });
+    new WorkerRecord(join(original, 'run')).add(child.pid as number, 'dq-store');
+    execFileSync('cp', ['-a', original, copy]);
+    const data = await DataDirectory.open(copy);
+    data.close();
+    expect(data.leftovers).toEqual([]);
+    expect(isAlive(child.pid as number)).toBe(true);
+  });
+
+  it('leftovers: a record without a place ends no child of a living dq-master', async () => {
+    // The title fits only into a command line that is as long.
+    const script = `process.title = 'dq-master';
+      const child = require('node:child_process').spawn('sleep', ['600'], { stdio: 'ignore' });
+      process.stdin.on('end', () => { child.kill('SIGKILL'); process.exit(0); }).resume();
+      console.log(child.pid);`;
+    const master = spawn(process.execPath, ['-e', script], { stdio: ['pipe', 'pipe', 'inherit'] });
+    onTestFinished(async () => {
+      master.stdin.end();
+      await once(master, 'exit');
+    });
+    const [line] = (await once(master.stdout, 'data')) as [Buffer];
+    const worker = Number(String(line));
+    mkdirSync(join(root, 'run'));
+    const record = [{ ...identityOf(worker), title: 'dq-store' }];
+    writeFileSync(join(root, 'run/workers.json'), JSON.stringify(record));
+    const data = await DataDirectory.open(root);
+    data.close();
+    expect(data.leftovers).toEqual([]);
+    expect(isAlive(worker)).toBe(true);
   });
 
   it('ends a leftover worker, a stopped one too, and only while its start time agrees', async () => {

@@ -1,0 +1,39 @@
+// A data directory that was copied while its daemon runs.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+
+it('copied data directory: its commands do not reach the original, and its daemon harms no process of it', async () => {
+  const original = await startDaemon();
+  const workers = original.workers();
+  const root = mkdtempSync(join(tmpdir(), 'dq-copied-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const dataDir = join(root, 'data');
+  execFileSync('cp', ['-a', original.dataDir, dataDir]);
+
+  const here = { cwd: root };
+  for (const args of [['stop'], ['status'], ['restart'], ['reload'], ['topic', 'ls'], ['push', 't', '{}']])
+    expect(await runDq([...args, '--data-dir', dataDir], here)).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining(`no daemon is running on ${dataDir}`),
+    });
+
+  const logDir = join(root, 'logs');
+  mkdirSync(logDir);
+  const copy = await startDaemon({ dataDir, logDir, directory: root });
+  expect(original.workers()).toEqual(workers);
+  expect((await original.api('GET', '/readyz')).status).toBe(200);
+  expect((await copy.api('GET', '/readyz')).status).toBe(200);
+  expect(copy.log('notice').map(({ message }) => message)).not.toContainEqual(
+    expect.stringContaining('ended what a killed master had left'),
+  );
+  // Each is reached by its own directory.
+  const found = await runDq(['status', '--json', '--data-dir', dataDir], here);
+  expect(found.stdout).toContain(copy.url);
+  expect(await copy.stop()).toBe(0);
+  expect((await original.api('GET', '/livez')).status).toBe(200);
+});
