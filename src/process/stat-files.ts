@@ -1,20 +1,27 @@
 // Statistics that could not be recorded before dq-upkeep ended: what each end leaves is a file of its own under
 // <dataDir>/statistics, taken up by whoever records next. Invariants: a file of such a name is whole; what it says is given out once
 // at most, because it is gone from the disk before (a power cut between the two costs it: statistics may be short, never too high).
+// Where other instances record in the same registry, a file that was copied with its data directory is left alone: the name
+// of a file holds the inode of its directory, and the instance of the original records it.
 
 import { mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { limits } from '../core/limits.ts';
 import { writeDurably } from '../durable-file.ts';
 import { type StatDelta, statNames } from '../registry/registry.ts';
+import { placeOf } from './place.ts';
 
-const namePattern = /^\d{16}-\d+\.json$/;
+/** time, process, inode of the directory; files of earlier versions of dq have no inode in their name */
+const namePattern = /^\d{16}-\d+(?:-(?<inode>\d+))?\.json$/;
 
 export class StatFiles {
   readonly #directory: string;
+  readonly #isShared: boolean;
 
-  constructor(dataDir: string) {
+  /** `isShared`: other instances record in the same registry. */
+  constructor(dataDir: string, isShared = false) {
     this.#directory = join(dataDir, 'statistics');
+    this.#isShared = isShared;
   }
 
   /** On the disk when it resolves. Rejects with the system's error, and when there are limits.statFilesMax already. */
@@ -22,7 +29,8 @@ export class StatFiles {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     if ((await this.#names()).length >= limits.statFilesMax)
       throw new Error(`${this.#directory} holds ${limits.statFilesMax} files already`);
-    const name = `${String(Date.now()).padStart(16, '0')}-${process.pid}.json`;
+    const { inode } = placeOf(this.#directory);
+    const name = `${String(Date.now()).padStart(16, '0')}-${process.pid}-${inode}.json`;
     await writeDurably(join(this.#directory, name), `${JSON.stringify(deltas)}\n`);
   }
 
@@ -52,8 +60,23 @@ export class StatFiles {
     return [];
   }
 
+  /** Paths of the files that are left alone, because they were copied from another data directory. */
+  async copied(): Promise<readonly string[]> {
+    const all = await this.#all();
+    return all.filter((name) => !this.#isOurs(name)).map((name) => join(this.#directory, name));
+  }
+
   /** Oldest first. */
   async #names(): Promise<readonly string[]> {
+    return (await this.#all()).filter((name) => this.#isOurs(name));
+  }
+
+  #isOurs(name: string): boolean {
+    const inode = namePattern.exec(name)?.groups?.['inode'];
+    return !this.#isShared || inode === undefined || inode === placeOf(this.#directory).inode;
+  }
+
+  async #all(): Promise<readonly string[]> {
     const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return [];
       throw error;

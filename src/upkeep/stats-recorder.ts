@@ -45,6 +45,12 @@ export class StatsRecorder implements Service {
   }
 
   async start(): Promise<void> {
+    const copied = await this.#ofDisk(this.#files.copied(), []);
+    if (copied.length > 0)
+      this.#log.notice(
+        'statistics that were copied from another data directory are not recorded; remove the files',
+        { files: copied },
+      );
     await this.#loop.start();
   }
 

@@ -65,7 +65,8 @@ class Upkeep implements Role {
     const { config, log, metrics, store, topics } = ctx;
     const writer = { host: hostname(), version: ctx.version };
     const recoverer = new Recoverer(ctx);
-    const recorder = new StatsRecorder(ctx.registry, log, new StatFiles(config.dataDir));
+    const kept = new StatFiles(config.dataDir, config['mysql.url'] !== '');
+    const recorder = new StatsRecorder(ctx.registry, log, kept);
     const incidents = new Incidents(new IncidentFiles(config.dataDir), log, writer);
     const storeMetrics = new StoreMetrics(topics, metrics);
     const health = new HealthChecker({

@@ -1,6 +1,6 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic.ts';
@@ -238,4 +238,21 @@ it('a file that cannot be read stays, is said once, and holds up neither a young
   expect(await totalOf('a')).toBe(5);
   expect(said).toEqual(['statistics that an earlier end has left cannot be read']);
   expect(keptFiles()).toEqual([unreadable]);
+});
+
+it('files copied with their data directory: not recorded in a registry that both use', async () => {
+  await register('a');
+  await new StatFiles(directory).write([pushed('a', 4)]);
+  const [kept = ''] = keptFiles();
+  const copy = join(directory, 'copy');
+  cpSync(join(directory, 'statistics'), join(copy, 'statistics'), { recursive: true });
+  const copied = join(copy, 'statistics', basename(kept));
+  const shared = new StatFiles(copy, true);
+  expect([await shared.isEmpty(), await shared.take(), await shared.copied()]).toEqual([true, [], [copied]]);
+  // Each has a registry of its own, and that of the copy does not have them either.
+  const alone = new StatFiles(copy);
+  expect(await alone.copied()).toEqual([]);
+  expect(await alone.take()).toEqual([pushed('a', 4)]);
+  const original = new StatFiles(directory, true);
+  expect([await original.copied(), await original.take()]).toEqual([[], [pushed('a', 4)]]);
 });

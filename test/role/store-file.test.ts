@@ -4,7 +4,9 @@ import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   closeSync,
+  cpSync,
   existsSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -151,6 +153,17 @@ describe('a store that was left', () => {
       expect(engine.db.prepare('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' });
     });
     expect(readdirSync(directory.path)).toEqual(['jobs.db']);
+  });
+
+  it('and copied: the copy is read whole, its parts may be of several moments', async () => {
+    await filled('killed');
+    const copy = join(directory.path, 'copy');
+    mkdirSync(copy);
+    for (const name of ['jobs.db', 'jobs.db-wal', 'jobs.db.boot'])
+      cpSync(join(directory.path, name), join(copy, name));
+    const engine = openEngine(join(copy, 'jobs.db'));
+    expect(engine.found).toEqual({ wasUnclean: true, wasChecked: true });
+    engine.close();
   });
 
   it('by an owner that doubted its disk is read whole', async () => {
