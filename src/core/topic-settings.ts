@@ -185,15 +185,40 @@ export function checkTogether(
   );
 }
 
+/** Replaces masked header values by those of `known`; null = no topic yet. Throws DqError for a masked value of a header that
+ *  `known` does not have: stored, the mask would be sent in place of a credential. */
+export function unmaskHeaders(input: TopicInput, known: Pick<TopicSettings, 'headers'> | null): TopicInput {
+  const { headers } = input.settings;
+  if (headers === undefined || !Object.values(headers).includes(maskedValue)) return input;
+  const complaints = new Complaints();
+  const kept = Object.entries(headers).map(([name, value]) => {
+    if (value !== maskedValue) return [name, value];
+    const stored = known !== null && Object.hasOwn(known.headers, name) ? known.headers[name] : undefined;
+    if (stored === undefined)
+      complaints.refuse(
+        `headers.${name}`,
+        `"${maskedValue}" keeps a stored value, and the topic has no header of this name; send the value`,
+      );
+    return [name, stored];
+  });
+  complaints.throwIfAny();
+  return { ...input, settings: { ...input.settings, headers: Object.fromEntries(kept) } };
+}
+
 /** Settings not given = defaults. `input` must have come from a complete parse. */
 export function completeSettings(input: TopicInput): TopicSettings {
   return { ...topicDefaults, ...input.settings } as TopicSettings;
 }
 
-/** The API's JSON of a topic. Never its secret. */
-export function topicJson(topic: Topic): Readonly<Record<string, unknown>> {
+/** Stands for the value of a header where the caller may not see it. Sent back, it keeps the stored value. */
+export const maskedValue = '***';
+
+/** The API's JSON of a topic. Never its secret; `showsValues`: the values of its headers, which may be credentials. */
+export function topicJson(topic: Topic, showsValues: boolean): Readonly<Record<string, unknown>> {
   const json: Record<string, unknown> = { topic: topic.topic, callbackUrl: topic.callbackUrl };
   for (const key of keys) json[fields[key].name] = printField(key, topic);
+  if (!showsValues)
+    json['headers'] = Object.fromEntries(Object.keys(topic.headers).map((name) => [name, maskedValue]));
   json['state'] = topic.state;
   json['createdAt'] = formatInstant(topic.createdAt);
   json['updatedAt'] = formatInstant(topic.updatedAt);

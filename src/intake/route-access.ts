@@ -73,6 +73,11 @@ function checkAccess(request: FastifyRequest, { scope, topics, ownerOnly }: Rout
   if (topics === 'every') requireEveryTopic(request, 'this call is about the whole daemon');
 }
 
+/** Whether the caller may see credentials that a topic's headers carry. */
+export function seesHeaderValues(request: FastifyRequest): boolean {
+  return grants(rightsOf(request), 'admin');
+}
+
 export function mayTouch(request: FastifyRequest, topic: string): boolean {
   return reaches(rightsOf(request), topic);
 }

@@ -10,7 +10,7 @@ import { checkNamed, createTopic, patchTopic, putTopic, topicNotFound } from '..
 import { removeTopic } from '../jobs/remove-topic.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit } from './paging.ts';
-import { mayTouch, requireTopic } from './route-access.ts';
+import { mayTouch, requireTopic, seesHeaderValues } from './route-access.ts';
 import { closed, problems, reply, topicParam } from './schemas.ts';
 import { Topic, TopicCreate, TopicPatch, TopicPut, TopicWithSecret } from './topic-schemas.ts';
 
@@ -42,7 +42,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
       requireTopic(request, input.topic);
       const topic = await createTopic(registry, input.topic, input);
       await learn();
-      return answer.code(201).send({ ...topicJson(topic), secret: topic.secrets[0]?.secret });
+      return answer.code(201).send({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
     },
   );
 
@@ -62,7 +62,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
       const { topic: name } = request.params;
       const topic = topicNamePattern.test(name) ? await registry.get(name) : null;
       if (topic === null) throw topicNotFound(name);
-      return topicJson(topic);
+      return topicJson(topic, seesHeaderValues(request));
     },
   );
 
@@ -88,7 +88,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
       checkNamed(name, input);
       const { topic, created } = await putTopic(registry, name, input);
       await learn();
-      return answer.code(created ? 201 : 200).send(topicJson(topic));
+      return answer.code(created ? 201 : 200).send(topicJson(topic, true));
     },
   );
 
@@ -110,7 +110,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
       checkNamed(name, input);
       const topic = await patchTopic(registry, name, input);
       await learn();
-      return topicJson(topic);
+      return topicJson(topic, true);
     },
   );
 
@@ -186,7 +186,11 @@ function listRoute(api: Api, { role }: IntakeContext): void {
         .sort((a, b) => (a.topic < b.topic ? -1 : 1));
       const page = found.slice(0, limit);
       const last = found.length > limit ? page.at(-1) : undefined;
-      return { items: page.map(topicJson), nextCursor: last === undefined ? null : writeCursor(last.topic) };
+      const showsValues = seesHeaderValues(request);
+      return {
+        items: page.map((topic) => topicJson(topic, showsValues)),
+        nextCursor: last === undefined ? null : writeCursor(last.topic),
+      };
     },
   );
 }

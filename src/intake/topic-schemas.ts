@@ -56,7 +56,8 @@ const settings = {
   headers: Type.Optional(
     Type.Record(Type.String(), Type.String({ maxLength: limits.topicHeaderValueMax }), {
       maxProperties: limits.topicHeadersMax,
-      description: 'sent with every callback; hop-by-hop headers and those that dq sets are refused',
+      description:
+        'sent with every callback; hop-by-hop headers and those that dq sets are refused. Callers without the scope admin see each value as ***; *** in a request keeps the stored value',
     }),
   ),
   delay: Type.Optional(DurationValue),

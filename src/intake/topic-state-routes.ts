@@ -4,6 +4,7 @@ import type { TopicState } from '../core/topic.ts';
 import { topicJson } from '../core/topic-settings.ts';
 import { patchTopic } from '../jobs/change-topic.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
+import { seesHeaderValues } from './route-access.ts';
 import { closed, problems, reply, topicParam } from './schemas.ts';
 import { nameToFind } from './topic-routes.ts';
 import { Topic } from './topic-schemas.ts';
@@ -35,7 +36,7 @@ export function topicStateRoutes(api: Api, { role }: IntakeContext): void {
         });
         // Others learn within limits.topicChangeMs; that this process learns late is no failure of the call.
         await role.topics.refresh().catch(() => undefined);
-        return topicJson(topic);
+        return topicJson(topic, seesHeaderValues(request));
       },
     );
   }

@@ -7,7 +7,7 @@ import { makeSecret, unexpired } from '../core/delivery.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Topic, TopicSettings } from '../core/topic.ts';
-import { checkTogether, completeSettings, type TopicInput } from '../core/topic-settings.ts';
+import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic-settings.ts';
 import type { Registry, TopicDraft } from '../registry/registry.ts';
 
 /** The input of a POST names its topic. */
@@ -32,7 +32,8 @@ export async function putTopic(
       continue;
     }
     keepsSecret(known, input);
-    const draft = draftOf(known, completeSettings(input), input.state ?? 'active');
+    const settings = completeSettings(unmaskHeaders(input, known));
+    const draft = draftOf(known, settings, input.state ?? 'active');
     const updated = await registry.update(draft, known.revision);
     if (updated.kind === 'updated') return { topic: updated.topic, created: false };
   }
@@ -43,7 +44,7 @@ export async function putTopic(
 export function patchTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
   return changeTopic(registry, name, (known) => {
     keepsSecret(known, input);
-    const settings = { ...settingsOf(known), ...input.settings };
+    const settings = { ...settingsOf(known), ...unmaskHeaders(input, known).settings };
     const complaints = new Complaints();
     checkTogether(settings, input, complaints);
     complaints.throwIfAny();
@@ -79,7 +80,7 @@ function busy(name: string): DqError {
 
 function newDraft(name: string, input: TopicInput): TopicDraft {
   return {
-    ...completeSettings(input),
+    ...completeSettings(unmaskHeaders(input, null)),
     topic: name,
     state: input.state ?? 'active',
     secrets: [{ secret: input.secret ?? makeSecret(), untilAt: null }],

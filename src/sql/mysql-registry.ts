@@ -31,6 +31,7 @@ import { changesOf, numberOf } from './registry-shards.ts';
 import { type RegistrySnapshot, readRows, readSnapshot, writeSnapshot } from './registry-snapshot.ts';
 import { toToken } from './registry-tokens.ts';
 import type { Sealer } from './sealer.ts';
+import { holdsPlainHeaders } from './stored-headers.ts';
 import { toTopic } from './topic-row.ts';
 
 export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
@@ -219,6 +220,7 @@ export class MysqlRegistry implements Registry {
       else await checkMysql(db, this.#what);
       const sealer = await openSealer(this.#engine, this.#what, this.#key);
       const id = await openRegistryId(this.#engine, this.#what);
+      await this.#warnOfPlainHeaders();
       const opened = new RegistryDb(this.#engine, sealer, id);
       opened.onChange(() => {
         for (const listener of this.#listeners) listener();
@@ -230,6 +232,15 @@ export class MysqlRegistry implements Registry {
         throw new StoreError({ kind: 'not_stored', code: 'refused' }, { cause: error });
       throw this.#engine.failureOf(error);
     }
+  }
+
+  /** Not encrypted here: the callbacks of an instance of an earlier version would go without them. */
+  async #warnOfPlainHeaders(): Promise<void> {
+    const { keepsSnapshot, warn } = this.#options;
+    if (!keepsSnapshot || !(await holdsPlainHeaders(this.#engine.db))) return;
+    warn(
+      `${this.#what} holds headers of topics in the clear; when every instance has this version, run dq migrate --encrypt-headers`,
+    );
   }
 
   // ── the copy in the data directory
@@ -277,7 +288,8 @@ export class MysqlRegistry implements Registry {
         const rows = await readRows(this.#engine.db, this.#place);
         if (rows === null) return;
         const { revision } = rows;
-        await writeSnapshot(snapshotPath, { ...rows, shards: await this.#newestShards(rows) });
+        const shards = await this.#newestShards(rows);
+        await writeSnapshot(snapshotPath, { ...rows, shards }, this.#sealerOf(rows));
         this.#savedRevision = revision;
         this.#isSaving = true;
       } catch (error) {

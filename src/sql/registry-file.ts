@@ -17,6 +17,7 @@ import { addOneByOne } from './registry-stats.ts';
 import type { Sealer } from './sealer.ts';
 import { kyselyOver } from './sqlite-dialect.ts';
 import { toStoreError } from './store-failure.ts';
+import { encryptPlainHeaders, holdsPlainHeaders } from './stored-headers.ts';
 import { untilFree } from './until-free.ts';
 
 export interface RegistryFileOptions extends KeyOptions {
@@ -55,9 +56,11 @@ export async function openRegistryFile(
       opened.exec(`PRAGMA journal_size_limit = ${limits.registryWalBytesMax};
         PRAGMA wal_autocheckpoint = ${limits.registryLogPagesMax}`);
       await migrate(db, registrySchema, Date.now);
-      // Before they are sealed: whoever dies between sealing and rewriting leaves the rewriting to the next start.
-      if (await holdsPlainSecrets(db)) opened.exec(`PRAGMA user_version = ${traced}`);
+      // Before they are encrypted: a process that dies between encrypting and rewriting leaves the rewriting to the next start.
+      if ((await holdsPlainSecrets(db)) || (await holdsPlainHeaders(db)))
+        opened.exec(`PRAGMA user_version = ${traced}`);
       const sealer = await openSealer(engine, what, options);
+      await encryptPlainHeaders(engine, sealer);
       if (pragma(opened, 'user_version') === traced) removeTraces(opened, what, options);
       return { sealer, id: await openRegistryId(engine, what) };
     });
@@ -80,7 +83,7 @@ export function isOfThisSchema(path: string): boolean {
   }
 }
 
-/** In the header of the file (user_version, else 0): secrets have lain in it in the clear, and it was not rewritten since. */
+/** In the header of the file (user_version, else 0): secrets or headers have lain in it in the clear, and it was not rewritten since. */
 const traced = 1;
 
 /** What was stored in the clear must not stay behind in free pages and in the log. */
@@ -91,7 +94,7 @@ function removeTraces(database: Database, what: string, { warn }: KeyOptions): v
     // They are sealed where they are read: no reason to serve nobody until there is room.
     if (sqliteCode(error) !== sqliteCodes.full) throw error;
     warn(
-      `${what} may still hold traces of secrets in the clear, because the disk has no room to write it anew; the next start tries again`,
+      `${what} may still hold traces of secrets or headers in the clear, because the disk has no room to write it anew; the next start tries again`,
     );
   }
 }

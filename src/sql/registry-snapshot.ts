@@ -1,12 +1,14 @@
 // What the registry in MySQL held when it was last read, as a file in the data directory: what a start goes on with while MySQL
-// is away. Rows as they are there, so secrets are sealed in it and tokens are digests. Invariant: a file of this name is a
-// whole copy of one moment.
+// is away. Rows as they are there, so secrets are sealed in it and tokens are digests; headers are encrypted in it also where
+// they are not in MySQL yet. Invariant: a file of this name is a whole copy of one moment.
 
 import { readFile } from 'node:fs/promises';
 import type { Kysely } from 'kysely';
 import { writeDurably } from '../durable-file.ts';
 import { findRegistryId } from './registry-id.ts';
 import type { RegistrySchema } from './registry-schema.ts';
+import type { Sealer } from './sealer.ts';
+import { encryptSettings } from './stored-headers.ts';
 
 export interface RegistrySnapshot {
   /** which registry it is a copy of; another one's is none */
@@ -57,6 +59,10 @@ export async function readSnapshot(path: string, of: string): Promise<RegistrySn
 }
 
 /** On the disk when it resolves. */
-export async function writeSnapshot(path: string, snapshot: RegistrySnapshot): Promise<void> {
-  await writeDurably(path, `${JSON.stringify({ format, ...snapshot })}\n`);
+export async function writeSnapshot(path: string, snapshot: RegistrySnapshot, sealer: Sealer): Promise<void> {
+  const topics = snapshot.topics.map((row) => {
+    const settings = encryptSettings(row.settings, row.name, sealer);
+    return settings === null ? row : { ...row, settings };
+  });
+  await writeDurably(path, `${JSON.stringify({ format, ...snapshot, topics })}\n`);
 }

@@ -1,5 +1,5 @@
 // A topic as a row, and back. Stored settings are read over the defaults: a row written before a setting existed has it at
-// its default. Members that this version does not know are left out. Secrets are sealed here and nowhere else.
+// its default. Members that this version does not know are left out. Secrets and headers are encrypted here.
 
 import type { Topic, TopicSecret, TopicSettings, TopicState } from '../core/topic.ts';
 import { topicDefaults } from '../core/topic.ts';
@@ -7,6 +7,7 @@ import type { TopicDraft } from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import type { Sealer } from './sealer.ts';
+import { fromStoredHeaders, toStoredHeaders } from './stored-headers.ts';
 
 type TopicRow = RegistrySchema['topic'];
 
@@ -19,9 +20,11 @@ export function toColumns(
   draft: TopicDraft,
   sealer: Sealer,
 ): Pick<TopicRow, 'state' | 'settings' | 'secrets'> {
+  const settings = Object.fromEntries(settingNames.map((name) => [name, draft[name]]));
+  settings['headers'] = toStoredHeaders(draft.headers, draft.topic, sealer);
   return {
     state: draft.state,
-    settings: JSON.stringify(Object.fromEntries(settingNames.map((name) => [name, draft[name]]))),
+    settings: JSON.stringify(settings),
     secrets: sealer.seal(JSON.stringify(draft.secrets), draft.topic),
   };
 }
@@ -35,6 +38,7 @@ export function toTopic(row: TopicRow, sealer: Sealer): Topic {
     return {
       ...topicDefaults,
       ...(Object.fromEntries(known.map((name) => [name, stored[name]])) as unknown as TopicSettings),
+      headers: fromStoredHeaders(stored.headers ?? {}, row.name, sealer),
       topic: row.name,
       state: row.state as TopicState,
       secrets: JSON.parse(sealer.unseal(row.secrets, row.name)) as TopicSecret[],

@@ -146,6 +146,48 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
     });
   });
 
+  describe('headers', () => {
+    const headers = { authorization: 'Bearer geheim-im-kopf', 'x-a': 'v1:b' };
+    const settings = async () =>
+      String((await run("SELECT settings FROM topic WHERE name = 'a'"))[0]?.['settings']);
+    /** As a dq stored them before they were encrypted. */
+    const makePlain = async () => {
+      const plain = JSON.stringify({ ...JSON.parse(await settings()), headers });
+      await run(`UPDATE topic SET settings = '${plain}' WHERE name = 'a'`);
+      expect(await settings()).toContain('geheim-im-kopf');
+    };
+
+    it('are encrypted in the row and read whole', async () => {
+      const registry = await open();
+      const topic = await created(registry, draft('a', { headers }));
+      expect(topic.headers).toEqual(headers);
+      expect((await registry.get('a'))?.headers).toEqual(headers);
+      expect((await registry.changes(0)).topics[0]?.headers).toEqual(headers);
+      expect(await settings()).not.toMatch(/geheim|authorization/);
+    });
+
+    it('in the clear are read, and encrypted by the next write of the row', async () => {
+      const registry = await open();
+      await created(registry, draft('a', { headers }));
+      await makePlain();
+      const topic = await registry.get('a');
+      expect(topic?.headers).toEqual(headers);
+      if (topic === null) return;
+      await registry.update({ ...topic, title: 'x' }, topic.revision);
+      expect(await settings()).not.toMatch(/geheim|authorization/);
+      expect((await registry.get('a'))?.headers).toEqual(headers);
+    });
+
+    it('from the row of another topic are rejected', async () => {
+      const registry = await open();
+      await created(registry, draft('a'));
+      await created(registry, draft('b', { headers }));
+      const [row] = await run("SELECT settings FROM topic WHERE name = 'b'");
+      await run(`UPDATE topic SET settings = '${String(row?.['settings'])}' WHERE name = 'a'`);
+      expect(await failureOf(registry.get('a'))).toEqual({ kind: 'not_stored', code: 'damaged' });
+    });
+  });
+
   describe('changes', () => {
     it('gives everything since 0, what came after a revision, and nothing at the present one', async () => {
       const registry = await open();

@@ -205,6 +205,27 @@ it('secrets from before there was a key are sealed by the start that brings it, 
   expect((await (await open()).get('t49'))?.secrets).toEqual(secrets);
 });
 
+it('headers from before they were encrypted are encrypted by a start, to the last byte', async () => {
+  const registry = await open();
+  const names = Array.from({ length: 250 }, (_, n) => `t${n}`);
+  for (const name of names) await registry.create({ ...draft(name), title: '"headers":{"x":' });
+  await registry.close();
+  const headers = { authorization: 'Bearer geheim-im-kopf' };
+  const before = openDatabase(path);
+  const write = before.prepare("UPDATE topic SET settings = json_set(settings, '$.headers', json(?))");
+  write.run(JSON.stringify(headers));
+  before.exec("UPDATE topic SET settings = '{\"headers\":{\"broken' WHERE name = 't9'");
+  before.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  before.close();
+  expect(everyByte().includes('geheim-im-kopf')).toBe(true);
+  const again = await open();
+  expect(everyByte().includes('geheim-im-kopf')).toBe(false);
+  for (const name of names.filter((one) => one !== 't9')) {
+    const topic = await again.get(name);
+    expect([topic?.headers, topic?.revision]).toEqual([headers, names.indexOf(name) + 1]);
+  }
+});
+
 it.skipIf(unmountable !== null)(
   `secrets in the clear that one start had no room to remove are removed by the next${unmountable === null ? '' : `: ${unmountable}`}`,
   async () => {

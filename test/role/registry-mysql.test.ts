@@ -425,6 +425,29 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect(readFileSync(path, 'utf8')).not.toMatch(/whsec/);
     });
 
+    it('holds headers encrypted that are in the clear in MySQL, which is a warning', async () => {
+      const path = join(directory, 'registry-copy.json');
+      const before = await open();
+      await created(before, draft('a'));
+      await run(
+        `UPDATE topic SET settings = REPLACE(settings, '"headers":{}', '"headers":{"x-key":"geheim"}')`,
+      );
+      expect(warnings).toEqual([]);
+      const registry = await open({ keepsSnapshot: true });
+      expect(warnings).toEqual([
+        expect.stringMatching(/holds headers of topics in the clear; .*dq migrate --encrypt-headers$/),
+      ]);
+      await until('it is written', async () => {
+        await registry.changes(0);
+        return JSON.parse(readFileSync(path, 'utf8')).revision === 1;
+      });
+      expect(readFileSync(path, 'utf8')).not.toMatch(/geheim|x-key/);
+      await registry.close();
+      await server.process.kill();
+      expect((await make().changes(0)).topics[0]?.headers).toEqual({ 'x-key': 'geheim' });
+      await server.process.start();
+    });
+
     it('answers the first questions of a process while MySQL is away; changes are refused', async () => {
       const before = await open({ keepsSnapshot: true });
       const topic = await created(before, draft('a'));

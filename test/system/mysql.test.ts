@@ -201,6 +201,22 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
     await until('it takes jobs', async () => (await daemon.push('t', '1', { delay: '1h' })).status === 201);
   });
 
+  it('dq migrate --encrypt-headers encrypts headers from before, once', async () => {
+    const url = await newDatabase();
+    const daemon = await startDaemon({ env: { DQ_MYSQL__URL: url } });
+    const topic = { topic: 't', callbackUrl: 'http://127.0.0.1:9/' };
+    expect((await daemon.api('POST', '/v1/topics', topic)).status).toBe(201);
+    await server.run(
+      `UPDATE dq${made}.topic SET settings = REPLACE(settings, '"headers":{}', '"headers":{"x-key":"geheim"}')`,
+    );
+    const env = { DQ_MYSQL__URL: url, DQ_DATA_DIR: daemon.dataDir };
+    const migrate = async () => (await runDq(['migrate', '--encrypt-headers'], { env })).stderr;
+    expect(await migrate()).toContain('encrypted the headers of 1 topics');
+    expect(await migrate()).toContain('encrypted the headers of 0 topics');
+    expect(await server.run(`SELECT settings FROM dq${made}.topic`)).not.toMatch(/geheim|x-key/);
+    expect((await daemon.api('GET', '/v1/topics/t')).body.headers).toEqual({ 'x-key': 'geheim' });
+  });
+
   it('dq migrate makes the schema, prints it, and says when it cannot be reached', async () => {
     const url = await newDatabase();
     const env = { DQ_MYSQL__URL: url };

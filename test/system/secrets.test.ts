@@ -108,6 +108,37 @@ it('rotation: callbacks are signed with both secrets, and neither they nor a tok
     for (const text of hidden) expect(bytes.includes(text), `${path} shows ${text.slice(0, 8)}…`).toBe(false);
 });
 
+it('headers: encrypted on the disk, masked below admin, kept where they are sent masked', async () => {
+  const daemon = await startDaemon();
+  const sink = await startSink();
+  const dq = (args: readonly string[], more: Record<string, string> = {}) =>
+    runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir, ...more } });
+  const value = 'Bearer geheim-im-kopf';
+  await dq(['topic', 'add', 'a', '--callback', sink.url, '--header', `authorization: ${value}`]);
+  await daemon.push('a', '1');
+  await until('it came', () => sink.arrivals.length === 1);
+  const set = await dq(['topic', 'set', 'a', '--header', 'authorization: ***', '--header', 'x-b: c']);
+  expect(set.code, set.stderr).toBe(0);
+  const wrong = await dq(['topic', 'set', 'a', '--header', 'x-c: ***']);
+  expect([wrong.code, wrong.stderr]).toEqual([1, expect.stringContaining('x-c')]);
+  const reader = (await dq(['token', 'add', 'r', '--scope', 'read'])).stdout.trim();
+  const headersSeen = async (token?: string) => {
+    const { stdout } = await dq(
+      ['topic', 'get', 'a', '--json', ...(token === undefined ? [] : ['--url', daemon.url])],
+      token === undefined ? {} : { DQ_TOKEN: token },
+    );
+    return JSON.parse(stdout).headers;
+  };
+  expect(await headersSeen()).toEqual({ authorization: value, 'x-b': 'c' });
+  expect(await headersSeen(reader)).toEqual({ authorization: '***', 'x-b': '***' });
+  const running = filesUnder(daemon.dataDir, daemon.logDir);
+  expect(await daemon.stop()).toBe(0);
+  for (const { path, bytes } of [...running, ...filesUnder(daemon.dataDir, daemon.logDir)])
+    expect(bytes.includes('geheim-im-kopf'), path).toBe(false);
+  expect(daemon.output()).not.toContain('geheim-im-kopf');
+  expect(sink.arrivals[0]?.headers['authorization']).toBe(value);
+});
+
 it('a key file that is gone, or another one, ends a start with what to do', async () => {
   const daemon = await startDaemon();
   await daemon.api('POST', '/v1/topics', { topic: 'a', callbackUrl: 'http://127.0.0.1:9/' });

@@ -180,7 +180,7 @@ it('the JSON of a topic says the same when it is read again', () => {
     createdAt: 0,
     updatedAt: 0,
   };
-  const { createdAt, updatedAt, ...json } = topicJson(topic);
+  const { createdAt, updatedAt, ...json } = topicJson(topic, true);
   expect(json).toMatchObject({
     delay: '1m30s',
     timeout: '1s500ms',

@@ -1,6 +1,8 @@
 // dq migrate: brings the registry's schema in MySQL to the state that this version knows, or says what that would take, for whoever
-// may not be given the right to make tables. The embedded registry is brought up to date by each start.
+// may not be given the right to make tables. With --encrypt-headers it also encrypts headers from before they were encrypted.
+// The embedded registry is brought up to date by each start.
 
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
@@ -8,10 +10,13 @@ import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/mysql-url.ts';
 import { kyselyOverMysql } from '../../sql/mysql-dialect.ts';
+import { mysqlEngine } from '../../sql/mysql-engine.ts';
 import { migrateMysql } from '../../sql/mysql-migrate.ts';
 import { MysqlConnections } from '../../sql/mysql-pool.ts';
 import { mysqlSchemaScript } from '../../sql/mysql-schema.ts';
+import { existingSealer } from '../../sql/registry-key.ts';
 import type { RegistrySchema } from '../../sql/registry-schema.ts';
+import { encryptPlainHeaders } from '../../sql/stored-headers.ts';
 import { Exit } from '../exit.ts';
 import { printData, say } from '../output.ts';
 
@@ -19,6 +24,7 @@ interface MigrateFlags {
   readonly config?: string;
   readonly mysql?: string;
   readonly printSql?: boolean;
+  readonly encryptHeaders?: boolean;
 }
 
 export function register(program: Command): void {
@@ -27,6 +33,7 @@ export function register(program: Command): void {
     .description("bring the registry's schema in MySQL up to date; changes nothing when it is")
     .option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
     .option('--mysql <url>', 'instead of mysql.url')
+    .option('--encrypt-headers', 'encrypt old plain headers; every instance must have this version')
     .option('--print-sql', 'print the whole schema as a script for the mysql shell, and touch nothing')
     .action(migrate);
 }
@@ -60,6 +67,14 @@ async function migrate(flags: MigrateFlags): Promise<void> {
     const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
     const { before, after } = await migrateMysql(db, server.value, what);
     say(`dq: ${what} ${before === after ? `has schema ${after}` : `went from schema ${before} to ${after}`}`);
+    if (flags.encryptHeaders) {
+      const { secretKeyFile, dataDir } = loaded.config;
+      const keyPath = secretKeyFile === '' ? join(dataDir, 'secret.key') : secretKeyFile;
+      const sealer = await existingSealer(db, what, { keyPath, isShared: true, warn: () => {} });
+      // Without a key no topic was ever stored.
+      const changed = sealer === null ? 0 : await encryptPlainHeaders(mysqlEngine(db), sealer);
+      say(`dq: encrypted the headers of ${changed} topics`);
+    }
   } catch (error) {
     if (error instanceof DqError) throw new Exit('failed', error.message, { cause: error });
     throw new Exit('storeUnreachable', `${what}: ${reasonOf(error)}`, { cause: error });
