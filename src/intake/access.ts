@@ -18,7 +18,7 @@ export interface AccessOptions {
   readonly servesStrangers: boolean;
 }
 
-/** These say whether dq lives, to monitors that hold no token. */
+/** These say whether dq lives, also to monitors that hold no token. How much they say depends on the rights. */
 const open = /^\/(livez|readyz)(\?|$)/;
 /** Origin form, visible ASCII; a `#` never leaves a browser, and everything else has to be percent-encoded. */
 const target = /^\/[\x21\x22\x24-\x7e]*$/;
@@ -49,10 +49,18 @@ export class Access {
       if (origin !== undefined) return fromWebPage('a request with an Origin header');
       if (!this.#isDirect(host)) return fromWebPage('a Host that is neither an IP address nor localhost');
     }
-    if (open.test(url)) return noRights;
-    if (authorization !== undefined) return this.#rightsOf(authorization, request.method);
-    if (strangers) return allRights;
-    if (this.#options.servesStrangers && this.#options.tokens.count === null) return unknown(request.method);
+    const admitted = this.#judge(authorization, request.method, strangers);
+    return admitted instanceof DqError && open.test(url) ? noRights : admitted;
+  }
+
+  #judge(
+    authorization: string | undefined,
+    method: string | undefined,
+    servesAnybody: boolean,
+  ): Rights | DqError {
+    if (authorization !== undefined) return this.#rightsOf(authorization, method);
+    if (servesAnybody) return allRights;
+    if (this.#options.servesStrangers && this.#options.tokens.count === null) return unknown(method);
     return new DqError('unauthorized', 'an access token is needed: Authorization: Bearer dqk_…');
   }
 

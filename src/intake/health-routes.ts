@@ -1,4 +1,6 @@
 // /livez: this process answers. /readyz: it can do its work; a failing check is named. Both are cheap and open to monitors.
+// Reasons and warnings hold names of topics, ids of jobs and addresses of servers: only callers that may read everything see
+// them, others the failing check and the number of warnings.
 
 import { Type } from 'typebox';
 import { DqError, reasonOf } from '../core/errors.ts';
@@ -7,6 +9,7 @@ import { type Incident, IncidentFiles, openIncidents } from '../process/incident
 import type { RoleContext } from '../process/role.ts';
 import { StoreError } from '../store/job-store.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
+import { seesDaemon } from './route-access.ts';
 import { closed, problems, reply } from './schemas.ts';
 
 const tags = ['operation'];
@@ -40,8 +43,12 @@ export function healthRoutes(api: Api, { role }: IntakeContext): void {
             'it can',
             closed({
               ready: Type.Literal(true),
-              durability: Type.String({ description: 'what an acknowledged job survives' }),
-              warnings: Type.Array(Type.String()),
+              check: Type.Null({ description: 'of a 503: the failing check' }),
+              warningCount: Type.Integer(),
+              durability: Type.Optional(
+                Type.String({ description: `what an acknowledged job survives; ${forReaders}` }),
+              ),
+              warnings: Type.Optional(Type.Array(Type.String(), { description: forReaders })),
             }),
           ),
           ...problems(503),
@@ -49,15 +56,23 @@ export function healthRoutes(api: Api, { role }: IntakeContext): void {
       },
       config: { access: 'open' },
     },
-    async () => {
-      const [{ durability, warnings }, away] = await Promise.all([
+    async (request) => {
+      const showsReasons = seesDaemon(request);
+      const [health, away] = await Promise.all([
         inTime('store', checkStore(role)),
         registryTrouble(role),
-      ]);
-      return { ready: true, durability, warnings: [...warnings, ...away, ...(await troubles(incidents))] };
+      ]).catch((error: unknown) => {
+        throw showsReasons ? error : withoutReason(error);
+      });
+      const { durability } = health;
+      const warnings = [...health.warnings, ...away, ...(await troubles(incidents))];
+      const open = { ready: true, check: null, warningCount: warnings.length };
+      return showsReasons ? { ...open, durability, warnings } : open;
     },
   );
 }
+
+const forReaders = 'only for callers with the scope read for every topic';
 
 async function checkStore({
   store,
@@ -119,5 +134,15 @@ function whyOf(error: unknown): string {
 }
 
 function notReady(check: string, message: string): DqError {
-  return new DqError('unavailable', `${check}: ${message}`, { errors: [{ field: check, message }] });
+  return new DqError('unavailable', `${check}: ${message}`, {
+    errors: [{ field: check, message }],
+    extra: { ready: false, check },
+  });
+}
+
+/** For callers that may not see reasons. */
+function withoutReason(error: unknown): unknown {
+  if (!(error instanceof DqError)) return error;
+  const check = typeof error.extra['check'] === 'string' ? error.extra['check'] : 'dq';
+  return notReady(check, 'is not ready; a token with the scope read for every topic is shown the reason');
 }

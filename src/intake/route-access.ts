@@ -26,7 +26,7 @@ export interface RouteAccess {
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** `open`: to everybody, without a token */
+    /** `open`: no token is needed; a caller with one has its rights */
     access?: RouteAccess | 'open';
   }
 }
@@ -71,6 +71,12 @@ function checkAccess(request: FastifyRequest, { scope, topics, ownerOnly }: Rout
     throw new DqError('forbidden', `this call needs a token with the scope ${scope}`);
   if (topics === 'path') requireTopic(request, (request.params as { topic: string }).topic);
   if (topics === 'every') requireEveryTopic(request, 'this call is about the whole daemon');
+}
+
+/** Whether the caller may see what concerns the whole daemon: names of topics, ids of jobs, addresses of servers. */
+export function seesDaemon(request: FastifyRequest): boolean {
+  const rights = rightsOf(request);
+  return grants(rights, 'read') && reachesEveryTopic(rights);
 }
 
 /** Whether the caller may see credentials that a topic's headers carry. */

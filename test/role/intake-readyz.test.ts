@@ -1,0 +1,103 @@
+// What /readyz shows to whom: reasons and warnings hold names and addresses, so callers that may not read everything get
+// the failing check and counts.
+import { describe, expect, it } from 'vitest';
+import { IncidentFiles, newIncident } from '../../src/process/incident-files.ts';
+import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+
+const secretive = 'topic order.close has an unreadable job 4711 on redis://10.0.0.9:6379';
+
+/** Of a store whose health is as `health` says. */
+async function start(health: { ok: boolean; durability: string; warnings: string[] }): Promise<TestIntake> {
+  return startIntake({
+    store: (store) => ({ ...store, admin: { ...store.admin, health: async () => health } }),
+  });
+}
+
+async function tokenFor(dq: TestIntake, name: string, scopes: string[], topics = ['*']): Promise<string> {
+  const { body } = await dq.call('POST', '/v1/tokens', {
+    headers: { 'content-type': 'application/json', ...bearer(adminToken) },
+    body: JSON.stringify({ name, scopes, topics }),
+  });
+  return body.token;
+}
+
+async function callers(dq: TestIntake): Promise<{ readers: string[]; others: (string | null)[] }> {
+  const readers = [adminToken, await tokenFor(dq, 'read', ['read']), await tokenFor(dq, 'admin', ['admin'])];
+  const others = [
+    null,
+    'dqk_wrong',
+    await tokenFor(dq, 'push', ['push']),
+    await tokenFor(dq, 'part', ['read'], ['x.*']),
+  ];
+  return { readers, others };
+}
+
+const ready = (dq: TestIntake, token: string | null) =>
+  dq.call('GET', '/readyz', { headers: token === null ? {} : bearer(token) });
+
+describe('/readyz', () => {
+  it('ready: shows warnings and durability to callers that may read everything, counts to others', async () => {
+    const dq = await start({ ok: true, durability: 'safe', warnings: [secretive, 'another one'] });
+    const { readers, others } = await callers(dq);
+    for (const token of readers)
+      expect(await ready(dq, token), String(token)).toMatchObject({
+        status: 200,
+        body: {
+          ready: true,
+          check: null,
+          warningCount: 2,
+          durability: 'safe',
+          warnings: [secretive, 'another one'],
+        },
+      });
+    for (const token of others) {
+      const { status, body } = await ready(dq, token);
+      expect([status, body], String(token)).toEqual([200, { ready: true, check: null, warningCount: 2 }]);
+    }
+  });
+
+  it('not ready: names the failing check to all, the reason to callers that may read everything', async () => {
+    const dq = await start({ ok: false, durability: 'unknown', warnings: [secretive] });
+    const { readers, others } = await callers(dq);
+    for (const token of readers)
+      expect(await ready(dq, token), String(token)).toMatchObject({
+        status: 503,
+        body: { ready: false, check: 'store', detail: `store: ${secretive}` },
+      });
+    for (const token of others) {
+      const { status, body } = await ready(dq, token);
+      expect([status, body.ready, body.check], String(token)).toEqual([503, false, 'store']);
+      expect(JSON.stringify(body)).not.toMatch(/order|4711|10\.0\.0\.9/);
+    }
+  });
+
+  it('counts incidents too, and names them to callers that may read everything', async () => {
+    const dq = await start({ ok: true, durability: 'safe', warnings: [] });
+    const late = { kind: 'late', about: '', state: 'begun', detail: 'd' } as const;
+    await new IncidentFiles(dq.dataDir).write(newIncident(late, []));
+    const { others } = await callers(dq);
+    expect((await ready(dq, adminToken)).body.warnings).toEqual(['jobs are late']);
+    for (const token of others) expect((await ready(dq, token)).body.warningCount).toBe(1);
+  });
+
+  it('shows the whole while no token exists and dq serves this machine alone', async () => {
+    const dq = await start({ ok: true, durability: 'safe', warnings: [secretive] });
+    expect((await ready(dq, null)).body.warnings).toEqual([secretive]);
+  });
+
+  it('shows counts where a credential is needed though no token exists', async () => {
+    const dq = await startIntake({
+      config: { 'server.host': '0.0.0.0' },
+      store: (store) => ({
+        ...store,
+        admin: {
+          ...store.admin,
+          health: async () => ({ ok: true, durability: 'safe', warnings: [secretive] }),
+        },
+      }),
+    });
+    const { port } = dq;
+    const reply = await fetch(`http://127.0.0.1:${port}/readyz`);
+    expect(await reply.json()).toEqual({ ready: true, check: null, warningCount: 1 });
+  });
+});
