@@ -23,10 +23,13 @@ async function isWhole({ store }: OpenedRedis): Promise<void> {
 }
 
 describe.skipIf(await lacks('redis'))(`a Redis store (seed ${seed})`, { timeout: 900_000 }, () => {
-  it('answers and keeps what the model does', async () => {
+  it.each([
+    ['from its rings', undefined],
+    ['by a copy of its rings', -1],
+  ])('answers and keeps what the model does, %s', async (_, roomsMax) => {
     const server = await owned('test', startRedis());
     const clock = { now: 1_900_000_000_000 };
-    const tested = await openEmpty(server, parts);
+    const tested = await openEmpty(server, roomsMax === undefined ? parts : { ...parts, roomsMax });
     const model = await openModelStore(new Model(() => clock.now));
     const both = new SideBySide(seed, clock, model, async () => {
       await tested.raw.set(clockKey, clock.now);

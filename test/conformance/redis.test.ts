@@ -14,4 +14,6 @@ describe.skipIf(await lacks('redis'))('redis', () => {
   afterAll(() => server.stop());
 
   exercise('a standalone Redis', () => openEmpty(server));
+  // As for a notifier with many topics without capacity.
+  exercise('a standalone Redis, by a copy of its rings', () => openEmpty(server, { roomsMax: -1 }));
 });

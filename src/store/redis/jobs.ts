@@ -1,4 +1,5 @@
-// The hot path of the port, spoken in scripts: what each call sends and what its reply means. Keeps nothing.
+// The hot path of the port, spoken in scripts: what each call sends and what its reply means. Keeps nothing but the
+// copies of the rings (reserve-call.ts).
 
 import type { AttemptRecord, JobKey, JobSnapshot, Lease } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
@@ -24,7 +25,8 @@ import { callItems, ofEach } from './calls.ts';
 import { finishArgs, readFinishes, type Shown } from './finish-call.ts';
 import { idOf, tidOf } from './keys.ts';
 import { pushArgs, readPushes } from './push-call.ts';
-import { readReserved, readWhole, reasonCodes, type WholeReply } from './records.ts';
+import { readWhole, reasonCodes, type WholeReply } from './records.ts';
+import { reserveCall } from './reserve-call.ts';
 import type { ScriptName } from './scripts.ts';
 import { search } from './search.ts';
 import { type Arg, lookUp, type Shards } from './shards.ts';
@@ -32,7 +34,7 @@ import { timeOf, wholeMs } from './times.ts';
 
 type Hints = Pick<JobStore, 'onHint'>;
 
-export function jobCalls(shards: Shards, hints: Hints): JobStore {
+export function jobCalls(shards: Shards, hints: Hints, roomsMax: number = limits.redisRoomsMax): JobStore {
   const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
   const finish = async <I extends Lease, D extends string>(
     script: ScriptName,
@@ -117,23 +119,7 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
       const [moved, waitMs] = (await shards.run('promote', bucket, [bound])) as [number, number];
       return { moved, waitMs: waitMs < 0 ? null : waitMs };
     },
-    async reserve(bucket, { owner, max, others, topics }) {
-      const rooms = [...topics].flatMap(([topic, { room, leaseMs }]) => [topic, room, Math.ceil(leaseMs)]);
-      const args = [
-        ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
-        ...[others.room, Math.ceil(others.leaseMs), ...rooms],
-      ];
-      let [more, ...jobs] = (await shards.run('reserve', bucket, args)) as [number, ...unknown[]];
-      // Nothing was leased, because what had its turn cannot be: what comes behind it need not wait for the next look.
-      for (let again = 1; more === setAside && again < limits.reservesAgainMax; again += 1)
-        [more, ...jobs] = (await shards.run('reserve', bucket, args)) as [number, ...unknown[]];
-      const leaseMsOf = (topic: string) => (topics.get(topic) ?? others).leaseMs;
-      const each = Array.from({ length: jobs.length / 6 }, (_, i) => jobs.slice(6 * i, 6 * i + 6));
-      const reserved = each.map((job) =>
-        readReserved(job as unknown as Parameters<typeof readReserved>[0], leaseMsOf),
-      );
-      return { jobs: reserved, more: more > 0 };
-    },
+    reserve: reserveCall(shards, roomsMax),
 
     ack: (items) =>
       finish<AckItem, 'acked'>('ack', items, ({ attempt }) => ({ attempt: lastAttempt(attempt) }), 'acked'),
@@ -169,9 +155,6 @@ export function jobCalls(shards: Shards, hints: Hints): JobStore {
     },
   };
 }
-
-/** of a reserve: some of the next were set aside */
-const setAside = 2;
 
 /** As ack.lua takes it. */
 function lastAttempt(attempt: AttemptRecord | null): string {

@@ -11,9 +11,13 @@ import type { Shard } from './shard.ts';
 const rings = ['a:0', 'a:1', 'a:2'];
 
 /** The same store, asked so. */
-export function withPlainPolls(jobs: JobStore, shard: Shard): JobStore {
+export function withPlainPolls(
+  jobs: JobStore,
+  shard: Shard,
+  roomsMax: number = limits.redisRoomsMax,
+): JobStore {
   const due = new DuePoll(shard);
-  const ready = new ReadyPoll(shard);
+  const ready = new ReadyPoll(shard, roomsMax);
   jobs.onHint((hint) => {
     if (hint.kind === 'ready') ready.hinted(hint.partition);
   });
@@ -46,10 +50,9 @@ export function withPlainPolls(jobs: JobStore, shard: Shard): JobStore {
       return (await isAnyLeased(bucket)) ? jobs.releaseUnheld(bucket, ...whose) : 0;
     },
     async reserve(bucket, request) {
-      const asked = await ready.worthAsking(bucket, request);
-      if (asked === null) return { jobs: [], more: false };
+      if (!(await ready.isWorthAsking(bucket, request))) return { jobs: [], more: false };
       unleasedAt.delete(bucket);
-      const answer = await jobs.reserve(bucket, asked);
+      const answer = await jobs.reserve(bucket, request);
       ready.told(bucket, answer.jobs.length);
       return answer;
     },
@@ -90,14 +93,13 @@ class DuePoll {
 
 class ReadyPoll {
   readonly #shard: Shard;
+  readonly #roomsMax: number;
   /** the last reserve brought something, or a hint came: ask at once */
   readonly #warm = new Set<Partition>();
-  /** By bucket and number, for a moment: a server that lost data gives the numbers out anew, and nobody may hear of it here. */
-  readonly #names = new Map<string, string>();
-  #namesAt = Number.NEGATIVE_INFINITY;
 
-  constructor(shard: Shard) {
+  constructor(shard: Shard, roomsMax: number) {
     this.#shard = shard;
+    this.#roomsMax = roomsMax;
   }
 
   hinted(bucket: Partition): void {
@@ -109,38 +111,9 @@ class ReadyPoll {
     else this.#warm.delete(bucket);
   }
 
-  /** null: nothing is ready. Of many rooms only those of topics that have ready jobs travel; a topic that gets its first
-   *  meanwhile waits for the next question. */
-  async worthAsking(bucket: Partition, request: ReserveRequest): Promise<ReserveRequest | null> {
-    if (request.topics.size > limits.redisRoomsMax) return this.#narrowed(bucket, request);
-    if (this.#warm.has(bucket)) return request;
-    return (await this.#shard.has(bucket, ...rings)) ? request : null;
-  }
-
-  async #narrowed(bucket: Partition, request: ReserveRequest): Promise<ReserveRequest | null> {
-    const replies = await Promise.all(
-      rings.map((ring) => this.#shard.command('ZRANGE', `${prefixOf(bucket)}:${ring}`, 0, -1)),
-    );
-    const names = await this.#namesOf(bucket, [...new Set((replies as string[][]).flat())]);
-    if (names.length === 0) return null;
-    const topics = new Map(names.map((name) => [name, request.topics.get(name) ?? request.others]));
-    return { ...request, others: { ...request.others, room: 0 }, topics };
-  }
-
-  async #namesOf(bucket: Partition, numbers: readonly string[]): Promise<readonly string[]> {
-    if (performance.now() - this.#namesAt >= limits.loopSleepMsMax) {
-      this.#names.clear();
-      this.#namesAt = performance.now();
-    }
-    const unknown = numbers.filter((no) => !this.#names.has(`${bucket} ${no}`));
-    if (unknown.length > 0) {
-      const found = (await this.#shard.command('HMGET', `${prefixOf(bucket)}:T`, ...unknown)) as (
-        | string
-        | null
-      )[];
-      for (const [i, name] of found.entries())
-        if (name !== null) this.#names.set(`${bucket} ${unknown[i]}`, name);
-    }
-    return numbers.flatMap((no) => this.#names.get(`${bucket} ${no}`) ?? []);
+  /** Whether the script is to be asked. It answers a caller with many rooms from what has changed: there nothing is saved. */
+  async isWorthAsking(bucket: Partition, request: ReserveRequest): Promise<boolean> {
+    if (request.topics.size > this.#roomsMax || this.#warm.has(bucket)) return true;
+    return this.#shard.has(bucket, ...rings);
   }
 }

@@ -14,6 +14,8 @@ export interface RedisStoreOptions extends ShardOptions {
   readonly hints: boolean;
   /** false: promote and reserve always ask their scripts; for a test that has set the scripts another clock */
   readonly plainPolls?: boolean;
+  /** limits.redisRoomsMax, unless a test has fewer topics */
+  readonly roomsMax?: number;
 }
 
 export interface RedisStore {
@@ -28,15 +30,14 @@ export interface RedisStore {
 export function openRedisStore(options: RedisStoreOptions): RedisStore {
   const shard = new Shard(options);
   const hints = options.hints ? new Hints(options.url, options.title, shard.partitions, options.log) : null;
-  const jobs = jobCalls(shard, {
-    onHint: (listener) => hints?.onHint(listener) ?? (() => {}),
-  });
+  const onHint: Store['jobs']['onHint'] = (listener) => hints?.onHint(listener) ?? (() => {});
+  const jobs = jobCalls(shard, { onHint }, options.roomsMax);
   const close = async () => {
     await Promise.all([hints?.close(limits.redisCloseMs), shard.close(limits.redisCloseMs)]);
   };
   return {
     store: {
-      jobs: options.plainPolls === false ? jobs : withPlainPolls(jobs, shard),
+      jobs: options.plainPolls === false ? jobs : withPlainPolls(jobs, shard, options.roomsMax),
       dead: deadCalls(shard),
       history: historyCalls(shard),
       alerts: alertCalls(shard),

@@ -79,6 +79,8 @@ export class Shard implements Shards {
   /** said so already: a loop asks again at once */
   readonly #failingScripts = new Set<ScriptName>();
   #closing = false;
+  /** connections that were lost, and losses of the data that were found */
+  #losses = 0;
 
   constructor(options: ShardOptions) {
     this.#options = options;
@@ -93,6 +95,7 @@ export class Shard implements Shards {
         onLost: () => {
           if (this.#marker !== null) this.#refusal = 'redis_away';
           this.#marker = null;
+          this.#losses += 1;
         },
         onError: (error) => this.#failed('the connection to Redis failed', error),
         onEnd: () => {
@@ -139,6 +142,10 @@ export class Shard implements Shards {
   /** h: what ends is kept in the history */
   #switches(): string {
     return this.#options.keepHistory && !this.isTight() ? 'h' : '';
+  }
+
+  lossesOf(): number {
+    return this.#losses;
   }
 
   nameOf(): string {
@@ -285,7 +292,10 @@ export class Shard implements Shards {
         script,
       });
     }
-    if (judged.failure.code === 'no_marker') void this.#mark();
+    if (judged.failure.code === 'no_marker') {
+      this.#losses += 1;
+      void this.#mark();
+    }
     // Whatever ran next would stop half-way too: none does before all commands are allowed again.
     if (isRightDenied(error)) {
       this.#marker = null;

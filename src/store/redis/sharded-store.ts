@@ -233,6 +233,10 @@ export class ShardedStore implements Shards {
     return this.#byPartition.get(partition)?.redis.shard.isTight() ?? false;
   }
 
+  lossesOf(partition: Partition): number {
+    return this.#byPartition.get(partition)?.redis.shard.lossesOf() ?? 0;
+  }
+
   routeOf(key: JobKey): Route {
     const { home, earlier } = placesOf(this.#list, key);
     return {

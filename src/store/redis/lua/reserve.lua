@@ -1,29 +1,111 @@
 #!lua flags=allow-oom
 -- reserve: leases ready jobs to one owner: by the wheel over priorities, in turn over topics, earliest due first inside one.
 -- @keys P
--- @args instance, incarnation, max, most bytes of the answer, room and lease (ms) of every other topic; per topic with its
---   own: name, room, lease (ms)
--- @returns 1 when ready jobs remain that had room, 2 when none was leased because some of the next were set aside; per job: topic, tag+id, token, what has happened to it, record, body
---   apart ('' = it lies in the record)
+-- @args instance, incarnation, max, most bytes of the answer, room and lease (ms) of every other topic, mode; not in mode `ring`:
+--   per priority the turn up to which the caller knows the ring, then per priority how many topics behind it to look at (0 = it
+--   knows enough);
+--   per named topic: name, room, lease (ms), priority of the ring that it stands in as far as the caller knows ('' = in none)
+-- @returns kind; per named topic that has left the known part of a ring: its number in the list, priority; per topic behind it:
+--   priority, name, turn; per named topic that got a new turn: its number in the list, priority, turn; per job: topic, tag+id, token, what has happened to it, record, body apart ('' = it lies in the record)
+--   kind: 0 no ready jobs remain that had room, 1 some remain, 2 none was leased because some of the next were set aside, 3 none
+--   was leased because there are topics that the caller did not name, 4 because the rings are older than what it knows
 -- @writes the ready sets, the rings, then leases and what has happened to each; numbers last
 -- @include clock, numbers, topics, jobs, queues, aside, wheel
 -- Why: planned from the rings before anything is written; a plan cut short by the bytes of the answer is made again, smaller, and
 --   one that met a member without its job is given up: what it met is set aside, and the caller asks again.
+--   Mode `ring` takes from all topics, and the named ones have a room of their own (no priority). It reads the rings from the
+--   start, past each topic without room. Modes `look` and `listed` take from the named topics alone: a caller with many topics
+--   without room keeps a copy of the rings (ring-copy.ts), and those topics cost nothing here. Mode `look` leases nothing while
+--   there are topics behind the known turns that are not named, `listed` does.
 local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
-local others = { room = tonumber(ARGV[8]), lease = tonumber(ARGV[9]) }
-if call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { 0 } end
+local mode = ARGV[10]
+local from_ring = mode == 'ring'
+if from_ring and call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { 0, {}, {}, {} } end
 
-local rooms = {}
-for i = 10, #ARGV, 3 do rooms[ARGV[i]] = { room = tonumber(ARGV[i + 1]), lease = tonumber(ARGV[i + 2]) } end
-local function room_of(entry) return (rooms[entry.name] or others).room end
+-- Where in ARGV the room and the lease of a topic stand: behind its name. Read when they are needed, which most are not.
+local first, places, names = from_ring and 11 or 17, {}, {}
+for i = first, #ARGV, 4 do
+  local name = ARGV[i]
+  places[name] = i
+  if from_ring or ARGV[i + 3] ~= '' then names[#names + 1] = name end
+end
+learn_numbers(names)
+local function room_at(place) return tonumber(ARGV[place + 1]) end
+local function place_of(name) return places[name] or 7 end
 
+local function new_entry(no, prio) return { no = no, prio = prio, key = P .. ':r:' .. prio .. ':' .. no } end
 local rings = {}
-for prio = 0, 2 do
-  rings[prio] = {}
-  for i, no in ipairs(call('ZRANGE', P .. ':a:' .. prio, 0, -1)) do
-    rings[prio][i] = { no = tonumber(no), prio = prio, key = P .. ':r:' .. prio .. ':' .. no, name = topic_name(tonumber(no)) }
+for prio = 0, 2 do rings[prio] = { prio = prio, entries = {}, is_read = not from_ring } end
+
+-- The first few, then more at a time: most plans need no more than that.
+local function entry_at(ring, i)
+  while i > #ring.entries and not ring.is_read do
+    local from = #ring.entries
+    local piece = from == 0 and 50 or 200
+    local found = call('ZRANGE', P .. ':a:' .. ring.prio, from, from + piece - 1)
+    for k, no in ipairs(found) do ring.entries[from + k] = new_entry(tonumber(no), ring.prio) end
+    ring.is_read = #found < piece
   end
+  return ring.entries[i]
+end
+
+-- By number: most topics without room are passed over without a look at their name.
+local places_of_number = {}
+for _, name in ipairs(from_ring and names or {}) do
+  local no = topic_number(name)
+  if no then places_of_number[no] = places[name] end
+end
+local function room_of(entry)
+  if not entry.room then
+    local place = places_of_number[entry.no]
+    if place and room_at(place) == 0 then return 0 end
+    entry.name = topic_name(entry.no)
+    entry.room = room_at(place_of(entry.name))
+  end
+  return entry.room
+end
+
+local news, gone, is_new, is_unnamed = {}, {}, {}, false
+local function enter(place, no, prio, turn_of)
+  local entry, entries = new_entry(no, prio), rings[prio].entries
+  entry.turn, entry.number = turn_of, (place - first) / 4 + 1
+  entries[#entries + 1] = entry
+end
+
+-- Turns only ever rise, and each change of a ring takes a new one: what stands behind a turn is all that has come since.
+local function read_news(prio, known, most)
+  local turns = call('ZRANGEBYSCORE', P .. ':a:' .. prio, '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+  local numbers = {}
+  for i = 1, #turns, 2 do numbers[#numbers + 1] = turns[i] end
+  local found = numbers[1] and call('HMGET', P .. ':T', unpack(numbers)) or {}
+  for i, no in ipairs(numbers) do
+    local name, turn_of, n = found[i] or '?', tonumber(turns[2 * i]), #news
+    news[n + 1], news[n + 2], news[n + 3] = prio, name, turn_of
+    topic_names[tonumber(no)] = name
+    is_new[prio .. ':' .. no] = true
+    if places[name] then enter(places[name], tonumber(no), prio, turn_of) else is_unnamed = true end
+  end
+end
+
+if not from_ring then
+  for prio = 0, 2 do
+    local known, most = ARGV[11 + prio], ARGV[14 + prio]
+    if tonumber(known) > turn then return { 4, {}, {}, {} } end
+    if most ~= '0' then read_news(prio, known, most) end
+  end
+  if is_unnamed and mode == 'look' then return { 3, {}, news, {} } end
+  for i = first, #ARGV, 4 do
+    local prio = tonumber(ARGV[i + 3])
+    local no = prio and topic_number(ARGV[i])
+    local turn_of = no and tonumber(call('ZSCORE', P .. ':a:' .. prio, no) or '')
+    if turn_of and turn_of <= tonumber(ARGV[11 + prio]) then
+      enter(i, no, prio, turn_of)
+    elseif prio and not (no and is_new[prio .. ':' .. no]) then
+      gone[#gone + 1], gone[#gone + 2] = (i - first) / 4 + 1, prio
+    end
+  end
+  for prio = 0, 2 do table.sort(rings[prio].entries, function(a, b) return a.turn < b.turn end) end
 end
 
 -- The jobs of a plan, in its order, and how many of them have room in one answer: one always has.
@@ -58,8 +140,8 @@ local function look(plan)
 end
 
 local position = tonumber(head[5] or '0')
-local plan = deal(rings, position, max, room_of)
-if #plan.deals == 0 then return { plan.more and 1 or 0 } end
+local plan = deal(rings, entry_at, position, max, room_of)
+if #plan.deals == 0 then return { plan.more and 1 or 0, gone, news, {} } end
 local jobs, fitting, without = look(plan)
 if without[1] then
   for _, its in ipairs(without) do
@@ -71,24 +153,30 @@ if without[1] then
     set_aside(its.entry.no, its.tid, set, its.member)
   end
   finish()
-  return { 2 }
+  return { 2, gone, news, {} }
 end
-if fitting < #plan.deals then plan = deal(rings, position, fitting, room_of) end
+if fitting < #plan.deals then plan = deal(rings, entry_at, position, fitting, room_of) end
 
+local served = {}
 for _, entry in ipairs(plan.order) do
   call('ZREMRANGEBYRANK', entry.key, 0, plan.taken[entry] - 1)
   if plan.taken[entry] < entry.count then
     call('ZADD', P .. ':a:' .. entry.prio, next_turn(), entry.no)
+    if entry.number then
+      local n = #served
+      served[n + 1], served[n + 2], served[n + 3] = entry.number, entry.prio, turn
+    end
   else
     call('ZREM', P .. ':a:' .. entry.prio, entry.no)
+    if entry.number then gone[#gone + 1], gone[#gone + 2] = entry.number, entry.prio end
   end
 end
-local answer, leases, mores = { plan.more and 1 or 0 }, {}, {}
+local answer, leases, mores = { plan.more and 1 or 0, gone, news, served }, {}, {}
 for i = 1, fitting do
   local its = jobs[i]
   local job = its.job
   job.state, job.token, job.instance, job.incarnation = 2, draw(), instance, incarnation
-  leases[2 * i - 1] = digits(now + (rooms[its.entry.name] or others).lease)
+  leases[2 * i - 1] = digits(now + tonumber(ARGV[place_of(its.entry.name) + 2]))
   leases[2 * i] = lease_of(job)
   mores[2 * i - 1] = its.f
   mores[2 * i] = more_of(job)

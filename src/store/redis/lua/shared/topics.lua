@@ -4,18 +4,27 @@
 -- number has a score: 0 in use, the time of the last end that it may have (ms) at rest, -1 free for the next topic.
 -- Why: what counts, searches and alerts goes through the topics in use, and pays for no other.
 local topic_numbers, at_rest = {}, {}
-local function topic_number(name)
-  local no = topic_numbers[name]
-  if no == nil then
-    local kept = call('HGET', P .. ':t', name)
-    no = tonumber(kept)
-    if kept and not no then
-      no = tonumber(kept:match('^%d+'))
-      at_rest[name] = true
-    end
-    topic_numbers[name] = no
+local function learn_number(name, kept)
+  local no = tonumber(kept)
+  if kept and not no then
+    no = tonumber(kept:match('^%d+'))
+    at_rest[name] = true
   end
+  topic_numbers[name] = no
   return no
+end
+
+local function topic_number(name)
+  return topic_numbers[name] or learn_number(name, call('HGET', P .. ':t', name))
+end
+
+-- Of many at once; a name without a number is asked for again. In pieces: Lua unpacks no more than 8,000.
+local function learn_numbers(names)
+  for from = 1, #names, 1000 do
+    local to = math.min(from + 999, #names)
+    local kept = call('HMGET', P .. ':t', unpack(names, from, to))
+    for i = from, to do learn_number(names[i], kept[i - from + 1]) end
+  end
 end
 
 local topics = tonumber(head[6] or '0')

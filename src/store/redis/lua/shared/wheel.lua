@@ -1,5 +1,6 @@
 -- wheel: wheel.ts in Lua, from the rings as they are stored. A plan for fewer jobs is a prefix of the plan for more.
--- rings[prio]: the topics that have ready jobs, in turn: { no, key, name }; rooms: topic name → room; others: for the rest.
+-- rings[prio]: the topics that have ready jobs, in turn: { no, key }; entry_at(ring, i) answers nil behind the last one.
+-- Rings are read as far as a plan needs them.
 local tickets = { [0] = 0, 1, 0, 2, 0, 1, 0, 1, 0, 2 }
 
 local function count_of(entry)
@@ -9,22 +10,20 @@ end
 
 -- Answers deals (entries of the rings, one per job), the position of the wheel, per entry how many were taken, the
 -- entries in the order in which they were last served, and whether jobs remain that had room.
-local function deal(rings, position, max, room_of)
+local function deal(rings, entry_at, position, max, room_of)
   local taken_of_topic, taken, served = {}, {}, {}
-  local queues, heads = {}, {}
-  for prio = 0, 2 do
-    queues[prio], heads[prio] = {}, 1
-    for i, entry in ipairs(rings[prio]) do queues[prio][i] = entry end
-  end
-  -- Room never grows during one plan: a topic found without any drops out and keeps its turn.
+  local again, heads = {}, {}
+  for prio = 0, 2 do again[prio], heads[prio] = {}, 1 end
+  -- Room never grows during one plan: a topic found without any drops out and keeps its turn. The whole ring comes once, then
+  -- the topics that were served, in the order of the serving.
   local function next_of(prio)
-    local queue = queues[prio]
-    while queue[heads[prio]] do
-      local entry = queue[heads[prio]]
-      if (taken_of_topic[entry.no] or 0) < room_of(entry) then return entry end
-      heads[prio] = heads[prio] + 1
+    while true do
+      local ring, head = rings[prio], heads[prio]
+      local entry = entry_at(ring, head)
+      if not entry then entry = again[prio][head - #ring.entries] end
+      if not entry or (taken_of_topic[entry.no] or 0) < room_of(entry) then return entry end
+      heads[prio] = head + 1
     end
-    return nil
   end
   local deals = {}
   while #deals < max do
@@ -37,7 +36,7 @@ local function deal(rings, position, max, room_of)
     taken[entry] = (taken[entry] or 0) + 1
     deals[#deals + 1] = entry
     served[entry] = #deals
-    if taken[entry] < count_of(entry) then queues[prio][#queues[prio] + 1] = entry end
+    if taken[entry] < count_of(entry) then again[prio][#again[prio] + 1] = entry end
   end
   local order = {}
   for entry in pairs(served) do order[#order + 1] = entry end

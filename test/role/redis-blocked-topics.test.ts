@@ -1,0 +1,121 @@
+// Topics with ready jobs and without capacity: they cost a reserve nothing, and change nothing of whose turn it is.
+
+import type { Redis } from 'ioredis';
+import { describe, expect, it } from 'vitest';
+import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { type Priority, priorities } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
+import type { Room } from '../../src/store/job-store.ts';
+import { jobOf, owner, Trial } from '../conformance/trial.ts';
+import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+
+async function opened(more: Parameters<typeof openEmpty>[1] = {}) {
+  const server = await owned('test', startRedis());
+  const under = await openEmpty(server, more);
+  await owned('test', Promise.resolve({ stop: () => under.close() }));
+  return { server, under, trial: new Trial(under) };
+}
+
+async function another(server: RedisServer): Promise<Trial> {
+  const under: OpenedRedis = await openOn(server);
+  await owned('test', Promise.resolve({ stop: () => under.close() }));
+  return new Trial(under);
+}
+
+const leaseMs = 60_000;
+const without: Room = { room: 0, leaseMs };
+const names = (count: number) => Array.from({ length: count }, (_, n) => `paused${n}`);
+const blocked = (topics: readonly string[]) => new Map(topics.map((topic) => [topic, without]));
+const reserve = async ({ jobs }: Trial, topics: ReadonlyMap<string, Room>, max = 100) =>
+  (await jobs.reserve(0, { owner, max, others: { room: 5, leaseMs }, topics })).jobs;
+
+async function pushAll({ jobs }: Trial, topics: readonly string[]): Promise<void> {
+  const outcomes = await jobs.push(topics.map((topic) => jobOf('1', { topic })));
+  expect(outcomes.every(({ kind }) => kind === 'stored')).toBe(true);
+}
+
+/** Commands that the server ran since the last call, by name: a script's own are among them. */
+async function commandsOf(raw: Redis): Promise<Record<string, number>> {
+  const stats = await raw.info('commandstats');
+  await raw.config('RESETSTAT');
+  return Object.fromEntries(
+    [...stats.matchAll(/^cmdstat_([a-z|-]+):calls=(\d+)/gm)].map(([, name, calls]) => [name, Number(calls)]),
+  );
+}
+
+describe.skipIf(await lacks('redis'))('topics without capacity', () => {
+  it('reserve: looks at no paused topic again, however many have ready jobs', async () => {
+    const { under, trial } = await opened();
+    const paused = names(1_000);
+    await pushAll(trial, paused);
+    expect(await reserve(trial, blocked(paused))).toEqual([]);
+    for (const round of ['first', 'second']) {
+      await trial.push(round, { topic: 'good' });
+      await commandsOf(under.raw);
+      expect((await reserve(trial, blocked(paused))).map(({ id }) => id)).toEqual([round]);
+      const calls = await commandsOf(under.raw);
+      // Two scripts at most: the topic is new to this process.
+      expect(calls['evalsha'] ?? 0, round).toBeLessThanOrEqual(2);
+      const looks = Object.values(calls).reduce((sum, count) => sum + count, 0);
+      expect(looks, `${round} ${JSON.stringify(calls)}`).toBeLessThan(60);
+    }
+  });
+
+  it('reserve: takes from a topic that stands behind, between and before paused ones', async () => {
+    const { trial } = await opened();
+    const paused = names(2 * limits.redisRingPiece + 10);
+    await pushAll(trial, paused);
+    await trial.push('1', { topic: 'between' });
+    const later = paused.map((name) => `later-${name}`);
+    await pushAll(trial, later);
+    const all = blocked([...paused, ...later]);
+    const take = async () => (await reserve(trial, all)).map(({ topic }) => topic);
+    expect(await take()).toEqual(['between']);
+    // Resumed: the first and the last of the ring.
+    all.delete('paused0');
+    all.delete(later.at(-1) as string);
+    expect(await take()).toEqual(['paused0', later.at(-1)]);
+    expect(await take()).toEqual([]);
+  });
+
+  it('reserve: a topic paused for one notifier is served by another', async () => {
+    const { server, trial } = await opened();
+    const paused = names(100);
+    await pushAll(trial, paused);
+    expect(await reserve(trial, blocked(paused))).toEqual([]);
+    const rest = paused.filter((name) => name !== 'paused50');
+    const other = await another(server);
+    expect((await reserve(other, blocked(rest))).map(({ topic }) => topic)).toEqual(['paused50']);
+    // It has left the ring meanwhile.
+    expect(await reserve(trial, blocked(rest))).toEqual([]);
+    await trial.push('2', { topic: 'paused50' });
+    expect((await reserve(trial, blocked(rest))).map(({ id }) => id)).toEqual(['2']);
+  });
+
+  it('reserve: deals by a copy of the rings what it deals from the rings', { timeout: 60_000 }, async () => {
+    const fromRings = await opened({ roomsMax: Number.POSITIVE_INFINITY });
+    const byCopy = await opened({ roomsMax: -1 });
+    const both = [fromRings.trial, byCopy.trial];
+    const dice = (n: number) => Math.floor(Math.random() * n);
+    // More topics with capacity than one reserve names.
+    const topics = Array.from({ length: 4 * limits.redisNamedMin }, (_, n) => `topic${n}`);
+    let dealt = 0;
+    for (let step = 0; step < 150; step += 1) {
+      const pushes = Array.from({ length: dice(30) }, (_, n) => {
+        const priority = priorities[dice(3)] as Priority;
+        return jobOf(`${step}-${n}`, { topic: topics[dice(topics.length)] as string, priority });
+      });
+      for (const trial of both) for (const job of pushes) await trial.jobs.push([job]);
+      const rooms = new Map(
+        topics.filter(() => dice(3) > 0).map((topic) => [topic, { room: dice(3), leaseMs }]),
+      );
+      const max = 1 + dice(dice(4) === 0 ? 60 : 8);
+      const [right, copied] = await Promise.all(both.map((trial) => reserve(trial, rooms, max)));
+      const shown = (jobs: typeof right) => jobs?.map(({ topic, id }) => `${topic} ${id}`);
+      expect(shown(copied), `step ${step}`).toEqual(shown(right));
+      dealt += right?.length ?? 0;
+    }
+    expect(dealt).toBeGreaterThan(200);
+  });
+});
