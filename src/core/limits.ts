@@ -72,6 +72,31 @@ export const limits = {
   /** A receiver that has not accepted a connection by now (lookup and TLS included) is given up as `connect`, also where its
    *  topic's timeout is longer; undici's own default. */
   connectMsMax: 10_000,
+  /** A look-up of a host name without an answer by now has failed as `dns`. Longer than 5 s, after which glibc asks the next
+   *  name server; shorter than connectMsMax. */
+  lookupMs: 6_000,
+  /** The probe before it: a packet is sent again after the first time, and then to the next server. The whole probe is given
+   *  up after the second. */
+  lookupPacketMs: 1_000,
+  lookupProbeMs: 3_000,
+  /** A look-up that takes longer occupies a thread that others need. Answers of healthy resolvers take 200 ms at most. */
+  lookupSlowMs: 1_000,
+  /** Look-ups by the system's resolver in use at once up to which a name of this rank starts one (name-lookups.ts). */
+  lookupThreads: { silent: 2, new: 4, good: 6 },
+  /** How long an answer is used: a burst of connections costs one look-up, and a change is followed at once. */
+  lookupFreshMs: 5_000,
+  /** How long a call waits for a newer answer while there is an old one, and how long an old one may be used. A name server
+   *  that restarts or fails over is back by then; RFC 8767 allows days. */
+  lookupPatienceMs: 500,
+  lookupOldMs: 300_000,
+  /** How long a failure is believed without a new question: of a name that was refused, of one that had no answer. */
+  lookupFailedMs: 2_000,
+  lookupSilentMs: 5_000,
+  /** Host names that are remembered, 1 KiB each at most. */
+  lookupNamesMax: 10_000,
+  /** How often hosts and resolv.conf are checked for a change, and the size up to which they are read. */
+  lookupFileMs: 1_000,
+  lookupFileBytesMax: 4 * 1024 * 1024,
   /** Idle callback connections are kept this long, or as long as the receiver says up to the second number. Short, because a
    *  request that meets a closing connection fails as `reset`; long enough for a busy endpoint never to dial. */
   callbackKeepAliveMs: 3_000,

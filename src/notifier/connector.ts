@@ -2,12 +2,11 @@
 // every looked-up address, and the address the socket is really connected to, before a byte is written to it.
 // Names every failure by the phase it happened in, because error codes do not: ECONNRESET may be any of them.
 
-import { lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
-import { sharedLookup } from './shared-lookup.ts';
+import { type Found, LookupNotBegun, type NameLookups, type PendingLookup } from './name-lookups.ts';
 
 export type DialReason = 'blocked_address' | 'dns' | 'connect' | 'tls';
 
@@ -21,19 +20,34 @@ export class DialError extends Error {
   }
 }
 
+/** The name of the receiver had no turn to be looked up: nothing was asked, and nobody is at fault. */
+export class NotStartedError extends Error {
+  constructor(options?: ErrorOptions) {
+    super('the look-up of the host name had no turn', options);
+    this.name = 'NotStartedError';
+  }
+}
+
+/** The opening of one connection. */
+export interface Dial {
+  readonly socket: Socket;
+  /** its look-up waits for a turn */
+  readonly isQueued: boolean;
+}
+
 export interface ConnectorOptions {
   readonly egress: EgressPolicy;
   /** false for topics that say dangerouslySkipTlsVerify */
   readonly verifyTls: boolean;
+  readonly lookups: NameLookups;
   /** given every socket in the moment it starts to dial, so that its call can give it up */
-  readonly onDial: (socket: Socket) => void;
-  /** instead of the system's resolver, for tests; asked with all: true */
-  readonly lookup?: LookupFunction | undefined;
+  readonly onDial: (dial: Dial) => void;
 }
 
 export function createConnector(options: ConnectorOptions): buildConnector.connector {
-  const { egress, onDial } = options;
-  const lookup = sharedLookup(options.lookup ?? (systemLookup as LookupFunction));
+  const { egress, lookups, onDial } = options;
+  /** Node asks for a name inside of connect, so a look-up that appears meanwhile belongs to the socket that it returns. */
+  let lookup = null as PendingLookup | null;
   // By port, because a lookup is told a name alone and own endpoints are judged by address and port; and not by
   // connection, because each of these keeps the TLS sessions that spare later handshakes.
   const dialers = new Map<number, buildConnector.connector>();
@@ -42,7 +56,9 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
     const known = dialers.get(port);
     if (known !== undefined) return known;
     const dialer = buildConnector({
-      lookup: judgingLookup(egress, port, lookup),
+      lookup: judgingLookup(egress, port, (name, found) => {
+        lookup = lookups.find(name, found);
+      }),
       // Tries the addresses of a name one after the other, and is what makes Node ask lookup for all of them.
       autoSelectFamily: true,
       rejectUnauthorized: options.verifyTls,
@@ -64,6 +80,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
     }
     let refusal: DialError | null = null;
     let phase: DialReason = 'connect';
+    lookup = null as PendingLookup | null;
     // undici returns the socket, though its types do not say so.
     const socket = dialerFor(port)(target, (error, connected) => {
       if (error === null && refusal === null) callback(null, connected);
@@ -75,7 +92,13 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
       refusal = judgeSocket(socket, egress, port);
       if (refusal !== null) socket.destroy(refusal);
     });
-    onDial(socket);
+    const asked = lookup;
+    onDial({
+      socket,
+      get isQueued() {
+        return asked !== null && !asked.hasBegun;
+      },
+    });
   };
 }
 
@@ -87,23 +110,27 @@ function judgeSocket(socket: Socket, egress: EgressPolicy, port: number): DialEr
 
 /** Hands on only what was judged, so no second answer of the resolver is ever dialled. One forbidden address refuses the
  *  name: which of them is dialled would be chance. */
-function judgingLookup(egress: EgressPolicy, port: number, lookup: LookupFunction): LookupFunction {
-  return (name, options, found) => {
-    lookup(name, { ...options, all: true }, (error, addresses) => {
+function judgingLookup(
+  egress: EgressPolicy,
+  port: number,
+  find: (name: string, found: Found) => void,
+): LookupFunction {
+  return (name, _options, found) => {
+    find(name, (error, addresses) => {
+      if (error instanceof LookupNotBegun) return found(new NotStartedError({ cause: error }), []);
       if (error) return found(new DialError('dns', error.code ?? error.message, { cause: error }), []);
-      const list = Array.isArray(addresses) ? addresses : [];
-      if (list.length === 0) return found(new DialError('dns', 'the name has no address'), []);
-      for (const { address } of list) {
+      if (addresses.length === 0) return found(new DialError('dns', 'the name has no address'), []);
+      for (const { address } of addresses) {
         const reason = egress.refuses(address, port);
         if (reason !== null) return found(new DialError('blocked_address', reason), []);
       }
-      found(null, list);
+      found(null, [...addresses]);
     });
   };
 }
 
-function asDialError(error: unknown, phase: DialReason): DialError {
-  if (error instanceof DialError) return error;
+function asDialError(error: unknown, phase: DialReason): DialError | NotStartedError {
+  if (error instanceof DialError || error instanceof NotStartedError) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   return new DialError(phase, code ?? message, { cause: error });
 }

@@ -11,7 +11,7 @@ import { limits } from '../core/limits.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import { type Settlement, settle } from '../jobs/settle-delivery.ts';
 import type { RoleContext } from '../process/role.ts';
-import { Call, type CallRequest, type OnEnd } from './call-back.ts';
+import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
 import type { Lane } from './lane.ts';
 import type { Pools } from './pools.ts';
 import { excerptOf } from './reply.ts';
@@ -22,7 +22,7 @@ interface Ended {
   readonly held: Held;
   readonly lane: Lane;
   readonly startedAt: number;
-  readonly outcome: CallOutcome;
+  readonly end: CallEnd;
   readonly durationMs: number;
   readonly detail: string;
 }
@@ -59,10 +59,10 @@ export class Deliverer {
     const startedAt = Date.now();
     // Between two hosts this is as good as their clocks.
     ctx.metrics.observe('dq_delivery_lateness_seconds', Math.max(0, startedAt - held.job.dueAt) / 1_000);
-    const onEnd: OnEnd = (outcome, durationMs, detail) => {
+    const onEnd: OnEnd = (end, durationMs, detail) => {
       // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
       if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
-      this.#ended.push({ held, lane, startedAt, outcome, durationMs, detail });
+      this.#ended.push({ held, lane, startedAt, end, durationMs, detail });
     };
     rooms.callStarted(lane);
     let request: CallRequest;
@@ -114,12 +114,14 @@ export class Deliverer {
     for (const one of ended) {
       this.#running.delete(one.held);
       this.#options.rooms.callEnded(one.held.job.topic);
-      this.#settle(one);
+      // Without an attempt: neither the job nor its receiver is at fault.
+      if (one.end.kind === 'not_started') this.#options.settler.release(one.held);
+      else this.#settle(one, one.end);
     }
     this.#options.onEnded();
   }
 
-  #settle({ held, lane, startedAt, outcome, durationMs, detail }: Ended): void {
+  #settle({ held, lane, startedAt, durationMs, detail }: Ended, outcome: CallOutcome): void {
     const { ctx, rooms, settler } = this.#options;
     const { job } = held;
     const attemptNumber = job.failures + 1;

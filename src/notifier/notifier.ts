@@ -8,7 +8,6 @@
 // what is held, or on its way, is finished first. The recess follows: the topics of such jobs rest for a while, and the others have
 // their turn.
 
-import type { LookupFunction } from 'node:net';
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import { egressPolicyOf } from '../process/egress.ts';
@@ -17,18 +16,13 @@ import type { Partition, Reserved } from '../store/job-store.ts';
 import { Alone } from './alone.ts';
 import { Deliverer } from './deliverer.ts';
 import type { Lane } from './lane.ts';
-import { Pools } from './pools.ts';
+import { type PoolSeams, Pools } from './pools.ts';
 import { Reserver } from './reserver.ts';
 import { Rooms } from './room.ts';
 import { type Held, Settler } from './settler.ts';
 import { type Free, type Share, Shares } from './shares.ts';
 
-/** For tests. */
-export interface NotifierSeams {
-  readonly lookup?: LookupFunction;
-}
-
-export function createNotifier(ctx: RoleContext, seams: NotifierSeams = {}): Role {
+export function createNotifier(ctx: RoleContext, seams: PoolSeams = {}): Role {
   return new Notifier(ctx, seams);
 }
 
@@ -58,10 +52,10 @@ class Notifier implements Role {
   #deadlineAt = Number.POSITIVE_INFINITY;
   #changed: (() => void) | null = null;
 
-  constructor(ctx: RoleContext, seams: NotifierSeams) {
+  constructor(ctx: RoleContext, seams: PoolSeams) {
     this.#ctx = ctx;
     this.#slots = ctx.config['notifier.slots'];
-    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx.link), lookup: seams.lookup });
+    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx.link), slots: this.#slots, seams });
     this.#rooms = new Rooms({
       topics: ctx.topics,
       log: ctx.log,

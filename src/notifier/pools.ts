@@ -3,32 +3,49 @@
 // No limit of connections: a call that waited for one in here would spend its deadline unseen (32 of 64 calls were seen to
 // time out unsent). The notifier's slots bound them.
 
-import type { LookupFunction, Socket } from 'node:net';
+import { lookup as systemLookup } from 'node:dns';
+import type { LookupFunction } from 'node:net';
 import { Agent, type Dispatcher } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
-import { createConnector } from './connector.ts';
+import { createConnector, type Dial } from './connector.ts';
+import { NameLookups } from './name-lookups.ts';
+import { createNameProbe, type NameProbe } from './name-probe.ts';
 
 /** A handler that is told which socket is being dialled for it. */
 export interface Caller extends Dispatcher.DispatchHandler {
-  onDial(socket: Socket): void;
+  onDial(dial: Dial): void;
+}
+
+/** For tests. */
+export interface PoolSeams {
+  /** instead of the system's resolver; without a probe unless one is given */
+  readonly lookup?: LookupFunction;
+  readonly probe?: NameProbe;
+  /** instead of limits.lookupFreshMs */
+  readonly lookupFreshMs?: number;
 }
 
 export interface PoolsOptions {
   readonly egress: EgressPolicy;
-  /** instead of the system's resolver, for tests */
-  readonly lookup?: LookupFunction | undefined;
+  /** calls that may run at once */
+  readonly slots: number;
+  readonly seams?: PoolSeams;
 }
 
 export class Pools {
+  readonly #lookups: NameLookups;
   readonly #verified: Agent;
   readonly #unverified: Agent;
   /** undici dials inside dispatch, so a socket that appears meanwhile belongs to this caller. */
   #dispatching: Caller | null = null;
 
-  constructor(options: PoolsOptions) {
-    this.#verified = this.#createAgent(options, true);
-    this.#unverified = this.#createAgent(options, false);
+  constructor({ egress, slots, seams = {} }: PoolsOptions) {
+    const lookup = seams.lookup ?? (systemLookup as LookupFunction);
+    const probe = seams.probe ?? (seams.lookup === undefined ? createNameProbe() : null);
+    this.#lookups = new NameLookups({ lookup, probe, probesMax: slots, freshMs: seams.lookupFreshMs });
+    this.#verified = this.#createAgent(egress, true);
+    this.#unverified = this.#createAgent(egress, false);
   }
 
   /** Every failure goes to the caller's onResponseError; nothing is thrown. */
@@ -40,16 +57,17 @@ export class Pools {
 
   /** Cuts what is still open. */
   async close(): Promise<void> {
+    this.#lookups.close();
     await Promise.all([this.#verified.destroy(), this.#unverified.destroy()]);
   }
 
-  #createAgent(options: PoolsOptions, verifyTls: boolean): Agent {
+  #createAgent(egress: EgressPolicy, verifyTls: boolean): Agent {
     return new Agent({
       connect: createConnector({
-        egress: options.egress,
-        lookup: options.lookup,
+        egress,
+        lookups: this.#lookups,
         verifyTls,
-        onDial: (socket) => this.#dispatching?.onDial(socket),
+        onDial: (dial) => this.#dispatching?.onDial(dial),
       }),
       allowH2: false,
       // A second request behind a running one would share its fate.

@@ -1,7 +1,8 @@
 // One attempt on each of many endpoints, all at once in one notifier, written down in a word or two each. At once, because an
 // endpoint that hangs or floods must not show in what becomes of the others.
 import { expect } from 'vitest';
-import { createNotifier, type NotifierSeams } from '../../src/notifier/notifier.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import type { PoolSeams } from '../../src/notifier/pools.ts';
 import type { Role } from '../../src/process/role.ts';
 import type { TopicDraft } from '../../src/registry/registry.ts';
 import { until } from '../support/until.ts';
@@ -18,7 +19,7 @@ export interface Attempt {
 export type Rows = readonly (readonly [name: string, expected: string, attempt: Attempt])[];
 
 /** Every row as it was expected, or a difference that names the rows. Short is the time of those alone that are expected to use it up. */
-export async function check(rows: Rows, ...more: [NotifierSeams?, number?]) {
+export async function check(rows: Rows, ...more: [PoolSeams?, number?]) {
   const attempts = rows.map(([name, expected, attempt]) => {
     const timeoutMs = expected.includes('timeout') ? 800 : enoughMs;
     return [name, { ...attempt, topic: { timeoutMs, ...attempt.topic } }] as const;
@@ -38,7 +39,7 @@ const enoughMs = 30_000;
  *  requests, a connection that is kept after a failure. */
 export async function seenOf(
   attempts: Readonly<Record<string, Attempt>>,
-  seams: NotifierSeams = {},
+  seams: PoolSeams = {},
   deadlineMs = 60_000,
 ): Promise<{ readonly seen: Record<string, string>; readonly rig: Rig; readonly role: Role }> {
   const rig = await startRig();

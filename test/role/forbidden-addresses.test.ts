@@ -343,7 +343,7 @@ describe('dialling', () => {
     // Allowed first, with nobody there; then the forbidden one with the listener.
     const dns = await startDnsServer((_name, n) => [n === 1 ? '127.0.0.2' : '127.0.0.1']);
     const ctx = rig.context({ config: { 'egress.deny': ['127.0.0.1'] } });
-    await rig.run(createNotifier(ctx, { lookup: dns.lookup }));
+    await rig.run(createNotifier(ctx, { lookup: dns.lookup, lookupFreshMs: 0 }));
     await rig.topic('t', `http://turning.example:${listeners.port}/`);
     await rig.push('t', 'a');
     await until('the first attempt', () => rig.notified().length === 1);

@@ -35,6 +35,8 @@ export interface DaemonOptions {
   readonly launcher?: string;
   /** instead of a free one: that of a daemon that has ended */
   readonly port?: number;
+  /** a command that executes the daemon: of a name server of its own (scripts/services/name-server.ts) */
+  readonly prefix?: readonly string[];
   /** a process group of its own, so that a test can signal all of it by -pid */
   readonly group?: boolean;
 }
@@ -93,7 +95,8 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
     args.push('-c', join(directory, 'dq.yaml'));
   }
   rmSync(join(dataDir, 'run/dq.json'), { force: true });
-  const child = spawn(process.execPath, [options.launcher ?? launcher, ...args], {
+  const command = [...(options.prefix ?? []), process.execPath, options.launcher ?? launcher, ...args];
+  const child = spawn(command[0] as string, command.slice(1), {
     cwd: directory,
     env: environment(options.env),
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,0 +1,40 @@
+// The probe of host names against a real name server.
+import { hostname } from 'node:os';
+import { expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { createNameProbe, type ProbeResult } from '../../src/notifier/name-probe.ts';
+import { startDnsServer } from '../support/dns-server.ts';
+
+it('probe: tells answers from silence, whatever other names do', async () => {
+  const dns = await startDnsServer((name) => {
+    if (name === 'good.test') return ['127.0.0.1', '127.0.0.2'];
+    if (name === 'absent.test') return 'NXDOMAIN';
+    if (name === 'broken.test') return 'SERVFAIL';
+    if (name === 'short') return ['127.0.0.1'];
+    if (name === 'garbage.test') return 'garbage';
+    return 'silence';
+  });
+  const probe = createNameProbe([dns.server]);
+  const ask = (name: string) => new Promise<ProbeResult>((resolve) => probe.probe(name, resolve));
+  const from = performance.now();
+  const silent = Promise.all(Array.from({ length: 200 }, (_, n) => ask(`hung${n}.test`)));
+  const found = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
+  expect(await ask('good.test')).toEqual({ kind: 'answered', addresses: found });
+  expect(await ask('absent.test')).toEqual({ kind: 'answered', addresses: [] });
+  expect(await ask('broken.test')).toEqual({ kind: 'answered', addresses: [] });
+  expect(await ask('garbage.test')).toEqual({ kind: 'silent' });
+  // The system would try its search domains first.
+  expect(await ask('short')).toEqual({ kind: 'answered', addresses: [] });
+  expect(new Set((await silent).map(({ kind }) => kind))).toEqual(new Set(['silent']));
+  expect(performance.now() - from).toBeGreaterThanOrEqual(limits.lookupProbeMs - 1);
+});
+
+it('probe: knows the names that need no name server', () => {
+  const probe = createNameProbe();
+  expect(['localhost', 'LOCALHOST', 'a.localhost', hostname()].map((name) => probe.isLocal(name))).toEqual(
+    Array(4).fill(true),
+  );
+  expect(['ocalhost', 'surely-absent.test', '0.0.1'].map((name) => probe.isLocal(name))).toEqual(
+    Array(3).fill(false),
+  );
+});

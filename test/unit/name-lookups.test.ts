@@ -1,0 +1,205 @@
+// Which name may be looked up when: with a resolver and a probe whose answers the test gives.
+import type { LookupAddress } from 'node:dns';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { NameLookups } from '../../src/notifier/name-lookups.ts';
+import type { NameProbe, ProbeResult } from '../../src/notifier/name-probe.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const address = (last: number): LookupAddress => ({ address: `192.0.2.${last}`, family: 4 });
+const absent = Object.assign(new Error('no such name'), { code: 'ENOTFOUND' });
+const unreachable = Object.assign(new Error('try again'), { code: 'EAI_AGAIN' });
+const silent: ProbeResult = { kind: 'silent' };
+const answered = (...addresses: LookupAddress[]): ProbeResult => ({ kind: 'answered', addresses });
+
+type Answer = readonly LookupAddress[] | Error;
+
+function createTrial({ probesMax = 100, isLocal = (_name: string): boolean => false } = {}) {
+  const asked = new Map<string, ((answer: Answer) => void)[]>();
+  const probed = new Map<string, (result: ProbeResult) => void>();
+  const cancelled: string[] = [];
+  const probe: NameProbe = {
+    isLocal,
+    probe(name, done) {
+      probed.set(name, done);
+      return () => void cancelled.push(name);
+    },
+  };
+  const lookups = new NameLookups({
+    probe,
+    probesMax,
+    lookup(name, _options, found) {
+      const list = asked.get(name) ?? [];
+      asked.set(name, list);
+      list.push((answer) => {
+        if (answer instanceof Error) found(answer, []);
+        else found(null, [...answer]);
+      });
+    },
+  });
+  const ends: string[] = [];
+  return {
+    lookups,
+    ends,
+    cancelled,
+    find: (name: string) =>
+      lookups.find(name, (error, found) => {
+        const what =
+          error === null
+            ? found.map((one) => one.address).join()
+            : String(Reflect.get(error, 'code') ?? error.name);
+        ends.push(`${name}: ${what}`);
+      }),
+    probing: () => [...probed.keys()],
+    probed(name: string, result: ProbeResult) {
+      const done = probed.get(name);
+      probed.delete(name);
+      done?.(result);
+    },
+    asking: () => [...asked.keys()],
+    /** of the system's resolver */
+    async answer(name: string, answer: Answer) {
+      const list = asked.get(name);
+      asked.delete(name);
+      for (const one of list ?? []) one(answer);
+      await nextTick();
+    },
+  };
+}
+
+const nextTick = () => new Promise<void>((resolve) => process.nextTick(resolve));
+
+async function pass(ms: number): Promise<void> {
+  await vi.advanceTimersByTimeAsync(ms);
+  await nextTick();
+}
+
+it('look-up: 2,000 silent names leave threads to a new name', async () => {
+  const trial = createTrial({ probesMax: 5_000 });
+  for (let n = 0; n < 2_000; n++) trial.find(`hung${n}.test`);
+  for (const name of trial.probing()) trial.probed(name, silent);
+  expect(trial.asking()).toEqual(['hung0.test', 'hung1.test']);
+  trial.find('new.test');
+  trial.probed('new.test', answered());
+  expect(trial.asking()).toContain('new.test');
+  await trial.answer('new.test', [address(1)]);
+  expect(trial.ends).toEqual(['new.test: 192.0.2.1']);
+});
+
+it('look-up: names that hang after an answered probe leave threads to names in good standing', async () => {
+  const trial = createTrial();
+  trial.find('good.test');
+  trial.probed('good.test', answered());
+  await trial.answer('good.test', [address(1)]);
+  await pass(limits.lookupFreshMs);
+  for (let n = 0; n < 20; n++) {
+    trial.find(`late${n}.test`);
+    trial.probed(`late${n}.test`, answered());
+  }
+  expect(trial.asking()).toHaveLength(limits.lookupThreads.new);
+  trial.find('good.test');
+  trial.probed('good.test', answered());
+  await trial.answer('good.test', [address(2)]);
+  expect(trial.ends).toEqual(['good.test: 192.0.2.1', 'good.test: 192.0.2.2']);
+});
+
+it('look-up: a silent name fails after its time, and at once for seconds after that', async () => {
+  const trial = createTrial();
+  expect(trial.find('hung.test').hasBegun).toBe(true);
+  trial.probed('hung.test', silent);
+  await pass(limits.lookupMs);
+  expect(trial.ends).toEqual(['hung.test: ETIMEOUT']);
+  trial.find('hung.test');
+  await nextTick();
+  expect(trial.ends).toEqual(['hung.test: ETIMEOUT', 'hung.test: ETIMEOUT']);
+  expect(trial.probing()).toEqual([]);
+  await pass(limits.lookupSilentMs);
+  trial.find('hung.test');
+  expect(trial.probing()).toEqual(['hung.test']);
+  // The thread of the first look-up is still in use, and its answer counts for the name.
+  trial.probed('hung.test', silent);
+  await trial.answer('hung.test', [address(3)]);
+  expect(trial.ends.at(-1)).toBe('hung.test: 192.0.2.3');
+  expect(trial.asking()).toEqual([]);
+});
+
+it('look-up: without a turn it ends as not begun, and the name is not blamed', async () => {
+  const trial = createTrial();
+  for (let n = 0; n < limits.lookupThreads.new; n++) {
+    trial.find(`late${n}.test`);
+    trial.probed(`late${n}.test`, answered());
+  }
+  const queued = trial.find('queued.test');
+  expect(queued.hasBegun).toBe(true);
+  trial.probed('queued.test', answered());
+  expect(queued.hasBegun).toBe(false);
+  await pass(limits.lookupMs);
+  expect(trial.ends).toContain('queued.test: LookupNotBegun');
+  trial.find('queued.test');
+  expect(trial.probing()).toEqual(['queued.test']);
+});
+
+it('look-up: probes beyond their number wait, and have not begun', async () => {
+  const trial = createTrial({ probesMax: 1 });
+  trial.find('first.test');
+  const second = trial.find('second.test');
+  expect(second.hasBegun).toBe(false);
+  trial.probed('first.test', answered());
+  expect(second.hasBegun).toBe(true);
+  expect(trial.probing()).toEqual(['second.test']);
+  trial.lookups.close();
+  expect(trial.cancelled).toEqual(['second.test']);
+});
+
+it('look-up: addresses of the probe are used where the system is slow', async () => {
+  const trial = createTrial();
+  const pending = trial.find('slow.test');
+  trial.probed('slow.test', answered(address(1)));
+  await pass(limits.lookupSlowMs);
+  expect(trial.ends).toEqual(['slow.test: 192.0.2.1']);
+  expect(pending.hasBegun).toBe(true);
+  await trial.answer('slow.test', absent);
+  trial.find('slow.test');
+  await nextTick();
+  expect(trial.ends.at(-1)).toBe('slow.test: ENOTFOUND');
+});
+
+it('look-up: an old answer is used while a newer one is overdue, not after the name is gone', async () => {
+  const trial = createTrial();
+  trial.find('a.test');
+  trial.probed('a.test', answered());
+  await trial.answer('a.test', [address(1)]);
+  await pass(limits.lookupFreshMs);
+  trial.find('a.test');
+  expect(trial.ends).toHaveLength(1);
+  await pass(limits.lookupPatienceMs);
+  expect(trial.ends.at(-1)).toBe('a.test: 192.0.2.1');
+  trial.find('a.test');
+  await nextTick();
+  expect(trial.ends).toHaveLength(3);
+  trial.probed('a.test', answered());
+  await trial.answer('a.test', unreachable);
+  await pass(limits.lookupFailedMs);
+  trial.find('a.test');
+  trial.probed('a.test', answered());
+  await trial.answer('a.test', absent);
+  expect(trial.ends.at(-1)).toBe('a.test: ENOTFOUND');
+});
+
+it('look-up: local names are not probed; callers of one name share a look-up', async () => {
+  const trial = createTrial({ isLocal: (name) => name === 'local' });
+  trial.find('local');
+  trial.find('local');
+  expect(trial.probing()).toEqual([]);
+  expect(trial.asking()).toEqual(['local']);
+  await trial.answer('local', [address(1)]);
+  trial.find('local');
+  await nextTick();
+  expect(trial.ends).toEqual(['local: 192.0.2.1', 'local: 192.0.2.1', 'local: 192.0.2.1']);
+});
