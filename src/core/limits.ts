@@ -97,6 +97,9 @@ export const limits = {
   /** How often hosts and resolv.conf are checked for a change, and the size up to which they are read. */
   lookupFileMs: 1_000,
   lookupFileBytesMax: 4 * 1024 * 1024,
+  /** A callback connection takes no request after this age, so that a changed DNS record is followed. One handshake
+   *  a minute costs little. */
+  connectionAgeMsMax: 60_000,
   /** Idle callback connections are kept this long, or as long as the receiver says up to the second number. Short, because a
    *  request that meets a closing connection fails as `reset`; long enough for a busy endpoint never to dial. */
   callbackKeepAliveMs: 3_000,

@@ -2,10 +2,15 @@
 // verified. Owns how connections are kept, never what is sent on them or how an answer is judged.
 // No limit of connections: a call that waited for one in here would spend its deadline unseen (32 of 64 calls were seen to
 // time out unsent). The notifier's slots bound them.
+//
+// A pool is used for a limited time, so that busy connections follow a changed DNS record and are judged by the egress
+// policy again. A pool that is too old takes no further request. Its running requests finish, then its connections close.
+// undici's clientTtl is not used: while an old connection has a running request, each dispatch to its pool would register
+// one more listener for its end.
 
 import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
-import { Agent, type Dispatcher } from 'undici';
+import { type Dispatcher, Pool } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import { createConnector, type Dial } from './connector.ts';
@@ -24,6 +29,8 @@ export interface PoolSeams {
   readonly probe?: NameProbe;
   /** instead of limits.lookupFreshMs */
   readonly lookupFreshMs?: number;
+  /** instead of limits.connectionAgeMsMax */
+  readonly connectionAgeMsMax?: number;
 }
 
 export interface PoolsOptions {
@@ -33,10 +40,24 @@ export interface PoolsOptions {
   readonly seams?: PoolSeams;
 }
 
+interface AgedPool {
+  readonly pool: Pool;
+  /** performance.now() from which on it takes no request */
+  readonly usedUntil: number;
+}
+
+type Connect = ReturnType<typeof createConnector>;
+
 export class Pools {
   readonly #lookups: NameLookups;
-  readonly #verified: Agent;
-  readonly #unverified: Agent;
+  readonly #verified: Connect;
+  readonly #unverified: Connect;
+  readonly #ageMsMax: number;
+  /** by verification and origin */
+  readonly #pools = new Map<string, AgedPool>();
+  /** Too old, with requests that still run. */
+  readonly #closing = new Set<Pool>();
+  readonly #sweep: NodeJS.Timeout;
   /** undici dials inside dispatch, so a socket that appears meanwhile belongs to this caller. */
   #dispatching: Caller | null = null;
 
@@ -44,31 +65,61 @@ export class Pools {
     const lookup = seams.lookup ?? (systemLookup as LookupFunction);
     const probe = seams.probe ?? (seams.lookup === undefined ? createNameProbe() : null);
     this.#lookups = new NameLookups({ lookup, probe, probesMax: slots, freshMs: seams.lookupFreshMs });
-    this.#verified = this.#createAgent(egress, true);
-    this.#unverified = this.#createAgent(egress, false);
+    this.#ageMsMax = seams.connectionAgeMsMax ?? limits.connectionAgeMsMax;
+    const onDial = (dial: Dial) => this.#dispatching?.onDial(dial);
+    const common = { egress, lookups: this.#lookups, onDial };
+    this.#verified = createConnector({ ...common, verifyTls: true });
+    this.#unverified = createConnector({ ...common, verifyTls: false });
+    // Origins without requests are forgotten here; an old pool that is in use is replaced by dispatch.
+    this.#sweep = setInterval(() => this.#closeOld(), this.#ageMsMax);
+    this.#sweep.unref();
   }
 
   /** Every failure goes to the caller's onResponseError; nothing is thrown. */
   dispatch(request: Dispatcher.DispatchOptions, verifyTls: boolean, caller: Caller): void {
     this.#dispatching = caller;
-    (verifyTls ? this.#verified : this.#unverified).dispatch(request, caller);
+    this.#poolFor(String(request.origin), verifyTls).dispatch(request, caller);
     this.#dispatching = null;
   }
 
   /** Cuts what is still open. */
   async close(): Promise<void> {
+    clearInterval(this.#sweep);
     this.#lookups.close();
-    await Promise.all([this.#verified.destroy(), this.#unverified.destroy()]);
+    const pools = [...this.#closing, ...Array.from(this.#pools.values(), ({ pool }) => pool)];
+    await Promise.all(pools.map((pool) => pool.destroy()));
   }
 
-  #createAgent(egress: EgressPolicy, verifyTls: boolean): Agent {
-    return new Agent({
-      connect: createConnector({
-        egress,
-        lookups: this.#lookups,
-        verifyTls,
-        onDial: (dial) => this.#dispatching?.onDial(dial),
-      }),
+  #poolFor(origin: string, verifyTls: boolean): Pool {
+    const key = `${verifyTls ? 'verified' : 'unverified'} ${origin}`;
+    const now = performance.now();
+    const known = this.#pools.get(key);
+    if (known !== undefined && now < known.usedUntil) return known.pool;
+    if (known !== undefined) this.#closeAfterUse(key, known.pool);
+    const pool = this.#createPool(origin, verifyTls ? this.#verified : this.#unverified);
+    // Not the same for all: pools that began together would all dial again at the same time.
+    const usedUntil = now + this.#ageMsMax * (1 - Math.random() / 4);
+    this.#pools.set(key, { pool, usedUntil });
+    return pool;
+  }
+
+  #closeOld(): void {
+    const now = performance.now();
+    for (const [key, { pool, usedUntil }] of this.#pools)
+      if (now >= usedUntil) this.#closeAfterUse(key, pool);
+  }
+
+  #closeAfterUse(key: string, pool: Pool): void {
+    this.#pools.delete(key);
+    this.#closing.add(pool);
+    // It rejects only where close() below has destroyed the pool meanwhile.
+    const closed = () => void this.#closing.delete(pool);
+    pool.close().then(closed, closed);
+  }
+
+  #createPool(origin: string, connect: Connect): Pool {
+    return new Pool(origin, {
+      connect,
       allowH2: false,
       // A second request behind a running one would share its fate.
       pipelining: 1,

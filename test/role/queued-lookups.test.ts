@@ -1,9 +1,11 @@
-// Calls whose look-up has no turn.
-import type { LookupFunction } from 'node:net';
-import { expect, it } from 'vitest';
+// Calls whose look-up has no turn, and connections that follow a changed name.
+import type { LookupFunction, Socket } from 'node:net';
+import { createServer } from 'node:net';
+import { expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { NameProbe } from '../../src/notifier/name-probe.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
+import { startDnsServer } from '../support/dns-server.ts';
 import { startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
 import { startRig } from './rig.ts';
@@ -44,4 +46,50 @@ it('notifier: releases a job whose look-up has no turn, without attempt and stri
   });
   const [line] = rig.notified().filter(({ topic }) => topic === 'queued');
   expect(line).toMatchObject({ outcome: 'delivered', attempt: 1 });
+});
+
+it('notifier: follows a changed name while jobs flow, and cuts no running call', async () => {
+  const rig = await startRig();
+  const arrivals: string[] = [];
+  const held: Socket[] = [];
+  const listen = (address: string, port: number) =>
+    new Promise<number>((resolve) => {
+      const server = createServer((socket) => {
+        socket.on('error', () => {});
+        socket.on('data', (data) => {
+          const id = /^dq-job-id: (\S+)/m.exec(data.toString())?.[1] ?? '';
+          arrivals.push(`${address} ${id}`);
+          if (id === 'long') held.push(socket);
+          else socket.write(reply);
+        });
+      });
+      server.listen(port, address, () => resolve((server.address() as { port: number }).port));
+      onTestFinished(() => void server.close());
+    });
+  const port = await listen('127.0.0.1', 0);
+  await listen('127.0.0.2', port);
+  let isMoved = false;
+  const dns = await startDnsServer(() => [isMoved ? '127.0.0.2' : '127.0.0.1']);
+  const url = `http://moving.test:${port}/`;
+  await rig.topic('slow', url, { maxAttempts: 1, timeoutMs: 60_000 });
+  // One call at a time: its connection is never idle for long, and no other one is opened beside it.
+  await rig.topic('t', url, { maxAttempts: 1, concurrency: 1 });
+  const seams = { lookup: dns.lookup, lookupFreshMs: 0, connectionAgeMsMax: 500 };
+  await rig.run(createNotifier(rig.context(), seams));
+  await rig.push('slow', 'long');
+  await rig.push('t', 'before');
+  await until('the long call runs', () => held.length === 1 && rig.notified().length === 1);
+  isMoved = true;
+  let n = 0;
+  await until('calls go to the new address', async () => {
+    await rig.push('t', `j${n++}`);
+    return arrivals.some((arrival) => arrival.startsWith('127.0.0.2'));
+  });
+  const moved = arrivals.length;
+  for (let more = 0; more < 20; more++) await rig.push('t', `j${n++}`);
+  await until('all others are delivered', () => rig.notified().length === n + 1);
+  expect(arrivals.slice(moved).filter((arrival) => arrival.startsWith('127.0.0.1'))).toEqual([]);
+  held[0]?.write(reply);
+  await until('the long call is delivered', () => rig.notified().length === n + 2);
+  expect(rig.notified().filter(({ outcome }) => outcome !== 'delivered')).toEqual([]);
 });
