@@ -15,6 +15,7 @@ import type { RoleName } from './process/messages.ts';
 import { MetricSender } from './process/metric-sender.ts';
 import type { Role, RoleContext } from './process/role.ts';
 import { StatSender } from './process/stat-sender.ts';
+import { StoreClock } from './process/store-clock.ts';
 import { titleOf } from './process/title.ts';
 import type { Composed, Init } from './process/worker-life.ts';
 import type { Registry } from './registry/registry.ts';
@@ -73,7 +74,9 @@ async function composeRole(
   const registry = mysql ?? connection.registry;
   const redis = await shardedJobsOf(init, title, log, channel, connection.registry, mysql);
   const topics = new TopicBook(registry, log);
-  const counters = new StatSender(config.timezone, log, async (deltas) => {
+  const store = redis?.store ?? connection.store;
+  const clock = new StoreClock(() => store.admin.clock());
+  const counters = new StatSender(config.timezone, clock, log, async (deltas) => {
     const message = { kind: 'counters', deltas } as const;
     // Nobody would bring dq-upkeep's own back to it at its end.
     if (init.role === 'upkeep') channel.deliver(message);
@@ -87,7 +90,8 @@ async function composeRole(
     owner: { instance: init.instance, incarnation: init.incarnation },
     index: init.index,
     count: init.count,
-    store: redis?.store ?? connection.store,
+    store,
+    clock,
     shards: redis?.shards,
     registry,
     topics,
@@ -103,6 +107,8 @@ async function composeRole(
       // A store that is away is waited for, but not by who is told to leave.
       await Promise.race([connection.start(), abortOf(leaving)]);
       await redis?.start();
+      // Asked for already when it is first needed.
+      clock.now();
       // A timer asks nothing of the topics, and would have a connection to MySQL for it.
       if (init.role !== 'timer') await topics.start();
       await role.start();

@@ -5,7 +5,7 @@
 PRAGMA application_id = 1685154402;
 PRAGMA user_version = 1;
 
--- seq: the last version or token drawn; wheel: the ticket that comes next
+-- seq: the last version or token drawn; wheel: the ticket that comes next; clock: the last time that was trusted
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 

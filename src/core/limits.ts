@@ -246,6 +246,13 @@ export const limits = {
   retentionPauseMs: 50,
   /** Of many partitions (fewPartitions). */
   retentionManyMs: 60_000,
+  /** The embedded store removes nothing by a clock that jumped by more than clockJumpMs (a step of NTP is shorter), until it has
+   *  stood for clockHoldMs: time for NTP, or an operator, to set it right. It notes the time every clockNoteMs; a start further
+   *  than clockGapMs from the note is judged as a jump, a short downtime is not. */
+  clockJumpMs: 10_000,
+  clockHoldMs: 10 * 60_000,
+  clockNoteMs: 60_000,
+  clockGapMs: 10 * 60_000,
   /** Log files are kept for days; an hour more is nothing. */
   janitorEveryMs: 3_600_000,
   /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */
@@ -411,6 +418,8 @@ export const limits = {
   releaseUnheldMs: 5_000,
   unheldAfterMs: 60_000,
   releaseUnheldRarelyMs: 60_000,
+  /** How often a process that uses the storage clock beside the calls asks for it: clocks drift by less than 0.1 ms in a second. */
+  storeClockMs: 30_000,
   /** Longest sleep of any loop: a stepped clock or a suspended machine costs at most this. */
   loopSleepMsMax: 1_000,
 
@@ -519,7 +528,8 @@ export const limits = {
   /** A command waits this long for the API: a push may wait storeAwayMs, then storeCallMs; deleting a topic waits 2 s more. */
   apiCallMs: 30_000,
   /** dq doctor: fewer descriptors leave a server little room for clients; less room is soon full; slower disks hold every push up
-   *  for longer than its own work takes; a clock further behind its own files has been set back. */
+   *  for longer than its own work takes; a clock further behind its own files has been set back, and one further from the clock of
+   *  Redis is a warning, in /readyz too: machines that are synchronised by NTP differ by milliseconds. */
   openFilesWanted: 4_096,
   roomWantedBytes: 1024 ** 3,
   syncSlowMs: 10,

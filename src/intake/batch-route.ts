@@ -122,7 +122,7 @@ async function learnTopics(
 
 /** Never throws: it is called again and again, from wherever an earlier push was answered. */
 function jobOf(
-  { role: { topics, log } }: IntakeContext,
+  { role: { topics, log, clock } }: IntakeContext,
   request: FastifyRequest,
   { topic: name, request: push }: BatchPush,
   unreachable: DqError | null,
@@ -133,7 +133,7 @@ function jobOf(
   if (topic === undefined)
     return unreachable !== null && topicNamePattern.test(name) ? unreachable : topicNotFound(name);
   try {
-    return acceptJob(push, topic, Date.now());
+    return acceptJob(push, topic, clock.now());
   } catch (error) {
     if (error instanceof DqError) return error;
     log.error('an item of a batch failed in a way nobody thought of', error);

@@ -67,7 +67,7 @@ export function jobVerbRoutes(api: Api, { role }: IntakeContext): void {
     },
     (request) => {
       const key = readKey(request.params);
-      const when = readWhen({ ...request.query, inQuery: true }, Date.now());
+      const when = readWhen({ ...request.query, inQuery: true }, role.clock.now());
       if (when === null) throw invalidField('delay', 'give delay or at');
       return moved(key, () => rescheduleJob(jobs, key, when));
     },

@@ -102,7 +102,7 @@ function push(context: IntakeContext, topic: Topic, request: FastifyRequest, ans
       body: (request.body as Buffer | undefined) ?? empty,
     },
     topic,
-    Date.now(),
+    context.role.clock.now(),
   );
   context.pushes.add(new PendingPush(context, job, answer));
 }

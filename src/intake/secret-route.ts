@@ -38,7 +38,12 @@ export function secretRoute(api: Api, { role }: IntakeContext): void {
     },
     async (request) => {
       const name = nameToFind(request.params.topic);
-      const topic = await rotateSecret(role.registry, name, readSecret(request.body));
+      const topic = await rotateSecret(
+        role.registry,
+        name,
+        readSecret(request.body),
+        await role.clock.read(),
+      );
       // Others learn within limits.topicChangeMs; that this process learns late is no failure of the call.
       await role.topics.refresh().catch(() => undefined);
       const [current, old] = topic.secrets;

@@ -24,7 +24,7 @@ const nothing: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
 const noCounts = Object.fromEntries(statNames.map((name) => [name, 0]));
 
 export function statsRoutes(api: Api, { role }: IntakeContext, questions: MasterQuestions): void {
-  const { registry, store, topics, config } = role;
+  const { registry, store, topics, config, clock } = role;
   const calendar = createCalendar(config.timezone);
 
   api.get(
@@ -65,7 +65,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext, questions: Master
     async (request) => {
       await topics.refresh();
       const counts = await store.admin.counts();
-      const stats = await registry.stats(null, calendar.dayOf(Date.now()));
+      const stats = await registry.stats(null, calendar.dayOf(clock.now()));
       const byTopic = new Map(stats.map((entry) => [entry.topic, entry]));
       const names = new Set([...topics.all()].map(({ topic }) => topic));
       const registered = new Set(names);
@@ -116,7 +116,7 @@ export function statsRoutes(api: Api, { role }: IntakeContext, questions: Master
     async (request) => {
       const topic = nameToFind(request.params.topic);
       if ((await registry.get(topic)) === null) throw topicNotFound(topic);
-      const [counters] = await registry.stats(topic, calendar.dayOf(Date.now()));
+      const [counters] = await registry.stats(topic, calendar.dayOf(clock.now()));
       const counts = await store.admin.counts();
       return {
         topic,

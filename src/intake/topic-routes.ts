@@ -86,7 +86,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
       const name = nameToWrite(request.params.topic);
       const input = read(request.body, true);
       checkNamed(name, input);
-      const { topic, created } = await putTopic(registry, name, input);
+      const { topic, created } = await putTopic(registry, name, input, context.role.clock.now());
       await learn();
       return answer.code(created ? 201 : 200).send(topicJson(topic, true));
     },
@@ -108,7 +108,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
       const name = nameToFind(request.params.topic);
       const input = read(request.body, false);
       checkNamed(name, input);
-      const topic = await patchTopic(registry, name, input);
+      const topic = await patchTopic(registry, name, input, context.role.clock.now());
       await learn();
       return topicJson(topic, true);
     },

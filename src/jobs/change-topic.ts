@@ -23,6 +23,7 @@ export async function putTopic(
   registry: Registry,
   name: string,
   input: TopicInput,
+  nowMs: number | null = null,
 ): Promise<{ readonly topic: Topic; readonly created: boolean }> {
   for (let tries = 0; tries < limits.topicChangeTries; tries++) {
     const known = await registry.get(name);
@@ -33,7 +34,7 @@ export async function putTopic(
     }
     keepsSecret(known, input);
     const settings = completeSettings(unmaskHeaders(input, known));
-    const draft = draftOf(known, settings, input.state ?? 'active');
+    const draft = draftOf(known, settings, input.state ?? 'active', nowMs);
     const updated = await registry.update(draft, known.revision);
     if (updated.kind === 'updated') return { topic: updated.topic, created: false };
   }
@@ -41,14 +42,19 @@ export async function putTopic(
 }
 
 /** Changes what the input gives. */
-export function patchTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
+export function patchTopic(
+  registry: Registry,
+  name: string,
+  input: TopicInput,
+  nowMs: number | null = null,
+): Promise<Topic> {
   return changeTopic(registry, name, (known) => {
     keepsSecret(known, input);
     const settings = { ...settingsOf(known), ...unmaskHeaders(input, known).settings };
     const complaints = new Complaints();
     checkTogether(settings, input, complaints);
     complaints.throwIfAny();
-    return draftOf(known, settings, input.state ?? known.state);
+    return draftOf(known, settings, input.state ?? known.state, nowMs);
   });
 }
 
@@ -87,8 +93,15 @@ function newDraft(name: string, input: TopicInput): TopicDraft {
   };
 }
 
-function draftOf(topic: Topic, settings: TopicSettings, state: Topic['state']): TopicDraft {
-  return { ...settings, topic: topic.topic, state, secrets: unexpired(topic.secrets, Date.now()) };
+/** `nowMs`: the storage clock, by which secrets end; null: not asked for, and none is removed. */
+function draftOf(
+  topic: Topic,
+  settings: TopicSettings,
+  state: Topic['state'],
+  nowMs: number | null,
+): TopicDraft {
+  const secrets = nowMs === null ? topic.secrets : unexpired(topic.secrets, nowMs);
+  return { ...settings, topic: topic.topic, state, secrets };
 }
 
 function settingsOf(topic: Topic): TopicSettings {

@@ -7,11 +7,15 @@ import type { Topic } from '../core/topic.ts';
 import type { Registry } from '../registry/registry.ts';
 import { changeTopic } from './change-topic.ts';
 
-/** `given`: instead of a new one. Not idempotent: called again it rotates again. */
-export function rotateSecret(registry: Registry, name: string, given: string | undefined): Promise<Topic> {
+/** `given`: instead of a new one. `now`: the storage clock, which decides for the notifiers how long the old one signs. Not idempotent: called again it rotates again. */
+export function rotateSecret(
+  registry: Registry,
+  name: string,
+  given: string | undefined,
+  now: number,
+): Promise<Topic> {
   const secret = given ?? makeSecret();
   return changeTopic(registry, name, (known) => {
-    const now = Date.now();
     // As the current one it would not end, as the old one it would.
     if (signingSecrets(known.secrets, now).includes(secret))
       throw invalidField('secret', 'signs for this topic already; give another one, or none');

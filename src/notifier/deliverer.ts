@@ -37,6 +37,13 @@ export interface DelivererOptions {
 }
 
 const host = hostname();
+
+/** The storage clock now, epoch ms: what a receiver is told, and what due times are compared with. Counted from the reserve, so a
+ *  wrong clock of this machine changes nothing. */
+function storageNow({ clockOffset }: Held): number {
+  return Math.round(clockOffset + performance.now());
+}
+
 const excerptMaxOf = { delivered: limits.deliveredExcerptMax, failed: limits.replyExcerptMax } as const;
 
 export class Deliverer {
@@ -56,8 +63,7 @@ export class Deliverer {
 
   call(held: Held, lane: Lane): void {
     const { ctx, pools, rooms } = this.#options;
-    const startedAt = Date.now();
-    // Between two hosts this is as good as their clocks.
+    const startedAt = storageNow(held);
     ctx.metrics.observe('dq_delivery_lateness_seconds', Math.max(0, startedAt - held.job.dueAt) / 1_000);
     const onEnd: OnEnd = (end, durationMs, detail) => {
       // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
@@ -127,7 +133,8 @@ export class Deliverer {
     const attemptNumber = job.failures + 1;
     // The policy is the topic's at the moment of settling; a topic that was deleted meanwhile keeps the one it had.
     const now = rooms.laneOf(job.topic) ?? lane;
-    const verdict = judge(now.topic, now.rule, { attempt: attemptNumber, nowMs: Date.now() }, outcome);
+    const call = { attempt: attemptNumber, nowMs: storageNow(held) };
+    const verdict = judge(now.topic, now.rule, call, outcome);
     const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
     rooms.judged(job.topic, reason);
     const attempt: AttemptRecord = {
@@ -161,7 +168,6 @@ export class Deliverer {
       reason: attempt.reason,
       status: attempt.status,
       durationMs: attempt.durationMs,
-      // Between two hosts this is as good as their clocks.
       lateMs: attempt.startedAt - job.dueAt,
       ...(settlement.kind === 'retry' ? { delayMs: settlement.delayMs } : {}),
       ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),

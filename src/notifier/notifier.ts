@@ -239,10 +239,11 @@ class Notifier implements Role {
   /** Starts every call in this tick. Answers whether any job was kept. */
   #take(partition: Partition, share: Share, reserved: Reserved, leaseFrom: number): boolean {
     const now = performance.now();
+    const clockOffset = (reserved.now ?? Date.now()) - now;
     const fitting = this.#shares.fitting(share, reserved.jobs, () => this.#free(), now);
     const batch: { held: Held; lane: Lane }[] = [];
     for (const job of reserved.jobs) {
-      const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs };
+      const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs, clockOffset };
       this.#settler.hold(held);
       const lane = fitting?.has(job) === false ? null : this.#callable(held);
       if (lane === null) this.#settler.release(held);

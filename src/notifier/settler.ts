@@ -21,6 +21,8 @@ export interface Held {
   readonly leaseFrom: number;
   /** performance.now() from which on the lease has ended on the store's clock as well */
   readonly surelyEndsAt: number;
+  /** the storage clock of the partition minus performance.now(), as of the reserve */
+  readonly clockOffset: number;
 }
 
 interface Finish<Item extends Lease> {

@@ -10,6 +10,7 @@ import type { ShardServers } from '../store/shard-servers.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { RoleName, ToMaster, ToWorker } from './messages.ts';
+import type { StorageClock } from './store-clock.ts';
 
 /** The cluster channel as a role sees it. */
 export interface MasterLink {
@@ -35,6 +36,8 @@ export interface RoleContext {
   readonly store: Store;
   /** absent: the jobs are in the embedded store */
   readonly shards?: { readonly servers: ShardServers; readonly refresh: () => Promise<void> } | undefined;
+  /** the store's, not this machine's */
+  readonly clock: StorageClock;
   readonly registry: Registry;
   /** the registered topics, cached in this process */
   readonly topics: TopicBook;

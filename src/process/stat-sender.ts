@@ -9,17 +9,26 @@ import type { StatDelta, StatName } from '../registry/registry.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Counters } from './role.ts';
 import { StatBuffer } from './stat-buffer.ts';
+import type { StorageClock } from './store-clock.ts';
 
 export class StatSender implements Counters {
   readonly #buffer = new StatBuffer(limits.countersHeldMax);
   readonly #send: (deltas: readonly StatDelta[]) => Promise<void>;
   readonly #log: Log;
   readonly #calendar: Calendar;
+  /** hosts with different clocks would count into different days */
+  readonly #clock: StorageClock;
   readonly #timer: NodeJS.Timeout;
   #sending: Promise<void> | null = null;
 
   /** `send` never rejects. */
-  constructor(timezone: string, log: Log, send: (deltas: readonly StatDelta[]) => Promise<void>) {
+  constructor(
+    timezone: string,
+    clock: StorageClock,
+    log: Log,
+    send: (deltas: readonly StatDelta[]) => Promise<void>,
+  ) {
+    this.#clock = clock;
     this.#send = send;
     this.#log = log;
     this.#calendar = createCalendar(timezone);
@@ -29,7 +38,7 @@ export class StatSender implements Counters {
   add(topic: string, name: StatName, n = 1): void {
     // Thousands of topics within a second: the next part need not wait for the second to end.
     if (this.#buffer.isFull) void this.#sendHeld();
-    this.#buffer.add({ topic, day: this.#calendar.dayOf(Date.now()), name, n });
+    this.#buffer.add({ topic, day: this.#calendar.dayOf(this.#clock.now()), name, n });
   }
 
   /** Resolves when all that was counted before has been sent. */

@@ -154,6 +154,9 @@ export interface Reserved {
   readonly jobs: readonly ReservedJob[];
   /** ready jobs remain that this request had room for */
   readonly more: boolean;
+  /** the storage clock of the partition when the jobs were reserved, epoch ms; null: no job was reserved, or the owner of the
+   *  embedded store is of an earlier version (its clock is the clock of this machine) */
+  readonly now: number | null;
 }
 
 /** A repeat of a finish that was applied answers lease_lost, and so does a finish of a lease that was taken over. Version and
@@ -290,9 +293,10 @@ export interface DeadLetters {
   requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
   /** Oldest death first; owed alerts stay owed. Fewer than max at a time where that would hold up the other callers. */
   purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
-  /** Removes dead letters with deadAt < before, oldest death first, and none whose alert has still to be sent or found to concern
-   *  nobody. At most max (≤ limits.expireMax). */
-  expire(before: number, max: number): Promise<{ readonly expired: number; readonly more: boolean }>;
+  /** Removes dead letters that died longer than olderThanMs ago by the storage clock, oldest death first, and none whose alert
+   *  has still to be sent or found to concern nobody. At most max (≤ limits.expireMax). None while the storage clock has jumped
+   *  and not yet stood for limits.clockHoldMs (embedded store). */
+  expire(olderThanMs: number, max: number): Promise<{ readonly expired: number; readonly more: boolean }>;
 }
 
 /** What has ended. The step that ends a job writes its entry, so that neither is without the other. An id has one entry, of the
@@ -300,8 +304,9 @@ export interface DeadLetters {
  *  history has none. */
 export interface History {
   get(key: JobKey): Promise<EndedJob | null>;
-  /** Removes entries with endedAt < before, in the order in which they ended, at most max (≤ limits.forgetMax). */
-  forget(before: number, max: number): Promise<{ readonly forgotten: number; readonly more: boolean }>;
+  /** Removes entries that ended longer than olderThanMs ago by the storage clock, in the order in which they ended, at most max
+   *  (≤ limits.forgetMax). None after a jump of the storage clock, as in DeadLetters.expire. */
+  forget(olderThanMs: number, max: number): Promise<{ readonly forgotten: number; readonly more: boolean }>;
 }
 
 /** One per burial. It goes with its dead letter, but never before the alert has been sent or found to concern nobody. */
@@ -402,6 +407,8 @@ export interface StoreAdmin {
   /** Jobs of one topic in any state; at most max (≤ limits.bulkMax). Leases are lost; owed alerts stay owed. */
   purgeTopic(topic: string, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
   health(): Promise<StoreHealth>;
+  /** The storage clock, epoch ms; of several servers, the clock of one that answers. */
+  clock(): Promise<number>;
   /** Copies the store and the registry, as they are now, into a directory that is not there yet (an absolute path on the store's
    *  own machine). One long work runs at a time: else `busy`. */
   startBackup(directory: string): Promise<'started' | 'busy'>;

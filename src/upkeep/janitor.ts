@@ -1,6 +1,7 @@
 // Removes what has outlived its time: log files older than log.days, entries of the history older than history.retention,
 // dead letters older than dead.retention. Each in a loop of its own, so that none waits for another. A failure is
-// logged once and tried again; nothing waits for it. What may go is the store's to judge: no dead letter whose alert is owed.
+// logged once and tried again; nothing waits for it. The store decides what is too old, by its own clock, and keeps every dead
+// letter whose alert is owed.
 
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
@@ -51,8 +52,8 @@ export class Janitor implements Service {
   }
 
   async #removeLogs(): Promise<number> {
-    const { config, log } = this.#ctx;
-    const now = Date.now();
+    const { config, log, clock } = this.#ctx;
+    const now = await clock.read();
     const removed = await removeOldLogs(config.logDir, config['log.days'], now);
     await trimOutput(config.logDir, config['log.days'], now);
     if (removed.length > 0) log.notice('old log files were removed', { files: removed });
@@ -62,15 +63,13 @@ export class Janitor implements Service {
   async #forgetEnded(): Promise<number> {
     const { config, store } = this.#ctx;
     // Without a history too: there may be one from before.
-    const before = Date.now() - config['history.retention'];
-    const { more } = await store.history.forget(before, limits.forgetMax);
+    const { more } = await store.history.forget(config['history.retention'], limits.forgetMax);
     return this.#again(more);
   }
 
   async #expireDead(): Promise<number> {
     const { config, store, log } = this.#ctx;
-    const before = Date.now() - config['dead.retention'];
-    const { expired, more } = await store.dead.expire(before, limits.expireMax);
+    const { expired, more } = await store.dead.expire(config['dead.retention'], limits.expireMax);
     if (expired > 0) log.notice('dead letters older than dead.retention were removed', { expired });
     return this.#again(more);
   }

@@ -44,11 +44,11 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       list: (filter, limit, cursor) => step(() => copyOf(model.listDead(filter, limit, cursor))),
       requeue: (filter, max) => step(() => model.requeueDead(filter, max)),
       purge: (filter, max) => step(() => model.purge(model.matching(filter), max)),
-      expire: (before, max) => step(() => model.expire(before, max)),
+      expire: (olderThanMs, max) => step(() => model.expire(olderThanMs, max)),
     },
     history: {
       get: (key) => step(() => copyOf(model.getEnded(key))),
-      forget: (before, max) => step(() => model.forget(before, max)),
+      forget: (olderThanMs, max) => step(() => model.forget(olderThanMs, max)),
     },
     alerts: {
       due: (windowMs) => step(() => model.due(windowMs)),
@@ -70,6 +70,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       backup: async () => ({ kind: 'failed', startedAt: 0, endedAt: 0, reason: 'in memory' }),
       startFsck: async () => 'started',
       fsck: () => step(() => model.fsck()),
+      clock: () => step(() => model.clock()),
       health: async () => ({ ok: true, durability: 'in memory: survives nothing', warnings: [] }),
     },
     close: async () => listeners.clear(),

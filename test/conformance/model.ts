@@ -165,7 +165,7 @@ export class Model extends ModelState {
       const job = this.waiting(priority, topic)[0] as ModelJob;
       return this.lease(job, request.owner, (request.topics.get(topic) ?? request.others).leaseMs);
     });
-    return { jobs, more: dealt.more };
+    return { jobs, more: dealt.more, now: jobs.length === 0 ? null : this.now() };
   }
 
   deal(rings: ReadyRings, request: port.ReserveRequest): ReturnType<typeof dealTickets> {
@@ -302,8 +302,8 @@ export class Model extends ModelState {
     return { purged: Math.min(found.length, max), more: found.length > max };
   }
 
-  expire(before: number, max: number): { expired: number; more: boolean } {
-    const found = this.matching({ until: before }).filter((job) => !this.owes(job));
+  expire(olderThanMs: number, max: number): { expired: number; more: boolean } {
+    const found = this.matching({ until: this.now() - olderThanMs }).filter((job) => !this.owes(job));
     for (const job of found.slice(0, max)) this.end(job, 'expired');
     return { expired: Math.min(found.length, max), more: found.length > max };
   }
@@ -318,7 +318,8 @@ export class Model extends ModelState {
     return this.ended.get(this.nameOf(key)) ?? null;
   }
 
-  forget(before: number, max: number): { forgotten: number; more: boolean } {
+  forget(olderThanMs: number, max: number): { forgotten: number; more: boolean } {
+    const before = this.now() - olderThanMs;
     const found = [...this.ended.values()].filter((job) => job.endedAt < before).sort(byEnd);
     for (const job of found.slice(0, max)) this.ended.delete(this.nameOf(job));
     return { forgotten: Math.min(found.length, max), more: found.length > max };
@@ -363,6 +364,10 @@ export class Model extends ModelState {
   }
 
   // Counts
+
+  clock(): number {
+    return this.now();
+  }
 
   fsck(): port.LongWork<port.Examination> {
     const result = { jobs: this.all().length, problems: [] };

@@ -261,13 +261,13 @@ export class RandomOperations {
   }
 
   #history(): Operation {
-    const before = this.#now() - this.below(8_000);
+    const age = this.below(8_000);
     const max = 1 + this.below(3);
     const verb = this.one(['get', 'get', 'forget', 'expire', 'expire'] as const);
     if (verb === 'expire')
-      return { what: 'expire', given: [before, max], call: (store) => store.dead.expire(before, max) };
+      return { what: 'expire', given: [age, max], call: (store) => store.dead.expire(age, max) };
     if (verb === 'forget')
-      return { what: 'forget', given: [before, max], call: (store) => store.history.forget(before, max) };
+      return { what: 'forget', given: [age, max], call: (store) => store.history.forget(age, max) };
     const key = this.#key();
     return { what: 'get ended', given: key, alone: true, call: (store) => store.history.get(key) };
   }

@@ -221,6 +221,17 @@ export class Trial {
     return this.jobs.recover(this.partition, max);
   }
 
+  /** Runs one call while the clock of this process is so many days wrong. A store reads its own. */
+  async withWrongClock<T>(days: number, call: () => Promise<T>): Promise<T> {
+    const right = Date.now;
+    Date.now = () => right() + days * 86_400_000;
+    try {
+      return await call();
+    } finally {
+      Date.now = right;
+    }
+  }
+
   // Seeds
 
   /** The one job that can be reserved in this topic. */

@@ -109,7 +109,13 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
   });
 
   it.each([
-    ['expired', ({ dead }: Store) => dead.expire(nowMs + 1, 500)],
+    [
+      'expired',
+      ({ dead }: Store) => {
+        nowMs += 1;
+        return dead.expire(0, 500);
+      },
+    ],
     ['requeued', ({ dead }: Store) => dead.requeue({}, 10_000)],
     ['purged', ({ dead }: Store) => dead.purge({}, 10_000)],
     ['cleared with their topic', ({ admin }: Store) => admin.purgeTopic('t', 10_000)],

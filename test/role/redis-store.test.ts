@@ -14,7 +14,7 @@ import { openRedisStore } from '../../src/store/redis/redis-store.ts';
 import { composeScripts, type ScriptName, scriptNames } from '../../src/store/redis/scripts.ts';
 import type { Arg, Shards } from '../../src/store/redis/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
-import { jobOf, owner, request, Trial } from '../conformance/trial.ts';
+import { farOffMs, jobOf, owner, request, Trial } from '../conformance/trial.ts';
 import { allKeys, type OpenedRedis, openEmpty, openOn, storeOptions } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -69,7 +69,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     const { under, trial } = await opened();
     await filled(trial);
     // Topics that hold ends alone are put at rest.
-    await trial.history.forget(1, 100);
+    await trial.history.forget(farOffMs, 100);
     const job = await trial.reserved('1');
     const wrong = {
       topic: 't',
@@ -110,9 +110,9 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
       list: () => dead.list({}, 100, null),
       requeueDead: () => dead.requeue({ topic: 'none' }, 100),
       purge: () => dead.purge({ until: 1 }, 100),
-      expire: () => dead.expire(1, 100),
+      expire: () => dead.expire(farOffMs, 100),
       history: () => history.get({ topic: 'done', id: 'done' }),
-      forget: () => history.forget(1, 100),
+      forget: () => history.forget(farOffMs, 100),
       due: () => alerts.due(0),
       claim: () => alerts.claim('claimed', 60_000, 5),
       settle: () => alerts.settle([1, 2], 'sent'),
@@ -204,7 +204,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     await trial.push('after');
     await trial.ack(await trial.lease());
     expect((await trial.dump()).ended.map(({ id }) => id)).toEqual(['before']);
-    expect(await trial.history.forget(0, 10)).toEqual({ forgotten: 1, more: false });
+    expect(await trial.history.forget(farOffMs, 10)).toEqual({ forgotten: 1, more: false });
   });
 
   it('keeps nothing of what ends where no history is wanted, its attempts neither', async () => {

@@ -9,6 +9,7 @@ import type { Owner } from '../../src/core/job.ts';
 import { topicDefaults } from '../../src/core/topic.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
+import { StoreClock } from '../../src/process/store-clock.ts';
 import type { Registry, StatName, TopicDraft } from '../../src/registry/registry.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
@@ -113,6 +114,7 @@ export async function startRig(
       index: 0,
       count: 1,
       store,
+      clock: new StoreClock(() => store.admin.clock()),
       registry,
       topics,
       counters: {

@@ -8,6 +8,7 @@ import type { FrontTimes } from '../../src/intake/http-front.ts';
 import { createIntake } from '../../src/intake/intake.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role } from '../../src/process/role.ts';
+import { StoreClock } from '../../src/process/store-clock.ts';
 import type { Registry } from '../../src/registry/registry.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
@@ -24,6 +25,8 @@ export interface IntakeOptions {
   readonly config?: Readonly<Record<string, unknown>>;
   readonly times?: FrontTimes;
   readonly restarts?: number;
+  /** the store's */
+  readonly clock?: () => number;
   /** what the role sees instead of the store or the registry, to let one of them fail */
   readonly store?: (store: Store) => Store;
   readonly registry?: (registry: Registry) => Registry;
@@ -75,7 +78,10 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   const config = { ...loaded.config, 'server.port': 0, timezone: 'UTC', ...options.config };
   const registryDb = await openRegistryDb(join(directory.path, 'registry.db'));
   onTestFinished(() => registryDb.close());
-  const sqlite = await openSqliteStore({ registry: registryDb });
+  const sqlite = await openSqliteStore({
+    registry: registryDb,
+    ...(options.clock === undefined ? {} : { clock: options.clock }),
+  });
   onTestFinished(sqlite.close);
   const { store, registry } = sqlite.client;
   const seenRegistry = options.registry?.(registry) ?? registry;
@@ -101,6 +107,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
       index: 0,
       count: 1,
       store: options.store?.(store) ?? store,
+      clock: new StoreClock(() => store.admin.clock()),
       registry: seenRegistry,
       topics,
       counters: {

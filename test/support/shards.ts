@@ -94,6 +94,7 @@ function asOnePartition({ jobs }: Store): JobStore {
       const topics = new Map(request.topics);
       const reserved: ReservedJob[] = [];
       let more = false;
+      let now: number | null = null;
       for (const partition of jobs.partitions()) {
         // A topic's room is the caller's, whatever partition its jobs come from.
         const left = request.max - reserved.length;
@@ -104,8 +105,9 @@ function asOnePartition({ jobs }: Store): JobStore {
         }
         reserved.push(...answer.jobs);
         more ||= answer.more;
+        now = answer.now ?? now;
       }
-      return { jobs: reserved, more };
+      return { jobs: reserved, more, now };
     },
     recover: (_, max) => recovery(max, (partition, left) => jobs.recover(partition, left)),
     recoverOwners: (_, instance, which, max) =>

@@ -43,6 +43,7 @@ export async function openSqliteStore(
     ...ownerPaths(directory.path),
     log: silentLog,
     recoverHoldMs: 0,
+    clockHoldMs: 0,
     onFatal: (error) => {
       throw error;
     },

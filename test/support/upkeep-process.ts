@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
+import { StoreClock } from '../../src/process/store-clock.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
 import { connectStore } from '../../src/store/sqlite/client.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -52,6 +53,7 @@ async function run({ directory, config, times }: Given): Promise<void> {
       index: 0,
       count: 1,
       store: connection.store,
+      clock: new StoreClock(() => connection.store.admin.clock()),
       registry: connection.registry,
       topics,
       counters: { add: () => {} },

@@ -15,7 +15,7 @@ function startSender() {
   };
   let taken = () => {};
   let isSlow = false;
-  const sender = new StatSender('UTC', log, (deltas) => {
+  const sender = new StatSender('UTC', { now: Date.now, read: async () => Date.now() }, log, (deltas) => {
     parts.push(deltas);
     return isSlow ? new Promise((resolve) => (taken = resolve)) : Promise.resolve();
   });

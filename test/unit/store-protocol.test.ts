@@ -146,9 +146,19 @@ describe('messages', () => {
       contentType: null,
       body: Buffer.from([0, 1, 255]),
     };
-    const reserved = { jobs: [job, { ...job, contentType: 'a/b', body: Buffer.alloc(0) }], more: true };
+    const reserved = {
+      jobs: [job, { ...job, contentType: 'a/b', body: Buffer.alloc(0) }],
+      more: true,
+      now: 9,
+    };
     expect(through((w) => messages.writeReserved(w, reserved), messages.readReserved)).toEqual(reserved);
     expect(through((w) => messages.writeReserved(w, null), messages.readReserved)).toBeNull();
+    // As an owner of an earlier version writes it: no storage clock after the jobs.
+    expect(through((w) => w.u8(0).u32(0), messages.readReserved)).toEqual({
+      jobs: [],
+      more: false,
+      now: null,
+    });
     const { token, leaseMs, ...rest } = job;
     const snapshot = { ...rest, state: 'dead', attempts: [attempt], deadAt: 3, buryReason: 'gone' } as const;
     expect(through((w) => messages.writeSnapshot(w, snapshot), messages.readSnapshot)).toEqual(snapshot);

@@ -8,6 +8,7 @@ import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/redis-url.ts';
 import { askAndForget, openDatabase } from '../../sql/database.ts';
+import { ClockWarnings, clocksOf } from '../../store/redis/clocks.ts';
 import { type Client, closeClient, createClient } from '../../store/redis/connection.ts';
 import { durabilityOf, readSettings, settingNames } from '../../store/redis/durability.ts';
 import { prefixOf } from '../../store/redis/keys.ts';
@@ -56,6 +57,7 @@ async function checkServer(url: string, ours: string | null) {
         : say('failed', `${shown}: ${tooOld}`),
       ...(await checkRights(client, shown, user)),
       ...(await checkDurability(client, shown)),
+      ...(await checkClocks(client, shown)),
       ofMarker(
         (await within(client.call('HGET', `${prefixOf(0)}:n`, 'marker'))) as string | null,
         shown,
@@ -87,6 +89,11 @@ async function checkDurability(client: Client, shown: string): Promise<Finding[]
   }
   const { durability, warnings } = durabilityOf(readSettings(flat));
   return [say('ok', durability), ...warnings.map((warning) => say('warning', `${shown}: ${warning}`))];
+}
+
+async function checkClocks(client: Client, shown: string): Promise<Finding[]> {
+  const sentences = new ClockWarnings().of(shown, await within(clocksOf(client)));
+  return sentences.map((sentence) => say('warning', sentence));
 }
 
 function ofMarker(text: string | null, shown: string, ours: string | null): Finding {

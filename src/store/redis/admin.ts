@@ -53,6 +53,13 @@ export function adminCalls(shards: Shards, members: () => readonly Shard[]): Sto
       return { purged: done, more };
     },
     health: () => healthOfAll(members()),
+    async clock() {
+      const shards = members();
+      const shard = shards.find(({ isReady }) => isReady) ?? shards[0];
+      if (shard === undefined) throw new StoreError({ kind: 'not_stored', code: 'no_such_shard' });
+      const [seconds, micros] = (await shard.command('TIME')) as [string, string];
+      return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+    },
     startBackup: async () => 'started',
     backup: async () => ({ kind: 'failed', startedAt: 0, endedAt: 0, reason: noBackup }),
     async startFsck() {
@@ -96,9 +103,11 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const servers = [{ name, trouble }];
   if (trouble !== null)
     return { ok: false, ...durabilityOf(null), warnings: [`Redis at ${name} ${trouble}`], servers };
-  const { count, warnings } = await setAsideOn(shard).catch(noneKnown);
+  const { count, warnings: ofSetAside } = await setAsideOn(shard).catch(noneKnown);
   const { durability, warnings: ofSettings } = durabilityOf(await settingsOf(shard));
-  return { ok: true, durability, warnings: [...ofSettings, ...warnings], servers, setAside: count };
+  const ofClocks = await shard.clockWarnings().catch((error) => noneKnown(error).warnings);
+  const warnings = [...ofSettings, ...ofSetAside, ...ofClocks];
+  return { ok: true, durability, warnings, servers, setAside: count };
 }
 
 /** It went away meanwhile: the next question says so. */

@@ -24,6 +24,7 @@ import {
   type WholeReply,
 } from './records.ts';
 import { type Arg, askAll, namingMissing, type Shards } from './shards.ts';
+import { wholeMs } from './times.ts';
 
 const byDeath = (item: { deadAt: number | null; version: number }): Place => ({
   at: item.deadAt ?? 0,
@@ -59,11 +60,11 @@ export function deadCalls(shards: Shards): DeadLetters {
       const { done, more } = await inBulk('deadPurge', filter, max);
       return { purged: done, more };
     },
-    async expire(before, max) {
+    async expire(olderThanMs, max) {
       const { done, more } = await inSteps(
         shards.partitions,
         Math.min(max, limits.expireMax),
-        async (bucket, n) => isCount(await shards.run('deadExpire', bucket, [n, before])),
+        async (bucket, n) => isCount(await shards.run('deadExpire', bucket, [n, wholeMs(olderThanMs)])),
       );
       return { expired: done, more };
     },
@@ -121,11 +122,12 @@ export function historyCalls(shards: Shards): History {
       }
       return latest;
     },
-    async forget(before, max) {
+    async forget(olderThanMs, max) {
       const bound = Math.min(max, limits.forgetMax);
       const { done, more } = await inSteps(shards.partitions, bound, async (bucket, n) => {
-        const until = shards.isTight(bucket) ? Number.MAX_SAFE_INTEGER : before;
-        return isCount(await shards.run('historyForget', bucket, [n, until]));
+        // Nearly full: everything goes.
+        const age = shards.isTight(bucket) ? Number.MIN_SAFE_INTEGER : wholeMs(olderThanMs);
+        return isCount(await shards.run('historyForget', bucket, [n, age]));
       });
       // What has no ends any more holds nothing: who removes them is who knows.
       if (!more) for (const bucket of shards.partitions) await restTopics(shards, bucket);

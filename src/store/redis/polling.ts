@@ -50,7 +50,7 @@ export function withPlainPolls(
       return (await isAnyLeased(bucket)) ? jobs.releaseUnheld(bucket, ...whose) : 0;
     },
     async reserve(bucket, request) {
-      if (!(await ready.isWorthAsking(bucket, request))) return { jobs: [], more: false };
+      if (!(await ready.isWorthAsking(bucket, request))) return { jobs: [], more: false, now: null };
       unleasedAt.delete(bucket);
       const answer = await jobs.reserve(bucket, request);
       ready.told(bucket, answer.jobs.length);

@@ -23,6 +23,7 @@ interface Answer {
   /** of the named topics, those that got a new turn, in its order */
   readonly served: readonly (readonly [number: number, priority: number, turn: number])[];
   readonly jobs: Reserved['jobs'];
+  readonly now: Reserved['now'];
 }
 
 /** `roomsMax`: limits.redisRoomsMax, unless a test has fewer topics. */
@@ -31,10 +32,10 @@ export function reserveCall(shards: Shards, roomsMax: number) {
 
   const ask = async (bucket: Partition, request: ReserveRequest, mode: readonly Arg[]): Promise<Answer> => {
     const { owner, max, others, topics } = request;
-    const [kind, gone, news, served, ...jobs] = (await shards.run('reserve', bucket, [
+    const [kind, gone, news, served, now = null, ...jobs] = (await shards.run('reserve', bucket, [
       ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
       ...[others.room, Math.ceil(others.leaseMs), ...mode],
-    ])) as [number, number[], (number | Buffer)[], number[], ...unknown[]];
+    ])) as [number, number[], (number | Buffer)[], number[], number?, ...unknown[]];
     const leaseMsOf = (topic: string) => (topics.get(topic) ?? others).leaseMs;
     return {
       kind,
@@ -46,6 +47,7 @@ export function reserveCall(shards: Shards, roomsMax: number) {
       jobs: sliced(jobs, 6).map((job) =>
         readReserved(job as unknown as Parameters<typeof readReserved>[0], leaseMsOf),
       ),
+      now,
     };
   };
 
@@ -57,7 +59,8 @@ export function reserveCall(shards: Shards, roomsMax: number) {
     // Nothing was leased, because what had its turn cannot be: what comes behind it need not wait for the next look.
     for (let again = 1; answer.kind === setAside && again < limits.reservesAgainMax; again += 1)
       answer = await ask(bucket, request, ['ring', ...rooms]);
-    return { jobs: answer.jobs, more: answer.kind === someRemain || answer.kind === setAside };
+    const { kind, jobs, now } = answer;
+    return { jobs, more: kind === someRemain || kind === setAside, now };
   };
 
   const copyOf = (bucket: Partition): RingCopy => {
@@ -76,7 +79,7 @@ export function reserveCall(shards: Shards, roomsMax: number) {
     let isKnown = false;
     for (let asked = 1; asked <= limits.redisRingPiecesMax; asked += 1) {
       const listing = copy.list(request);
-      const { kind, gone, news, served, jobs } = await ask(bucket, request, listArgs(listing, isKnown));
+      const { kind, gone, news, served, jobs, now } = await ask(bucket, request, listArgs(listing, isKnown));
       if (kind === olderThanKnown) {
         copies.delete(bucket);
         copy = copyOf(bucket);
@@ -105,9 +108,9 @@ export function reserveCall(shards: Shards, roomsMax: number) {
       if (kind === setAside && setAsides < limits.reservesAgainMax) continue;
       // Those that were named may have gone, and others with room were not named.
       if (jobs.length === 0 && (isUnread || isCut)) continue;
-      return { jobs, more: kind === someRemain || kind === setAside || isUnread || isCut };
+      return { jobs, more: kind === someRemain || kind === setAside || isUnread || isCut, now };
     }
-    return { jobs: [], more: true };
+    return { jobs: [], more: true, now: null };
   };
 
   return (bucket: Partition, request: ReserveRequest): Promise<Reserved> => {

@@ -8,6 +8,7 @@ import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/redis-url.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { type Partition, StoreError } from '../job-store.ts';
+import { ClockWarnings, clocksOf } from './clocks.ts';
 import {
   beginToConnect,
   type Client,
@@ -61,6 +62,7 @@ export class Shard implements Shards {
   readonly #options: ShardOptions;
   readonly #client: Client;
   readonly #memory: MemoryWatch;
+  readonly #clockWarnings = new ClockWarnings();
   readonly recoverHoldMs: number;
   readonly partitions: readonly Partition[];
   /** null: nobody has looked yet, or it is not ours */
@@ -236,6 +238,11 @@ export class Shard implements Shards {
     } catch (error) {
       throw storeErrorOf(error);
     }
+  }
+
+  /** Of its servers whose clock is far from the clock of this machine, a sentence each. Rejects with StoreError. */
+  async clockWarnings(): Promise<readonly string[]> {
+    return this.#clockWarnings.of(this.name, await this.#within(clocksOf(this.#client), ''));
   }
 
   async has(bucket: Partition, ...keys: readonly string[]): Promise<boolean> {

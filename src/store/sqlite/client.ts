@@ -22,6 +22,7 @@ import type {
   Store,
   StoreAdmin,
   StoreFailure,
+  StoreHealth,
 } from '../job-store.ts';
 import { StoreError } from '../job-store.ts';
 import { Link, type LinkOptions } from './link.ts';
@@ -200,7 +201,7 @@ function deadCalls(link: Link): DeadLetters {
     },
     requeue: (filter, max) => cold(link, kinds.deadRequeue, [filter, max], false),
     purge: (filter, max) => cold(link, kinds.deadPurge, [filter, max], true),
-    expire: (before, max) => cold(link, kinds.deadExpire, [before, max], true),
+    expire: (olderThanMs, max) => cold(link, kinds.deadExpire, ageArgs(olderThanMs, max), true),
   };
 }
 
@@ -219,15 +220,29 @@ function alertCalls(link: Link): AlertOutbox {
 function historyCalls(link: Link): History {
   return {
     get: (key) => cold<EndedJob | null>(link, kinds.endedGet, [key], true),
-    forget: (before, max) => cold(link, kinds.endedForget, [before, max], true),
+    forget: (olderThanMs, max) => cold(link, kinds.endedForget, ageArgs(olderThanMs, max), true),
   };
 }
+
+/** An owner of an earlier version reads the first argument as a moment of the caller's clock, and ignores the third: nothing is
+ *  older than 0. */
+function ageArgs(olderThanMs: number, max: number): readonly number[] {
+  return [0, max, olderThanMs];
+}
+
+/** What the owner answers to `health`. `now`: the storage clock */
+type OwnerHealth = StoreHealth & { readonly now?: number };
 
 function adminCalls(link: Link): StoreAdmin {
   return {
     counts: (held = []) => cold(link, kinds.counts, [held], true),
     purgeTopic: (topic, max) => cold(link, kinds.purgeTopic, [topic, max], true),
-    health: () => cold(link, kinds.health, [], true),
+    async health() {
+      const { now: _, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
+      return health;
+    },
+    // An owner of an earlier version does not answer its clock, which is the clock of this machine.
+    clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now ?? Date.now(),
     // A repeat would find its own work and answer `busy`.
     startBackup: (directory) => cold(link, kinds.startBackup, [directory], false),
     backup: () => cold(link, kinds.backup, [], true),

@@ -73,7 +73,7 @@ export class DeadPages {
 
   /** From the settled alerts, not from the dead letters: each of these has its own, and those whose alert cannot be sent for
    *  weeks would be looked through each time. */
-  expire(before: number, max: number): { readonly expired: number; readonly more: boolean } {
+  expireBefore(before: number, max: number): { readonly expired: number; readonly more: boolean } {
     const bound = stepMax(this.#bench, Math.min(max, limits.expireMax));
     const found = jobRows(this.#expired.all(before, bound + 1));
     for (const row of found.slice(0, bound))

@@ -9,6 +9,7 @@ import type { BuryItem, PushJob, RescheduleItem, RetryItem } from '../job-store.
 import { Alerts } from './alerts.ts';
 import type { Bench } from './bench.ts';
 import { Census } from './census.ts';
+import { ClockWatch } from './clock-watch.ts';
 import { DeadPages } from './dead-pages.ts';
 import { type AckedLease, ackJob, buryJob, releaseJob, retryJob } from './finish.ts';
 import { History } from './history.ts';
@@ -39,6 +40,10 @@ export interface EngineOptions {
   readonly keepHistory?: boolean;
   /** limits.recoverHoldMs, unless a test has less time */
   readonly recoverHoldMs?: number;
+  /** limits.clockHoldMs, unless a test has less time */
+  readonly clockHoldMs?: number;
+  /** performance.now, unless a test has a clock of its own */
+  readonly monotonic?: () => number;
   /** told of a damage that was found and costs itself alone: a sentence for the log */
   readonly onDamage?: (what: string) => void;
 }
@@ -49,6 +54,7 @@ export class Engine {
   readonly #reserve: StoreReserve;
   readonly #keepsHistory: boolean;
   readonly #clock: () => number;
+  readonly #clockWatch: ClockWatch;
   #durability: Durability = 'full';
   #mark: Mark | null = null;
   /** how the file was found */
@@ -66,6 +72,8 @@ export class Engine {
     const reserveBytes = reserveBytesFor(path);
     const ledger = new Ledger(db);
     this.#clock = options.clock;
+    const { clock, monotonic, clockHoldMs: holdMs } = options;
+    this.#clockWatch = new ClockWatch(db, { clock, monotonic, holdMs });
     this.#keepsHistory = options.keepHistory;
     const { onDamage } = options;
     this.#bench = {
@@ -133,7 +141,7 @@ export class Engine {
     let more = true;
     for (let n = 0; more && n < limits.tightForgetSteps; n += 1)
       this.#alone(() => {
-        more = this.history.forget(Number.MAX_SAFE_INTEGER, limits.tightStepMax).more;
+        more = this.history.forgetBefore(Number.MAX_SAFE_INTEGER, limits.tightStepMax).more;
       });
   }
 
@@ -161,6 +169,32 @@ export class Engine {
   release = (lease: Lease) => releaseJob(this.#bench, lease);
 
   // Time
+
+  /** `olderThanMs`: undefined in a call of an earlier version, which sent a moment of its own clock. */
+  expire(olderThanMs: number | undefined, max: number) {
+    const before = this.#removableBefore(olderThanMs);
+    return before === null ? { expired: 0, more: false } : this.dead.expireBefore(before, max);
+  }
+
+  forget(olderThanMs: number | undefined, max: number) {
+    const before = this.#removableBefore(olderThanMs);
+    return before === null ? { forgotten: 0, more: false } : this.history.forgetBefore(before, max);
+  }
+
+  /** null: nothing may be removed now */
+  #removableBefore(olderThanMs: number | undefined): number | null {
+    const { now, isTight } = this.#bench;
+    if (olderThanMs === undefined || !this.#clockWatch.mayRemove(now, !isTight)) return null;
+    return now - Math.max(0, olderThanMs);
+  }
+
+  get clockHold(): string | null {
+    return this.#clockWatch.hold;
+  }
+
+  get clockWarning(): string | null {
+    return this.#clockWatch.warning;
+  }
 
   /** Reads the storage clock for what runs next. begin() does it for a transaction. */
   look(): number {
@@ -260,10 +294,14 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
     clock = Date.now,
     keepHistory = true,
     recoverHoldMs = limits.recoverHoldMs,
+    clockHoldMs = limits.clockHoldMs,
+    monotonic = () => performance.now(),
     onDamage = () => {},
   } = options;
   try {
-    return new Engine(path, opened, { clock, keepHistory, recoverHoldMs, onDamage });
+    return new Engine(path, opened, {
+      ...{ clock, monotonic, keepHistory, recoverHoldMs, clockHoldMs, onDamage },
+    });
   } catch (error) {
     closeStoreFile(opened.db);
     throw error;

@@ -61,7 +61,7 @@ export class History {
     };
   }
 
-  forget(before: number, max: number): { readonly forgotten: number; readonly more: boolean } {
+  forgetBefore(before: number, max: number): { readonly forgotten: number; readonly more: boolean } {
     const bound = Math.min(max, limits.forgetMax);
     this.#forgetAttempts.run(before, bound);
     const forgotten = Number(this.#forget.run(before, bound).changes);

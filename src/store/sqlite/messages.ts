@@ -248,6 +248,8 @@ export function writeReserved(w: Writer, reserved: Reserved | null): void {
     w.f64(job.origin).f64(job.dueAt).f64(job.acceptedAt).u32(job.failures).u32(job.strikes);
     w.f64(job.leaseMs).text(job.contentType).bytes(job.body);
   });
+  // Last: a client of an earlier version reads no further than the jobs.
+  w.f64(reserved.now ?? -1);
 }
 
 export function readReserved(r: Reader): Reserved | null {
@@ -263,7 +265,9 @@ export function readReserved(r: Reader): Reserved | null {
     const body = Buffer.from(r.bytes());
     return { ...lease, origin, dueAt, acceptedAt, failures, strikes, leaseMs, contentType, body };
   });
-  return { jobs, more: code === 1 };
+  // An owner of an earlier version ends with the jobs.
+  const now = r.isAtEnd ? -1 : r.f64();
+  return { jobs, more: code === 1, now: now < 0 ? null : now };
 }
 
 // ── snapshots

@@ -85,15 +85,16 @@ export class Moves {
     const { ledger } = this.#bench;
     const asked = { ...request, max: stepMax(this.#bench, Math.min(request.max, limits.reserveMax)) };
     let plan = ledger.deal(asked);
-    if (plan.deals.length === 0) return { jobs: [], more: plan.more };
+    if (plan.deals.length === 0) return { jobs: [], more: plan.more, now: null };
     const candidates = this.#candidates(plan.deals);
     // What a damaged file has at the head of a queue would be met by every later call: it is put out of the way, and the caller asks again.
-    if (candidates === null) return { jobs: [], more: true };
+    if (candidates === null) return { jobs: [], more: true, now: null };
     const fitting = countFitting(candidates);
     // A plan for fewer is a prefix of the plan for more.
     if (fitting < candidates.length) plan = ledger.deal({ ...asked, max: fitting });
     ledger.turn(plan);
-    return { jobs: candidates.slice(0, fitting).map((job) => this.#lease(job, request)), more: plan.more };
+    const jobs = candidates.slice(0, fitting).map((job) => this.#lease(job, request));
+    return { jobs, more: plan.more, now: this.#bench.now };
   }
 
   /** One per deal, in its order; null = some of them cannot be delivered, and are no longer ready. */

@@ -93,6 +93,9 @@ const cold =
 
 type Args<F> = F extends (...args: infer A) => unknown ? A : never;
 
+/** A client of an earlier version sends a moment of its own clock and no age: nothing is removed for it. */
+type AgeArgs = [moment: unknown, max: number, olderThanMs?: number];
+
 const operations: Readonly<Record<number, Operation>> = {
   [kinds.push]: {
     needs: 'full',
@@ -211,7 +214,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.deadExpire]: {
     needs: 'full',
-    read: cold((engine, ...args: Args<Engine['dead']['expire']>) => engine.dead.expire(...args)),
+    read: cold((engine, ...[, max, olderThanMs]: AgeArgs) => engine.expire(olderThanMs, max)),
   },
   [kinds.endedGet]: {
     needs: 'read',
@@ -220,7 +223,7 @@ const operations: Readonly<Record<number, Operation>> = {
   // A power cut that undoes it leaves what the next round removes.
   [kinds.endedForget]: {
     needs: 'normal',
-    read: cold((engine, ...args: Args<Engine['history']['forget']>) => engine.history.forget(...args)),
+    read: cold((engine, ...[, max, olderThanMs]: AgeArgs) => engine.forget(olderThanMs, max)),
   },
   [kinds.alertClaim]: {
     needs: 'full',

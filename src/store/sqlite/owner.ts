@@ -91,6 +91,8 @@ export class StoreOwner implements Service {
     try {
       const { wasUnclean, wasChecked } = this.#engine.found;
       if (wasUnclean) log.notice('the store was not closed; its log was replayed', { wasChecked });
+      const { clockHold } = this.#engine;
+      if (clockHold !== null) log.notice(clockHold);
       this.#reserve = new ReserveKeeper(this.#engine, log, (error) => this.#break(error));
       this.#reserve.start();
       await this.#listen();
@@ -162,7 +164,7 @@ export class StoreOwner implements Service {
 
   /** What is answered beside the groups: from memory, or later. */
   readonly #aside: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
-    [kinds.health]: () => this.#health(),
+    [kinds.health]: () => ({ ...this.#health(), now: this.#opened().look() }),
     [kinds.startBackup]: ([directory]) => this.#sideWork.startBackup(directory),
     [kinds.backup]: () => this.#sideWork.backup,
     [kinds.startFsck]: () => this.#sideWork.startFsck(),
@@ -268,7 +270,9 @@ export class StoreOwner implements Service {
 
   #health(): StoreHealth {
     const ok = this.#engine?.isTight === false;
-    return { ok, durability, warnings: ok ? [] : [diskFull] };
+    const clockWarning = this.#engine?.clockWarning ?? null;
+    const warnings = [...(ok ? [] : [diskFull]), ...(clockWarning === null ? [] : [clockWarning])];
+    return { ok, durability, warnings };
   }
 
   // ── registry

@@ -233,6 +233,10 @@ export class Reader {
     return items;
   }
 
+  get isAtEnd(): boolean {
+    return this.#at === this.#buffer.length;
+  }
+
   /** The whole payload has been read. */
   end(): void {
     if (this.#at !== this.#buffer.length)

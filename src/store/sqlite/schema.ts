@@ -31,7 +31,7 @@ export const schema = `\
 PRAGMA application_id = ${applicationId};
 PRAGMA user_version = ${layoutVersion};
 
--- seq: the last version or token drawn; wheel: the ticket that comes next
+-- seq: the last version or token drawn; wheel: the ticket that comes next; clock: the last time that was trusted
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 

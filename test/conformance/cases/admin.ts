@@ -3,7 +3,7 @@
 import { expect } from 'vitest';
 import { jobStates } from '../../../src/core/job.ts';
 import { until } from '../../support/until.ts';
-import { type Case, fact, farOffMs, idsOf, jobOf, request, within } from '../trial.ts';
+import { at, type Case, fact, farOffMs, idsOf, jobOf, request, within } from '../trial.ts';
 
 export const adminCases: readonly Case[] = [
   ...jobStates.map((state) =>
@@ -120,6 +120,12 @@ export const adminCases: readonly Case[] = [
       expect(await trial.admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 5, problems: [] } });
     },
   ),
+
+  fact('clock: answers the storage clock, not the clock of the caller', async (trial) => {
+    const from = Date.now();
+    const now = await trial.withWrongClock(-400, () => trial.admin.clock());
+    expect(now).toEqual(at({ from, to: Date.now() }));
+  }),
 
   fact('health: says that the store works and what it survives', async (trial) => {
     const health = await trial.admin.health();

@@ -2,7 +2,17 @@
 
 import { expect } from 'vitest';
 import type { EndState, JobSnapshot } from '../../../src/core/job.ts';
-import { at, attemptOf, type Case, fact, leaseOf, longLeaseMs, only, type Trial } from '../trial.ts';
+import {
+  at,
+  attemptOf,
+  type Case,
+  fact,
+  farOffMs,
+  leaseOf,
+  longLeaseMs,
+  only,
+  type Trial,
+} from '../trial.ts';
 
 const key = { topic: 't', id: '1' };
 
@@ -23,8 +33,13 @@ const endings: readonly (readonly [string, EndState, (trial: Trial) => Promise<u
 const deadEndings: typeof endings = [
   ...endings,
   ['dead purge', 'purged', (trial) => trial.dead.purge({ topic: 't' }, 10)],
-  ['expire', 'expired', (trial) => trial.dead.expire(Date.now() + 1_000, 10)],
+  ['expire', 'expired', (trial) => expireAll(trial)],
 ];
+
+async function expireAll(trial: Trial) {
+  await trial.tick();
+  return trial.dead.expire(0, 10);
+}
 
 async function failedOnce(trial: Trial) {
   const first = await trial.reserved('1');
@@ -187,43 +202,48 @@ export const historyCases: readonly Case[] = [
     expect(await trial.history.get({ topic: 'u', id: '1' })).toBeNull();
   }),
 
-  fact('forget: removes what ended before that moment, the oldest end first, at most max', async (trial) => {
-    for (const id of ['1', '2', '3', '4']) {
-      await trial.push(id);
-      await trial.retry(await trial.lease(), longLeaseMs);
-    }
-    // Not in the order of their pushes.
-    const endedAt: Record<string, number> = {};
-    for (const id of ['3', '1', '4', '2']) {
-      await trial.cancel({ topic: 't', id });
-      endedAt[id] = (await trial.history.get({ topic: 't', id }))?.endedAt ?? 0;
-      await trial.tick();
-    }
-    const forget = (beforeEndOf: string, plusMs: number, max: number) =>
-      trial.history.forget((endedAt[beforeEndOf] ?? 0) + plusMs, max);
-    const left = async () => (await trial.dump()).ended.map(({ id }) => id);
-    expect(await trial.unchanged(() => forget('3', 0, 10))).toEqual({ forgotten: 0, more: false });
-    expect(await forget('2', 0, 1)).toEqual({ forgotten: 1, more: true });
-    expect(await left()).toEqual(['1', '2', '4']);
-    expect(await forget('4', 1, 10)).toEqual({ forgotten: 2, more: false });
-    expect(await left()).toEqual(['2']);
-    await trial.push('1');
-    expect(await trial.known('1')).toMatchObject({ failures: 0, attempts: [] });
-  }),
+  fact(
+    'forget: removes what ended longer ago than that, the oldest end first, at most max',
+    async (trial) => {
+      for (const id of ['1', '2', '3', '4']) {
+        await trial.push(id);
+        await trial.retry(await trial.lease(), longLeaseMs);
+      }
+      // Not in the order of their pushes.
+      for (const id of ['3', '1', '4', '2']) {
+        await trial.cancel({ topic: 't', id });
+        await trial.tick();
+      }
+      const left = async () => (await trial.dump()).ended.map(({ id }) => id);
+      expect(await trial.unchanged(() => trial.history.forget(farOffMs, 10))).toEqual({
+        forgotten: 0,
+        more: false,
+      });
+      expect(await trial.history.forget(0, 1)).toEqual({ forgotten: 1, more: true });
+      expect(await left()).toEqual(['1', '2', '4']);
+      expect(await trial.history.forget(0, 2)).toEqual({ forgotten: 2, more: true });
+      expect(await left()).toEqual(['2']);
+      await trial.push('1');
+      expect(await trial.known('1')).toMatchObject({ failures: 0, attempts: [] });
+    },
+  ),
 
   fact(
-    'expire: removes dead letters that died before that moment, the oldest first, at most max',
+    'expire: removes dead letters that died longer ago than that, the oldest first, at most max',
     async (trial) => {
       await trial.bystanders();
       const oldest = await told(trial, '3');
       await trial.tick();
-      const second = await told(trial, '1');
+      await told(trial, '1');
       await trial.tick();
       await told(trial, '2');
-      const expire = (before: number | null, max: number) => trial.dead.expire(before ?? 0, max);
-      expect(await trial.unchanged(() => expire(oldest.deadAt, 10))).toEqual({ expired: 0, more: false });
+      await trial.tick();
+      expect(await trial.unchanged(() => trial.dead.expire(farOffMs, 10))).toEqual({
+        expired: 0,
+        more: false,
+      });
       await trial.changes(
-        () => expire((second.deadAt ?? 0) + 1, 1),
+        () => trial.dead.expire(0, 1),
         (outcome, span) => {
           expect(outcome).toEqual({ expired: 1, more: true });
           return {
@@ -233,9 +253,25 @@ export const historyCases: readonly Case[] = [
           };
         },
       );
-      expect(await expire((second.deadAt ?? 0) + 1, 10)).toEqual({ expired: 1, more: false });
+      expect(await trial.dead.expire(0, 1)).toEqual({ expired: 1, more: true });
       expect((await trial.dead.list({ topic: 't' }, 10, null)).items.map(({ id }) => id)).toEqual(['2']);
     },
+  ),
+
+  ...([400, -400] as const).map((days) =>
+    fact(`expire and forget: a clock of the caller ${days} days wrong decides nothing`, async (trial) => {
+      await told(trial, 'young');
+      await trial.ack(await trial.reserved('ended', { topic: 'u' }));
+      await trial.tick();
+      const expire = (olderThanMs: number) =>
+        trial.withWrongClock(days, () => trial.dead.expire(olderThanMs, 10));
+      const forget = (olderThanMs: number) =>
+        trial.withWrongClock(days, () => trial.history.forget(olderThanMs, 10));
+      expect(await trial.unchanged(() => expire(farOffMs))).toEqual({ expired: 0, more: false });
+      expect(await trial.unchanged(() => forget(farOffMs))).toEqual({ forgotten: 0, more: false });
+      expect(await forget(0)).toEqual({ forgotten: 1, more: false });
+      expect(await expire(0)).toEqual({ expired: 1, more: false });
+    }),
   ),
 
   ...(['owed', 'claimed'] as const).map((state) =>
@@ -243,7 +279,7 @@ export const historyCases: readonly Case[] = [
       const job = await trial.buried('1');
       if (state === 'claimed') expect(await trial.alerts.claim('t', longLeaseMs, 10)).toHaveLength(1);
       await told(trial, '2');
-      const expire = () => trial.dead.expire(Date.now() + 1_000, 10);
+      const expire = () => expireAll(trial);
       expect(await expire()).toEqual({ expired: 1, more: false });
       expect((await trial.dump()).jobs.map(({ id }) => id)).toEqual(['1']);
       await trial.alerts.settle([job.version], 'nobody');
@@ -256,7 +292,7 @@ export const historyCases: readonly Case[] = [
     await told(trial, '1');
     await trial.jobs.requeue([key]);
     await trial.bury(await trial.lease());
-    const expire = () => trial.dead.expire(Date.now() + 1_000, 10);
+    const expire = () => expireAll(trial);
     expect(await trial.unchanged(expire)).toEqual({ expired: 0, more: false });
   }),
 ];

@@ -63,11 +63,18 @@ export const reserveCases: readonly Case[] = [
     );
   }),
 
+  fact('reserve: answers the storage clock with the jobs', async (trial) => {
+    await trial.push('1');
+    const from = Date.now();
+    const answer = await trial.withWrongClock(400, () => trial.jobs.reserve(trial.partition, request(1)));
+    expect(answer.now).toEqual(at({ from, to: Date.now() }));
+  }),
+
   fact('reserve: takes no delayed, reserved or dead job', async (trial) => {
     for (const state of ['delayed', 'reserved', 'dead'] as const)
       await trial.seed(state, state, { topic: state });
     const answer = await trial.unchanged(() => trial.jobs.reserve(trial.partition, request(250)));
-    expect(answer).toEqual({ jobs: [], more: false });
+    expect(answer).toEqual({ jobs: [], more: false, now: null });
   }),
 
   fact('reserve: gives each job once to many that ask at the same time', async (trial) => {

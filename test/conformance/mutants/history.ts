@@ -4,8 +4,10 @@ import { attemptOf } from '../trial.ts';
 import { change, type Mutant, mutant } from './mutant.ts';
 
 const atOnce = 'history: shows a job that was delivered at once with its one attempt, without body';
-const forgets = 'forget: removes what ended before that moment, the oldest end first, at most max';
-const expires = 'expire: removes dead letters that died before that moment, the oldest first, at most max';
+const forgets = 'forget: removes what ended longer ago than that, the oldest end first, at most max';
+const expires = 'expire: removes dead letters that died longer ago than that, the oldest first, at most max';
+const ahead = 'expire and forget: a clock of the caller 400 days wrong decides nothing';
+const behind = 'expire and forget: a clock of the caller -400 days wrong decides nothing';
 
 export const historyMutants: readonly Mutant[] = [
   mutant('what ends leaves nothing', atOnce, (m) => change(m, 'end', () => (job) => m.remove(job))),
@@ -95,8 +97,20 @@ export const historyMutants: readonly Mutant[] = [
         right(job, dueAt);
       }),
   ),
-  mutant('forget takes what ended at that very moment', forgets, (m) =>
-    change(m, 'forget', (right) => (before, max) => right(before + 1, max)),
+  mutant('forget ignores the age', forgets, (m) =>
+    change(m, 'forget', (right) => (_, max) => right(-1, max)),
+  ),
+  // The age that a caller with such a clock would have counted.
+  ...([ahead, behind] as const).flatMap((caughtBy) =>
+    (['expire', 'forget'] as const).map((name) =>
+      mutant(`${name} trusts the time of its caller`, caughtBy, (m) =>
+        change(
+          m,
+          name,
+          (right) => (age: number, max: number) => right(age - (Date.now() - m.now()), max) as never,
+        ),
+      ),
+    ),
   ),
   mutant(
     'fsck counts what has ended',
@@ -107,23 +121,27 @@ export const historyMutants: readonly Mutant[] = [
         return { kind: 'done', startedAt: 0, endedAt: 0, result };
       }),
   ),
-  mutant('forget ignores max', forgets, (m) =>
-    change(m, 'forget', (right) => (before) => right(before, 100)),
+  mutant(
+    'clock answers the time of its caller',
+    'clock: answers the storage clock, not the clock of the caller',
+    (m) => change(m, 'clock', () => () => Date.now()),
   ),
+  mutant('reserve answers the time of its caller', 'reserve: answers the storage clock with the jobs', (m) =>
+    change(m, 'reserve', (right) => (request) => ({ ...right(request), now: Date.now() })),
+  ),
+  mutant('forget ignores max', forgets, (m) => change(m, 'forget', (right) => (age) => right(age, 100))),
   mutant('forget takes the newest version first', forgets, (m) =>
-    change(m, 'forget', (right) => (before, max) => {
-      const { more } = right(before, 0);
+    change(m, 'forget', (right) => (age, max) => {
+      const { more } = right(age, 0);
       const newest = [...m.ended.values()].sort((a, b) => b.version - a.version).slice(0, max);
       if (more) for (const job of newest) m.ended.delete(m.nameOf(job));
       return { forgotten: more ? newest.length : 0, more };
     }),
   ),
   mutant('expire ignores the age', expires, (m) =>
-    change(m, 'expire', (right) => (_, max) => right(Number.MAX_SAFE_INTEGER, max)),
+    change(m, 'expire', (right) => (_, max) => right(-1, max)),
   ),
-  mutant('expire ignores max', expires, (m) =>
-    change(m, 'expire', (right) => (before) => right(before, 100)),
-  ),
+  mutant('expire ignores max', expires, (m) => change(m, 'expire', (right) => (age) => right(age, 100))),
   ...(['owed', 'claimed'] as const).map((state) =>
     mutant(
       `expire takes a dead letter whose alert is ${state}`,

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- dead-expire: removes dead letters whose time is over and whose alert is settled, oldest death first.
 -- @keys P
--- @args max, before (ms)
+-- @args max, age (ms): older ones go
 -- @returns expired, 1 when more have
 -- @writes as cancel
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside
@@ -10,7 +10,7 @@
 local max = tonumber(ARGV[4])
 local function is_settled(alert) return alert.state >= 2 end
 
-local found = call('ZRANGEBYSCORE', P .. ':os', '-inf', '(' .. ARGV[5], 'LIMIT', 0, max + 1)
+local found = call('ZRANGEBYSCORE', P .. ':os', '-inf', '(' .. digits(now - tonumber(ARGV[5])), 'LIMIT', 0, max + 1)
 local expired = 0
 for i = 1, math.min(#found, max) do
   local alert = find_alert_at(':os', found[i], version_of(found[i]), is_settled)

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- history-forget: removes entries in the order in which they ended.
 -- @keys P
--- @args max, before (ms)
+-- @args max, age (ms): older ones go
 -- @returns forgotten, 1 when more are older
 -- @writes record and attempts, then the order
-local max = tonumber(ARGV[4])
-local found = call('ZRANGEBYSCORE', P .. ':e', '-inf', '(' .. ARGV[5], 'LIMIT', 0, max + 1)
+-- @include clock
+local max, age = tonumber(ARGV[4]), tonumber(ARGV[5])
+local found = call('ZRANGEBYSCORE', P .. ':e', '-inf', '(' .. string.format('%.0f', now - age), 'LIMIT', 0, max + 1)
 local count = math.min(#found, max)
 if count == 0 then return { 0, 0 } end
 local fields = {}

@@ -6,7 +6,8 @@
 --   knows enough);
 --   per named topic: name, room, lease (ms), priority of the ring that it stands in as far as the caller knows ('' = in none)
 -- @returns kind; per named topic that has left the known part of a ring: its number in the list, priority; per topic behind it:
---   priority, name, turn; per named topic that got a new turn: its number in the list, priority, turn; per job: topic, tag+id, token, what has happened to it, record, body apart ('' = it lies in the record)
+--   priority, name, turn; per named topic that got a new turn: its number in the list, priority, turn; where jobs were leased, the
+--   storage clock (ms); per job: topic, tag+id, token, what has happened to it, record, body apart ('' = it lies in the record)
 --   kind: 0 no ready jobs remain that had room, 1 some remain, 2 none was leased because some of the next were set aside, 3 none
 --   was leased because there are topics that the caller did not name, 4 because the rings are older than what it knows
 -- @writes the ready sets, the rings, then leases and what has happened to each; numbers last
@@ -171,7 +172,7 @@ for _, entry in ipairs(plan.order) do
     if entry.number then gone[#gone + 1], gone[#gone + 2] = entry.number, entry.prio end
   end
 end
-local answer, leases, mores = { plan.more and 1 or 0, gone, news, served }, {}, {}
+local answer, leases, mores = { plan.more and 1 or 0, gone, news, served, now }, {}, {}
 for i = 1, fitting do
   local its = jobs[i]
   local job = its.job

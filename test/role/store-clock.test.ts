@@ -1,0 +1,190 @@
+// The clock of the embedded store after a jump: nothing is removed before it has stood, also where the store was opened again
+// meanwhile. And what a notifier and the intake do with a clock of the store that is not this process's.
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { Link } from '../../src/store/sqlite/link.ts';
+import { kinds } from '../../src/store/sqlite/protocol.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { attemptOf, jobOf, request } from '../conformance/trial.ts';
+import { startIntake } from '../support/intake.ts';
+import { startSink } from '../support/sink.ts';
+import { openSqliteStore, ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+import { startRig } from './rig.ts';
+
+const dayMs = 86_400_000;
+const retentionMs = 30 * dayMs;
+
+/** A store in a directory of the test, with clocks that the test moves. */
+function clocked() {
+  const directory = temporaryDirectory();
+  onTestFinished(() => directory.remove());
+  let [wall, monotonic] = [1_900_000_000_000, 1_000];
+  const opened = () =>
+    openSqliteStore(
+      { clock: () => wall, monotonic: () => monotonic, clockHoldMs: limits.clockHoldMs },
+      directory,
+    );
+  return {
+    opened,
+    pass(ms: number) {
+      wall += ms;
+      monotonic += ms;
+    },
+    jump(ms: number) {
+      wall += ms;
+    },
+  };
+}
+type Opened = Awaited<ReturnType<typeof openSqliteStore>>;
+
+/** One dead letter whose alert is settled, and one ended job. */
+async function fill({ client }: Opened): Promise<void> {
+  const { jobs, alerts } = client.store;
+  await jobs.push([jobOf('dead'), jobOf('ended')]);
+  const [dead] = (await jobs.reserve(0, request(1))).jobs;
+  if (dead === undefined) throw new Error('nothing was reserved');
+  await jobs.bury([{ ...dead, reason: 'gone', attempt: attemptOf(dead) }]);
+  await alerts.settle([dead.version], 'sent');
+  await jobs.cancel([{ topic: 't', id: 'ended' }]);
+}
+
+const removed = async ({ client }: Opened) => {
+  const { expired } = await client.store.dead.expire(retentionMs, 10);
+  const { forgotten } = await client.store.history.forget(retentionMs, 10);
+  return expired + forgotten;
+};
+const warnings = async ({ client }: Opened) => (await client.store.admin.health()).warnings;
+
+describe('the embedded store, after a jump of its clock', () => {
+  it.each([400, -400])('of %i days: removes nothing before the clock has stood', async (days) => {
+    const clock = clocked();
+    const store = await clock.opened();
+    await fill(store);
+    expect(await removed(store)).toBe(0);
+    if (days < 0) clock.pass(retentionMs + 1);
+    clock.jump(days * dayMs);
+    expect(await removed(store)).toBe(0);
+    expect(await warnings(store)).toEqual([
+      expect.stringMatching(/jumped (ahead|back) by 400d; nothing expires/),
+    ]);
+    clock.pass(limits.clockHoldMs - 1_000);
+    expect(await removed(store)).toBe(0);
+    clock.jump(-days * dayMs);
+    expect(await removed(store)).toBe(0);
+    clock.pass(limits.clockHoldMs + 1);
+    expect(await warnings(store)).toEqual([]);
+    expect(await removed(store)).toBe(days < 0 ? 2 : 0);
+    await store.close();
+  });
+
+  it('removes by the new time when it has stood', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    await fill(store);
+    clock.jump(400 * dayMs);
+    expect(await removed(store)).toBe(0);
+    clock.pass(limits.clockHoldMs + 1);
+    expect(await removed(store)).toBe(2);
+    await store.close();
+  });
+
+  it('holds again where the store was opened again during the hold, or the jump happened while it was closed', async () => {
+    const clock = clocked();
+    let store = await clock.opened();
+    await fill(store);
+    expect(await removed(store)).toBe(0);
+    clock.jump(400 * dayMs);
+    expect(await removed(store)).toBe(0);
+    // Pushes go on meanwhile: their time says nothing about the clock.
+    await store.client.store.jobs.push([jobOf('later')]);
+    await store.close();
+    store = await clock.opened();
+    expect(await removed(store)).toBe(0);
+    clock.pass(limits.clockHoldMs + 1);
+    expect(await removed(store)).toBe(2);
+    await store.close();
+  });
+
+  it('holds nothing after a short downtime, a step of NTP or a clock that is slowed', async () => {
+    const clock = clocked();
+    let store = await clock.opened();
+    await fill(store);
+    expect(await removed(store)).toBe(0);
+    for (let n = 0; n < 100; n += 1) {
+      clock.pass(limits.clockNoteMs);
+      clock.jump(-5_000);
+      expect(await removed(store)).toBe(0);
+    }
+    expect(await warnings(store)).toEqual([]);
+    // 100 times 55 s have passed; both are old enough a second after the store is opened again.
+    clock.pass(retentionMs - 100 * 55_000 - limits.clockGapMs - 1_000);
+    expect(await removed(store)).toBe(0);
+    await store.close();
+    clock.pass(limits.clockGapMs - 1);
+    store = await clock.opened();
+    clock.pass(1_002);
+    expect(await removed(store)).toBe(2);
+    await store.close();
+  });
+
+  it('removes nothing for a caller of an earlier version, which sends a moment of its own clock', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    await fill(store);
+    clock.pass(retentionMs + 1);
+    const link = new Link(
+      { ...ownerPaths(store.directory), title: 'earlier', log: silentLog },
+      { onTold() {}, onConnected() {}, onRefused() {} },
+    );
+    link.open();
+    const call = async (kind: number) =>
+      (await link.call(kind, (w) => w.json([Number.MAX_SAFE_INTEGER, 10]), true)).json();
+    expect(await call(kinds.deadExpire)).toEqual({ expired: 0, more: false });
+    expect(await call(kinds.endedForget)).toEqual({ forgotten: 0, more: false });
+    await link.close(1_000);
+    expect(await removed(store)).toBe(2);
+    await store.close();
+  });
+});
+
+describe('a process whose clock is not the clock of its store', () => {
+  it('tells receivers the time of the store, keeps it with the attempt, and counts a Retry-After date from it', async () => {
+    const storeTime = () => Date.now() - 400 * dayMs;
+    const rig = await startRig({ clock: storeTime });
+    const sink = await startSink((_, response) => {
+      response.sendDate = false;
+      const inTenMinutes = new Date(storeTime() + 600_000).toUTCString();
+      response.writeHead(503, { 'retry-after': inTenMinutes }).end('busy');
+    });
+    await rig.topic('t', sink.url);
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    const arrival = await until('the callback', () => sink.arrivals[0]);
+    expect(Math.abs(Number(arrival.headers['webhook-timestamp']) - storeTime() / 1_000)).toBeLessThan(60);
+    const job = await until('the retry', async () => {
+      const known = await rig.store.jobs.get({ topic: 't', id: 'a' });
+      return known?.state === 'delayed' ? known : null;
+    });
+    expect(Math.abs((job.attempts[0]?.startedAt ?? 0) - storeTime())).toBeLessThan(60_000);
+    expect(Math.abs(job.dueAt - storeTime() - 600_000)).toBeLessThan(60_000);
+    expect(rig.notified()[0]?.['lateMs']).toBeGreaterThanOrEqual(0);
+    expect(rig.notified()[0]?.['lateMs']).toBeLessThan(60_000);
+  });
+
+  it('accepts instants and rotates secrets by the time of the store', async () => {
+    const storeTime = () => Date.now() + 400 * dayMs;
+    const intake = await startIntake({ clock: storeTime });
+    await intake.api('PUT', '/v1/topics/t', { callbackUrl: 'http://127.0.0.1:9/' });
+    const at = storeTime() + limits.delayMsMax - dayMs;
+    await until('the clock of the store to be known', async () => {
+      const reply = await intake.push('t', '{}', `?id=1&at=${at}`);
+      return reply.status === 201;
+    });
+    const { body } = await intake.api('POST', '/v1/topics/t/secret');
+    expect(Math.abs(Date.parse(body.oldSignsUntil) - storeTime() - limits.secretOverlapMs)).toBeLessThan(
+      60_000,
+    );
+  });
+});
