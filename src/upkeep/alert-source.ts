@@ -17,6 +17,8 @@ export interface Owed {
   readonly ids: readonly number[];
   /** these are the most that are taken; younger ones may be owed, too */
   readonly isCut: boolean;
+  /** of the oldest limits.alertsShown, as an operator knows them; for the log */
+  readonly names: readonly string[];
   /** A letter about these of them; one line and plain text. */
   letter(ids: ReadonlySet<number>): { readonly subject: string; readonly text: string };
   /** `sent` begins the window of the key; `owed` gives them back. */

@@ -103,6 +103,7 @@ export class Incidents implements AlertSource {
     );
     return {
       ids: owed.map(({ id }) => id),
+      names: [],
       isCut: false,
       letter: (ids) => {
         const told = owed.filter(({ id }) => ids.has(id));

@@ -29,6 +29,9 @@ export interface MailerOptions {
 export class Mailer implements Service {
   readonly #options: MailerOptions;
   readonly #standings: Standings;
+  /** Of keys whose alerts concern nobody: performance.now() of the next line, a window after the last one. As many as there were
+   *  such keys within a window. */
+  readonly #nextLineAt = new Map<string, number>();
   /** Keys whose last round failed, the latest last. */
   readonly #failed = new Set<string>();
   readonly #loop: Loop;
@@ -91,6 +94,7 @@ export class Mailer implements Service {
     const { source, gate, config, pollMs, log } = this.#options;
     // What concerns nobody waits too: the store is not asked for nothing while no mail can go.
     if (gate.isClosed()) return pollMs;
+    for (const [key, at] of this.#nextLineAt) if (at <= performance.now()) this.#nextLineAt.delete(key);
     for (const key of this.#inTurn(await source.due(config['alerts.window']))) {
       if (this.#ending.signal.aborted) return pollMs;
       await this.#serve(key).catch((error: unknown) => {
@@ -120,10 +124,11 @@ export class Mailer implements Service {
     const canSend = gate.canSend && addresses.length > 0;
     // Nothing is claimed for nothing: each claim is written to the disk.
     if (canSend && (gate.isClosed() || this.#standings.nextAt(key, addresses) > performance.now())) return;
+    if (!canSend && this.#nextLineAt.has(key)) return;
     const owed = await source.take(key);
     if (owed.ids.length === 0) return;
     if (canSend) await this.#tell(key, addresses, owed);
-    else await this.#tellNobody(key, owed);
+    else await this.#logAll(key, owed);
   }
 
   async #tell(key: string, addresses: readonly string[], owed: Owed): Promise<void> {
@@ -200,14 +205,28 @@ export class Mailer implements Service {
     return true;
   }
 
-  async #tellNobody(key: string, owed: Owed): Promise<void> {
+  /** One line for all that the window has collected, as one mail would be. A take has a bound: a line for each. */
+  async #logAll(key: string, first: Owed): Promise<void> {
+    const { source, config } = this.#options;
+    let owed = first;
+    this.#nextLineAt.set(key, performance.now() + config['alerts.window']);
+    await this.#logOnly(key, owed);
+    while (owed.isCut && !this.#ending.signal.aborted) {
+      owed = await source.take(key);
+      if (owed.ids.length > 0) await this.#logOnly(key, owed);
+    }
+  }
+
+  /** Logged first: what is settled was logged, whatever comes between. */
+  async #logOnly(key: string, owed: Owed): Promise<void> {
     const { gate, log, source } = this.#options;
     const why = gate.canSend ? 'no address is given' : 'no smtp.url is given';
     const { subject } = owed.letter(new Set(owed.ids));
-    log.error(`${subject}; nobody is mailed, because ${why}`, undefined, {
+    log.error(`${subject}; no mail is sent, because ${why}`, undefined, {
       source: source.name,
       key,
       alerts: owed.ids.length,
+      ...(owed.names.length > 0 ? { ids: owed.names } : {}),
     });
     await owed.settle(owed.ids, 'nobody');
   }

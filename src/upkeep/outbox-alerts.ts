@@ -48,6 +48,7 @@ export class OutboxAlerts implements AlertSource {
     }
     return {
       ids: entries.map(({ version }) => version),
+      names: entries.slice(0, limits.alertsShown).map(({ id }) => id),
       isCut: entries.length >= this.#perMail,
       letter: (ids) =>
         deathLetter(

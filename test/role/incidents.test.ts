@@ -291,7 +291,7 @@ describe('incidents', () => {
     await startUpkeep(rig, null, dataDir);
     rig.tell(crash('timer'));
     await until('it is marked', async () => (await kept(dataDir)).includes('crash_loop timer begun nobody'));
-    expect(errors(rig, 'nobody is mailed, because no smtp.url is given')).toBe(1);
+    expect(errors(rig, 'no mail is sent, because no smtp.url is given')).toBe(1);
   });
 
   it('are bounded: the oldest that were told go first', async () => {

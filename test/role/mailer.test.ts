@@ -455,10 +455,56 @@ describe('alerts of dead jobs', () => {
     expect(
       rig.lines.filter(({ kind, message }) => kind === 'error' && message.includes('died')),
     ).toMatchObject([
-      { message: 'dq: 1 job died: t; nobody is mailed, because no address is given', alerts: 1 },
-      { message: 'dq: 1 job died: t; nobody is mailed, because no smtp.url is given', alerts: 1 },
+      { message: 'dq: 1 job died: t; no mail is sent, because no address is given', alerts: 1 },
+      { message: 'dq: 1 job died: t; no mail is sent, because no smtp.url is given', alerts: 1 },
     ]);
   });
+
+  it.each(['no mail server', 'no address'] as const)(
+    'with %s: the first death is logged at once, later ones in one line for each window',
+    async (lacking) => {
+      const rig = await startRig();
+      const smtp = lacking === 'no address' ? await startSmtpSink() : null;
+      const asked = { claims: 0, settles: 0, dues: 0 };
+      const { alerts } = rig.store;
+      const counted: AlertOutbox = {
+        ...alerts,
+        due(windowMs) {
+          asked.dues += 1;
+          return alerts.due(windowMs);
+        },
+        claim(...claim) {
+          asked.claims += 1;
+          return alerts.claim(...claim);
+        },
+        settle(...settle) {
+          asked.settles += 1;
+          return alerts.settle(...settle);
+        },
+      };
+      const lines = () =>
+        rig.lines.filter(({ kind, message }) => kind === 'error' && message.includes('died'));
+      const count = 2_400;
+      await startMailer(rig, smtp, { 'alerts.window': 8_000 }, { ...rig.store, alerts: counted });
+      await die(rig.store, 't', ['first']);
+      await until('the first line', () => lines().length === 1);
+      const began = performance.now();
+      await until('it is settled', () => asked.settles === 1);
+      const looks = asked.dues;
+      const names = Array.from({ length: count }, (_, n) => `job${n}`);
+      for (let from = 0; from < count; from += 600) await die(rig.store, 't', names.slice(from, from + 600));
+      await until('it looks again and again', () => asked.dues > looks + 20);
+      // On a machine that took longer than the window, the second line may have come.
+      if (performance.now() - began < 7_000) expect(asked).toMatchObject({ claims: 1, settles: 1 });
+      await until('all are settled', () => all('nobody')(rig.store));
+      expect(asked.claims).toBeLessThanOrEqual(8);
+      expect(asked.settles).toBeLessThanOrEqual(8);
+      expect(lines().length).toBeLessThanOrEqual(3);
+      expect(lines()[0]).toMatchObject({ alerts: 1, ids: ['first'] });
+      expect(lines()[1]).toMatchObject({ ids: names.slice(0, 10) });
+      expect(lines().reduce((sum, line) => sum + Number(line['alerts']), 0)).toBe(count + 1);
+    },
+  );
 
   it('of a topic whose registry does not answer are kept until somebody can say whom they concern', async () => {
     const rig = await startRig();
