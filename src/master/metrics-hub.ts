@@ -53,10 +53,9 @@ export class MetricsHub {
     this.#lookAround();
     const report = this.#own.take();
     if (report !== null) this.#tally.add(report);
-    if (this.#tally.dropped > 0 && !this.#fullTold) {
-      this.#fullTold = true;
-      this.#options.log.error('there are too many series of metrics; new ones are left out until a restart');
-    }
+    if (this.#tally.dropped > 0 && !this.#fullTold)
+      this.#options.log.error('metrics: too many series; new series are left out until others are dropped');
+    this.#fullTold = this.#tally.dropped > 0;
     return exposition(this.#tally.families());
   }
 

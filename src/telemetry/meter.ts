@@ -26,6 +26,7 @@ export class Meter implements Metrics {
   readonly #counters = new Map<string, Map<string, Counted>>();
   readonly #histograms = new Map<string, Observed>();
   #gauges = new Map<string, MetricReport['gauges'][number]>();
+  readonly #keeps = new Map<string, ReadonlySet<string>>();
 
   count<N extends CounterName>(name: N, n: number, ...labels: LabelValues<N>): void {
     let family = this.#counters.get(name);
@@ -64,8 +65,18 @@ export class Meter implements Metrics {
     this.#gauges.set(name, [name, entries]);
   }
 
+  /** In force with the next report: a value that is gone and back before it loses nothing. */
+  keep(name: CounterName, values: ReadonlySet<string>): void {
+    this.#keeps.set(name, values);
+  }
+
   /** What has come together since the last time; null = nothing has. */
   take(): MetricReport | null {
+    const keeps = [...this.#keeps].map(([name, values]) => [name, [...values]] as const);
+    for (const [name, values] of this.#keeps)
+      for (const [key, { labels }] of this.#counters.get(name) ?? [])
+        if (!values.has(labels[0] ?? '')) this.#counters.get(name)?.delete(key);
+    this.#keeps.clear();
     const counts: [string, readonly string[], number][] = [];
     for (const [name, family] of this.#counters)
       for (const counted of family.values()) {
@@ -83,7 +94,8 @@ export class Meter implements Metrics {
     }
     const gauges = [...this.#gauges.values()];
     this.#gauges = new Map();
-    const isEmpty = counts.length + histograms.length + gauges.length === 0;
-    return isEmpty ? null : { counts, histograms, gauges };
+    const isEmpty = counts.length + histograms.length + gauges.length + keeps.length === 0;
+    if (isEmpty) return null;
+    return { ...(keeps.length === 0 ? {} : { keeps }), counts, histograms, gauges };
   }
 }

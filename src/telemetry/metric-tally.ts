@@ -1,5 +1,5 @@
 // The sums of what all processes have reported, whoever of them still lives. Owns the totals, and the bound on how many there
-// are. Invariant: a counter never falls while this object lives. Asks nobody: reading it cannot be held up.
+// are. Invariant: a counter never falls; its series are dropped when what they stood for is gone. Asks nobody: reading it cannot be held up.
 
 import { limits } from '../core/limits.ts';
 import {
@@ -37,12 +37,13 @@ export class MetricTally {
     }
   }
 
-  /** Series that found no room. */
+  /** Series that found no room since the last ones were dropped. */
   get dropped(): number {
     return this.#dropped;
   }
 
   add(report: MetricReport): void {
+    for (const [name, values] of report.keeps ?? []) this.#keep(name, new Set(values));
     for (const [name, labels, n] of report.counts)
       if (fits(name, 'counter', labels)) this.#add(name, labels, n);
     for (const [name, buckets, sum] of report.histograms) this.#addHistogram(name, buckets, sum);
@@ -82,6 +83,17 @@ export class MetricTally {
       this.#series += 1;
       family.set(key, { labels, value: n });
     } else this.#dropped += 1;
+  }
+
+  #keep(name: string, values: ReadonlySet<string>): void {
+    const declaration = declarationOf(name);
+    const family = this.#families.get(name);
+    if (declaration?.type !== 'counter' || declaration.labels.length === 0 || family === undefined) return;
+    const before = family.size;
+    for (const [key, { labels }] of family) if (!values.has(labels[0] as string)) family.delete(key);
+    if (family.size === before) return;
+    this.#series -= before - family.size;
+    this.#dropped = 0;
   }
 
   #addHistogram(name: string, buckets: readonly number[], sum: number): void {

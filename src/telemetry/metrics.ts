@@ -9,6 +9,9 @@ export interface Metrics {
   observe(name: HistogramName, value: number): void;
   /** All series of this gauge: those that are not given are no more. */
   set<N extends GaugeName>(name: N, series: readonly (readonly [...LabelValues<N>, value: number])[]): void;
+  /** Series of this counter whose first label has another value are dropped, here and in the sums: what they stood for is gone. A
+   *  value that comes back begins at 0, which Prometheus reads as a reset. */
+  keep(name: CounterName, values: ReadonlySet<string>): void;
 }
 
 /** What a process has counted since its last report: plain JSON. Names that the receiver does not know are left out there:
@@ -17,6 +20,9 @@ export interface MetricReport {
   readonly counts: readonly (readonly [name: string, labels: readonly string[], n: number])[];
   /** observations per bucket, not cumulated, the last bucket without a bound; and their sum */
   readonly histograms: readonly (readonly [name: string, buckets: readonly number[], sum: number])[];
+  /** of a counter: values of its first label; the series of others are dropped before `counts` are added. A worker of an earlier
+   *  version sends none */
+  readonly keeps?: readonly (readonly [name: string, values: readonly string[]])[];
   /** whole */
   readonly gauges: readonly (readonly [
     name: string,
@@ -25,4 +31,4 @@ export interface MetricReport {
 }
 
 /** For what runs where nobody asks. */
-export const noMetrics: Metrics = { count() {}, observe() {}, set() {} };
+export const noMetrics: Metrics = { count() {}, observe() {}, set() {}, keep() {} };

@@ -1,6 +1,7 @@
 // What is stored, and what happened to the jobs of each topic, as metrics. Owns the rule which topics have series of their own:
 // the limits.metricTopicsMax that were registered first, because that does not change when another one is registered or the
-// daemon starts anew; the rest is summed up as `_other`, which no topic can be called.
+// daemon starts anew; the rest is summed up as `_other`, which no topic can be called. Series of topics that are deleted, or no longer
+// among the first, are dropped.
 
 import { jobStates } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
@@ -35,6 +36,8 @@ export class StoreMetrics {
 
   /** `oldestOverdueMs`: of topics that are delivered; null when nothing waits */
   stored(topics: Readonly<Record<string, StateCounts>>, oldestOverdueMs: number | null): void {
+    // Asked for regularly, whether anything is counted or not: series of deleted topics go now.
+    this.#ownTopics();
     const byLabel = new Map<string, Record<(typeof jobStates)[number], number>>();
     const all = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
     let orphaned = 0;
@@ -75,8 +78,15 @@ export class StoreMetrics {
   }
 
   #labelOf(topic: string): string {
-    this.#own ??= this.#firstRegistered();
-    return this.#own.has(topic) ? topic : other;
+    return this.#ownTopics().has(topic) ? topic : other;
+  }
+
+  #ownTopics(): ReadonlySet<string> {
+    if (this.#own !== null) return this.#own;
+    this.#own = this.#firstRegistered();
+    // The whole list and not what went: series may be those of an earlier life of this process.
+    if (this.#topics.isKnown) this.#metrics.keep('dq_topic_events_total', new Set([...this.#own, other]));
+    return this.#own;
   }
 
   #firstRegistered(): ReadonlySet<string> {

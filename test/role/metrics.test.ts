@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
+import { MetricTally } from '../../src/telemetry/metric-tally.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { createTimer } from '../../src/timer/timer.ts';
 import { StoreMetrics } from '../../src/upkeep/store-metrics.ts';
@@ -256,6 +257,35 @@ describe('upkeep', () => {
       'dq_topic_events_total t pushed': 3,
       'dq_topic_events_total _other dead': 2,
     });
+  });
+
+  it('drops the series of a deleted topic, and begins at 0 when it is registered again', async () => {
+    const rig = await startRig();
+    for (const name of ['stays', 'goes']) await rig.topic(name, 'http://127.0.0.1:1/');
+    const tally = new MetricTally();
+    const metrics = new StoreMetrics(rig.topics, rig.context().metrics);
+    const count = () =>
+      metrics.counted(
+        ['stays', 'goes'].map((topic) => ({ topic, day: 20300131, name: 'pushed' as const, n: 1 })),
+      );
+    const sums = () => {
+      tally.add(rig.metrics() ?? { counts: [], histograms: [], gauges: [] });
+      const family = tally.families().find(({ name }) => name === 'dq_topic_events_total');
+      return Object.fromEntries((family?.values ?? []).map(({ labels, value }) => [labels['topic'], value]));
+    };
+    count();
+    expect(sums()).toEqual({ stays: 1, goes: 1 });
+    const known = await rig.registry.get('goes');
+    await rig.registry.remove('goes', known?.revision ?? 0);
+    await rig.topics.refresh();
+    // Nothing is counted: the regular look at the store drops them.
+    metrics.stored({}, null);
+    expect(sums()).toEqual({ stays: 1 });
+    count();
+    expect(sums()).toEqual({ stays: 2, _other: 1 });
+    await rig.topic('goes', 'http://127.0.0.1:1/');
+    count();
+    expect(sums()).toEqual({ stays: 3, goes: 1, _other: 1 });
   });
 
   it('gives series of their own to the topics that were registered first', async () => {

@@ -150,6 +150,87 @@ it('series beyond the bound are dropped and counted; those that are there go on,
   expect(tally.dropped).toBe(dropped);
 });
 
+it('a counter keeps the series that are named; the others give their room back and begin at 0', async () => {
+  const tally = new MetricTally();
+  const meter = new Meter();
+  const send = () => tally.add(JSON.parse(JSON.stringify(meter.take() ?? report({}))) as MetricReport);
+  const lines = async () => linesOf(await textOf(tally), 'dq_topic_events_total{');
+  // Many times more topics than there is room for, of which 10 are there at a time.
+  for (let n = 0; n < limits.metricSeriesMax; n += 10) {
+    const own = Array.from({ length: 10 }, (_, i) => `t${n + i}`);
+    meter.keep('dq_topic_events_total', new Set([...own, '_other']));
+    for (const topic of own)
+      for (const name of ['pushed', 'delivered'] as const)
+        meter.count('dq_topic_events_total', 1, topic, name);
+    send();
+  }
+  expect(tally.dropped).toBe(0);
+  expect(await lines()).toHaveLength(20);
+  meter.keep('dq_topic_events_total', new Set(['t1', '_other']));
+  meter.count('dq_topic_events_total', 2, 't1', 'pushed');
+  meter.count('dq_topic_events_total', 5, 'gone', 'pushed');
+  meter.count('dq_topic_events_total', 3, '_other', 'pushed');
+  send();
+  expect(await lines()).toEqual([
+    'dq_topic_events_total{topic="t1",event="pushed"} 2',
+    'dq_topic_events_total{topic="_other",event="pushed"} 3',
+  ]);
+});
+
+it('a topic that is gone and back between two reports loses no count', () => {
+  const tally = new MetricTally();
+  const meter = new Meter();
+  const pushed = () =>
+    tally
+      .families()
+      .find(({ name }) => name === 'dq_topic_events_total')
+      ?.values.map(({ value }) => value);
+  meter.count('dq_topic_events_total', 4, 't', 'pushed');
+  tally.add(meter.take() ?? report({}));
+  meter.count('dq_topic_events_total', 2, 't', 'pushed');
+  meter.keep('dq_topic_events_total', new Set(['_other']));
+  meter.keep('dq_topic_events_total', new Set(['t', '_other']));
+  meter.count('dq_topic_events_total', 1, 't', 'pushed');
+  tally.add(meter.take() ?? report({}));
+  expect(pushed()).toEqual([7]);
+  meter.keep('dq_topic_events_total', new Set(['_other']));
+  tally.add(meter.take() ?? report({}));
+  expect(pushed()).toEqual([]);
+  // What was counted before the topic was there again is not counted twice, and what comes after is not lost.
+  meter.keep('dq_topic_events_total', new Set(['t', '_other']));
+  meter.count('dq_topic_events_total', 1, 't', 'pushed');
+  tally.add(meter.take() ?? report({}));
+  expect(pushed()).toEqual([1]);
+});
+
+it('a hub that was full says so again when it is full again, and not in between', async () => {
+  const said: string[] = [];
+  const log = { ...silentLog, error: (message: string) => void said.push(message) };
+  const hub = new MetricsHub({ version: '1', processes: () => [], log, dropped: () => 0 });
+  const from = { title: 'dq-upkeep', send: () => true };
+  const hear = (metrics: MetricReport) => hub.heard(from, { kind: 'metrics', metrics });
+  const fill = () =>
+    hear(
+      report({
+        counts: Array.from({ length: limits.metricSeriesMax }, (_, n) => [
+          'dq_topic_events_total',
+          [`t${n}`, 'pushed'],
+          1,
+        ]),
+      }),
+    );
+  fill();
+  await hub.text();
+  await hub.text();
+  expect(said).toHaveLength(1);
+  hear(report({ keeps: [['dq_topic_events_total', ['t1']]] }));
+  expect(linesOf(await hub.text(), 'dq_topic_events_total{')).toHaveLength(1);
+  expect(said).toHaveLength(1);
+  fill();
+  await hub.text();
+  expect(said).toHaveLength(2);
+});
+
 it('the text escapes what a label holds', async () => {
   const tally = new MetricTally();
   tally.add(report({ gauges: [['dq_info', [[['1"\\\n'], 1]]]] }));
