@@ -313,6 +313,8 @@ export const limits = {
   /** A call to Redis without an answer by now is unknown. A fork for a snapshot or a slow fsync of its log takes hundreds of ms;
    *  whoever pushes is answered within 3 s. */
   redisCallMs: 2_500,
+  /** A server whose clock is asked for and that takes longer is left out: /readyz answers within readyMs. */
+  redisClockMs: 500,
   /** How long a connection to Redis may take, may say nothing while it owes an answer, and may be idle before its first probe. */
   redisConnectMs: 3_000,
   redisSilentMs: 8_000,

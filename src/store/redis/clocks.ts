@@ -12,13 +12,14 @@ export interface ServerClock {
   readonly aheadMs: number;
 }
 
-/** Of every server that takes writes and answers. */
+/** Of every server that takes writes and answers within limits.redisClockMs. Not counted as a call of the shard: of a server that
+ *  stands still this says nothing. */
 export async function clocksOf(client: Client): Promise<readonly ServerClock[]> {
   const servers = isCluster(client) ? client.nodes('master') : [client];
   const clocks = await Promise.allSettled(
     servers.map(async (server) => {
       const [wallFrom, from] = [Date.now(), performance.now()];
-      const [seconds, micros] = await server.time();
+      const [seconds, micros] = await inTime(server.time());
       const halfMs = (performance.now() - from) / 2;
       const aheadMs = Number(seconds) * 1_000 + Number(micros) / 1_000 - (wallFrom + halfMs);
       const { host, port } = server.options;
@@ -29,6 +30,18 @@ export async function clocksOf(client: Client): Promise<readonly ServerClock[]> 
     }),
   );
   return clocks.flatMap((clock) => (clock.status === 'fulfilled' ? [clock.value] : []));
+}
+
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('no answer')), limits.redisClockMs);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** `server`: as an operator knows it */

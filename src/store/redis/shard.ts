@@ -240,9 +240,9 @@ export class Shard implements Shards {
     }
   }
 
-  /** Of its servers whose clock is far from the clock of this machine, a sentence each. Rejects with StoreError. */
+  /** Of its servers whose clock is far from the clock of this machine, a sentence each. */
   async clockWarnings(): Promise<readonly string[]> {
-    return this.#clockWarnings.of(this.name, await this.#within(clocksOf(this.#client), ''));
+    return this.#clockWarnings.of(this.name, await clocksOf(this.#client));
   }
 
   async has(bucket: Partition, ...keys: readonly string[]): Promise<boolean> {

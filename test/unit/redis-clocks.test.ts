@@ -1,0 +1,36 @@
+import { expect, it } from 'vitest';
+import { ClockWarnings } from '../../src/store/redis/clocks.ts';
+
+const name = 'redis://10.0.0.1:6379';
+const sentence = (server: string, difference: string) =>
+  `the clock of Redis at ${server} is ${difference} the clock of this machine: synchronise both (chrony, systemd-timesyncd)`;
+
+it('clock warnings: more than 2 s, either way, with the server and the difference', () => {
+  const of = (aheadMs: number) => new ClockWarnings().of(name, [{ node: '', aheadMs }]);
+  for (const near of [0, 1_999, -1_999, 2_000]) expect(of(near)).toEqual([]);
+  expect(of(2_001)).toEqual([sentence(name, '2s ahead of')]);
+  expect(of(-34_560_000_400)).toEqual([sentence(name, '400d behind')]);
+});
+
+it('clock warnings: of a Cluster, the nodes that differ', () => {
+  const warnings = new ClockWarnings().of(name, [
+    { node: '10.0.0.1:7000', aheadMs: 5_000 },
+    { node: '10.0.0.1:7001', aheadMs: 0 },
+    { node: '10.0.0.1:7002', aheadMs: -65_000 },
+  ]);
+  expect(warnings).toEqual([
+    sentence('10.0.0.1:7000', '5s ahead of'),
+    sentence('10.0.0.1:7002', '1m5s behind'),
+  ]);
+});
+
+it('clock warnings: a difference that drifts about a limit is one warning', () => {
+  const warnings = new ClockWarnings();
+  const of = (aheadMs: number) => warnings.of(name, [{ node: '', aheadMs }]);
+  for (const drift of [2_600, 1_900, 2_400, 3_100, 1_100 + 900])
+    expect(of(drift)).toEqual([sentence(name, '3s ahead of')]);
+  expect(of(999)).toEqual([]);
+  expect(of(1_900)).toEqual([]);
+  expect(of(60_000)).toEqual([sentence(name, '1m ahead of')]);
+  expect(of(62_000)).toEqual([sentence(name, '1m2s ahead of')]);
+});
