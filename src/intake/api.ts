@@ -27,7 +27,7 @@ import { pushRoute } from './push-route.ts';
 import { parseQuery, unreadable } from './query.ts';
 import { bodyReader, readBody } from './read-body.ts';
 import { logRequest } from './request-log.ts';
-import { accessCheck } from './route-access.ts';
+import { accessCheck, mayTouch } from './route-access.ts';
 import { ruleRoute } from './rule-route.ts';
 import { closed } from './schemas.ts';
 import { searchRoute } from './search-route.ts';
@@ -159,7 +159,8 @@ function readJson(body: Buffer, takes: boolean, request: FastifyRequest): unknow
 function errorHandler(context: IntakeContext, front: HttpFront) {
   const { log } = context.role;
   return (thrown: unknown, request: FastifyRequest, answer: FastifyReply): void => {
-    const error = dqErrorOf(thrown, request);
+    const found = dqErrorOf(thrown, request);
+    const error = found && context.suggestion.added(found, (topic) => mayTouch(request, topic));
     if (error === null)
       log.error('a request failed in a way nobody thought of', thrown, {
         method: request.method,

@@ -19,7 +19,7 @@ import type { Api, IntakeContext } from './intake-context.ts';
 import { problemOf } from './problem.ts';
 import { bodyReader } from './read-body.ts';
 import { logRequest } from './request-log.ts';
-import { topicRefusal } from './route-access.ts';
+import { mayTouch, topicRefusal } from './route-access.ts';
 import { closed, Problem, problems, reply } from './schemas.ts';
 
 const textOrInteger = (description: string) =>
@@ -122,7 +122,7 @@ async function learnTopics(
 
 /** Never throws: it is called again and again, from wherever an earlier push was answered. */
 function jobOf(
-  { role: { topics, log, clock } }: IntakeContext,
+  { role: { topics, log, clock }, suggestion }: IntakeContext,
   request: FastifyRequest,
   { topic: name, request: push }: BatchPush,
   unreachable: DqError | null,
@@ -131,7 +131,9 @@ function jobOf(
   if (forbidden !== null) return forbidden;
   const topic = topics.get(name);
   if (topic === undefined)
-    return unreachable !== null && topicNamePattern.test(name) ? unreachable : topicNotFound(name);
+    return unreachable !== null && topicNamePattern.test(name)
+      ? unreachable
+      : suggestion.added(topicNotFound(name), (near) => mayTouch(request, near));
   try {
     return acceptJob(push, topic, clock.now());
   } catch (error) {

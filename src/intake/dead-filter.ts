@@ -7,6 +7,8 @@ import { DqError, type FieldError, invalidField } from '../core/errors.ts';
 import { refusesId } from '../core/job-id.ts';
 import { limits } from '../core/limits.ts';
 import { topicNamePattern } from '../core/topic.ts';
+import { topicNotFound } from '../jobs/change-topic.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
 import type { DeadFilter } from '../store/job-store.ts';
 import { requireEveryTopic, requireTopic } from './route-access.ts';
 
@@ -21,6 +23,15 @@ export interface RawDeadFilter {
 export function requireTopicOf(request: FastifyRequest, topic: string | undefined): void {
   if (topic === undefined) requireEveryTopic(request, 'name a topic');
   else requireTopic(request, topic);
+}
+
+/** A mistyped topic has no dead letters and no jobs: for an empty result this tells it from a topic without any. Jobs may
+ *  outlive their topic, so it is asked after the store. Rejects with topic_not_found. */
+export async function requireKnownTopic(topics: TopicBook, topic: string | undefined): Promise<void> {
+  if (topic === undefined || topics.get(topic) !== undefined) return;
+  // With the registry unavailable nothing is known; the empty result stands.
+  const found = await topics.lookUp(topic).catch(() => null);
+  if (found === undefined) throw topicNotFound(topic);
 }
 
 /** A forgotten filter must not change everything. */

@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import { formatInstant } from '../core/duration.ts';
 import type { JobSnapshot } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import { readFilter, readIds, requireFilter, requireTopicOf } from './dead-filter.ts';
+import { readFilter, readIds, requireFilter, requireKnownTopic, requireTopicOf } from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit, refuseCursor } from './paging.ts';
 import { closed, Instant, instantText, nullable, problems, reply, VersionText } from './schemas.ts';
@@ -47,7 +47,7 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
         }),
         response: {
           200: reply('a page', pageOf(DeadLetter)),
-          ...problems(503),
+          ...problems(404, 503),
         },
       },
       config: { access: { scope: 'read', topics: 'handler' } },
@@ -57,6 +57,13 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
       requireTopicOf(request, query.topic);
       const items = readLimit(limit);
       const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch(refuseCursor);
+      if (
+        page.items.length === 0 &&
+        page.missing === undefined &&
+        page.nextCursor === null &&
+        cursor === undefined
+      )
+        await requireKnownTopic(role.topics, query.topic);
       return { items: page.items.map(deadJson), nextCursor: page.nextCursor, missing: page.missing };
     },
   );
@@ -79,7 +86,7 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
         }),
         response: {
           200: reply('done', closed({ requeued: Type.Integer(), more: Type.Boolean() })),
-          ...problems(413, 415, 503),
+          ...problems(404, 413, 415, 503),
         },
       },
       config: { access: { scope: 'operate', topics: 'handler' } },
@@ -88,7 +95,9 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
       const { all, ...filter } = request.body;
       requireTopicOf(request, filter.topic);
       requireFilter(filter, all === true);
-      return dead.requeue(readFilter(filter, false), limits.bulkMax);
+      const outcome = await dead.requeue(readFilter(filter, false), limits.bulkMax);
+      if (outcome.requeued === 0) await requireKnownTopic(role.topics, filter.topic);
+      return outcome;
     },
   );
 
@@ -108,7 +117,7 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
         }),
         response: {
           200: reply('done', closed({ purged: Type.Integer(), more: Type.Boolean() })),
-          ...problems(413, 503),
+          ...problems(404, 413, 503),
         },
       },
       config: { access: { scope: 'operate', topics: 'handler' } },
@@ -118,7 +127,9 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
       requireTopicOf(request, rest.topic);
       const filter = { ...rest, ...(ids === undefined ? {} : { ids: readIds(ids) }) };
       requireFilter(filter, all === 'true');
-      return dead.purge(readFilter(filter, true), limits.bulkMax);
+      const outcome = await dead.purge(readFilter(filter, true), limits.bulkMax);
+      if (outcome.purged === 0) await requireKnownTopic(role.topics, rest.topic);
+      return outcome;
     },
   );
 }

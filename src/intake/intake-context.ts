@@ -7,12 +7,15 @@ import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fasti
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { PushQueue } from '../jobs/push-queue.ts';
 import type { RoleContext } from '../process/role.ts';
+import type { TopicSuggestion } from './topic-suggestion.ts';
 
 export interface IntakeContext {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
   /** judges callback URLs at registration */
   readonly egress: Pick<EgressPolicy, 'refusesUrl'>;
+  /** for refusals of topics that do not exist */
+  readonly suggestion: TopicSuggestion;
 }
 
 /** Fastify with types from TypeBox schemas. */

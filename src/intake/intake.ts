@@ -12,6 +12,7 @@ import { TokenBook } from '../registry/token-book.ts';
 import { Access } from './access.ts';
 import { type FrontObserver, type FrontTimes, HttpFront } from './http-front.ts';
 import type { Api } from './intake-context.ts';
+import { TopicSuggestion } from './topic-suggestion.ts';
 import { noteUnrouted } from './unrouted.ts';
 
 /** `times`: for tests that cannot wait for the limits. */
@@ -53,7 +54,7 @@ class Intake implements Role {
   }
 
   async start(): Promise<void> {
-    const { config, log, store } = this.#role;
+    const { config, log, store, topics } = this.#role;
     const pushes = new PushQueue(store.jobs, (error) =>
       log.error('the store broke off a call; its pushes are answered as unknown', error),
     );
@@ -67,6 +68,7 @@ class Intake implements Role {
       {
         role: this.#role,
         pushes,
+        suggestion: new TopicSuggestion(topics),
         egress: { refusesUrl: (url) => egress.refusesUrl(url) },
       },
       this.#front,

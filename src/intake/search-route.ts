@@ -5,7 +5,7 @@ import { formatInstant } from '../core/duration.ts';
 import { invalidField } from '../core/errors.ts';
 import { endStates, type FoundJob, jobStates } from '../core/job.ts';
 import { refusesId } from '../core/job-id.ts';
-import { readFilter, requireTopicOf } from './dead-filter.ts';
+import { readFilter, requireKnownTopic, requireTopicOf } from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { jobHead } from './job-head.ts';
 import { pageOf, pagingParams, readLimit, refuseCursor } from './paging.ts';
@@ -44,7 +44,7 @@ export function searchRoute(api: Api, { role }: IntakeContext): void {
           until: instantText('due before'),
           ...pagingParams,
         }),
-        response: { 200: reply('a page', pageOf(Found)), ...problems(503) },
+        response: { 200: reply('a page', pageOf(Found)), ...problems(404, 503) },
       },
       config: { access: { scope: 'read', topics: 'handler' } },
     },
@@ -59,6 +59,13 @@ export function searchRoute(api: Api, { role }: IntakeContext): void {
         ...(id === undefined ? {} : { id }),
       };
       const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(refuseCursor);
+      if (
+        page.items.length === 0 &&
+        page.missing === undefined &&
+        page.nextCursor === null &&
+        cursor === undefined
+      )
+        await requireKnownTopic(role.topics, query.topic);
       return { items: page.items.map(foundJson), nextCursor: page.nextCursor, missing: page.missing };
     },
   );

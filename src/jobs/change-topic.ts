@@ -73,8 +73,17 @@ export async function changeTopic(
   throw busy(name);
 }
 
+/** Names the topic, so that the intake can suggest a similar one. */
+export class TopicNotFound extends DqError {
+  readonly topic: string;
+  constructor(topic: string) {
+    super('topic_not_found', `there is no topic ${JSON.stringify(topic)}`);
+    this.topic = topic;
+  }
+}
+
 export function topicNotFound(name: string): DqError {
-  return new DqError('topic_not_found', `there is no topic ${JSON.stringify(name)}`);
+  return new TopicNotFound(name);
 }
 
 function busy(name: string): DqError {

@@ -48,7 +48,8 @@ it('search: finds live and dead jobs by due time; ended ones by their state alon
   expect(await search('id=x&topic=a')).toEqual(['a/x delayed']);
   expect(await search('since=2030-01-01T00:00:00Z&until=2030-01-02T00:00:00Z')).toEqual(['b/x delayed']);
   expect(await search('state=cancelled')).toEqual(['b/gone cancelled']);
-  expect(await search('topic=none')).toEqual([]);
+  expect(await search('topic=a&state=ready')).toEqual([]);
+  expect((await dq.api('GET', '/v1/jobs?topic=none')).body.code).toBe('topic_not_found');
   const { body } = await dq.api('GET', '/v1/jobs?limit=2');
   expect(body.items).toEqual([
     {

@@ -1,0 +1,126 @@
+// A topic that does not exist is refused with the one that was probably meant, and an empty result of a mistyped topic is a 404.
+
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { TopicSuggestion } from '../../src/intake/topic-suggestion.ts';
+import { topicNotFound } from '../../src/jobs/change-topic.ts';
+import type { TopicBook } from '../../src/registry/topic-book.ts';
+import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
+
+const callbackUrl = 'http://127.0.0.1:9/';
+
+async function withTopics(...topics: readonly string[]): Promise<TestIntake> {
+  const dq = await startIntake();
+  for (const topic of topics) await dq.api('POST', '/v1/topics', { topic, callbackUrl, delay: '1h' });
+  return dq;
+}
+
+describe('404 topic_not_found', () => {
+  it('suggests the similar topic on every route that names one', async () => {
+    const dq = await withTopics('order.close', 'mail.send');
+    const told = {
+      code: 'topic_not_found',
+      detail: 'there is no topic "order.clse"; did you mean order.close?',
+    };
+    expect((await dq.push('order.clse', '1')).body).toMatchObject(told);
+    // More than limits.suggestPerSecond of them in one second have no suggestion.
+    for (const [method, path, body] of [
+      ['GET', '/v1/topics/order.clse'],
+      ['PATCH', '/v1/topics/order.clse', { delay: '1s' }],
+      ['DELETE', '/v1/topics/order.clse'],
+      ['POST', '/v1/topics/order.clse/pause'],
+      ['GET', '/v1/topics/order.clse/stats'],
+      ['GET', '/v1/topics/order.clse/jobs/a'],
+      ['DELETE', '/v1/topics/order.clse/jobs/a'],
+      ['POST', '/v1/topics/order.clse/jobs/a/run'],
+      ['GET', '/v1/dead?topic=order.clse'],
+      ['POST', '/v1/dead/requeue', { topic: 'order.clse' }],
+      ['POST', '/v1/dead/requeue', { topic: 'order.clse', ids: ['a'] }],
+    ] as const)
+      expect((await dq.api(method, path, body)).body, path).toMatchObject({ code: told.code });
+    const { body } = await dq.api('POST', '/v1/jobs', [{ topic: 'order.clse', body: 1 }]);
+    expect(body.results[0]).toMatchObject({ code: told.code });
+  });
+
+  it('suggests nothing for a name that is like none', async () => {
+    const dq = await withTopics('order.close');
+    expect((await dq.push('invoice', '1')).body.detail).toBe('there is no topic "invoice"');
+  });
+
+  it('suggests only topics that the token covers', async () => {
+    const dq = await withTopics('order.close', 'shop.close');
+    const token = await dq.api('POST', '/v1/tokens', {
+      name: 'shop',
+      scopes: ['push', 'read'],
+      topics: ['shop.*', 'order.clse'],
+    });
+    const detailOf = async (topic: string) => {
+      const path = `/v1/topics/${topic}/jobs`;
+      const headers = bearer(token.body.token);
+      return (await dq.call('POST', path, { headers, body: '1' })).body.detail;
+    };
+    expect(await detailOf('order.clse')).toBe('there is no topic "order.clse"');
+    expect(await detailOf('shop.clse')).toBe('there is no topic "shop.clse"; did you mean shop.close?');
+  });
+});
+
+describe('an empty result', () => {
+  it('is a 404 for a topic that does not exist, and stays empty for one that does', async () => {
+    const dq = await withTopics('t');
+    for (const [topic, status] of [
+      ['t', 200],
+      ['none', 404],
+    ] as const) {
+      for (const [method, path, body] of [
+        ['GET', `/v1/dead?topic=${topic}`],
+        ['GET', `/v1/jobs?topic=${topic}`],
+        ['POST', '/v1/dead/requeue', { topic }],
+        ['DELETE', `/v1/dead?topic=${topic}`],
+      ] as const)
+        expect((await dq.api(method, path, body)).status, `${method} ${path}`).toBe(status);
+    }
+  });
+});
+
+describe('the work for a suggestion', () => {
+  function suggestionOf(names: readonly string[], now: () => number) {
+    let looks = 0;
+    const topics = {
+      *all() {
+        for (const topic of names) {
+          looks += 1;
+          yield { topic };
+        }
+      },
+    } as unknown as TopicBook;
+    const suggestion = new TopicSuggestion(topics, now);
+    return { looks: () => looks, of: (name: string) => suggestion.added(topicNotFound(name), () => true) };
+  }
+
+  it('is bounded with many topics', () => {
+    const far = suggestionOf(
+      Array.from({ length: 50_000 }, (_, n) => `a-much-longer-name-${n}`),
+      () => 0,
+    );
+    far.of('short');
+    expect(far.looks()).toBe(limits.suggestLooks + 1);
+    const near = suggestionOf(
+      Array.from({ length: 50_000 }, (_, n) => String(n).padStart(8, 'x')),
+      () => 0,
+    );
+    near.of('abcdefgh');
+    expect(near.looks()).toBe(limits.suggestDistances + 1);
+  });
+
+  it('is bounded with many requests, each second anew', () => {
+    let now = 0;
+    const one = suggestionOf(['order.close'], () => now);
+    const made = () =>
+      Array.from({ length: 100 }, () => one.of('order.clse')).filter((error) =>
+        error.message.endsWith('did you mean order.close?'),
+      ).length;
+    expect(made()).toBe(limits.suggestPerSecond);
+    now = 1_000;
+    expect(made()).toBe(limits.suggestPerSecond);
+  });
+});
