@@ -20,13 +20,20 @@ export interface ApiCall {
   readonly json?: unknown;
   /** sent as it is; contentType null sends none */
   readonly body?: { readonly bytes: Buffer; readonly contentType: string | null };
+  /** the command's flags by the API's field names, for the messages of a refusal */
+  readonly flags?: FlagNames;
 }
+
+/** `{ callbackUrl: '--callback' }` */
+export type FlagNames = Readonly<Record<string, string>>;
 
 export interface ApiReply<T = unknown> {
   readonly status: number;
   /** as it came */
   readonly text: string;
   readonly json: T;
+  /** the daemon's clock, whole seconds as epoch ms; null when the reply does not say */
+  readonly at: number | null;
 }
 
 /** The body of an error, application/problem+json (RFC 9457). */
@@ -46,23 +53,30 @@ export interface Problem {
 /** The API's refusal. */
 export class ApiRefusal extends Exit {
   readonly problem: Problem;
-  constructor(problem: Problem) {
+  constructor(problem: Problem, flags?: FlagNames) {
     const absent = ['topic_not_found', 'job_not_found', 'token_not_found', 'shard_not_found'].includes(
       problem.code,
     );
-    super(absent ? 'notFound' : 'failed', sentenceOf(problem));
+    super(absent ? 'notFound' : 'failed', sentenceOf(problem, flags));
     this.name = 'ApiRefusal';
     this.problem = problem;
   }
 }
 
 /** All that is wrong in one line; the fields' messages where there are any, because the detail only counts them. */
-export function sentenceOf(problem: Problem): string {
+export function sentenceOf(problem: Problem, flags: FlagNames = {}): string {
   const fields = problem.errors
-    .map(({ field, message }) => (field === '' ? message : `${field}: ${message}`))
+    .map(({ field, message }) => (field === '' ? message : `${flagOf(field, flags)}: ${message}`))
     .join('; ');
   const text = fields || problem.detail || problem.title;
   return problem.code === 'unauthorized' ? `${text} (give --token or DQ_TOKEN)` : text;
+}
+
+/** `callbackUrl` → `--callback`, `backoff[1]` → `--backoff[1]`, `headers.x-a` → `--header x-a`. */
+function flagOf(field: string, flags: FlagNames): string {
+  const [name = ''] = /^[A-Za-z-]+/.exec(field) ?? [];
+  if (!Object.hasOwn(flags, name)) return field;
+  return `${flags[name]}${field.slice(name.length).replace(/^\./, ' ')}`;
 }
 
 export class ApiClient {
@@ -74,14 +88,14 @@ export class ApiClient {
 
   /** Answers a 2xx. Throws ApiRefusal for every other answer of dq, and Exit when none came. */
   async call<T = unknown>(call: ApiCall): Promise<ApiReply<T>> {
-    const { status, text } = await this.#exchange(call);
+    const { status, text, at } = await this.#exchange(call);
     const json = parse(text);
-    if (status >= 200 && status < 300 && json !== undefined) return { status, text, json: json as T };
-    if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] });
+    if (status >= 200 && status < 300 && json !== undefined) return { status, text, json: json as T, at };
+    if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] }, call.flags);
     throw new Exit('unreachable', `${this.#daemon.url} answers ${status}, but not as dq does`);
   }
 
-  async #exchange(call: ApiCall): Promise<{ status: number; text: string }> {
+  async #exchange(call: ApiCall): Promise<Exchanged> {
     const url = urlOf(this.#daemon.url, call);
     const { bytes, contentType } = payloadOf(call);
     const headers: Record<string, string> = { accept: 'application/json' };
@@ -107,13 +121,19 @@ export class ApiClient {
   }
 }
 
+interface Exchanged {
+  readonly status: number;
+  readonly text: string;
+  readonly at: number | null;
+}
+
 /** A connection of its own for each call: a command makes few, and a kept one would hold the process open. */
 function exchange(
   url: URL,
   method: string,
   headers: Record<string, string>,
   bytes: Buffer | null,
-): Promise<{ status: number; text: string }> {
+): Promise<Exchanged> {
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(limits.apiCallMs);
@@ -126,9 +146,14 @@ function exchange(
         if (size > limits.apiReplyBytesMax) request.destroy(new Error('the reply is too long'));
       });
       response.on('error', reject);
-      response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
-      );
+      response.on('end', () => {
+        const at = Date.parse(response.headers.date ?? '');
+        resolve({
+          status: response.statusCode ?? 0,
+          text: Buffer.concat(chunks).toString('utf8'),
+          at: Number.isNaN(at) ? null : at,
+        });
+      });
     });
     // A refusal that arrives while the body is still being written wins: its response has settled the promise by then.
     request.on('error', reject);

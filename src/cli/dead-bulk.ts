@@ -1,7 +1,7 @@
 // Requeue and purge of many dead letters: call after call until none is left of those that were there at the beginning, with the
 // progress shown. What was done before a failure stays done and is told.
 
-import { type ApiCall, type ApiClient, ApiRefusal } from './api-client.ts';
+import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from './api-client.ts';
 import { clientOf, type DaemonOptions } from './daemon-options.ts';
 import { Exit, exitCodes } from './exit.ts';
 import { agree, printData, say } from './output.ts';
@@ -14,6 +14,9 @@ export interface BulkFlags extends DaemonOptions {
   readonly id?: readonly string[];
   readonly all?: boolean;
 }
+
+/** The flags by the API's names of a filter's members. */
+export const filterFlags: FlagNames = { since: '--since', until: '--until', ids: '--id', all: '--all' };
 
 interface Filter {
   readonly topic: string | undefined;
@@ -74,6 +77,7 @@ async function newestDeath(
     method: 'GET',
     path: ['v1', 'dead'],
     query: { topic, since, until, limit: 1 },
+    flags: filterFlags,
   });
   const newest = json.items[0];
   return newest === undefined ? until : new Date(Date.parse(newest.deadAt) + 1).toISOString();
@@ -103,7 +107,10 @@ async function work(
   process.exitCode = exitCodes.partlyFailed;
   try {
     for (let more = true; more; ) {
-      const { text, json } = await client.call<Record<string, number> & { more: boolean }>(callOf(filter));
+      const { text, json } = await client.call<Record<string, number> & { more: boolean }>({
+        ...callOf(filter),
+        flags: filterFlags,
+      });
       total += json[done] ?? 0;
       progress.add(json[done] ?? 0);
       if (asJson) printData(text);

@@ -2,6 +2,7 @@
 // of rules, one wording. A flag that was not given makes no member.
 
 import type { Command } from 'commander';
+import type { FlagNames } from './api-client.ts';
 import { Exit } from './exit.ts';
 import { parseHeaders } from './header-flag.ts';
 
@@ -25,6 +26,29 @@ export interface TopicFlags {
   readonly title?: string;
   readonly owner?: string;
 }
+
+/** The flags by the API's names of the fields. */
+export const topicFieldFlags: FlagNames = {
+  callbackUrl: '--callback',
+  delay: '--delay',
+  retryIf: '--rule',
+  timeout: '--timeout',
+  maxAttempts: '--max-attempts',
+  backoff: '--backoff',
+  jitter: '--jitter',
+  priority: '--priority',
+  concurrency: '--concurrency',
+  rate: '--rate',
+  method: '--method',
+  format: '--format',
+  emptyReply: '--empty-reply',
+  okStatus: '--ok-status',
+  headers: '--header',
+  alertEmails: '--alert',
+  title: '--title',
+  owner: '--owner',
+  secret: '--secret',
+};
 
 const gather = (text: string, all: readonly string[] | undefined): readonly string[] => [
   ...(all ?? []),

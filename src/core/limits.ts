@@ -495,6 +495,8 @@ export const limits = {
    *  record of the master that holds it. */
   lockWaitMs: 200,
   lockHolderMs: 500,
+  /** `dq token add` without a daemon waits this long for the lock: longer than a start that is refused keeps it. */
+  tokenLockMs: 5_000,
   /** How long a start waits for the leftover workers that it has killed. */
   leftoverEndMs: 5_000,
   /** How long systemd-notify may take; it waits 5 s itself for systemd to have read. */

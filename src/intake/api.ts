@@ -148,7 +148,7 @@ function readJson(body: Buffer, takes: boolean, request: FastifyRequest): unknow
   if (encoding !== undefined)
     throw new DqError('unsupported_media_type', 'content-encoding: send the body plain');
   if (type !== undefined && !/^application\/json *(;|$)/i.test(type))
-    throw new DqError('unsupported_media_type', 'content-type: send application/json');
+    throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch (error) {

@@ -101,7 +101,10 @@ function formatOf(request: FastifyRequest): BatchFormat {
   const media = type?.split(';', 1)[0]?.trim().toLowerCase();
   if (media === undefined || media === 'application/json') return 'json';
   if (media === 'application/x-ndjson') return 'ndjson';
-  throw new DqError('unsupported_media_type', 'content-type: send application/json or application/x-ndjson');
+  throw new DqError(
+    'unsupported_media_type',
+    "content-type: send -H 'content-type: application/json', or application/x-ndjson",
+  );
 }
 
 /** A topic may be younger than this process's last look at the registry. One look for all of them: a batch can name a

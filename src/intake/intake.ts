@@ -125,7 +125,10 @@ function listen(server: Server, host: string, port: number): Promise<AddressInfo
 function explain(error: NodeJS.ErrnoException, host: string, port: number): Error {
   switch (error.code) {
     case 'EADDRINUSE':
-      return new Error(`port ${port} is taken`, { cause: error });
+      return new Error(
+        `port ${port} is taken; choose another with --port (server.port), 0 picks a free one`,
+        { cause: error },
+      );
     case 'EACCES':
       return new Error(`port ${port} may not be opened by this user`, { cause: error });
     case 'EADDRNOTAVAIL':

@@ -30,6 +30,11 @@ const schema = {
     mode: Type.Optional(
       Type.String({ enum: ['replace', 'keep', 'reject'], description: 'when the id is live' }),
     ),
+    literal: Type.Optional(
+      Type.Enum(['true'], {
+        description: 'the body is meant as it is, though it looks like an item of a batch',
+      }),
+    ),
   }),
   response: {
     200: reply('replaced a live job, or kept it', PushReply),
@@ -43,6 +48,7 @@ interface PushQuery {
   readonly delay?: string;
   readonly at?: string;
   readonly mode?: string;
+  readonly literal?: string;
 }
 
 const empty = Buffer.alloc(0);
@@ -100,6 +106,7 @@ function push(context: IntakeContext, topic: Topic, request: FastifyRequest, ans
       inQuery: true,
       contentType: headers['content-type'] ?? null,
       body: (request.body as Buffer | undefined) ?? empty,
+      isLiteral: query.literal !== undefined,
     },
     topic,
     context.role.clock.now(),

@@ -6,6 +6,7 @@ import { isUtf8 } from 'node:buffer';
 import { parseDuration, parseInstant } from '../core/duration.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { refusesId } from '../core/job-id.ts';
+import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
 import type { Topic } from '../core/topic.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../store/job-store.ts';
@@ -22,6 +23,8 @@ export interface PushRequest {
   /** of the request; null = none was given, and none is sent on */
   readonly contentType: string | null;
   readonly body: Buffer;
+  /** the caller says that the body is meant as it is, however it looks */
+  readonly isLiteral: boolean;
 }
 
 /** The job of a valid request; a DqError for any other. `nowMs` bounds `at` and decides nothing else. */
@@ -35,7 +38,7 @@ export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): Pu
     throw new DqError('topic_offline', `topic ${topic.topic} is offline and takes no jobs`);
   const when = readWhen(request, nowMs) ?? { delayMs: topic.delayMs };
   const mode = readMode(request.mode);
-  checkContent(request.contentType, request.body, topic);
+  checkContent(request, topic, nowMs);
   return {
     topic: topic.topic,
     id,
@@ -69,31 +72,87 @@ export function readWhen(
 
 function readMode(mode: string | undefined): PushMode {
   if (mode === undefined) return 'replace';
-  if (mode === 'replace' || mode === 'keep' || mode === 'reject') return mode;
+  if (isMode(mode)) return mode;
   throw invalidField('mode', 'must be "replace", "keep" or "reject"');
+}
+
+function isMode(text: string): text is PushMode {
+  return text === 'replace' || text === 'keep' || text === 'reject';
 }
 
 /** It is sent on as a header later. */
 const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
 
-function checkContent(contentType: string | null, body: Buffer, topic: Topic): void {
+function checkContent({ contentType, body, isLiteral }: PushRequest, topic: Topic, nowMs: number): void {
   if (
     contentType !== null &&
     (contentType.length > limits.contentTypeMax || !contentTypePattern.test(contentType))
   )
     throw invalidField('content-type', `must be at most ${limits.contentTypeMax} visible ASCII characters`);
-  if (topic.format === 'form') checkForm(body, topic);
+  let value: unknown;
+  if (topic.format === 'form') value = readFormJob(body, topic);
   else if (contentType !== null && isJson(contentType))
-    parseJson(body, 'the body says application/json and is');
+    value = parseJson(body, 'the body says application/json and is');
+  else {
+    if (!isLiteral && contentType !== null) refuseMislabelledJson(contentType, body);
+    return;
+  }
+  if (!isLiteral) refuseBatchItem(value, topic.topic, nowMs);
+}
+
+/** What curl sends with -d and without -H. Encoders of forms percent-encode both brackets, so no form begins with one. */
+function refuseMislabelledJson(contentType: string, body: Buffer): void {
+  if (!/^application\/x-www-form-urlencoded *(;|$)/i.test(contentType)) return;
+  const first = body[skipBlank(body, 0)];
+  if (first !== 0x7b && first !== 0x5b) return;
+  const message =
+    "the body begins as JSON and its type is application/x-www-form-urlencoded; send -H 'content-type: application/json', or literal=true in the query";
+  throw new DqError('unsupported_media_type', `content-type: ${message}`, {
+    errors: [{ field: 'content-type', message }],
+  });
+}
+
+const batchMembers: ReadonlySet<string> = new Set([
+  'topic',
+  'id',
+  'delay',
+  'at',
+  'mode',
+  'body',
+  'contentType',
+]);
+
+/** An item of POST /v1/jobs that was sent as a job of its own: its delay would have no effect, and the receiver would get the
+ *  wrapping. A message of the caller's own may have a body and an id too, so only what says when or how to push tells: all
+ *  members are those of an item, `body` is one, and `delay` is a duration or a number, `at` a time to come, `mode` a mode,
+ *  `contentType` a media type or `topic` this topic. */
+function refuseBatchItem(value: unknown, topic: string, nowMs: number): void {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, 'body')) return;
+  const item = value as Readonly<Record<string, unknown>>;
+  if (!Object.keys(item).every((name) => batchMembers.has(name))) return;
+  const { delay, at, mode, contentType } = item;
+  const time = at === undefined ? null : parseInstant(at);
+  const telling =
+    item['topic'] === topic ||
+    typeof delay === 'number' ||
+    (typeof delay === 'string' && (parseDuration(delay).ok || /^\d+$/.test(delay))) ||
+    (time?.ok === true && time.value > nowMs) ||
+    (typeof mode === 'string' && isMode(mode)) ||
+    (typeof contentType === 'string' && /^[a-z]+\/[\w.+-]+(;|$)/i.test(contentType));
+  if (!telling) return;
+  throw invalidField(
+    'body',
+    'is an item of a batch, which has no effect here; give its delay, at, id and mode in the query (?delay=30s) and only its body as the request body, or push it with POST /v1/jobs. To deliver it as it is, add literal=true to the query',
+  );
 }
 
 /** Whatever its content type says, which is not sent on: the callback's is that of a form. */
-function checkForm(body: Buffer, topic: Topic): void {
+function readFormJob(body: Buffer, topic: Topic): unknown {
   const value = parseJson(
     body,
     `topic ${topic.topic} has format "form" and needs a JSON object; the body is`,
   );
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return;
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   throw invalidField(
     'body',
     `must be a JSON object such as {"order":4711}: topic ${topic.topic} has format "form" and sends its members as fields`,

@@ -101,7 +101,7 @@ function readPush(item: Item, complaints: Complaints): BatchPush | null {
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
   if (body === undefined && !item.has('body')) complaints.refuse('body', 'is needed');
   if (topic === undefined || body === undefined) return null;
-  return { topic, request: { id, delay, at, mode, inQuery: false, contentType, body } };
+  return { topic, request: { id, delay, at, mode, inQuery: false, contentType, body, isLiteral: true } };
 }
 
 /** The members of one item by name. Complains of what is unknown, repeated, or of another type than asked for. */

@@ -15,6 +15,7 @@ import { identityOf, isAlive } from './process-table.ts';
 import type { RunRecord } from './run-record.ts';
 import {
   readMasterRecord,
+  readRunRecord,
   removeRecords,
   runDirOf,
   writeMasterRecord,
@@ -142,8 +143,18 @@ async function alreadyRunning(path: string): Promise<string> {
     const holder = readMasterRecord(path);
     const identity = holder === null ? null : identityOf(holder.pid);
     if (holder !== null && identity !== null && isAlive(identity))
-      return `already running (pid ${holder.pid}, since ${new Date(holder.startedAt).toISOString()})`;
+      return `already running on ${path} (pid ${holder.pid}, since ${new Date(holder.startedAt).toISOString()}${placeOf(path, holder.pid)}); ${remedyOf(path)}`;
     await sleep(10);
   } while (performance.now() < end);
-  return `already running on ${path}`;
+  return `already running on ${path}; ${remedyOf(path)}`;
+}
+
+function remedyOf(path: string): string {
+  return `end it with dq stop --data-dir ${path}, or start this one with another --data-dir and --port`;
+}
+
+/** Its address, once it is ready. */
+function placeOf(path: string, pid: number): string {
+  const record = readRunRecord(path);
+  return record?.pid === pid ? `, ${record.url}` : '';
 }

@@ -32,6 +32,9 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
+const remedy = (path: string) =>
+  `end it with dq stop --data-dir ${path}, or start this one with another --data-dir and --port`;
+
 const refusal = async (path: string): Promise<string> => {
   const error = await DataDirectory.open(path).then(
     (data) => {
@@ -59,7 +62,11 @@ describe('data directory', () => {
   it('is held by one; the second is told by whom and since when; it is free after close', async () => {
     const data = await DataDirectory.open(join(root, 'data'));
     const since = new Date(data.startedAt).toISOString();
-    expect(await refusal(join(root, 'data'))).toBe(`already running (pid ${process.pid}, since ${since})`);
+    expect(await refusal(join(root, 'data'))).toBe(
+      `already running on ${join(root, 'data')} (pid ${process.pid}, since ${since}); ${remedy(join(root, 'data'))}`,
+    );
+    data.announce('http://127.0.0.1:6789', 'dqk_x');
+    expect(await refusal(join(root, 'data'))).toContain(`since ${since}, http://127.0.0.1:6789); end it`);
     data.close();
     (await DataDirectory.open(join(root, 'data'))).close();
   });
@@ -70,10 +77,12 @@ describe('data directory', () => {
     const lock = takeDirectoryLock(run);
     onTestFinished(() => lock?.release());
     writeMasterRecord(root, { pid: 999_999_999, startedAt: 1, controlSocket: 'x' });
-    expect(await refusal(root)).toBe(`already running on ${root}`);
+    expect(await refusal(root)).toBe(`already running on ${root}; ${remedy(root)}`);
     const told = refusal(root);
     writeMasterRecord(root, { pid: process.pid, startedAt: 1, controlSocket: 'x' });
-    expect(await told).toBe(`already running (pid ${process.pid}, since 1970-01-01T00:00:00.001Z)`);
+    expect(await told).toBe(
+      `already running on ${root} (pid ${process.pid}, since 1970-01-01T00:00:00.001Z); ${remedy(root)}`,
+    );
   });
 
   it('is had although another start, which will be refused, is on its way through the lesser locks', async () => {

@@ -26,9 +26,13 @@ const badLine = '{"topic":"absent","id":"y","body":1}';
 /** With a daemon that has the topic `t`. */
 const withDaemon: readonly Case[] = [
   { code: 'ok', args: ['status'], says: /: ready, up / },
-  { code: 'ok', args: ['push', 't', '1', '--id', 'a'], says: /^$/ },
+  { code: 'ok', args: ['push', 't', '1', '--id', 'a'], says: /^dq: due now\n$/ },
   { code: 'failed', args: ['topic', 'add', 't', '--callback', 'http://127.0.0.1:9/'], says: /exists/ },
-  { code: 'failed', args: ['start', '--port', '0'], says: /already running \(pid \d+, since .*\)/ },
+  {
+    code: 'failed',
+    args: ['start', '--port', '0'],
+    says: /already running on \S+ \(pid \d+, since .*\); end it with dq stop/,
+  },
   { code: 'notFound', args: ['get', 't', 'absent'], says: /^dq: / },
   { code: 'notFound', args: ['push', 'absent', '1'], says: /^dq: / },
   {

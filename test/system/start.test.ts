@@ -65,7 +65,9 @@ describe('dq start', () => {
       code: 1,
       stdout: '',
       stderr: expect.stringMatching(
-        new RegExp(`^dq: already running \\(pid ${daemon.pid}, since \\d{4}-\\d\\d-\\d\\dT[^)]+\\)\\n$`),
+        new RegExp(
+          `^dq: already running on ${daemon.dataDir} \\(pid ${daemon.pid}, since \\d{4}-\\d\\d-\\d\\dT[^)]+, ${daemon.url}\\); end it with dq stop --data-dir ${daemon.dataDir}, .* another --data-dir and --port\\n$`,
+        ),
       ),
     });
     expect((await daemon.api('GET', '/livez')).status).toBe(200);
@@ -101,7 +103,7 @@ describe('dq start', () => {
     // With all that they have said.
     await Promise.all(others.map(({ closed }) => closed));
     const sentence = new RegExp(
-      `^dq: already running \\(pid ${winner?.child.pid}, since \\d{4}-[^)]+Z\\)\\n$`,
+      `^dq: already running on \\S+ \\(pid ${winner?.child.pid}, since \\d{4}-[^)]+\\); .*\\n$`,
     );
     expect(others.map(({ child }) => child.exitCode)).toEqual([1, 1, 1, 1, 1]);
     for (const other of others) expect(other.stderr()).toMatch(sentence);
@@ -224,7 +226,7 @@ describe('dq start -d', () => {
     const args = ['start', '-d', '--port', '0', '--data-dir', daemon.dataDir, '--log-dir', daemon.logDir];
     expect(await runDq(args, { cwd: directory })).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(new RegExp(`^dq: already running \\(pid ${daemon.pid}, .*\\n$`)),
+      stderr: expect.stringMatching(new RegExp(`^dq: already running on \\S+ \\(pid ${daemon.pid}, .*\\n$`)),
     });
   });
 });

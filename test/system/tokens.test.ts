@@ -1,11 +1,12 @@
 // Access tokens in a real daemon: made and removed by its commands, in force in all of its servers.
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Daemon, openFilesOf, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
+import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
 const patience = { timeout: 180_000 };
@@ -145,7 +146,8 @@ describe('another --host', patience, () => {
     const refused = await start(daemon.dataDir, '--log-dir', refusedLogs);
     expect(refused.code).toBe(78);
     expect(refused.stderr).toBe(
-      'dq: server.host: 192.0.2.1 can be reached from other machines and no access token exists; start on 127.0.0.1 and make one (dq token add), or add --no-auth to serve everybody\n',
+      'dq: server.host: 192.0.2.1 can be reached from other machines and no access token exists; make one while dq is stopped (dq token add me --scope admin --data-dir ' +
+        `${daemon.dataDir}), or add --no-auth to serve everybody\n`,
     );
     const noticed = (directory: string) =>
       readdirSync(directory)
@@ -160,6 +162,45 @@ describe('another --host', patience, () => {
     });
     const detached = await start(daemon.dataDir, '-d');
     expect(detached.code).toBe(78);
+  });
+
+  it('is accepted with a token that was made while no daemon runs', async () => {
+    const directory = temporaryDirectory();
+    onTestFinished(directory.remove);
+    const dataDir = join(directory.path, 'data');
+    const add = (name: string, ...args: string[]) =>
+      runDq(['token', 'add', name, '--data-dir', dataDir, ...args], { cwd: directory.path });
+    expect((await add('me')).stderr).toContain('there is no such directory');
+    expect((await start(dataDir)).code).toBe(78);
+    // As in a directory that a service manager made for a user of its own.
+    const owner = process.getuid?.() === 0 ? 65_534 : process.getuid?.();
+    const files = () => readdirSync(dataDir, { recursive: true }).map((name) => join(dataDir, String(name)));
+    for (const path of [directory.path, dataDir, ...files()]) chownSync(path, owner ?? 0, owner ?? 0);
+    for (const [args, says] of [
+      [['a b'], 'name: must be'],
+      [['me', '--scope', 'write'], '--scope: must be some of push, read, operate, admin'],
+      [['me', '--topic', 'a b'], '--topic: must be'],
+    ] as const) {
+      const [name, ...rest] = args;
+      const run = await add(name, ...rest);
+      expect(run).toMatchObject({ code: 2, stderr: expect.stringContaining(says) });
+    }
+    const made = await add('me', '--scope', 'admin');
+    expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('no daemon is running') });
+    expect(made.stdout).toMatch(/^dqk_\S+\n$/);
+    expect(await add('me')).toMatchObject({ code: 1, stderr: 'dq: there is a token me already\n' });
+    for (const path of files()) expect(statSync(path).uid, path).toBe(owner);
+    expect(await start(dataDir)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is no address of this machine/),
+    });
+    const daemon = await startDaemon({ dataDir });
+    const status = (token: string) =>
+      fetch(`${daemon.url}/v1/tokens`, { headers: { authorization: `Bearer ${token}` } }).then(
+        (reply) => reply.status,
+      );
+    expect(await status(made.stdout.trim())).toBe(200);
+    expect(await status(`${made.stdout.trim().slice(0, -1)}-`)).toBe(401);
   });
 
   it('is taken once a token exists', async () => {

@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon-options.ts';
-import { purgeDead, requeueDead } from '../dead-bulk.ts';
+import { filterFlags, purgeDead, requeueDead } from '../dead-bulk.ts';
 import { Exit } from '../exit.ts';
 import { excerpt, printData, printTable, say } from '../output.ts';
 import { readPages } from '../read-pages.ts';
@@ -76,7 +76,12 @@ async function list(flags: FilterFlags & { readonly limit: string }): Promise<vo
   if (!/^[1-9]\d{0,8}$/.test(flags.limit)) throw new Exit('usage', '--limit is a whole number from 1');
   const { topic, since, until } = flags;
   const letters: DeadLetter[] = [];
-  const call = { method: 'GET', path: ['v1', 'dead'], query: { topic, since, until } } as const;
+  const call = {
+    method: 'GET',
+    path: ['v1', 'dead'],
+    query: { topic, since, until },
+    flags: filterFlags,
+  } as const;
   const more = await readPages<DeadLetter>(clientOf(flags), call, Number(flags.limit), (page) => {
     if (flags.json) printData(page.text);
     else letters.push(...page.json.items);

@@ -45,7 +45,12 @@ async function list(topic: string | undefined, flags: ListFlags): Promise<void> 
   if (!/^[1-9]\d{0,8}$/.test(flags.limit)) throw new Exit('usage', '--limit is a whole number from 1');
   const { state, id, since, until } = flags;
   const jobs: FoundJob[] = [];
-  const call = { method: 'GET', path: ['v1', 'jobs'], query: { topic, state, id, since, until } } as const;
+  const call = {
+    method: 'GET',
+    path: ['v1', 'jobs'],
+    query: { topic, state, id, since, until },
+    flags: { state: '--state', id: '--id', since: '--since', until: '--until' },
+  } as const;
   const more = await readPages<FoundJob>(clientOf(flags), call, Number(flags.limit), (page) => {
     if (flags.json) printData(page.text);
     else jobs.push(...page.json.items);

@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
+import { formatDuration, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import type { ApiReply } from '../api-client.ts';
@@ -19,10 +20,15 @@ interface PushFlags extends DaemonOptions {
   readonly mode?: string;
   readonly type?: string;
   readonly batch?: string;
+  readonly empty?: boolean;
+  readonly literal?: boolean;
 }
 
 interface Pushed {
   readonly id: string;
+  readonly state: string;
+  readonly dueAt: string;
+  readonly duplicate: boolean;
   readonly inFlight: boolean;
 }
 
@@ -31,7 +37,8 @@ export function register(program: Command): void {
     .command('push')
     .description('push a job; prints its id')
     .argument('[topic]', 'its topic; not with --batch')
-    .argument('[body]', 'the job body as it is, @FILE, or - for standard input; without it the body is empty')
+    .argument('[body...]', 'the job body as it is, @FILE, or - for standard input')
+    .usage('[options] [topic] [body]')
     .option('--id <id>', 'identity within the topic; without it one is made')
     .option('--delay <duration>', 'how long to wait: 30s, 10m, 1h30m')
     .option('--at <time>', 'when: RFC 3339 with an offset, or epoch milliseconds')
@@ -40,6 +47,8 @@ export function register(program: Command): void {
       '--type <type>',
       'content type; without it application/json if the body parses, else text/plain (application/octet-stream if it is no UTF-8)',
     )
+    .option('--empty', 'push a job without a body')
+    .option('--literal', 'deliver the body as it is, though it looks like an item of a batch')
     .option(
       '--batch <file>',
       'many jobs: a JSON object {topic, id?, delay?, at?, mode?, body, contentType?} a line; - for standard input',
@@ -47,32 +56,42 @@ export function register(program: Command): void {
   withDaemonOptions(command).action(push);
 }
 
-async function push(topic: string | undefined, body: string | undefined, flags: PushFlags): Promise<void> {
-  const { batch, id, delay, at, mode, type } = flags;
+async function push(topic: string | undefined, words: readonly string[], flags: PushFlags): Promise<void> {
+  // Braces without quotes are several words to a shell.
+  const [body, ...more] = words;
+  if (more.length > 0)
+    throw new Exit(
+      'usage',
+      `too many arguments; quote the body for the shell: ${quotedForm(topic ?? 'TOPIC')}`,
+    );
+  const { batch, id, delay, at, mode, type, empty, literal } = flags;
   if (batch === undefined) {
     if (topic === undefined) throw new Exit('usage', 'name a topic, or a file with --batch');
     return pushOne(topic, body, flags);
   }
-  if ([topic, id, delay, at, mode, type].some((given) => given !== undefined))
+  if ([topic, id, delay, at, mode, type, empty, literal].some((given) => given !== undefined))
     throw new Exit('usage', '--batch: the lines of the file say topic, id and the rest');
   return pushBatch(clientOf(flags), batch, flags.json === true);
 }
 
 async function pushOne(topic: string, body: string | undefined, flags: PushFlags): Promise<void> {
   const client = clientOf(flags);
-  const bytes = await bytesOf(body);
+  const bytes = await bytesOf(topic, body, flags.empty === true);
+  const contentType = flags.type ?? contentTypeOf(topic, bytes, body);
   let reply: ApiReply<Pushed>;
   try {
     reply = await client.call<Pushed>({
       method: 'POST',
       path: ['v1', 'topics', topic, 'jobs'],
-      query: { id: flags.id, delay: flags.delay, at: flags.at, mode: flags.mode },
-      body: { bytes, contentType: flags.type ?? contentTypeOf(bytes) },
+      query: { id: flags.id, delay: flags.delay, at: flags.at, mode: flags.mode, literal: flags.literal },
+      body: { bytes, contentType },
+      flags: { id: '--id', delay: '--delay', at: '--at', mode: '--mode', 'content-type': '--type' },
     });
   } catch (error) {
     throw withDoubt(error, flags.id);
   }
   printData(flags.json ? reply.text : reply.json.id);
+  say(dueOf(reply, flags.delay));
   if (reply.json.inFlight) say('dq: an attempt of the replaced job is running; it may still finish');
 }
 
@@ -97,8 +116,36 @@ function isRefusedConnection(error: unknown): boolean {
   return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EAI_AGAIN';
 }
 
-async function bytesOf(body: string | undefined): Promise<Buffer> {
-  if (body === undefined) return Buffer.alloc(0);
+/** `dq: due at 2030-01-31T09:00:00.000Z, in 30m`: what a delay in the wrong unit would show. */
+function dueOf({ json, at }: ApiReply<Pushed>, delay: string | undefined): string {
+  const { dueAt, state, duplicate } = json;
+  const kept = duplicate ? 'the job that is waiting was kept; it is ' : '';
+  if (state !== 'delayed') return `dq: ${kept}due now`;
+  // The reply's Date is the daemon's clock, cut to its second; this machine's may be another.
+  const given = delay === undefined || duplicate ? null : parseDuration(delay);
+  const fromReply = at === null ? null : Math.round((Date.parse(dueAt) - at - 500) / 1_000) * 1_000;
+  const inMs = given?.ok ? given.value : fromReply;
+  return `dq: ${kept}due at ${dueAt}${inMs === null || inMs <= 0 ? '' : `, in ${formatDuration(inMs)}`}`;
+}
+
+function quotedForm(topic: string): string {
+  return `dq push ${topic} '{"order":4711}'`;
+}
+
+/** An empty body is more often a slip (an unset variable, a pipe without input) than a job. */
+async function bytesOf(topic: string, body: string | undefined, mayBeEmpty: boolean): Promise<Buffer> {
+  const bytes = body === undefined ? Buffer.alloc(0) : await readBody(body);
+  if (bytes.length === 0 && !mayBeEmpty)
+    throw new Exit(
+      'usage',
+      `the job has no body: ${quotedForm(topic)}, @FILE for a file, - for standard input, or --empty`,
+    );
+  if (bytes.length > 0 && mayBeEmpty)
+    throw new Exit('usage', '--empty: the job has a body; leave one of them out');
+  return bytes;
+}
+
+async function readBody(body: string): Promise<Buffer> {
   if (body === '-') return readInput();
   if (!body.startsWith('@')) return Buffer.from(body);
   try {
@@ -122,7 +169,9 @@ async function readInput(): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-function contentTypeOf(bytes: Buffer): string {
+/** By looking. A body that begins as JSON and is not JSON has usually lost its quotes to a shell. */
+function contentTypeOf(topic: string, bytes: Buffer, body: string | undefined): string {
+  if (bytes.length === 0) return 'text/plain';
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -132,7 +181,16 @@ function contentTypeOf(bytes: Buffer): string {
   try {
     JSON.parse(text);
     return 'application/json';
-  } catch {
-    return 'text/plain'; // JSON is the only type that can be told by looking
+  } catch (error) {
+    // JSON is the only type that can be told by looking.
+    if (!/^\s*[{[]/.test(text)) return 'text/plain';
+    const isTyped = body !== '-' && body?.startsWith('@') === false;
+    const hint = isTyped
+      ? `quote it for the shell: ${quotedForm(topic)}`
+      : 'for jobs a line each there is --batch';
+    throw new Exit(
+      'usage',
+      `the body begins as JSON and is not JSON (${reasonOf(error)}); ${hint}; to push it as text add --type text/plain`,
+    );
   }
 }

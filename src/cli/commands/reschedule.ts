@@ -25,7 +25,12 @@ async function reschedule(topic: string, id: string, flags: RescheduleFlags): Pr
   const { delay, at } = flags;
   if ((delay === undefined) === (at === undefined)) throw new Exit('usage', 'give --delay or --at');
   const path = ['v1', 'topics', topic, 'jobs', id, 'reschedule'];
-  const call = { method: 'POST', path, query: { delay, at } } as const;
+  const call = {
+    method: 'POST',
+    path,
+    query: { delay, at },
+    flags: { delay: '--delay', at: '--at' },
+  } as const;
   const { text, json } = await clientOf(flags).call<MovedJob>(call);
   sayMoved(text, json, flags);
 }

@@ -80,7 +80,7 @@ async function addShard(url: string, flags: AddFlags): Promise<void> {
     throw new Exit('usage', `--buckets: "${flags.buckets}" is no number`);
   const json = { url, buckets };
   const reply = await clientOf(flags)
-    .call<Shard>({ method: 'POST', path: ['v1', 'shards'], json })
+    .call<Shard>({ method: 'POST', path: ['v1', 'shards'], json, flags: { buckets: '--buckets' } })
     .catch((error: unknown) => {
       if (error instanceof ApiRefusal && error.problem.code === 'shard_unreachable')
         throw new Exit('storeUnreachable', error.message, { cause: error });

@@ -1,9 +1,12 @@
 // dq token: access tokens. The token is printed once, alone on stdout, so that a script can put it where it belongs.
 
 import type { Command } from 'commander';
+import type { ApiReply } from '../api-client.ts';
 import type { DaemonOptions } from '../daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { Exit, exitCodes } from '../exit.ts';
 import { agree, printData, printTable, say } from '../output.ts';
+import { addTokenOffline } from '../token-offline.ts';
 
 interface AddFlags extends DaemonOptions {
   readonly scope?: readonly string[];
@@ -25,7 +28,10 @@ export function register(program: Command): void {
   const family = program
     .command('token')
     .description('access tokens; from the first one on, nobody is served without');
-  const add = family.command('add').description('make one; prints it, this once').argument('<name>');
+  const add = family
+    .command('add')
+    .description('make one, also while no daemon runs; prints it, this once')
+    .argument('<name>');
   add
     .option('--scope <list>', 'push, read, operate, admin (which covers them all); repeatable', gather)
     .option('--topic <glob>', 'for these topics only: order.*; repeatable', gather)
@@ -46,11 +52,23 @@ function gather(text: string, all: readonly string[] | undefined): readonly stri
 
 async function addToken(name: string, flags: AddFlags): Promise<void> {
   const json = { name, scopes: flags.scope ?? ['push', 'read'], topics: flags.topic };
-  const reply = await clientOf(flags).call<{ token: string }>({
-    method: 'POST',
-    path: ['v1', 'tokens'],
-    json,
-  });
+  let reply: ApiReply<{ token: string }>;
+  try {
+    reply = await clientOf(flags).call<{ token: string }>({
+      method: 'POST',
+      path: ['v1', 'tokens'],
+      json,
+      flags: { scopes: '--scope', topics: '--topic' },
+    });
+  } catch (error) {
+    if (!(error instanceof Exit) || error.exitCode !== exitCodes.notRunning) throw error;
+    const token = await addTokenOffline(json, flags);
+    say(
+      `dq: no daemon is running; this is the token ${name}, shown this once, in force from the next start:`,
+    );
+    printData(flags.json ? JSON.stringify({ ...json, token }) : token);
+    return;
+  }
   if (flags.json) {
     printData(reply.text);
     return;

@@ -11,7 +11,7 @@ import { startProgress } from '../progress.ts';
 import { readPages } from '../read-pages.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../sink/trial-secret.ts';
 import type { TopicFlags } from '../topic-flags.ts';
-import { topicJsonOf, withTopicFlags } from '../topic-flags.ts';
+import { topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
 
 type Topic = Readonly<Record<string, unknown>> & { readonly topic: string };
 
@@ -149,6 +149,7 @@ async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: 
   const reply = await clientOf(flags).call<{ secret: string; oldSignsUntil: string }>({
     method: 'POST',
     path: ['v1', 'topics', topic, 'secret'],
+    flags: topicFieldFlags,
     ...(flags.secret === undefined ? {} : { json: { secret: flags.secret } }),
   });
   if (flags.json) {
@@ -164,7 +165,7 @@ async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: 
 /** A mistake in the rule is shown in the rule, below the sentence that names it. */
 async function written<T>(flags: DaemonOptions & TopicFlags, call: ApiCall): Promise<ApiReply<T>> {
   try {
-    return await clientOf(flags).call<T>(call);
+    return await clientOf(flags).call<T>({ ...call, flags: topicFieldFlags });
   } catch (error) {
     const place =
       error instanceof ApiRefusal && error.problem.errors.find(({ field }) => field === 'retryIf');
