@@ -6,7 +6,7 @@ import { noShards } from './core/shard-list.ts';
 import { fillShards } from './jobs/change-shards.ts';
 import type { Registry } from './registry/registry.ts';
 import { type KeptShards, ShardBook } from './registry/shard-book.ts';
-import type { Store } from './store/job-store.ts';
+import { type Store, StoreError } from './store/job-store.ts';
 import type { WatchedStore } from './store/redis/durability-watch.ts';
 import { shardServers } from './store/redis/shard-servers.ts';
 import { type ShardedOptions, ShardedStore } from './store/redis/sharded-store.ts';
@@ -19,7 +19,7 @@ export interface ShardedJobs extends WatchedStore {
   difference(): string;
 }
 
-export interface ShardedJobsOptions extends Omit<ShardedOptions, 'refresh'> {
+export interface ShardedJobsOptions extends Omit<ShardedOptions, 'refresh' | 'whyNone'> {
   readonly registry: Registry;
   /** the list that lies beside a registry in MySQL */
   readonly kept?: (() => Promise<KeptShards | null>) | undefined;
@@ -29,7 +29,12 @@ export interface ShardedJobsOptions extends Omit<ShardedOptions, 'refresh'> {
 
 export function openShardedJobs({ registry, kept, urls, ...options }: ShardedJobsOptions): ShardedJobs {
   const { log } = options;
-  const sharded = new ShardedStore({ ...options, refresh: () => book.refresh() });
+  let waiting: string | null = 'the registry has not told yet which Redis it has';
+  const sharded = new ShardedStore({
+    ...options,
+    refresh: () => book.refresh(),
+    whyNone: () => waiting,
+  });
   const servers = shardServers(sharded, options);
   let refused: string | null = null;
   let said = false;
@@ -41,11 +46,17 @@ export function openShardedJobs({ registry, kept, urls, ...options }: ShardedJob
     whileEmpty: async () => {
       const missing = await fillShards({ registry, servers }, urls);
       refused = null;
+      waiting = null;
       if (missing === null) return;
       const { url, why } = missing;
+      waiting = `${servers.nameOf(url)}: ${why.reason}`;
       if (why.kind === 'refused') refused = `${servers.nameOf(url)}: ${why.reason}`;
       const sentence = 'the first list of shards waits until every server of `redis` answers and is ours';
-      if (!said) log.error(sentence, undefined, { redis: servers.nameOf(url), reason: why.reason });
+      if (!said)
+        log.error(sentence, new StoreError({ kind: 'not_stored', code: 'redis_away' }), {
+          redis: servers.nameOf(url),
+          reason: why.reason,
+        });
       said = true;
     },
   });

@@ -71,6 +71,14 @@ export function invalidField(field: string, message: string, position?: number):
   return new DqError('invalid', `${field}: ${message}`, { errors: [error] });
 }
 
+/** Of a failed connection: what the server or the system said. `localhost` is tried on two addresses, and the error of the pair
+ *  has no message of its own. */
+export function wordsOf(error: unknown): string {
+  return error instanceof AggregateError
+    ? [...new Set(error.errors.map(reasonOf))].join(', ')
+    : reasonOf(error);
+}
+
 /** The one-line reason of anything thrown, for logs and refusals. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

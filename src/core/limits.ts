@@ -534,6 +534,8 @@ export const limits = {
   /** How long the intake waits for the master's answer about the processes. */
   masterAnswerMs: 2_000,
 
+  /** `dq start` and `dq status` wait this long for /readyz, which gives up at readyMs and may come late on a busy machine. */
+  readyAskMs: 5_000,
   /** A command waits this long for the API: a push may wait storeAwayMs, then storeCallMs; deleting a topic waits 2 s more. */
   apiCallMs: 30_000,
   /** dq doctor: fewer descriptors leave a server little room for clients; less room is soon full; slower disks hold every push up

@@ -3,8 +3,9 @@
 // them, others the failing check and the number of warnings.
 
 import { Type } from 'typebox';
-import { DqError, reasonOf } from '../core/errors.ts';
+import { DqError, reasonOf, wordsOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { parseMysqlUrl, placeOf } from '../core/mysql-url.ts';
 import { type Incident, IncidentFiles, openIncidents } from '../process/incident-files.ts';
 import type { RoleContext } from '../process/role.ts';
 import { StoreError } from '../store/job-store.ts';
@@ -90,7 +91,7 @@ async function registryTrouble({ config, topics }: RoleContext): Promise<readonl
     await inTime('registry', topics.refresh());
     return [];
   } catch (error) {
-    const refusal = error instanceof DqError ? error : notReady('registry', whyOf(error));
+    const refusal = error instanceof DqError ? error : notReady('registry', registryWords(config, error));
     if (config['mysql.url'] === '' || !topics.isKnown) throw refusal;
     return [`${refusal.message}; the last known topics are in force, and none can be changed`];
   }
@@ -126,6 +127,14 @@ async function troubles(incidents: IncidentFiles): Promise<readonly string[]> {
   } catch {
     return ['the incidents of this instance cannot be read']; // why is in nobody's hands who asks without a token
   }
+}
+
+/** MySQL's own words, or which key or schema is wrong; the failure's code says neither. */
+function registryWords(config: RoleContext['config'], error: unknown): string {
+  const server = parseMysqlUrl(config['mysql.url']);
+  if (!(error instanceof StoreError) || !(error.cause instanceof Error) || !server.ok) return whyOf(error);
+  if (error.cause instanceof DqError) return error.cause.message;
+  return `mysql://${placeOf(server.value)}: ${wordsOf(error.cause)}`;
 }
 
 /** A StoreError speaks of writes: that a look at the health was "not stored" helps nobody. */

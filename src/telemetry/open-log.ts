@@ -3,7 +3,7 @@
 
 import type { Config } from '../config/options.ts';
 import { createCalendar } from '../core/calendar.ts';
-import { reasonOf } from '../core/errors.ts';
+import { reasonOf, wordsOf } from '../core/errors.ts';
 import { LineAppender } from './line-appender.ts';
 import type { Log, LogFields } from './log.ts';
 import { formatLine, formatReadable, headOf } from './log-line.ts';
@@ -81,6 +81,11 @@ export function openLog(options: LogOptions): OpenLog {
     notice,
     error: (message, error, fields = {}) => {
       const why = errorFields(error);
+      // An outage meets every process. The first of each kind logs the error; the others a notice.
+      if (index > 0 && error instanceof Error && isOutage(error)) {
+        notice(message, { ...why, ...fields });
+        return;
+      }
       errors.write('error', message, { ...why, ...fields });
       say(message, { ...(why['reason'] === undefined ? {} : { reason: why['reason'] }), ...fields });
     },
@@ -103,5 +108,15 @@ export function errorFields(error: unknown): LogFields {
   if (error === undefined) return {};
   if (!(error instanceof Error)) return { reason: reasonOf(error) };
   const { code } = error as NodeJS.ErrnoException;
-  return { reason: reasonOf(error), ...(code === undefined ? {} : { code }), stack: error.stack };
+  const stack = isOutage(error) ? {} : { stack: error.stack };
+  return { reason: wordsOf(error), ...(code === undefined ? {} : { code }), ...stack };
+}
+
+/** Of Redis, MySQL, the store and what leads to them. The reason says all there is: a stack shows only who asked. */
+const outages = new Set(['StoreError', 'DqError', 'ReplyError', 'MysqlError', 'MaxRetriesPerRequestError']);
+
+function isOutage({ name, message, code, cause }: NodeJS.ErrnoException): boolean {
+  if (outages.has(name) || message === 'Connection is closed.') return true;
+  if (/^(ECONN|EHOST|ENET|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE)/.test(code ?? '')) return true;
+  return cause instanceof Error && isOutage(cause);
 }

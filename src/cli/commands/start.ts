@@ -25,6 +25,7 @@ import { openLog } from '../../telemetry/open-log.ts';
 import { detach, tellParent } from '../detach.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { say } from '../output.ts';
+import { whyNotReady } from '../readiness.ts';
 import { startAgain } from '../start-again.ts';
 
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;
@@ -155,7 +156,13 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
           else process.stdout.write(`${line}\n`);
         }
         ready = true;
-        tellParent({ kind: 'ready' });
+        // All processes are up; whether Redis and MySQL answer is another question.
+        void whyNotReady(url, config.dataDir).then((why) => {
+          const line = `dq: warning: not ready: ${why}`;
+          if (why !== null && inBackground) tellParent({ kind: 'said', line });
+          else if (why !== null) say(line);
+          tellParent({ kind: 'ready' });
+        });
       },
     });
   } catch (error) {

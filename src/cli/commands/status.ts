@@ -11,6 +11,7 @@ import { Exit } from '../exit.ts';
 import type { DaemonFlags } from '../find-daemon.ts';
 import { dataDirOf } from '../find-daemon.ts';
 import { escapeControls, headed, printData, say } from '../output.ts';
+import { whyNotReady } from '../readiness.ts';
 
 interface StatusFlags extends DaemonFlags {
   readonly json?: boolean;
@@ -60,18 +61,28 @@ async function watch(dataDir: string, flags: StatusFlags): Promise<void> {
   }
 }
 
+/** The processes, and whether they can do their work. */
+interface Status extends DaemonStatus {
+  /** why /readyz refuses; null = it does not, or the daemon is starting or draining */
+  readonly notReady: string | null;
+}
+
 /** Throws Exit when no daemon runs. */
-async function ask(dataDir: string): Promise<DaemonStatus> {
+async function ask(dataDir: string): Promise<Status> {
   const answered = await askDaemon(dataDir, { cmd: 'status' });
   const found = answered.answers.find((answer) => 'status' in answer);
   if (found === undefined) throw new Exit('failed', 'the daemon did not answer');
-  return found.status;
+  const { status } = found;
+  const asks = status.state === 'ready' && status.url !== null;
+  return { ...status, notReady: asks ? await whyNotReady(status.url, dataDir) : null };
 }
 
-function summaryOf(daemon: DaemonStatus): string[] {
+function summaryOf(daemon: Status): string[] {
+  const state = daemon.notReady === null ? daemon.state : 'not ready';
   const lines = [
-    `dq ${daemon.version}: ${daemon.state}, up ${since(daemon.startedAt)}, ${daemon.url ?? 'no server listens'}, ${daemon.dataDir}`,
+    `dq ${daemon.version}: ${state}, up ${since(daemon.startedAt)}, ${daemon.url ?? 'no server listens'}, ${daemon.dataDir}`,
   ];
+  if (daemon.notReady !== null) lines.push(`not ready: ${daemon.notReady}`);
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
   return lines.map(escapeControls);
 }

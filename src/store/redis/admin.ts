@@ -77,12 +77,15 @@ const noBackup =
   '(with MySQL: mysqldump --single-transaction; without: sqlite3 registry.db ".backup FILE" in the data directory), and secret.key: ' +
   'README.md, "Backing up Redis and MySQL"';
 
-/** Well enough while one works: what the others hold waits for them, and each of them is named. */
-export async function healthOfAll(members: readonly Shard[]): Promise<StoreHealth> {
+/** `whyNone`: what the first list of shards waits for. Well enough while one works: what the others hold waits for them, and each of them is named. */
+export async function healthOfAll(
+  members: readonly Shard[],
+  whyNone: () => string | null = () => null,
+): Promise<StoreHealth> {
   const healths = await Promise.all(members.map(healthOf));
   const [first] = healths;
   if (first === undefined)
-    return { ok: false, ...durabilityOf(null), warnings: ['no shard is known yet: `dq shard add`'] };
+    return { ok: false, ...durabilityOf(null), warnings: [whyNone() ?? 'no Redis is known yet'] };
   if (healths.length === 1) return first;
   const sentences = [...new Set(healths.filter(({ ok }) => ok).map(({ durability }) => durability))];
   return {
@@ -142,7 +145,9 @@ async function troubleOf(shard: Shard): Promise<string | null> {
     if (!(error instanceof StoreError)) throw error;
     const { code } = error.failure;
     if (code === 'redis_denied' && shard.denial !== null) return shard.denial;
-    return troubles[code] ?? `does not work (${code})`;
+    const trouble = troubles[code] ?? `does not work (${code})`;
+    const telling = (code === 'redis_away' || code === 'redis_denied') && shard.words !== null;
+    return telling ? `${trouble}: ${shard.words}` : trouble;
   }
 }
 

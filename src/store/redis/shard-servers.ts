@@ -56,7 +56,7 @@ async function identified(shard: Shard): Promise<Identified> {
     return { kind: 'ours', id: shard.id, jobs, list };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    return { kind: 'away', reason: error.failure.code };
+    return { kind: 'away', reason: shard.words ?? error.failure.code };
   }
 }
 

@@ -3,6 +3,7 @@
 // Invariants: every call ends within limits.redisCallMs; nothing is run on a server whose marker is not ours; an emptied
 // server is marked again, and said to be.
 
+import { wordsOf } from '../../core/errors.ts';
 import type { JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/redis-url.ts';
@@ -71,6 +72,7 @@ export class Shard implements Shards {
   #knownMarker: string | null = null;
   #refusal = 'redis_away';
   #foreign: string | null = null;
+  #words: string | null = null;
   #denial: string | null = null;
   /** calls that were given up and are not answered still, by node: while there are any, it stands still */
   readonly #overdue = new Map<string, number>();
@@ -99,7 +101,10 @@ export class Shard implements Shards {
           this.#marker = null;
           this.#losses += 1;
         },
-        onError: (error) => this.#failed('the connection to Redis failed', error),
+        onError: (error) => {
+          this.#words = wordsOf(error);
+          this.#failed('the connection to Redis failed', error);
+        },
         onEnd: () => {
           if (!this.#closing) options.onFatal(new Error('the Redis client has ended by itself'));
         },
@@ -181,6 +186,11 @@ export class Shard implements Shards {
   /** The server was reached and is not ours: why not, and what to do about it. */
   get foreign(): string | null {
     return this.#foreign;
+  }
+
+  /** Why it does not work, as the server or the system says it; null = it works, or has said nothing. */
+  get words(): string | null {
+    return this.#words;
   }
 
   /** What its user lacks, and the remedy: the end of a sentence about the server; null = nothing is known to be denied. */
@@ -346,9 +356,11 @@ export class Shard implements Shards {
       this.#failing = false;
       this.#foreign = null;
       this.#denial = null;
+      this.#words = null;
       this.#knownMarker = wanted;
       this.#marker = wanted;
     } catch (error) {
+      this.#words = wordsOf(error);
       this.#denial = failureOf(error).code === 'redis_denied' ? await this.#whatIsDenied() : null;
       this.#failed(
         this.#denial === null ? 'Redis cannot be asked whose it is' : `Redis ${this.#denial}`,

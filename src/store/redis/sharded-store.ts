@@ -30,6 +30,8 @@ export interface ShardedOptions
   extends Omit<RedisStoreOptions, 'url' | 'buckets' | 'shardId' | 'isListed' | 'listNumber'> {
   /** Reads the list of shards anew and has it applied; rejects when nobody can be asked. */
   readonly refresh: () => Promise<void>;
+  /** what the first list waits for; null = it is not known */
+  readonly whyNone?: () => string | null;
 }
 
 interface Open {
@@ -308,7 +310,7 @@ export class ShardedStore implements Shards {
 
   /** Where shards have heard of a newer list than can be had, they refuse every push: nothing here is well. */
   async #health(): Promise<StoreHealth> {
-    const health = await healthOfAll(this.#shards);
+    const health = await healthOfAll(this.#shards, this.#options.whyNone);
     const heard = await newestHeard(this.#shards);
     // It may be the list of a moment ago.
     if (heard > this.#list.number)

@@ -1,0 +1,91 @@
+// A Redis or MySQL that is configured wrongly at the first start: start, /readyz, dq status and dq doctor name the server and
+// repeat its own words, and show no password.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+import { lacks, mariadb, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+
+const patience = { timeout: 180_000 };
+const password = 'pw-canary-77';
+
+/** Everything that says how the daemon is, each with the words in it. */
+async function expectNamed(daemon: Daemon, words: RegExp, env: Record<string, string> = {}): Promise<void> {
+  const said: Record<string, string> = {};
+  await until('start has said it', () => words.test(daemon.output()));
+  said['start'] = daemon.output();
+  const { adminToken } = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8'));
+  const readyz = await fetch(`${daemon.url}/readyz`, { headers: { authorization: `Bearer ${adminToken}` } });
+  expect(readyz.status).toBe(503);
+  said['readyz'] = await readyz.text();
+  const status = await runDq(['status', '--data-dir', daemon.dataDir]);
+  expect(status.stderr).toMatch(/^dq \S+: not ready, up /);
+  said['status'] = status.stderr;
+  const json = JSON.parse((await runDq(['status', '--json', '--data-dir', daemon.dataDir])).stdout);
+  said['status --json'] = json.notReady;
+  const doctor = await runDq(['doctor', '--data-dir', daemon.dataDir], {
+    env: { ...env, DQ_LOGDIR: daemon.logDir },
+  });
+  expect(doctor.code).not.toBe(0);
+  said['doctor'] = doctor.stdout + doctor.stderr;
+  for (const [where, text] of Object.entries(said)) {
+    expect(text, where).toMatch(words);
+    expect(text, where).not.toContain(password);
+    expect(text, where).not.toContain('dq shard add');
+  }
+}
+
+function errorLines(daemon: Daemon): { process: string; message: string; stack?: string }[] {
+  return readdirSync(daemon.logDir)
+    .filter((name) => name.startsWith('error-'))
+    .flatMap((name) => readFileSync(join(daemon.logDir, name), 'utf8').trimEnd().split('\n'))
+    .map((line) => JSON.parse(line));
+}
+
+it(
+  'Redis on a wrong port: named with its address, one error line a kind of process, no stack',
+  patience,
+  async () => {
+    const url = `redis://:${password}@127.0.0.1:1`;
+    const env = { DQ_REDIS: url };
+    const daemon = await startDaemon({ env });
+    await expectNamed(daemon, /redis:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1/, env);
+    const lines = errorLines(daemon);
+    expect(lines.filter(({ stack }) => stack !== undefined)).toEqual([]);
+    const ofOutage = lines.filter(({ message }) => message.startsWith('the first list of shards waits'));
+    const kinds = ofOutage.map((line) => line.process.replace(/-\d+$/, ''));
+    expect(kinds.length).toBeGreaterThan(0);
+    expect(kinds.sort()).toEqual([...new Set(kinds)]);
+  },
+);
+
+describe.skipIf(await lacks('redis'))('a Redis with a password', patience, () => {
+  it.each([
+    ['a wrong one', `:${password}@`, /redis:\/\/127\.0\.0\.1:\d+: WRONGPASS /],
+    ['none', '', /redis:\/\/127\.0\.0\.1:\d+: NOAUTH /],
+  ])('and %s in the configuration: its words are repeated', async (_, login, words) => {
+    const redis = await owned('test', startRedis({ config: ['requirepass right'] }));
+    const { port } = new URL(redis.url);
+    const env = { DQ_REDIS: `redis://${login}127.0.0.1:${port}` };
+    await expectNamed(await startDaemon({ env }), words, env);
+  });
+});
+
+describe.skipIf(await lacks('mysql'))('MySQL', patience, () => {
+  it('that refuses the user, or has not the database: its words are repeated', async () => {
+    const server = await owned('test', mariadb());
+    await server.run(`CREATE USER dq IDENTIFIED BY 'right'; GRANT ALL ON known.* TO dq`);
+    for (const [login, words] of [
+      [`dq:${password}`, /Access denied for user 'dq'@/],
+      ['dq:right', /Access denied for user 'dq'@.* to database 'unknown'|Unknown database 'unknown'/],
+    ] as const) {
+      const env = { DQ_MYSQL__URL: `mysql://${login}@127.0.0.1:${server.port}/unknown` };
+      const daemon = await startDaemon({ env });
+      await expectNamed(daemon, words, env);
+      await daemon.stop();
+    }
+  });
+});
