@@ -491,6 +491,11 @@ export const limits = {
   /** Ticks of the watchdog (one a second) without a sign of the main loop, after which it ends the process. */
   watchdogTicks: 15,
   watchdogStoreTicks: 60,
+  /** Ticks of the master (one a second) without a message of a worker, after which it ends the worker: five more than its
+   *  watchdog needs, which says more about the cause. A frozen process has no watchdog, and its share of each topic would stay
+   *  with it. About a lease of the default topic, so its jobs and its share come back together. */
+  silentTicks: 20,
+  silentStoreTicks: 65,
   /** How long a start waits for the lock of its data directory (two that meet need some ms to sort themselves out), and for the
    *  record of the master that holds it. */
   lockWaitMs: 200,

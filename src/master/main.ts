@@ -9,6 +9,7 @@ import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
 import { closeDebugger } from '../process/close-debugger.ts';
 import type { ProcessInfo } from '../process/messages.ts';
+import { Pulse } from '../process/pulse.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 import { SwitchedLog } from '../telemetry/switched-log.ts';
 import { type CodeOnDisk, whyRestart } from './code-on-disk.ts';
@@ -88,9 +89,11 @@ async function superviseOn(
   // Its own affair: a worker, or what a worker starts, has nothing to say there.
   delete process.env['NOTIFY_SOCKET'];
 
+  const pulse = new Pulse();
   const supervisor = new Supervisor({
     config,
     log,
+    pulse,
     instance: data.instance,
     storeSocket: data.storeSocket,
     adminToken,
@@ -98,7 +101,7 @@ async function superviseOn(
     workerPath: options.workerPath,
     onFork: (pid, title) => data.forked(pid, title),
     onExit: (pid) => data.exited(pid),
-    self: selfInfo(data.startedAt, () => supervisor),
+    self: selfInfo(data.startedAt, pulse, () => supervisor),
     readConfig: options.readConfig,
     service,
     onReloaded: (next) => {
@@ -258,15 +261,16 @@ function holdSignals(): SignalHandlers {
 
 function selfInfo(
   startedAt: number,
+  pulse: Pulse,
   daemon: () => Pick<ProcessInfo, 'state' | 'generation'>,
 ): () => ProcessInfo {
   let cpu = process.cpuUsage();
   let cpuPercent = 0;
-  setInterval(() => {
+  pulse.each(() => {
     const used = process.cpuUsage(cpu);
     cpuPercent = Math.round((used.user + used.system) / limits.pulseMs) / 10;
     cpu = process.cpuUsage();
-  }, limits.pulseMs).unref();
+  });
   return () => ({
     title: masterTitle,
     role: 'master',

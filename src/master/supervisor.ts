@@ -5,6 +5,7 @@ import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { version } from '../core/version.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
+import type { Pulse } from '../process/pulse.ts';
 import { titleOf } from '../process/title.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 import { CrashLoop } from './crash-loop.ts';
@@ -36,6 +37,8 @@ export interface SupervisorOptions {
   readonly onReady: () => void;
   readonly readConfig: ReadConfig;
   readonly service: ServiceManager;
+  /** of the master */
+  readonly pulse: Pulse;
   /** a reload has put this configuration in force */
   readonly onReloaded: (config: Config) => void;
 }
@@ -76,6 +79,9 @@ export class Supervisor implements SlotHost {
       processes: () => this.processes(),
       log: options.log,
       dropped: () => options.log.dropped(),
+    });
+    options.pulse.each(() => {
+      for (const worker of this.#fleet.workers()) worker.tick();
     });
   }
 

@@ -5,8 +5,8 @@ import type { Worker } from 'node:cluster';
 import cluster from 'node:cluster';
 import { limits } from '../core/limits.ts';
 import type { ProcessInfo, RoleName, ToMaster, ToWorker, WorkerReport } from '../process/messages.ts';
-import { watchdogTicksOf } from '../process/watchdog.ts';
 import { readyMsOf } from './ready-time.ts';
+import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
 
 // A connection that was handed by the master to a worker that dies hangs for ever; shared listening sockets have no hand-over.
 cluster.schedulingPolicy = cluster.SCHED_NONE;
@@ -54,18 +54,18 @@ export class WorkerProcess {
   #version = '';
   #report: WorkerReport = { inFlight: 0, rssBytes: 0, cpuPercent: 0, cpuMs: 0 };
   #readySince: number | null = null;
-  #inPlaceSince: number | null = null;
   #hung = false;
   #refusal: Ending['refusal'] = null;
   #lastWords: string | null = null;
   #killTimer: NodeJS.Timeout | undefined;
-  #stillTimer: NodeJS.Timeout | undefined;
+  readonly #silence: WorkerSilence;
   #hasTakenOver: 'no' | 'asked' | 'yes';
   /** what waits for it to be awake; null once it is */
   #outbox: ToWorker[] | null;
 
   constructor(birth: Birth) {
     this.birth = birth;
+    this.#silence = new WorkerSilence(birth.init.role);
     cluster.setupPrimary({
       exec: birth.path,
       // Seen in `ps` until the worker has given itself its title, and room for it: a title is cut to the length of this line.
@@ -145,7 +145,18 @@ export class WorkerProcess {
     };
   }
 
+  /** Once a second. Ends a worker that sends nothing any more. Until it is ready and in place a deadline watches over it: dq-store
+   *  that takes over may have to read its whole file in one piece. */
+  tick(): void {
+    if (this.state === 'starting' || !this.isInPlace) this.#silence.end();
+    else if (this.#silence.tick()) {
+      this.#lastWords = `has sent nothing for ${silentTicksOf(this.role)} s`;
+      this.kill();
+    }
+  }
+
   #heard(message: ToMaster): void {
+    this.#silence.end();
     switch (message.kind) {
       case 'awake': {
         const waiting = this.#outbox ?? [];
@@ -158,7 +169,6 @@ export class WorkerProcess {
           this.state = 'ready';
           clearTimeout(this.#killTimer);
           if (this.#hasTakenOver === 'asked') this.#killLate('did not take over');
-          if (this.#hasTakenOver === 'yes') this.#watchUntilWatched();
         }
         this.#readySince = performance.now();
         this.#version = message.version;
@@ -167,10 +177,7 @@ export class WorkerProcess {
         break;
       case 'took_over':
         this.#hasTakenOver = 'yes';
-        if (this.state === 'ready') {
-          clearTimeout(this.#killTimer);
-          this.#watchUntilWatched();
-        }
+        if (this.state === 'ready') clearTimeout(this.#killTimer);
         this.note ??= message.note;
         break;
       case 'note':
@@ -178,8 +185,6 @@ export class WorkerProcess {
         break;
       case 'report':
         this.#report = message.report;
-        if (since(this.#inPlaceSince) > limits.watchdogStartMs + limits.pulseMs)
-          clearTimeout(this.#stillTimer);
         break;
       case 'failed':
         this.#refusal = { message: message.message, exitCode: message.exitCode };
@@ -210,7 +215,6 @@ export class WorkerProcess {
       });
     }
     clearTimeout(this.#killTimer);
-    clearTimeout(this.#stillTimer);
     const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`;
     const said = this.#refusal?.message ?? this.#lastWords;
     this.birth.onEnd(this, {
@@ -230,22 +234,9 @@ export class WorkerProcess {
     this.#killAfter(readyMs, `${what} within ${Math.round(readyMs / 1000)} s`);
   }
 
-  /** Its own watchdog begins some time after it is ready and in place (dq-store that takes over may have to read its whole file
-   *  in one piece), and never in a main loop that stands still before. A report from later than that shows that the loop has come
-   *  so far. */
-  #watchUntilWatched(): void {
-    this.#inPlaceSince = performance.now();
-    const afterMs = limits.watchdogStartMs + watchdogTicksOf(this.role) * 1_000;
-    this.#stillTimer = this.#killIn(afterMs, `has stood still for ${afterMs / 1_000} s since it was ready`);
-  }
-
   #killAfter(ms: number, reason: string): void {
     clearTimeout(this.#killTimer);
-    this.#killTimer = this.#killIn(ms, reason);
-  }
-
-  #killIn(ms: number, reason: string): NodeJS.Timeout {
-    return setTimeout(() => {
+    this.#killTimer = setTimeout(() => {
       this.#hung = this.state === 'starting';
       this.#lastWords = reason;
       this.kill();

@@ -1,4 +1,4 @@
-// What a worker does once a second, all of it in one wake-up: an idle process is woken seldom, and seven of them are idle
+// What the master or a worker does once a second, all of it in one wake-up: an idle process is woken seldom, and seven of them are idle
 // most of the time.
 
 import { limits } from '../core/limits.ts';

@@ -1,0 +1,108 @@
+// Processes that were stopped from outside (SIGSTOP): one alone is ended and replaced; all of them, or the master alone, go on.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import { copyDq } from '../support/copied-dq.ts';
+import { type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
+import { addTopic } from '../support/producing.ts';
+import { lacks, owned } from '../support/services.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+
+/** Not less: a busy machine may keep a healthy worker from its turn for some seconds. */
+const seconds = 10;
+
+/** bin/dq of a copy whose master waits for 10 s, not for 20, until a worker is silent for too long. */
+function impatientDq(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-impatient-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  copyDq(directory);
+  const chunks = join(directory, 'dist/chunks');
+  const changed = readdirSync(chunks).filter((name) => {
+    const path = join(chunks, name);
+    const text = readFileSync(path, 'utf8');
+    if (!name.endsWith('.js') || !text.includes('silentTicks: 20')) return false;
+    writeFileSync(path, text.replace('silentTicks: 20', `silentTicks: ${seconds}`));
+    return true;
+  });
+  expect(changed).toHaveLength(1);
+  return join(directory, 'bin/dq');
+}
+
+async function stateOf(daemon: Daemon, id: string): Promise<string> {
+  return (await daemon.api('GET', `/v1/topics/t/jobs/${id}`)).body.state;
+}
+
+const withoutRedis = await lacks('redis');
+
+describe.each(['embedded store', 'Redis'])('a stopped notifier, %s', (store) => {
+  it.skipIf(store === 'Redis' && withoutRedis)(
+    'is ended and replaced: its lease and its share of a topic move',
+    async () => {
+      const redis = store === 'Redis' ? await owned('test', startRedis()) : null;
+      const sink = await startSink(() => {});
+      const daemon = await startDaemon({
+        launcher: impatientDq(),
+        args: redis === null ? [] : ['--redis', redis.url],
+        config: { notifier: { workers: 2 } },
+      });
+      // The only slot of the topic is that of notifier 0.
+      await addTopic(daemon, 't', sink.url, { timeout: '60s', concurrency: 1 });
+      const [first, second] = [daemon.pidOf('dq-notifier-0'), daemon.pidOf('dq-notifier-1')];
+      await daemon.push('t', '{}', { id: 'called' });
+      await until('the callback is running', () => sink.open().length === 1, 60_000);
+      process.kill(first, 'SIGSTOP');
+      await daemon.push('t', '{}', { id: 'waiting' });
+      sink.answer((arrival) => sink.finish(arrival));
+      await until(
+        'both are done',
+        async () => {
+          const states = await Promise.all(['called', 'waiting'].map((id) => stateOf(daemon, id)));
+          return states.every((state) => state === 'done');
+          // The lease would end by itself after 70 s.
+        },
+        60_000,
+      );
+      expect(isAlive(first)).toBe(false);
+      expect(daemon.pidOf('dq-notifier-1')).toBe(second);
+      await until('the reason is logged', () =>
+        daemon
+          .log('error')
+          .some(
+            ({ message }) =>
+              message ===
+              `dq-notifier-0 (pid ${first}) was ended by SIGKILL: has sent nothing for ${seconds} s`,
+          ),
+      );
+      // A lost lease is a strike and no attempt.
+      expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
+    },
+  );
+});
+
+it('a stopped master, then a stopped process group: every worker goes on when they continue', async () => {
+  const daemon = await startDaemon({ launcher: impatientDq(), group: true });
+  const workers = daemon.workers();
+  // The time that passes is the condition under test: longer than a worker may be silent.
+  for (const pid of [daemon.pid, -daemon.pid]) {
+    const stopped = performance.now();
+    process.kill(pid, 'SIGSTOP');
+    onTestFinished(() => {
+      try {
+        process.kill(pid, 'SIGCONT');
+      } catch {
+        // It has ended.
+      }
+    });
+    await until('longer than a silence', () => performance.now() - stopped > (seconds + 2) * 1_000);
+    process.kill(pid, 'SIGCONT');
+    // By then every worker would have been found silent.
+    const reported = performance.now();
+    await until('the master has counted on', () => performance.now() - reported > 3_000);
+    expect(daemon.workers()).toEqual(workers);
+  }
+  expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+  expect(daemon.log('error')).toEqual([]);
+});
