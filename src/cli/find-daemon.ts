@@ -2,6 +2,7 @@
 // reading alone. Never hands the token of a run record to a URL that somebody named: it belongs to the daemon that wrote it.
 
 import { resolve } from 'node:path';
+import { readVariable } from '../config/environment.ts';
 import { formatProblem } from '../config/given.ts';
 import { loadConfig } from '../config/load.ts';
 import { readRunRecord } from '../master/run-record.ts';
@@ -43,8 +44,10 @@ export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
 
 /** Rejects a wrong configuration only when it is needed to know. */
 export function dataDirOf(flags: DaemonFlags, env: Environment): string {
-  const named = flags.dataDir ?? env['DQ_DATA_DIR'];
-  if (named) return resolve(named);
+  if (flags.dataDir) return resolve(flags.dataDir);
+  const named = readVariable(env, 'dataDir');
+  if (named !== null && 'problem' in named) throw new Exit('badConfiguration', formatProblem(named.problem));
+  if (named !== null) return resolve(named.raw);
   const loaded = loadConfig({ flags: {}, env, cwd: process.cwd(), file: flags.config });
   if (loaded.ok) return loaded.config.dataDir;
   const [first] = loaded.problems.map(formatProblem);

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { crossCheck, isLoopback } from '../../src/config/cross-checks.ts';
-import { readEnvironment } from '../../src/config/environment.ts';
+import { readEnvironment, variablesOf } from '../../src/config/environment.ts';
 import { formatProblem } from '../../src/config/given.ts';
 import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import type { OptionName } from '../../src/config/options.ts';
+import type { Option, OptionName } from '../../src/config/options.ts';
 import { laterOptions, options } from '../../src/config/options.ts';
 import { formatBytes } from '../../src/config/parse.ts';
-import { describeConfig, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
+import { describeConfig, formatValue, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
 
 let cwd = '';
 beforeEach(() => {
@@ -94,6 +94,65 @@ describe('loadConfig: sources', () => {
   it('leaves the variables of others alone', () => {
     const env = { DQ_URL: 'http://x', DQ_TOKEN: 't', DQ_FAIL: 'a=kill', DQ_TEST_X: '1', PATH: '/bin' };
     expect(problemsOf({ env })).toEqual([]);
+  });
+
+  it.each<[string, Record<string, string>]>([
+    [
+      'Kubernetes, service dq',
+      {
+        DQ_SERVICE_HOST: '10.96.0.12',
+        DQ_SERVICE_PORT: '6789',
+        DQ_SERVICE_PORT_HTTP: '6789',
+        DQ_PORT: 'tcp://10.96.0.12:6789',
+        DQ_PORT_6789_TCP: 'tcp://10.96.0.12:6789',
+        DQ_PORT_6789_TCP_PROTO: 'tcp',
+        DQ_PORT_6789_TCP_PORT: '6789',
+        DQ_PORT_6789_TCP_ADDR: '10.96.0.12',
+      },
+    ],
+    [
+      'Kubernetes, services dq-server, dq-journal and dq-redis, IPv6',
+      {
+        DQ_SERVER_SERVICE_HOST: 'fd00::1',
+        DQ_SERVER_SERVICE_PORT: '80',
+        DQ_SERVER_PORT: 'tcp://[fd00::1]:80',
+        DQ_JOURNAL_PORT: 'tcp://10.96.0.13:80',
+        DQ_REDIS_PORT_6379_TCP: 'tcp://10.96.0.14:6379',
+        DQ_REDIS_PORT_53_UDP_ADDR: '10.96.0.14',
+      },
+    ],
+    [
+      'Docker, a link to a container as dq',
+      {
+        DQ_NAME: '/web/dq',
+        DQ_PORT: 'tcp://172.17.0.5:6789',
+        DQ_PORT_6789_TCP: 'tcp://172.17.0.5:6789',
+        DQ_PORT_6789_TCP_START: 'tcp://172.17.0.5:6789',
+        DQ_PORT_6789_TCP_PORT_END: '6790',
+        DQ_ENV_NODE_VERSION: '22.1.0',
+      },
+    ],
+  ])('passes over the variables of a service that is called dq: %s', (_, env) => {
+    expect(problemsOf({ env })).toEqual([]);
+    expect(loaded({ env }).config['server.port']).toBe(6789);
+  });
+
+  it('takes every option of several words with and without an underscore between them', () => {
+    const { config } = loaded({});
+    for (const [name, { only, kind }] of Object.entries(options) as [OptionName, Option][]) {
+      if (only !== undefined) continue;
+      const [joined, inWords = joined] = variablesOf(name);
+      expect(joined).toBe(`DQ_${name.replaceAll('.', '__').toUpperCase()}`);
+      expect(inWords?.replaceAll(/(?<!_)_(?!_)/g, '').replace('DQ', 'DQ_')).toBe(joined);
+      if (!['path', 'count', 'bytes', 'duration'].includes(kind)) continue;
+      const value =
+        kind === 'path' ? join(cwd, 'elsewhere') : formatValue(options[name] as Option, config[name]);
+      for (const variable of [joined, inWords])
+        expect(loaded({ env: { [variable as string]: value } }).origins[name]).toBe(variable);
+      expect(problemsOf({ env: { [joined as string]: value, [inWords as string]: value } })).toEqual([]);
+    }
+    expect(variablesOf('shutdownTimeout')).toEqual(['DQ_SHUTDOWNTIMEOUT', 'DQ_SHUTDOWN_TIMEOUT']);
+    expect(variablesOf('limits.bodyBytes')).toEqual(['DQ_LIMITS__BODYBYTES', 'DQ_LIMITS__BODY_BYTES']);
   });
 
   it('looks for due jobs more often on Redis, unless it is told how often', () => {
@@ -230,8 +289,26 @@ describe('loadConfig: values', () => {
     [{ DQ_MYSQL__URL_FILE: '/x' }, /^DQ_MYSQL__URL_FILE {2}cannot be read: ENOENT/],
     [{ DQ_MYSQL__URL: 'mysql://u:p%zz@h/dq' }, /^DQ_MYSQL__URL {2}mysql.url: needs a user/],
     [{ DQ_REDIS: 'http://x' }, /^DQ_REDIS {2}redis: must begin with redis:/],
-    [{ DQ_DATADIR: 'a', DQ_DATA_DIR: 'b' }, 'DQ_DATA_DIR  dataDir: is given twice, at DQ_DATADIR too'],
-    [{ DQ_LOG__DAYS_FILE: '/x' }, /^DQ_LOG__DAYS_FILE {2}unknown variable/],
+    [
+      { DQ_DATADIR: 'a', DQ_DATA_DIR: 'b' },
+      'DQ_DATA_DIR  dataDir: DQ_DATADIR sets another value; remove one of them',
+    ],
+    [
+      { DQ_LIMITS__BODY_BYTES: '1KiB', DQ_LIMITS__BODYBYTES: '2KiB' },
+      'DQ_LIMITS__BODYBYTES  limits.bodyBytes: DQ_LIMITS__BODY_BYTES sets another value; remove one of them',
+    ],
+    [{ DQ_LOG__DAYS_FILE: '/x' }, /^DQ_LOG__DAYS_FILE {2}unknown variable; did you mean DQ_LOG__DAYS\?/],
+    [{ DQ_SHUTDOWN_TIMEOT: '1s' }, /unknown variable; did you mean DQ_SHUTDOWN_TIMEOUT\?/],
+    [{ DQ_SHUT_DOWN_TIMEOUT: '1s' }, /unknown variable; did you mean DQ_SHUTDOWN_TIMEOUT\?/],
+    [{ DQ_PORT: '6790' }, 'DQ_PORT  unknown variable; did you mean DQ_SERVER__PORT?'],
+    [{ DQ_SERVER_PORT: '6790' }, 'DQ_SERVER_PORT  unknown variable; did you mean DQ_SERVER__PORT?'],
+    [{ DQ_NAME: 'dq' }, /^DQ_NAME {2}unknown variable/],
+    [{ DQ_ENV_PATH: '/bin' }, /^DQ_ENV_PATH {2}unknown variable/],
+    [{ DQ_SERVICE_PORT: 'tcp' }, /^DQ_SERVICE_PORT {2}unknown variable/],
+    [
+      { DQ_FROBNICATE: '1' },
+      'DQ_FROBNICATE  unknown variable; remove it, or see `dq config init` for the names of all options',
+    ],
   ])('refuses %j', (env, problem) => {
     expect(problemsOf({ env })).toEqual([
       typeof problem === 'string' ? problem : expect.stringMatching(problem),

@@ -46,6 +46,10 @@ describe('findDaemon', () => {
 
   it('takes the data directory from DQ_DATA_DIR, and from the configuration', () => {
     expect(findDaemon({}, { DQ_DATA_DIR: dataDir('b', 1) }).url).toBe('http://127.0.0.1:1');
+    expect(findDaemon({}, { DQ_DATADIR: dataDir('b', 1) }).url).toBe('http://127.0.0.1:1');
+    expect(() => findDaemon({}, { DQ_DATADIR: dataDir('b', 1), DQ_DATA_DIR: dataDir('a', 3) })).toThrow(
+      'DQ_DATA_DIR  dataDir: DQ_DATADIR sets another value; remove one of them',
+    );
     dataDir('c', 2);
     const config = join(directory, 'dq.yaml');
     writeFileSync(config, 'dataDir: c\n');

@@ -45,7 +45,7 @@ async function findingsOf(
 }
 
 async function doctor(flags: DoctorFlags): Promise<void> {
-  const dataDir = flags.dataDir ?? process.env['DQ_DATA_DIR'];
+  const { dataDir } = flags;
   const loaded = loadConfig({
     flags: { dataDir },
     env: process.env,
