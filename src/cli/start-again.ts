@@ -1,8 +1,8 @@
 // How a daemon is started once more with the arguments, the environment and the directory of its start. In the background it
 // starts its successor itself, as its last act; in the foreground it belongs to whoever supervises it, and ends with a code
 // that asks to be started again: a successor of its own would be a stranger to systemd or a container, and a Node process
-// cannot replace itself by another one. Invariant: nothing is ended before a start like this one would get past its
-// configuration, and a worker could be loaded, judged by the code that is on the disk.
+// cannot replace itself by another one. Invariant: nothing is ended before the checks of a start like this one have passed, by the
+// code that is on the disk (start-checks.ts).
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -47,8 +47,10 @@ async function checkedBy(command: readonly string[], cwd: string): Promise<strin
     said += text;
   });
   try {
-    const [code] = (await once(child, 'close')) as [number | null];
+    const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
     if (code === exitCodes.ok) return null;
+    if (signal === 'SIGKILL')
+      return `the check of a start did not end within ${limits.startCheckMs / 1_000} s`;
     return said.trim().replace(/^dq: /, '') || `a start would end with ${code ?? 'a signal'}`;
   } catch (error) {
     return `a start cannot be tried: ${reasonOf(error)}`;

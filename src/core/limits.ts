@@ -461,8 +461,10 @@ export const limits = {
   reloadReadyMs: 15_000,
   /** What a notifier of before has for its callbacks: the longest timeout of a topic and the settling of it. */
   reloadCallbacksMs: 62_000,
-  /** How long `dq restart` waits for the check of a start, and then for the next daemon: as long as `storeReadyMs`, half. */
-  startCheckMs: 15_000,
+  /** How long `dq restart` waits for the check of a start, of which the attempt to load a worker may take half, and then for the
+   *  next daemon: half of `storeReadyMs`. */
+  startCheckMs: 30_000,
+  workerCheckMs: 15_000,
   restartWaitMs: 60_000,
   /** How long `dq reload` waits: for the callbacks of the reload before, for one reload that runs and for its own. */
   reloadAnswerMs: 300_000,

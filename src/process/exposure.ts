@@ -13,7 +13,7 @@ export function servesStrangers(config: Config): boolean {
 }
 
 /** Rejects with StartImpossible when nobody but this machine's command line could be served. */
-export async function checkExposure(config: Config, registry: Registry): Promise<void> {
+export async function checkExposure(config: Config, registry: Pick<Registry, 'tokens'>): Promise<void> {
   if (servesStrangers(config)) return;
   const { tokens } = await registry.tokens(-1);
   if (tokens?.length !== 0) return;

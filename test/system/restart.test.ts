@@ -1,9 +1,14 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { stringify } from 'yaml';
+import { freePorts } from '../../scripts/services/free-port.ts';
 import { alteredDq } from '../support/altered-dq.ts';
 import { isAlive, startDaemon } from '../support/daemon.ts';
+import { addTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
@@ -77,5 +82,64 @@ describe('dq restart', () => {
     );
     expect(daemon.workers()).toEqual(workers);
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+  });
+
+  it('checks: what the next start would be refused for is said, and the daemon goes on', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'dq-restart-'));
+    const pids = join(directory, 'pids');
+    mkdirSync(pids);
+    // Its port too is the file's affair: the check must know that it is this daemon's own.
+    const [port = 0] = await freePorts(1);
+    const config = (server: object) =>
+      writeFileSync(join(directory, 'dq.yaml'), stringify({ server: { port, workers: 1, ...server } }));
+    const daemon = await startDaemon({
+      directory,
+      config: { server: { port, workers: 1 } },
+      portInFile: true,
+      args: ['--pid-file', join(pids, 'dq.pid')],
+    });
+    await addTopic(daemon, 't', 'http://127.0.0.1:9/');
+    const workers = daemon.workers();
+    const refusal = async (): Promise<string> => {
+      const { code, stderr } = await runDq(['restart', '--data-dir', daemon.dataDir], { cwd: directory });
+      expect(code).toBe(1);
+      return stderr;
+    };
+    const before = 'dq: the restart was refused, nothing was ended: ';
+
+    config({ host: '0.0.0.0' });
+    expect(await refusal()).toContain(
+      `${before}server.host: 0.0.0.0 can be reached from other machines and no `,
+    );
+    config({ host: '192.0.2.1' });
+    expect(await refusal()).toMatch(/nothing was ended: .*192\.0\.2\.1/);
+
+    const other = createServer();
+    onTestFinished(() => void other.close());
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const taken = (other.address() as AddressInfo).port;
+    config({ port: taken });
+    expect(await refusal()).toBe(
+      `${before}port ${taken} on 127.0.0.1 is taken by another program; choose another one with --port\n`,
+    );
+
+    config({});
+    const key = join(daemon.dataDir, 'secret.key');
+    renameSync(key, `${key}.away`);
+    expect(await refusal()).toMatch(/nothing was ended: the key file .*secret\.key is missing/);
+    writeFileSync(key, `v1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
+    expect(await refusal()).toMatch(/nothing was ended: the key file .* is not the one/);
+    renameSync(`${key}.away`, key);
+
+    rmSync(pids, { recursive: true });
+    expect(await refusal()).toMatch(/nothing was ended: the pid file .* cannot be written: ENOENT/);
+    mkdirSync(pids);
+
+    expect(daemon.workers()).toEqual(workers);
+    expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+    // With nothing against it, it ends.
+    void runDq(['restart', '--data-dir', daemon.dataDir], { cwd: directory });
+    await until('it has ended', () => daemon.child.exitCode !== null);
+    expect(daemon.child.exitCode).toBe(75);
   });
 });

@@ -27,6 +27,7 @@ import { Exit, exitCodes } from '../exit.ts';
 import { say } from '../output.ts';
 import { whyNotReady } from '../readiness.ts';
 import { startAgain } from '../start-again.ts';
+import { whyNotStart } from '../start-checks.ts';
 
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;
 
@@ -81,6 +82,8 @@ async function start(flags: StartFlags): Promise<void> {
   const { config } = loaded;
   makeLogDir(config.logDir);
   if (flags['check'] === true) {
+    const reason = await whyNotStart({ config, pidFile: pidFileOf(flags), running: process.ppid });
+    if (reason !== null) throw new Exit('failed', reason);
     checkWorker();
     return;
   }
@@ -106,12 +109,17 @@ function checkWorker(): void {
   const { status, stderr } = spawnSync(process.execPath, [path, '--check'], {
     stdio: ['ignore', 'ignore', 'pipe'],
     encoding: 'utf8',
-    timeout: limits.startCheckMs,
+    timeout: limits.workerCheckMs,
     killSignal: 'SIGKILL',
   });
   if (status === 0) return;
   const reason = /^\S*Error\b.*$/m.exec(stderr)?.[0] ?? 'it does not begin in time';
   throw new Exit('failed', `no worker of this build can begin: ${reason}`);
+}
+
+function pidFileOf(flags: StartFlags): string | null {
+  const pidFile = flags['pidFile'];
+  return typeof pidFile === 'string' ? resolve(pidFile) : null;
 }
 
 /** Resolved each time: an upgrade switches a symbolic link under us. */
@@ -120,7 +128,6 @@ function distDir(): string {
 }
 
 async function run({ config, readConfig, restarting, flags, from }: Run): Promise<Outcome> {
-  const pidFile = flags['pidFile'];
   let ready = false;
   const inBackground = flags['inBackground'] === true;
   // A start that succeeds has its own words, and one that fails its sentence; nobody watches one in the background, and its log
@@ -141,7 +148,7 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
       },
       workerPath: () => join(distDir(), 'worker.js'),
       codeOnDisk,
-      pidFile: typeof pidFile === 'string' ? resolve(pidFile) : null,
+      pidFile: pidFileOf(flags),
       onReady: ({ url, durability }) => {
         const mysql = parseMysqlUrl(config['mysql.url']);
         const facts = [
