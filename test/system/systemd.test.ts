@@ -1,11 +1,13 @@
 // What systemd hears of a daemon that it has started, and whether it takes the unit. The receiver is a real datagram socket,
 // which Node cannot open: a few lines of Python do.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { freePorts } from '../../scripts/services/free-port.ts';
 import { startDaemon } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
 const lacks = (command: string) => spawnSync(command, ['--version']).status !== 0;
@@ -101,6 +103,45 @@ describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${miss
     expect(await daemon.stop()).toBe(0);
     expect(told()).toHaveLength(1);
   });
+});
+
+it('the unit: commands find its daemon by the configuration file alone, from any directory', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'dq-unit-'));
+  const [port = 0] = await freePorts(1);
+  const here = (text: string) =>
+    text.replaceAll(/\/(?:var\/lib|var\/log|run|etc)\/dq\b/g, (path) => `${root}${path}`);
+  for (const name of ['var/lib/dq', 'var/log/dq', 'run/dq', 'etc/dq', 'elsewhere'])
+    mkdirSync(join(root, name), { recursive: true });
+  const file = join(root, 'etc/dq/dq.yaml');
+  const example = readFileSync(join(unit, '../dq.yaml'), 'utf8');
+  writeFileSync(file, `${here(example)}server: {port: ${port}, workers: 1}\n`);
+  const line = /^ExecStart=\S+ \S+\/bin\/dq (.*)$/m.exec(readFileSync(unit, 'utf8'))?.[1] ?? '';
+  const dq = (...args: string[]) => runDq(args, { cwd: join(root, 'elsewhere') });
+  onTestFinished(async () => {
+    await dq('stop', '-c', file);
+    rmSync(root, { recursive: true });
+  });
+  expect(await dq(...here(line).split(' '), '-d')).toMatchObject({ code: 0 });
+  for (const command of ['status', 'reload'])
+    expect(await dq(command, '-c', file), command).toMatchObject({ code: 0 });
+  const checked = await dq('doctor', '-c', file, '--json');
+  const of = (text: string, name: string) =>
+    (JSON.parse(text) as { check: string; state: string; about: string }[]).filter(
+      ({ check }) => check === name,
+    );
+  expect(of(checked.stdout, 'daemon')).toMatchObject([
+    { state: 'ok', about: expect.stringContaining('ready') },
+  ]);
+  expect(of(checked.stdout, 'port')).toEqual([]);
+  // Another data directory with the same port: dq's own port is no other program.
+  writeFileSync(join(root, 'other.yaml'), `dataDir: other\nserver: {port: ${port}}\n`);
+  const other = await dq('doctor', '-c', join(root, 'other.yaml'), '--json');
+  expect(of(other.stdout, 'port')).toMatchObject([
+    {
+      state: 'warning',
+      about: `127.0.0.1:${port} is served by a dq of another data directory; name it with -c or --data-dir to check that one`,
+    },
+  ]);
 });
 
 describe.skipIf(lacks('systemd-analyze'))(

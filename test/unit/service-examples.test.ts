@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { exitCodes } from '../../src/cli/exit.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { options } from '../../src/config/options.ts';
 import { limits } from '../../src/core/limits.ts';
 
@@ -24,6 +25,22 @@ it('a wrong configuration is not started again, everything else that fails is', 
   expect(numberOf(unit, 'RestartPreventExitStatus')).toBe(wrong);
   expect(unit).toMatch(/^Restart=on-failure$/m);
   expect(program).toMatch(new RegExp(`^exitcodes=0,${wrong}$`, 'm'));
+});
+
+it('systemd and supervisor: the paths are in the configuration file, by which every command finds the daemon', () => {
+  for (const text of [unit, program]) {
+    expect(text).toMatch(/^(ExecStart|command)=.* start -c \/etc\/dq\/dq\.yaml /m);
+    expect(text).not.toMatch(/^[^#;].*--(data-dir|log-dir)/m);
+    expect(text).not.toMatch(/^Environment=.*DQ_/m);
+    // Without dataDir in the file the start is refused there.
+    expect(text).toMatch(/^(WorkingDirectory|directory)=\/$/m);
+  }
+  const file = join(import.meta.dirname, '../../scripts/systemd/dq.yaml');
+  const loaded = loadConfig({ flags: {}, env: {}, cwd: '/', file });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const { dataDir, logDir } = loaded.config;
+  expect(`/var/lib/${/^StateDirectory=(.*)$/m.exec(unit)?.[1]}`).toBe(dataDir);
+  expect(`/var/log/${/^LogsDirectory=(.*)$/m.exec(unit)?.[1]}`).toBe(logDir);
 });
 
 it('nginx lets an idle connection go before dq does, and takes the largest batch', () => {

@@ -6,6 +6,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Config } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
 import { askMaster } from '../../master/control-client.ts';
 import type { DaemonStatus } from '../../master/control-protocol.ts';
 import { keyFileWarning, readKeyFile } from '../../sql/key-file.ts';
@@ -56,14 +57,39 @@ function checkPort(host: string, port: number): Promise<Finding> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const why =
-        error.code === 'EADDRINUSE' ? 'is taken by another program' : `cannot be opened: ${reasonOf(error)}`;
-      resolve(say('failed', `${host}:${port} ${why}`));
+      const at = `${host}:${port}`;
+      if (error.code !== 'EADDRINUSE') resolve(say('failed', `${at} cannot be opened: ${reasonOf(error)}`));
+      else
+        void isDq(host, port).then((own) =>
+          resolve(
+            own
+              ? say(
+                  'warning',
+                  `${at} is served by a dq of another data directory; name it with -c or --data-dir to check that one`,
+                )
+              : say('failed', `${at} is taken by another program`),
+          ),
+        );
     });
     server.listen({ host, port, exclusive: true }, () => {
       server.close(() => resolve(say('ok', `${host}:${port} is free`)));
     });
   });
+}
+
+/** Whether a dq answers there, by its /livez, which needs no token. */
+async function isDq(host: string, port: number): Promise<boolean> {
+  const address = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  try {
+    const reply = await fetch(`http://${address.includes(':') ? `[${address}]` : address}:${port}/livez`, {
+      headers: { connection: 'close' },
+      redirect: 'manual',
+      signal: AbortSignal.timeout(limits.doctorToolMs),
+    });
+    return (await reply.text()).slice(0, 20) === '{"live":true}';
+  } catch {
+    return false;
+  }
 }
 
 function checkFiles(config: Config): Finding[] {
