@@ -70,7 +70,7 @@ export class Pools {
     const common = { egress, lookups: this.#lookups, onDial };
     this.#verified = createConnector({ ...common, verifyTls: true });
     this.#unverified = createConnector({ ...common, verifyTls: false });
-    // Origins without requests are forgotten here; an old pool that is in use is replaced by dispatch.
+    // For pools without a request meanwhile; dispatch replaces those that are in use.
     this.#sweep = setInterval(() => this.#closeOld(), this.#ageMsMax);
     this.#sweep.unref();
   }
@@ -97,6 +97,11 @@ export class Pools {
     if (known !== undefined && now < known.usedUntil) return known.pool;
     if (known !== undefined) this.#closeAfterUse(key, known.pool);
     const pool = this.#createPool(origin, verifyTls ? this.#verified : this.#unverified);
+    const closeUnused = () => {
+      const { connected, size } = pool.stats;
+      if (connected + size === 0 && this.#pools.get(key)?.pool === pool) this.#closeAfterUse(key, pool);
+    };
+    pool.on('disconnect', closeUnused).on('connectionError', closeUnused);
     // Not the same for all: pools that began together would all dial again at the same time.
     const usedUntil = now + this.#ageMsMax * (1 - Math.random() / 4);
     this.#pools.set(key, { pool, usedUntil });
