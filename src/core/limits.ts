@@ -80,6 +80,9 @@ export const limits = {
   /** A look-up of a host name without an answer by now has failed as `dns`. Longer than 5 s, after which glibc asks the next
    *  name server; shorter than connectMsMax. */
   lookupMs: 6_000,
+  /** The same for a name that had no answer the last time: long enough for a name server that is back, and a slot is free again
+   *  soon. */
+  lookupAgainMs: 1_500,
   /** The probe before it: a packet is sent again after the first time, and then to the next server. The whole probe is given
    *  up after the second. */
   lookupPacketMs: 1_000,

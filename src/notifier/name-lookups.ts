@@ -52,6 +52,8 @@ export interface NameLookupsOptions {
 const ranks = ['silent', 'new', 'good'] as const;
 type Rank = (typeof ranks)[number];
 
+const silenceCode = 'ETIMEOUT';
+
 /** What is known of one name. */
 interface Name {
   readonly name: string;
@@ -119,13 +121,18 @@ export class NameLookups {
     const { name } = pending;
     const { probe } = this.#options;
     name.pending = pending;
+    // A name that was silent the last time does not hold its calls for long; a look-up by the system goes on for the next one.
+    const wasSilent = name.addresses.length === 0 && name.failure?.code === silenceCode;
+    const givenMs = wasSilent ? limits.lookupAgainMs : limits.lookupMs;
     pending.timers.push(
-      later(limits.lookupMs, () => this.#onLate(pending)),
+      later(givenMs, () => this.#onLate(pending, givenMs)),
       ...(isUsable(name, now) ? [later(limits.lookupPatienceMs, () => answerOverdue(pending))] : []),
     );
     if (probe === null || probe.isLocal(name.name)) this.#enqueue(pending, name.isSlow ? 'silent' : 'good');
     else if (this.#probing < this.#options.probesMax) this.#probe(pending, probe);
     else this.#unprobed.push(pending);
+    // The end of its probe would come too late: the name may be one that only an nsswitch module knows.
+    if (wasSilent) this.#enqueue(pending, 'silent');
   }
 
   #probe(pending: Pending, probe: NameProbe): void {
@@ -210,10 +217,10 @@ export class NameLookups {
     if (name.pending !== null) this.#end(name.pending, isUsable(name, now) ? null : failure);
   }
 
-  #onLate(pending: Pending): void {
+  #onLate(pending: Pending, givenMs: number): void {
     const { name } = pending;
     const now = performance.now();
-    const failure = pending.hasBegun ? silence() : new LookupNotBegun();
+    const failure = pending.hasBegun ? silence(givenMs) : new LookupNotBegun();
     if (pending.hasBegun) {
       name.failure = failure;
       name.failedUntil = now + limits.lookupSilentMs;
@@ -293,8 +300,8 @@ function tell(pending: Pending, failure: Error | null): void {
   for (const found of waiting.splice(0)) found(failure, failure === null ? name.addresses : []);
 }
 
-function silence(): NodeJS.ErrnoException {
-  return Object.assign(new Error(`no answer within ${limits.lookupMs} ms`), { code: 'ETIMEOUT' });
+function silence(ms: number): NodeJS.ErrnoException {
+  return Object.assign(new Error(`no answer within ${ms} ms`), { code: silenceCode });
 }
 
 function later(ms: number, what: () => void): NodeJS.Timeout {

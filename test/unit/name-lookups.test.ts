@@ -122,10 +122,36 @@ it('look-up: a silent name fails after its time, and at once for seconds after t
   await pass(limits.lookupSilentMs);
   trial.find('hung.test');
   expect(trial.probing()).toEqual(['hung.test']);
+  await pass(limits.lookupAgainMs);
+  expect(trial.ends).toHaveLength(3);
+  await pass(limits.lookupSilentMs);
+  trial.find('hung.test');
   // The thread of the first look-up is still in use, and its answer counts for the name.
   trial.probed('hung.test', silent);
   await trial.answer('hung.test', [address(3)]);
   expect(trial.ends.at(-1)).toBe('hung.test: 192.0.2.3');
+  expect(trial.asking()).toEqual([]);
+});
+
+it('look-up: a name that was silent gets a thread without waiting for its probe, and only one', async () => {
+  const trial = createTrial();
+  for (const name of ['a.test', 'b.test', 'c.test']) {
+    trial.find(name);
+    trial.probed(name, silent);
+  }
+  await pass(limits.lookupMs);
+  expect(trial.asking()).toEqual(['a.test', 'b.test']);
+  await trial.answer('a.test', unreachable);
+  await pass(limits.lookupSilentMs);
+  trial.find('c.test');
+  expect(trial.asking()).toEqual(['b.test', 'c.test']);
+  trial.probed('c.test', answered());
+  await trial.answer('b.test', unreachable);
+  await trial.answer('c.test', [address(1)]);
+  expect(trial.ends.filter((end) => end.startsWith('c.test'))).toEqual([
+    'c.test: ETIMEOUT',
+    'c.test: 192.0.2.1',
+  ]);
   expect(trial.asking()).toEqual([]);
 });
 
