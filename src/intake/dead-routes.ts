@@ -2,8 +2,8 @@
 
 import { Type } from 'typebox';
 import { formatInstant } from '../core/duration.ts';
-import type { JobSnapshot } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
+import type { DeadLetter as StoredDeadLetter } from '../store/job-store.ts';
 import { readFilter, readIds, requireFilter, requireKnownTopic, requireTopicOf } from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit, refuseCursor } from './paging.ts';
@@ -134,7 +134,7 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
   );
 }
 
-function deadJson(job: JobSnapshot): object {
+function deadJson(job: StoredDeadLetter): object {
   const last = job.attempts.at(-1);
   return {
     topic: job.topic,

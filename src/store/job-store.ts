@@ -285,13 +285,17 @@ export interface Page<T> {
   readonly missing?: readonly string[];
 }
 
+/** As a list shows it: reading bodies that nobody sees would cost more than everything else of a page. */
+export type DeadLetter = Omit<JobSnapshot, 'body'>;
+
 export interface DeadLetters {
   /** Newest death first; deaths of the same millisecond count by version, here and below. */
-  list(filter: DeadFilter, limit: number, cursor: string | null): Promise<Page<JobSnapshot>>;
+  list(filter: DeadFilter, limit: number, cursor: string | null): Promise<Page<DeadLetter>>;
   /** dead → ready as a new version of the same origin, due now; failures and strikes 0, no attempts, the rest as it was. At most
-   *  max (≤ limits.bulkMax), oldest death first. */
+   *  max (≤ limits.bulkMax), oldest death first. In steps, between which the store serves other callers: a call that ends early has
+   *  requeued so many, and `more` is true. The same holds for purge and purgeTopic. */
   requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
-  /** Oldest death first; owed alerts stay owed. Fewer than max at a time where that would hold up the other callers. */
+  /** Oldest death first; owed alerts stay owed. */
   purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
   /** Removes dead letters that died longer than olderThanMs ago by the storage clock, oldest death first, and none whose alert
    *  has still to be sent or found to concern nobody. At most max (≤ limits.expireMax). None while the storage clock has jumped

@@ -281,9 +281,9 @@ export class Model extends ModelState {
       .sort(byDeath);
   }
 
-  listDead(filter: port.DeadFilter, limit: number, cursor: string | null): port.Page<JobSnapshot> {
+  listDead(filter: port.DeadFilter, limit: number, cursor: string | null): port.Page<port.DeadLetter> {
     const { items, nextCursor } = pageOf(this.matching(filter).reverse(), limit, cursor);
-    return { items: items.map((job) => this.snapshot(job)), nextCursor };
+    return { items: items.map((job) => this.snapshot(job)).map(({ body, ...letter }) => letter), nextCursor };
   }
 
   requeueDead(filter: port.DeadFilter, max: number): { requeued: number; more: boolean } {

@@ -1,29 +1,103 @@
-// Dead letters with bodies so large that removing all of them at once would stop the store for seconds.
+// Bulk work of the embedded store: requeue and purge of thousands of jobs, beside pushes that must not wait for it.
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
+import { type Store, StoreError } from '../../src/store/job-store.ts';
+import { noMetrics } from '../../src/telemetry/metrics.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 
+const count = 5 * limits.bulkStepMax;
+const ids = Array.from({ length: count }, (_, n) => `job${n}`);
+
 let store: SqliteStore;
+let groups = 0;
+let onGroup = () => {};
 beforeEach(async () => {
-  store = await openSqliteStore();
+  groups = 0;
+  const observe: typeof noMetrics.observe = (name) => {
+    if (name !== 'dq_store_group_items') return;
+    groups += 1;
+    onGroup();
+  };
+  store = await openSqliteStore({ metrics: { ...noMetrics, observe } });
 });
 afterEach(() => store.close());
 
-it.each([
-  ['by a filter', {}],
-  ['by their ids', { topic: 't', ids: ['0', '1', '2', '3', '4', '5'] }],
-])('dead letters with large bodies are purged in steps, %s', async (_, filter) => {
-  const { jobs, dead, admin } = store.client.store;
-  const bytes = Math.ceil(limits.purgeBytesMax / 4);
-  for (let n = 0; n < 6; n += 1) {
-    await jobs.push([jobOf(String(n), { body: Buffer.alloc(bytes) })]);
-    const [job] = (await jobs.reserve(0, request(1))).jobs;
-    if (job === undefined) throw new Error('not reserved');
-    await jobs.bury([{ ...leaseOf(job), reason: 'gone', attempt: attemptOf(job) }]);
+async function bury({ jobs }: Store, names: readonly string[], body?: Buffer): Promise<void> {
+  await jobs.push(names.map((id) => jobOf(id, body === undefined ? {} : { body })));
+  for (let left = names.length; left > 0; ) {
+    const reserved = (await jobs.reserve(0, request(limits.reserveMax, { t: names.length }))).jobs;
+    await jobs.bury(reserved.map((job) => ({ ...leaseOf(job), reason: 'gone', attempt: attemptOf(job) })));
+    left -= reserved.length;
+    if (reserved.length === 0) throw new Error('nothing was reserved');
   }
-  expect(await dead.purge(filter, limits.bulkMax)).toEqual({ purged: 4, more: true });
-  expect((await admin.counts()).topics['t']?.dead).toBe(2);
-  expect(await dead.purge(filter, limits.bulkMax)).toEqual({ purged: 2, more: false });
+}
+
+const done = { more: false };
+const works: readonly (readonly [string, (store: Store) => Promise<object>, object])[] = [
+  ['requeue: by a filter', ({ dead }) => dead.requeue({}, limits.bulkMax), { requeued: count, ...done }],
+  [
+    'requeue: by ids',
+    ({ dead }) => dead.requeue({ topic: 't', ids }, limits.bulkMax),
+    { requeued: count, ...done },
+  ],
+  [
+    'purge of dead letters',
+    ({ dead }) => dead.purge({ topic: 't' }, limits.bulkMax),
+    { purged: count, ...done },
+  ],
+  ['purge of a topic', ({ admin }) => admin.purgeTopic('t', limits.bulkMax), { purged: count, ...done }],
+];
+
+it.each(works)('%s: a push is answered between the steps', async (_, work, answer) => {
+  const { store: client } = store.client;
+  await bury(client, ids);
+  groups = 0;
+  const ended: string[] = [];
+  const working = work(client).finally(() => ended.push('work'));
+  const [pushed] = await client.jobs.push([jobOf('push', { topic: 'other' })]);
+  ended.push('push');
+  expect(pushed?.kind).toBe('stored');
+  expect(await working).toEqual(answer);
+  expect(ended).toEqual(['push', 'work']);
+  // A transaction for each step, and one for the push.
+  expect(groups).toBeGreaterThanOrEqual(count / limits.bulkStepMax + 1);
+});
+
+it('requeue: a call that is given fewer than match answers that more are left', async () => {
+  const { store: client } = store.client;
+  await bury(client, ids);
+  const some = limits.bulkStepMax + 7;
+  expect(await client.dead.requeue({}, some)).toEqual({ requeued: some, more: true });
+  expect((await client.admin.counts()).topics['t']).toMatchObject({ dead: count - some, ready: some });
+});
+
+it('requeue: a store that ends between two steps has done what it answers', { timeout: 30_000 }, async () => {
+  const { store: client } = store.client;
+  await bury(client, ids);
+  const ending = new Promise<void>((resolve) => {
+    onGroup = () => setImmediate(() => resolve(store.owner.drain(1_000)));
+  });
+  const answer = await client.dead.requeue({}, limits.bulkMax).catch((error: unknown) => error);
+  await ending;
+  onGroup = () => {};
+  const next = await openSqliteStore({}, { path: store.directory, remove() {} });
+  const requeued = next.dump().jobs.filter(({ state }) => state === 'ready').length;
+  expect(requeued).toBeGreaterThan(0);
+  // Either it tells how many, or that it does not know.
+  if (answer instanceof StoreError) expect(answer.failure.kind).toBe('unknown');
+  else expect(answer).toEqual({ requeued, more: true });
+  expect(await next.client.store.dead.requeue({}, limits.bulkMax)).toEqual({
+    requeued: count - requeued,
+    more: false,
+  });
+  await next.close();
+});
+
+it('purge of dead letters: large bodies go in steps, too', async () => {
+  const { store: client } = store.client;
+  await bury(client, ['a', 'b', 'c', 'd', 'e', 'f'], Buffer.alloc(4 * 1024 * 1024));
+  expect(await client.dead.purge({}, limits.bulkMax)).toEqual({ purged: 6, more: false });
+  expect((await client.admin.counts()).topics['t']).toBeUndefined();
 });

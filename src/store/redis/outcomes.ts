@@ -1,12 +1,13 @@
 // Dead letters, history and alerts of the port, spoken in scripts.
 
-import type { EndedJob, JobKey, JobSnapshot, Version } from '../../core/job.ts';
+import type { EndedJob, JobKey, Version } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { inBatches } from '../batches.ts';
 import {
   type AlertEntry,
   type AlertOutbox,
   type DeadFilter,
+  type DeadLetter,
   type DeadLetters,
   type History,
   type Partition,
@@ -43,12 +44,12 @@ export function deadCalls(shards: Shards): DeadLetters {
       const { answers, missing } = await askAll(shards, async (bucket) => {
         const args = [limit, limits.reserveBytesMax, from.at, from.version, ...filterArgs(filter)];
         const [more, ...found] = (await shards.run('deadList', bucket, args)) as [number, ...WholeReply[]];
-        const items = found.map(readWhole);
+        const items = found.map(readWhole).map(({ body, ...letter }) => letter);
         const last = items.at(-1);
         return { items, edge: more === 1 && last !== undefined ? byDeath(last) : null };
       });
       return {
-        ...mergedPage<JobSnapshot>(answers, byDeath, isEarlier, limit),
+        ...mergedPage<DeadLetter>(answers, byDeath, isEarlier, limit),
         ...namingMissing(missing),
       };
     },

@@ -6,6 +6,7 @@
 import { limits } from '../../core/limits.ts';
 import type { JobStore, Partition, Promoted, Recovered, ReserveRequest } from '../job-store.ts';
 import { prefixOf } from './keys.ts';
+import { isListed } from './reserve-call.ts';
 import type { Shard } from './shard.ts';
 
 const rings = ['a:0', 'a:1', 'a:2'];
@@ -113,7 +114,7 @@ class ReadyPoll {
 
   /** Whether the script is to be asked. It answers a caller with many rooms from what has changed: there nothing is saved. */
   async isWorthAsking(bucket: Partition, request: ReserveRequest): Promise<boolean> {
-    if (request.topics.size > this.#roomsMax || this.#warm.has(bucket)) return true;
+    if (isListed(request, this.#roomsMax) || this.#warm.has(bucket)) return true;
     return this.#shard.has(bucket, ...rings);
   }
 }

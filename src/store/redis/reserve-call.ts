@@ -114,10 +114,15 @@ export function reserveCall(shards: Shards, roomsMax: number) {
   };
 
   return (bucket: Partition, request: ReserveRequest): Promise<Reserved> => {
-    if (request.topics.size > roomsMax) return fromList(bucket, request);
-    copies.delete(bucket);
+    if (isListed(request, roomsMax)) return fromList(bucket, request);
+    if (copies.get(bucket)?.isOld === true) copies.delete(bucket);
     return fromRings(bucket, request);
   };
+}
+
+/** Whether the rings may hold many topics that the request has no room for. */
+export function isListed({ topics, others }: ReserveRequest, roomsMax: number): boolean {
+  return topics.size > roomsMax || (others.room <= 0 && topics.size > 0);
 }
 
 function listArgs({ named, known, cut }: Listing, isKnown: boolean): readonly Arg[] {

@@ -24,6 +24,16 @@ export function stepMax({ isTight }: Bench, max: number): number {
   return isTight ? Math.min(max, limits.tightStepMax) : max;
 }
 
+/** Does so many of the rows that other callers wait limits.bulkStepMs at most, and one always. Answers how many. */
+export function bulkStep<R>(rows: readonly R[], act: (row: R) => void): number {
+  const end = performance.now() + limits.bulkStepMs;
+  for (const [done, row] of rows.entries()) {
+    if (done > 0 && performance.now() >= end) return done;
+    act(row);
+  }
+  return rows.length;
+}
+
 /** When something asked for `delayMs` from now is due. The clock has dropped the part of a millisecond, so one is added:
  *  otherwise it would be early by that part. */
 export function dueAfter(now: number, delayMs: number): number {

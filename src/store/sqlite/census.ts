@@ -3,7 +3,7 @@
 import { limits } from '../../core/limits.ts';
 import type { Statement } from '../../sql/database.ts';
 import type { StateCounts, StoreAdmin } from '../job-store.ts';
-import { type Bench, stepMax } from './bench.ts';
+import { type Bench, bulkStep, stepMax } from './bench.ts';
 import { jobColumns, jobRowOf } from './job-rows.ts';
 import { dead, delayed, ready, reserved, type StateCode } from './schema.ts';
 
@@ -47,13 +47,16 @@ export class Census {
     };
   }
 
+  /** One step, as DeadPages.purge. */
   purgeTopic(topic: string, max: number): { readonly purged: number; readonly more: boolean } {
     const { ledger, rows, now } = this.#bench;
     const no = ledger.topicNumber(topic);
     if (no === undefined) return { purged: 0, more: false };
-    const bound = stepMax(this.#bench, Math.min(max, limits.bulkMax));
+    const bound = stepMax(this.#bench, Math.min(max, limits.bulkStepMax));
     const found = this.#ofTopic.all(no, bound + 1) as unknown[][];
-    for (const columns of found.slice(0, bound)) rows.end(jobRowOf(columns), { state: 'purged', at: now });
-    return { purged: Math.min(found.length, bound), more: found.length > bound };
+    const purged = bulkStep(found.slice(0, bound), (columns) =>
+      rows.end(jobRowOf(columns), { state: 'purged', at: now }),
+    );
+    return { purged, more: purged < found.length };
   }
 }

@@ -8,6 +8,7 @@ import type { Registry } from '../../registry/registry.ts';
 import { inBatches, pushBatches } from '../batches.ts';
 import type {
   AlertOutbox,
+  DeadFilter,
   DeadLetters,
   FinishOutcome,
   Hint,
@@ -192,15 +193,69 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
   };
 }
 
+interface Stepped {
+  readonly done: number;
+  readonly more: boolean;
+}
+
+/** Bulk work in steps, each a call of its own: the owner serves the other callers between them. A step that was surely not done
+ *  ends the work with what the steps before have done; after one whose answer is lost nobody knows how much that is. */
+async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Promise<Stepped> {
+  const end = performance.now() + limits.bulkCallMs;
+  let total = 0;
+  for (;;) {
+    try {
+      const { done, more } = await step(Math.min(max - total, limits.bulkStepMax));
+      total += done;
+      if (!more || total >= max || performance.now() >= end) return { done: total, more };
+    } catch (error) {
+      if (total > 0 && error instanceof StoreError && error.failure.kind === 'not_stored')
+        return { done: total, more: true };
+      throw error;
+    }
+  }
+}
+
+/** The same for a filter. Of ids each step is sent those that it looks at, unless fewer than all of them are wanted: which are the
+ *  oldest is known of all or of none. */
+async function inFilteredSteps(
+  filter: DeadFilter,
+  max: number,
+  step: (filter: DeadFilter, max: number) => Promise<Stepped>,
+): Promise<Stepped> {
+  const bound = Math.min(max, limits.bulkMax);
+  const { ids } = filter;
+  if (ids === undefined || ids.length > bound || ids.length <= limits.bulkStepMax)
+    return inSteps(bound, (most) => step(filter, most));
+  const batches = [...inBatches(ids, limits.bulkStepMax)];
+  return inSteps(bound, async (most) => {
+    const { done, more } = await step({ ...filter, ids: batches[0] ?? [] }, most);
+    if (!more) batches.shift();
+    return { done, more: batches.length > 0 };
+  });
+}
+
 function deadCalls(link: Link): DeadLetters {
   return {
     async list(filter, limit, cursor) {
       const r = await link.call(kinds.deadList, (w) => w.json([filter, limit, cursor]), true);
       const nextCursor = r.textOrNull();
-      return { items: r.list(readSnapshot), nextCursor };
+      return { items: r.list(readSnapshot).map(({ body, ...letter }) => letter), nextCursor };
     },
-    requeue: (filter, max) => cold(link, kinds.deadRequeue, [filter, max], false),
-    purge: (filter, max) => cold(link, kinds.deadPurge, [filter, max], true),
+    async requeue(filter, max) {
+      const { done, more } = await inFilteredSteps(filter, max, async (...asked) => {
+        const step = await cold<{ requeued: number; more: boolean }>(link, kinds.deadRequeue, asked, false);
+        return { done: step.requeued, more: step.more };
+      });
+      return { requeued: done, more };
+    },
+    async purge(filter, max) {
+      const { done, more } = await inFilteredSteps(filter, max, async (...asked) => {
+        const step = await cold<{ purged: number; more: boolean }>(link, kinds.deadPurge, asked, true);
+        return { done: step.purged, more: step.more };
+      });
+      return { purged: done, more };
+    },
     expire: (olderThanMs, max) => cold(link, kinds.deadExpire, ageArgs(olderThanMs, max), true),
   };
 }
@@ -236,7 +291,18 @@ type OwnerHealth = StoreHealth & { readonly now?: number };
 function adminCalls(link: Link): StoreAdmin {
   return {
     counts: (held = []) => cold(link, kinds.counts, [held], true),
-    purgeTopic: (topic, max) => cold(link, kinds.purgeTopic, [topic, max], true),
+    async purgeTopic(topic, max) {
+      const { done, more } = await inSteps(Math.min(max, limits.bulkMax), async (most) => {
+        const step = await cold<{ purged: number; more: boolean }>(
+          link,
+          kinds.purgeTopic,
+          [topic, most],
+          true,
+        );
+        return { done: step.purged, more: step.more };
+      });
+      return { purged: done, more };
+    },
     async health() {
       const { now: _, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
       return health;

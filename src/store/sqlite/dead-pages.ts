@@ -1,12 +1,11 @@
 // Dead letters: listed newest death first, requeued and purged oldest first, by topic, time and id. Bounded by the caller's
 // max; a page also by its bytes, because it travels in one frame.
 
-import type { JobSnapshot } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { Database, Statement } from '../../sql/database.ts';
-import type { DeadFilter, Page } from '../job-store.ts';
+import type { DeadFilter, DeadLetter, Page } from '../job-store.ts';
 import { cursorOf, newest, type Place, placeOf } from '../pages.ts';
-import { type Bench, stepMax } from './bench.ts';
+import { type Bench, bulkStep, stepMax } from './bench.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { requeueRow } from './reversion.ts';
 import { dead } from './schema.ts';
@@ -38,13 +37,13 @@ export class DeadPages {
     };
   }
 
-  list(filter: DeadFilter, limit: number, cursor: string | null): Page<JobSnapshot> {
+  list(filter: DeadFilter, limit: number, cursor: string | null): Page<DeadLetter> {
     const found = this.#find(filter, 'newest', limit + 1, placeOf(cursor, newest));
-    const items: JobSnapshot[] = [];
+    const items: DeadLetter[] = [];
     let bytes = 0;
     for (const row of found.slice(0, limit)) {
-      const job = this.#snapshots.read(row.n);
-      bytes += job.body.length + Buffer.byteLength(JSON.stringify(job.attempts));
+      const job = this.#snapshots.readRow(row.n);
+      bytes += Buffer.byteLength(JSON.stringify(job.attempts));
       if (items.length > 0 && bytes > limits.reserveBytesMax) break;
       items.push(job);
     }
@@ -53,21 +52,16 @@ export class DeadPages {
     return { items, nextCursor: more ? cursorOf(placeOfRow(last)) : null };
   }
 
+  /** One step: fewer than max, and more are left, where the rest would hold up other callers. So does purge. */
   requeue(filter: DeadFilter, max: number): { readonly requeued: number; readonly more: boolean } {
     const { bench, found, more } = this.#oldest(filter, max);
-    for (const row of found) requeueRow(bench, row);
-    return { requeued: found.length, more };
+    const requeued = bulkStep(found, (row) => requeueRow(bench, row));
+    return { requeued, more: more || requeued < found.length };
   }
 
   purge(filter: DeadFilter, max: number): { readonly purged: number; readonly more: boolean } {
     const { bench, found, more } = this.#oldest(filter, max);
-    let [purged, bytes] = [0, 0];
-    for (const row of found) {
-      bytes += bench.rows.bodyBytes(row);
-      if (purged > 0 && bytes > limits.purgeBytesMax) break;
-      bench.rows.end(row, { state: 'purged', at: bench.now });
-      purged += 1;
-    }
+    const purged = bulkStep(found, (row) => bench.rows.end(row, { state: 'purged', at: bench.now }));
     return { purged, more: more || purged < found.length };
   }
 
@@ -82,7 +76,7 @@ export class DeadPages {
   }
 
   #oldest(filter: DeadFilter, max: number) {
-    const bound = stepMax(this.#bench, Math.min(max, limits.bulkMax));
+    const bound = stepMax(this.#bench, Math.min(max, limits.bulkStepMax));
     const found = this.#find(filter, 'oldest', bound + 1, newest);
     return { bench: this.#bench, found: found.slice(0, bound), more: found.length > bound };
   }

@@ -90,7 +90,6 @@ export class JobRows {
   readonly #insertBody: Statement;
   readonly #renewJob: Statement;
   readonly #renewBody: Statement;
-  readonly #measureBody: Statement;
   readonly #deleteJob: Statement;
   readonly #deleteBody: Statement;
   readonly #deleteAttempts: Statement;
@@ -121,7 +120,6 @@ export class JobRows {
     this.#renewBody = db.prepare(
       'INSERT INTO body(n, bytes) VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes',
     );
-    this.#measureBody = db.prepare('SELECT length(bytes) FROM body WHERE n = ?', { returnArrays: true });
     this.#deleteJob = db.prepare('DELETE FROM job WHERE n = ?');
     this.#deleteBody = db.prepare('DELETE FROM body WHERE n = ?');
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE n = ?');
@@ -252,11 +250,6 @@ export class JobRows {
     this.#ledger.count(row.topic, row.prio, dead, 1);
     const attempt = how.attempt === null ? null : JSON.stringify(how.attempt);
     this.#addAlert.run(row.version, row.topic, row.id, how.at, how.reason, how.failures, attempt);
-  }
-
-  /** length() of a blob reads its header, not its pages. 0 where a damaged file has none: it can be removed all the same. */
-  bodyBytes(row: JobRow): number {
-    return (this.#measureBody.get(row.n) as [number] | undefined)?.[0] ?? 0;
   }
 
   addAttempt(row: JobRow, attempt: AttemptRecord): void {

@@ -2,7 +2,7 @@
 // Owns no transaction: `needs` says what kind of one the request must run in (group.ts).
 
 import type { JobKey } from '../../core/job.ts';
-import type { CancelOutcome, PushJob, PushOutcome, StoreFailure } from '../job-store.ts';
+import type { CancelOutcome, DeadLetter, PushJob, PushOutcome, StoreFailure } from '../job-store.ts';
 import type { Engine } from './engine.ts';
 import {
   readAck,
@@ -37,6 +37,8 @@ export interface Work {
   readonly isList: boolean;
   /** Makes the store larger: refused while the disk is full. */
   readonly isPush: boolean;
+  /** A step of bulk work: a transaction of its own, so that no other answer waits for its pages to be written. */
+  readonly isBulk: boolean;
   /** It would change nothing and can answer from memory, outside any transaction. */
   quiet(engine: Engine): boolean;
   /** Answers a function that writes the answer, once it may be told. */
@@ -49,6 +51,7 @@ const one = (run: Work['run']) => ({ items: 1, isList: false, run });
 interface Operation {
   readonly needs: Needs;
   readonly isPush?: boolean;
+  readonly isBulk?: boolean;
   readonly quiet?: (engine: Engine) => boolean;
   readonly read: Read;
 }
@@ -69,6 +72,8 @@ const list = <I, O>(
     },
   };
 };
+
+const noBody = Buffer.alloc(0);
 
 /** Outcomes of rare calls. */
 const writeJson = (w: Writer, outcome: unknown) => void w.json(outcome);
@@ -196,16 +201,20 @@ const operations: Readonly<Record<number, Operation>> = {
       const [filter, limit, cursor] = readArgs<Args<Engine['dead']['list']>>(r);
       return one((engine) => {
         const page = engine.dead.list(filter, limit, cursor);
-        return (w) => w.text(page.nextCursor).list(page.items, writeSnapshot);
+        // With an empty body: a client of the previous revision, in a reload, reads one.
+        const withBody = (letter: DeadLetter) => ({ ...letter, body: noBody });
+        return (w) => w.text(page.nextCursor).list(page.items.map(withBody), writeSnapshot);
       });
     },
   },
   [kinds.deadRequeue]: {
     needs: 'full',
+    isBulk: true,
     read: cold((engine, ...args: Args<Engine['dead']['requeue']>) => engine.dead.requeue(...args)),
   },
   [kinds.deadPurge]: {
     needs: 'full',
+    isBulk: true,
     read: cold((engine, ...args: Args<Engine['dead']['purge']>) => engine.dead.purge(...args)),
   },
   [kinds.alertDue]: {
@@ -214,6 +223,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.deadExpire]: {
     needs: 'full',
+    isBulk: true,
     read: cold((engine, ...[, max, olderThanMs]: AgeArgs) => engine.expire(olderThanMs, max)),
   },
   [kinds.endedGet]: {
@@ -223,6 +233,7 @@ const operations: Readonly<Record<number, Operation>> = {
   // A power cut that undoes it leaves what the next round removes.
   [kinds.endedForget]: {
     needs: 'normal',
+    isBulk: true,
     read: cold((engine, ...[, max, olderThanMs]: AgeArgs) => engine.forget(olderThanMs, max)),
   },
   [kinds.alertClaim]: {
@@ -244,6 +255,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.purgeTopic]: {
     needs: 'full',
+    isBulk: true,
     read: cold((engine, ...args: Args<Engine['census']['purgeTopic']>) => engine.census.purgeTopic(...args)),
   },
 };
@@ -254,6 +266,6 @@ export function readWork(kind: number, payload: Reader, rooms = new RoomsKnown()
   if (operation === undefined) throw new ProtocolError(`nobody serves kind ${kind}`);
   const { items, isList, run } = operation.read(payload, rooms);
   payload.end();
-  const { needs, isPush = false, quiet = () => false } = operation;
-  return { needs, items, isList, isPush, quiet, run };
+  const { needs, isPush = false, isBulk = false, quiet = () => false } = operation;
+  return { needs, items, isList, isPush, isBulk, quiet, run };
 }

@@ -206,12 +206,14 @@ export class StoreOwner implements Service {
     if (this.#queue.length > 0) this.#turn ??= setImmediate(() => this.#takeTurn());
   }
 
-  /** The oldest requests, as many as one transaction takes; one always. */
+  /** The oldest requests, as many as one transaction takes; one always. A step of bulk work is a group by itself. */
   #nextGroup(): Request[] {
     let [items, bytes] = [0, 0];
-    const end = this.#queue.findIndex((request) => {
+    const isBulkNext = this.#queue[0]?.work.isBulk === true;
+    const end = this.#queue.findIndex((request, at) => {
       items += request.work.items;
       bytes += request.bytes;
+      if (request.work.isBulk || (isBulkNext && at > 0)) return true;
       return items > limits.groupItemsMax || bytes > limits.groupBytesMax;
     });
     return this.#queue.splice(0, end < 0 ? this.#queue.length : Math.max(end, 1));

@@ -2,6 +2,7 @@
 
 import type { JobKey, JobSnapshot } from '../../core/job.ts';
 import type { Statement } from '../../sql/database.ts';
+import type { DeadLetter } from '../job-store.ts';
 import type { Bench } from './bench.ts';
 import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
 import { reasonCodes, stateCodes } from './schema.ts';
@@ -9,9 +10,14 @@ import { reasonCodes, stateCodes } from './schema.ts';
 export class Snapshots {
   readonly #bench: Bench;
   readonly #read: Statement;
+  readonly #readRow: Statement;
 
   constructor(bench: Bench) {
     this.#bench = bench;
+    this.#readRow = bench.db.prepare(
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason FROM job WHERE job.n = ?`,
+      { returnArrays: true },
+    );
     this.#read = bench.db.prepare(
       `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, body.bytes
        FROM job LEFT JOIN body ON body.n = job.n WHERE job.n = ?`,
@@ -26,15 +32,20 @@ export class Snapshots {
 
   /** The job of row n, which exists. */
   read(n: number): JobSnapshot {
-    const columns = this.#read.get(n) as unknown[] | undefined;
-    if (columns === undefined) throw new Error(`job row ${n} is missing`);
+    const columns = columnsOf(this.#read, n);
+    const bytes = columns[15] as Uint8Array | null;
+    // Of a damaged file: what is left of the job can be seen, and removed.
+    return { ...this.#snapshot(columns), body: bytes === null ? Buffer.alloc(0) : asBuffer(bytes) };
+  }
+
+  /** The same without its body. */
+  readRow(n: number): DeadLetter {
+    return this.#snapshot(columnsOf(this.#readRow, n));
+  }
+
+  #snapshot(columns: readonly unknown[]): DeadLetter {
     const row = jobRowOf(columns);
-    const [acceptedAt, contentType, reason, bytes] = columns.slice(12) as [
-      number,
-      string | null,
-      number | null,
-      Uint8Array | null,
-    ];
+    const [acceptedAt, contentType, reason] = columns.slice(12) as [number, string | null, number | null];
     return {
       topic: this.#bench.ledger.topicName(row.topic),
       id: row.id.toString(),
@@ -46,11 +57,15 @@ export class Snapshots {
       failures: row.failures,
       strikes: row.strikes,
       contentType,
-      // Of a damaged file: what is left of the job can be seen, and removed.
-      body: bytes === null ? Buffer.alloc(0) : asBuffer(bytes),
-      attempts: this.#bench.rows.attemptsOf(n),
+      attempts: this.#bench.rows.attemptsOf(row.n),
       deadAt: row.deadAt,
       buryReason: reason === null ? null : (reasonCodes[reason] ?? null),
     };
   }
+}
+
+function columnsOf(statement: Statement, n: number): readonly unknown[] {
+  const columns = statement.get(n) as unknown[] | undefined;
+  if (columns === undefined) throw new Error(`job row ${n} is missing`);
+  return columns;
 }

@@ -2,7 +2,7 @@
 -- dead-list: dead letters before a place, newest death first.
 -- @keys P
 -- @args limit, most bytes, place (ms, version), filter
--- @returns 1 when more come behind; whole jobs
+-- @returns 1 when more come behind; jobs with empty bodies
 -- @include clock, numbers, topics, jobs, queues, places, dead, whole
 local limit, bytes_max = tonumber(ARGV[4]), tonumber(ARGV[5])
 local at, version = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -39,8 +39,8 @@ for job in newest_first() do
     answer[1] = 1
     break
   end
-  local all = whole(job)
-  bytes = bytes + #all[4] + #all[6] + #all[7]
+  local all = bodiless(job)
+  bytes = bytes + #all[4] + #all[6]
   if #answer > 1 and bytes > bytes_max then
     answer[1] = 1
     break

@@ -5,3 +5,13 @@ local function whole(job)
   return { topic_name(job.no), job.tid, state_of(job), call('HGET', P .. ':j', f), call('HGET', P .. ':m', f) or '',
     call('HGET', P .. ':p', f) or '', job.apart and call('HGET', P .. ':b', f) or '' }
 end
+
+-- The same with an empty body.
+local function bodiless(job)
+  local f = field_of(job.no, job.tid)
+  local record = call('HGET', P .. ':j', f)
+  -- Of the tail only the text of a content type without a code.
+  local kept = job.flags % 32 >= 28 and 2 + struct.unpack('>I2', job.tail) or 0
+  return { topic_name(job.no), job.tid, state_of(job), record:sub(1, #record - #job.tail + kept),
+    call('HGET', P .. ':m', f) or '', call('HGET', P .. ':p', f) or '', '' }
+end
