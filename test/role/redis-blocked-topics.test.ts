@@ -101,12 +101,12 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     // More topics with capacity than one reserve names.
     const topics = Array.from({ length: 4 * limits.redisNamedMin }, (_, n) => `topic${n}`);
     let dealt = 0;
-    for (let step = 0; step < 150; step += 1) {
+    for (let step = 0; step < 100; step += 1) {
       const pushes = Array.from({ length: dice(30) }, (_, n) => {
         const priority = priorities[dice(3)] as Priority;
         return jobOf(`${step}-${n}`, { topic: topics[dice(topics.length)] as string, priority });
       });
-      for (const trial of both) for (const job of pushes) await trial.jobs.push([job]);
+      for (const trial of both) await trial.jobs.push(pushes);
       const rooms = new Map(
         topics.filter(() => dice(3) > 0).map((topic) => [topic, { room: dice(3), leaseMs }]),
       );
@@ -116,6 +116,6 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
       expect(shown(copied), `step ${step}`).toEqual(shown(right));
       dealt += right?.length ?? 0;
     }
-    expect(dealt).toBeGreaterThan(200);
+    expect(dealt).toBeGreaterThan(100);
   });
 });
