@@ -5,7 +5,7 @@
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { FieldError } from '../core/errors.ts';
-import { reasonOf } from '../core/errors.ts';
+import { wordsOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { Exit } from './exit.ts';
 import type { Daemon } from './find-daemon.ts';
@@ -20,6 +20,8 @@ export interface ApiCall {
   readonly json?: unknown;
   /** sent as it is; contentType null sends none */
   readonly body?: { readonly bytes: Buffer; readonly contentType: string | null };
+  /** members without which the reply is not one of dq; a server of another kind answers JSON too */
+  readonly needs?: readonly string[];
   /** the command's flags by the API's field names, for the messages of a refusal */
   readonly flags?: FlagNames;
 }
@@ -90,9 +92,13 @@ export class ApiClient {
   async call<T = unknown>(call: ApiCall): Promise<ApiReply<T>> {
     const { status, text, at } = await this.#exchange(call);
     const json = parse(text);
-    if (status >= 200 && status < 300 && json !== undefined) return { status, text, json: json as T, at };
+    if (status >= 200 && status < 300 && hasAll(json, call.needs))
+      return { status, text, json: json as T, at };
     if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] }, call.flags);
-    throw new Exit('unreachable', `${this.#daemon.url} answers ${status}, but not as dq does`);
+    throw new Exit(
+      'unreachable',
+      `${this.#daemon.url} answers ${status}, but not as dq does; is it the address of a dq daemon?`,
+    );
   }
 
   async #exchange(call: ApiCall): Promise<Exchanged> {
@@ -117,7 +123,9 @@ export class ApiClient {
         'notRunning',
         `no daemon is running: run/dq.json is left over from process ${pid}, which is gone`,
       );
-    return new Exit('unreachable', `${url} does not answer: ${whyOf(error)}`, { cause: error });
+    return new Exit('unreachable', `${url} does not answer: ${whyOf(error)}${remedyOf(url, error)}`, {
+      cause: error,
+    });
   }
 }
 
@@ -189,6 +197,26 @@ function isProblem(json: unknown): json is Omit<Problem, 'errors'> & { errors?: 
   return typeof json === 'object' && json !== null && 'code' in json && 'status' in json && 'title' in json;
 }
 
+function hasAll(json: unknown, members: readonly string[] = []): boolean {
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) return false;
+  return members.every((name) => Object.hasOwn(json, name));
+}
+
+/** For what another protocol on that port looks like from here. */
+function remedyOf(url: string, error: unknown): string {
+  const { code = '', message = '' } = error as NodeJS.ErrnoException;
+  if (url.startsWith('https:')) {
+    if (code === 'EPROTO' || /wrong version number|packet length/i.test(message))
+      return '; the port does not speak TLS: try http://';
+    if (/CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code))
+      return '; for an authority of your own set NODE_EXTRA_CA_CERTS=FILE';
+  }
+  // Redis answers an error text, a TLS port an alert or nothing.
+  if (code.startsWith('HPE_') || message === 'socket hang up')
+    return '; the port does not speak HTTP: is it the one of dq? With TLS write https://';
+  return '';
+}
+
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -201,7 +229,7 @@ function isAlive(pid: number): boolean {
 function whyOf(error: unknown): string {
   if (error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError'))
     return `nothing came within ${limits.apiCallMs / 1_000} s`;
-  // `localhost` is tried on two addresses; the error of the pair has no message of its own.
-  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(', ');
-  return reasonOf(error);
+  const [first = ''] = wordsOf(error).split('\n');
+  // OpenSSL: `C0…:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:../deps/…:355:`
+  return /:SSL routines:[^:]*:([^:]+):/.exec(first)?.[1] ?? first;
 }

@@ -78,6 +78,7 @@ async function newestDeath(
     path: ['v1', 'dead'],
     query: { topic, since, until, limit: 1 },
     flags: filterFlags,
+    needs: ['items'],
   });
   const newest = json.items[0];
   return newest === undefined ? until : new Date(Date.parse(newest.deadAt) + 1).toISOString();
@@ -87,7 +88,11 @@ async function newestDeath(
 async function countOf(client: ApiClient, topic: string | undefined): Promise<number | null> {
   const path = topic === undefined ? ['v1', 'stats'] : ['v1', 'topics', topic, 'stats'];
   try {
-    const { json } = await client.call<{ states: { dead: number } }>({ method: 'GET', path });
+    const { json } = await client.call<{ states: { dead: number } }>({
+      method: 'GET',
+      path,
+      needs: ['states'],
+    });
     return json.states.dead;
   } catch (error) {
     if (error instanceof ApiRefusal) return null;
@@ -110,6 +115,7 @@ async function work(
       const { text, json } = await client.call<Record<string, number> & { more: boolean }>({
         ...callOf(filter),
         flags: filterFlags,
+        needs: [done, 'more'],
       });
       total += json[done] ?? 0;
       progress.add(json[done] ?? 0);

@@ -1,11 +1,14 @@
 // Where a command finds the daemon it talks to: a URL that was named, or the run record in the data directory. Decides by
 // reading alone. Never hands the token of a run record to a URL that somebody named: it belongs to the daemon that wrote it.
 
+import { statSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { readVariable } from '../config/environment.ts';
 import { formatProblem } from '../config/given.ts';
 import { loadConfig } from '../config/load.ts';
-import { readRunRecord } from '../master/run-record.ts';
+import { reasonOf } from '../core/errors.ts';
+import { type RunRecord, readRunRecord } from '../master/run-record.ts';
 import { Exit } from './exit.ts';
 
 export interface DaemonFlags {
@@ -32,7 +35,7 @@ export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
   if (flags.dataDir === undefined && env['DQ_URL'])
     return { url: baseUrl(env['DQ_URL'], 'DQ_URL'), token, pid: null };
   const dataDir = dataDirOf(flags, env);
-  const record = readRunRecord(dataDir);
+  const record = readRecord(dataDir);
   if (record === null) {
     throw new Exit(
       'notRunning',
@@ -40,6 +43,44 @@ export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
     );
   }
   return { url: baseUrl(record.url, 'run/dq.json'), token: token ?? record.adminToken, pid: record.pid };
+}
+
+function readRecord(dataDir: string): RunRecord | null {
+  try {
+    return readRunRecord(dataDir);
+  } catch (error) {
+    throw unreadable(dataDir, error);
+  }
+}
+
+/** The record and the control socket are for the daemon's own user. */
+export function unreadable(dataDir: string, error: unknown): Exit {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== 'EACCES' && code !== 'EPERM')
+    return new Exit('unreachable', `cannot ask the daemon on ${dataDir}: ${reasonOf(error)}`, {
+      cause: error,
+    });
+  return new Exit(
+    'unreachable',
+    `cannot ask the daemon on ${dataDir}: permission denied for user ${nameOf()}; run this as the user of the daemon${ownerOf(dataDir)} or as root, or use --url and --token where the command has them`,
+  );
+}
+
+function nameOf(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.()); // a user without an entry
+  }
+}
+
+/** Of the data directory, as far as it can be seen: ` (uid 998)`. */
+function ownerOf(dataDir: string): string {
+  try {
+    return ` (uid ${statSync(dataDir).uid})`;
+  } catch {
+    return '';
+  }
 }
 
 /** Rejects a wrong configuration only when it is needed to know. */

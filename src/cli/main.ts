@@ -37,6 +37,14 @@ function exitCodeOf(error: unknown): number {
     process.stderr.write(`dq: ${reasonOf(error)}\n`);
     return error.exitCode;
   }
+  // A file, a directory, a socket: the system's reason says all that its user can act on.
+  const { syscall, code } = error as NodeJS.ErrnoException;
+  if (error instanceof Error && syscall !== undefined) {
+    const remedy =
+      code === 'EACCES' || code === 'EPERM' ? '; run this as the user of the daemon or as root' : '';
+    process.stderr.write(`dq: ${reasonOf(error)}${remedy}\n`);
+    return exitCodes.failed;
+  }
   process.stderr.write(`dq: ${error instanceof Error ? error.stack : String(error)}\n`);
   return exitCodes.failed;
 }

@@ -55,7 +55,7 @@ export async function pushBatch(client: ApiClient, source: string, asJson: boole
 async function send(client: ApiClient, batch: Batch): Promise<ApiReply<BatchReply>> {
   const body = { bytes: batch.bytes, contentType: 'application/x-ndjson' };
   try {
-    return await client.call<BatchReply>({ method: 'POST', path: ['v1', 'jobs'], body });
+    return await client.call<BatchReply>({ method: 'POST', path: ['v1', 'jobs'], body, needs: ['results'] });
   } catch (error) {
     if (!(error instanceof Exit)) throw error;
     const lines = `lines ${batch.lines[0]} to ${batch.lines.at(-1)}`;

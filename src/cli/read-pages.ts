@@ -24,7 +24,7 @@ export async function readPages<T>(
   let cursor: string | undefined;
   while (left > 0) {
     const query = { ...call.query, limit: Math.min(left, pageMax), cursor };
-    const page = await client.call<Page<T>>({ ...call, query });
+    const page = await client.call<Page<T>>({ ...call, query, needs: ['items', 'nextCursor'] });
     onPage(page);
     for (const name of page.json.missing ?? []) {
       if (!missing.has(name)) say(`dq: ${name} does not answer; what it holds is not shown`);

@@ -99,7 +99,7 @@ describe('exit codes', () => {
         {
           code: 'unreachable',
           args: ['status'],
-          says: /cannot be asked: the daemon did not answer within 5 s/,
+          says: /cannot ask the daemon on \S+: the daemon did not answer within 5 s/,
         },
       ],
       daemon,

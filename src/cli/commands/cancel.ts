@@ -14,6 +14,7 @@ async function cancel(topic: string, id: string, flags: DaemonOptions): Promise<
   const { text, json } = await clientOf(flags).call<{ inFlight: boolean }>({
     method: 'DELETE',
     path: ['v1', 'topics', topic, 'jobs', id],
+    needs: ['cancelled'],
   });
   if (flags.json) printData(text);
   say(json.inFlight ? 'dq: cancelled; the attempt that is running may still finish' : 'dq: cancelled');

@@ -55,6 +55,7 @@ async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
   const { text, json: job } = await clientOf(flags).call<Job>({
     method: 'GET',
     path: ['v1', 'topics', topic, 'jobs', id],
+    needs: ['state', 'attempts'],
   });
   if (flags.body && job.endedAt !== undefined)
     throw new Exit('failed', `the job is ${job.state}; bodies go when a job ends`);

@@ -85,6 +85,7 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
       path: ['v1', 'topics', topic, 'jobs'],
       query: { id: flags.id, delay: flags.delay, at: flags.at, mode: flags.mode, literal: flags.literal },
       body: { bytes, contentType },
+      needs: ['id', 'state', 'dueAt'],
       flags: { id: '--id', delay: '--delay', at: '--at', mode: '--mode', 'content-type': '--type' },
     });
   } catch (error) {

@@ -30,6 +30,7 @@ async function reschedule(topic: string, id: string, flags: RescheduleFlags): Pr
     path,
     query: { delay, at },
     flags: { delay: '--delay', at: '--at' },
+    needs: ['state'],
   } as const;
   const { text, json } = await clientOf(flags).call<MovedJob>(call);
   sayMoved(text, json, flags);

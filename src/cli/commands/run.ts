@@ -15,6 +15,6 @@ export function register(program: Command): void {
 
 async function run(topic: string, id: string, flags: DaemonOptions): Promise<void> {
   const path = ['v1', 'topics', topic, 'jobs', id, 'run'];
-  const { text, json } = await clientOf(flags).call<MovedJob>({ method: 'POST', path });
+  const { text, json } = await clientOf(flags).call<MovedJob>({ method: 'POST', path, needs: ['state'] });
   sayMoved(text, json, flags);
 }

@@ -59,6 +59,7 @@ async function list(flags: DaemonOptions): Promise<void> {
   const reply = await clientOf(flags).call<{ number: number; items: readonly Shard[] }>({
     method: 'GET',
     path: ['v1', 'shards'],
+    needs: ['items'],
   });
   const { number, items } = reply.json;
   const heard = Math.max(0, ...items.map(({ list }) => list ?? 0));
@@ -80,7 +81,13 @@ async function addShard(url: string, flags: AddFlags): Promise<void> {
     throw new Exit('usage', `--buckets: "${flags.buckets}" is no number`);
   const json = { url, buckets };
   const reply = await clientOf(flags)
-    .call<Shard>({ method: 'POST', path: ['v1', 'shards'], json, flags: { buckets: '--buckets' } })
+    .call<Shard>({
+      method: 'POST',
+      path: ['v1', 'shards'],
+      json,
+      flags: { buckets: '--buckets' },
+      needs: ['id'],
+    })
     .catch((error: unknown) => {
       if (error instanceof ApiRefusal && error.problem.code === 'shard_unreachable')
         throw new Exit('storeUnreachable', error.message, { cause: error });

@@ -59,6 +59,7 @@ async function addToken(name: string, flags: AddFlags): Promise<void> {
       path: ['v1', 'tokens'],
       json,
       flags: { scopes: '--scope', topics: '--topic' },
+      needs: ['token'],
     });
   } catch (error) {
     if (!(error instanceof Exit) || error.exitCode !== exitCodes.notRunning) throw error;
@@ -81,6 +82,7 @@ async function list(flags: DaemonOptions): Promise<void> {
   const reply = await clientOf(flags).call<{ items: readonly Token[] }>({
     method: 'GET',
     path: ['v1', 'tokens'],
+    needs: ['items'],
   });
   if (flags.json) {
     printData(reply.text);
@@ -101,7 +103,7 @@ async function list(flags: DaemonOptions): Promise<void> {
 async function remove(name: string, flags: RemoveFlags): Promise<void> {
   const client = clientOf(flags);
   await agree(`Remove the token ${name}? Who uses it is refused from then on.`, flags.yes);
-  const reply = await client.call({ method: 'DELETE', path: ['v1', 'tokens', name] });
+  const reply = await client.call({ method: 'DELETE', path: ['v1', 'tokens', name], needs: ['deleted'] });
   if (flags.json) printData(reply.text);
   say(`dq: the token ${name} is removed; refused everywhere within 2 s`);
 }

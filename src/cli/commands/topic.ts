@@ -100,7 +100,11 @@ async function list(flags: ListFlags): Promise<void> {
 }
 
 async function get(topic: string, flags: DaemonOptions): Promise<void> {
-  const reply = await clientOf(flags).call<Topic>({ method: 'GET', path: ['v1', 'topics', topic] });
+  const reply = await clientOf(flags).call<Topic>({
+    method: 'GET',
+    path: ['v1', 'topics', topic],
+    needs: ['topic'],
+  });
   if (flags.json) printData(reply.text);
   else printRecord(Object.entries(reply.json).map(([name, value]) => [name, shown(value)]));
 }
@@ -150,6 +154,7 @@ async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: 
     method: 'POST',
     path: ['v1', 'topics', topic, 'secret'],
     flags: topicFieldFlags,
+    needs: ['secret'],
     ...(flags.secret === undefined ? {} : { json: { secret: flags.secret } }),
   });
   if (flags.json) {
@@ -165,7 +170,7 @@ async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: 
 /** A mistake in the rule is shown in the rule, below the sentence that names it. */
 async function written<T>(flags: DaemonOptions & TopicFlags, call: ApiCall): Promise<ApiReply<T>> {
   try {
-    return await clientOf(flags).call<T>({ ...call, flags: topicFieldFlags });
+    return await clientOf(flags).call<T>({ ...call, flags: topicFieldFlags, needs: ['topic'] });
   } catch (error) {
     const place =
       error instanceof ApiRefusal && error.problem.errors.find(({ field }) => field === 'retryIf');
