@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ShardedJobs } from './compose-shards.ts';
+import { withNewOptions } from './config/options.ts';
 import { reasonOf } from './core/errors.ts';
 import { limits } from './core/limits.ts';
 import { parseMysqlUrl } from './core/mysql-url.ts';
@@ -47,7 +48,9 @@ export async function importAll(): Promise<void> {
   ]);
 }
 
-export function compose(init: Init, channel: MasterChannel, leaving: AbortSignal): Promise<Composed> {
+export function compose(received: Init, channel: MasterChannel, leaving: AbortSignal): Promise<Composed> {
+  // In a reload after an upgrade the master is of the previous code.
+  const init = { ...received, config: withNewOptions(received.config) };
   const title = titleOf(init.role, init.index);
   const where = { config: init.config, role: init.role, index: init.index, title };
   const log = openLog(where);

@@ -111,6 +111,7 @@ const hour = 60 * minute;
 const day = 24 * hour;
 const kib = 1024;
 const mib = 1024 * kib;
+const gib = 1024 * mib;
 
 export const options = {
   'server.host': text('127.0.0.1', 'Address the HTTP API listens on', { flag: '--host' }),
@@ -196,6 +197,11 @@ export const options = {
   'log.level': choice(['error', 'info', 'debug'], 'info', 'What the notice and error logs hold'),
   'log.request': choice(['all', 'errors', 'off'], 'all', 'Which pushes and cancels are logged'),
   'log.notify': choice(['all', 'errors', 'off'], 'all', 'Which delivery attempts are logged'),
+  'log.bytesMaxPerDay': bytes(
+    gib,
+    'Bytes a day of each log file; later lines of the day are dropped and counted; 0 = no limit',
+    { min: 0, max: 1024 * gib },
+  ),
   'log.days': count(14, 'Days that log files are kept', { min: 1, max: 3650 }),
   timezone: text(
     Intl.DateTimeFormat().resolvedOptions().timeZone,
@@ -222,6 +228,14 @@ export function defaultOf(name: string, config: Config): unknown {
   if (name === 'pollCeiling' && redis !== undefined && !redis.startsWith('redis+cluster:'))
     return limits.redisPollMs;
   return config[name as OptionName];
+}
+
+/** A configuration that an older master has read: options that it does not know have their defaults. */
+export function withNewOptions(config: Partial<Config>): Config {
+  const defaults = Object.fromEntries(
+    Object.entries(options).map(([name, { default: value }]) => [name, value]),
+  );
+  return { ...defaults, ...config } as Config;
 }
 
 /** Options, and groups of them, that dq will have: refused with that reason, so that nobody believes them in force. */

@@ -439,6 +439,10 @@ export const limits = {
   /** Lines of the log files are gathered this long or up to this many characters, then written at once. */
   logFlushMs: 100,
   logBatchCharsMax: 64 * 1024,
+  /** Lines of the request log about requests without the right to pass, per server, second and kind of refusal: a person sees what
+   *  goes on, and a flood of them costs 2 KB a second. And characters of a topic or id that such a line shows. */
+  refusedLinesPerSecond: 5,
+  refusedTextMax: 64,
   /** Lines that wait for a disk that does not answer; more are dropped and counted. Some seconds of the busiest log. */
   logBacklogCharsMax: 4 * 1024 * 1024,
   /** How often a log file is compared with what lies at its path. */

@@ -12,6 +12,7 @@ import { TokenBook } from '../registry/token-book.ts';
 import { Access } from './access.ts';
 import { type FrontObserver, type FrontTimes, HttpFront } from './http-front.ts';
 import type { Api } from './intake-context.ts';
+import { RefusalLines } from './refusal-lines.ts';
 import { TopicSuggestion } from './topic-suggestion.ts';
 import { noteUnrouted } from './unrouted.ts';
 
@@ -25,6 +26,7 @@ class Intake implements Role {
   readonly #role: RoleContext;
   readonly #tokens: TokenBook;
   readonly #front: HttpFront;
+  readonly #refusals: RefusalLines;
   #api: Api | null = null;
   #url: string | null = null;
   #drained: Promise<void> | null = null;
@@ -32,6 +34,7 @@ class Intake implements Role {
   constructor(role: RoleContext, times?: FrontTimes) {
     this.#role = role;
     const { adminToken, config } = role;
+    this.#refusals = new RefusalLines(role.log);
     this.#tokens = new TokenBook(role.registry, role.log);
     const access = new Access({
       adminToken,
@@ -40,7 +43,7 @@ class Intake implements Role {
     });
     const observer: FrontObserver = {
       onAnswer: (status) => role.metrics.count('dq_http_requests_total', 1, classOf(status)),
-      onRefused: (request, error) => noteUnrouted(role, request, error),
+      onRefused: (request, error) => noteUnrouted(role.metrics, this.#refusals, request, error),
     };
     this.#front = new HttpFront(access, observer, times);
   }
@@ -104,6 +107,7 @@ class Intake implements Role {
 
   async #end(deadlineMs: number): Promise<void> {
     await this.#front.drain(deadlineMs);
+    this.#refusals.close();
     await this.#api?.close();
     await this.#tokens.drain(limits.loopSleepMsMax);
   }

@@ -1,18 +1,19 @@
-// Pushes and cancels that were refused before they were routed, by the front: who had no token, or came from a web page. They are
-// logged and counted as every other one.
+// Pushes and cancels that the front rejected before they were routed: without a token, or from a web page. Each is counted as
+// every other one; of their lines in the log some are left out (refusal-lines.ts).
 
 import type { IncomingMessage } from 'node:http';
 import { catalogue, type DqError } from '../core/errors.ts';
 import type { RoleContext } from '../process/role.ts';
 import { refusalOf } from './conclude-push.ts';
 import { parseQuery } from './query.ts';
-import { logRequest } from './request-log.ts';
+import type { RefusalLines } from './refusal-lines.ts';
 
 const jobsPath = /^\/v1\/(?:topics\/([^/?]+)\/)?jobs(?:\/([^/?]+))?(?:\?(.*))?$/;
 
 /** Nothing for any other call. What it names is told as far as it can be read. */
 export function noteUnrouted(
-  { log, metrics }: Pick<RoleContext, 'log' | 'metrics'>,
+  metrics: RoleContext['metrics'],
+  lines: RefusalLines,
   { method, url = '' }: IncomingMessage,
   error: DqError,
 ): void {
@@ -22,7 +23,7 @@ export function noteUnrouted(
   if (!isPush && !isCancel) return;
   if (isPush) metrics.count('dq_pushes_total', 1, refusalOf(error.code));
   const asked = topic === undefined ? undefined : parseQuery(query ?? '')['id'];
-  logRequest(log, {
+  lines.write({
     method: isCancel ? 'DELETE' : 'POST',
     topic: decoded(topic),
     id: decoded(id) ?? (typeof asked === 'string' ? asked : null),

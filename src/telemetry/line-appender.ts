@@ -1,6 +1,7 @@
 // Appends lines to a file whose name has the day in it. Gathers them and writes whole lines at once, so that two processes
 // may share the file. Never throws and never waits for the disk: what cannot be written is dropped and counted, and when
-// the disk takes lines again, `onRecovered` is told how many are missing.
+// the disk takes lines again, `onRecovered` is told how many are missing. Writes at most `bytesMaxPerDay` a day: what is more is
+// dropped and counted in the same way, and told on the next day.
 // winston's file transports were measured and left: 4.8 µs a line, no reopening, no new directory when it is removed.
 
 import { join } from 'node:path';
@@ -14,8 +15,15 @@ export interface LineAppenderOptions {
   readonly nameOf: (day: number) => string;
   readonly calendar: Calendar;
   readonly now: () => number;
+  /** 0 = no limit. Lines that another process writes to the same file do not count, those in the file at the first opening of a
+   *  day do. */
+  readonly bytesMaxPerDay: number;
+  /** called once a day, when the limit is reached; may write lines, which are dropped where they are for this file */
+  readonly onFull: (bytesMax: number) => void;
   readonly onRecovered: (lines: number, reason: string) => void;
 }
+
+const fullReason = 'log.bytesMaxPerDay was reached';
 
 export class LineAppender {
   readonly #options: LineAppenderOptions;
@@ -27,6 +35,11 @@ export class LineAppender {
   #file: LogFile | null = null;
   #checkedAt = 0;
   #stale = false;
+  /** yyyymmdd of the lines last written, and the bytes of that day; null bytes = no file of that day was opened yet */
+  #day = 0;
+  #bytesToday: number | null = null;
+  /** the day whose limit is reached */
+  #fullDay = 0;
   /** id of a file that ends in the middle of a line of ours */
   #tornFile: string | null = null;
   /** not yet told of */
@@ -50,7 +63,9 @@ export class LineAppender {
         ? 'the log was closed'
         : this.#chars + line.length > limits.logBacklogCharsMax
           ? 'the disk is too slow'
-          : null;
+          : this.#isFull()
+            ? fullReason
+            : null;
     if (refusal !== null) {
       this.#drop(1, refusal);
       return;
@@ -114,9 +129,13 @@ export class LineAppender {
     try {
       const file = await this.#current();
       const mend = this.#tornFile === file.id ? '\n' : '';
-      await file.append(Buffer.from(mend + lines.join('')));
+      const bytes = this.#withinLimit(mend, lines);
+      if (bytes.length === 0) return;
+      this.#bytesToday = (this.#bytesToday ?? 0) + bytes.length;
+      await file.append(bytes);
       this.#tornFile = null;
-      this.#tellMissing();
+      // Of a day that is full nothing is told before its end: more will be missing.
+      if (this.#fullDay !== this.#day) this.#tellMissing();
     } catch (error) {
       this.#stale = true;
       if (error instanceof AppendError) {
@@ -128,14 +147,38 @@ export class LineAppender {
     }
   }
 
+  /** The lines as far as the day's limit allows; the others are dropped. */
+  #withinLimit(mend: string, lines: readonly string[]): Buffer {
+    const { bytesMaxPerDay, onFull } = this.#options;
+    const whole = Buffer.from(mend + lines.join(''));
+    // Once a line was dropped, a shorter one would only look as if nothing was missing before it.
+    const isFull = this.#fullDay === this.#day;
+    const left = isFull ? 0 : bytesMaxPerDay - (this.#bytesToday ?? 0);
+    if (bytesMaxPerDay === 0 || whole.length <= left) return whole;
+    const lengths = lines.map((line) => Buffer.byteLength(line));
+    let kept = 0;
+    let end = mend.length;
+    while (end + (lengths[kept] ?? 0) <= left) end += lengths[kept++] ?? 0;
+    this.#fullDay = this.#day;
+    this.#drop(lines.length - kept, fullReason);
+    if (!isFull) onFull(bytesMaxPerDay);
+    return kept === 0 ? Buffer.alloc(0) : whole.subarray(0, end);
+  }
+
+  #isFull(): boolean {
+    return this.#fullDay !== 0 && this.#fullDay === this.#options.calendar.dayOf(this.#options.now());
+  }
+
   async #current(): Promise<LogFile> {
-    const path = join(
-      this.#options.directory,
-      this.#options.nameOf(this.#options.calendar.dayOf(this.#options.now())),
-    );
+    const day = this.#options.calendar.dayOf(this.#options.now());
+    if (day !== this.#day) this.#bytesToday = null;
+    this.#day = day;
+    const path = join(this.#options.directory, this.#options.nameOf(day));
     if (this.#stale || this.#file?.path !== path || (await this.#hasMoved())) await this.#release();
     if (this.#file === null) {
       this.#file = await LogFile.open(path);
+      // Of a file that was rotated meanwhile this process has counted its lines.
+      this.#bytesToday ??= this.#file.sizeBefore;
       this.#checkedAt = performance.now();
     }
     return this.#file;

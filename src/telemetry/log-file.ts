@@ -14,12 +14,15 @@ export class LogFile {
   readonly path: string;
   /** of the file, over all that have it open here: identifies it beyond renames */
   readonly id: string;
+  /** bytes that were in it when it was opened */
+  readonly sizeBefore: number;
   readonly #handle: FileHandle;
 
-  private constructor(path: string, handle: FileHandle, id: string) {
+  private constructor(path: string, handle: FileHandle, id: string, sizeBefore: number) {
     this.path = path;
     this.#handle = handle;
     this.id = id;
+    this.sizeBefore = sizeBefore;
   }
 
   /** Makes the directory again if it is gone. */
@@ -36,7 +39,7 @@ export class LogFile {
       const stats = await handle.stat();
       // A file with lines in it has the mode that somebody wants for it; a device is not ours to change.
       if (stats.isFile() && stats.size === 0) await handle.chmod(fileMode);
-      return new LogFile(path, handle, `${stats.dev}:${stats.ino}`);
+      return new LogFile(path, handle, `${stats.dev}:${stats.ino}`, stats.size);
     } catch (error) {
       await handle.close();
       throw error;

@@ -121,7 +121,10 @@ export const metricDeclarations = {
     waitBounds,
   ),
   dq_store_group_items: histogram('Jobs and questions that shared a transaction', itemBounds),
-  dq_log_lines_dropped_total: counter('Log lines that no disk took', []),
+  dq_log_lines_dropped_total: counter(
+    'Log lines that no disk took, or that were beyond `log.bytesMaxPerDay`',
+    [],
+  ),
   dq_in_flight: gauge('Requests being answered, callbacks running, calls to the store', [['role', roles]]),
   dq_worker_deaths_total: counter('Worker processes that ended unasked', [['role', roles]]),
   dq_reloads_total: counter('Reloads; one that was refused has changed nothing', [

@@ -10,7 +10,10 @@ import { formatLine, formatReadable, headOf } from './log-line.ts';
 import { NoticeLog } from './notice-log.ts';
 
 export interface LogOptions {
-  readonly config: Pick<Config, 'logDir' | 'log.level' | 'log.request' | 'log.notify' | 'timezone'>;
+  readonly config: Pick<
+    Config,
+    'logDir' | 'log.level' | 'log.request' | 'log.notify' | 'log.bytesMaxPerDay' | 'timezone'
+  >;
   readonly role: string;
   readonly index: number;
   /** `dq-server-0` */
@@ -25,7 +28,7 @@ export interface OpenLog extends Log {
   reopen(): void;
   /** Resolves when all lines are written, or after limits.logCloseMs for each kind; later ones are dropped. */
   close(): Promise<void>;
-  /** lines that no disk took, since the start */
+  /** lines that no disk took, or that were beyond the daily limit, since the start */
   dropped(): number;
 }
 
@@ -46,6 +49,8 @@ export function openLog(options: LogOptions): OpenLog {
       nameOf: (day) => fileNameOf(kind, role, index, day),
       calendar,
       now,
+      bytesMaxPerDay: config['log.bytesMaxPerDay'],
+      onFull: (bytesMax) => full(kind, bytesMax),
       onRecovered: (lines, reason) => notice('log lines were lost', { kind, lines, reason }),
     });
   const appenders = {
@@ -62,6 +67,16 @@ export function openLog(options: LogOptions): OpenLog {
   const notice = (message: string, fields: LogFields = {}) => {
     notices.write('info', message, fields);
     if (config['log.level'] !== 'error') say(message, fields);
+  };
+  /** Each kind has a limit of its own: a flood of one cannot silence the others. */
+  const full = (kind: Kind, bytesMax: number) => {
+    const message = 'log: the daily limit of a log file is reached, later lines of today are dropped';
+    const fields = { kind, option: 'log.bytesMaxPerDay', bytesMax };
+    if (kind === 'error') notice(message, fields);
+    else {
+      errors.write('error', message, fields);
+      say(message, fields);
+    }
   };
   const busy = (kind: 'request' | 'notify', isError: (fields: LogFields) => boolean) => {
     const wanted = config[`log.${kind}`];

@@ -1,5 +1,6 @@
 // Bad input, generated where it can be: every route × every way to get a query or a body wrong. What is refused is named.
 import { beforeEach, describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 
 let dq: TestIntake;
@@ -368,6 +369,21 @@ describe('access', () => {
       expect((await with_(bad, '/livez')).status).toBe(200);
       expect((await with_(bad, '/readyz')).status).toBe(200);
     }
+  });
+
+  it('refused pushes are logged a few a second, shortened, and the others counted', async () => {
+    const headers = { authorization: 'Bearer no' };
+    const path = `/v1/topics/${'t'.repeat(900)}/jobs?id=${'i'.repeat(5_000)}`;
+    const from = performance.now();
+    const calls = Array.from({ length: 200 }, () => dq.call('POST', path, { headers, body: '1' }));
+    for (const { status } of await Promise.all(calls)) expect(status).toBe(401);
+    await dq.role.drain(0);
+    const seconds = Math.ceil((performance.now() - from) / 1_000);
+    const counts = dq.requests.filter((line) => 'leftOut' in line);
+    const whole = dq.requests.filter((line) => !('leftOut' in line));
+    expect(whole.length).toBeLessThanOrEqual(limits.refusedLinesPerSecond * (seconds + 1));
+    expect(whole.length + counts.reduce((sum, { leftOut }) => sum + Number(leftOut), 0)).toBe(200);
+    for (const line of dq.requests) expect(JSON.stringify(line).length).toBeLessThan(400);
   });
 
   it('a refusal on a push keeps the job out', async () => {

@@ -47,6 +47,7 @@ function open(config: Partial<LogOptions['config']> = {}, more: Partial<LogOptio
       'log.level': 'info',
       'log.request': 'all',
       'log.notify': 'all',
+      'log.bytesMaxPerDay': 0,
       timezone: 'UTC',
       ...config,
     },
@@ -364,6 +365,81 @@ describe('a disk that fails', () => {
     expect(log.dropped()).toBe(before + 1);
     // The thread that hangs in open() is let go: a reader comes, takes nothing, and goes.
     closeSync(openSync(pathOf('request'), constants.O_RDWR | constants.O_NONBLOCK));
+  });
+});
+
+describe('the daily limit of a file', () => {
+  const bytesMax = 10_000;
+  const sizeOf = (path: string) => (existsSync(path) ? statSync(path).size : 0);
+  const flood = (log: OpenLog, n: number) => {
+    for (let i = 0; i < n; i++) log.request({ n: i, pad: '€'.repeat(30) });
+  };
+  const fullLine = (kind: string) => ({ kind, option: 'log.bytesMaxPerDay', bytesMax });
+
+  it('holds for each kind by itself, is told once, and the next day says how many lines are missing', async () => {
+    const log = open({ 'log.bytesMaxPerDay': bytesMax });
+    flood(log, 500);
+    await hasLines(pathOf('error'), 1);
+    flood(log, 500);
+    log.error('cannot', undefined, { n: 1 });
+    log.notice('ready');
+    log.notify({ outcome: 'delivered' });
+    await hasLines(pathOf('error'), 2);
+    await hasLines(pathOf('notice'), 1);
+    await hasLines(pathOf('notify'), 1);
+    expect(sizeOf(pathOf('request'))).toBeGreaterThan(bytesMax - 200);
+    expect(sizeOf(pathOf('request'))).toBeLessThanOrEqual(bytesMax);
+    const written = linesOf(pathOf('request'));
+    expect(written.map(({ n }) => n)).toEqual(written.map((_, n) => n));
+    expect(linesOf(pathOf('error'))[0]).toMatchObject(fullLine('request'));
+    expect(log.dropped()).toBe(1_000 - written.length);
+    now += 86_400_000;
+    log.request({ n: 1 });
+    await hasLines(pathOf('request', 20_300_201), 1);
+    await hasLines(pathOf('notice', 20_300_201), 1);
+    expect(linesOf(pathOf('notice', 20_300_201))[0]).toMatchObject({
+      kind: 'request',
+      lines: 1_000 - written.length,
+      reason: 'log.bytesMaxPerDay was reached',
+    });
+  });
+
+  it('counts what the file held before, and what was written before a rotation', async () => {
+    const first = open({ 'log.bytesMaxPerDay': bytesMax });
+    flood(first, 40);
+    await first.close();
+    const before = sizeOf(pathOf('request'));
+    const second = open({ 'log.bytesMaxPerDay': bytesMax });
+    flood(second, 20);
+    await hasLines(pathOf('request'), 60);
+    renameSync(pathOf('request'), `${pathOf('request')}.1`);
+    second.reopen();
+    flood(second, 500);
+    await hasLines(pathOf('error'), 1);
+    const together = sizeOf(pathOf('request')) + sizeOf(`${pathOf('request')}.1`);
+    expect(before).toBeGreaterThan(0);
+    expect(together).toBeGreaterThan(bytesMax - 200);
+    expect(together).toBeLessThanOrEqual(bytesMax);
+  });
+
+  it('of the error log is told in the notice log, and of both stops nothing', async () => {
+    const log = open({ 'log.bytesMaxPerDay': bytesMax });
+    for (let i = 0; i < 200; i++) log.error('cannot', undefined, { i });
+    await until('it is told', () => linesOf(pathOf('notice')).length === 1);
+    expect(linesOf(pathOf('notice'))[0]).toMatchObject(fullLine('error'));
+    for (let i = 0; i < 200; i++) log.notice('ready', { i });
+    log.request({ n: 1 });
+    await hasLines(pathOf('request'), 1);
+    await log.close();
+    expect(sizeOf(pathOf('error'))).toBeLessThanOrEqual(bytesMax);
+    expect(sizeOf(pathOf('notice'))).toBeLessThanOrEqual(bytesMax);
+  });
+
+  it('of 0 is none', async () => {
+    const log = open({ 'log.bytesMaxPerDay': 0 });
+    flood(log, 1_000);
+    await hasLines(pathOf('request'), 1_000);
+    expect(log.dropped()).toBe(0);
   });
 });
 

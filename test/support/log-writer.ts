@@ -9,6 +9,7 @@ const log = openLog({
     'log.level': 'info',
     'log.request': 'all',
     'log.notify': 'all',
+    'log.bytesMaxPerDay': 0,
     timezone: 'UTC',
   },
   role: 'server',
