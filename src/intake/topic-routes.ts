@@ -76,7 +76,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
         params,
         response: {
           200: reply('replaced', Topic),
-          201: reply('created', Topic),
+          201: reply('created, with its secret', TopicWithSecret),
           ...problems(413, 415, 503),
         },
       },
@@ -88,7 +88,9 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
       checkNamed(name, input);
       const { topic, created } = await putTopic(registry, name, input, context.role.clock.now());
       await learn();
-      return answer.code(created ? 201 : 200).send(topicJson(topic, true));
+      if (!created) return answer.code(200).send(topicJson(topic, true));
+      // Its only other appearance would be a rotation, which the first receiver would have to follow.
+      return answer.code(201).send({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
     },
   );
 

@@ -156,6 +156,16 @@ describe('method and format', () => {
 });
 
 describe('put and patch', () => {
+  it('PUT shows the secret of a topic that it creates, and none of one that it replaces', async () => {
+    const { status, body } = await dq.api('PUT', '/v1/topics/a', { callbackUrl });
+    expect([status, body.secret]).toEqual([201, expect.stringMatching(/^whsec_/)]);
+    expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret: body.secret, untilAt: null }]);
+    const replaced = await dq.api('PUT', '/v1/topics/a', { callbackUrl, secret: body.secret });
+    expect([replaced.status, JSON.stringify(replaced.body).includes('whsec_')]).toEqual([200, false]);
+    const given = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
+    expect((await dq.api('PUT', '/v1/topics/b', { callbackUrl, secret: given })).body.secret).toBe(given);
+  });
+
   it('PUT creates with 201, replaces with 200, and fields not given are defaults again', async () => {
     const created = await dq.api('PUT', '/v1/topics/a', {
       callbackUrl,
