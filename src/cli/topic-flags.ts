@@ -72,7 +72,7 @@ export function withTopicFlags(command: Command): Command {
     .option('--rate <n>', 'callbacks per second; 0 = no limit')
     .option('--method <method>', 'POST or PUT; GET with --format form')
     .option('--format <format>', 'raw: the body as pushed; form: its members as form fields')
-    .option('--empty-reply <what>', 'retry or accept a 2xx without a body')
+    .option('--empty-reply <what>', 'retry or accept a 2xx without a body; default: accept, form: retry')
     .option('--ok-status <list>', 'statuses that may count as success: 2xx,404; repeatable', gather)
     .option('--header <name: value>', "sent with every callback; repeatable; '' is none", gather)
     .option(

@@ -8,7 +8,14 @@ import type { EgressPolicy } from './egress-policy.ts';
 import type { DqError } from './errors.ts';
 import { limits } from './limits.ts';
 import { parseRule } from './reply-rule.ts';
-import { type Topic, type TopicSettings, type TopicState, topicDefaults, topicNamePattern } from './topic.ts';
+import {
+  defaultEmptyReply,
+  type Topic,
+  type TopicSettings,
+  type TopicState,
+  topicDefaults,
+  topicNamePattern,
+} from './topic.ts';
 import { backoff, printBackoff } from './topic-backoff.ts';
 import {
   duration,
@@ -207,7 +214,8 @@ export function unmaskHeaders(input: TopicInput, known: Pick<TopicSettings, 'hea
 
 /** Settings not given = defaults. `input` must have come from a complete parse. */
 export function completeSettings(input: TopicInput): TopicSettings {
-  return { ...topicDefaults, ...input.settings } as TopicSettings;
+  const { format = topicDefaults.format } = input.settings;
+  return { ...topicDefaults, emptyReply: defaultEmptyReply(format), ...input.settings } as TopicSettings;
 }
 
 /** Stands for the value of a header where the caller may not see it. Sent back, it keeps the stored value. */

@@ -77,7 +77,8 @@ export const topicDefaults: Omit<TopicSettings, 'callbackUrl'> = {
   timeoutMs: 3_000,
   retryIf: '',
   okStatus: ['2xx'],
-  emptyReply: 'retry',
+  // of the default format; see defaultEmptyReply
+  emptyReply: 'accept',
   maxAttempts: 10,
   backoff: { type: 'odd' },
   jitter: 0,
@@ -87,5 +88,11 @@ export const topicDefaults: Omit<TopicSettings, 'callbackUrl'> = {
   alertEmails: [],
   dangerouslySkipTlsVerify: false,
 };
+
+/** What a 2xx without a body means where nobody says: receivers of php-delayqueue, which get `form`, must answer with a body, and
+ *  an empty reply of theirs is a crash; other receivers often answer with a status alone. */
+export function defaultEmptyReply(format: TopicSettings['format']): TopicSettings['emptyReply'] {
+  return format === 'form' ? 'retry' : 'accept';
+}
 
 export const topicNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;

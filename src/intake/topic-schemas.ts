@@ -71,7 +71,12 @@ const settings = {
       maxItems: limits.topicOkStatusMax,
     }),
   ),
-  emptyReply: Type.Optional(Type.Enum(['retry', 'accept'])),
+  emptyReply: Type.Optional(
+    Type.Enum(['retry', 'accept'], {
+      description:
+        'what a 2xx without a body means, a 204 excepted. Default: accept for format raw, retry for form; a PATCH of format alone leaves it as it is',
+    }),
+  ),
   maxAttempts: Type.Optional(Type.Integer({ minimum: 1, maximum: limits.topicAttemptsMax })),
   backoff: Type.Optional(Backoff),
   jitter: Type.Optional(Type.Number({ minimum: 0, maximum: limits.topicJitterMax })),

@@ -16,6 +16,10 @@ const settingNames: readonly (keyof TopicSettings)[] = [
   ...(Object.keys(topicDefaults) as (keyof typeof topicDefaults)[]),
 ];
 
+/** Every row has all settings of the dq that wrote it, so a default that changes later changes no topic. Of members that a row
+ *  lacks, emptyReply had this default then. */
+const defaultsOfRows: typeof topicDefaults = { ...topicDefaults, emptyReply: 'retry' };
+
 export function toColumns(
   draft: TopicDraft,
   sealer: Sealer,
@@ -36,7 +40,7 @@ export function toTopic(row: TopicRow, sealer: Sealer): Topic {
     if (typeof stored.callbackUrl !== 'string') throw new Error('settings have no callbackUrl');
     const known = settingNames.filter((name) => stored[name] !== undefined);
     return {
-      ...topicDefaults,
+      ...defaultsOfRows,
       ...(Object.fromEntries(known.map((name) => [name, stored[name]])) as unknown as TopicSettings),
       headers: fromStoredHeaders(stored.headers ?? {}, row.name, sealer),
       topic: row.name,

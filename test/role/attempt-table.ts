@@ -52,6 +52,7 @@ export async function seenOf(
     await rig.topic(`t${n}`, there.url, {
       timeoutMs: enoughMs,
       backoff: { type: 'ladder', stepsMs: [waitMs] },
+      emptyReply: 'retry',
       ...topic,
     });
   }

@@ -21,7 +21,7 @@ const defaults = {
   timeout: '3s',
   retryIf: '',
   okStatus: ['2xx'],
-  emptyReply: 'retry',
+  emptyReply: 'accept',
   maxAttempts: 10,
   backoff: '2n+1',
   jitter: 0,
@@ -108,6 +108,27 @@ describe('create', () => {
     expect((await dq.api('POST', '/v1/topics', { topic: 'a' })).body.errors).toEqual([
       { field: 'callbackUrl', message: 'is needed' },
     ]);
+  });
+});
+
+describe('emptyReply', () => {
+  const emptyReplyOf = (reply: { body: { emptyReply: string } }) => reply.body.emptyReply;
+
+  it('defaults to accept for raw and to retry for form', async () => {
+    expect(emptyReplyOf(await create('a'))).toBe('accept');
+    expect(emptyReplyOf(await create('b', { format: 'raw' }))).toBe('accept');
+    expect(emptyReplyOf(await create('c', { format: 'form' }))).toBe('retry');
+    expect(emptyReplyOf(await create('d', { format: 'form', emptyReply: 'accept' }))).toBe('accept');
+    expect(emptyReplyOf(await dq.api('PUT', '/v1/topics/d', { callbackUrl, format: 'form' }))).toBe('retry');
+    expect(emptyReplyOf(await dq.api('PUT', '/v1/topics/c', { callbackUrl }))).toBe('accept');
+  });
+
+  it('is stored, and stays when a PATCH changes the format alone', async () => {
+    await create('a');
+    expect(emptyReplyOf(await dq.api('PATCH', '/v1/topics/a', { format: 'form' }))).toBe('accept');
+    await create('b', { format: 'form' });
+    expect(emptyReplyOf(await dq.api('PATCH', '/v1/topics/b', { format: 'raw' }))).toBe('retry');
+    expect((await dq.registry.get('b'))?.emptyReply).toBe('retry');
   });
 });
 

@@ -109,7 +109,7 @@ describe('notifier: a reply', () => {
 
   const delivered: [string, Answer, Partial<TopicDraft>][] = [
     ['204 without a body', status(204), {}],
-    ['200 without a body where the topic accepts it', status(200), { emptyReply: 'accept' }],
+    ['200 without a body', status(200), {}],
     ['404 where the topic says it is fine', status(404, {}, 'x'), { okStatus: ['404'] }],
     [
       '200 that the rule does not object to',
@@ -133,7 +133,7 @@ describe('notifier: a reply', () => {
       status(302, { location: '/elsewhere' }),
       { okStatus: ['2xx', '3xx'] },
     ],
-    ['200 without a body', 'empty_reply', status(200), {}],
+    ['200 without a body', 'empty_reply', status(200), { emptyReply: 'retry' }],
     [
       '200 that the rule objects to',
       'rule',

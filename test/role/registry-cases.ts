@@ -133,7 +133,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       await created(registry, draft('a'));
       await run(`UPDATE topic SET settings = '{"callbackUrl":"http://x/","later":1}'`);
       const topic = await registry.get('a');
-      expect(topic).toMatchObject({ ...topicDefaults, callbackUrl: 'http://x/' });
+      expect(topic).toMatchObject({ ...topicDefaults, emptyReply: 'retry', callbackUrl: 'http://x/' });
       expect(topic).not.toHaveProperty('later');
     });
 

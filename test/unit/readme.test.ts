@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { withGeneratedParts } from '../../scripts/docs.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { exitCodes } from '../../src/cli/exit.ts';
-import { topicDefaults } from '../../src/core/topic.ts';
+import { defaultEmptyReply, topicDefaults } from '../../src/core/topic.ts';
 
 const root = join(import.meta.dirname, '../..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
@@ -36,7 +36,9 @@ it('README: the defaults of a topic are those in force', () => {
   expect(defaultOf('maxAttempts')).toBe(String(topicDefaults.maxAttempts));
   expect(defaultOf('concurrency')).toBe(String(topicDefaults.concurrency));
   expect(defaultOf('timeout')).toBe(`${topicDefaults.timeoutMs / 1_000}s`);
-  expect(defaultOf('emptyReply')).toBe(topicDefaults.emptyReply);
+  expect(readme).toContain(
+    `| \`emptyReply\` | \`${defaultEmptyReply('raw')}\`, with \`format: form\` \`${defaultEmptyReply('form')}\` |`,
+  );
   expect(defaultOf('priority')).toBe(topicDefaults.priority);
   expect(defaultOf('okStatus')).toBe(JSON.stringify(topicDefaults.okStatus));
 });
