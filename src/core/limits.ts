@@ -168,6 +168,11 @@ export const limits = {
   /** What one call that removes a topic spends on its jobs: some 100,000 of them; commands and proxies wait for 30 s. */
   purgeCallMs: 10_000,
 
+  /** How often dq-upkeep looks for removals of topics that were cut off, and after which time one is: it waits for topicChangeMs and two
+   *  answers of the store (storeCallMs each). */
+  removalCheckMs: 5_000,
+  removalStaleMs: 30_000,
+
   /** While the store is copied or examined, its log is not merged into the file. Beyond this it is given up: merging would stop
    *  the store for seconds. A copy takes some 3 s per GB; the busiest store logs 50 MB in a second. */
   heldLogBytesMax: 512 * 1024 * 1024,

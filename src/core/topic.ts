@@ -61,6 +61,9 @@ export interface Topic extends TopicSettings {
   readonly state: TopicState;
   /** the current one first */
   readonly secrets: readonly TopicSecret[];
+  /** A removal is under way, and set the topic offline for that: what it goes back to when the removal does not come to its end. Only
+   *  of offline topics. */
+  readonly removal?: { readonly formerState: TopicState };
   /** rises with every change of any topic in the registry */
   readonly revision: number;
   readonly createdAt: number;

@@ -122,7 +122,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
       schema: {
         operationId: 'removeTopic',
         tags,
-        summary: 'Set a topic offline, wait until everybody knows, and remove it if it has no jobs',
+        summary: 'Remove a topic that has no jobs; else 409 and no change. Takes 2 s',
         params,
         querystring: closed({
           jobs: Type.Optional(

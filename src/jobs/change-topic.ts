@@ -1,4 +1,4 @@
-// The use cases that write a topic: create, put, patch, set its state. A change is read, made and written back only if nobody
+// The use cases that write a topic: create, put, patch, set its state, begin and end a removal. A change is read, made and written back only if nobody
 // else changed the topic meanwhile, so two administrators never undo each other unseen.
 
 import { timingSafeEqual } from 'node:crypto';
@@ -54,8 +54,44 @@ export function patchTopic(
     const complaints = new Complaints();
     checkTogether(settings, input, complaints);
     complaints.throwIfAny();
-    return draftOf(known, settings, input.state ?? known.state, nowMs);
+    const draft = draftOf(known, settings, input.state ?? known.state, nowMs);
+    // A state that somebody names is no longer that of a removal.
+    return known.removal === undefined || input.state !== undefined
+      ? draft
+      : { ...draft, removal: known.removal };
   });
+}
+
+/** Sets the topic offline and remembers its state; changes nothing where it is offline. Rejects with topic_not_found. */
+export async function beginRemoval(registry: Registry, name: string): Promise<Topic> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await registry.get(name);
+    if (known === null) throw topicNotFound(name);
+    if (known.state === 'offline') return known;
+    const draft = draftOf(known, settingsOf(known), 'offline', null);
+    const updated = await registry.update(
+      { ...draft, removal: { formerState: known.state } },
+      known.revision,
+    );
+    if (updated.kind === 'updated') return updated.topic;
+  }
+  throw busy(name);
+}
+
+/** Gives the topic the state that it had before beginRemoval; answers that state, or null when there is nothing to do: it is removed,
+ *  or somebody gave it a state meanwhile. */
+export async function endRemoval(registry: Registry, name: string): Promise<Topic['state'] | null> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await registry.get(name);
+    if (known?.removal === undefined) return null;
+    const { formerState } = known.removal;
+    const updated = await registry.update(
+      draftOf(known, settingsOf(known), formerState, null),
+      known.revision,
+    );
+    if (updated.kind === 'updated') return formerState;
+  }
+  throw busy(name);
 }
 
 /** `make` is called again when somebody else has changed the topic meanwhile. Rejects with topic_not_found. */
@@ -114,7 +150,7 @@ function draftOf(
 }
 
 function settingsOf(topic: Topic): TopicSettings {
-  const { topic: _, state, secrets, revision, createdAt, updatedAt, ...settings } = topic;
+  const { topic: _, state, secrets, removal, revision, createdAt, updatedAt, ...settings } = topic;
   return settings;
 }
 

@@ -1,16 +1,18 @@
-// The use case of removing a topic. Order is everything: offline first, then the time every process needs to see it, then the
-// look at what is stored. Counting first would let a push slip in behind the count, and its job would be an orphan.
+// The use case of removing a topic. A topic with jobs is not touched. Of one without, offline comes first, then the time that every
+// process needs to see it, then a second look at what is stored: counting alone would let a push slip in behind the count, and its
+// job would be an orphan. Jobs that have come meanwhile end the removal, and the topic gets its former state back.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Registry } from '../registry/registry.ts';
 import { type StoreAdmin, StoreError } from '../store/job-store.ts';
-import { patchTopic } from './change-topic.ts';
+import { beginRemoval, endRemoval, patchTopic, topicNotFound } from './change-topic.ts';
 
-/** Answers how many jobs went with it. Rejects with topic_has_jobs, and leaves it offline, when jobs are stored and `purge`
- *  is false, or when they are more than can be purged in `purgeMs`: a caller would give up, and not know how far it came.
- *  Interrupted anywhere, the topic is offline and the call can be repeated. */
+/** Answers how many jobs went with it. Rejects with topic_has_jobs, and leaves the topic as it was, when jobs are stored and `purge` is
+ *  false. With `purge` it rejects so, and leaves the topic offline, when they are more than can be purged in `purgeMs`: a caller would
+ *  give up, and not know how far it came. Interrupted anywhere, the call can be repeated; without `purge` a process that dies in
+ *  between leaves a mark by which dq-upkeep gives the topic its state back (removal-watch.ts). */
 export async function removeTopic(
   registry: Registry,
   admin: StoreAdmin,
@@ -18,22 +20,59 @@ export async function removeTopic(
   purge: boolean,
   purgeMs: number = limits.purgeCallMs,
 ): Promise<number> {
+  return purge ? removeWithJobs(registry, admin, name, purgeMs) : removeEmpty(registry, admin, name);
+}
+
+async function removeEmpty(registry: Registry, admin: StoreAdmin, name: string): Promise<number> {
+  if ((await registry.get(name)) === null) throw topicNotFound(name);
+  await requireEmpty(admin, name);
+  const offline = await beginRemoval(registry, name);
+  try {
+    await sleep(limits.topicChangeMs);
+    await requireEmpty(admin, name);
+    await remove(registry, name, offline.revision);
+    return 0;
+  } catch (error) {
+    await endRemoval(registry, name).catch(() => {
+      // dq-upkeep does it when the registry answers again; the caller is to know why the topic was not removed.
+    });
+    throw error;
+  }
+}
+
+async function removeWithJobs(
+  registry: Registry,
+  admin: StoreAdmin,
+  name: string,
+  purgeMs: number,
+): Promise<number> {
   const offline = await patchTopic(registry, name, { settings: {}, state: 'offline' });
   await sleep(limits.topicChangeMs);
-  const purged = purge ? await purgeAll(admin, name, purgeMs) : 0;
-  const stored = await jobsOf(admin, name);
-  if (stored > 0)
+  const purged = await purgeAll(admin, name, purgeMs);
+  const jobs = await jobsOf(admin, name);
+  if (jobs > 0)
     throw new DqError(
       'topic_has_jobs',
-      purge
-        ? `${purged} jobs of topic ${name} are removed, ${stored} are left; it is offline now. Call again for the rest`
-        : `topic ${name} still has ${stored} jobs; it is offline now. Remove it with ?jobs=purge, or set it active again`,
-      { extra: { purged, jobs: stored } },
+      `${purged} jobs of topic ${name} are removed, ${jobs} are left; it is offline now. Call again for the rest`,
+      { extra: { purged, jobs } },
     );
-  const removed = await registry.remove(name, offline.revision);
-  if (removed === 'changed')
-    throw new DqError('not_stored', `topic ${name} was changed while it was being removed; it stays`);
+  await remove(registry, name, offline.revision);
   return purged;
+}
+
+async function requireEmpty(admin: StoreAdmin, name: string): Promise<void> {
+  const jobs = await jobsOf(admin, name);
+  if (jobs === 0) return;
+  throw new DqError(
+    'topic_has_jobs',
+    `topic ${name} has ${jobs} jobs, dead letters included; nothing was changed. Remove it with them by ?jobs=purge`,
+    { extra: { purged: 0, jobs } },
+  );
+}
+
+async function remove(registry: Registry, name: string, revision: number): Promise<void> {
+  if ((await registry.remove(name, revision)) === 'changed')
+    throw new DqError('not_stored', `topic ${name} was changed while it was being removed; it stays`);
 }
 
 /** In steps, between which the store serves everybody else. */

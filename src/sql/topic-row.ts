@@ -24,8 +24,12 @@ export function toColumns(
   draft: TopicDraft,
   sealer: Sealer,
 ): Pick<TopicRow, 'state' | 'settings' | 'secrets'> {
-  const settings = Object.fromEntries(settingNames.map((name) => [name, draft[name]]));
+  const settings: Record<string, unknown> = Object.fromEntries(
+    settingNames.map((name) => [name, draft[name]]),
+  );
   settings['headers'] = toStoredHeaders(draft.headers, draft.topic, sealer);
+  // A dq from before drops it with its next write of the row.
+  if (draft.removal !== undefined && draft.state === 'offline') settings['removal'] = draft.removal;
   return {
     state: draft.state,
     settings: JSON.stringify(settings),
@@ -36,7 +40,7 @@ export function toColumns(
 /** Throws StoreError for a row that somebody broke by hand: half a topic must not come into force. */
 export function toTopic(row: TopicRow, sealer: Sealer): Topic {
   try {
-    const stored = JSON.parse(row.settings) as Partial<TopicSettings>;
+    const stored = JSON.parse(row.settings) as Partial<TopicSettings> & Pick<Topic, 'removal'>;
     if (typeof stored.callbackUrl !== 'string') throw new Error('settings have no callbackUrl');
     const known = settingNames.filter((name) => stored[name] !== undefined);
     return {
@@ -46,6 +50,7 @@ export function toTopic(row: TopicRow, sealer: Sealer): Topic {
       topic: row.name,
       state: row.state as TopicState,
       secrets: JSON.parse(sealer.unseal(row.secrets, row.name)) as TopicSecret[],
+      ...(stored.removal === undefined || row.state !== 'offline' ? {} : { removal: stored.removal }),
       revision: row.revision,
       createdAt: row.created_at,
       updatedAt: row.updated_at,

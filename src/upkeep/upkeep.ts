@@ -18,6 +18,7 @@ import { type AgainTimes, MailGate } from './mail-gate.ts';
 import { Mailer } from './mailer.ts';
 import { OutboxAlerts } from './outbox-alerts.ts';
 import { Recoverer } from './recoverer.ts';
+import { RemovalWatch } from './removal-watch.ts';
 import { ShardSettler } from './shard-settler.ts';
 import { StatsRecorder } from './stats-recorder.ts';
 import { StoreMetrics } from './store-metrics.ts';
@@ -86,7 +87,8 @@ class Upkeep implements Role {
     this.#ctx = ctx;
     this.#incidents = incidents;
     this.#mailerOfIncidents = mailerOf(incidents, times.alertPollMs, null);
-    this.#agents = [recoverer, recorder, new Janitor(ctx), mailerOfDeaths];
+    const removals = new RemovalWatch({ registry: ctx.registry, topics, log });
+    this.#agents = [recoverer, recorder, new Janitor(ctx), mailerOfDeaths, removals];
     const settler = ctx.shards && new ShardSettler({ registry: ctx.registry, ...ctx.shards }, log);
     this.#soleAgents = [health, this.#mailerOfIncidents, ...(settler === undefined ? [] : [settler])];
     ctx.link.onMessage((message) => {

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { startIntake, type TestIntake } from '../support/intake.ts';
+import { until } from '../support/until.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
@@ -353,33 +354,27 @@ describe('list', () => {
 });
 
 describe('delete', () => {
-  it('is refused while a job is stored, and leaves the topic offline', async () => {
+  it('is refused while a job is stored, and changes nothing', async () => {
     await create('a');
+    const before = (await dq.api('GET', '/v1/topics/a')).body;
     await dq.push('a', '1', '?id=x&delay=1h');
     expect(await dq.api('DELETE', '/v1/topics/a')).toMatchObject({
       status: 409,
-      body: { code: 'topic_has_jobs' },
+      body: { code: 'topic_has_jobs', jobs: 1, purged: 0 },
     });
-    expect((await dq.api('GET', '/v1/topics/a')).body.state).toBe('offline');
+    expect((await dq.api('GET', '/v1/topics/a')).body).toEqual(before);
+    expect((await dq.push('a', '1')).status).toBe(201);
     expect((await dq.api('GET', '/v1/topics/a/jobs/x')).status).toBe(200);
   });
 
-  it('sees a push that was let in while others learned that the topic is going', async () => {
+  it('removes a topic without jobs, for which it refuses pushes meanwhile', async () => {
     await create('a');
     const deleting = dq.api('DELETE', '/v1/topics/a');
-    // As another process would that has not heard of it yet.
-    await dq.store.jobs.push([
-      {
-        topic: 'a',
-        id: 'late',
-        when: { delayMs: 1_000_000 },
-        mode: 'replace',
-        priority: 'normal',
-        contentType: null,
-        body: Buffer.from('1'),
-      },
-    ]);
-    expect(await deleting).toMatchObject({ status: 409, body: { code: 'topic_has_jobs' } });
+    await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline', 5_000, 5);
+    await dq.topics.refresh();
+    expect(await dq.push('a', '1')).toMatchObject({ status: 409, body: { code: 'topic_offline' } });
+    expect(await deleting).toMatchObject({ status: 200, body: { deleted: true, purged: 0 } });
+    expect((await dq.api('GET', '/v1/topics/a')).status).toBe(404);
   });
 
   it('with jobs=purge removes the topic and its jobs', async () => {

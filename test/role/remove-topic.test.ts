@@ -1,9 +1,19 @@
 // Removing a topic with its jobs, beside everybody else who uses the store.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import type { JobState } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import { endRemoval, patchTopic } from '../../src/jobs/change-topic.ts';
 import { removeTopic } from '../../src/jobs/remove-topic.ts';
 import type { StoreAdmin } from '../../src/store/job-store.ts';
-import { ids, startRig } from './rig.ts';
+import { RemovalWatch } from '../../src/upkeep/removal-watch.ts';
+import type { StoreUnderTest } from '../conformance/store-under-test.ts';
+import { Trial } from '../conformance/trial.ts';
+import { openEmpty } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { openSqliteStore } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
+import { ids, type Rig, startRig } from './rig.ts';
 
 describe('removing a topic', () => {
   it('clears it in steps that leave the store to the others in between', async () => {
@@ -41,5 +51,101 @@ describe('removing a topic', () => {
     expect((await rig.registry.get('t'))?.state).toBe('offline');
     expect(await remove()).toBe(50);
     expect(await rig.registry.get('t')).toBeNull();
+  });
+});
+
+const stores: [string, boolean, () => Promise<StoreUnderTest>][] = [
+  [
+    'embedded store',
+    false,
+    async () => {
+      const { client, dump, close } = await openSqliteStore();
+      return { store: client.store, dump: async () => dump(), close };
+    },
+  ],
+  ['Redis', await lacks('redis'), async () => openEmpty(await owned('test', startRedis()))],
+];
+
+for (const [name, isMissing, open] of stores)
+  describe.skipIf(isMissing)(`removing a topic with jobs, ${name}`, () => {
+    it.each<JobState>(['delayed', 'ready', 'reserved', 'dead'])(
+      'is rejected for a %s one, and the topic stays as it was',
+      async (state) => {
+        const rig = await startRig();
+        await rig.topic('t', 'http://127.0.0.1:9/', { state: 'paused' });
+        const before = await rig.registry.get('t');
+        const under = await open();
+        onTestFinished(() => under.close());
+        await new Trial(under).seed(state, 'x', { topic: 't' });
+        await expect(removeTopic(rig.registry, under.store.admin, 't', false)).rejects.toMatchObject({
+          code: 'topic_has_jobs',
+          extra: { purged: 0, jobs: 1 },
+        });
+        expect(await rig.registry.get('t')).toEqual(before);
+      },
+    );
+
+    it('ends when one comes after the first look, and gives the topic its state back', async () => {
+      const rig = await startRig();
+      await rig.topic('t', 'http://127.0.0.1:9/', { state: 'paused' });
+      const under = await open();
+      onTestFinished(() => under.close());
+      const removing = removeTopic(rig.registry, under.store.admin, 't', false);
+      const outcome = expect(removing).rejects.toMatchObject({ code: 'topic_has_jobs' });
+      await until('it is offline', async () => (await rig.registry.get('t'))?.state === 'offline', 5_000, 5);
+      // From a process that has not heard of it yet.
+      await new Trial(under).push('late', { topic: 't' });
+      await outcome;
+      expect(await rig.registry.get('t')).toMatchObject({ state: 'paused' });
+      expect((await rig.registry.get('t'))?.removal).toBeUndefined();
+      expect((await under.store.admin.counts()).topics['t']?.ready).toBe(1);
+    });
+  });
+
+describe('a removal that is cut off', () => {
+  /** As its process died behind the first write: the topic is offline, and nothing goes on. */
+  async function cutOff(rig: Rig): Promise<void> {
+    let looks = 0;
+    const admin: StoreAdmin = {
+      ...rig.store.admin,
+      counts: (...args) => {
+        looks += 1;
+        return looks === 1 ? rig.store.admin.counts(...args) : new Promise(() => {});
+      },
+    };
+    void removeTopic(rig.registry, admin, 't', false);
+    await until('it is offline', async () => (await rig.registry.get('t'))?.state === 'offline');
+  }
+  const watch = (rig: Rig, staleMs: number) => {
+    const { topics, log, registry } = rig.context();
+    const started = new RemovalWatch({ registry, topics, log, times: { everyMs: 10, staleMs } });
+    onTestFinished(() => started.drain(1_000));
+    return started.start();
+  };
+
+  it('leaves the topic offline no longer than dq-upkeep needs to notice, also when it was changed', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9/', { state: 'paused' });
+    await cutOff(rig);
+    await patchTopic(rig.registry, 't', { settings: { title: 'x' } });
+    await watch(rig, 200);
+    const restored = await until('it is as before', async () => {
+      await rig.context().topics.refresh();
+      const topic = await rig.registry.get('t');
+      return topic?.state === 'paused' ? topic : null;
+    });
+    expect([restored.title, restored.removal]).toEqual(['x', undefined]);
+    expect(rig.lines.filter(({ message }) => message.includes('cut off'))).toEqual([
+      expect.objectContaining({ kind: 'notice', topic: 't', state: 'paused' }),
+    ]);
+  });
+
+  it('is forgotten when somebody gives the topic a state', async () => {
+    const rig = await startRig();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await cutOff(rig);
+    await patchTopic(rig.registry, 't', { settings: {}, state: 'offline' });
+    expect(await endRemoval(rig.registry, 't')).toBeNull();
+    expect((await rig.registry.get('t'))?.state).toBe('offline');
   });
 });

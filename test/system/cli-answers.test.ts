@@ -216,9 +216,19 @@ describe('dq topic rm --purge', () => {
     const run = await runDq(['topic', 'rm', 't', '--purge', '-y', '--url', api.url]);
     expect(run).toMatchObject({ code: 1, stdout: '' });
     expect(run.stderr).toBe(
-      'dq: t still has 5 jobs and is offline now; --purge deletes them with it, dq topic resume ends that\n',
+      'dq: t still has 5 jobs and is offline; try again, or end that with dq topic resume t\n',
     );
     expect(api.calls).toHaveLength(1);
+  });
+
+  it('without --purge a topic with jobs stays, and it says so', async () => {
+    const api = await scriptedApi(() => problem(409, 'topic_has_jobs', { purged: 0, jobs: 5 }));
+    const run = await runDq(['topic', 'rm', 't', '-y', '--url', api.url]);
+    expect(run).toMatchObject({ code: 1, stdout: '' });
+    expect(run.stderr).toBe(
+      'dq: t has 5 jobs, dead letters included; nothing was changed. --purge deletes them with it\n',
+    );
+    expect(api.calls.map(({ url }) => url)).toEqual(['/v1/topics/t']);
   });
 });
 

@@ -59,7 +59,7 @@ export function register(program: Command): void {
 
   const rm = family
     .command('rm')
-    .description('take one offline and delete it; while it has jobs it stays, offline')
+    .description('delete a topic without jobs; one with jobs stays as it is')
     .argument('<topic>')
     .option('--purge', 'delete its jobs with it')
     .option('-y, --yes', 'do not ask');
@@ -194,7 +194,7 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
   try {
     while (reply === null) {
       reply = await client.call<{ purged: number }>(call).catch((error: unknown) => {
-        const purged = purgedOf(error, topic);
+        const purged = purgedOf(error, topic, flags.purge === true);
         total += purged;
         progress.add(purged);
         return null;
@@ -211,13 +211,15 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
 }
 
 /** How far a call came that has to be made again: one removes what it can in a time that callers wait. Throws every other end. */
-function purgedOf(error: unknown, topic: string): number {
+function purgedOf(error: unknown, topic: string, withPurge: boolean): number {
   if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_has_jobs') throw error;
   const { jobs, purged = 0 } = error.problem;
   if (purged > 0) return purged;
   throw new Exit(
     'failed',
-    `${topic} still has ${jobs} jobs and is offline now; --purge deletes them with it, dq topic resume ends that`,
+    withPurge
+      ? `${topic} still has ${jobs} jobs and is offline; try again, or end that with dq topic resume ${topic}`
+      : `${topic} has ${jobs} jobs, dead letters included; nothing was changed. --purge deletes them with it`,
   );
 }
 

@@ -1,0 +1,72 @@
+// Gives topics their state back whose removal was cut off: the process that set them offline for it has died. Any upkeep may do
+// it, of any instance: the write is compare-and-set. Judges by its own monotonic clock, so no clock of another machine matters.
+
+import { limits } from '../core/limits.ts';
+import { Loop, onceIn } from '../core/loop.ts';
+import type { Service } from '../core/service.ts';
+import { endRemoval } from '../jobs/change-topic.ts';
+import type { Registry } from '../registry/registry.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
+import type { Log } from '../telemetry/log.ts';
+
+export interface RemovalTimes {
+  readonly everyMs: number;
+  /** longer than a removal takes */
+  readonly staleMs: number;
+}
+
+export interface RemovalWatchOptions {
+  readonly registry: Registry;
+  readonly topics: Pick<TopicBook, 'all'>;
+  readonly log: Log;
+  readonly times?: RemovalTimes;
+}
+
+export class RemovalWatch implements Service {
+  readonly #options: RemovalWatchOptions;
+  readonly #times: RemovalTimes;
+  readonly #loop: Loop;
+  /** removals under way, by topic: since when this process has seen this very one */
+  #seen = new Map<string, { readonly revision: number; readonly sinceMs: number }>();
+  #isFailing = false;
+
+  constructor(options: RemovalWatchOptions) {
+    this.#options = options;
+    this.#times = options.times ?? { everyMs: limits.removalCheckMs, staleMs: limits.removalStaleMs };
+    this.#loop = new Loop({
+      name: 'removal watch',
+      step: onceIn(this.#times.everyMs, () => this.#look()),
+      onFailure: (error) => {
+        if (!this.#isFailing) options.log.error('removal-watch: cannot restore the state of a topic', error);
+        this.#isFailing = true;
+      },
+    });
+  }
+
+  start(): Promise<void> {
+    return this.#loop.start();
+  }
+
+  drain(deadlineMs: number): Promise<void> {
+    return this.#loop.drain(deadlineMs);
+  }
+
+  async #look(): Promise<void> {
+    const { registry, topics, log } = this.#options;
+    const now = performance.now();
+    const seen = new Map<string, { readonly revision: number; readonly sinceMs: number }>();
+    for (const { topic, removal, revision } of topics.all()) {
+      if (removal === undefined) continue;
+      const before = this.#seen.get(topic);
+      seen.set(topic, before?.revision === revision ? before : { revision, sinceMs: now });
+    }
+    this.#seen = seen;
+    for (const [topic, { sinceMs }] of seen) {
+      if (now - sinceMs < this.#times.staleMs) continue;
+      const state = await endRemoval(registry, topic);
+      if (state !== null)
+        log.notice('removal-watch: a removal was cut off, the topic has its former state', { topic, state });
+    }
+    this.#isFailing = false;
+  }
+}
