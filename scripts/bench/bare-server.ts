@@ -1,4 +1,5 @@
-// The yardsticks, as processes of their own: `push` answers like an intake that stores nothing, `sink` like a receiver.
+// The yardsticks, as processes of their own: `push` answers like an intake that stores nothing, `sink` like a receiver, `hang`
+// accepts requests on every address of this machine and never answers.
 // Prints its port; ends with its standard input.
 import { createServer } from 'node:http';
 
@@ -6,10 +7,13 @@ const kind = process.argv[2];
 /** Sink: lateness of each arrival in ms, by the dq-due-at header; read and emptied by GET /lateness. */
 let lateness: number[] = [];
 let received = 0;
+/** Sink: the same with the due times; for one reader, at the end. */
+const arrivals: { readonly dueAt: number; readonly lateness: number }[] = [];
 
 const server = createServer((request, response) => {
+  if (kind === 'hang') return;
   if (request.method === 'GET') {
-    response.end(JSON.stringify({ received, lateness }));
+    response.end(JSON.stringify(request.url === '/arrivals' ? { arrivals } : { received, lateness }));
     lateness = [];
     received = 0;
     return;
@@ -36,11 +40,17 @@ const server = createServer((request, response) => {
     }
     received += 1;
     const dueAt = request.headers['dq-due-at'];
-    if (typeof dueAt === 'string') lateness.push(arrivedAt - Date.parse(dueAt));
+    if (typeof dueAt === 'string') {
+      const due = Date.parse(dueAt);
+      lateness.push(arrivedAt - due);
+      if (request.url === '/arrivals') arrivals.push({ dueAt: due, lateness: arrivedAt - due });
+    }
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': 12 });
     response.end('{"code":200}');
   });
 });
-server.listen(0, '127.0.0.1', () => console.log((server.address() as { port: number }).port));
+server.listen(0, kind === 'hang' ? '0.0.0.0' : '127.0.0.1', () =>
+  console.log((server.address() as { port: number }).port),
+);
 process.stdin.resume();
 process.stdin.on('end', () => process.exit(0));

@@ -3,11 +3,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startRedis } from '../services/redis.ts';
 
-const launcher = join(import.meta.dirname, '../../bin/dq');
+let launcher = join(import.meta.dirname, '../../bin/dq');
 
 export interface BenchDaemon {
   readonly url: string;
@@ -22,6 +22,17 @@ export interface BenchDaemon {
 /** As most run it. */
 const redisConfig = ['appendonly yes', 'appendfsync everysec'];
 let onRedis = false;
+let prefix: readonly string[] = [];
+
+/** Every daemon from now on is that of another checkout: the path of its bin/dq. */
+export function useLauncher(path: string): void {
+  launcher = resolve(path);
+}
+
+/** Every daemon from now on is started by this command. */
+export function usePrefix(words: readonly string[]): void {
+  prefix = words;
+}
 
 /** Every daemon from now on gets a Redis. */
 export function useRedis(): void {
@@ -32,9 +43,11 @@ export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
   const redis = onRedis ? await startRedis({ config: redisConfig }) : null;
   const directory = mkdtempSync(join(tmpdir(), 'dq-bench-'));
   const from = performance.now();
+  const [command, ...first] = [...prefix, process.execPath];
   const child = spawn(
-    process.execPath,
+    command as string,
     [
+      ...first,
       launcher,
       'start',
       '--port',

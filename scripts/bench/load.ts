@@ -13,7 +13,7 @@ export interface Helper {
   stop(): Promise<void>;
 }
 
-export async function startBareServer(kind: 'push' | 'sink'): Promise<Helper> {
+export async function startBareServer(kind: 'push' | 'sink' | 'hang'): Promise<Helper> {
   const child: ChildProcess = spawn(
     process.execPath,
     ['--import', 'tsx', join(here, 'bare-server.ts'), kind],

@@ -1,5 +1,6 @@
 // `npm run bench [-- case …] [--redis] [--runs 5]`: intake, delivery, lateness, isolation, idle, start; and only when it is asked for,
-// `memory [--jobs 1000000]`, what a waiting job costs in Redis. Reports, never asserts: figures of a
+// `memory [--jobs 1000000]`, what a waiting job costs in Redis, and `neighbours [--counts 0,12,30,400,2000] [--timeout 60s] [--names] [--cold]`,
+// how late a healthy topic is beside topics that hang. `--dq path/to/bin/dq` measures the daemon of another checkout. Reports, never asserts: figures of a
 // shared machine vary by a quarter between runs, so compare the ratios, whose two sides were measured in one run.
 
 import { once } from 'node:events';
@@ -7,10 +8,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';
-import { startDaemon, useRedis } from './dq.ts';
+import { startDaemon, useLauncher, useRedis } from './dq.ts';
 import { cpuSeconds, measureSync, median, percentile, print, printMachine, pssBytes } from './figures.ts';
 import { batchOf, pushLoad, startBareServer } from './load.ts';
 import { memory } from './memory.ts';
+import { neighbours } from './neighbours.ts';
 
 const loadSeconds = 5;
 const batchJobs = 100;
@@ -259,29 +261,41 @@ const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
   idle,
   start,
   memory: () => memory(jobs),
+  neighbours: () => neighbours({ counts, timeout, names, cold }),
 };
 /** Too long, and the same each time. */
-const onRequest = ['memory'];
+const onRequest = ['memory', 'neighbours'];
 
 const args = process.argv.slice(2);
-const redisAt = args.indexOf('--redis');
-if (redisAt >= 0) {
-  args.splice(redisAt, 1);
-  useRedis();
-}
-const runsAt = args.indexOf('--runs');
-const runs = runsAt < 0 ? 5 : Number(args.splice(runsAt, 2)[1]);
-const jobsAt = args.indexOf('--jobs');
-const jobs = jobsAt < 0 ? 1_000_000 : Number(args.splice(jobsAt, 2)[1]);
+const flag = (name: string): boolean => {
+  const at = args.indexOf(name);
+  if (at >= 0) args.splice(at, 1);
+  return at >= 0;
+};
+const value = (name: string, otherwise: string): string => {
+  const at = args.indexOf(name);
+  return at < 0 ? otherwise : (args.splice(at, 2)[1] ?? '');
+};
+const onRedis = flag('--redis');
+if (onRedis) useRedis();
+const launcher = value('--dq', '');
+if (launcher !== '') useLauncher(launcher);
+const runs = Number(value('--runs', '5'));
+const jobs = Number(value('--jobs', '1000000'));
+const counts = value('--counts', '0,12,30,400,2000').split(',').map(Number);
+const timeout = value('--timeout', '60s');
+const names = flag('--names');
+const cold = flag('--cold');
 const unknown = args.filter((name) => !(name in cases));
-if (unknown.length > 0 || !(runs >= 1) || !(jobs >= 1)) {
+if (unknown.length > 0 || !(runs >= 1) || !(jobs >= 1) || counts.some((count) => !(count >= 0))) {
   console.error(
-    `usage: npm run bench [-- ${Object.keys(cases).join(' | ')} …] [--redis] [--runs 5] [--jobs 1000000]`,
+    `usage: npm run bench [-- ${Object.keys(cases).join(' | ')} …] [--redis] [--dq path/to/bin/dq] [--runs 5] [--jobs 1000000]
+       [--counts 0,12,30,400,2000] [--timeout 60s] [--names] [--cold]`,
   );
   process.exit(2);
 }
 printMachine();
-if (redisAt >= 0) console.log('jobs in Redis, appendonly yes, appendfsync everysec');
+if (onRedis) console.log('jobs in Redis, appendonly yes, appendfsync everysec');
 console.log(`fdatasync of 4 KiB: p50 ${median(measureSync()).toFixed(2)} ms`);
 for (const name of args.length > 0 ? args : Object.keys(cases).filter((each) => !onRequest.includes(each))) {
   console.log(name);
