@@ -1,12 +1,12 @@
 // The configuration of a start or a reload: flag > environment > file > default, judged as a whole. All that is wrong is
 // said at once, also about a value that a stronger source overrides. Reads files and writes nothing.
 
-import { readFileSync } from 'node:fs';
 import { findConfigFile, isGroup, readConfigFile } from './config-file.ts';
 import type { Origins } from './cross-checks.ts';
 import { crossCheck } from './cross-checks.ts';
 import { readEnvironment } from './environment.ts';
 import type { ConfigProblem, Given } from './given.ts';
+import { openFilesMax } from './open-files.ts';
 import type { Config, Option } from './options.ts';
 import { defaultOf, laterOptions, options } from './options.ts';
 import { parseValue } from './parse.ts';
@@ -111,14 +111,4 @@ function refusalOf({ name, source }: Given, earlier: Given | undefined): string 
     return `${name}: is given on the command line only, as ${option.flag}`;
   if (earlier?.source === source) return `${name}: is given twice, at ${earlier.where} too`;
   return null;
-}
-
-/** The soft limit of this process; children inherit it. */
-function openFilesMax(): number | null {
-  try {
-    const match = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'));
-    return match === null ? null : Number(match[1]);
-  } catch {
-    return null; // no Linux: nothing to compare with
-  }
 }

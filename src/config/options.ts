@@ -124,7 +124,11 @@ export const options = {
   }),
   'timer.workers': count(1, 'Timer processes', { min: 1, max: 16, flag: '--timers' }),
   'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
-  'notifier.slots': count(512, 'Callbacks that one notifier runs at once', { min: 1, max: 10_000 }),
+  'notifier.slots': count(
+    512,
+    'Callbacks that one notifier runs at once; beside them up to four times as many that have run for 500 ms',
+    { min: 1, max: 10_000 },
+  ),
   dataDir: path('./data', 'Directory of the embedded store, the registry and run/', { flag: '--data-dir' }),
   'mysql.url': text(
     '',

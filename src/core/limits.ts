@@ -116,6 +116,30 @@ export const limits = {
    *  many slots of a notifier, until an attempt succeeds (architecture.md, decision 7). */
   ailingAttempts: 10,
   ailingCallsMax: 2,
+  /** An origin is ailing after ailingAttempts as well; then its restricted topics hold this many probes in total. */
+  ailingOriginCallsMax: 8,
+  /** A call that runs for longer leaves its slot for the slow account: above the p99 of usual receivers, and two waves of
+   *  newly hanging topics delay a healthy topic by less than 2 s. */
+  slowCallMs: 500,
+  /** The ages of running calls are compared with it at most this often. */
+  slowCallStepMs: 20,
+  /** Slow calls beside each slot. With 512 slots, 2,000 topics that begin to hang at once fit: a hanging call costs a socket
+   *  and about 20 KB. */
+  slowCallsPerSlot: 4,
+  /** Calls to restricted topics, for each slot: 128 of 512 probe 2,000 topics within a minute when calls hang for 3 s. */
+  probesPerSlot: 0.25,
+  /** While there are more restricted topics than probes, other topics have their turn after this long. */
+  probeTurnMs: 100,
+  /** Share of the slots that only topics in good standing without a running call may take, and how many such topics a
+   *  notifier remembers: the list travels to the store when the other slots are used up. */
+  keptSlotsShare: 0.125,
+  keptTopicsMax: 256,
+  /** With a smaller share of the slots free, topics in good standing without a running call are asked for first, this often. */
+  calmShare: 0.75,
+  keptFirstMs: 50,
+  /** Calls of topics without a result: while so many are young, one reserve brings no more. Each opens a connection, 0.3 ms of
+   *  the event loop. */
+  untriedAtOnce: 64,
   /** Finishing writes that travel to the store in one call: a transaction of 500 holds the other callers up for 10–20 ms. */
   finishBatchMax: 500,
   /** A finishing write without an answer is sent again after this long. */
@@ -161,11 +185,9 @@ export const limits = {
    *  256 KiB took 1.1 s from memory, and everybody else waits meanwhile. */
   purgeStepMax: 250,
   /** Jobs of one step of bulk work of the embedded store, and how long a step may take (a requeue writes 10 pages: 30–80 µs): a
-   *  push waits for one step and its commit. Then the longest pause between two steps, and how long a call goes on with steps, well
-   *  below storeCallMs. */
+   *  push waits for one step and its commit. Then how long a call goes on with steps, well below storeCallMs. */
   bulkStepMax: 100,
   bulkStepMs: 4,
-  bulkPauseMsMax: 50,
   bulkCallMs: 5_000,
   /** What one call that removes a topic spends on its jobs: some 100,000 of them; commands and proxies wait for 30 s. */
   purgeCallMs: 10_000,

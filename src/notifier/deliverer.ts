@@ -12,6 +12,7 @@ import { type CallOutcome, judge } from '../core/verdict.ts';
 import { type Settlement, settle } from '../jobs/settle-delivery.ts';
 import type { RoleContext } from '../process/role.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
+import type { RunningCall } from './call-budget.ts';
 import type { Lane } from './lane.ts';
 import type { Pools } from './pools.ts';
 import { excerptOf } from './reply.ts';
@@ -21,6 +22,7 @@ import type { Held, Settler } from './settler.ts';
 interface Ended {
   readonly held: Held;
   readonly lane: Lane;
+  readonly booked: RunningCall;
   readonly startedAt: number;
   readonly end: CallEnd;
   readonly durationMs: number;
@@ -48,7 +50,7 @@ const excerptMaxOf = { delivered: limits.deliveredExcerptMax, failed: limits.rep
 
 export class Deliverer {
   readonly #options: DelivererOptions;
-  readonly #running = new Map<Held, Call>();
+  readonly #running = new Map<Held, { readonly call: Call; readonly booked: RunningCall }>();
   readonly #clock: Clock;
   #ended: Ended[] = [];
 
@@ -65,12 +67,12 @@ export class Deliverer {
     const { ctx, pools, rooms } = this.#options;
     const startedAt = storageNow(held);
     ctx.metrics.observe('dq_delivery_lateness_seconds', Math.max(0, startedAt - held.job.dueAt) / 1_000);
+    const booked = rooms.callStarted(lane);
     const onEnd: OnEnd = (end, durationMs, detail) => {
       // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
       if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
-      this.#ended.push({ held, lane, startedAt, end, durationMs, detail });
+      this.#ended.push({ held, lane, booked, startedAt, end, durationMs, detail });
     };
-    rooms.callStarted(lane);
     let request: CallRequest;
     try {
       request = this.#requestFor(held, lane, startedAt);
@@ -79,7 +81,7 @@ export class Deliverer {
       onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
       return;
     }
-    this.#running.set(held, new Call(pools, request, onEnd));
+    this.#running.set(held, { call: new Call(pools, request, onEnd), booked });
   }
 
   #requestFor({ job }: Held, lane: Lane, nowMs: number): CallRequest {
@@ -104,9 +106,9 @@ export class Deliverer {
     this.#judgeEnded();
     const { rooms, settler } = this.#options;
     const interrupted = this.#running.size;
-    for (const [held, call] of this.#running) {
+    for (const [held, { call, booked }] of this.#running) {
       call.interrupt();
-      rooms.callEnded(held.job.topic);
+      rooms.callEnded(booked);
       settler.release(held);
     }
     this.#running.clear();
@@ -119,7 +121,7 @@ export class Deliverer {
     this.#ended = [];
     for (const one of ended) {
       this.#running.delete(one.held);
-      this.#options.rooms.callEnded(one.held.job.topic);
+      this.#options.rooms.callEnded(one.booked);
       // Without an attempt: neither the job nor its receiver is at fault.
       if (one.end.kind === 'not_started') this.#options.settler.release(one.held);
       else this.#settle(one, one.end);
@@ -127,7 +129,7 @@ export class Deliverer {
     this.#options.onEnded();
   }
 
-  #settle({ held, lane, startedAt, durationMs, detail }: Ended, outcome: CallOutcome): void {
+  #settle({ held, lane, booked, startedAt, durationMs, detail }: Ended, outcome: CallOutcome): void {
     const { ctx, rooms, settler } = this.#options;
     const { job } = held;
     const attemptNumber = job.failures + 1;
@@ -136,7 +138,7 @@ export class Deliverer {
     const call = { attempt: attemptNumber, nowMs: storageNow(held) };
     const verdict = judge(now.topic, now.rule, call, outcome);
     const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
-    rooms.judged(job.topic, reason);
+    rooms.judged(booked, reason);
     const attempt: AttemptRecord = {
       attempt: attemptNumber,
       startedAt,

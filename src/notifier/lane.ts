@@ -1,13 +1,31 @@
 // What one notifier knows of one topic: how it is called, how many calls it may have at once, how its endpoint has been.
 // Made anew with every change of the topic, so its constants are worked out once per revision and not once per job.
+//
+// A topic is restricted while it is
+//   suspect  a call has been running for longer than usual, or failed after such a time, and no call that began later has
+//            succeeded; a success or a quick reply ends it
+//   ailing   limits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
+// Restricted topics get probes only (probes.ts).
 
 import type { AttemptReason } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { parseRule, type Rule } from '../core/reply-rule.ts';
 import type { Topic } from '../core/topic.ts';
+import type { OriginHealth } from './origin-health.ts';
 
 /** How a receiver fails that is away or hangs. Anything else is an answer of some kind and frees its slot soon. */
 const awayReasons: ReadonlySet<AttemptReason> = new Set(['connect', 'tls', 'dns', 'timeout']);
+
+/** An attempt that has ended. */
+export interface Judged {
+  /** null for a success */
+  readonly reason: AttemptReason | null;
+  /** performance.now() */
+  readonly startedAt: number;
+  readonly endedAt: number;
+  /** The origin was told when the call became slow. */
+  readonly isCounted: boolean;
+}
 
 export class Lane {
   readonly topic: Topic;
@@ -15,13 +33,21 @@ export class Lane {
   readonly origin: string;
   /** path and query */
   readonly path: string;
+  /** Probes that run. */
+  probes = 0;
   readonly #share: number;
+  readonly #health: OriginHealth;
   #awayInRow = 0;
   #ailing = false;
+  #suspect = false;
+  #isTried = false;
+  #succeededAt = Number.NEGATIVE_INFINITY;
+  /** How long successful calls take: the longest of late, which fades. */
+  #successMs = 0;
 
   /** `share`: calls at once that this notifier may make for the topic. Throws where the registry holds what no registration
    *  accepts. */
-  constructor(topic: Topic, share: number) {
+  constructor(topic: Topic, share: number, healthOf: (origin: string) => OriginHealth) {
     const url = new URL(topic.callbackUrl);
     const rule = topic.retryIf === '' ? null : parseRule(topic.retryIf);
     if (rule !== null && !rule.ok) throw new Error(`retryIf: ${rule.message}`);
@@ -30,11 +56,26 @@ export class Lane {
     this.origin = url.origin;
     this.path = url.pathname + url.search;
     this.#share = share;
+    this.#health = healthOf(url.origin);
   }
 
-  /** An ailing endpoint is probed, never hammered and never withheld for ever, and delays no other topic. */
-  get ailing(): boolean {
-    return this.#ailing;
+  get health(): OriginHealth {
+    return this.#health;
+  }
+
+  /** It is probed, never hammered and never withheld for ever, and delays no other topic. */
+  get isRestricted(): boolean {
+    return this.#ailing || this.#suspect;
+  }
+
+  /** It has a result. */
+  get isTried(): boolean {
+    return this.#isTried;
+  }
+
+  /** Its last known success stands. */
+  get isTrusted(): boolean {
+    return this.#succeededAt > Number.NEGATIVE_INFINITY && !this.isRestricted;
   }
 
   /** Calls at once. */
@@ -42,10 +83,41 @@ export class Lane {
     return this.#ailing ? Math.min(this.#share, limits.ailingCallsMax) : this.#share;
   }
 
-  /** `reason`: null for a success. */
-  judged(reason: AttemptReason | null): void {
-    if (reason === null) this.#ailing = false;
-    this.#awayInRow = reason !== null && awayReasons.has(reason) ? this.#awayInRow + 1 : 0;
-    if (this.#awayInRow >= limits.ailingAttempts) this.#ailing = true;
+  /** A call of this topic is unusual from this age on. */
+  get patienceMs(): number {
+    return Math.max(limits.slowCallMs, 2 * this.#successMs);
+  }
+
+  /** Before the first result, an ailing origin is the best guess. */
+  started(): void {
+    if (!this.#isTried && this.#health.isAiling) this.#suspect = true;
+  }
+
+  /** A call that began at `startedAt` still runs and is unusually old. */
+  suspect(startedAt: number): void {
+    if (this.#succeededAt < startedAt) this.#suspect = true;
+  }
+
+  judged({ reason, startedAt, endedAt, isCounted }: Judged): void {
+    const durationMs = endedAt - startedAt;
+    this.#isTried = true;
+    if (reason === null) {
+      this.#ailing = false;
+      this.#suspect = false;
+      this.#awayInRow = 0;
+      this.#succeededAt = endedAt;
+      this.#successMs = Math.max(durationMs, this.#successMs * 0.9);
+      this.#health.countReply(endedAt);
+    } else if (awayReasons.has(reason)) {
+      this.#awayInRow += 1;
+      if (this.#awayInRow >= limits.ailingAttempts) this.#ailing = true;
+      if (durationMs >= limits.slowCallMs) this.suspect(startedAt);
+      if (!isCounted) this.#health.countAway(startedAt);
+    } else {
+      this.#awayInRow = 0;
+      if (durationMs >= limits.slowCallMs) return;
+      this.#suspect = false;
+      this.#health.countReply(endedAt);
+    }
   }
 }

@@ -8,6 +8,7 @@
 // what is held, or on its way, is finished first. The recess follows: the topics of such jobs rest for a while, and the others have
 // their turn.
 
+import { openFilesMax } from '../config/open-files.ts';
 import { limits } from '../core/limits.ts';
 import { Loop } from '../core/loop.ts';
 import { egressPolicyOf } from '../process/egress.ts';
@@ -63,6 +64,9 @@ class Notifier implements Role {
       count: ctx.count,
       slots: this.#slots,
       leaseMarginMs: ctx.config['lease.margin'],
+      openFilesMax: openFilesMax(),
+      onFreed: () => this.#onEnded(),
+      onProbed: () => this.#wake(() => true),
     });
     this.#settler = new Settler({
       jobs: ctx.store.jobs,
@@ -181,16 +185,17 @@ class Notifier implements Role {
       ctx: this.#ctx,
       settler: this.#settler,
       partition,
-      ask: () => this.#ask(partition),
+      ask: () => this.#ask(partition, () => this.#free()),
+      askFirst: () => this.#ask(partition, () => this.#rooms.firstOf(this.#skipped())),
       take: (share, reserved, leaseFrom) => this.#taken(partition, share, reserved, leaseFrom),
-      isFull: () => this.#freeSlots() <= 0 || this.#rooms.anyFull,
+      isFull: () => this.#rooms.anyFull,
       sleepMs: () => this.#sleepMs(),
       onRound: (failure) => this.#onRound(partition, failure),
     });
   }
 
   /** What a partition may be asked for; null: nothing now. */
-  #ask(partition: Partition): Share | null {
+  #ask(partition: Partition, freeNow: () => Free | null): Share | null {
     this.#callSuspect();
     if (this.#alone.waiting !== null) return null;
     if (this.#alone.quiet && (this.#held() > 0 || this.#shares.underWay > 0)) return null;
@@ -198,15 +203,17 @@ class Notifier implements Role {
     if (this.#settler.unsettled(partition) >= this.#slots) return null;
     const most = this.#alone.quiet ? limits.silenceReserveMax : limits.reserveMax;
     const isDivided = this.#ctx.store.jobs.partitions().length > 1;
-    return this.#shares.take(this.#free(), most, isDivided, performance.now());
+    const free = freeNow();
+    if (free === null) return null;
+    return this.#shares.take(free, most, isDivided, performance.now());
   }
 
   #free(): Free {
-    return { slots: this.#freeSlots(), ...this.#rooms.rooms(this.#alone.skipped(performance.now())) };
+    return this.#rooms.free(this.#skipped());
   }
 
-  #freeSlots(): number {
-    return this.#slots - this.#deliverer.running;
+  #skipped(): ReadonlySet<string> {
+    return this.#alone.skipped(performance.now());
   }
 
   /** Jobs whose leases would end with this process. */
@@ -220,10 +227,8 @@ class Notifier implements Role {
     return recessMs > 0 ? Math.min(ceilingMs, recessMs) : ceilingMs;
   }
 
-  /** Without a free slot the end of a call wakes whoever wants one, whatever tokens gather meanwhile. */
   #sleepMs(): number {
-    if (this.#freeSlots() <= 0) return this.#ceilingMs();
-    return Math.min(this.#ceilingMs(), this.#rooms.tokensInMs(performance.now()));
+    return Math.min(this.#ceilingMs(), this.#rooms.roomInMs(performance.now()));
   }
 
   /** The end of a share, with what it brought. */

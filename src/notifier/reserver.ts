@@ -25,6 +25,8 @@ export interface ReserverOptions {
   readonly partition: Partition;
   /** null: nothing may be asked for now */
   readonly ask: () => Share | null;
+  /** A part of it that goes first; null: there is no need */
+  readonly askFirst: () => Share | null;
   /** Ends the share; undefined: without an answer. Answers whether any job was kept. */
   readonly take: (share: Share, reserved: Reserved | undefined, leaseFrom: number) => boolean;
   /** some topic, or everything, runs as many calls as it may */
@@ -38,6 +40,8 @@ export interface ReserverOptions {
 export class Reserver {
   readonly #options: ReserverOptions;
   readonly #loop: Loop;
+  /** performance.now() from which on a part may go first again */
+  #firstAt = 0;
   #unheldAt = performance.now() + limits.releaseUnheldMs;
   /** performance.now() of the last round that failed: what it reserved may be given out, or be so later */
   #failedAt = Number.NEGATIVE_INFINITY;
@@ -88,8 +92,13 @@ export class Reserver {
 
   /** One round: hand back what is not ours to keep, then ask for more. Answers how long to sleep. */
   async #step(): Promise<number> {
-    const { ask, sleepMs, isFull, onRound } = this.#options;
+    const { ask, askFirst, sleepMs, isFull, onRound } = this.#options;
     if (performance.now() >= this.#unheldAt) await this.#releaseUnheld();
+    const first = performance.now() >= this.#firstAt ? askFirst() : null;
+    if (first !== null) {
+      this.#firstAt = performance.now() + limits.keptFirstMs;
+      await this.#reserve(first);
+    }
     const share = ask();
     this.#short = share === null || share.isShort;
     this.#hungry = share === null;

@@ -1,15 +1,22 @@
 // How many jobs of which topic this notifier may take (architecture.md, decision 7). Owns the lanes and the names nobody has
 // registered; takes no job itself.
 // Invariants: the notifiers of an instance together never exceed a topic's concurrency nor its rate; one topic never holds
-// more than half of a notifier's slots, so a hanging endpoint cannot stop the others.
+// more than half of a notifier's slots, so a hanging endpoint cannot stop the others; nor can many of them: a call that hangs
+// leaves its slot after limits.slowCallMs (call-budget.ts), its topic gets probes only (probes.ts), and the last slots are
+// kept for topics in good standing that run no call.
 
+import type { AttemptReason } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import type { Topic } from '../core/topic.ts';
 import { topicDefaults } from '../core/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { Room } from '../store/job-store.ts';
 import type { Log } from '../telemetry/log.ts';
+import { CallBudget, type RunningCall } from './call-budget.ts';
 import { Lane } from './lane.ts';
+import { OriginHealth } from './origin-health.ts';
+import { Probes } from './probes.ts';
+import type { Free } from './shares.ts';
 import { capacityAt, TokenBucket } from './token-bucket.ts';
 
 export interface RoomsOptions {
@@ -20,6 +27,12 @@ export interface RoomsOptions {
   readonly count: number;
   readonly slots: number;
   readonly leaseMarginMs: number;
+  /** limit of open files of this process; null = unknown */
+  readonly openFilesMax: number | null;
+  /** Slots have become free though no call has ended. */
+  readonly onFreed: () => void;
+  /** A probe has ended, or a topic is no longer restricted: its jobs may be asked for, which no hint tells. */
+  readonly onProbed: () => void;
 }
 
 /** Most topics share one room and one lease; they travel as `others`, and only the rest is listed in every request. */
@@ -37,8 +50,16 @@ export class Rooms {
   /** Calls that run, by topic; only those that have any. Not the lane's: calls outlive the lane they began with, and a topic
    *  that was deleted and registered again meanwhile. */
   readonly #running = new Map<string, number>();
-  /** Lanes whose room is not the topic's whole share at the moment. */
+  /** Lanes whose room is not the topic's whole share at the moment; the restricted ones are among the probes instead. */
   readonly #reduced = new Set<Lane>();
+  readonly #budget: CallBudget;
+  readonly #probes: Probes;
+  /** By origin, as long as a lane uses it. */
+  readonly #origins = new Map<string, OriginHealth>();
+  /** Lanes in good standing, the latest success last. */
+  readonly #trusted = new Set<Lane>();
+  /** The exceptions of the plan and the restricted topics, which have no room; null = to be made. Never changed. */
+  #base: ReadonlyMap<string, Room> | null = null;
   /** Names without a topic that have been asked for: their jobs are held, not fetched again and again. */
   readonly #unknown = new Set<string>();
   /** Of topics with a rate that were called. They outlive lanes for the reason that counts do. */
@@ -49,28 +70,34 @@ export class Rooms {
 
   constructor(options: RoomsOptions) {
     this.#options = options;
+    const { slots, openFilesMax } = options;
+    this.#budget = new CallBudget({ slots, openFilesMax, onSlow: (...slow) => this.#onSlow(...slow) });
+    this.#probes = new Probes(this.#budget, ({ topic }) => this.#runningOf(topic.topic));
   }
 
-  /** A topic runs as many calls as it may; the end of one makes room. */
+  /** Slots that any topic may take. */
+  get #openSlots(): number {
+    return this.#budget.freeSlots - this.#budget.keptSlots;
+  }
+
+  /** A topic, or everything, runs as many calls as it may; the end of one makes room. */
   get anyFull(): boolean {
+    if (this.#openSlots <= 0) return true;
     for (const lane of this.#reduced) if (this.#freeCalls(lane) === 0) return true;
     return false;
   }
 
-  /** Until tokens make room; Infinity = nothing waits for any. */
-  tokensInMs(nowMs: number): number {
-    return Math.max(0, this.#tokensAt - nowMs);
+  /** Until tokens make room, or probes have another turn; Infinity = nothing waits for that. */
+  roomInMs(nowMs: number): number {
+    if (this.#openSlots <= 0) return Number.POSITIVE_INFINITY;
+    return Math.min(Math.max(0, this.#tokensAt - nowMs), this.#probes.turnInMs(nowMs));
   }
 
   /** To be told of every change of the topic book. */
   topicsChanged(names: readonly string[]): void {
     for (const name of names) {
       this.#unknown.delete(name);
-      const old = this.#lanes.get(name);
-      if (old !== undefined) {
-        this.#lanes.delete(name);
-        this.#reduced.delete(old);
-      }
+      this.#forget(name);
       this.#refit(name);
       // At once: without a lane its calls would not be counted against the next reserve.
       if (this.#running.has(name) || this.#buckets.has(name)) this.laneOf(name);
@@ -85,7 +112,7 @@ export class Rooms {
     const topic = this.#options.topics.get(name);
     if (topic === undefined || this.#unknown.has(name)) return undefined;
     try {
-      const lane = new Lane(topic, this.#shareOf(topic));
+      const lane = new Lane(topic, this.#shareOf(topic), (origin) => this.#healthOf(origin));
       if (topic.dangerouslySkipTlsVerify)
         this.#options.log.notice('certificates are not verified', { topic: name, url: lane.origin });
       this.#lanes.set(name, lane);
@@ -108,48 +135,142 @@ export class Rooms {
     return true;
   }
 
-  callStarted(lane: Lane): void {
+  callStarted(lane: Lane): RunningCall {
     const name = lane.topic.topic;
+    const now = performance.now();
+    lane.started();
+    const call = this.#budget.start(lane, lane.isRestricted, now);
+    if (call.isProbe) this.#probes.started(lane);
     this.#running.set(name, this.#runningOf(name) + 1);
     this.#note(lane);
     const bucket = this.#bucketOf(lane.topic);
-    if (bucket === null) return;
-    const now = performance.now();
-    bucket.take(now);
-    this.#tokensAt = Math.min(this.#tokensAt, bucket.worthAt(now));
+    if (bucket !== null) {
+      bucket.take(now);
+      this.#tokensAt = Math.min(this.#tokensAt, bucket.worthAt(now));
+    }
+    return call;
   }
 
-  callEnded(name: string): void {
+  callEnded(call: RunningCall): void {
+    this.#budget.end(call);
+    const name = call.lane.topic.topic;
     const running = this.#runningOf(name) - 1;
     if (running > 0) this.#running.set(name, running);
     else this.#running.delete(name);
     const lane = this.#lanes.get(name);
     if (lane !== undefined) this.#note(lane);
+    if (call.isProbe) this.#options.onProbed();
   }
 
-  judged(name: string, ...[reason]: Parameters<Lane['judged']>): void {
-    const lane = this.#lanes.get(name);
-    lane?.judged(reason);
-    if (lane !== undefined) this.#note(lane);
+  /** Nothing of a call that began before a change of its topic: the change may have been the cure. */
+  judged({ lane, startedAt, isSlow }: RunningCall, reason: AttemptReason | null): void {
+    if (this.#lanes.get(lane.topic.topic) !== lane) return;
+    const wasRestricted = lane.isRestricted;
+    lane.judged({ reason, startedAt, endedAt: performance.now(), isCounted: isSlow });
+    this.#trusted.delete(lane);
+    if (lane.isTrusted) {
+      this.#trusted.add(lane);
+      const [oldest] = this.#trusted;
+      if (this.#trusted.size > limits.keptTopicsMax && oldest !== undefined) this.#trusted.delete(oldest);
+    }
+    if (wasRestricted || lane.isRestricted) this.#note(lane);
+    if (wasRestricted && !lane.isRestricted) this.#options.onProbed();
+  }
+
+  /** One call for each topic in good standing that runs none, or null where the ring of the store serves them soon enough. It is
+   *  asked for first from time to time: behind 2,000 topics that are being tried, a turn comes after a second. */
+  firstOf(skipped: ReadonlySet<string>): Free | null {
+    if (this.#openSlots <= 0 || this.#budget.freeSlots > this.#budget.slots * limits.calmShare) return null;
+    const free = this.#keptOnly(skipped, performance.now());
+    return free.topics.size === 0 ? null : free;
   }
 
   /** What to ask the store for now; nothing of `skipped`. */
-  rooms(skipped: ReadonlySet<string>): { readonly others: Room; readonly topics: ReadonlyMap<string, Room> } {
+  free(skipped: ReadonlySet<string>): Free {
     const now = performance.now();
     if (this.#tokensAt <= now) this.#tokensAt = Number.POSITIVE_INFINITY;
+    if (this.#openSlots <= 0) return this.#keptOnly(skipped, now);
     this.#plan ??= this.#makePlan();
     const { others, exceptions } = this.#plan;
-    if (this.#reduced.size === 0 && skipped.size === 0) return { others, topics: exceptions };
-    const topics = new Map(exceptions);
-    for (const lane of this.#reduced) {
-      const { topic } = lane;
-      topics.set(topic.topic, {
-        room: topic.state === 'active' ? this.#roomOf(lane, now) : 0,
-        leaseMs: this.#leaseMs(topic),
-      });
-    }
+    // Each call of a topic that was never called opens a connection, and all of an answer start in one turn of the event loop.
+    const isTrying = this.#budget.untried >= limits.untriedAtOnce;
+    const slots = isTrying ? Math.min(this.#openSlots, limits.untriedAtOnce) : this.#openSlots;
+    this.#base ??= this.#makeBase(exceptions);
+    if (this.#reduced.size === 0 && skipped.size === 0 && this.#base === exceptions)
+      return { slots, others, topics: exceptions };
+    const topics = new Map(this.#base);
+    for (const lane of this.#reduced)
+      topics.set(lane.topic.topic, this.#roomNow(lane, this.#freeCalls(lane), now));
+    if (this.#base !== exceptions)
+      for (const [lane, free] of this.#probes.offers(now))
+        topics.set(lane.topic.topic, this.#roomNow(lane, free, now));
     for (const name of skipped) topics.set(name, { room: 0, leaseMs: others.leaseMs });
-    return { others, topics };
+    return { slots, others, topics };
+  }
+
+  /** The other slots are used up: one call for each topic in good standing that runs none. */
+  #keptOnly(skipped: ReadonlySet<string>, nowMs: number): Free {
+    const topics = new Map<string, Room>();
+    for (const lane of this.#trusted) {
+      const name = lane.topic.topic;
+      if (this.#runningOf(name) === 0 && !skipped.has(name))
+        topics.set(name, this.#roomNow(lane, Math.min(1, lane.capacity), nowMs));
+    }
+    const slots = topics.size === 0 ? 0 : this.#budget.freeSlots;
+    return { slots, others: { room: 0, leaseMs: this.#leaseMs(topicDefaults) }, topics };
+  }
+
+  #makeBase(exceptions: ReadonlyMap<string, Room>): ReadonlyMap<string, Room> {
+    const restricted = [...this.#probes.lanes()];
+    if (restricted.length === 0) return exceptions;
+    const none = restricted.map(({ topic }): [string, Room] => [
+      topic.topic,
+      { room: 0, leaseMs: this.#leaseMs(topic) },
+    ]);
+    return new Map([...exceptions, ...none]);
+  }
+
+  #roomNow({ topic }: Lane, free: number, nowMs: number): Room {
+    const room = topic.state === 'active' ? this.#withTokens(topic, free, nowMs) : 0;
+    return { room, leaseMs: this.#leaseMs(topic) };
+  }
+
+  #onSlow(calls: readonly RunningCall[], nowMs: number): void {
+    for (const call of calls) {
+      call.lane.health.countAway(call.startedAt);
+      this.#suspect(call, nowMs);
+    }
+    this.#options.onFreed();
+  }
+
+  #suspect(call: RunningCall, nowMs: number): void {
+    const { lane, startedAt, hasEnded } = call;
+    if (hasEnded || this.#lanes.get(lane.topic.topic) !== lane || lane.isRestricted) return;
+    const leftMs = startedAt + lane.patienceMs - nowMs;
+    if (leftMs > 0) {
+      setTimeout(() => this.#suspect(call, performance.now()), leftMs + 1).unref();
+      return;
+    }
+    lane.suspect(startedAt);
+    this.#note(lane);
+  }
+
+  #healthOf(origin: string): OriginHealth {
+    const health = this.#origins.get(origin) ?? new OriginHealth();
+    this.#origins.set(origin, health);
+    health.lanes += 1;
+    return health;
+  }
+
+  #forget(name: string): void {
+    const lane = this.#lanes.get(name);
+    if (lane === undefined) return;
+    this.#lanes.delete(name);
+    this.#reduced.delete(lane);
+    this.#trusted.delete(lane);
+    if (this.#probes.delete(lane)) this.#base = null;
+    lane.health.lanes -= 1;
+    if (lane.health.lanes === 0) this.#origins.delete(lane.origin);
   }
 
   /** Remainder to the first notifiers; never more than half of the slots, never none for the sake of that half. */
@@ -195,18 +316,23 @@ export class Rooms {
     return Math.max(0, lane.capacity - this.#runningOf(lane.topic.topic));
   }
 
-  /** How many more calls may start now; where tokens keep it small, the time is noted at which they no longer do. */
-  #roomOf(lane: Lane, nowMs: number): number {
-    const free = this.#freeCalls(lane);
-    const bucket = this.#bucketOf(lane.topic);
+  /** Of `free` calls, how many may start now; where tokens keep them few, the time is noted at which they no longer do. */
+  #withTokens(topic: Topic, free: number, nowMs: number): number {
+    const bucket = this.#bucketOf(topic);
     if (bucket === null) return free;
     const worthAt = bucket.worthAt(nowMs);
     if (worthAt > nowMs) this.#tokensAt = Math.min(this.#tokensAt, worthAt);
     return Math.min(free, Math.max(0, Math.floor(bucket.tokens(nowMs))));
   }
 
+  /** After a change of what runs or of its standing. */
   #note(lane: Lane): void {
-    if (this.#runningOf(lane.topic.topic) > 0 || lane.ailing || lane.topic.rate > 0) this.#reduced.add(lane);
+    if (this.#lanes.get(lane.topic.topic) !== lane) return;
+    const isRestricted = lane.isRestricted;
+    if (isRestricted ? this.#probes.add(lane) : this.#probes.delete(lane)) this.#base = null;
+    if (isRestricted) this.#trusted.delete(lane);
+    if (!isRestricted && (this.#runningOf(lane.topic.topic) > 0 || lane.topic.rate > 0))
+      this.#reduced.add(lane);
     else this.#reduced.delete(lane);
   }
 
@@ -226,6 +352,7 @@ export class Rooms {
       }
     }
     this.#plan = exceptions.size < worth ? { others, exceptions, worth } : null;
+    this.#base = null;
   }
 
   #makePlan(): Plan {

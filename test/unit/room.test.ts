@@ -25,6 +25,9 @@ const roomsOf = (book: object) =>
     count: 1,
     slots: 100,
     leaseMarginMs: 10_000,
+    openFilesMax: null,
+    onFreed: () => {},
+    onProbed: () => {},
   });
 
 const topicOf = (topic: string, more: Partial<Topic> = {}): Topic => ({
@@ -36,7 +39,7 @@ const topicOf = (topic: string, more: Partial<Topic> = {}): Topic => ({
 
 const none = new Set<string>();
 const asked = (rooms: Rooms, name: string) => {
-  const { others, topics } = rooms.rooms(none);
+  const { others, topics } = rooms.free(none);
   return topics.get(name) ?? others;
 };
 
@@ -46,7 +49,7 @@ describe('rooms', () => {
     const topics = new Map<string, Topic>();
     const rooms = roomsOf(bookOf(topics));
     const names = Array.from({ length: 300 }, (_, n) => `t${n}`);
-    rooms.rooms(none);
+    rooms.free(none);
     for (let step = 0; step < 1_000; step += 1) {
       const name = names[dice(names.length)] as string;
       if (dice(4) === 0) topics.delete(name);
@@ -59,7 +62,7 @@ describe('rooms', () => {
       }
       rooms.topicsChanged([name]);
       if (dice(10) === 0 && !topics.has(name)) rooms.markUnknown(name);
-      if (dice(3) === 0) rooms.rooms(none);
+      if (dice(3) === 0) rooms.free(none);
     }
     const anew = roomsOf(bookOf(topics));
     for (const name of topics.keys()) expect(asked(rooms, name), name).toEqual(asked(anew, name));
@@ -81,7 +84,7 @@ describe('rooms', () => {
     const topics = new Map([['t', topicOf('t', { timeoutMs: 1_000 })]]);
     for (const name of ['a', 'b']) topics.set(name, topicOf(name));
     const rooms = roomsOf(bookOf(topics));
-    const before = rooms.rooms(none).topics;
+    const before = rooms.free(none).topics;
     expect(before.get('t')?.leaseMs).toBe(11_000);
     topics.set('t', topicOf('t', { timeoutMs: 60_000 }));
     rooms.topicsChanged(['t']);

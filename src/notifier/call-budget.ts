@@ -1,0 +1,127 @@
+// Counts the slots that running calls occupy. A hanging endpoint keeps its call for up to a minute, so calls are booked on
+// three accounts:
+//   slots   calls younger than limits.slowCallMs, and slow calls that the slow account cannot hold
+//   slow    calls that are older than that
+//   probes  calls of a topic that was restricted when they began (probes.ts)
+// Invariant: at most slots + slowMax + probesMax calls run at once, so sockets and memory are bounded.
+
+import { limits } from '../core/limits.ts';
+import type { Lane } from './lane.ts';
+
+export interface RunningCall {
+  readonly lane: Lane;
+  /** performance.now() */
+  readonly startedAt: number;
+  readonly isProbe: boolean;
+  /** Its topic had no result yet when it began. */
+  readonly isUntried: boolean;
+  isSlow: boolean;
+  hasEnded: boolean;
+}
+
+export interface CallBudgetOptions {
+  readonly slots: number;
+  /** limit of open files of this process; null = unknown */
+  readonly openFilesMax: number | null;
+  /** Receives the calls that have just become slow. */
+  readonly onSlow: (calls: readonly RunningCall[], nowMs: number) => void;
+}
+
+export class CallBudget {
+  readonly slots: number;
+  readonly slowMax: number;
+  readonly probesMax: number;
+  /** Slots that only topics in good standing without a running call may take. */
+  readonly keptSlots: number;
+  readonly #onSlow: CallBudgetOptions['onSlow'];
+  /** In the order of their start. */
+  readonly #young = new Set<RunningCall>();
+  #slow = 0;
+  #probes = 0;
+  #untried = 0;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor({ slots, openFilesMax, onSlow }: CallBudgetOptions) {
+    this.slots = slots;
+    this.probesMax = Math.max(1, Math.floor(slots * limits.probesPerSlot));
+    this.keptSlots = Math.floor(slots * limits.keptSlotsShare);
+    // A quarter of the descriptors stays for idle connections.
+    const files = openFilesMax === null ? Number.POSITIVE_INFINITY : Math.floor(openFilesMax * 0.75);
+    const fitting = files - limits.descriptorsBesideSlots - slots - this.probesMax;
+    this.slowMax = Math.max(0, Math.min(Math.floor(slots * limits.slowCallsPerSlot), fitting));
+    this.#onSlow = onSlow;
+  }
+
+  get freeSlots(): number {
+    return this.slots - this.#young.size - Math.max(0, this.#slow - this.slowMax);
+  }
+
+  /** Young calls of topics without a result. */
+  get untried(): number {
+    return this.#untried;
+  }
+
+  get freeProbes(): number {
+    return Math.max(0, this.probesMax - this.#probes);
+  }
+
+  /** A call of a restricted topic beyond the probe account takes a slot. */
+  start(lane: Lane, isRestricted: boolean, nowMs: number): RunningCall {
+    const isProbe = isRestricted && this.#probes < this.probesMax;
+    const isUntried = !isProbe && !lane.isTried;
+    const call: RunningCall = { lane, startedAt: nowMs, isProbe, isUntried, isSlow: false, hasEnded: false };
+    if (isProbe) this.#countProbe(lane, 1);
+    else {
+      this.#young.add(call);
+      if (isUntried) this.#untried += 1;
+      this.#schedule(limits.slowCallMs);
+    }
+    return call;
+  }
+
+  end(call: RunningCall): void {
+    call.hasEnded = true;
+    if (call.isProbe) this.#countProbe(call.lane, -1);
+    else if (call.isSlow) this.#slow -= 1;
+    else this.#noLongerYoung(call);
+  }
+
+  #noLongerYoung(call: RunningCall): void {
+    this.#young.delete(call);
+    if (call.isUntried) this.#untried -= 1;
+  }
+
+  /** Books calls that have become slow. The timer calls it; tests may, too. */
+  sweep(nowMs: number): void {
+    const slow: RunningCall[] = [];
+    for (const call of this.#young) {
+      if (nowMs - call.startedAt < limits.slowCallMs) break;
+      call.isSlow = true;
+      this.#slow += 1;
+      this.#noLongerYoung(call);
+      slow.push(call);
+    }
+    const [first] = this.#young;
+    if (first !== undefined) this.#schedule(first.startedAt + limits.slowCallMs - nowMs);
+    if (slow.length > 0) this.#onSlow(slow, nowMs);
+  }
+
+  #countProbe(lane: Lane, n: 1 | -1): void {
+    this.#probes += n;
+    lane.probes += n;
+    lane.health.probes += n;
+  }
+
+  /** One timer for all calls; a sweep of calls that began within limits.slowCallStepMs of each other is one. */
+  #schedule(waitMs: number): void {
+    if (this.#timer !== null) return;
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = null;
+        this.sweep(performance.now());
+      },
+      Math.max(waitMs, limits.slowCallStepMs),
+    );
+    this.#timer.unref();
+  }
+}

@@ -1,0 +1,122 @@
+// Many topics whose endpoints hang, beside healthy ones: what they may hold together, and how they are probed.
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { createTimer } from '../../src/timer/timer.ts';
+import { startHanging } from '../support/hanging.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+import { ids, startRig } from './rig.ts';
+
+const never = { type: 'ladder', stepsMs: [600_000] } as const;
+const soon = { type: 'ladder', stepsMs: [10] } as const;
+
+describe('notifier: many hanging topics', () => {
+  it.each([
+    ['50 topics hang from its first job on', 50, false],
+    ['70 topics begin to hang that were in good standing', 70, true],
+  ])('a healthy topic is delivered while %s', async (_, count, wereFine) => {
+    const rig = await startRig();
+    const hanging = await startHanging();
+    const sink = await startSink();
+    const names = ids('bad', count);
+    for (const [n, name] of names.entries())
+      await rig.topic(name, hanging.urlOf(n), { timeoutMs: 60_000, backoff: never, concurrency: 1 });
+    await rig.topic('fine', sink.url);
+    await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 16 } })));
+    if (wereFine) {
+      for (const name of ['fine', ...names]) await rig.push(name, 'first');
+      await until('all are delivered', () =>
+        ['fine', ...names].every((each) => rig.counted(each, 'delivered') === 1),
+      );
+    }
+    hanging.hang();
+    for (const name of names) await rig.pushAll(name, ids('j', 5));
+    // Each time later than the others in every queue, and long before the first of their calls ends.
+    for (let n = 0; n < 20; n += 1) {
+      const before = rig.counted('fine', 'delivered');
+      await rig.push('fine', `j${n}`);
+      await until('it is delivered', () => rig.counted('fine', 'delivered') > before, 20_000);
+    }
+    const most = Math.min(16 * (1 + limits.slowCallsPerSlot + limits.probesPerSlot), count);
+    await until('the others hold what they may', () => hanging.open() >= most - 4, 20_000);
+    const before = rig.counted('fine', 'delivered');
+    await rig.push('fine', 'last');
+    await until('it is delivered', () => rig.counted('fine', 'delivered') > before, 20_000);
+  });
+
+  it('each restricted topic is probed in turn, though there are more of them than probes', async () => {
+    const rig = await startRig();
+    const hanging = await startHanging();
+    const names = ids('bad', 40);
+    for (const [n, name] of names.entries())
+      await rig.topic(name, hanging.urlOf(n), { timeoutMs: 600, backoff: never });
+    for (const name of names) await rig.pushAll(name, ids('j', 40));
+    hanging.hang();
+    const notifier = createNotifier(rig.context({ config: { 'notifier.slots': 16 } }));
+    await rig.run(notifier);
+    await until('each was called', () => new Set(hanging.called).size === 40);
+    await until('all calls are probes', () => notifier.inFlight() <= 4);
+    const from = hanging.called.length;
+    await until('each was probed', () => new Set(hanging.called.slice(from)).size === 40, 60_000);
+    const times = names.map((name) => hanging.called.slice(from).filter((topic) => topic === name).length);
+    expect(Math.max(...times)).toBeLessThanOrEqual(4);
+  });
+
+  it('the topics of a dead origin share a few probes, in turn', async () => {
+    const rig = await startRig();
+    const hanging = await startHanging();
+    const names = ids('bad', 20);
+    for (const name of names) await rig.topic(name, hanging.urlOf(0), { timeoutMs: 600, backoff: never });
+    for (const name of names) await rig.pushAll(name, ids('j', 100));
+    hanging.hang();
+    const notifier = createNotifier(rig.context({ config: { 'notifier.slots': 128 } }));
+    await rig.run(notifier);
+    await until('each was called', () => new Set(hanging.called).size === 20);
+    await until('a few probes run', () => notifier.inFlight() <= limits.ailingOriginCallsMax);
+    const from = hanging.called.length;
+    let most = 0;
+    await until('each was probed', () => {
+      most = Math.max(most, notifier.inFlight());
+      return new Set(hanging.called.slice(from)).size === 20;
+    });
+    expect(most).toBeLessThanOrEqual(limits.ailingOriginCallsMax);
+  });
+
+  it('all topics have their capacity back after the origin has recovered', async () => {
+    const rig = await startRig();
+    const sink = await startSink(() => {});
+    const names = ids('t', 12);
+    for (const name of names)
+      await rig.topic(name, sink.url, { timeoutMs: 700, maxAttempts: 100, backoff: soon });
+    for (const name of names) await rig.pushAll(name, ids('j', 6));
+    await rig.run(createTimer(rig.context()));
+    await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 128 } })));
+    await until('a few probes run', () => sink.arrivals.length > 72 && sink.open().length <= 8, 30_000);
+    sink.answer((_arrival, response) => void response.end('{}'));
+    await until(
+      'all are delivered',
+      () => names.every((name) => rig.counted(name, 'delivered') === 6),
+      30_000,
+    );
+  });
+
+  it('a healthy topic whose calls take long keeps its concurrency', async () => {
+    const rig = await startRig();
+    const sink = await startSink((_arrival, response) => {
+      setTimeout(() => response.end('{}'), 2 * limits.slowCallMs);
+    });
+    await rig.topic('long', sink.url, { concurrency: 8 });
+    await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 16 } })));
+    await rig.push('long', 'first');
+    await until('the first is delivered', () => rig.counted('long', 'delivered') === 1);
+    await rig.pushAll('long', ids('j', 4));
+    await until('their calls are slow', () => {
+      const [first] = sink.open();
+      return first !== undefined && Date.now() - first.arrivedAt > 1.2 * limits.slowCallMs;
+    });
+    await rig.pushAll('long', ids('k', 20));
+    await until('all of its concurrency is used beside them', () => sink.open().length === 8);
+    await until('all are delivered', () => rig.counted('long', 'delivered') === 25);
+  });
+});

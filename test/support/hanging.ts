@@ -1,0 +1,45 @@
+// A receiver that accepts requests on every loopback address, each an origin of its own, and never answers from hang() on.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+export interface HangingServer {
+  /** Of the n-th origin, n < 65,536. */
+  urlOf(n: number): string;
+  /** Topics in the order of their calls. */
+  readonly called: readonly string[];
+  open(): number;
+  /** Until then it answers at once. */
+  hang(): void;
+}
+
+export async function startHanging(): Promise<HangingServer> {
+  const called: string[] = [];
+  let open = 0;
+  let hangs = false;
+  const server = createServer((request, response) => {
+    called.push(String(request.headers['dq-topic']));
+    if (!hangs) {
+      response.end('{}');
+      return;
+    }
+    open += 1;
+    response.on('close', () => {
+      open -= 1;
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '0.0.0.0', resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    urlOf: (n) => `http://127.1.${n >> 8}.${n & 255}:${port}/`,
+    called,
+    open: () => open,
+    hang() {
+      hangs = true;
+    },
+  };
+}
