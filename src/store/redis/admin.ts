@@ -104,8 +104,11 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const trouble = await troubleOf(shard);
   const { name } = shard;
   const servers = [{ name, trouble }];
-  if (trouble !== null)
-    return { ok: false, ...durabilityOf(null), warnings: [`Redis at ${name} ${trouble}`], servers };
+  if (trouble !== null) {
+    // Its words are no part of the trouble, which lasts while they change.
+    const words = shard.words === null ? '' : `: ${shard.words}`;
+    return { ok: false, ...durabilityOf(null), warnings: [`Redis at ${name} ${trouble}${words}`], servers };
+  }
   const { count, warnings: ofSetAside } = await setAsideOn(shard).catch(noneKnown);
   const { durability, warnings: ofSettings } = durabilityOf(await settingsOf(shard));
   const ofClocks = await shard.clockWarnings();
@@ -145,9 +148,7 @@ async function troubleOf(shard: Shard): Promise<string | null> {
     if (!(error instanceof StoreError)) throw error;
     const { code } = error.failure;
     if (code === 'redis_denied' && shard.denial !== null) return shard.denial;
-    const trouble = troubles[code] ?? `does not work (${code})`;
-    const telling = (code === 'redis_away' || code === 'redis_denied') && shard.words !== null;
-    return telling ? `${trouble}: ${shard.words}` : trouble;
+    return troubles[code] ?? `does not work (${code})`;
   }
 }
 

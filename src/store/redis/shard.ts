@@ -72,7 +72,7 @@ export class Shard implements Shards {
   #knownMarker: string | null = null;
   #refusal = 'redis_away';
   #foreign: string | null = null;
-  #words: string | null = null;
+  #words: { readonly code: string; readonly text: string } | null = null;
   #denial: string | null = null;
   /** calls that were given up and are not answered still, by node: while there are any, it stands still */
   readonly #overdue = new Map<string, number>();
@@ -102,7 +102,7 @@ export class Shard implements Shards {
           this.#losses += 1;
         },
         onError: (error) => {
-          this.#words = wordsOf(error);
+          this.#heard(error);
           this.#failed('the connection to Redis failed', error);
         },
         onEnd: () => {
@@ -190,7 +190,7 @@ export class Shard implements Shards {
 
   /** Why it does not work, as the server or the system says it; null = it works, or has said nothing. */
   get words(): string | null {
-    return this.#words;
+    return this.#words?.text ?? null;
   }
 
   /** What its user lacks, and the remedy: the end of a sentence about the server; null = nothing is known to be denied. */
@@ -360,7 +360,7 @@ export class Shard implements Shards {
       this.#knownMarker = wanted;
       this.#marker = wanted;
     } catch (error) {
-      this.#words = wordsOf(error);
+      this.#heard(error);
       this.#denial = failureOf(error).code === 'redis_denied' ? await this.#whatIsDenied() : null;
       this.#failed(
         this.#denial === null ? 'Redis cannot be asked whose it is' : `Redis ${this.#denial}`,
@@ -432,6 +432,12 @@ export class Shard implements Shards {
     const { kind, code } = failureOf(error);
     this.#refusal = kind === 'not_stored' ? code : 'redis_away';
     this.#complain(message, error);
+  }
+
+  /** The first words of a kind of failure stay: one outage must not be reported again with each of its words. */
+  #heard(error: unknown): void {
+    const { code } = failureOf(error);
+    if (this.#words === null || this.#words.code !== code) this.#words = { code, text: wordsOf(error) };
   }
 
   /** Once until it works again. */
