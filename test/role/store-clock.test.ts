@@ -129,6 +129,23 @@ describe('the embedded store, after a jump of its clock', () => {
     await store.close();
   });
 
+  it.each([
+    [limits.clockGapMs - 1_000, 2],
+    [limits.clockGapMs + 1_000, 0],
+  ])('judges a file without a note by its last number: %i ms later it removes %i', async (laterMs, count) => {
+    const clock = clocked();
+    let store = await clock.opened();
+    await fill(store);
+    clock.pass(retentionMs);
+    await store.client.store.jobs.push([jobOf('last')]);
+    store.owner.inspect((db) => db.exec("DELETE FROM meta WHERE k = 'clock'"));
+    await store.close();
+    clock.pass(laterMs);
+    store = await clock.opened();
+    expect(await removed(store)).toBe(count);
+    await store.close();
+  });
+
   it('removes nothing for a caller of an earlier version, which sends a moment of its own clock', async () => {
     const clock = clocked();
     const store = await clock.opened();

@@ -39,10 +39,10 @@ export class ClockWatch {
     this.#notedAt = read('clock')?.v ?? null;
     const [now, at] = [options.clock(), options.monotonic()];
     this.#reference = { offset: now - at, at };
+    // Without a note (an earlier version wrote none): the last version or token, which is the clock in µs.
+    const last = this.#notedAt ?? (read('seq')?.v ?? 0) / 1_000;
     // A store that never stored a job has nothing to lose.
-    const isNew = this.#notedAt === null && (read('seq')?.v ?? 0) === 0;
-    const isNear = this.#notedAt !== null && Math.abs(now - this.#notedAt) <= limits.clockGapMs;
-    if (!isNew && !isNear) this.#heldFrom = at;
+    if (last !== 0 && Math.abs(now - last) > limits.clockGapMs) this.#heldFrom = at;
   }
 
   /** Why nothing is removed now; null: old entries may be removed. */
