@@ -93,6 +93,9 @@ export const topicInputNames: ReadonlySet<string> = new Set([
   ...keys.map((key) => fields[key].name),
 ]);
 
+/** Of a topic that was read; who writes it back is told to leave them out. */
+const setByDq: ReadonlySet<string> = new Set(['createdAt', 'updatedAt']);
+
 /** `complete`: POST and PUT, which need a callbackUrl; PATCH does not. */
 export function parseTopicInput(json: unknown, judge: Judge, complete: boolean): TopicParsed {
   const complaints = new Complaints();
@@ -109,7 +112,8 @@ function readInput(json: unknown, judge: Judge, complete: boolean, complaints: C
   }
   const given = json as Record<string, unknown>;
   for (const name of Object.keys(given))
-    if (!topicInputNames.has(name)) complaints.refuse(name, 'is no field of a topic');
+    if (!topicInputNames.has(name))
+      complaints.refuse(name, setByDq.has(name) ? 'is set by dq; leave it out' : 'is no field of a topic');
   const read = <T>(name: string, parse: FieldParser<T>): T | undefined =>
     Object.hasOwn(given, name) ? parse(given[name], name, complaints) : undefined;
 

@@ -222,6 +222,8 @@ describe('dq push, get, cancel', patience, () => {
       expect(run.stderr).toContain(says);
       expect(run.stderr.trimEnd().split('\n')).toHaveLength(1);
     }
+    const bare = await dq(['push', '{"a":1}']);
+    expect(bare).toMatchObject({ code: 2, stderr: expect.stringContaining('name a topic before the body') });
     const typo = await dq(['push', 'order.clse', '1']);
     expect(typo).toMatchObject({
       code: 4,

@@ -155,6 +155,20 @@ describe('the other fields', () => {
   });
 });
 
+it('times that dq sets are to be left out', () => {
+  const parsed = parse({ callbackUrl: 'http://a.example/', createdAt: 'x', updatedAt: 'x', nope: 1 }, true);
+  expect(parsed).toMatchObject({
+    ok: false,
+    error: {
+      errors: [
+        { field: 'createdAt', message: 'is set by dq; leave it out' },
+        { field: 'updatedAt', message: 'is set by dq; leave it out' },
+        { field: 'nope', message: 'is no field of a topic' },
+      ],
+    },
+  });
+});
+
 it('the JSON of a topic says the same when it is read again', () => {
   const parsed = parse(
     {

@@ -66,7 +66,8 @@ async function push(topic: string | undefined, words: readonly string[], flags: 
     );
   const { batch, id, delay, at, mode, type, empty, literal } = flags;
   if (batch === undefined) {
-    if (topic === undefined) throw new Exit('usage', 'name a topic, or a file with --batch');
+    if (topic === undefined || /^[{[@-]/.test(topic))
+      throw new Exit('usage', `name a topic before the body: ${quotedForm('TOPIC')}, or a file with --batch`);
     return pushOne(topic, body, flags);
   }
   if ([topic, id, delay, at, mode, type, empty, literal].some((given) => given !== undefined))
