@@ -9,6 +9,7 @@ import { withNewOptions } from './config/options.ts';
 import { reasonOf } from './core/errors.ts';
 import { limits } from './core/limits.ts';
 import { parseMysqlUrl } from './core/mysql-url.ts';
+import type { KnownTopic } from './core/topic.ts';
 import { version } from './core/version.ts';
 import { checkExposure } from './process/exposure.ts';
 import type { MasterChannel } from './process/master-channel.ts';
@@ -19,9 +20,10 @@ import { StatSender } from './process/stat-sender.ts';
 import { StoreClock } from './process/store-clock.ts';
 import { titleOf } from './process/title.ts';
 import type { Composed, Init } from './process/worker-life.ts';
-import type { Registry } from './registry/registry.ts';
+import type { Registry, TopicRecord } from './registry/registry.ts';
 import { TopicBook } from './registry/topic-book.ts';
 import type { MysqlRegistry } from './sql/mysql-registry.ts';
+import type { Sealer } from './sql/sealer.ts';
 import { StoreError } from './store/job-store.ts';
 import type { DurabilityWatch } from './store/redis/durability-watch.ts';
 import type { StoreOwner } from './store/sqlite/owner.ts';
@@ -72,11 +74,12 @@ async function composeRole(
     roles[init.role](),
   ]);
   const metrics = new MetricSender(channel, log);
-  const connection = connectStore({ socketPath: init.socketPath, title, log });
+  const readTopic = await topicReaderOf(config);
+  const connection = connectStore({ socketPath: init.socketPath, title, log, readTopic });
   const mysql = await mysqlRegistryOf(init, log);
   const registry = mysql ?? connection.registry;
   const redis = await shardedJobsOf(init, title, log, channel, connection.registry, mysql);
-  const topics = new TopicBook(registry, log);
+  const topics = new TopicBook(registry, log, { inOrder: init.role === 'server' });
   const store = redis?.store ?? connection.store;
   const clock = new StoreClock(() => store.admin.clock());
   const counters = new StatSender(config.timezone, clock, log, async (deltas) => {
@@ -113,7 +116,12 @@ async function composeRole(
       // Asked for already when it is first needed.
       clock.now();
       // A timer asks nothing of the topics, and would have a connection to MySQL for it.
-      if (init.role !== 'timer') await topics.start();
+      if (init.role !== 'timer') {
+        await topics.start();
+        // At a start MySQL may be away: then nothing is called or taken until it answers. In a reload older workers know the topics.
+        if (!topics.isKnown && init.restarts === 0 && (mysql === null || init.isOnTrial === true))
+          throw new Error(`cannot read the topics of the registry: ${reasonOf(topics.failure)}`);
+      }
       await role.start();
       return { url: role.url, note: null };
     },
@@ -316,6 +324,20 @@ async function composeStore(
     reopenLogs: () => log.reopen(),
     beat: () => metrics.beat(),
   };
+}
+
+/** The embedded registry's: its records are decrypted by the process that calls. The key file is there before any record. */
+async function topicReaderOf(config: Init['config']): Promise<(record: TopicRecord) => KnownTopic> {
+  const [{ readTopic }, { openKeyFile }] = await Promise.all([
+    import('./sql/topic-row.ts'),
+    import('./sql/registry-key.ts'),
+  ]);
+  let sealer: Sealer | null = null;
+  return (record) =>
+    readTopic(record, () => {
+      sealer ??= openKeyFile(keyPathOf(config));
+      return sealer;
+    });
 }
 
 function keyPathOf({ secretKeyFile, dataDir }: Init['config']): string {

@@ -419,6 +419,21 @@ export const limits = {
 
   /** A change of a topic is in force everywhere within 2 s: every process asks this often when no hint comes. */
   registryPollMs: 1_000,
+  /** One page of topics, of their changes or statistics: some 5 ms of the process that serves the job store too. A row takes 600
+   *  bytes, 40 KB at most; a single one may be longer than a page. */
+  registryPageRows: 500,
+  registryPageBytes: 512 * 1024,
+  /** Pages that dq-store keeps for the other processes of a start, which ask for the same ones a moment later: 100,000 topics. */
+  registryPagesKeptBytes: 96 * 1024 * 1024,
+  registryPagesKeptMs: 5_000,
+  /** The copy of a registry in MySQL is written as a whole again when its appended changes are longer than it, and so long. */
+  snapshotAppendBytesMin: 1024 * 1024,
+  /** Topics whose records cannot be read that one process names in its log; more are only counted. */
+  unreadableNamed: 100,
+  /** Topics with jobs in one answer of the embedded store's counts: 1 ms of it. */
+  countsPageTopics: 1_000,
+  /** Topics that a process looks at in one turn of its event loop: less than 5 ms. */
+  topicsPerTurn: 1_000,
   /** A registry file that somebody else has locked is tried again this often, for this long. */
   registryBusyStepMs: 10,
   registryBusyMs: 2_000,

@@ -70,6 +70,20 @@ export interface Topic extends TopicSettings {
   readonly updatedAt: number;
 }
 
+/** A topic without what is only needed to call it. */
+export type PlainTopic = Omit<Topic, 'secrets' | 'headers'>;
+
+/** A topic as caches hold it: decrypting is left to open(), so that 100,000 topics cost a process little before they are called. */
+export interface KnownTopic extends PlainTopic {
+  /** Throws where the secrets or headers cannot be decrypted. */
+  open(): Topic;
+}
+
+/** A topic that is open already. */
+export function asKnown({ secrets, headers, ...rest }: Topic): KnownTopic {
+  return { ...rest, open: () => ({ ...rest, secrets, headers }) };
+}
+
 export const topicDefaults: Omit<TopicSettings, 'callbackUrl'> = {
   title: '',
   owner: '',

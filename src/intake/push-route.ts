@@ -6,9 +6,9 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { DqError } from '../core/errors.ts';
-import { type Topic, topicNamePattern } from '../core/topic.ts';
+import { type PlainTopic, topicNamePattern } from '../core/topic.ts';
 import { acceptJob } from '../jobs/accept-job.ts';
-import { topicNotFound } from '../jobs/change-topic.ts';
+import { isUnreadable, topicNotFound, topicUnreadable } from '../jobs/change-topic.ts';
 import type { PushTicket } from '../jobs/push-queue.ts';
 import type { PushJob, PushOutcome } from '../store/job-store.ts';
 import type { BodyRoom } from './body-room.ts';
@@ -81,6 +81,7 @@ async function lookUp(
 ): Promise<FastifyReply> {
   if (!topicNamePattern.test(name)) throw topicNotFound(name);
   const topic = await context.role.topics.lookUp(name).catch((error: unknown) => {
+    if (isUnreadable(error)) throw topicUnreadable(name, error);
     // However the question failed, the job was not stored.
     throw new DqError('not_stored', 'the topic cannot be looked up now; push again', { cause: error });
   });
@@ -89,7 +90,12 @@ async function lookUp(
   return answer;
 }
 
-function push(context: IntakeContext, topic: Topic, request: FastifyRequest, answer: FastifyReply): void {
+function push(
+  context: IntakeContext,
+  topic: PlainTopic,
+  request: FastifyRequest,
+  answer: FastifyReply,
+): void {
   const query = request.query as PushQuery;
   const headers = request.headers;
   if (headers['content-encoding'] !== undefined)

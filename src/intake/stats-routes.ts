@@ -1,10 +1,10 @@
 // /v1/stats: what happened and what is stored, per topic. /v1/processes: this instance's processes, as the master sees them.
 
+import { Readable } from 'node:stream';
 import { Type } from 'typebox';
 import { createCalendar } from '../core/calendar.ts';
 import { DqError } from '../core/errors.ts';
-import { type JobState, jobStates } from '../core/job.ts';
-
+import { jobStates } from '../core/job.ts';
 import { topicNotFound } from '../jobs/change-topic.ts';
 import { statNames } from '../registry/registry.ts';
 import type { StateCounts } from '../store/job-store.ts';
@@ -13,6 +13,7 @@ import type { MasterQuestions } from './master-questions.ts';
 import { Missing } from './paging.ts';
 import { mayTouch } from './route-access.ts';
 import { closed, Instant, nullable, problems, reply, topicParam } from './schemas.ts';
+import { noCounts, noJobs, statsText } from './stats-table.ts';
 import { nameToFind } from './topic-routes.ts';
 
 const tags = ['operation'];
@@ -20,8 +21,6 @@ const named = (names: readonly string[]) =>
   closed(Object.fromEntries(names.map((name) => [name, Type.Integer()])));
 const Counts = named(statNames);
 const States = named(jobStates);
-const nothing: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
-const noCounts = Object.fromEntries(statNames.map((name) => [name, 0]));
 
 export function statsRoutes(api: Api, { role }: IntakeContext, questions: MasterQuestions): void {
   const { registry, store, topics, config, clock } = role;
@@ -62,36 +61,18 @@ export function statsRoutes(api: Api, { role }: IntakeContext, questions: Master
       },
       config: { access: { scope: 'read', topics: 'handler' } },
     },
-    async (request) => {
+    async (request, answer) => {
       await topics.refresh();
       const counts = await store.admin.counts();
-      const stats = await registry.stats(null, calendar.dayOf(clock.now()));
-      const byTopic = new Map(stats.map((entry) => [entry.topic, entry]));
-      const names = new Set([...topics.all()].map(({ topic }) => topic));
-      const registered = new Set(names);
-      const stored = byName(counts.topics);
-      for (const name of stored.keys()) names.add(name);
-      for (const name of byTopic.keys()) names.add(name);
-      const states: Record<JobState, number> = { ...nothing };
-      let orphaned = 0;
-      const visible = [...names].filter((topic) => mayTouch(request, topic));
-      const items = visible.sort().map((topic) => {
-        const own = stored.get(topic) ?? nothing;
-        for (const state of jobStates) {
-          states[state] += own[state];
-          if (!registered.has(topic)) orphaned += own[state];
-        }
-        const counters = byTopic.get(topic) ?? { total: noCounts, today: noCounts };
-        return {
-          topic,
-          registered: registered.has(topic),
-          total: counters.total,
-          today: counters.today,
-          states: own,
-        };
+      const day = calendar.dayOf(clock.now());
+      const text = await statsText({
+        topics,
+        counts,
+        statsPage: (after, of) => registry.statsPage(after, of),
+        day,
+        maySee: (topic) => mayTouch(request, topic),
       });
-      const { oldestOverdueMs, missing } = counts;
-      return { topics: items, states, oldestOverdueMs, orphaned, missing };
+      return answer.type('application/json; charset=utf-8').send(Readable.from(text) as never);
     },
   );
 
@@ -115,14 +96,14 @@ export function statsRoutes(api: Api, { role }: IntakeContext, questions: Master
     },
     async (request) => {
       const topic = nameToFind(request.params.topic);
-      if ((await registry.get(topic)) === null) throw topicNotFound(topic);
-      const [counters] = await registry.stats(topic, calendar.dayOf(clock.now()));
+      if ((await registry.remains(topic)) === null) throw topicNotFound(topic);
+      const counters = await registry.stats(topic, calendar.dayOf(clock.now()));
       const counts = await store.admin.counts();
       return {
         topic,
         total: counters?.total ?? noCounts,
         today: counters?.today ?? noCounts,
-        states: byName(counts.topics).get(topic) ?? nothing,
+        states: byName(counts.topics).get(topic) ?? noJobs,
         missing: counts.missing,
       };
     },

@@ -1,13 +1,23 @@
 // /v1/topics: list, create, look at, put, patch, remove. Reads and writes the registry itself, so that whoever changed a topic
 // sees the change; then this process learns of it at once, and the others within limits.topicChangeMs.
 
+import { setImmediate as turn } from 'node:timers/promises';
 import { Type } from 'typebox';
 import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { type Topic as TopicRecord, topicNamePattern } from '../core/topic.ts';
+import { type KnownTopic, topicNamePattern } from '../core/topic.ts';
 import { parseTopicInput, type TopicInput, topicJson } from '../core/topic-settings.ts';
-import { checkNamed, createTopic, patchTopic, putTopic, topicNotFound } from '../jobs/change-topic.ts';
+import {
+  checkNamed,
+  createTopic,
+  getTopic,
+  isUnreadable,
+  patchTopic,
+  putTopic,
+  topicNotFound,
+} from '../jobs/change-topic.ts';
 import { removeTopic } from '../jobs/remove-topic.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit } from './paging.ts';
 import { mayTouch, requireTopic, seesHeaderValues } from './route-access.ts';
@@ -60,7 +70,7 @@ export function topicRoutes(api: Api, context: IntakeContext): void {
     },
     async (request) => {
       const { topic: name } = request.params;
-      const topic = topicNamePattern.test(name) ? await registry.get(name) : null;
+      const topic = topicNamePattern.test(name) ? await getTopic(registry, name) : null;
       if (topic === null) throw topicNotFound(name);
       return topicJson(topic, seesHeaderValues(request));
     },
@@ -181,23 +191,52 @@ function listRoute(api: Api, { role }: IntakeContext): void {
       const limit = readLimit(request.query.limit);
       const after = cursor === undefined ? '' : readCursor(cursor);
       await role.topics.refresh();
-      const found = [...role.topics.all()]
-        .filter(
-          (topic) => topic.topic > after && matches(topic, search, owner) && mayTouch(request, topic.topic),
-        )
-        .sort((a, b) => (a.topic < b.topic ? -1 : 1));
+      const isWanted = (topic: KnownTopic) => matches(topic, search, owner) && mayTouch(request, topic.topic);
+      const found = await findFrom(role.topics, after, limit + 1, isWanted);
       const page = found.slice(0, limit);
       const last = found.length > limit ? page.at(-1) : undefined;
       const showsValues = seesHeaderValues(request);
       return {
-        items: page.map((topic) => topicJson(topic, showsValues)),
+        items: page.flatMap((topic) => openedJson(topic, showsValues)),
         nextCursor: last === undefined ? null : writeCursor(last.topic),
       };
     },
   );
 }
 
-function matches(topic: TopicRecord, search: string | undefined, owner: string | undefined): boolean {
+/** The first of them by name. A search may have to look at all: others have their turn meanwhile. */
+async function findFrom(
+  topics: TopicBook,
+  after: string,
+  max: number,
+  isWanted: (topic: KnownTopic) => boolean,
+): Promise<readonly KnownTopic[]> {
+  const found: KnownTopic[] = [];
+  for (let from = after; ; await turn()) {
+    const names = topics.namesAfter(from, limits.topicsPerTurn);
+    for (const name of names) {
+      const topic = topics.get(name);
+      if (topic === undefined || !isWanted(topic)) continue;
+      found.push(topic);
+      if (found.length === max) return found;
+    }
+    const last = names.at(-1);
+    if (last === undefined || names.length < limits.topicsPerTurn) return found;
+    from = last;
+  }
+}
+
+/** None of one that cannot be decrypted. */
+function openedJson(topic: KnownTopic, showsValues: boolean): readonly ReturnType<typeof topicJson>[] {
+  try {
+    return [topicJson(topic.open(), showsValues)];
+  } catch (error) {
+    if (isUnreadable(error)) return [];
+    throw error;
+  }
+}
+
+function matches(topic: KnownTopic, search: string | undefined, owner: string | undefined): boolean {
   if (owner !== undefined && topic.owner !== owner) return false;
   const part = search?.toLowerCase();
   return (

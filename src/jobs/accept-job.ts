@@ -8,7 +8,7 @@ import { DqError, invalidField } from '../core/errors.ts';
 import { refusesId } from '../core/job-id.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
-import type { Topic } from '../core/topic.ts';
+import type { PlainTopic } from '../core/topic.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../store/job-store.ts';
 import { newJobId } from './new-job-id.ts';
 
@@ -28,7 +28,7 @@ export interface PushRequest {
 }
 
 /** The job of a valid request; a DqError for any other. `nowMs` bounds `at` and decides nothing else. */
-export function acceptJob(request: PushRequest, topic: Topic, nowMs: number): PushJob {
+export function acceptJob(request: PushRequest, topic: PlainTopic, nowMs: number): PushJob {
   const id = request.id ?? newJobId();
   if (request.id !== undefined) {
     const wrong = refusesId(id);
@@ -83,7 +83,7 @@ function isMode(text: string): text is PushMode {
 /** It is sent on as a header later. */
 const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
 
-function checkContent({ contentType, body, isLiteral }: PushRequest, topic: Topic, nowMs: number): void {
+function checkContent({ contentType, body, isLiteral }: PushRequest, topic: PlainTopic, nowMs: number): void {
   if (
     contentType !== null &&
     (contentType.length > limits.contentTypeMax || !contentTypePattern.test(contentType))
@@ -147,7 +147,7 @@ function refuseBatchItem(value: unknown, topic: string, nowMs: number): void {
 }
 
 /** Whatever its content type says, which is not sent on: the callback's is that of a form. */
-function readFormJob(body: Buffer, topic: Topic): unknown {
+function readFormJob(body: Buffer, topic: PlainTopic): unknown {
   const value = parseJson(
     body,
     `topic ${topic.topic} has format "form" and needs a JSON object; the body is`,

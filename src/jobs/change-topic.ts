@@ -8,7 +8,8 @@ import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Topic, TopicSettings } from '../core/topic.ts';
 import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic-settings.ts';
-import type { Registry, TopicDraft } from '../registry/registry.ts';
+import type { Registry, TopicDraft, TopicRemains } from '../registry/registry.ts';
+import { StoreError } from '../store/job-store.ts';
 
 /** The input of a POST names its topic. */
 export async function createTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
@@ -26,10 +27,16 @@ export async function putTopic(
   nowMs: number | null = null,
 ): Promise<{ readonly topic: Topic; readonly created: boolean }> {
   for (let tries = 0; tries < limits.topicChangeTries; tries++) {
-    const known = await registry.get(name);
+    const known = await findTopic(registry, name);
     if (known === null) {
       const created = await registry.create(newDraft(name, input));
       if (created.kind === 'created') return { topic: created.topic, created: true };
+      continue;
+    }
+    if (!('topic' in known)) {
+      const updated = await registry.update(replacing(known, name, input, nowMs), known.revision);
+      // A new secret was made unless the old one could be read: the caller has to be told it.
+      if (updated.kind === 'updated') return { topic: updated.topic, created: known.secrets === null };
       continue;
     }
     keepsSecret(known, input);
@@ -101,8 +108,9 @@ export async function changeTopic(
   make: (known: Topic) => TopicDraft,
 ): Promise<Topic> {
   for (let tries = 0; tries < limits.topicChangeTries; tries++) {
-    const known = await registry.get(name);
+    const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
+    if (!('topic' in known)) throw topicUnreadable(name);
     const updated = await registry.update(make(known), known.revision);
     if (updated.kind === 'updated') return updated.topic;
   }
@@ -116,6 +124,46 @@ export class TopicNotFound extends DqError {
     super('topic_not_found', `there is no topic ${JSON.stringify(topic)}`);
     this.topic = topic;
   }
+}
+
+/** Throws DqError for one that is stored and cannot be read. */
+export async function getTopic(registry: Registry, name: string): Promise<Topic | null> {
+  const known = await findTopic(registry, name);
+  if (known !== null && !('topic' in known)) throw topicUnreadable(name);
+  return known;
+}
+
+/** Takes a topic offline, whether or not its record can be read. Answers its revision. */
+export async function turnOffline(registry: Registry, name: string): Promise<number> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await findTopic(registry, name);
+    if (known === null) throw topicNotFound(name);
+    const turned = await registry.turn(name, 'offline', known.revision);
+    if (turned.kind === 'updated') return turned.revision;
+  }
+  throw busy(name);
+}
+
+/** For one that is stored and cannot be read: what is left of it. */
+export async function findTopic(registry: Registry, name: string): Promise<Topic | TopicRemains | null> {
+  try {
+    return await registry.get(name);
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return registry.remains(name);
+  }
+}
+
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof StoreError && error.failure.code === 'unreadable_topic';
+}
+
+export function topicUnreadable(name: string, cause?: unknown): DqError {
+  return new DqError(
+    'unavailable',
+    `topic ${name}: its stored record cannot be read; replace it with PUT or remove it`,
+    { cause },
+  );
 }
 
 export function topicNotFound(name: string): DqError {
@@ -138,6 +186,19 @@ function newDraft(name: string, input: TopicInput): TopicDraft {
   };
 }
 
+/** The secret stays, if it can be read. */
+function replacing(
+  { secrets }: TopicRemains,
+  name: string,
+  input: TopicInput,
+  nowMs: number | null,
+): TopicDraft {
+  const draft = newDraft(name, input);
+  if (secrets === null || secrets.length === 0) return draft;
+  keepsSecret({ topic: name, secrets }, input);
+  return { ...draft, secrets: nowMs === null ? secrets : unexpired(secrets, nowMs) };
+}
+
 /** `nowMs`: the storage clock, by which secrets end; null: not asked for, and none is removed. */
 function draftOf(
   topic: Topic,
@@ -155,7 +216,7 @@ function settingsOf(topic: Topic): TopicSettings {
 }
 
 /** Naming the secret in force is no change; another one would cut off receivers that verify with the old. */
-function keepsSecret(topic: Topic, input: TopicInput): void {
+function keepsSecret(topic: Pick<Topic, 'topic' | 'secrets'>, input: TopicInput): void {
   if (input.secret === undefined) return;
   const current = Buffer.from(topic.secrets[0]?.secret ?? '');
   const given = Buffer.from(input.secret);

@@ -7,7 +7,14 @@ import { DqError } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Registry } from '../registry/registry.ts';
 import { type StoreAdmin, StoreError } from '../store/job-store.ts';
-import { beginRemoval, endRemoval, patchTopic, topicNotFound } from './change-topic.ts';
+import {
+  beginRemoval,
+  endRemoval,
+  findTopic,
+  patchTopic,
+  topicNotFound,
+  turnOffline,
+} from './change-topic.ts';
 
 /** Answers how many jobs went with it. Rejects with topic_has_jobs, and leaves the topic as it was, when jobs are stored and `purge` is
  *  false. With `purge` it rejects so, and leaves the topic offline, when they are more than can be purged in `purgeMs`: a caller would
@@ -20,11 +27,21 @@ export async function removeTopic(
   purge: boolean,
   purgeMs: number = limits.purgeCallMs,
 ): Promise<number> {
-  return purge ? removeWithJobs(registry, admin, name, purgeMs) : removeEmpty(registry, admin, name);
+  const known = await findTopic(registry, name);
+  if (known === null) throw topicNotFound(name);
+  // It has no state to go back to that anybody could read.
+  const turn = 'topic' in known ? setOffline : turnOffline;
+  if (purge) return removeWithJobs(registry, admin, name, purgeMs, turn);
+  if ('topic' in known) return removeEmpty(registry, admin, name);
+  await requireEmpty(admin, name);
+  const revision = await turnOffline(registry, name);
+  await sleep(limits.topicChangeMs);
+  await requireEmpty(admin, name);
+  await remove(registry, name, revision);
+  return 0;
 }
 
 async function removeEmpty(registry: Registry, admin: StoreAdmin, name: string): Promise<number> {
-  if ((await registry.get(name)) === null) throw topicNotFound(name);
   await requireEmpty(admin, name);
   const offline = await beginRemoval(registry, name);
   try {
@@ -45,8 +62,9 @@ async function removeWithJobs(
   admin: StoreAdmin,
   name: string,
   purgeMs: number,
+  turn: typeof setOffline,
 ): Promise<number> {
-  const offline = await patchTopic(registry, name, { settings: {}, state: 'offline' });
+  const revision = await turn(registry, name);
   await sleep(limits.topicChangeMs);
   const purged = await purgeAll(admin, name, purgeMs);
   const jobs = await jobsOf(admin, name);
@@ -56,8 +74,12 @@ async function removeWithJobs(
       `${purged} jobs of topic ${name} are removed, ${jobs} are left; it is offline now. Call again for the rest`,
       { extra: { purged, jobs } },
     );
-  await remove(registry, name, offline.revision);
+  await remove(registry, name, revision);
   return purged;
+}
+
+async function setOffline(registry: Registry, name: string): Promise<number> {
+  return (await patchTopic(registry, name, { settings: {}, state: 'offline' })).revision;
 }
 
 async function requireEmpty(admin: StoreAdmin, name: string): Promise<void> {

@@ -191,6 +191,7 @@ export class Supervisor implements SlotHost {
         socketPath: this.#options.storeSocket,
         adminToken: this.#options.adminToken,
         takesOver: fleet.takesOver(slot),
+        isOnTrial: this.#isOnTrial(slot),
       },
       onMessage: (from, message) => this.#heard(slot, from, message),
       onEnd: (from, ending) => this.#ended(slot, from, ending),

@@ -10,7 +10,7 @@
 import type { AttemptReason } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { parseRule, type Rule } from '../core/reply-rule.ts';
-import type { Topic } from '../core/topic.ts';
+import type { KnownTopic, Topic } from '../core/topic.ts';
 import type { OriginHealth } from './origin-health.ts';
 
 /** How a receiver fails that is away or hangs. Anything else is an answer of some kind and frees its slot soon. */
@@ -46,8 +46,9 @@ export class Lane {
   #successMs = 0;
 
   /** `share`: calls at once that this notifier may make for the topic. Throws where the registry holds what no registration
-   *  accepts. */
-  constructor(topic: Topic, share: number, healthOf: (origin: string) => OriginHealth) {
+   *  accepts, or what cannot be decrypted. */
+  constructor(known: KnownTopic, share: number, healthOf: (origin: string) => OriginHealth) {
+    const topic = known.open();
     const url = new URL(topic.callbackUrl);
     const rule = topic.retryIf === '' ? null : parseRule(topic.retryIf);
     if (rule !== null && !rule.ok) throw new Error(`retryIf: ${rule.message}`);

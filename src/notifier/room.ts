@@ -7,7 +7,7 @@
 
 import type { AttemptReason } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import type { Topic } from '../core/topic.ts';
+import type { KnownTopic } from '../core/topic.ts';
 import { topicDefaults } from '../core/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { Room } from '../store/job-store.ts';
@@ -284,7 +284,7 @@ export class Rooms {
   }
 
   /** null: the topic has no rate. */
-  #bucketOf({ topic: name, rate }: Topic): TokenBucket | null {
+  #bucketOf({ topic: name, rate }: Pick<KnownTopic, 'topic' | 'rate'>): TokenBucket | null {
     if (rate === 0) return null;
     const known = this.#buckets.get(name);
     if (known !== undefined) return known;
@@ -317,7 +317,7 @@ export class Rooms {
   }
 
   /** Of `free` calls, how many may start now; where tokens keep them few, the time is noted at which they no longer do. */
-  #withTokens(topic: Topic, free: number, nowMs: number): number {
+  #withTokens(topic: Pick<KnownTopic, 'topic' | 'rate'>, free: number, nowMs: number): number {
     const bucket = this.#bucketOf(topic);
     if (bucket === null) return free;
     const worthAt = bucket.worthAt(nowMs);
@@ -355,26 +355,30 @@ export class Rooms {
     this.#base = null;
   }
 
+  /** Two passes, because a room for each of 100,000 topics would hold all calls up. */
   #makePlan(): Plan {
-    const rooms = new Map<string, Room>();
-    const times = new Map<string, number>();
+    const times = new Map<number, number>();
     let others: Room = { room: this.#shareOf(topicDefaults), leaseMs: this.#leaseMs(topicDefaults) };
     let most = 0;
     for (const topic of this.#options.topics.all()) {
       const room = this.#wholeRoom(topic);
-      rooms.set(topic.topic, room);
-      const key = `${room.room} ${room.leaseMs}`;
+      // Leases are shorter than 2^32 ms, rooms are fewer than 2^20.
+      const key = room.room * 2 ** 32 + room.leaseMs;
       const n = (times.get(key) ?? 0) + 1;
       times.set(key, n);
       // Never 0: a topic younger than this process's knowledge is met by being reserved.
       if (room.room > 0 && n > most) [most, others] = [n, room];
     }
-    for (const [name, room] of rooms) if (isSame(room, others)) rooms.delete(name);
+    const rooms = new Map<string, Room>();
+    for (const topic of this.#options.topics.all()) {
+      const room = this.#wholeRoom(topic);
+      if (!isSame(room, others)) rooms.set(topic.topic, room);
+    }
     for (const name of this.#unknown) rooms.set(name, { room: 0, leaseMs: others.leaseMs });
     return { others, exceptions: rooms, worth: 2 * rooms.size + limits.plannedAnew };
   }
 
-  #wholeRoom(topic: Topic): Room {
+  #wholeRoom(topic: KnownTopic): Room {
     const share = this.#shareOf(topic);
     const room = topic.rate === 0 ? share : Math.min(share, capacityAt(this.#partOf(topic.rate)));
     return { room: topic.state === 'active' ? room : 0, leaseMs: this.#leaseMs(topic) };

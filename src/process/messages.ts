@@ -28,6 +28,8 @@ export type ToWorker =
       /** An older process of this role is at work still (a reload): what only one of them may do is left to it until
        *  `take_over`. Of dq-store, dq-upkeep and a notifier on trial; false for the others. */
       readonly takesOver: boolean;
+      /** One of the first workers of a reload: if it cannot do its work, the older ones go on. Absent: from an older master. */
+      readonly isOnTrial?: boolean;
     }
   /** to one that takes over: the older process has exited; to a notifier: the old ones take no new jobs any more */
   | { readonly kind: 'take_over' }

@@ -21,6 +21,7 @@ export class RegistryPoll implements Service {
   readonly #options: RegistryPollOptions;
   readonly #loop: Loop;
   #failing = false;
+  #failure: unknown = null;
   #unsubscribe: (() => void) | null = null;
 
   constructor(options: RegistryPollOptions) {
@@ -30,11 +31,13 @@ export class RegistryPoll implements Service {
       name: `poll of ${what}`,
       step: async () => {
         await refresh();
+        this.#failure = null;
         if (this.#failing) log.notice(`${what} are being refreshed again`);
         this.#failing = false;
         return limits.registryPollMs;
       },
       onFailure: (error) => {
+        this.#failure = error;
         if (!this.#failing)
           log.error(`${what} cannot be refreshed; the last known ones stay in force`, error);
         this.#failing = true;
@@ -43,14 +46,20 @@ export class RegistryPoll implements Service {
     });
   }
 
+  /** Of the last refresh; null = it succeeded. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
   /** Has read the registry once, if it could be reached at all. */
   async start(): Promise<void> {
     const { registry, refresh } = this.#options;
     this.#unsubscribe = registry.onChange(() => this.#loop.wake());
     try {
       await refresh();
-    } catch {
+    } catch (error) {
       // The loop tries again and logs.
+      this.#failure = error;
     }
     await this.#loop.start();
   }

@@ -1,10 +1,11 @@
 // The port of the cold path: topics, statistics, access tokens and the list of shards. Every value that passes is plain JSON, so
 // that an embedded registry can be reached through the socket of its owner.
 // Methods reject with StoreError: not_stored or unknown for writes, and for reads that found nobody to ask.
+// Whatever grows with the number of topics comes in pages of bounded rows and bytes.
 
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
-import type { Topic } from '../core/topic.ts';
+import type { KnownTopic, Topic, TopicSecret, TopicState } from '../core/topic.ts';
 
 export const statNames = ['pushed', 'delivered', 'retried', 'dead', 'cancelled'] as const;
 export type StatName = (typeof statNames)[number];
@@ -23,13 +24,47 @@ export interface TopicStats {
   readonly today: Readonly<Record<StatName, number>>;
 }
 
-export interface TopicChanges {
-  /** of the registry: pass it as `since` the next time */
+/** A topic as the registry stores it: settings as JSON, secrets encrypted. Registry.read() makes a topic of it. */
+export interface TopicRecord {
+  readonly name: string;
+  readonly state: string;
+  readonly settings: string;
+  readonly secrets: string;
   readonly revision: number;
-  /** changed after `since`, whole */
-  readonly topics: readonly Topic[];
-  /** names deleted after `since` */
-  readonly deleted: readonly string[];
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** A place in the order of all changes: by revision, then by name. Everything up to it is known. */
+export interface ChangePlace {
+  readonly revision: number;
+  /** null = every name of this revision */
+  readonly name: string | null;
+}
+
+/** One page of the changes after a place, as of one moment. A topic that changes between two pages moves behind the last
+ *  one, because its new revision is greater than any before; a deletion has a revision too. So whoever asks for page after
+ *  page misses nothing, and may go on from any page later. */
+export interface TopicChanges {
+  /** of the registry at that moment */
+  readonly revision: number;
+  readonly topics: readonly TopicRecord[];
+  readonly deleted: readonly { readonly name: string; readonly revision: number }[];
+  /** where the next page begins; null = this was the last one, and everything up to `revision` is known */
+  readonly next: ChangePlace | null;
+}
+
+/** What can be read of a stored topic, whatever of it is damaged. */
+export interface TopicRemains {
+  readonly revision: number;
+  /** null = unreadable */
+  readonly secrets: readonly TopicSecret[] | null;
+}
+
+export interface StatPage {
+  readonly stats: readonly TopicStats[];
+  /** the topic after which the next page begins; null = this was the last one */
+  readonly next: string | null;
 }
 
 export interface TokenChanges {
@@ -52,9 +87,23 @@ export type TopicDraft = Omit<Topic, 'revision' | 'createdAt' | 'updatedAt'>;
 export interface Registry {
   /** 16 hexadecimal digits, drawn once for each registry: whose topics the jobs of a Redis belong to. */
   id(): Promise<string>;
-  /** since 0 = everything. Every process asks this every limits.registryPollMs; it is one indexed read. */
-  changes(since: number): Promise<TopicChanges>;
+  /** At most limits.registryPageRows rows of limits.registryPageBytes. Every process asks this every limits.registryPollMs; where
+   *  nothing changed it is one indexed read. */
+  changes(after: ChangePlace): Promise<TopicChanges>;
+  /** Throws for a record that cannot be read: damaged, or written by a newer version. */
+  read(record: TopicRecord): KnownTopic;
+  /** Rejects with the code `unreadable_topic` for one that is stored and cannot be read. */
   get(topic: string): Promise<Topic | null>;
+  /** For a topic whose get() is unreadable: what it takes to replace or remove it. */
+  remains(topic: string): Promise<TopicRemains | null>;
+  /** Compare-and-set of the state alone; the rest of the record stays as it is, readable or not. */
+  turn(
+    topic: string,
+    state: TopicState,
+    expectedRevision: number,
+  ): Promise<
+    { readonly kind: 'updated'; readonly revision: number } | { readonly kind: 'changed' | 'absent' }
+  >;
   create(
     draft: TopicDraft,
   ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' }>;
@@ -71,8 +120,10 @@ export interface Registry {
   /** All of a call or nothing. Counters of topics that are not registered (any more) are dropped. Not idempotent.
    *  A call holds at most limits.statsBatchMax. */
   addStats(deltas: readonly StatDelta[]): Promise<void>;
-  /** of one topic, or of all that have any; `day` is today's number */
-  stats(topic: string | null, day: number): Promise<readonly TopicStats[]>;
+  /** of one topic, null where it has none; `day` is today's number */
+  stats(topic: string, day: number): Promise<TopicStats | null>;
+  /** of all that have any, by name, from the first one after `after` on */
+  statsPage(after: string, day: number): Promise<StatPage>;
   /** since -1 = whatever there is. Every server asks this every limits.registryPollMs. */
   tokens(since: number): Promise<TokenChanges>;
   /** `full`: there are limits.tokensMax. Not idempotent: repeated, it finds its own name. */

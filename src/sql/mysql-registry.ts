@@ -8,13 +8,16 @@ import { limits } from '../core/limits.ts';
 import { type MysqlServer, placeOf } from '../core/mysql-url.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
+import type { KnownTopic, TopicState } from '../core/topic.ts';
 import type {
+  ChangePlace,
   Registry,
   ShardChanges,
   StatDelta,
   TokenChanges,
   TopicChanges,
   TopicDraft,
+  TopicRecord,
 } from '../registry/registry.ts';
 import type { KeptShards } from '../registry/shard-book.ts';
 import { StoreError } from '../store/job-store.ts';
@@ -32,7 +35,8 @@ import { type RegistrySnapshot, readRows, readSnapshot, writeSnapshot } from './
 import { toToken } from './registry-tokens.ts';
 import type { Sealer } from './sealer.ts';
 import { holdsPlainHeaders } from './stored-headers.ts';
-import { toTopic } from './topic-row.ts';
+import type { PageSize } from './topic-pages.ts';
+import { readTopic, toRecord } from './topic-row.ts';
 
 export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
   readonly server: MysqlServer;
@@ -42,6 +46,8 @@ export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
   readonly keepsSnapshot: boolean;
   /** this process may make the schema, or bring it up to date */
   readonly migrates: boolean;
+  /** of pages, unless a test has few topics */
+  readonly page?: Partial<PageSize>;
 }
 
 type ShardsRow = Pick<RegistrySnapshot, 'id' | 'shards'>;
@@ -59,6 +65,11 @@ export class MysqlRegistry implements Registry {
   #opening: Promise<RegistryDb> | null = null;
   #startUntil: number | null = null;
   #kept: Promise<RegistrySnapshot | null> | null = null;
+  /** the page of the copy that is asked for next */
+  #keptNext: { readonly kept: RegistrySnapshot; readonly from: number; readonly place: ChangePlace } | null =
+    null;
+  #knownSealer: Sealer | null = null;
+  #keptSealer: Sealer | null = null;
   #savedRevision = -1;
   /** of the copy */
   #savedShards: ShardsRow | null = null;
@@ -96,15 +107,16 @@ export class MysqlRegistry implements Registry {
     );
   }
 
-  changes(since: number): Promise<TopicChanges> {
-    if (since > 0) return this.#noting((db) => db.changes(since));
-    return this.#first(
-      () => this.#noting((db) => db.changes(since)),
-      ({ revision, topics, keyCheck }) => {
-        const sealer = this.#sealerOf({ keyCheck });
-        return { revision, topics: topics.map((row) => toTopic(row, sealer)), deleted: [] };
-      },
-    );
+  async changes(after: ChangePlace): Promise<TopicChanges> {
+    // What has begun with the copy ends with it: its pages are of one moment.
+    if (this.#keptNext?.place === after) return this.#keptPage(this.#keptNext.kept, this.#keptNext.from);
+    const ask = () => this.#noting((db) => db.changes(after));
+    if (after.revision > 0 || after.name !== null) return ask();
+    return this.#first(ask, (kept) => this.#keptPage(kept, 0));
+  }
+
+  read(record: TopicRecord): KnownTopic {
+    return readTopic(record, () => this.#sealer());
   }
 
   tokens(since: number): Promise<TokenChanges> {
@@ -145,6 +157,14 @@ export class MysqlRegistry implements Registry {
     return this.#ask((db) => db.get(topic));
   }
 
+  remains(topic: string) {
+    return this.#ask((db) => db.remains(topic));
+  }
+
+  turn(topic: string, state: TopicState, expectedRevision: number) {
+    return this.#ask((db) => db.turn(topic, state, expectedRevision));
+  }
+
   create(draft: TopicDraft) {
     return this.#ask((db) => db.create(draft));
   }
@@ -161,8 +181,12 @@ export class MysqlRegistry implements Registry {
     return this.#ask((db) => db.addStats(deltas));
   }
 
-  stats(topic: string | null, day: number) {
+  stats(topic: string, day: number) {
     return this.#ask((db) => db.stats(topic, day));
+  }
+
+  statsPage(after: string, day: number) {
+    return this.#ask((db) => db.statsPage(after, day));
   }
 
   createToken(token: TokenRecord) {
@@ -198,7 +222,8 @@ export class MysqlRegistry implements Registry {
   /** A question whose answer tells the registry's revision: the copy follows it. */
   async #noting(question: (db: RegistryDb) => Promise<TopicChanges>): Promise<TopicChanges> {
     const answer = await this.#ask(question);
-    if (this.#options.keepsSnapshot && answer.revision !== this.#savedRevision) this.#save();
+    if (this.#options.keepsSnapshot && answer.next === null && answer.revision !== this.#savedRevision)
+      this.#save();
     return answer;
   }
 
@@ -219,9 +244,10 @@ export class MysqlRegistry implements Registry {
       if (this.#options.migrates) await migrateMysql(db, this.#options.server, this.#what);
       else await checkMysql(db, this.#what);
       const sealer = await openSealer(this.#engine, this.#what, this.#key);
+      this.#knownSealer = sealer;
       const id = await openRegistryId(this.#engine, this.#what);
       await this.#warnOfPlainHeaders();
-      const opened = new RegistryDb(this.#engine, sealer, id);
+      const opened = new RegistryDb(this.#engine, sealer, id, this.#options.page);
       opened.onChange(() => {
         for (const listener of this.#listeners) listener();
       });
@@ -264,6 +290,25 @@ export class MysqlRegistry implements Registry {
     }
   }
 
+  /** The copy's topics in pages, as MySQL's: all of them in one step would hold the process up. */
+  #keptPage(kept: RegistrySnapshot, from: number): TopicChanges {
+    const { revision, topics } = kept;
+    const end = from + limits.registryPageRows;
+    const page = topics.slice(from, end);
+    const last = page.at(-1);
+    const place =
+      end < topics.length && last !== undefined ? { revision: last.revision, name: last.name } : null;
+    this.#keptNext = place === null ? null : { kept, from: end, place };
+    return { revision, topics: page.map(toRecord), deleted: [], next: place };
+  }
+
+  /** That of the database, or of the copy whose topics were read. */
+  #sealer(): Sealer {
+    this.#knownSealer ??= this.#keptSealer;
+    if (this.#knownSealer === null) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+    return this.#knownSealer;
+  }
+
   #sealerOf({ keyCheck }: Pick<RegistrySnapshot, 'keyCheck'>): Sealer {
     return sealerFor(keyCheck, this.#what, this.#key);
   }
@@ -272,7 +317,7 @@ export class MysqlRegistry implements Registry {
     const { snapshotPath, warn } = this.#options;
     try {
       const kept = await readSnapshot(snapshotPath, this.#place);
-      if (kept !== null) sealerFor(kept.keyCheck, `its copy ${snapshotPath}`, this.#key);
+      if (kept !== null) this.#keptSealer = sealerFor(kept.keyCheck, `its copy ${snapshotPath}`, this.#key);
       return kept;
     } catch (error) {
       warn(`the copy of the registry ${snapshotPath} cannot be used: ${reasonOf(error)}`);

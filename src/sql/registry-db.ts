@@ -4,17 +4,22 @@
 
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
+import { limits } from '../core/limits.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
-import type { Topic } from '../core/topic.ts';
+import type { KnownTopic, Topic, TopicState } from '../core/topic.ts';
 import { topicNamePattern } from '../core/topic.ts';
 import type {
+  ChangePlace,
   Registry,
   ShardChanges,
   StatDelta,
+  StatPage,
   TokenChanges,
   TopicChanges,
   TopicDraft,
+  TopicRecord,
+  TopicRemains,
   TopicStats,
 } from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
@@ -23,19 +28,20 @@ import { openRegistryFile, type RegistryFileOptions } from './registry-file.ts';
 import { findRegistryId } from './registry-id.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { putShards, readShards, revisionOfShards } from './registry-shards.ts';
-import { readStats, removeStats } from './registry-stats.ts';
+import { readStatPage, readStats, removeStats } from './registry-stats.ts';
 import { deleteToken, insertToken, readTokens } from './registry-tokens.ts';
 import type { Sealer } from './sealer.ts';
-import { toColumns, toTopic } from './topic-row.ts';
+import { type PageSize, TopicPages } from './topic-pages.ts';
+import { readTopic, secretsOf, toColumns, toTopic } from './topic-row.ts';
 
 /** Opens or creates registry.db, and the key file of its secrets (`secret.key` beside it). Rejects with a DqError that says in one sentence why it cannot be used. */
 export async function openRegistryDb(
   path: string,
-  options: Partial<RegistryFileOptions> = {},
+  options: Partial<RegistryFileOptions & { readonly page: Partial<PageSize> }> = {},
 ): Promise<Registry> {
   const { keyPath = join(dirname(path), 'secret.key'), warn = () => {}, refuseEmpty = false } = options;
   const { engine, sealer, id } = await openRegistryFile(path, { keyPath, warn, refuseEmpty });
-  return new RegistryDb(engine, sealer, id);
+  return new RegistryDb(engine, sealer, id, options.page);
 }
 
 type Db = Kysely<RegistrySchema>;
@@ -46,11 +52,17 @@ export class RegistryDb implements Registry {
   readonly #db: Db;
   readonly #sealer: Sealer;
   readonly #id: string;
+  readonly #pages: TopicPages;
+  readonly #pageRows: number;
   readonly #listeners = new Set<() => void>();
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | null = null;
 
-  constructor(engine: RegistryEngine, sealer: Sealer, id: string) {
+  /** `size`: of a page, unless a test has few topics */
+  constructor(engine: RegistryEngine, sealer: Sealer, id: string, size: Partial<PageSize> = {}) {
+    const { rows = limits.registryPageRows, bytes = limits.registryPageBytes } = size;
+    this.#pages = new TopicPages({ rows, bytes });
+    this.#pageRows = rows;
     this.#engine = engine;
     this.#db = engine.db;
     this.#sealer = sealer;
@@ -61,35 +73,66 @@ export class RegistryDb implements Registry {
     return this.#id;
   }
 
-  changes(since: number): Promise<TopicChanges> {
+  changes(after: ChangePlace): Promise<TopicChanges> {
     return this.#attempt(async () => {
       const revision = await revisionOf(this.#db);
       // What nearly every question of nearly every process comes to.
-      if (revision === since) return { revision, topics: [], deleted: [] };
+      if (revision === after.revision && after.name === null)
+        return { revision, topics: [], deleted: [], next: null };
       return this.#db
         .transaction()
         .setAccessMode('read only')
-        .execute(async (trx) => ({
-          revision: await revisionOf(trx),
-          topics: (await trx.selectFrom('topic').selectAll().where('revision', '>', since).execute()).map(
-            (row) => toTopic(row, this.#sealer),
-          ),
-          deleted: (
-            await trx.selectFrom('topic_tombstone').select('name').where('revision', '>', since).execute()
-          ).map(({ name }) => name),
-        }));
+        .execute(async (trx) => this.#pages.read(trx, after, await revisionOf(trx)));
     });
   }
 
+  read(record: TopicRecord): KnownTopic {
+    return readTopic(record, () => this.#sealer);
+  }
+
   get(topic: string): Promise<Topic | null> {
-    return this.#attempt(() => find(this.#db, topic, this.#sealer));
+    return this.#attempt(async () => {
+      const row = await find(this.#db, topic);
+      return row === null ? null : toTopic(row, this.#sealer);
+    });
+  }
+
+  remains(topic: string): Promise<TopicRemains | null> {
+    return this.#attempt(async () => {
+      const row = await find(this.#db, topic);
+      if (row === null) return null;
+      let secrets: TopicRemains['secrets'] = null;
+      try {
+        secrets = secretsOf(row, this.#sealer);
+      } catch {
+        // That they cannot be read is the answer.
+      }
+      return { revision: row.revision, secrets };
+    });
+  }
+
+  turn(
+    topic: string,
+    state: TopicState,
+    expectedRevision: number,
+  ): Promise<
+    { readonly kind: 'updated'; readonly revision: number } | { readonly kind: 'changed' | 'absent' }
+  > {
+    return this.#change(async (trx) => {
+      const kind = judge(await find(trx, topic), expectedRevision);
+      if (kind !== null) return { kind };
+      const revision = await nextRevision(trx);
+      const row = { state, revision, updated_at: Date.now() };
+      await trx.updateTable('topic').set(row).where('name', '=', topic).execute();
+      return { kind: 'updated' as const, revision };
+    });
   }
 
   async create(
     draft: TopicDraft,
   ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' }> {
     return this.#change(async (trx) => {
-      if ((await find(trx, draft.topic, this.#sealer)) !== null) return { kind: 'exists' };
+      if ((await find(trx, draft.topic)) !== null) return { kind: 'exists' };
       const revision = await nextRevision(trx);
       const now = Date.now();
       const row = {
@@ -114,7 +157,7 @@ export class RegistryDb implements Registry {
     | { readonly kind: 'absent' }
   > {
     return this.#change(async (trx) => {
-      const old = await find(trx, draft.topic, this.#sealer);
+      const old = await find(trx, draft.topic);
       if (old === null) return { kind: 'absent' };
       if (old.revision !== expectedRevision) return { kind: 'changed' };
       const revision = await nextRevision(trx);
@@ -122,16 +165,15 @@ export class RegistryDb implements Registry {
       await trx.updateTable('topic').set(row).where('name', '=', draft.topic).execute();
       return {
         kind: 'updated',
-        topic: toTopic({ name: draft.topic, ...row, created_at: old.createdAt }, this.#sealer),
+        topic: toTopic({ name: draft.topic, ...row, created_at: old.created_at }, this.#sealer),
       };
     });
   }
 
   async remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'> {
     const { kind } = await this.#change(async (trx) => {
-      const old = await find(trx, topic, this.#sealer);
-      if (old === null) return { kind: 'absent' as const };
-      if (old.revision !== expectedRevision) return { kind: 'changed' as const };
+      const kind = judge(await find(trx, topic), expectedRevision);
+      if (kind !== null) return { kind };
       const revision = await nextRevision(trx);
       await trx.deleteFrom('topic').where('name', '=', topic).execute();
       await trx.insertInto('topic_tombstone').values({ name: topic, revision }).execute();
@@ -145,8 +187,12 @@ export class RegistryDb implements Registry {
     return this.#attempt(() => this.#writing((trx) => this.#engine.addStats(trx, deltas)));
   }
 
-  stats(topic: string | null, day: number): Promise<readonly TopicStats[]> {
+  stats(topic: string, day: number): Promise<TopicStats | null> {
     return this.#attempt(() => readStats(this.#db, topic, day));
+  }
+
+  statsPage(after: string, day: number): Promise<StatPage> {
+    return this.#attempt(() => readStatPage(this.#db, after, day, this.#pageRows));
   }
 
   tokens(since: number): Promise<TokenChanges> {
@@ -234,11 +280,16 @@ export class RegistryDb implements Registry {
   }
 }
 
-async function find(db: Db, name: string, sealer: Sealer): Promise<Topic | null> {
+async function find(db: Db, name: string): Promise<RegistrySchema['topic'] | null> {
   // SQLite would cut a name at a NUL and find another topic.
   if (!topicNamePattern.test(name)) return null;
-  const row = await db.selectFrom('topic').selectAll().where('name', '=', name).executeTakeFirst();
-  return row === undefined ? null : toTopic(row, sealer);
+  return (await db.selectFrom('topic').selectAll().where('name', '=', name).executeTakeFirst()) ?? null;
+}
+
+/** null = it is the row that a compare-and-set expects. */
+function judge(row: RegistrySchema['topic'] | null, expectedRevision: number): 'absent' | 'changed' | null {
+  if (row === null) return 'absent';
+  return row.revision === expectedRevision ? null : 'changed';
 }
 
 async function revisionOf(db: Db): Promise<number> {

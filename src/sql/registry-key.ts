@@ -92,6 +92,13 @@ async function sealAll(trx: Db, sealer: Sealer): Promise<void> {
       .execute();
 }
 
+/** For a registry that another process has opened with this key. Throws DqError where the file is missing or damaged. */
+export function openKeyFile(keyPath: string): Sealer {
+  const key = readKeyFile(keyPath);
+  if (key === null) throw refused(`the key file ${keyPath} is missing; put it back from a backup`);
+  return new Sealer(key);
+}
+
 function opens(sealer: Sealer, check: string): boolean {
   try {
     return sealer.unseal(check, checkOwner) === checkText;

@@ -37,7 +37,7 @@ export function readRows(db: Kysely<RegistrySchema>, of: string): Promise<Regist
         .select(['revision', 'key_check'])
         .executeTakeFirstOrThrow();
       if (keyCheck === null) return null;
-      const topics = await trx.selectFrom('topic').selectAll().execute();
+      const topics = await trx.selectFrom('topic').selectAll().orderBy('revision').orderBy('name').execute();
       const tokens = await trx.selectFrom('token').selectAll().orderBy('name').execute();
       const shards = await trx.selectFrom('shard_list').selectAll().executeTakeFirst();
       const id = (await findRegistryId(trx)) ?? undefined;
@@ -55,7 +55,10 @@ export async function readSnapshot(path: string, of: string): Promise<RegistrySn
     throw error;
   }
   const read = JSON.parse(text) as RegistrySnapshot & { readonly format: unknown };
-  return read.format === format && read.of === of ? read : null;
+  if (read.format !== format || read.of !== of) return null;
+  // Copies from before had no order.
+  const topics = [...read.topics].sort((a, b) => a.revision - b.revision || (a.name < b.name ? -1 : 1));
+  return { ...read, topics };
 }
 
 /** On the disk when it resolves. */

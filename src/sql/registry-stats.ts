@@ -3,7 +3,7 @@
 
 import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
-import type { StatDelta, StatName, TopicStats } from '../registry/registry.ts';
+import type { StatDelta, StatName, StatPage, TopicStats } from '../registry/registry.ts';
 import { statNames } from '../registry/registry.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 
@@ -57,9 +57,32 @@ export async function removeStats(trx: Db, topic: string): Promise<void> {
   await trx.deleteFrom('topic_stat').where('topic', '=', topic).execute();
 }
 
-export async function readStats(db: Db, topic: string | null, day: number): Promise<TopicStats[]> {
-  const query = db.selectFrom('topic_stat').selectAll().orderBy('topic');
-  const rows = await (topic === null ? query : query.where('topic', '=', topic)).execute();
+/** null = it has none. */
+export async function readStats(db: Db, topic: string, day: number): Promise<TopicStats | null> {
+  const rows = await db.selectFrom('topic_stat').selectAll().where('topic', '=', topic).execute();
+  return statsOf(rows, day)[0] ?? null;
+}
+
+/** At most so many rows, and a page ends with a whole topic: each has at most as many rows as there are names. */
+export async function readStatPage(db: Db, after: string, day: number, rowsMax: number): Promise<StatPage> {
+  const max = Math.max(rowsMax, statNames.length + 1);
+  const rows = await db
+    .selectFrom('topic_stat')
+    .selectAll()
+    .where('topic', '>', after)
+    .orderBy('topic')
+    .limit(max)
+    .execute();
+  if (rows.length < max) return { stats: statsOf(rows, day), next: null };
+  const cut = rows.at(-1)?.topic;
+  const stats = statsOf(
+    rows.filter(({ topic }) => topic !== cut),
+    day,
+  );
+  return { stats, next: stats.at(-1)?.topic ?? null };
+}
+
+function statsOf(rows: readonly RegistrySchema['topic_stat'][], day: number): TopicStats[] {
   const found = new Map<string, { total: Record<StatName, number>; today: Record<StatName, number> }>();
   for (const row of rows) {
     const counts = found.get(row.topic) ?? { total: zeros(), today: zeros() };

@@ -5,6 +5,7 @@
 
 import { jobStates } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
+import type { KnownTopic } from '../core/topic.ts';
 import type { StatDelta } from '../registry/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { StateCounts, StoreHealth } from '../store/job-store.ts';
@@ -18,13 +19,15 @@ export class StoreMetrics {
   readonly #max: number;
   /** null: to be worked out anew */
   #own: ReadonlySet<string> | null = null;
+  /** when the last of them was created */
+  #youngest = Number.POSITIVE_INFINITY;
 
   constructor(topics: TopicBook, metrics: Metrics, max: number = limits.metricTopicsMax) {
     this.#topics = topics;
     this.#metrics = metrics;
     this.#max = max;
-    topics.onChange(() => {
-      this.#own = null;
+    topics.onChange((names) => {
+      if (names.some((name) => this.#mayChange(name))) this.#own = null;
     });
   }
 
@@ -89,10 +92,30 @@ export class StoreMetrics {
     return this.#own;
   }
 
-  #firstRegistered(): ReadonlySet<string> {
-    const byAge = [...this.#topics.all()].sort(
-      (a, b) => a.createdAt - b.createdAt || (a.topic < b.topic ? -1 : 1),
-    );
-    return new Set(byAge.slice(0, this.#max).map(({ topic }) => topic));
+  /** Whether this topic has gone from the first ones, or may belong to them now. */
+  #mayChange(name: string): boolean {
+    if (this.#own === null) return false;
+    const topic = this.#topics.get(name);
+    if (this.#own.has(name)) return topic === undefined;
+    if (topic === undefined) return false;
+    return this.#own.size < this.#max || topic.createdAt <= this.#youngest;
   }
+
+  /** One pass, because there may be 100,000. */
+  #firstRegistered(): ReadonlySet<string> {
+    const first: KnownTopic[] = [];
+    for (const topic of this.#topics.all()) {
+      const last = first.at(-1);
+      if (first.length >= this.#max && last !== undefined && byAge(topic, last) > 0) continue;
+      const at = first.findIndex((other) => byAge(topic, other) < 0);
+      first.splice(at < 0 ? first.length : at, 0, topic);
+      if (first.length > this.#max) first.pop();
+    }
+    this.#youngest = first.at(-1)?.createdAt ?? Number.POSITIVE_INFINITY;
+    return new Set(first.map(({ topic }) => topic));
+  }
+}
+
+function byAge(a: KnownTopic, b: KnownTopic): number {
+  return a.createdAt - b.createdAt || (a.topic < b.topic ? -1 : 1);
 }

@@ -28,7 +28,7 @@ describe('POST /v1/topics/{topic}/secret', () => {
       { secret: first, untilAt },
     ];
     expect((await dq.registry.get('a'))?.secrets).toEqual(secrets);
-    expect(dq.topics.get('a')?.secrets).toEqual(secrets);
+    expect(dq.topics.get('a')?.open().secrets).toEqual(secrets);
     const shown = [
       await dq.api('GET', '/v1/topics/a'),
       await dq.api('GET', '/v1/topics'),

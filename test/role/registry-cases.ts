@@ -5,13 +5,21 @@ import { limits } from '../../src/core/limits.ts';
 import { filled, noShards } from '../../src/core/shard-list.ts';
 import { makeToken, type TokenRecord } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic.ts';
-import type { Registry, StatDelta, TopicDraft } from '../../src/registry/registry.ts';
+import type {
+  ChangePlace,
+  Registry,
+  StatDelta,
+  TopicChanges,
+  TopicDraft,
+} from '../../src/registry/registry.ts';
 import { statNames } from '../../src/registry/registry.ts';
+import type { PageSize } from '../../src/sql/topic-pages.ts';
 import { StoreError } from '../../src/store/job-store.ts';
+import { allStats, changesOf } from '../support/registry-pages.ts';
 
 export interface RegistryUnderTest {
   /** One more connection to the test's registry; the first call makes it. Closed with the test. */
-  readonly open: () => Promise<Registry>;
+  readonly open: (page?: Partial<PageSize>) => Promise<Registry>;
   /** Runs SQL on it as somebody else would; answers the rows. */
   readonly run: (sql: string) => Promise<readonly Record<string, unknown>[]>;
 }
@@ -40,6 +48,143 @@ export const failureOf = (promise: Promise<unknown>) =>
   );
 
 export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
+  describe('pages of changes', () => {
+    const start: ChangePlace = { revision: 0, name: null };
+    const pagesFrom = async (registry: Registry, onPage: () => Promise<void> = async () => {}) => {
+      const pages: TopicChanges[] = [];
+      for (let place: ChangePlace | null = start; place !== null; ) {
+        const page: TopicChanges = await registry.changes(place);
+        pages.push(page);
+        place = page.next;
+        await onPage();
+      }
+      return pages;
+    };
+
+    it('hold so many rows at most, each change once, in the order of revisions', async () => {
+      const registry = await open({ rows: 3 });
+      for (let i = 0; i < 8; i += 1) await created(registry, draft(`t${i}`));
+      await registry.remove('t1', 2);
+      await registry.remove('t2', 3);
+      const pages = await pagesFrom(registry);
+      for (const { topics, deleted } of pages) expect(topics.length + deleted.length).toBeLessThanOrEqual(6);
+      expect(pages.flatMap(({ topics }) => topics.map(({ name }) => name))).toEqual(
+        ['t0', 't3', 't4', 't5', 't6', 't7'], // biome-ignore format: one line
+      );
+      expect(pages.flatMap(({ deleted }) => deleted)).toEqual([
+        { name: 't1', revision: 9 },
+        { name: 't2', revision: 10 },
+      ]);
+      expect(pages.at(-1)).toMatchObject({ revision: 10, next: null });
+      expect(pages.length).toBeGreaterThan(2);
+    });
+
+    it('hold so many bytes at most, and one topic at least', async () => {
+      const registry = await open({ bytes: 5_000 });
+      const headers = { 'x-large': 'v'.repeat(1_000) };
+      for (let i = 0; i < 8; i += 1) await created(registry, draft(`t${i}`, { headers }));
+      await created(registry, draft('z', { headers: { a: headers['x-large'].repeat(9) } }));
+      const pages = await pagesFrom(registry);
+      expect(pages.flatMap(({ topics }) => topics)).toHaveLength(9);
+      for (const { topics } of pages) expect(topics.length).toBeLessThanOrEqual(2);
+      expect(pages.filter(({ topics }) => topics.length === 2).length).toBeGreaterThan(1);
+    });
+
+    it('go on by name where one revision is given to many', async () => {
+      const registry = await open({ rows: 2 });
+      for (let i = 0; i < 5; i += 1) await created(registry, draft(`t${i}`));
+      await run('UPDATE topic SET revision = 5');
+      const names = (await pagesFrom(registry)).flatMap(({ topics }) => topics.map(({ name }) => name));
+      expect(names).toEqual(['t0', 't1', 't2', 't3', 't4']);
+    });
+
+    it('miss nothing that is committed between two of them', async () => {
+      const [reader, writer] = [await open({ rows: 2 }), await open()];
+      const revisions = new Map<string, number>();
+      const create = async (name: string) =>
+        void revisions.set(name, (await created(writer, draft(name))).revision);
+      for (let i = 0; i < 30; i += 1) await create(`t${i}`);
+      let step = 0;
+      // In turns a topic that was read, or will be, is changed, removed, created; until the reader has caught up.
+      const change = async () => {
+        step += 1;
+        if (step > 12) return;
+        const name = `t${(step * 7) % 30}`;
+        const revision = revisions.get(name);
+        if (revision === undefined) await create(name);
+        else if (step % 3 === 0) {
+          await writer.remove(name, revision);
+          revisions.delete(name);
+        } else {
+          const outcome = await writer.update(draft(name, { title: `${step}` }), revision);
+          if (outcome.kind === 'updated') revisions.set(name, outcome.topic.revision);
+        }
+        if (step % 4 === 0) await create(`new${step}`);
+      };
+      const known = new Map<string, number>();
+      for (const { topics, deleted } of await pagesFrom(reader, change)) {
+        for (const { name, revision } of topics) known.set(name, revision);
+        for (const { name, revision } of deleted) if ((known.get(name) ?? 0) < revision) known.delete(name);
+      }
+      expect(step).toBeGreaterThan(12);
+      expect(new Map([...known].sort())).toEqual(new Map([...revisions].sort()));
+    });
+
+    it('of statistics hold whole topics', async () => {
+      const registry = await open({ rows: 7 });
+      const names = ['a', 'b', 'c', 'd', 'e'];
+      for (const name of names) await created(registry, draft(name));
+      const day = 20_300_131;
+      await registry.addStats(
+        names.flatMap((topic) => statNames.slice(0, 3).map((name) => ({ topic, day, name, n: 2 }))),
+      );
+      const first = await registry.statsPage('', day);
+      expect(first.next).not.toBeNull();
+      const all = await allStats(registry, day);
+      expect(all.map(({ topic }) => topic)).toEqual(names);
+      for (const { total } of all) expect(Object.values(total)).toEqual([2, 2, 2, 0, 0]);
+    });
+  });
+
+  describe('a topic whose record cannot be read', () => {
+    const failure = { kind: 'not_stored', code: 'unreadable_topic' };
+
+    it.each([
+      ['settings', '{'],
+      ['settings', '{"callbackUrl":"http://x/","timeoutMs":"3s"}'],
+      ['state', 'archived'],
+      ['secrets', 'v2:AAAA'],
+    ])(
+      '%s %s: leaves the others readable, and is replaced or removed by its revision',
+      async (column, text) => {
+        const registry = await open();
+        await created(registry, draft('a'));
+        const whole = await created(registry, draft('b'));
+        await run(`UPDATE topic SET ${column} = '${text}' WHERE name = 'a'`);
+        const { topics } = await registry.changes({ revision: 0, name: null });
+        expect(topics.map(({ name }) => name)).toEqual(['a', 'b']);
+        const [a, b] = topics.map((record) => {
+          try {
+            return registry.read(record).open();
+          } catch (error) {
+            return error instanceof StoreError ? error.failure : error;
+          }
+        });
+        expect([a, b]).toEqual([failure, whole]);
+        expect(await failureOf(registry.get('a'))).toEqual(failure);
+        const secrets = column === 'secrets' ? null : draft('a').secrets;
+        expect(await registry.remains('a')).toEqual({ revision: 1, secrets });
+        expect(await registry.remains('none')).toBeNull();
+        expect(await registry.turn('a', 'offline', 9)).toEqual({ kind: 'changed' });
+        expect(await registry.turn('a', 'offline', 1)).toEqual({ kind: 'updated', revision: 3 });
+        expect((await registry.update(draft('a'), 3)).kind).toBe('updated');
+        expect(await registry.get('a')).toMatchObject(draft('a'));
+        await run(`UPDATE topic SET ${column} = '${text}' WHERE name = 'a'`);
+        expect(await registry.remove('a', 4)).toBe('removed');
+      },
+    );
+  });
+
   describe('topics', () => {
     it('create: stores a topic whole, and get gives it back, also after closing', async () => {
       const registry = await open();
@@ -68,7 +213,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       const topic = await created(registry, draft('a'));
       expect(await registry.create(draft('a', { title: 'other' }))).toEqual({ kind: 'exists' });
       expect(await registry.get('a')).toEqual(topic);
-      expect((await registry.changes(0)).revision).toBe(1);
+      expect((await changesOf(registry, 0)).revision).toBe(1);
     });
 
     it('get: finds names byte for byte, and nothing under a name that no topic can have', async () => {
@@ -100,7 +245,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.update(draft('b'), 1)).toEqual({ kind: 'absent' });
       expect(await registry.get('a')).toMatchObject({ title: 'second' });
       expect(await registry.get('b')).toBeNull();
-      expect((await registry.changes(0)).revision).toBe(2);
+      expect((await changesOf(registry, 0)).revision).toBe(2);
     });
 
     it('update: keeps only what a topic is made of', async () => {
@@ -141,8 +286,9 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       const registry = await open();
       await created(registry, draft('a'));
       await run(`UPDATE topic SET settings = '${settings}'`);
-      expect(await failureOf(registry.get('a'))).toEqual({ kind: 'not_stored', code: 'damaged' });
-      expect(await failureOf(registry.changes(0))).toEqual({ kind: 'not_stored', code: 'damaged' });
+      const failure = { kind: 'not_stored', code: 'unreadable_topic' };
+      expect(await failureOf(registry.get('a'))).toEqual(failure);
+      expect(await failureOf(changesOf(registry, 0))).toEqual(failure);
     });
   });
 
@@ -162,7 +308,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       const topic = await created(registry, draft('a', { headers }));
       expect(topic.headers).toEqual(headers);
       expect((await registry.get('a'))?.headers).toEqual(headers);
-      expect((await registry.changes(0)).topics[0]?.headers).toEqual(headers);
+      expect((await changesOf(registry, 0)).topics[0]?.headers).toEqual(headers);
       expect(await settings()).not.toMatch(/geheim|authorization/);
     });
 
@@ -184,31 +330,31 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       await created(registry, draft('b', { headers }));
       const [row] = await run("SELECT settings FROM topic WHERE name = 'b'");
       await run(`UPDATE topic SET settings = '${String(row?.['settings'])}' WHERE name = 'a'`);
-      expect(await failureOf(registry.get('a'))).toEqual({ kind: 'not_stored', code: 'damaged' });
+      expect(await failureOf(registry.get('a'))).toEqual({ kind: 'not_stored', code: 'unreadable_topic' });
     });
   });
 
   describe('changes', () => {
     it('gives everything since 0, what came after a revision, and nothing at the present one', async () => {
       const registry = await open();
-      expect(await registry.changes(0)).toEqual({ revision: 0, topics: [], deleted: [] });
+      expect(await changesOf(registry, 0)).toEqual({ revision: 0, topics: [], deleted: [] });
       const a = await created(registry, draft('a'));
       const b = await created(registry, draft('b'));
-      expect(await registry.changes(0)).toEqual({ revision: 2, topics: [a, b], deleted: [] });
-      expect(await registry.changes(1)).toEqual({ revision: 2, topics: [b], deleted: [] });
-      expect(await registry.changes(2)).toEqual({ revision: 2, topics: [], deleted: [] });
+      expect(await changesOf(registry, 0)).toEqual({ revision: 2, topics: [a, b], deleted: [] });
+      expect(await changesOf(registry, 1)).toEqual({ revision: 2, topics: [b], deleted: [] });
+      expect(await changesOf(registry, 2)).toEqual({ revision: 2, topics: [], deleted: [] });
     });
 
     it('names a deleted topic until it is created again', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await registry.remove('a', 1);
-      expect(await registry.changes(1)).toEqual({ revision: 2, topics: [], deleted: ['a'] });
-      expect(await registry.changes(2)).toEqual({ revision: 2, topics: [], deleted: [] });
+      expect(await changesOf(registry, 1)).toEqual({ revision: 2, topics: [], deleted: ['a'] });
+      expect(await changesOf(registry, 2)).toEqual({ revision: 2, topics: [], deleted: [] });
       const again = await created(registry, draft('a'));
-      expect(await registry.changes(1)).toEqual({ revision: 3, topics: [again], deleted: [] });
+      expect(await changesOf(registry, 1)).toEqual({ revision: 3, topics: [again], deleted: [] });
       await registry.remove('a', 3);
-      expect((await registry.changes(0)).deleted).toEqual(['a']);
+      expect((await changesOf(registry, 0)).deleted).toEqual(['a']);
     });
 
     it('never uses a revision twice, not after a removal and a restart either', async () => {
@@ -235,41 +381,46 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       await created(registry, draft('a'));
       await registry.addStats([delta('pushed', 2), delta('pushed', 3), delta('dead', 1)]);
       await registry.addStats([delta('pushed', 10)]);
-      expect(await registry.stats('a', 20_300_131)).toEqual([
-        { topic: 'a', total: counts({ pushed: 15, dead: 1 }), today: counts({ pushed: 15, dead: 1 }) },
-      ]);
+      expect(await registry.stats('a', 20_300_131)).toEqual({
+        topic: 'a',
+        total: counts({ pushed: 15, dead: 1 }),
+        today: counts({ pushed: 15, dead: 1 }),
+      });
       await registry.addStats([delta('pushed', 4, 20_300_201)]);
-      expect(await registry.stats('a', 20_300_201)).toEqual([
-        { topic: 'a', total: counts({ pushed: 19, dead: 1 }), today: counts({ pushed: 4 }) },
-      ]);
+      expect(await registry.stats('a', 20_300_201)).toEqual({
+        topic: 'a',
+        total: counts({ pushed: 19, dead: 1 }),
+        today: counts({ pushed: 4 }),
+      });
     });
 
     it('counts what arrives for a day that is over in the total alone', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await registry.addStats([delta('retried', 1, 20_300_201), delta('retried', 7, 20_300_131)]);
-      expect(await registry.stats('a', 20_300_201)).toMatchObject([
-        { total: { retried: 8 }, today: { retried: 1 } },
-      ]);
+      expect(await registry.stats('a', 20_300_201)).toMatchObject({
+        total: { retried: 8 },
+        today: { retried: 1 },
+      });
     });
 
     it('answers one topic, or all that have any', async () => {
       const registry = await open();
       for (const name of ['a', 'b', 'c']) await created(registry, draft(name));
       await registry.addStats([delta('pushed', 1), delta('pushed', 2, 20_300_131, 'b')]);
-      expect((await registry.stats(null, 20_300_131)).map(({ topic }) => topic)).toEqual(['a', 'b']);
-      expect((await registry.stats('b', 20_300_131)).map(({ total }) => total.pushed)).toEqual([2]);
-      expect(await registry.stats('c', 20_300_131)).toEqual([]);
+      expect((await allStats(registry, 20_300_131)).map(({ topic }) => topic)).toEqual(['a', 'b']);
+      expect((await registry.stats('b', 20_300_131))?.total.pushed).toBe(2);
+      expect(await registry.stats('c', 20_300_131)).toBeNull();
     });
 
     it('keeps none of a topic that is not registered, nor of one that was removed', async () => {
       const registry = await open();
       const topic = await created(registry, draft('a'));
       await registry.addStats([delta('pushed', 1), delta('pushed', 1, 20_300_131, 'unknown')]);
-      expect((await registry.stats(null, 20_300_131)).map((stats) => stats.topic)).toEqual(['a']);
+      expect((await allStats(registry, 20_300_131)).map((stats) => stats.topic)).toEqual(['a']);
       await registry.remove('a', topic.revision);
       await registry.addStats([delta('delivered', 1)]);
-      expect(await registry.stats(null, 20_300_131)).toEqual([]);
+      expect(await allStats(registry, 20_300_131)).toEqual([]);
     });
 
     it('adds all of a call or nothing of it', async () => {
@@ -277,7 +428,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       await created(registry, draft('a'));
       const broken = delta('dead', Number.NaN);
       await expect(registry.addStats([delta('pushed', 1), broken])).rejects.toThrow();
-      expect(await registry.stats('a', 20_300_131)).toEqual([]);
+      expect(await registry.stats('a', 20_300_131)).toBeNull();
     });
   });
 
@@ -324,8 +475,8 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
         Array.from({ length: 20 }, (_, i) => created(i % 2 ? one : two, draft(`b${i}`))),
       );
       expect(new Set(topics.map(({ revision }) => revision)).size).toBe(20);
-      expect((await one.changes(0)).revision).toBe(22);
-      expect(await two.changes(0)).toEqual(await one.changes(0));
+      expect((await changesOf(one, 0)).revision).toBe(22);
+      expect(await changesOf(two, 0)).toEqual(await changesOf(one, 0));
     });
   });
 
@@ -372,7 +523,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await one.writeShards({ ...list, number: 2 }, revision)).toBe('updated');
       expect((await two.shards(revision)).list).toMatchObject({ number: 2 });
       // The copy of the registry and every cache follow this one.
-      expect((await one.changes(0)).revision).toBe((await one.shards(-1)).revision);
+      expect((await changesOf(one, 0)).revision).toBe((await one.shards(-1)).revision);
     });
 
     it('is not written into another registry that took the place of this one', async () => {

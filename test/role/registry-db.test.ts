@@ -11,6 +11,8 @@ import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import { registrySchema, registrySchemaScript } from '../../src/sql/registry-schema.ts';
 import { kyselyOver } from '../../src/sql/sqlite-dialect.ts';
 import { toStoreError } from '../../src/sql/store-failure.ts';
+import type { PageSize } from '../../src/sql/topic-pages.ts';
+import { changesOf } from '../support/registry-pages.ts';
 import { until } from '../support/until.ts';
 import { draft, exerciseRegistry, failureOf } from './registry-cases.ts';
 
@@ -29,8 +31,8 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-async function open(): Promise<Registry> {
-  const registry = await openRegistryDb(path);
+async function open(page: Partial<PageSize> = {}): Promise<Registry> {
+  const registry = await openRegistryDb(path, { page });
   opened.push(registry);
   return registry;
 }
@@ -55,7 +57,7 @@ describe('a lock of somebody else', () => {
       turns += 1;
       return turns > 5;
     });
-    expect((await registry.changes(0)).revision).toBe(0);
+    expect((await changesOf(registry, 0)).revision).toBe(0);
     other.exec('COMMIT');
     expect((await writing).kind).toBe('created');
   });
@@ -66,7 +68,7 @@ describe('a lock of somebody else', () => {
     other.exec('BEGIN IMMEDIATE');
     expect(await failureOf(registry.create(draft('a')))).toEqual({ kind: 'not_stored', code: 'busy' });
     other.exec('COMMIT');
-    expect(await registry.changes(0)).toEqual({ revision: 0, topics: [], deleted: [] });
+    expect(await changesOf(registry, 0)).toEqual({ revision: 0, topics: [], deleted: [] });
     expect((await registry.create(draft('a'))).kind).toBe('created');
   });
 });
@@ -164,7 +166,7 @@ describe('the file', () => {
 
   it('is migrated once when two open it at once', async () => {
     const [one, two] = await Promise.all([open(), open()]);
-    expect(await one?.changes(0)).toEqual(await two?.changes(0));
+    expect(await changesOf(one as Registry, 0)).toEqual(await changesOf(two as Registry, 0));
     expect(beside().prepare('SELECT number FROM migration').all()).toHaveLength(
       registrySchema.migrations.length,
     );

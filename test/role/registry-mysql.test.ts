@@ -18,6 +18,7 @@ import { MysqlRegistry, type MysqlRegistryOptions } from '../../src/sql/mysql-re
 import { mysqlSchema, mysqlSchemaScript } from '../../src/sql/mysql-schema.ts';
 import { StoreError } from '../../src/store/job-store.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
+import { allStats, changesOf } from '../support/registry-pages.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { startSlowLine } from '../support/slow-line.ts';
 import { until } from '../support/until.ts';
@@ -76,7 +77,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   const open = async (more: Partial<MysqlRegistryOptions> = {}): Promise<MysqlRegistry> => {
     const registry = make(more);
     // Longer than a start waits, where the tables are still to be made on a busy machine.
-    await until('it is open', async () => (await registry.changes(0)).revision >= 0);
+    await until('it is open', async () => (await changesOf(registry, 0)).revision >= 0);
     return registry;
   };
   const run = (sql: string) => asRoot(sql, database);
@@ -92,7 +93,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     }
   };
 
-  exerciseRegistry({ open, run });
+  exerciseRegistry({ open: (page = {}) => open({ page }), run });
 
   describe('the schema', () => {
     const schema = async () => {
@@ -143,7 +144,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const before = await schema();
       const registry = make();
       await expect(registry.prove()).rejects.toThrow(message);
-      expect(await failureOf(registry.changes(0))).toEqual({ kind: 'not_stored', code: 'refused' });
+      expect(await failureOf(changesOf(registry, 0))).toEqual({ kind: 'not_stored', code: 'refused' });
       expect(await schema()).toEqual(before);
     });
 
@@ -154,7 +155,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       );
       expect(await run('SHOW TABLES')).toEqual([]);
       await open();
-      expect(await guest.changes(0)).toEqual({ revision: 0, topics: [], deleted: [] });
+      expect(await changesOf(guest, 0)).toEqual({ revision: 0, topics: [], deleted: [] });
     });
 
     it('refuses what is too long instead of cutting it', async () => {
@@ -208,7 +209,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await server.process.kill();
-      const calls = [registry.get('a'), registry.changes(1), registry.create(draft('b'))];
+      const calls = [registry.get('a'), changesOf(registry, 1), registry.create(draft('b'))];
       for (const failure of await Promise.all(calls.map(failureOf)))
         expect(failure).toMatchObject({
           kind: 'not_stored',
@@ -327,7 +328,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const through = await open({ server: { ...where, port: proxy.port } });
       proxy.arm();
       expect(await failureOf(through.create(draft('b')))).toEqual({ kind, code: 'lost' });
-      expect((await registry.changes(0)).revision).toBe(revision);
+      expect((await changesOf(registry, 0)).revision).toBe(revision);
     });
 
     it('that is far away takes as many statistics as are sent at once', async () => {
@@ -342,7 +343,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       ]);
       await through.addStats(deltas);
       await through.addStats(deltas);
-      const stats = await registry.stats(null, 20_300_131);
+      const stats = await allStats(registry, 20_300_131);
       expect(stats).toHaveLength(topics.length);
       for (const { total } of stats) expect(total).toMatchObject({ pushed: 2, delivered: 4 });
     });
@@ -352,7 +353,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       try {
         const registry = await open();
         for (const name of ['a', 'b', 'c']) await created(registry, draft(name));
-        expect((await registry.changes(0)).topics).toHaveLength(3);
+        expect((await changesOf(registry, 0)).topics).toHaveLength(3);
       } finally {
         await asRoot('SET GLOBAL sql_select_limit = DEFAULT');
       }
@@ -381,7 +382,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
         const later = registry.create(draft('b'));
         await other.query('COMMIT');
         expect((await later).kind).toBe('created');
-        expect((await registry.changes(0)).topics.map(({ topic }) => topic)).toEqual(['b']);
+        expect((await changesOf(registry, 0)).topics.map(({ topic }) => topic)).toEqual(['b']);
       } finally {
         await other.end();
       }
@@ -393,7 +394,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     const other = await createConnection(server.url(database));
     try {
       await other.query('LOCK TABLES registry WRITE');
-      expect(await failureOf(registry.changes(0))).toEqual({ kind: 'not_stored', code: 'locked' });
+      expect(await failureOf(changesOf(registry, 0))).toEqual({ kind: 'not_stored', code: 'locked' });
     } finally {
       await other.end();
     }
@@ -418,7 +419,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await created(registry, draft('a'));
       await registry.createToken(record);
       await until('it follows', async () => {
-        await registry.changes(1);
+        await changesOf(registry, 1);
         return JSON.parse(readFileSync(path, 'utf8')).revision === 2;
       });
       expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -438,13 +439,13 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
         expect.stringMatching(/holds headers of topics in the clear; .*dq migrate --encrypt-headers$/),
       ]);
       await until('it is written', async () => {
-        await registry.changes(0);
+        await changesOf(registry, 0);
         return JSON.parse(readFileSync(path, 'utf8')).revision === 1;
       });
       expect(readFileSync(path, 'utf8')).not.toMatch(/geheim|x-key/);
       await registry.close();
       await server.process.kill();
-      expect((await make().changes(0)).topics[0]?.headers).toEqual({ 'x-key': 'geheim' });
+      expect((await changesOf(make(), 0)).topics[0]?.headers).toEqual({ 'x-key': 'geheim' });
       await server.process.start();
     });
 
@@ -454,7 +455,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await before.createToken(record);
       await before.writeShards(list, 0);
       await until('it is written', async () => {
-        await before.changes(1);
+        await changesOf(before, 1);
         return JSON.parse(readFileSync(join(directory, 'registry-copy.json'), 'utf8')).revision === 3;
       });
       const id = await before.id();
@@ -462,18 +463,18 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await server.process.kill();
       const registry = make();
       await registry.prove();
-      expect(await registry.changes(0)).toEqual({ revision: 3, topics: [topic], deleted: [] });
+      expect(await changesOf(registry, 0)).toEqual({ revision: 3, topics: [topic], deleted: [] });
       expect(await registry.tokens(-1)).toEqual({ revision: 3, tokens: [record] });
       expect(await registry.id()).toBe(id);
-      expect(await failureOf(registry.changes(3))).toMatchObject({ code: 'unreachable' });
+      expect(await failureOf(changesOf(registry, 3))).toMatchObject({ code: 'unreachable' });
       expect(await failureOf(registry.create(draft('b')))).toMatchObject({ kind: 'not_stored' });
       expect(await failureOf(registry.get('a'))).toMatchObject({ code: 'unreachable' });
       await server.process.start();
-      await until('it answers', async () => (await registry.changes(3)).revision === 3);
+      await until('it answers', async () => (await changesOf(registry, 3)).revision === 3);
       expect(await registry.shards(-1)).toEqual({ revision: 3, list });
       // From now on nothing old: the copy is no answer any more.
       await server.process.kill();
-      expect(await failureOf(registry.changes(0))).toMatchObject({
+      expect(await failureOf(changesOf(registry, 0))).toMatchObject({
         code: expect.stringMatching(/lost|unreachable/),
       });
     });
@@ -482,19 +483,19 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const before = await open({ keepsSnapshot: true });
       await created(before, draft('a'));
       await until('it is written', async () => {
-        await before.changes(0);
+        await changesOf(before, 0);
         return JSON.parse(readFileSync(join(directory, 'registry-copy.json'), 'utf8')).revision === 1;
       });
       await before.close();
       const fresh = make();
       await run('UPDATE registry SET revision = 7');
-      expect((await fresh.changes(0)).revision).toBe(7);
+      expect((await changesOf(fresh, 0)).revision).toBe(7);
       await server.process.freeze();
       try {
         const registry = make();
         const from = performance.now();
         await registry.prove();
-        expect((await registry.changes(0)).topics).toHaveLength(1);
+        expect((await changesOf(registry, 0)).topics).toHaveLength(1);
         await registry.tokens(-1);
         // Each of the three would have waited for mysqlCallMs.
         expect(performance.now() - from).toBeLessThan(3 * limits.mysqlCallMs - 500);
@@ -512,20 +513,20 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const before = await open({ keepsSnapshot: true });
       await created(before, draft('a'));
       await until('it is written', async () => {
-        await before.changes(0);
+        await changesOf(before, 0);
         return JSON.parse(readFileSync(path, 'utf8')).revision === 1;
       });
       await before.close();
       writeFileSync(path, change(readFileSync(path, 'utf8')));
       await server.process.kill();
-      expect(await failureOf(make().changes(0))).toMatchObject({ code: 'unreachable' });
+      expect(await failureOf(changesOf(make(), 0))).toMatchObject({ code: 'unreachable' });
     });
   });
 
   it('a wrong password is told as such', async () => {
     const { server: where } = optionsOf();
     const registry = make({ server: { ...where, user: 'nobody', password: 'canary' } });
-    const error = (await registry.changes(0).catch((thrown: unknown) => thrown)) as StoreError;
+    const error = (await changesOf(registry, 0).catch((thrown: unknown) => thrown)) as StoreError;
     expect(error.failure).toEqual({ kind: 'not_stored', code: 'access_denied' });
     expect(String((error.cause as Error).message)).not.toContain('canary');
     expect(error.cause).not.toBeInstanceOf(DqError);

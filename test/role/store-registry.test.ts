@@ -11,6 +11,7 @@ import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
 import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { allStats, changesOf } from '../support/registry-pages.ts';
 import {
   openSqliteStore,
   ownerPaths,
@@ -75,13 +76,13 @@ describe('registry through the socket', () => {
     expect(await registry.get('t')).toEqual(created.topic);
     expect(await registry.get('u')).toBeNull();
     expect(await registry.create(draft('t'))).toEqual({ kind: 'exists' });
-    expect(await registry.changes(0)).toEqual(await file.changes(0));
+    expect(await changesOf(registry, 0)).toEqual(await changesOf(file, 0));
     const renamed = { ...draft('t'), title: 'новое' };
     expect(await registry.update(renamed, created.topic.revision + 1)).toEqual({ kind: 'changed' });
     const updated = await registry.update(renamed, created.topic.revision);
     expect(updated).toMatchObject({ kind: 'updated', topic: { title: 'новое' } });
     expect(await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 3 }])).toBeUndefined();
-    expect(await registry.stats(null, 20_301_231)).toEqual(await file.stats(null, 20_301_231));
+    expect(await allStats(registry, 20_301_231)).toEqual(await allStats(file, 20_301_231));
     const token = { name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, ...digestOnly() };
     expect(await registry.createToken(token)).toBe('created');
     expect(await registry.createToken(token)).toBe('exists');
@@ -111,7 +112,7 @@ describe('registry through the socket', () => {
     await until('the word', () => told === 1);
     await registry.create(draft('t'));
     await registry.get('t');
-    await registry.changes(0);
+    await changesOf(registry, 0);
     await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 1 }]);
     expect(await registry.remove('t', 999)).toBe('changed');
     const token = { name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, ...digestOnly() };

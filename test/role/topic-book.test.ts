@@ -7,9 +7,10 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { everyTopic, makeToken, type TokenRecord } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic.ts';
-import type { Registry } from '../../src/registry/registry.ts';
+import type { ChangePlace, Registry, TopicRecord } from '../../src/registry/registry.ts';
 import { TokenBook } from '../../src/registry/token-book.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
+import { openDatabase } from '../../src/sql/database.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { secret } from './rig.ts';
@@ -29,9 +30,9 @@ it('an answer that was overtaken by a younger one takes nothing back', async () 
   onTestFinished(() => registry.close());
   let hold: Promise<void> = Promise.resolve();
   const slow: Registry = Object.assign(Object.create(registry) as Registry, {
-    changes: async (since: number) => {
+    changes: async (after: ChangePlace) => {
       const held = hold;
-      const answer = await registry.changes(since);
+      const answer = await registry.changes(after);
       await held;
       return answer;
     },
@@ -45,7 +46,7 @@ it('an answer that was overtaken by a younger one takes nothing back', async () 
     answerNow = resolve;
   });
   const overtaken = book.refresh();
-  await registry.changes(0);
+  await registry.changes({ revision: 0, name: null });
   hold = Promise.resolve();
   const again = await registry.create(draft);
   await book.refresh();
@@ -58,7 +59,8 @@ it('an answer that was overtaken by a younger one takes nothing back', async () 
 /** What a process asks is answered by the one that `now` gives. */
 function either(now: () => Registry): Registry {
   return {
-    changes: (since: number) => now().changes(since),
+    changes: (after: ChangePlace) => now().changes(after),
+    read: (record: TopicRecord) => now().read(record),
     tokens: (since: number) => now().tokens(since),
     onChange: () => () => {},
   } as unknown as Registry;
@@ -108,4 +110,69 @@ it('a registry that was put back to an earlier state is read anew, and followed 
   await Promise.all([topics.refresh(), tokens.refresh()]);
   expect(topics.get('x')).toBeDefined();
   expect(tokens.rightsOf(text, Buffer.from(digest, 'hex'))).toBeNull();
+});
+
+async function openFile(page = {}) {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-book-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const path = join(directory, 'registry.db');
+  const registry = await openRegistryDb(path, { page });
+  onTestFinished(() => registry.close());
+  const run = (sql: string) => {
+    const database = openDatabase(path);
+    database.exec(sql);
+    database.close();
+  };
+  return { registry, run };
+}
+
+it('a topic that cannot be read is left out and named once; the others change, and it comes back when replaced', async () => {
+  const { registry, run } = await openFile();
+  await registry.create(draft);
+  await registry.create({ ...draft, topic: 'u' });
+  const errors: unknown[] = [];
+  const log = { ...silentLog, error: (_: string, __: unknown, fields = {}) => void errors.push(fields) };
+  const book = new TopicBook(registry, log);
+  await book.refresh();
+  const told: string[][] = [];
+  book.onChange((names) => void told.push([...names]));
+  run(`UPDATE topic SET settings = '{', revision = 3 WHERE name = 't'; UPDATE registry SET revision = 3`);
+  await book.refresh();
+  expect([book.get('t'), told]).toEqual([undefined, [['t']]]);
+  await registry.update({ ...draft, topic: 'u', title: 'new' }, 2);
+  await book.refresh();
+  expect(book.get('u')?.title).toBe('new');
+  run(`UPDATE topic SET revision = 5 WHERE name = 't'; UPDATE registry SET revision = 5`);
+  await book.refresh();
+  expect(errors).toEqual([{ topic: 't' }]);
+  await registry.update(draft, 5);
+  await book.refresh();
+  expect(book.get('t')?.open().secrets).toEqual(draft.secrets);
+  run(`UPDATE topic SET settings = '{', revision = 7 WHERE name = 't'; UPDATE registry SET revision = 7`);
+  await book.refresh();
+  expect(errors).toHaveLength(2);
+});
+
+it('a reading that was cut off goes on from the last page, and tells nothing twice', async () => {
+  const { registry } = await openFile({ rows: 2 });
+  for (let i = 0; i < 7; i += 1) await registry.create({ ...draft, topic: `t${i}` });
+  let calls = 0;
+  const failing: Registry = Object.assign(Object.create(registry) as Registry, {
+    changes(after: ChangePlace) {
+      calls += 1;
+      return calls === 3 ? Promise.reject(new Error('cut off')) : registry.changes(after);
+    },
+    read: (record: TopicRecord) => registry.read(record),
+  });
+  const book = new TopicBook(failing, silentLog, { inOrder: true });
+  const told: string[] = [];
+  book.onChange((names) => void told.push(...names));
+  await expect(book.refresh()).rejects.toThrow('cut off');
+  expect([book.isKnown, told]).toEqual([false, ['t0', 't1', 't2', 't3']]);
+  await registry.remove('t1', 2);
+  await book.refresh();
+  expect(book.isKnown).toBe(true);
+  expect(told).toEqual(['t0', 't1', 't2', 't3', 't4', 't5', 't6', 't1']);
+  expect(book.namesAfter('', 9)).toEqual(['t0', 't2', 't3', 't4', 't5', 't6']);
+  expect(book.namesAfter('t3', 2)).toEqual(['t4', 't5']);
 });

@@ -177,7 +177,7 @@ describe('upkeep: the rest', () => {
     const upkeep = await startUpkeep(rig);
     rig.tell({ kind: 'counters', deltas: [{ topic: 't', day: 20300101, name: 'delivered', n: 7 }] });
     await upkeep.drain(2_000);
-    const [stats] = await rig.registry.stats('t', 20300101);
+    const stats = await rig.registry.stats('t', 20300101);
     expect(stats?.total.delivered).toBe(7);
   });
 

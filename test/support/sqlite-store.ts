@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
+import type { TopicRecord } from '../../src/registry/registry.ts';
 import type { Database } from '../../src/sql/database.ts';
 import type { AlertEntry } from '../../src/store/job-store.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
@@ -50,7 +51,13 @@ export async function openSqliteStore(
     ...more,
   });
   await owner.start();
-  const client = connectStore({ ...ownerPaths(directory.path), title: 'test', log: silentLog });
+  const { registry } = more;
+  const client = connectStore({
+    ...ownerPaths(directory.path),
+    title: 'test',
+    log: silentLog,
+    ...(registry === undefined ? {} : { readTopic: (record: TopicRecord) => registry.read(record) }),
+  });
   await client.start();
   return {
     directory: directory.path,

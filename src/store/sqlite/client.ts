@@ -4,7 +4,8 @@
 
 import type { EndedJob, JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
-import type { Registry } from '../../registry/registry.ts';
+import type { KnownTopic, Topic } from '../../core/topic.ts';
+import type { Registry, TopicRecord, TopicStats } from '../../registry/registry.ts';
 import { inBatches, pushBatches } from '../batches.ts';
 import type {
   AlertOutbox,
@@ -43,8 +44,13 @@ import {
   writeRetry,
 } from './messages.ts';
 import { kinds, type Reader, type Writer } from './protocol.ts';
-import { type RegistryMethod, registryMethods } from './registry-calls.ts';
+import { isOlderStore, OlderTopics, type RegistryMethod, registryMethods } from './registry-calls.ts';
 import { RoomsSent } from './room-table.ts';
+
+export interface ConnectionOptions extends LinkOptions {
+  /** Makes a topic of its record (Registry.read). A process that needs no topic gives none. */
+  readonly readTopic?: (record: TopicRecord) => KnownTopic;
+}
 
 export interface StoreConnection {
   readonly store: Store;
@@ -60,7 +66,7 @@ export interface StoreConnection {
 }
 
 /** Nothing happens before start(). */
-export function connectStore(options: LinkOptions): StoreConnection {
+export function connectStore(options: ConnectionOptions): StoreConnection {
   const hintListeners = new Set<(hint: Hint) => void>();
   const changeListeners = new Set<() => void>();
   /** told of the first answer to start() */
@@ -107,7 +113,7 @@ export function connectStore(options: LinkOptions): StoreConnection {
       close,
     },
     registry: {
-      ...registryCalls(link),
+      ...registryCalls(link, options.readTopic ?? unreadable),
       onChange(listener) {
         changeListeners.add(listener);
         return () => changeListeners.delete(listener);
@@ -134,6 +140,10 @@ export function connectStore(options: LinkOptions): StoreConnection {
     hurry: () => link.hurry(),
     close,
   };
+}
+
+function unreadable(): never {
+  throw new Error('this process reads no topics');
 }
 
 function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
@@ -317,22 +327,59 @@ function adminCalls(link: Link): StoreAdmin {
   };
 }
 
-function registryCalls(link: Link): Omit<Registry, 'onChange' | 'close'> {
+function registryCalls(
+  link: Link,
+  read: (record: TopicRecord) => KnownTopic,
+): Omit<Registry, 'onChange' | 'close'> {
+  const older = new OlderTopics();
   const call = async <T>(method: RegistryMethod, ...args: readonly unknown[]): Promise<T> => {
     const { again } = registryMethods[method];
     return (await link.call(kinds.registry, (w) => w.json({ method, args }), again)).json() as T;
   };
   return {
     id: () => call('id'),
-    changes: (since) => call('changes', since),
+    async changes(after) {
+      try {
+        return await call('changesAfter', after);
+      } catch (error) {
+        if (!isOlderStore(error)) throw error;
+        return older.pageOf(await call('changes', after.revision));
+      }
+    },
+    read: (record) => older.get(record) ?? read(record),
     get: (topic) => call('get', topic),
+    async remains(topic) {
+      try {
+        return await call('remains', topic);
+      } catch (error) {
+        if (!isOlderStore(error)) throw error;
+        return await call<Topic | null>('get', topic);
+      }
+    },
     create: (draft) => call('create', draft),
     update: (draft, expectedRevision) => call('update', draft, expectedRevision),
+    turn: (topic, state, expectedRevision) => call('turn', topic, state, expectedRevision),
     remove: (topic, expectedRevision) => call('remove', topic, expectedRevision),
     addStats: async (deltas) => {
       await call('addStats', deltas);
     },
-    stats: (topic, day) => call('stats', topic, day),
+    async stats(topic, day) {
+      try {
+        return await call('statsOf', topic, day);
+      } catch (error) {
+        if (!isOlderStore(error)) throw error;
+        const [stats = null] = await call<readonly TopicStats[]>('stats', topic, day);
+        return stats;
+      }
+    },
+    async statsPage(after, day) {
+      try {
+        return await call('statsPage', after, day);
+      } catch (error) {
+        if (!isOlderStore(error)) throw error;
+        return { stats: await call<readonly TopicStats[]>('stats', null, day), next: null };
+      }
+    },
     tokens: (since) => call('tokens', since),
     createToken: (token) => call('createToken', token),
     removeToken: (name) => call('removeToken', name),

@@ -18,8 +18,9 @@ import { type Engine, type EngineOptions, type Hints, openEngine } from './engin
 import { type Ending, runGroup } from './group.ts';
 import { writeFailure } from './messages.ts';
 import { readWork, type Work } from './operations.ts';
-import { type Frame, kinds } from './protocol.ts';
+import { type Frame, kinds, type Writer } from './protocol.ts';
 import { serveRegistry } from './registry-calls.ts';
+import { RegistryPages } from './registry-pages.ts';
 import { diskFull, ReserveKeeper } from './reserve-keeper.ts';
 import { SideWork } from './side-work.ts';
 
@@ -60,6 +61,7 @@ export class StoreOwner implements Service {
   #queue: Request[] = [];
   #turn: NodeJS.Immediate | null = null;
   #state: 'closed' | 'serving' | 'handing_over' | 'broken' = 'closed';
+  readonly #pages = new RegistryPages();
   #registryCalls = 0;
   #drained: Promise<void> | null = null;
 
@@ -282,12 +284,12 @@ export class StoreOwner implements Service {
   #callRegistry(from: Connection, id: number, call: unknown): void {
     this.#registryCalls += 1;
     from.waits(1);
-    const done = serveRegistry(this.#options.registry, call).then((served) => {
+    const done = serveRegistry(this.#options.registry, call, this.#pages).then((served) => {
       if ('failure' in served) {
         if (served.cause !== undefined)
           this.#options.log.error('the registry failed at a call', served.cause);
         from.answer(id, kinds.failed, (w) => writeFailure(w, served.failure));
-      } else from.answer(id, kinds.registry, (w) => w.json(served.result));
+      } else from.answer(id, kinds.registry, (w) => writeResult(w, served));
       const changed = 'changed' in served && served.changed;
       for (const connection of changed ? this.#connections : []) connection.tell(kinds.registryChanged);
       for (const connection of changed ? this.#connections : [from]) connection.flush();
@@ -325,6 +327,12 @@ export class StoreOwner implements Service {
     this.#engine = null;
     this.#state = 'closed';
   }
+}
+
+/** Bytes lie in a frame as a text does. */
+function writeResult(w: Writer, served: { readonly result: unknown } | { readonly text: Buffer }): void {
+  if ('text' in served) w.bytes(served.text);
+  else w.json(served.result);
 }
 
 function answer(request: Request, ending: Ending): void {

@@ -1,0 +1,83 @@
+// Pages of the changes of topics: rows in the order of (revision, name), topics and deletions together. Owns their bounds.
+// Revisions are given out under a lock that is held until the commit, so a smaller one never becomes visible after a greater one:
+// whoever has read up to a place and goes on from there misses nothing.
+
+import type { Kysely } from 'kysely';
+import type { ChangePlace, TopicChanges } from '../registry/registry.ts';
+import type { RegistrySchema } from './registry-schema.ts';
+import { toRecord } from './topic-row.ts';
+
+type Db = Kysely<RegistrySchema>;
+type TopicRow = RegistrySchema['topic'];
+type Named = Pick<TopicRow, 'name' | 'revision'>;
+
+export interface PageSize {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export class TopicPages {
+  readonly #size: PageSize;
+  /** How many rows are asked for: less than `rows` where the last pages were full of bytes. */
+  #rows: number;
+
+  constructor(size: PageSize) {
+    this.#size = size;
+    this.#rows = size.rows;
+  }
+
+  /** `trx` reads as of one moment, at which the registry had this revision. */
+  async read(trx: Db, after: ChangePlace, revision: number): Promise<TopicChanges> {
+    const max = this.#rows;
+    const found = await topicsAfter(trx, after, max);
+    const rows = this.#fitting(found);
+    const isCut = rows.length < found.length || found.length === max;
+    const gone = await deletionsAfter(trx, after, max);
+    // Both lists are read up to the place that both have reached.
+    const ends = [isCut ? rows.at(-1) : undefined, gone.length === max ? gone.at(-1) : undefined];
+    const [end] = ends.filter((row) => row !== undefined).sort(inOrder);
+    const isWithin = (row: Named) => end === undefined || inOrder(row, end) <= 0;
+    return {
+      revision,
+      topics: rows.filter(isWithin).map(toRecord),
+      deleted: gone.filter(isWithin),
+      next: end === undefined ? null : { revision: end.revision, name: end.name },
+    };
+  }
+
+  /** As many as have room in a page, one at least. */
+  #fitting(found: readonly TopicRow[]): readonly TopicRow[] {
+    let bytes = 0;
+    const end = found.findIndex(({ settings, secrets }) => {
+      bytes += settings.length + secrets.length;
+      return bytes > this.#size.bytes;
+    });
+    const rows = end < 0 ? found : found.slice(0, Math.max(end, 1));
+    this.#rows = end < 0 ? Math.min(this.#size.rows, 2 * this.#rows) : Math.max(2, 2 * rows.length);
+    return rows;
+  }
+}
+
+function topicsAfter(trx: Db, { revision, name }: ChangePlace, max: number): Promise<TopicRow[]> {
+  let query = trx.selectFrom('topic').selectAll();
+  if (name === null) query = query.where('revision', '>', revision);
+  else
+    query = query
+      .where('revision', '>=', revision)
+      .where((eb) => eb.or([eb('revision', '>', revision), eb('name', '>', name)]));
+  return query.orderBy('revision').orderBy('name').limit(max).execute();
+}
+
+function deletionsAfter(trx: Db, { revision, name }: ChangePlace, max: number): Promise<Named[]> {
+  let query = trx.selectFrom('topic_tombstone').selectAll();
+  if (name === null) query = query.where('revision', '>', revision);
+  else
+    query = query
+      .where('revision', '>=', revision)
+      .where((eb) => eb.or([eb('revision', '>', revision), eb('name', '>', name)]));
+  return query.orderBy('revision').orderBy('name').limit(max).execute();
+}
+
+function inOrder(a: Named, b: Named): number {
+  return a.revision - b.revision || (a.name < b.name ? -1 : Number(a.name > b.name));
+}

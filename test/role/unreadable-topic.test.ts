@@ -1,0 +1,65 @@
+// A topic whose stored record cannot be read: its jobs are held, the other topics are delivered, and it can be replaced or removed.
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { getTopic, patchTopic, putTopic } from '../../src/jobs/change-topic.ts';
+import { removeTopic } from '../../src/jobs/remove-topic.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { openDatabase } from '../../src/sql/database.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+import { type Rig, secret, startRig } from './rig.ts';
+
+/** As somebody else would, with a revision of its own. */
+function damage(rig: Rig, column: string, text: string): void {
+  const db = openDatabase(join(rig.context().config.dataDir, 'registry.db'), { waitMs: 2_000 });
+  db.exec(`BEGIN; UPDATE registry SET revision = revision + 1;
+    UPDATE topic SET ${column} = '${text}', revision = (SELECT revision FROM registry) WHERE name = 't'; COMMIT`);
+  db.close();
+}
+
+it.each([
+  ['settings', '{'],
+  ['secrets', 'v1:AAAA'],
+])(
+  'unreadable topic: holds jobs when its %s are damaged, and delivers them once replaced',
+  async (column, text) => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    await rig.topic('other', sink.url);
+    damage(rig, column, text);
+    await rig.topics.refresh();
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'held');
+    await rig.topic('other', sink.url, { title: 'changed' });
+    expect(rig.topics.get('other')?.title).toBe('changed');
+    await rig.push('other', 'a');
+    await until('the other is delivered', () => rig.counted('other', 'delivered') === 1);
+    const isNamed = ({ kind, topic }: (typeof rig.lines)[number]) => kind === 'error' && topic === 't';
+    await until('it is named', () => rig.lines.some(isNamed));
+    expect(sink.arrivals.map(({ id }) => id)).toEqual(['a']);
+    const held = await rig.store.jobs.get({ topic: 't', id: 'held' });
+    expect([held?.state, held?.failures]).toEqual(['ready', 0]);
+
+    const { registry } = rig;
+    await expect(getTopic(registry, 't')).rejects.toThrow('cannot be read; replace it with PUT or remove it');
+    await expect(patchTopic(registry, 't', { settings: {} })).rejects.toThrow('cannot be read');
+    const put = await putTopic(registry, 't', { settings: { callbackUrl: sink.url } });
+    // The secret stays where it can be read.
+    expect([put.created, put.topic.secrets[0]?.secret === secret]).toEqual(
+      column === 'secrets' ? [true, false] : [false, true],
+    );
+    await rig.topics.refresh();
+    await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
+  },
+);
+
+it('unreadable topic: is removed, with its jobs only when they are purged', async () => {
+  const rig = await startRig();
+  await rig.topic('t', 'http://127.0.0.1:9/');
+  await rig.push('t', 'a');
+  damage(rig, 'settings', '[]');
+  await expect(removeTopic(rig.registry, rig.store.admin, 't', false)).rejects.toThrow('1 jobs');
+  expect(await removeTopic(rig.registry, rig.store.admin, 't', true)).toBe(1);
+  expect(await rig.registry.remains('t')).toBeNull();
+});

@@ -1,0 +1,34 @@
+// The paged answers of a registry, read to their end: what a test asks for is one moment of a few topics.
+
+import type { Topic } from '../../src/core/topic.ts';
+import type { ChangePlace, Registry, TopicStats } from '../../src/registry/registry.ts';
+
+export interface AllChanges {
+  readonly revision: number;
+  readonly topics: readonly Topic[];
+  readonly deleted: readonly string[];
+}
+
+/** What changed after a revision; topics decrypted. Topics that cannot be read make it reject. */
+export async function changesOf(registry: Registry, since: number): Promise<AllChanges> {
+  const topics: Topic[] = [];
+  const deleted: string[] = [];
+  for (let place: ChangePlace = { revision: since, name: null }; ; ) {
+    const page = await registry.changes(place);
+    topics.push(...page.topics.map((record) => registry.read(record).open()));
+    deleted.push(...page.deleted.map(({ name }) => name));
+    if (page.next === null) return { revision: page.revision, topics, deleted };
+    place = page.next;
+  }
+}
+
+/** Of all topics that have any. */
+export async function allStats(registry: Registry, day: number): Promise<readonly TopicStats[]> {
+  const all: TopicStats[] = [];
+  for (let after: string | null = ''; after !== null; ) {
+    const page = await registry.statsPage(after, day);
+    all.push(...page.stats);
+    after = page.next;
+  }
+  return all;
+}
