@@ -25,17 +25,23 @@ import { kyselyOverMysql } from './mysql-dialect.ts';
 import { mysqlEngine } from './mysql-engine.ts';
 import { checkMysql, migrateMysql } from './mysql-migrate.ts';
 import { MysqlConnections } from './mysql-pool.ts';
+import { RegistryCopy } from './registry-copy.ts';
 import { RegistryDb } from './registry-db.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import { openRegistryId } from './registry-id.ts';
 import { type KeyOptions, openSealer, sealerFor } from './registry-key.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { changesOf, numberOf } from './registry-shards.ts';
-import { type RegistrySnapshot, readRows, readSnapshot, writeSnapshot } from './registry-snapshot.ts';
+import {
+  type RegistrySnapshot,
+  readSnapshot,
+  readSnapshotTopics,
+  type SnapshotHead,
+} from './registry-snapshot.ts';
 import { toToken } from './registry-tokens.ts';
 import type { Sealer } from './sealer.ts';
 import { holdsPlainHeaders } from './stored-headers.ts';
-import type { PageSize } from './topic-pages.ts';
+import { type PageSize, pageSize, TopicPages } from './topic-pages.ts';
 import { readTopic, toRecord } from './topic-row.ts';
 
 export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
@@ -51,6 +57,7 @@ export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
 }
 
 type ShardsRow = Pick<RegistrySnapshot, 'id' | 'shards'>;
+type KeptTopics = NonNullable<Awaited<ReturnType<typeof readSnapshotTopics>>>;
 
 export class MysqlRegistry implements Registry {
   readonly #options: MysqlRegistryOptions;
@@ -60,14 +67,14 @@ export class MysqlRegistry implements Registry {
   readonly #place: string;
   readonly #connections: MysqlConnections;
   readonly #engine: RegistryEngine;
+  readonly #copy: RegistryCopy;
   readonly #listeners = new Set<() => void>();
   #db: RegistryDb | null = null;
   #opening: Promise<RegistryDb> | null = null;
   #startUntil: number | null = null;
   #kept: Promise<RegistrySnapshot | null> | null = null;
   /** the page of the copy that is asked for next */
-  #keptNext: { readonly kept: RegistrySnapshot; readonly from: number; readonly place: ChangePlace } | null =
-    null;
+  #keptNext: { readonly kept: KeptTopics; readonly from: number; readonly place: ChangePlace } | null = null;
   #knownSealer: Sealer | null = null;
   #keptSealer: Sealer | null = null;
   #savedRevision = -1;
@@ -85,6 +92,14 @@ export class MysqlRegistry implements Registry {
     this.#what = `the registry in MySQL ${this.#place}`;
     this.#connections = new MysqlConnections(options.server);
     this.#engine = mysqlEngine(kyselyOverMysql<RegistrySchema>(this.#connections, limits.mysqlCallMs));
+    this.#copy = new RegistryCopy({
+      path: options.snapshotPath,
+      of: this.#place,
+      db: this.#engine.db,
+      pages: new TopicPages(pageSize(options.page)),
+      sealerOf: (head) => this.#sealerOf(head),
+      shardsOf: (head, shards) => this.#newestShards(head, shards),
+    });
   }
 
   /** Rejects with a DqError when MySQL answers and this registry cannot be worked with: another key, another schema. A MySQL that
@@ -112,7 +127,7 @@ export class MysqlRegistry implements Registry {
     if (this.#keptNext?.place === after) return this.#keptPage(this.#keptNext.kept, this.#keptNext.from);
     const ask = () => this.#noting((db) => db.changes(after));
     if (after.revision > 0 || after.name !== null) return ask();
-    return this.#first(ask, (kept) => this.#keptPage(kept, 0));
+    return this.#first(ask, () => this.#firstKeptPage());
   }
 
   read(record: TopicRecord): KnownTopic {
@@ -210,6 +225,7 @@ export class MysqlRegistry implements Registry {
       await within(ended, limits.mysqlGoodbyeMs).catch(() => {
         // It is hung up on.
       });
+      await this.#copy.close().catch(() => undefined);
       await this.#connections.close();
     })();
     return this.#closing;
@@ -272,7 +288,7 @@ export class MysqlRegistry implements Registry {
   // ── the copy in the data directory
 
   /** For a process that knows nothing yet: within the time of a start from MySQL, else from the copy. */
-  async #first<T>(ask: () => Promise<T>, read: (kept: RegistrySnapshot) => T): Promise<T> {
+  async #first<T>(ask: () => Promise<T>, read: (kept: RegistrySnapshot) => T | Promise<T>): Promise<T> {
     if (this.#db !== null) return ask();
     const asked = ask();
     asked.catch(() => {
@@ -290,8 +306,14 @@ export class MysqlRegistry implements Registry {
     }
   }
 
+  async #firstKeptPage(): Promise<TopicChanges> {
+    const kept = await readSnapshotTopics(this.#options.snapshotPath, this.#place);
+    if (kept === null) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+    return this.#keptPage(kept, 0);
+  }
+
   /** The copy's topics in pages, as MySQL's: all of them in one step would hold the process up. */
-  #keptPage(kept: RegistrySnapshot, from: number): TopicChanges {
+  #keptPage(kept: KeptTopics, from: number): TopicChanges {
     const { revision, topics } = kept;
     const end = from + limits.registryPageRows;
     const page = topics.slice(from, end);
@@ -330,11 +352,8 @@ export class MysqlRegistry implements Registry {
     const { snapshotPath, warn } = this.#options;
     this.#saving ??= (async () => {
       try {
-        const rows = await readRows(this.#engine.db, this.#place);
-        if (rows === null) return;
-        const { revision } = rows;
-        const shards = await this.#newestShards(rows);
-        await writeSnapshot(snapshotPath, { ...rows, shards }, this.#sealerOf(rows));
+        const revision = await this.#copy.follow();
+        if (revision === null) return;
         this.#savedRevision = revision;
         this.#isSaving = true;
       } catch (error) {
@@ -349,12 +368,15 @@ export class MysqlRegistry implements Registry {
 
   /** A registry that has gone back says an older list than the copy had: until it is mended (registry/shard-book.ts) the copy alone
    *  may know the newer one. */
-  async #newestShards(rows: RegistrySnapshot): Promise<RegistrySnapshot['shards']> {
-    const { id, shards } = rows;
+  async #newestShards(
+    head: SnapshotHead,
+    shards: RegistrySnapshot['shards'],
+  ): Promise<RegistrySnapshot['shards']> {
+    const { id } = head;
     const before = this.#savedShards ?? (await this.#kept);
     const isOlder =
       before?.id === id &&
-      numberOf(before?.shards, this.#sealerOf(rows)) > numberOf(shards, this.#sealerOf(rows));
+      numberOf(before?.shards, this.#sealerOf(head)) > numberOf(shards, this.#sealerOf(head));
     this.#savedShards = { id, shards: isOlder ? before?.shards : shards };
     return this.#savedShards.shards;
   }

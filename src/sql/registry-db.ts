@@ -4,7 +4,6 @@
 
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
-import { limits } from '../core/limits.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
 import type { KnownTopic, Topic, TopicState } from '../core/topic.ts';
@@ -31,7 +30,7 @@ import { putShards, readShards, revisionOfShards } from './registry-shards.ts';
 import { readStatPage, readStats, removeStats } from './registry-stats.ts';
 import { deleteToken, insertToken, readTokens } from './registry-tokens.ts';
 import type { Sealer } from './sealer.ts';
-import { type PageSize, TopicPages } from './topic-pages.ts';
+import { type PageSize, pageSize, TopicPages } from './topic-pages.ts';
 import { readTopic, secretsOf, toColumns, toTopic } from './topic-row.ts';
 
 /** Opens or creates registry.db, and the key file of its secrets (`secret.key` beside it). Rejects with a DqError that says in one sentence why it cannot be used. */
@@ -60,9 +59,9 @@ export class RegistryDb implements Registry {
 
   /** `size`: of a page, unless a test has few topics */
   constructor(engine: RegistryEngine, sealer: Sealer, id: string, size: Partial<PageSize> = {}) {
-    const { rows = limits.registryPageRows, bytes = limits.registryPageBytes } = size;
-    this.#pages = new TopicPages({ rows, bytes });
-    this.#pageRows = rows;
+    const page = pageSize(size);
+    this.#pages = new TopicPages(page);
+    this.#pageRows = page.rows;
     this.#engine = engine;
     this.#db = engine.db;
     this.#sealer = sealer;

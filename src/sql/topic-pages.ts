@@ -3,6 +3,7 @@
 // whoever has read up to a place and goes on from there misses nothing.
 
 import type { Kysely } from 'kysely';
+import { limits } from '../core/limits.ts';
 import type { ChangePlace, TopicChanges } from '../registry/registry.ts';
 import type { RegistrySchema } from './registry-schema.ts';
 import { toRecord } from './topic-row.ts';
@@ -14,6 +15,17 @@ type Named = Pick<TopicRow, 'name' | 'revision'>;
 export interface PageSize {
   readonly rows: number;
   readonly bytes: number;
+}
+
+/** As limits.ts has it, unless a test has few topics. */
+export function pageSize(size: Partial<PageSize> = {}): PageSize {
+  const { rows = limits.registryPageRows, bytes = limits.registryPageBytes } = size;
+  return { rows, bytes };
+}
+
+/** One page as it is stored. */
+export interface TopicRows extends Pick<TopicChanges, 'deleted' | 'next'> {
+  readonly topics: readonly TopicRow[];
 }
 
 export class TopicPages {
@@ -28,6 +40,11 @@ export class TopicPages {
 
   /** `trx` reads as of one moment, at which the registry had this revision. */
   async read(trx: Db, after: ChangePlace, revision: number): Promise<TopicChanges> {
+    const { topics, deleted, next } = await this.rows(trx, after);
+    return { revision, topics: topics.map(toRecord), deleted, next };
+  }
+
+  async rows(trx: Db, after: ChangePlace): Promise<TopicRows> {
     const max = this.#rows;
     const found = await topicsAfter(trx, after, max);
     const rows = this.#fitting(found);
@@ -38,8 +55,7 @@ export class TopicPages {
     const [end] = ends.filter((row) => row !== undefined).sort(inOrder);
     const isWithin = (row: Named) => end === undefined || inOrder(row, end) <= 0;
     return {
-      revision,
-      topics: rows.filter(isWithin).map(toRecord),
+      topics: rows.filter(isWithin),
       deleted: gone.filter(isWithin),
       next: end === undefined ? null : { revision: end.revision, name: end.name },
     };

@@ -1,12 +1,13 @@
 // MySQL put back from a backup that knows an older list of shards than the shards themselves: who still knows the newer one writes it
 // back, and where nobody does, `dq shard` says what to do. In each case every job is found, and delivered once.
 
-import { readFileSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
+import { copyState } from '../support/registry-copy.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
@@ -59,8 +60,7 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     (await daemon.api('GET', '/v1/shards')).body.items.find(({ url }: { url: string }) =>
       url.endsWith(`:${port}`),
     ).id;
-  const copyOf = (daemon: Daemon) =>
-    JSON.parse(readFileSync(join(daemon.dataDir, 'registry-copy.json'), 'utf8'));
+  const copyOf = (daemon: Daemon) => copyState(join(daemon.dataDir, 'registry-copy.json'));
   /** Each id lives once, is found where it lives, and is delivered once. */
   const everyJobOnce = async (daemon: Daemon, ids: readonly string[], arrived: () => readonly string[]) => {
     await push(daemon, ids, [200]);

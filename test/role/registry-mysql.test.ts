@@ -16,8 +16,10 @@ import { kyselyOverMysql } from '../../src/sql/mysql-dialect.ts';
 import { MysqlConnections } from '../../src/sql/mysql-pool.ts';
 import { MysqlRegistry, type MysqlRegistryOptions } from '../../src/sql/mysql-registry.ts';
 import { mysqlSchema, mysqlSchemaScript } from '../../src/sql/mysql-schema.ts';
+import { readSnapshot, readSnapshotTopics } from '../../src/sql/registry-snapshot.ts';
 import { StoreError } from '../../src/store/job-store.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
+import { copyState } from '../support/registry-copy.ts';
 import { allStats, changesOf } from '../support/registry-pages.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { startSlowLine } from '../support/slow-line.ts';
@@ -401,6 +403,8 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   });
 
   describe('the copy in the data directory', () => {
+    const copyOfWhat = (path: string): string =>
+      JSON.parse(readFileSync(path, 'utf8').split('\n')[0] ?? '').of;
     const token = { name: 'ops', ...makeToken(), scopes: ['admin'] as const, topics: ['*'], createdAt: 5 };
     const record = {
       name: token.name,
@@ -420,7 +424,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await registry.createToken(record);
       await until('it follows', async () => {
         await changesOf(registry, 1);
-        return JSON.parse(readFileSync(path, 'utf8')).revision === 2;
+        return copyState(path).revision === 2;
       });
       expect(statSync(path).mode & 0o777).toBe(0o600);
       expect(readFileSync(path, 'utf8')).not.toMatch(/whsec/);
@@ -440,13 +444,62 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       ]);
       await until('it is written', async () => {
         await changesOf(registry, 0);
-        return JSON.parse(readFileSync(path, 'utf8')).revision === 1;
+        return copyState(path).revision === 1;
       });
       expect(readFileSync(path, 'utf8')).not.toMatch(/geheim|x-key/);
       await registry.close();
       await server.process.kill();
       expect((await changesOf(make(), 0)).topics[0]?.headers).toEqual({ 'x-key': 'geheim' });
       await server.process.start();
+    });
+
+    it('grows by what changes, and is written whole again when that is more than the rest', async () => {
+      const registry = await open({ keepsSnapshot: true, page: { rows: 2 } });
+      const path = join(directory, 'registry-copy.json');
+      for (let i = 0; i < 5; i += 1) await created(registry, draft(`t${i}`));
+      const follow = (revision: number) =>
+        until(`the copy of revision ${revision}`, async () => {
+          await changesOf(registry, 1);
+          return copyState(path).revision === revision;
+        });
+      await follow(5);
+      const [before, inode] = [readFileSync(path, 'utf8'), statSync(path).ino];
+      await registry.remove('t1', 2);
+      await registry.update(draft('t0', { title: 'new' }), 1);
+      await follow(7);
+      expect(readFileSync(path, 'utf8').slice(0, before.length)).toBe(before);
+      expect(statSync(path).ino).toBe(inode);
+      const place = copyOfWhat(path);
+      const names = async () => (await readSnapshotTopics(path, place))?.topics.map(({ name }) => name);
+      expect(await names()).toEqual(['t2', 't3', 't4', 't0']);
+      // A line that a dying process has left unfinished says nothing.
+      writeFileSync(path, `${readFileSync(path, 'utf8')}{"topics":[{"name":"t9`);
+      expect(await names()).toEqual(['t2', 't3', 't4', 't0']);
+      const title = 'x'.repeat(100_000);
+      let { revision } = await registry.changes({ revision: 7, name: null });
+      for (; statSync(path).ino === inode; revision += 1) {
+        await registry.update(draft('t2', { title }), revision === 7 ? 3 : revision);
+        await follow(revision + 1);
+      }
+      expect(revision).toBeGreaterThan(12);
+      expect(await names()).toEqual(['t3', 't4', 't0', 't2']);
+      expect(statSync(path).size).toBeLessThan(2 * title.length);
+    });
+
+    it('of before, one document of everything, is read', async () => {
+      const before = await open({ keepsSnapshot: true });
+      const topic = await created(before, draft('a'));
+      const path = join(directory, 'registry-copy.json');
+      await until('it is written', async () => {
+        await changesOf(before, 0);
+        return copyState(path).revision === 1;
+      });
+      const place = copyOfWhat(path);
+      const whole = { ...(await readSnapshot(path, place)), ...(await readSnapshotTopics(path, place)) };
+      await before.close();
+      writeFileSync(path, `${JSON.stringify({ format: 1, ...whole })}\n`);
+      await server.process.kill();
+      expect((await changesOf(make(), 0)).topics).toEqual([topic]);
     });
 
     it('answers the first questions of a process while MySQL is away; changes are refused', async () => {
@@ -456,7 +509,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await before.writeShards(list, 0);
       await until('it is written', async () => {
         await changesOf(before, 1);
-        return JSON.parse(readFileSync(join(directory, 'registry-copy.json'), 'utf8')).revision === 3;
+        return copyState(join(directory, 'registry-copy.json')).revision === 3;
       });
       const id = await before.id();
       await before.close();
@@ -484,7 +537,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await created(before, draft('a'));
       await until('it is written', async () => {
         await changesOf(before, 0);
-        return JSON.parse(readFileSync(join(directory, 'registry-copy.json'), 'utf8')).revision === 1;
+        return copyState(join(directory, 'registry-copy.json')).revision === 1;
       });
       await before.close();
       const fresh = make();
@@ -506,15 +559,15 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
 
     it.each<[string, (text: string) => string]>([
       ['of another registry', (text) => text.replace('127.0.0.1', '127.0.0.2')],
-      ['no JSON', (text) => text.slice(0, -20)],
-      ['of another format', (text) => text.replace('"format":1', '"format":2')],
+      ['no JSON', (text) => text.slice(5)],
+      ['of another format', (text) => text.replace('"format":2', '"format":3')],
     ])('is no answer when it is %s', async (_, change) => {
       const path = join(directory, 'registry-copy.json');
       const before = await open({ keepsSnapshot: true });
       await created(before, draft('a'));
       await until('it is written', async () => {
         await changesOf(before, 0);
-        return JSON.parse(readFileSync(path, 'utf8')).revision === 1;
+        return copyState(path).revision === 1;
       });
       await before.close();
       writeFileSync(path, change(readFileSync(path, 'utf8')));

@@ -1,0 +1,11 @@
+// What the copy of a registry in MySQL says of its last whole state, without its topics.
+
+import { readFileSync } from 'node:fs';
+
+// biome-ignore lint/suspicious/noExplicitAny: what it holds is what the test asserts
+export function copyState(path: string): any {
+  const lines = readFileSync(path, 'utf8').split('\n');
+  const closing = lines.findLast((line) => line.startsWith('{"revision":'));
+  if (closing === undefined) throw new Error(`${path} holds no whole state`);
+  return JSON.parse(closing);
+}
