@@ -7,6 +7,9 @@ import { type Bench, bulkStep, stepMax } from './bench.ts';
 import { jobColumns, jobRowOf } from './job-rows.ts';
 import { dead, delayed, ready, reserved, type StateCode } from './schema.ts';
 
+/** `next`: the number after which the next page begins; null = this was the last one. */
+export type CountsPage = Awaited<ReturnType<StoreAdmin['counts']>> & { readonly next: number | null };
+
 export class Census {
   readonly #bench: Bench;
   readonly #oldestReady: Statement;
@@ -18,7 +21,8 @@ export class Census {
     // times as long, and the first ready job in the order of all that are due may stand behind a million dead ones.
     this.#oldestReady = bench.db.prepare(
       `SELECT min((SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1))
-       FROM tally WHERE state = 1 AND n > 0 AND topic NOT IN (SELECT value FROM json_each(?))`,
+       FROM tally
+       WHERE topic > ? AND topic <= ? AND state = 1 AND n > 0 AND topic NOT IN (SELECT value FROM json_each(?))`,
       { returnArrays: true },
     );
     this.#ofTopic = bench.db.prepare(
@@ -27,10 +31,23 @@ export class Census {
     );
   }
 
-  counts(held: readonly string[] = []): Awaited<ReturnType<StoreAdmin['counts']>> {
+  /** Of all topics, or of a page: of those whose numbers come after `after`. A frame of the socket takes no more than 100,000. */
+  counts(held: readonly string[] = [], after: number | null = null): CountsPage {
     const { ledger, now } = this.#bench;
     const topics: [string, StateCounts][] = [];
-    for (const no of ledger.topicNumbers()) {
+    const from = after ?? -1;
+    const max = after === null ? Number.POSITIVE_INFINITY : limits.countsPageTopics;
+    let end = from;
+    let looked = 0;
+    let isLast = true;
+    for (const no of ledger.topicNumbersAfter(from)) {
+      // Those that have no job cost little, but there may be many of them.
+      if (topics.length >= max || looked >= 10 * max) {
+        isLast = false;
+        break;
+      }
+      looked += 1;
+      end = no;
       const of = (state: StateCode) =>
         ledger.countOf(no, 0, state) + ledger.countOf(no, 1, state) + ledger.countOf(no, 2, state);
       const counts = { delayed: of(delayed), ready: of(ready), reserved: of(reserved), dead: of(dead) };
@@ -38,12 +55,13 @@ export class Census {
         topics.push([ledger.topicName(no), counts]);
     }
     const without = held.map((name) => ledger.topicNumber(name)).filter((no) => no !== undefined);
-    const [oldestReady] = this.#oldestReady.get(JSON.stringify(without)) as [number | null];
+    const [oldestReady] = this.#oldestReady.get(from, end, JSON.stringify(without)) as [number | null];
     const oldest = Math.min(oldestReady ?? now + 1, ledger.head() ?? now + 1);
     // From entries, not by assignment: a topic may be called `constructor`.
     return {
       topics: Object.fromEntries(topics),
       oldestOverdueMs: oldest > now ? null : now - oldest,
+      next: isLast ? null : end,
     };
   }
 

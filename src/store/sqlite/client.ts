@@ -21,12 +21,14 @@ import type {
   RescheduleItem,
   RescheduleOutcome,
   RunOutcome,
+  StateCounts,
   Store,
   StoreAdmin,
   StoreFailure,
   StoreHealth,
 } from '../job-store.ts';
 import { StoreError } from '../job-store.ts';
+import type { CountsPage } from './census.ts';
 import { Link, type LinkOptions } from './link.ts';
 import {
   readCancelOutcome,
@@ -300,7 +302,21 @@ type OwnerHealth = StoreHealth & { readonly now?: number };
 
 function adminCalls(link: Link): StoreAdmin {
   return {
-    counts: (held = []) => cold(link, kinds.counts, [held], true),
+    async counts(held = []) {
+      const topics: [string, StateCounts][] = [];
+      let oldestOverdueMs: number | null = null;
+      // Each page is of its own moment: a topic's counts are one, their sum is of all that passed.
+      for (let after: number | null = -1; after !== null; ) {
+        const page: CountsPage = await cold(link, kinds.counts, [held, after], true);
+        for (const entry of Object.entries(page.topics)) topics.push(entry);
+        const { oldestOverdueMs: oldest } = page;
+        if (oldest !== null) oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, oldest);
+        // An older dq-store answers all of them and names no next one.
+        after = page.next ?? null;
+      }
+      // From entries, not by assignment: a topic may be called `constructor`.
+      return { topics: Object.fromEntries(topics), oldestOverdueMs };
+    },
     async purgeTopic(topic, max) {
       const { done, more } = await inSteps(Math.min(max, limits.bulkMax), async (most) => {
         const step = await cold<{ purged: number; more: boolean }>(

@@ -161,6 +161,11 @@ export class Ledger {
     return this.#numbers.values();
   }
 
+  /** In their order. */
+  *topicNumbersAfter(after: number): IterableIterator<number> {
+    for (let no = after + 1; no < this.#names.length; no += 1) if (this.#names[no] !== undefined) yield no;
+  }
+
   // ── the earliest delayed job
 
   /** null = none is delayed. */

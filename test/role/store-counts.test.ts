@@ -1,0 +1,34 @@
+// Counts of more topics than one answer of the embedded store holds.
+import { expect, it, onTestFinished } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { openSqliteStore } from '../support/sqlite-store.ts';
+
+it('counts: come from page after page, each topic once, and the oldest from any of them', async () => {
+  let now = Date.now();
+  const { client, close, owner } = await openSqliteStore({ clock: () => now });
+  onTestFinished(close);
+  const { jobs, admin } = client.store;
+  const names = Array.from({ length: 2 * limits.countsPageTopics + 5 }, (_, i) => `t${i}`);
+  const push = (topics: readonly string[]) =>
+    jobs.push(
+      topics.map((topic) => ({
+        topic,
+        id: 'a',
+        when: { delayMs: 0 },
+        mode: 'replace',
+        priority: 'normal',
+        contentType: null,
+        body: Buffer.from('{}'),
+      })),
+    );
+  await push(names);
+  // The oldest of all is in the last page, once the first topics have been pushed again.
+  now += 5_000;
+  await push(names.slice(0, -3));
+  now += 2_000;
+  const one = { delayed: 0, ready: 1, reserved: 0, dead: 0 };
+  const all = { topics: Object.fromEntries(names.map((name) => [name, one])), oldestOverdueMs: 7_000 };
+  expect(await admin.counts()).toEqual(all);
+  expect((await admin.counts(names.slice(-3))).oldestOverdueMs).toBe(2_000);
+  expect(owner.jobs).toBe(names.length);
+});
