@@ -185,9 +185,11 @@ export const limits = {
    *  256 KiB took 1.1 s from memory, and everybody else waits meanwhile. */
   purgeStepMax: 250,
   /** Jobs of one step of bulk work of the embedded store, and how long a step may take (a requeue writes 10 pages: 30–80 µs): a
-   *  push waits for one step and its commit. Then how long a call goes on with steps, well below storeCallMs. */
+   *  push waits for one step and its commit. Then the longest pause between two steps, and how long a call goes on with steps, well
+   *  below storeCallMs. */
   bulkStepMax: 100,
   bulkStepMs: 4,
+  bulkPauseMsMax: 50,
   bulkCallMs: 5_000,
   /** What one call that removes a topic spends on its jobs: some 100,000 of them; commands and proxies wait for 30 s. */
   purgeCallMs: 10_000,

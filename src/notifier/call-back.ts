@@ -16,7 +16,7 @@ export interface CallRequest {
   readonly timeoutMs: number;
 }
 
-/** `not_started`: the look-up of the host name had no turn. No question and no byte was sent, so it is no attempt. */
+/** `not_started`: the look-up of the host name had no turn. No byte was sent, so it does not count as an attempt. */
 export type CallEnd = CallOutcome | { readonly kind: 'not_started' };
 
 /** Told once. `detail`: what went wrong, for the log; '' for a reply. Runs inside undici: it must not throw. */

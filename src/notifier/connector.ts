@@ -20,7 +20,7 @@ export class DialError extends Error {
   }
 }
 
-/** The name of the receiver had no turn to be looked up: nothing was asked, and nobody is at fault. */
+/** The look-up of the host name had no turn, so the call never started. The receiver is not at fault. */
 export class NotStartedError extends Error {
   constructor(options?: ErrorOptions) {
     super('the look-up of the host name had no turn', options);

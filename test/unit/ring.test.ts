@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Ring } from '../../src/store/sqlite/ring.ts';
+import { Ring, RingView } from '../../src/store/sqlite/ring.ts';
 
 it('ring: the first added is the first, and who comes again is the last', () => {
   const ring = new Ring();
@@ -32,4 +32,53 @@ it('ring: whatever was done since a mark is undone, to the same order', () => {
     ring.takeBack(wholeMark);
     expect([...ring]).toEqual(whole);
   }
+});
+
+it('ring view: shows the topics with room in their turns, whatever comes, goes and is undone', () => {
+  const dice = (n: number) => Math.floor(Math.random() * n);
+  for (let round = 0; round < 300; round += 1) {
+    const ring = new Ring();
+    const view = new RingView(ring);
+    const open = new Set<number>();
+    const hasRoom = (topic: number) => open.has(topic);
+    for (let step = 0; step < 60; step += 1) {
+      const topic = dice(12);
+      const mark = ring.mark();
+      for (let n = dice(4); n > 0; n -= 1) {
+        if (dice(2) === 0) ring.add(dice(12));
+        else ring.delete(dice(12));
+        // In the middle of what is undone, too.
+        if (dice(3) === 0) [...view.topics(hasRoom)];
+      }
+      if (dice(3) === 0) ring.takeBack(mark);
+      else if (dice(2) === 0) ring.keep();
+      if (dice(2) === 0) open.delete(topic);
+      else {
+        open.add(topic);
+        view.gained(topic);
+      }
+      // A reserve may read no further than the first.
+      if (dice(2) === 0) view.topics(hasRoom).next();
+      else expect([...view.topics(hasRoom)]).toEqual([...ring].filter(hasRoom));
+    }
+  }
+});
+
+it('ring view: looks at no topic without room twice', () => {
+  const ring = new Ring();
+  const view = new RingView(ring);
+  let looks = 0;
+  const hasRoom = (topic: number) => {
+    looks += 1;
+    return topic === 5_000;
+  };
+  for (let topic = 0; topic <= 5_000; topic += 1) ring.add(topic);
+  expect([...view.topics(hasRoom)]).toEqual([5_000]);
+  looks = 0;
+  for (let n = 0; n < 10; n += 1) {
+    ring.delete(5_000);
+    ring.add(5_000);
+    expect([...view.topics(hasRoom)]).toEqual([5_000]);
+  }
+  expect(looks).toBeLessThan(20);
 });

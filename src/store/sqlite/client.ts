@@ -2,6 +2,7 @@
 // which calls may be repeated after a lost answer; a repeat of the others could store, take or count twice, so their loss is
 // `unknown`. Invariant: item calls answer one outcome per item, whatever happens to the connection.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { EndedJob, JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { KnownTopic, Topic } from '../../core/topic.ts';
@@ -210,12 +211,13 @@ interface Stepped {
   readonly more: boolean;
 }
 
-/** Bulk work in steps, each a call of its own: the owner serves the other callers between them. A step that was surely not done
+/** Bulk work in steps, each a call of its own, and as long a pause after it: the owner serves the other callers between them. A step that was surely not done
  *  ends the work with what the steps before have done; after one whose answer is lost nobody knows how much that is. */
 async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Promise<Stepped> {
   const end = performance.now() + limits.bulkCallMs;
   let total = 0;
   for (;;) {
+    const began = performance.now();
     try {
       const { done, more } = await step(Math.min(max - total, limits.bulkStepMax));
       total += done;
@@ -225,6 +227,7 @@ async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Pr
         return { done: total, more: true };
       throw error;
     }
+    await sleep(Math.min(performance.now() - began, limits.bulkPauseMsMax));
   }
 }
 

@@ -6,7 +6,7 @@
 import type { Database, Statement } from '../../sql/database.ts';
 import type { ReserveRequest } from '../job-store.ts';
 import { type ReadyTopic, type Taken, takeTickets } from '../wheel.ts';
-import { Ring } from './ring.ts';
+import { Ring, RingView, type RingViews } from './ring.ts';
 import { delayed, priorityCodes, ready, type StateCode } from './schema.ts';
 
 /** A topic's counts lie at priority × 4 + state. */
@@ -191,14 +191,30 @@ export class Ledger {
 
   // ── whose turn it is
 
-  deal(request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>): Taken {
-    const rings = { high: this.#turns(0), normal: this.#turns(1), low: this.#turns(2) };
-    return takeTickets(this.#wheel, rings, request);
+  /** `views`: of the caller, which tells it of every room that it gains. */
+  deal(request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>, views?: RingViews): Taken {
+    const hasRoom = (no: number) => (request.topics.get(this.topicName(no)) ?? request.others).room > 0;
+    const its = views?.of(request.others.room > 0);
+    const turns = (prio: 0 | 1 | 2) => this.#turns(prio, its?.[prio]?.topics(hasRoom) ?? this.#rings[prio]);
+    return takeTickets(this.#wheel, { high: turns(0), normal: turns(1), low: turns(2) }, request);
   }
 
-  *#turns(prio: 0 | 1 | 2): Generator<ReadyTopic> {
-    for (const no of this.#rings[prio])
-      yield { topic: this.topicName(no), ready: this.countOf(no, prio, ready) };
+  *#turns(prio: 0 | 1 | 2, topics: Iterable<number>): Generator<ReadyTopic> {
+    for (const no of topics) yield { topic: this.topicName(no), ready: this.countOf(no, prio, ready) };
+  }
+
+  /** The rings for a caller that tells of the rooms that it gains. */
+  views(): RingViews {
+    // With room for topics that are not named, and without: what is passed over differs.
+    const each = [true, false].map(() => this.#rings.map((ring) => new RingView(ring)));
+    return {
+      of: (othersHaveRoom) => each[othersHaveRoom ? 0 : 1] ?? [],
+      gained: (name) => {
+        const no = this.topicNumber(name);
+        // One without a number has no jobs: it joins the rings behind all that was passed over.
+        if (no !== undefined) for (const views of each) for (const view of views) view.gained(no);
+      },
+    };
   }
 
   /** Call before the dealt jobs are counted away from ready: that takes the emptied out of their rings. */

@@ -7,6 +7,7 @@ import type { Statement } from '../../sql/database.ts';
 import type { Reserved, ReserveRequest } from '../job-store.ts';
 import { type Bench, stepMax } from './bench.ts';
 import { asBuffer, type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
+import type { RingViews } from './ring.ts';
 import { delayed, priorityCodes, ready, reasonCodes } from './schema.ts';
 
 const poison = reasonCodes.indexOf('poison');
@@ -61,6 +62,11 @@ export class Moves {
     return this.#bench.ledger.total(ready) === 0;
   }
 
+  /** For a caller whose rooms are known from one reserve to the next. */
+  ringViews(): RingViews {
+    return this.#bench.ledger.views();
+  }
+
   /** Answers how many moved. */
   promote(max: number): number {
     if (this.nothingIsDue()) return 0;
@@ -81,17 +87,18 @@ export class Moves {
     return moved.length;
   }
 
-  reserve(request: ReserveRequest): Reserved {
+  /** `views`: the rings as the caller has asked for them before. */
+  reserve(request: ReserveRequest, views?: RingViews): Reserved {
     const { ledger } = this.#bench;
     const asked = { ...request, max: stepMax(this.#bench, Math.min(request.max, limits.reserveMax)) };
-    let plan = ledger.deal(asked);
+    let plan = ledger.deal(asked, views);
     if (plan.deals.length === 0) return { jobs: [], more: plan.more, now: null };
     const candidates = this.#candidates(plan.deals);
     // What a damaged file has at the head of a queue would be met by every later call: it is put out of the way, and the caller asks again.
     if (candidates === null) return { jobs: [], more: true, now: null };
     const fitting = countFitting(candidates);
     // A plan for fewer is a prefix of the plan for more.
-    if (fitting < candidates.length) plan = ledger.deal({ ...asked, max: fitting });
+    if (fitting < candidates.length) plan = ledger.deal({ ...asked, max: fitting }, views);
     ledger.turn(plan);
     const jobs = candidates.slice(0, fitting).map((job) => this.#lease(job, request));
     return { jobs, more: plan.more, now: this.#bench.now };

@@ -157,7 +157,9 @@ const operations: Readonly<Record<number, Operation>> = {
       // Where it runs, not where it is read: another one of this connection may wait before it.
       return one((engine) => {
         const topics = rooms.with(changes);
-        const reserved = topics === null ? null : engine.moves.reserve({ ...request, topics });
+        const views = () => engine.moves.ringViews();
+        const reserved =
+          topics === null ? null : engine.moves.reserve({ ...request, topics }, rooms.views(views));
         return (w) => writeReserved(w, reserved);
       });
     },

@@ -4,6 +4,7 @@
 
 import { limits } from '../../core/limits.ts';
 import type { Room } from '../job-store.ts';
+import type { RingViews } from './ring.ts';
 
 export interface RoomChanges {
   /** of the table that they change; 0 = of none, they are all there are */
@@ -54,15 +55,26 @@ function isSame(a: Room | undefined, b: Room): boolean {
 export class RoomsKnown {
   readonly #rooms = new Map<string, Room>();
   #number = 0;
+  #views: RingViews | null = null;
+
+  /** The rings past the topics without room, for a reserve with these rooms. `make`: those of the ledger that serves it. */
+  views(make: () => RingViews): RingViews {
+    this.#views ??= make();
+    return this.#views;
+  }
 
   /** The rooms with these changes, until the next call; null: they change a table that is not here. A repeat changes nothing. */
   with({ base, number, rooms }: RoomChanges): ReadonlyMap<string, Room> | null {
     if (number === this.#number) return this.#rooms;
-    if (base === 0) this.#rooms.clear();
-    else if (base !== this.#number || this.#rooms.size + rooms.length > limits.roomTableMax) return null;
+    if (base === 0) {
+      this.#rooms.clear();
+      this.#views = null;
+    } else if (base !== this.#number || this.#rooms.size + rooms.length > limits.roomTableMax) return null;
     for (const [topic, room] of rooms) {
       if (room === null) this.#rooms.delete(topic);
       else this.#rooms.set(topic, room);
+      // What is not named any more has the room of the others.
+      if (room === null || room.room > 0) this.#views?.gained(topic);
     }
     this.#number = number;
     return this.#rooms;

@@ -1,0 +1,67 @@
+// Topics with ready jobs and without capacity in the embedded store: they cost a reserve nothing, and change nothing of whose turn
+// it is.
+
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { Room } from '../../src/store/job-store.ts';
+import { Ledger } from '../../src/store/sqlite/ledger.ts';
+import { jobOf, owner } from '../conformance/trial.ts';
+import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
+
+const leaseMs = 60_000;
+const names = (count: number) => Array.from({ length: count }, (_, n) => `paused${n}`);
+const blocked = (topics: readonly string[]) =>
+  new Map<string, Room>(topics.map((topic) => [topic, { room: 0, leaseMs }]));
+
+let store: SqliteStore;
+beforeEach(async () => {
+  store = await openSqliteStore();
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await store.close();
+});
+
+async function push(topics: readonly string[], id = '1'): Promise<void> {
+  await store.client.store.jobs.push(topics.map((topic) => jobOf(id, { topic })));
+}
+
+async function reserve(topics: ReadonlyMap<string, Room>, others = 5): Promise<string[]> {
+  const request = { owner, max: 100, others: { room: others, leaseMs }, topics };
+  return (await store.client.store.jobs.reserve(0, request)).jobs.map(({ topic, id }) => `${topic} ${id}`);
+}
+
+it('reserve: looks at no paused topic again, however many have ready jobs', async () => {
+  const paused = names(1_000);
+  await push(paused);
+  expect(await reserve(blocked(paused))).toEqual([]);
+  const looks = vi.spyOn(Ledger.prototype, 'topicName');
+  for (const id of ['1', '2', '3']) {
+    await push(['good'], id);
+    expect(await reserve(blocked(paused))).toEqual([`good ${id}`]);
+  }
+  expect(looks.mock.calls.length).toBeLessThan(100);
+});
+
+it('reserve: takes from topics that are resumed, in the order of their turns', async () => {
+  const paused = names(300);
+  await push(paused.slice(0, 200));
+  await push(['between']);
+  await push(paused.slice(200));
+  const all = blocked(paused);
+  expect(await reserve(all)).toEqual(['between 1']);
+  // One gets its room by its name, another one that of the others.
+  all.set('paused250', { room: 1, leaseMs });
+  all.delete('paused7');
+  expect(await reserve(all)).toEqual(['paused7 1', 'paused250 1']);
+  expect(await reserve(all)).toEqual([]);
+  await push(['paused7'], '2');
+  expect(await reserve(all)).toEqual(['paused7 2']);
+});
+
+it('reserve: without room for others takes from the named topics, and from the others when there is some again', async () => {
+  await push(['a', 'b', 'c']);
+  const named = new Map([['b', { room: 1, leaseMs }]]);
+  expect(await reserve(named, 0)).toEqual(['b 1']);
+  expect(await reserve(new Map(), 0)).toEqual([]);
+  expect(await reserve(new Map(), 1)).toEqual(['a 1', 'c 1']);
+});
