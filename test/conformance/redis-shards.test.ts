@@ -15,6 +15,8 @@ const ofOnePartition = [
   'reserve: takes the earliest due of a topic first, equal ones by version',
   'dead requeue: takes the oldest death first, at most max, and says whether more are left',
   'dead purge: takes the oldest death first, at most max, and says whether more are left',
+  'forget: removes what ended longer ago than that, the oldest end first, at most max',
+  'expire: removes dead letters that died longer ago than that, the oldest first, at most max',
   'alerts due: names the topics that are owed something, the longest waiting first',
   'hint due: comes when a push becomes the earliest delayed job, and only then',
   'hint ready: comes when the ready queue stops being empty, and only then',

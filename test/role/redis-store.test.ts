@@ -191,6 +191,14 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await trial.push('new')).toMatchObject({ kind: 'stored' });
   });
 
+  it('says that more is too old where nothing may be removed', async () => {
+    const { under, trial } = await opened();
+    await trial.ack(await trial.reserved('1'));
+    await trial.tick();
+    // As a call asks the partitions that come after it has reached its max.
+    expect(await under.redis.shard.run('historyForget', 0, [0, 0])).toEqual([0, 1]);
+  });
+
   it('a nearly full server keeps no memory of ended jobs, and gives up what it has', async () => {
     const { server, under, trial } = await opened();
     await trial.ack(await trial.reserved('before'));

@@ -8,7 +8,7 @@
 local max, age = tonumber(ARGV[4]), tonumber(ARGV[5])
 local found = call('ZRANGEBYSCORE', P .. ':e', '-inf', '(' .. string.format('%.0f', now - age), 'LIMIT', 0, max + 1)
 local count = math.min(#found, max)
-if count == 0 then return { 0, 0 } end
+if count == 0 then return { 0, #found > max and 1 or 0 } end
 local fields = {}
 for i = 1, count do fields[i] = found[i]:sub(8) end
 call('HDEL', P .. ':h', unpack(fields))
