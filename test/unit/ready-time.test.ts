@@ -30,6 +30,15 @@ describe('the time to become ready', () => {
     expect(readyMsOf('store', dataDir) - limits.storeReadyMs - minutes * 60_000).toBe(1_024);
   });
 
+  it('grows with the registry whose topics every other worker reads', () => {
+    const dataDir = directory();
+    sparse(join(dataDir, 'registry.db'), 60 * 1024 ** 2);
+    expect(readyMsOf('notifier', dataDir)).toBe(limits.workerReadyMs + 61_440);
+    sparse(join(dataDir, 'registry.db'), 0);
+    sparse(join(dataDir, 'registry-copy.json'), 1024 ** 2);
+    expect(readyMsOf('server', dataDir)).toBe(limits.workerReadyMs + 1_024);
+  });
+
   it('does not depend on the file for who does not read it, nor on a file that is out of reach', () => {
     const dataDir = directory();
     sparse(join(dataDir, 'jobs.db'), 1024 ** 3);
