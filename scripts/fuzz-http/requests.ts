@@ -26,7 +26,7 @@ interface Route {
 const names = ['t', 'u', 'v', 'none', '-', '__proto__', 'constructor', 'x'.repeat(128), 'x'.repeat(129)];
 const ids = ['a', 'b', 'c', '订单', '%2F', '%00', '.', '..', '__proto__', 'é'.repeat(128), 'y'.repeat(300)];
 const plain: Readonly<Record<string, readonly string[]>> = {
-  delay: ['0', '1s', '1h', '3650d', '-1', '1e3', '99999999999999999999', 'PT5M', '30', '2 hours', '1M'],
+  delay: ['0', '1s', '1h', '3650d', 'PT5M', '2 hours', '-1', '1e3', '99999999999999999999', '30', '1M'],
   at: ['2030-01-01T00:00:00Z', '2001-01-01T00:00:00+08:00', '1900000000000', '5', '2030-02-30T00:00:00Z'],
   mode: ['replace', 'keep', 'reject', 'REPLACE'],
   limit: ['1', '1000', '0', '1001', '1e1'],
@@ -68,8 +68,8 @@ const values: Readonly<Record<string, readonly string[]>> = {
   retryIf: ['"{res.code}!=200"', '"{"', '"{res.a.b.c}==={status}"', '"((((((1))))))"'],
   rule: ['"{res.code}!=200"', '"!!!!{status}"', '"\'"'],
   body: ['"{}"', '"{\\"code\\":500}"', '5', '{"a":[1]}', '""'],
-  delay: ['0', '1000', '"1h"', '1.5', '-1', '"30"', '"30 min"'],
-  timeout: ['"3s"', '"100ms"', '1'],
+  delay: ['0', '"1s"', '"1h"', '"30 min"', '"PT5M"', '1000', '"30"', '-1'],
+  timeout: ['"3s"', '"100ms"', '"1 s"', '1'],
   backoff: ['"2n+1"', '["1s"]', '[]', '{"type":"exponential","base":"1s","factor":2,"cap":"1h"}'],
   headers: ['{}', '{"x-a":"b"}', '{"host":"x"}', '{"__proto__":"x"}'],
   okStatus: ['["2xx"]', '["3xx"]', '[[[]]]'],
