@@ -121,8 +121,8 @@ export function reserveCall(shards: Shards, roomsMax: number) {
 }
 
 /** Whether the rings may hold many topics that the request has no room for. */
-export function isListed({ topics, others }: ReserveRequest, roomsMax: number): boolean {
-  return topics.size > roomsMax || (others.room <= 0 && topics.size > 0);
+export function isListed({ topics }: ReserveRequest, roomsMax: number): boolean {
+  return topics.size > roomsMax;
 }
 
 function listArgs({ named, known, cut }: Listing, isKnown: boolean): readonly Arg[] {

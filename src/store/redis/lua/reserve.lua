@@ -89,6 +89,21 @@ local function read_news(prio, known, most)
   end
 end
 
+-- Without room for others no other topic matters.
+if from_ring and room_at(7) == 0 then
+  for i, name in ipairs(names) do
+    local no = topic_number(name)
+    for prio = 0, 2 do
+      local turn_of = no and tonumber(call('ZSCORE', P .. ':a:' .. prio, no) or '')
+      if turn_of then enter(first + 4 * (i - 1), no, prio, turn_of) end
+    end
+  end
+  for prio = 0, 2 do
+    rings[prio].is_read = true
+    table.sort(rings[prio].entries, function(a, b) return a.turn < b.turn end)
+  end
+end
+
 if not from_ring then
   for prio = 0, 2 do
     local known, most = ARGV[11 + prio], ARGV[14 + prio]
