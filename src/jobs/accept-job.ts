@@ -72,12 +72,8 @@ export function readWhen(
 
 function readMode(mode: string | undefined): PushMode {
   if (mode === undefined) return 'replace';
-  if (isMode(mode)) return mode;
+  if (mode === 'replace' || mode === 'keep' || mode === 'reject') return mode;
   throw invalidField('mode', 'must be "replace", "keep" or "reject"');
-}
-
-function isMode(text: string): text is PushMode {
-  return text === 'replace' || text === 'keep' || text === 'reject';
 }
 
 /** It is sent on as a header later. */
@@ -122,23 +118,21 @@ const batchMembers: ReadonlySet<string> = new Set([
   'contentType',
 ]);
 
-/** An item of POST /v1/jobs that was sent as a job of its own: its delay would have no effect, and the receiver would get the
- *  wrapping. A message of the caller's own may have a body and an id too, so only what says when or how to push tells: all
- *  members are those of an item, `body` is one, and `delay` is a duration or a number, `at` a time to come, `mode` a mode,
- *  `contentType` a media type or `topic` this topic. */
+/** Rejects an item of POST /v1/jobs that was pushed as a body: its delay would have no effect, and the receiver would get the
+ *  wrapping. Messages of producers may have `body`, `id`, `mode` or `contentType` members too. So dq rejects only objects whose
+ *  members are all those of an item, with `body`, and with a `delay` that is a duration or a number, an `at` in the future, or a
+ *  `topic` that is this topic. */
 function refuseBatchItem(value: unknown, topic: string, nowMs: number): void {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, 'body')) return;
   const item = value as Readonly<Record<string, unknown>>;
   if (!Object.keys(item).every((name) => batchMembers.has(name))) return;
-  const { delay, at, mode, contentType } = item;
+  const { delay, at } = item;
   const time = at === undefined ? null : parseInstant(at);
   const telling =
     item['topic'] === topic ||
     typeof delay === 'number' ||
     (typeof delay === 'string' && (parseDuration(delay).ok || /^\d+$/.test(delay))) ||
-    (time?.ok === true && time.value > nowMs) ||
-    (typeof mode === 'string' && isMode(mode)) ||
-    (typeof contentType === 'string' && /^[a-z]+\/[\w.+-]+(;|$)/i.test(contentType));
+    (time?.ok === true && time.value > nowMs);
   if (!telling) return;
   throw invalidField(
     'body',
