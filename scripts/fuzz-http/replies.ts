@@ -13,17 +13,46 @@ export function judgeReplies(bytes: Buffer): readonly number[] | string {
     if (!(status >= 100)) return `no status line: ${head.slice(0, 80)}`;
     at = end + 4;
     if (status === 100) continue;
-    const length = /^content-length: (\d+)$/im.exec(head)?.[1];
-    if (length === undefined) return `a reply without a length: ${head.slice(0, 200)}`;
-    const body = bytes.toString('utf8', at, at + Number(length));
+    const found = bodyAt(bytes, at, head);
+    if (typeof found === 'string') return found;
     // A client that leaves early sees half a reply.
-    if (at + Number(length) > bytes.length) return statuses;
-    at += Number(length);
-    const wrong = wrongBody(status, head, body);
-    if (wrong !== null) return `${wrong}: ${status} ${body.slice(0, 300)}`;
+    if (found === null) return statuses;
+    at = found.end;
+    const wrong = wrongBody(status, head, found.body);
+    if (wrong !== null) return `${wrong}: ${status} ${found.body.slice(0, 300)}`;
     statuses.push(status);
   }
   return statuses;
+}
+
+/** The body behind a header and where it ends; null = it is incomplete; a text = its framing is wrong. */
+function bodyAt(bytes: Buffer, at: number, head: string): { body: string; end: number } | null | string {
+  const length = /^content-length: (\d+)$/im.exec(head)?.[1];
+  if (length !== undefined) {
+    const end = at + Number(length);
+    return end > bytes.length ? null : { body: bytes.toString('utf8', at, end), end };
+  }
+  if (/^transfer-encoding: chunked$/im.test(head)) return chunksAt(bytes, at);
+  // HTTP/1.0 knows no chunks: the end of the connection ends the body.
+  if (/^connection: close$/im.test(head)) return { body: bytes.toString('utf8', at), end: bytes.length };
+  return `a reply without a length: ${head.slice(0, 200)}`;
+}
+
+function chunksAt(bytes: Buffer, start: number): ReturnType<typeof bodyAt> {
+  const chunks: Buffer[] = [];
+  for (let at = start; ; ) {
+    const lineEnd = bytes.indexOf('\r\n', at);
+    if (lineEnd < 0) return null;
+    const line = bytes.toString('latin1', at, lineEnd);
+    if (!/^[\da-f]{1,8}$/i.test(line)) return `a chunk without a size: ${line.slice(0, 80)}`;
+    const size = Number.parseInt(line, 16);
+    const end = lineEnd + 2 + size + 2;
+    if (end > bytes.length) return null;
+    if (bytes.toString('latin1', end - 2, end) !== '\r\n') return 'a chunk that is longer than its size';
+    if (size === 0) return { body: Buffer.concat(chunks).toString('utf8'), end };
+    chunks.push(bytes.subarray(lineEnd + 2, end - 2));
+    at = end;
+  }
 }
 
 /** A healthy daemon refuses a write for a moment at most (a topic that two change at once), and mails nothing without a server. */
