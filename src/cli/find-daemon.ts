@@ -30,7 +30,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A flag beats the environment, whatever it names: `--data-dir` is not overruled by DQ_URL. */
 export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
-  const token = flags.token ?? env['DQ_TOKEN'] ?? null;
+  const token = flags.token ?? (env['DQ_TOKEN'] || null);
   if (flags.url !== undefined) return { url: baseUrl(flags.url, '--url'), token, pid: null };
   if (flags.dataDir === undefined && env['DQ_URL'])
     return { url: baseUrl(env['DQ_URL'], 'DQ_URL'), token, pid: null };

@@ -1,6 +1,7 @@
-// Reads the environment: DQ_ and the option's name, upper-cased, `__` between levels; words of one level with or without `_`.
-// Every DQ_ variable must mean something, or a misspelt one would silently leave its option at the default. Variables that
-// Kubernetes and Docker make for a service called dq or dq-… are not dq's, and are passed over.
+// Reads the environment: DQ_ and the option's name, upper-cased, `__` between levels (`DQ_SERVER__PORT`); single underscores
+// are accepted between words of one level (`DQ_DATA_DIR`). An empty variable is not set. Every other DQ_ variable must have a
+// meaning, or a misspelt one would silently leave its option at the default. The exact name of an option comes first; then
+// variables that Kubernetes and Docker set for a service called dq or dq-… are skipped.
 
 import { readFileSync } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
@@ -43,10 +44,11 @@ export function readEnvironment(
   };
 
   for (const [variable, raw] of Object.entries(env)) {
-    if (!variable.startsWith('DQ_') || raw === undefined || foreign.test(variable)) continue;
-    if (isServiceLink(variable, env)) continue;
+    if (!variable.startsWith('DQ_') || !raw || foreign.test(variable)) continue;
+    const option = names.get(variable);
+    if (option === undefined && isServiceLink(variable, env)) continue;
     const later = laterOptions.find((name) => new RegExp(`^${variableOf(name)}(_|$)`).test(variable));
-    const name = names.get(variable) ?? later;
+    const name = option ?? later;
     if (name !== undefined) {
       add(name, raw, variable);
       continue;
@@ -60,12 +62,13 @@ export function readEnvironment(
       }
       continue;
     }
-    problems.push({ where: variable, message: unknownVariable(variable, declared, [...names.keys()]) });
+    const files = [...names].filter(([, of]) => declared[of]?.secret === true).map(([known]) => `${known}_FILE`);
+    problems.push({ where: variable, message: unknownVariable(variable, declared, [...names.keys(), ...files]) });
   }
   return { given: [...given.values()], problems };
 }
 
-/** What the environment says for one option, for a caller that reads nothing else; null = nothing. */
+/** Reads one option from the environment; null = not set. */
 export function readVariable(
   env: Environment,
   name: string,

@@ -39,7 +39,7 @@ const declared: Readonly<Record<string, Option>> = options;
 
 export function loadConfig(input: ConfigInput): LoadedConfig {
   const problems: ConfigProblem[] = [];
-  const found = findConfigFile(input.file ?? input.env['DQ_CONFIG'], input.cwd, usualFiles);
+  const found = findConfigFile(input.file ?? (input.env['DQ_CONFIG'] || undefined), input.cwd, usualFiles);
   if (found.problem !== null) problems.push(found.problem);
   const file = found.file === null ? { given: [], problems: [] } : readConfigFile(found.file);
   const environment = readEnvironment(input.env, input.cwd, declared);

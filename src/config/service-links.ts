@@ -26,7 +26,7 @@ const links: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
 export function isServiceLink(variable: string, env: Environment): boolean {
   const value = env[variable] ?? '';
   if (links.some((link) => link.name.test(variable) && link.value.test(value))) return true;
-  // Docker passes on the environment of a linked container, whose name it tells beside it.
+  // Docker passes on the environment of a linked container, and sets the container's name in `<prefix>NAME`.
   const linked = /^(DQ_(?:\w+?_)?)ENV_\w+$/.exec(variable)?.[1];
   return linked !== undefined && containers.test(env[`${linked}NAME`] ?? '');
 }

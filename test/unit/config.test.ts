@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { crossCheck, isLoopback } from '../../src/config/cross-checks.ts';
-import { readEnvironment, variablesOf } from '../../src/config/environment.ts';
+import { readEnvironment, readVariable, variablesOf } from '../../src/config/environment.ts';
 import { formatProblem } from '../../src/config/given.ts';
 import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -135,6 +135,29 @@ describe('loadConfig: sources', () => {
   ])('passes over the variables of a service that is called dq: %s', (_, env) => {
     expect(problemsOf({ env })).toEqual([]);
     expect(loaded({ env }).config['server.port']).toBe(6789);
+  });
+
+  it('environment: the exact name of an option is no service link', () => {
+    expect(problemsOf({ env: { DQ_SERVER__PORT: 'tcp://1.2.3.4:80' } })).toEqual([
+      'DQ_SERVER__PORT  server.port: must be a whole number',
+    ]);
+  });
+
+  it('environment: an empty variable is not set, for all options and for one', () => {
+    const yaml = 'dataDir: /y';
+    const both = { DQ_DATADIR: '', DQ_DATA_DIR: '/x' };
+    expect(loaded({ env: both, yaml }).config.dataDir).toBe('/x');
+    expect(readVariable(both, 'dataDir')).toEqual({ raw: '/x' });
+    const empty = { DQ_DATADIR: '', DQ_SERVER__PORT: '', DQ_SMTP__URL_FILE: '', DQ_TYPO: '', DQ_CONFIG: '' };
+    expect(problemsOf({ env: empty })).toEqual([]);
+    expect(loaded({ env: empty, yaml })).toMatchObject({ config: { dataDir: '/y', 'server.port': 6789 } });
+    expect(readVariable(empty, 'dataDir')).toBeNull();
+  });
+
+  it('environment: a misspelt _FILE variable suggests the right one', () => {
+    expect(problemsOf({ env: { DQ_SMTP_URL_FILE: '/f' } })).toEqual([
+      'DQ_SMTP_URL_FILE  unknown variable; did you mean DQ_SMTP__URL_FILE?',
+    ]);
   });
 
   it('takes every option of several words with and without an underscore between them', () => {
@@ -280,7 +303,6 @@ describe('loadConfig: values', () => {
   it.each([
     [{ DQ_SERVER__PROT: '1' }, 'DQ_SERVER__PROT  unknown variable; did you mean DQ_SERVER__PORT?'],
     [{ DQ_RETRY_UNIT: '1' }, 'DQ_RETRY_UNIT  unknown variable; did you mean DQ_RETRY__UNIT?'],
-    [{ DQ_SERVER__PORT: '' }, 'DQ_SERVER__PORT  server.port: must be a whole number'],
     [
       { DQ_EGRESS__DENY: '10.0.0.0/8' },
       'DQ_EGRESS__DENY  egress.deny is read from the configuration file only',
