@@ -1,4 +1,4 @@
-// What /readyz says of a daemon on this machine: that every process is up does not mean that Redis or MySQL answers.
+// Reads /readyz of a local daemon. Running processes do not prove that Redis or MySQL answers.
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';

@@ -1,8 +1,8 @@
 // How a daemon is started once more with the arguments, the environment and the directory of its start. In the background it
 // starts its successor itself, as its last act; in the foreground it belongs to whoever supervises it, and ends with a code
 // that asks to be started again: a successor of its own would be a stranger to systemd or a container, and a Node process
-// cannot replace itself by another one. Invariant: nothing is ended before the checks of a start like this one have passed, by the
-// code that is on the disk (start-checks.ts).
+// cannot replace itself by another one. Invariant: the daemon ends only after the start checks have passed. The code
+// on the disk runs them (start-checks.ts).
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

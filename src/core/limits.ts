@@ -381,7 +381,7 @@ export const limits = {
   clusterBuckets: 32,
   /** How long a closing client waits for answers that are due. */
   redisCloseMs: 1_000,
-  /** Topics with a room of their own that travel with every reserve: each costs the script 1 µs, and 3 µs more where its ready
+  /** Topics with their own capacity sent with each reserve: each costs the script 1 µs, and 3 µs more where its ready
    *  jobs are passed over. Of more, only those that have ready jobs and room. */
   redisRoomsMax: 20,
   /** How long a process believes its copy of the rings, which a server that lost its last writes may have left behind; topics that
@@ -551,8 +551,8 @@ export const limits = {
   /** Ticks of the watchdog (one a second) without a sign of the main loop, after which it ends the process. */
   watchdogTicks: 15,
   watchdogStoreTicks: 60,
-  /** Ticks of the master (one a second) without a message of a worker, after which it ends the worker: five more than its
-   *  watchdog needs, which says more about the cause. A frozen process has no watchdog, and its share of each topic would stay
+  /** Ticks of the master (one a second) without a message of a worker, after which it ends the worker: 5 ticks longer
+   *  than the watchdog, whose log line names the cause. A frozen process has no watchdog, and its share of each topic would stay
    *  with it. About a lease of the default topic, so its jobs and its share come back together. */
   silentTicks: 20,
   silentStoreTicks: 65,

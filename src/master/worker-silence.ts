@@ -1,4 +1,4 @@
-// Decides that a worker has sent nothing for too long: its main loop or the whole process stands still. Counts ticks of the
+// Detects workers that send nothing for `silentTicks` ticks: main loop or process blocked. Counts ticks of the
 // master, not the clock: while the master itself does not run (SIGSTOP, a suspended machine, a pause of the VM, a long turn), no
 // tick passes, and the messages that arrived meanwhile are read before the second tick. Invariant: a worker that sends
 // its report each second is never silent.

@@ -19,6 +19,6 @@ export async function checkExposure(config: Config, registry: Pick<Registry, 'to
   if (tokens?.length !== 0) return;
   throw new StartImpossible(
     'configuration',
-    `server.host: ${config['server.host']} can be reached from other machines and no access token exists; make one while dq is stopped (dq token add me --scope admin --data-dir ${config.dataDir}), or add --no-auth to serve everybody`,
+    `server.host: ${config['server.host']} can be reached from other machines and no access token exists; make one while dq is stopped (dq token add me --scope admin --data-dir ${config.dataDir}), or add --no-auth to accept requests without a token`,
   );
 }

@@ -147,7 +147,7 @@ describe('another --host', patience, () => {
     expect(refused.code).toBe(78);
     expect(refused.stderr).toBe(
       'dq: server.host: 192.0.2.1 can be reached from other machines and no access token exists; make one while dq is stopped (dq token add me --scope admin --data-dir ' +
-        `${daemon.dataDir}), or add --no-auth to serve everybody\n`,
+        `${daemon.dataDir}), or add --no-auth to accept requests without a token\n`,
     );
     const noticed = (directory: string) =>
       readdirSync(directory)
