@@ -39,6 +39,8 @@ export class DataDirectory {
   #leftovers: readonly string[] = [];
   readonly #lock: DirectoryLock;
   #identity: InstanceIdentity;
+  /** One sentence where this start has drawn a new identity for the directory; null = it has not */
+  readonly identityChanged: string | null;
   #closed = false;
 
   /** Rejects with StartRefused. `isShared`: other instances may have leases in the same store. */
@@ -75,7 +77,9 @@ export class DataDirectory {
     this.path = path;
     this.#lock = lock;
     this.#workers = workers;
-    this.#identity = readInstanceIdentity(path, isShared);
+    const { identity, changed } = readInstanceIdentity(path, isShared);
+    this.#identity = identity;
+    this.identityChanged = changed;
     const sockets = makeSocketDir(runDirOf(path));
     this.storeSocket = join(sockets, 'store.sock');
     this.controlSocket = join(sockets, 'control.sock');

@@ -25,9 +25,15 @@ export function identityPath(dataDir: string): string {
   return join(dataDir, 'instance.json');
 }
 
+export interface ReadIdentity {
+  readonly identity: InstanceIdentity;
+  /** One sentence where the directory had another identity so far; null = it has not */
+  readonly changed: string | null;
+}
+
 /** `isShared`: others may have leases in the same store. With a store of its own a moved directory stays who it was, so that its
  *  leases are taken back at the start, not when they run out. */
-export function readInstanceIdentity(dataDir: string, isShared: boolean): InstanceIdentity {
+export function readInstanceIdentity(dataDir: string, isShared: boolean): ReadIdentity {
   const home = homeOf(dataDir);
   const { inode } = placeOf(dataDir);
   let kept: Partial<InstanceIdentity>;
@@ -37,13 +43,23 @@ export function readInstanceIdentity(dataDir: string, isShared: boolean): Instan
     // A first start, or a file damaged by a power cut: leases of the former identity end by their time.
     kept = {};
   }
-  const isCopy = isShared && (differs(kept.home, home) || differs(kept.inode, inode));
-  return {
+  const causes = [
+    ...(differs(kept.home, home)
+      ? ['the path of the data directory, the host name or the machine id changed']
+      : []),
+    ...(differs(kept.inode, inode) ? ['the data directory was copied or moved to another file system'] : []),
+  ];
+  const isCopy = isShared && causes.length > 0;
+  const identity = {
     instance: isCopy ? draw() : (kept.instance ?? draw()),
     incarnation: kept.incarnation ?? 0,
     home: isCopy ? home : (kept.home ?? home),
     inode: isCopy ? inode : (kept.inode ?? inode),
   };
+  const changed = isCopy
+    ? `new instance identity: ${causes.reverse().join(', and ')}; leases of instance ${kept.instance} end by time`
+    : null;
+  return { identity, changed };
 }
 
 const differs = (kept: string | undefined, now: string): boolean => kept !== undefined && kept !== now;

@@ -84,6 +84,7 @@ async function superviseOn(
   data.onUnwritten = (error) => log.error('a record of the processes cannot be written', error);
   if (data.leftovers.length > 0)
     log.notice(`ended what a killed master had left: ${data.leftovers.join(', ')}`);
+  if (data.identityChanged !== null) log.notice(data.identityChanged);
 
   const service = new ServiceManager(process.env['NOTIFY_SOCKET'], log);
   // Its own affair: a worker, or what a worker starts, has nothing to say there.

@@ -191,6 +191,29 @@ describe('data directory', () => {
     expect(await open(original, true)).toBe(instance);
   });
 
+  it('instance: a start with a new identity names the cause and the former instance', async () => {
+    const [original, copy, aside] = [join(root, 'a'), join(root, 'b'), join(root, 'aside')];
+    const open = async (path: string): Promise<string | null> => {
+      const data = await DataDirectory.open(path, true);
+      data.nextIncarnation();
+      data.close();
+      return data.identityChanged;
+    };
+    expect(await open(original)).toBeNull();
+    expect(await open(original)).toBeNull();
+    const { instance } = JSON.parse(readFileSync(join(original, 'instance.json'), 'utf8'));
+    cpSync(original, copy, { recursive: true });
+    const copied = 'the data directory was copied or moved to another file system';
+    const renamed = 'the path of the data directory, the host name or the machine id changed';
+    const end = `leases of instance ${instance} end by time`;
+    expect(await open(copy)).toBe(`new instance identity: ${copied}, and ${renamed}; ${end}`);
+    expect(await open(copy)).toBeNull();
+    renameSync(original, aside);
+    cpSync(aside, original, { recursive: true });
+    expect(await open(original)).toBe(`new instance identity: ${copied}; ${end}`);
+    expect(await open(aside)).toBe(`new instance identity: ${renamed}; ${end}`);
+  });
+
   it('instance: a file of an earlier version without an inode keeps its number', async () => {
     const first = await DataDirectory.open(root, true);
     first.nextIncarnation();
