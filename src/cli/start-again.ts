@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import type { Restarting } from '../master/main.ts';
+import type { Listening, Restarting } from '../master/main.ts';
 import { openOutput } from './detach.ts';
 import { exitCodes } from './exit.ts';
 
@@ -20,10 +20,10 @@ export function startAgain(start: {
   const { inBackground, cwd, logDir } = start;
   const command = [...process.execArgv, ...process.argv.slice(1)];
   return {
-    async whyNot() {
+    async whyNot(listening) {
       if (!inBackground && (process.stdin.isTTY || process.stdout.isTTY))
         return 'it runs in the foreground of a terminal: end it and start it there';
-      return checkedBy([...command, '--check'], cwd);
+      return checkedBy([...command, '--check'], cwd, listening);
     },
     begin() {
       if (!inBackground) return exitCodes.startAgain;
@@ -34,10 +34,29 @@ export function startAgain(start: {
   };
 }
 
+/** `host port` of the running daemon, for the check. Not an argument: the code on the disk may be older, and would reject it.
+ *  Not called DQ_…: an option would be. */
+const listeningVariable = 'RUNNING_DQ_LISTENS_ON';
+
+/** null = not said, by a master of an earlier version. */
+export function listeningDaemon(env: Readonly<Record<string, string | undefined>>): Listening | null {
+  const [, host, port] = /^(\S+) (\d+)$/.exec(env[listeningVariable] ?? '') ?? [];
+  return host === undefined ? null : { host, port: Number(port) };
+}
+
 /** What a start would say against it; null = nothing. */
-async function checkedBy(command: readonly string[], cwd: string): Promise<string | null> {
+async function checkedBy(
+  command: readonly string[],
+  cwd: string,
+  listening: Listening | null,
+): Promise<string | null> {
+  const { [listeningVariable]: _, ...env } = process.env;
   const child = spawn(process.execPath, command, {
     cwd,
+    env: {
+      ...env,
+      ...(listening === null ? {} : { [listeningVariable]: `${listening.host} ${listening.port}` }),
+    },
     stdio: ['ignore', 'ignore', 'pipe'],
     timeout: limits.startCheckMs,
     killSignal: 'SIGKILL',

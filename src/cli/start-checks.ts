@@ -1,25 +1,21 @@
-// What a start would be refused for, found out before `dq restart` ends the daemon that works: directories, address and port,
-// schema and key of the registry, exposure without a token. Runs as a child of that daemon (`dq start --check`), by the code on
-// the disk. Opens the registry for reading alone and never the store. What does not answer (MySQL) is not judged: a start
-// goes on without it. Invariant: every reason is one that the start itself would end with.
+// Checks before `dq restart` whether the next start would be rejected: directories, jobs.db, address and port, schema and key
+// of the registry, exposure without a token, Redis. Runs as a child of that daemon (`dq start --check`), by the code on
+// the disk. Opens the registry for reading alone and never the store. Skips MySQL when it does not answer, as a start does.
+// Invariant: Every reason ends the start too; a start may still end for a reason that is not checked.
 
-import {
-  accessSync,
-  constants,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  statSync,
-} from 'node:fs';
-import { createServer } from 'node:net';
+import { lookup } from 'node:dns/promises';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { createServer, isIPv4 } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Kysely } from 'kysely';
 import type { Config } from '../config/options.ts';
 import { DqError, reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../core/mysql-url.ts';
+import { noShards, type ShardList } from '../core/shard-list.ts';
 import { askMaster } from '../master/control-client.ts';
+import type { Listening } from '../master/main.ts';
 import { checkExposure } from '../process/exposure.ts';
 import { StartImpossible } from '../process/start-impossible.ts';
 import { openDatabase } from '../sql/database.ts';
@@ -27,27 +23,39 @@ import { checkSchema, type Schema } from '../sql/migrate.ts';
 import { kyselyOverMysql } from '../sql/mysql-dialect.ts';
 import { MysqlConnections } from '../sql/mysql-pool.ts';
 import { mysqlSchema } from '../sql/mysql-schema.ts';
+import { findRegistryId } from '../sql/registry-id.ts';
 import { existingSealer } from '../sql/registry-key.ts';
 import { type RegistrySchema, registrySchema, sealedSince } from '../sql/registry-schema.ts';
+import { readShards } from '../sql/registry-shards.ts';
 import { readTokens } from '../sql/registry-tokens.ts';
+import type { Sealer } from '../sql/sealer.ts';
 import { kyselyOver } from '../sql/sqlite-dialect.ts';
+import { StoreError } from '../store/job-store.ts';
+import { whyNeverOpened } from '../store/sqlite/store-file.ts';
 import { whyUnusable } from '../store/sqlite/usable-disk.ts';
 
 export interface StartPlan {
   readonly config: Config;
   /** absolute; null = none */
   readonly pidFile: string | null;
-  /** of the daemon that would be ended first: its directory and its port are free by then */
+  /** pid of the daemon that would be ended first: its directory is free by then */
   readonly running: number;
+  /** what that daemon listens on, free by then; null = unknown */
+  readonly listening: Listening | null;
 }
 
-/** One sentence; null = nothing is known against a start. */
-export async function whyNotStart({ config, pidFile, running }: StartPlan): Promise<string | null> {
+/** Reason in one sentence; null = all checks passed. */
+export async function whyNotStart({
+  config,
+  pidFile,
+  running,
+  listening,
+}: StartPlan): Promise<string | null> {
   try {
     return (
       (await checkDataDir(config.dataDir, running)) ??
       checkPidFile(pidFile) ??
-      (await checkPort(config['server.host'], config['server.port'], running)) ??
+      (await checkPort(config['server.host'], config['server.port'], listening)) ??
       (await checkRegistry(config))
     );
   } catch (error) {
@@ -57,7 +65,7 @@ export async function whyNotStart({ config, pidFile, running }: StartPlan): Prom
 
 async function checkDataDir(path: string, running: number): Promise<string | null> {
   const unusable = existsSync(path)
-    ? (noDirectory(path) ?? whyUnusable(join(path, 'jobs.db'), path))
+    ? (noDirectory(path) ?? whyUnusable(join(path, 'jobs.db'), path) ?? whyNeverOpened(join(path, 'jobs.db')))
     : whyNotIn(existing(dirname(path)), `the data directory ${path} cannot be made`);
   if (unusable !== null) return unusable;
   const holder = await askMaster(path, { cmd: 'where' }).catch(() => null);
@@ -89,44 +97,46 @@ function existing(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : existing(dirname(path));
 }
 
-function checkPort(host: string, port: number, running: number): Promise<string | null> {
-  if (port === 0) return Promise.resolve(null);
+async function checkPort(host: string, port: number, running: Listening | null): Promise<string | null> {
+  if (port === 0 || (running?.port === port && running.host === host)) return null;
+  const error = await tryToListen(host, port);
+  if (error === null) return null;
+  if (error.code !== 'EADDRINUSE') return `${host}:${port} cannot be listened on: ${reasonOf(error)}`;
+  if (running === null) return null;
+  const taken = (on: string): string =>
+    `port ${port} on ${on} is taken by another program; choose another one with --port`;
+  if (running.port !== port) return taken(host);
+  // The running daemon itself may be the reason: only addresses count that it does not listen on.
+  const own = await addressOf(running.host);
+  for (const address of addressesUnder(await addressOf(host))) {
+    if (own === '::' || own === address || (own === '0.0.0.0' && isIPv4(address))) continue;
+    if ((await tryToListen(address, port))?.code === 'EADDRINUSE') return taken(address);
+  }
+  return null;
+}
+
+/** Answers the error; null = none. */
+function tryToListen(host: string, port: number): Promise<NodeJS.ErrnoException | null> {
   return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EADDRINUSE') resolve(`${host}:${port} cannot be listened on: ${reasonOf(error)}`);
-      else if (listensOn(running, port)) resolve(null);
-      else resolve(`port ${port} on ${host} is taken by another program; choose another one with --port`);
-    });
+    server.once('error', resolve);
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(null)));
   });
 }
 
-/** Whether a process of this user has a listening socket with this port. false where there is no /proc. */
-function listensOn(pid: number, port: number): boolean {
-  try {
-    const sockets = new Set(
-      readdirSync(`/proc/${pid}/fd`).map((fd) => {
-        try {
-          return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1];
-        } catch {
-          // Closed since it was listed.
-          return undefined;
-        }
-      }),
-    );
-    return ['tcp', 'tcp6'].some((table) =>
-      readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
-        .split('\n')
-        .map((line) => line.trim().split(/\s+/))
-        .some(([, local = '', , state, , , , , , inode]) => {
-          const isListening = state === '0A';
-          return isListening && Number.parseInt(local.split(':')[1] ?? '', 16) === port && sockets.has(inode);
-        }),
-    );
-  } catch {
-    return false;
-  }
+/** The first one of a name, on which a server listens; a name without one stays. */
+async function addressOf(host: string): Promise<string> {
+  return lookup(host).then(
+    ({ address }) => address,
+    () => host,
+  );
+}
+
+/** What a wildcard stands for on this machine. */
+function addressesUnder(address: string): readonly string[] {
+  if (address !== '::' && address !== '0.0.0.0') return [address];
+  const all = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map((one) => one.address));
+  return address === '::' ? all : all.filter((one) => isIPv4(one));
 }
 
 /** Throws what the start would end with. */
@@ -138,9 +148,10 @@ async function checkRegistry(config: Config): Promise<string | null> {
     try {
       const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
       const what = `the registry in MySQL ${placeOf(server.value)}`;
-      await checkContents(config, db, mysqlSchema, { what, keyPath, isShared: true });
+      const facts = await checkContents(config, db, mysqlSchema, { what, keyPath, isShared: true });
+      return await checkRedis(config, facts);
     } catch (error) {
-      // Another failure than a refusal of dq: MySQL does not answer, and a start would not wait for it.
+      // Not an error of dq: MySQL is unavailable.
       if (error instanceof DqError || error instanceof StartImpossible) throw error;
     } finally {
       await connections.close();
@@ -150,20 +161,31 @@ async function checkRegistry(config: Config): Promise<string | null> {
   const path = join(config.dataDir, 'registry.db');
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) {
     await checkExposure(config, { tokens: async () => ({ revision: 0, tokens: [] }) });
-    return null;
+    return checkRedis(config, { registryId: '', list: noShards });
   }
+  let facts: RegistryFacts;
   const file = openDatabase(path, { readOnly: true, waitMs: limits.registryBusyMs });
   try {
     const db = kyselyOver<RegistrySchema>(file);
-    await checkContents(config, db, registrySchema, {
-      what: `the registry ${path}`,
-      keyPath,
-      isShared: false,
-    });
+    const what = `the registry ${path}`;
+    facts = await checkContents(config, db, registrySchema, { what, keyPath, isShared: false });
   } finally {
     file.close();
   }
-  return null;
+  return checkRedis(config, facts);
+}
+
+async function checkRedis(config: Config, { registryId, list }: RegistryFacts): Promise<string | null> {
+  if (config.redis.length === 0 || list === null) return null;
+  const { whyNotRedis } = await import('./redis-start-checks.ts');
+  return whyNotRedis({ urls: config.redis, registryId, list });
+}
+
+interface RegistryFacts {
+  /** '' = none was drawn yet */
+  readonly registryId: string;
+  /** null = it cannot be read, for which a start does not end */
+  readonly list: ShardList | null;
 }
 
 async function checkContents(
@@ -171,13 +193,26 @@ async function checkContents(
   db: Kysely<RegistrySchema>,
   schema: Schema,
   registry: { readonly what: string; readonly keyPath: string; readonly isShared: boolean },
-): Promise<void> {
+): Promise<RegistryFacts> {
   const step = await checkSchema(db, schema, registry.what);
+  let sealer: Sealer | null = null;
   if (schema !== registrySchema || step >= sealedSince) {
     const { what, keyPath, isShared } = registry;
-    if (step > 0) await existingSealer(db, what, { keyPath, isShared, warn: () => {} });
+    if (step > 0) sealer = await existingSealer(db, what, { keyPath, isShared, warn: () => {} });
   }
-  const tables = await db.introspection.getTables();
-  const tokens = tables.some(({ name }) => name === 'token') ? await readTokens(db) : [];
+  const tables = (await db.introspection.getTables()).map(({ name }) => name);
+  const tokens = tables.includes('token') ? await readTokens(db) : [];
   await checkExposure(config, { tokens: async () => ({ revision: step, tokens }) });
+  const registryId = tables.includes('registry_id') ? await findRegistryId(db) : null;
+  const list = sealer !== null && tables.includes('shard_list') ? await listOf(db, sealer) : noShards;
+  return { registryId: registryId ?? '', list };
+}
+
+async function listOf(db: Kysely<RegistrySchema>, sealer: Sealer): Promise<ShardList | null> {
+  try {
+    return (await readShards(db, -1, sealer)).list;
+  } catch (error) {
+    if (error instanceof StoreError) return null;
+    throw error;
+  }
 }

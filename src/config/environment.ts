@@ -62,8 +62,13 @@ export function readEnvironment(
       }
       continue;
     }
-    const files = [...names].filter(([, of]) => declared[of]?.secret === true).map(([known]) => `${known}_FILE`);
-    problems.push({ where: variable, message: unknownVariable(variable, declared, [...names.keys(), ...files]) });
+    const files = [...names]
+      .filter(([, of]) => declared[of]?.secret === true)
+      .map(([known]) => `${known}_FILE`);
+    problems.push({
+      where: variable,
+      message: unknownVariable(variable, declared, [...names.keys(), ...files]),
+    });
   }
   return { given: [...given.values()], problems };
 }

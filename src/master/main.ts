@@ -6,6 +6,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { portOf } from '../core/url-parts.ts';
 import { version } from '../core/version.ts';
 import { closeDebugger } from '../process/close-debugger.ts';
 import type { ProcessInfo } from '../process/messages.ts';
@@ -24,10 +25,16 @@ import { StartRefused } from './start-refused.ts';
 import type { Outcome } from './supervisor.ts';
 import { exitCrashLoop, Supervisor } from './supervisor.ts';
 
+/** An address and port that the servers listen on; the host as it was configured. */
+export interface Listening {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** How this daemon is started once more. */
 export interface Restarting {
-  /** One sentence, before anything is ended; null = a start would be tried. */
-  whyNot(): Promise<string | null>;
+  /** One sentence, before anything is ended; null = a start would be tried. `listening`: null = not known */
+  whyNot(listening: Listening | null): Promise<string | null>;
   /** When everything has ended and the data directory is free; answers what this process exits with. */
   begin(): number;
 }
@@ -78,6 +85,7 @@ async function superviseOn(
   leave: () => void,
 ): Promise<Outcome> {
   const { config } = options;
+  let inForce = config;
   const log = new SwitchedLog(options.openLog(config));
   const ownCode = options.codeOnDisk();
   const adminToken = `dqk_${randomBytes(32).toString('base64url')}`;
@@ -106,6 +114,7 @@ async function superviseOn(
     readConfig: options.readConfig,
     service,
     onReloaded: (next) => {
+      inForce = next;
       log.switchTo(options.openLog(next));
       data.announce(supervisor.url ?? '', adminToken);
       const restart = whyRestart(ownCode, options.codeOnDisk());
@@ -154,7 +163,7 @@ async function superviseOn(
     },
     reload,
     restart: async () => {
-      const refused = await options.restarting.whyNot();
+      const refused = await options.restarting.whyNot(listeningOn(inForce['server.host'], supervisor.url));
       if (refused !== null) return refused;
       if (supervisor.state === 'draining') return 'it is being stopped';
       log.notice('restarting');
@@ -196,6 +205,10 @@ async function superviseOn(
   if (startsAgain && outcome.exitCode === 0) outcome = begin(options.restarting);
   await control.finish(outcome.exitCode);
   return outcome;
+}
+
+function listeningOn(host: string, url: string | null): Listening | null {
+  return url === null ? null : { host, port: portOf(url) };
 }
 
 function begin(restarting: Restarting): Outcome {

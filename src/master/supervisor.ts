@@ -3,6 +3,7 @@
 
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
+import { portOf } from '../core/url-parts.ts';
 import { version } from '../core/version.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
 import type { Pulse } from '../process/pulse.ts';
@@ -261,7 +262,7 @@ export class Supervisor implements SlotHost {
     });
     const generation = this.#fleet.of(slot);
     if (generation !== undefined && from.role === 'server' && from.url !== null)
-      generation.boundPort = Number(new URL(from.url).port);
+      generation.boundPort = portOf(from.url);
     this.#tellPorts(from);
     if (this.#phase !== 'starting') return;
     const first = this.#fleet.current;

@@ -1,14 +1,20 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { freePorts } from '../../scripts/services/free-port.ts';
+import { startRedis } from '../../scripts/services/redis.ts';
 import { whyNotStart } from '../../src/cli/start-checks.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/options.ts';
 import { allRights, makeToken } from '../../src/core/token.ts';
 import { ControlSocket } from '../../src/master/control-socket.ts';
 import { DataDirectory } from '../../src/master/data-directory.ts';
+import type { Listening } from '../../src/master/main.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import { closeStoreFile, openStoreFile } from '../../src/store/sqlite/store-file.ts';
+import { lacks, owned } from '../support/services.ts';
 
 let root = '';
 beforeEach(() => {
@@ -16,7 +22,11 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-function why(dataDir: string, flags: Readonly<Record<string, unknown>> = {}): Promise<string | null> {
+function why(
+  dataDir: string,
+  flags: Readonly<Record<string, unknown>> = {},
+  listening: Listening | null = null,
+): Promise<string | null> {
   const loaded = loadConfig({
     flags: { dataDir, 'server.port': '0', ...flags },
     env: {},
@@ -24,7 +34,7 @@ function why(dataDir: string, flags: Readonly<Record<string, unknown>> = {}): Pr
   });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const config: Config = loaded.config;
-  return whyNotStart({ config, pidFile: null, running: 1 });
+  return whyNotStart({ config, pidFile: null, running: 1, listening });
 }
 
 it('start checks: a directory that can be made or used passes, and nothing is made', async () => {
@@ -66,4 +76,95 @@ it('start checks: an address of other machines needs a token, in a new and in an
 
 it('start checks: MySQL that does not answer is not judged, as a start does not wait for it', async () => {
   expect(await why(join(root, 'data'), { 'mysql.url': 'mysql://u:p@127.0.0.1:1/dq' })).toBeNull();
+});
+
+it('start checks: a jobs.db of another kind or of a newer layout is named', async () => {
+  const path = join(root, 'data/jobs.db');
+  mkdirSync(join(root, 'data'));
+  closeStoreFile(openStoreFile(path).db);
+  expect(await why(join(root, 'data'))).toBeNull();
+  const bytes = readFileSync(path);
+  bytes.writeUInt32BE(99, 60);
+  writeFileSync(path, bytes);
+  expect(await why(join(root, 'data'))).toMatch(/jobs\.db has layout 99, this dq knows \d+/);
+  writeFileSync(path, 'text');
+  expect(await why(join(root, 'data'))).toBe(`${path} is no SQLite file`);
+});
+
+describe('start checks: the port', () => {
+  const listenOn = async (host: string, port = 0): Promise<number> => {
+    const server: Server = createServer();
+    onTestFinished(() => void server.close());
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen({ host, port, exclusive: true }, resolve);
+    });
+    return (server.address() as AddressInfo).port;
+  };
+  const on = (host: string, port: number, own: Listening | null) =>
+    why(join(root, 'data'), { 'server.host': host, 'server.port': String(port), noAuth: true }, own);
+  const taken = (port: number, host: string) =>
+    `port ${port} on ${host} is taken by another program; choose another one with --port`;
+
+  it('of the running daemon passes, on its own address and on all', async () => {
+    const port = await listenOn('127.0.0.1');
+    const own = { host: '127.0.0.1', port };
+    for (const host of ['127.0.0.1', 'localhost', '0.0.0.0']) expect(await on(host, port, own)).toBeNull();
+    const all = await listenOn('0.0.0.0');
+    expect(await on('127.0.0.1', all, { host: '0.0.0.0', port: all })).toBeNull();
+    // Of a master that does not say on what it listens.
+    expect(await on('127.0.0.1', port, null)).toBeNull();
+  });
+
+  it('of another program is rejected, also when the daemon has it on another address', async () => {
+    const port = await listenOn('127.0.0.1');
+    const [free = 0] = await freePorts(1);
+    expect(await on('127.0.0.1', port, { host: '127.0.0.1', port: free })).toBe(taken(port, '127.0.0.1'));
+    const own = { host: '127.0.0.1', port };
+    await listenOn('127.0.0.2', port);
+    expect(await on('127.0.0.2', port, own)).toBe(taken(port, '127.0.0.2'));
+    // Under a wildcard: another address of this machine.
+    const others = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+    const other =
+      others.find(({ address, family }) => family === 'IPv4' && !address.startsWith('127.')) ??
+      others.find(({ address }) => address === '::1');
+    if (other === undefined) throw new Error('this machine has one address only');
+    await listenOn(other.address, port);
+    const wildcard = other.family === 'IPv4' ? '0.0.0.0' : '::';
+    expect(await on(wildcard, port, own)).toBe(taken(port, other.address));
+  });
+});
+
+describe.skipIf(await lacks('redis'))('start checks: Redis', () => {
+  const marker = (registry: string) => `dq 1 shard 00000000000000aa registry ${registry} buckets 1`;
+
+  it('of another registry is named; one without a marker, of this registry or unavailable passes', async () => {
+    const dataDir = join(root, 'data');
+    mkdirSync(dataDir);
+    const server = await owned('test', startRedis());
+    const redis = server.url;
+    expect(await why(dataDir, { redis })).toBeNull();
+    await server.ask('HSET', '{dq:0}:n', 'marker', marker('0123456789abcdef'));
+    const sentence = `redis://127.0.0.1:${server.port}: this Redis is not ours: it belongs to the registry 0123456789abcdef`;
+    expect(await why(dataDir, { redis })).toContain(`${sentence}, and this one is new`);
+    const registry = await openRegistryDb(join(dataDir, 'registry.db'));
+    onTestFinished(() => registry.close());
+    const id = await registry.id();
+    expect(await why(dataDir, { redis })).toContain(`${sentence}, and this one is ${id}`);
+    await server.ask('HSET', '{dq:0}:n', 'marker', marker(id));
+    expect(await why(dataDir, { redis })).toBeNull();
+    // A listed shard counts, not the configuration, and its id too.
+    await registry.writeShards(
+      {
+        number: 1,
+        earlier: [],
+        shards: [{ id: 'bb', url: redis, buckets: 1, active: true, settled: 0, addedAt: 0 }],
+      },
+      0,
+    );
+    const unavailable = 'redis://127.0.0.1:1';
+    expect(await why(dataDir, { redis: unavailable })).toContain('it is shard 00000000000000aa, not bb');
+    await server.stop();
+    expect(await why(dataDir, { redis: unavailable })).toBeNull();
+  });
 });

@@ -135,8 +135,15 @@ describe('dq restart', () => {
     expect(await refusal()).toMatch(/nothing was ended: the pid file .* cannot be written: ENOENT/);
     mkdirSync(pids);
 
+    const jobs = join(daemon.dataDir, 'jobs.db');
+    renameSync(jobs, `${jobs}.away`);
+    writeFileSync(jobs, 'text');
+    expect(await refusal()).toBe(`${before}${jobs} is no SQLite file\n`);
+    renameSync(`${jobs}.away`, jobs);
+
     expect(daemon.workers()).toEqual(workers);
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+    expect((await daemon.push('t', '{}', { id: 'a', delay: '1h' })).status).toBe(201);
     // With nothing against it, it ends.
     void runDq(['restart', '--data-dir', daemon.dataDir], { cwd: directory });
     await until('it has ended', () => daemon.child.exitCode !== null);

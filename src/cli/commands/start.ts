@@ -26,7 +26,7 @@ import { detach, tellParent } from '../detach.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { say } from '../output.ts';
 import { whyNotReady } from '../readiness.ts';
-import { startAgain } from '../start-again.ts';
+import { listeningDaemon, startAgain } from '../start-again.ts';
 import { whyNotStart } from '../start-checks.ts';
 
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;
@@ -82,7 +82,13 @@ async function start(flags: StartFlags): Promise<void> {
   const { config } = loaded;
   makeLogDir(config.logDir);
   if (flags['check'] === true) {
-    const reason = await whyNotStart({ config, pidFile: pidFileOf(flags), running: process.ppid });
+    const listening = listeningDaemon(process.env);
+    const reason = await whyNotStart({
+      config,
+      pidFile: pidFileOf(flags),
+      running: process.ppid,
+      listening,
+    });
     if (reason !== null) throw new Exit('failed', reason);
     checkWorker();
     return;

@@ -22,6 +22,19 @@ export function readMarker(text: string): Marker | string {
   return { shardId, registryId, buckets: Number(buckets) };
 }
 
+/** Why a server with this marker is not ours: the end of a sentence about it; null = it is. `shardId`: null = any */
+export function whyForeign(
+  text: string,
+  ours: { readonly registryId: string; readonly buckets: number; readonly shardId: string | null },
+): string | null {
+  const read = readMarker(text);
+  if (typeof read === 'string') return read;
+  const { registryId, buckets, shardId } = ours;
+  if (read.registryId !== registryId) return ofAnotherRegistry(read.registryId, registryId || 'new');
+  if (read.buckets !== buckets) return `it has ${read.buckets} buckets, not ${buckets}`;
+  return shardId !== null && read.shardId !== shardId ? `it is shard ${read.shardId}, not ${shardId}` : null;
+}
+
 /** The end of the same sentence. */
 export function ofAnotherRegistry(theirs: string, ours: string): string {
   return `it belongs to the registry ${theirs}, and this one is ${ours}: instances on one Redis share one MySQL (mysql.url); otherwise give this instance a Redis of its own`;

@@ -23,7 +23,7 @@ import {
 } from './connection.ts';
 import { failureOf, isRightDenied, isScriptError, storeErrorOf } from './failures.ts';
 import { bucketOf, keysOf, prefixOf } from './keys.ts';
-import { markerText, ofAnotherRegistry, readMarker } from './marker.ts';
+import { markerText, readMarker, whyForeign } from './marker.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import { rightsOf } from './rights.ts';
 import { composeScripts, type ScriptName } from './scripts.ts';
@@ -406,14 +406,10 @@ export class Shard implements Shards {
   }
 
   #whyForeign(marker: string, registryId: string, sameAs: string | null): string | null {
-    const { buckets } = this.#options;
-    const read = readMarker(marker);
-    if (typeof read === 'string') return read;
-    if (read.registryId !== registryId) return ofAnotherRegistry(read.registryId, registryId);
-    if (read.buckets !== buckets) return `it has ${read.buckets} buckets, not ${buckets}`;
-    const shardId = this.#idIn(registryId);
-    if (this.#options.takesName !== true && read.shardId !== shardId)
-      return `it is shard ${read.shardId}, not ${shardId}`;
+    const { buckets, takesName } = this.#options;
+    const shardId = takesName === true ? null : this.#idIn(registryId);
+    const foreign = whyForeign(marker, { registryId, buckets, shardId });
+    if (foreign !== null) return foreign;
     const known = sameAs ?? this.#knownMarker;
     return known !== null && known !== marker ? 'it is another server than before' : null;
   }

@@ -37,6 +37,22 @@ export function layoutOnDisk(path: string): number | null {
   return header.readUInt32BE(60);
 }
 
+/** Why every start rejects this file, whatever state it is in: another kind of file, or a newer layout. null = no such reason,
+ *  also without a file. Reads 100 bytes: the owner in another process keeps its lock, and goes on. Not for a file that this
+ *  process has open. */
+export function whyNeverOpened(path: string): string | null {
+  if (held.has(path)) throw new Error(`${path} is held by this process`);
+  const size = sizeOf(path);
+  if (size === null) return null;
+  try {
+    judgeKind(path, size);
+    return null;
+  } catch (error) {
+    if (error instanceof StoreFileRefused) return error.message;
+    throw error;
+  }
+}
+
 /** What this process has open, so that judging a file cannot drop our own lock on it. */
 const held = new Map<string, Database>();
 
@@ -157,12 +173,7 @@ function headerOf(path: string): Buffer {
 
 /** Before SQLite opens it: opening replays the log of a file that may not be ours. */
 function judgeHeader(path: string, size: number, logSize: number | null): void {
-  const header = headerOf(path);
-  if (size < header.length || header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
-    throw new StoreFileRefused('foreign', `${path} is no SQLite file`);
-  if (header.readUInt32BE(68) !== applicationId)
-    throw new StoreFileRefused('foreign', `${path} is not a job store of dq`);
-  judgeLayout(path, header.readUInt32BE(60));
+  const header = judgeKind(path, size);
   // The file says 2 from before its log is made until after the log is gone (closeStoreFile).
   if (header[18] === 1 && (logSize ?? 0) > 0)
     throw new StoreFileRefused(
@@ -174,6 +185,17 @@ function judgeHeader(path: string, size: number, logSize: number | null): void {
   const whole = header.readUInt32BE(28) * pageBytes;
   if (logSize === null && size < whole)
     throw new StoreFileRefused('damaged', damagedText(path, `${size} of ${whole} bytes are there`));
+}
+
+/** Answers the header. */
+function judgeKind(path: string, size: number): Buffer {
+  const header = headerOf(path);
+  if (size < header.length || header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
+    throw new StoreFileRefused('foreign', `${path} is no SQLite file`);
+  if (header.readUInt32BE(68) !== applicationId)
+    throw new StoreFileRefused('foreign', `${path} is not a job store of dq`);
+  judgeLayout(path, header.readUInt32BE(60));
+  return header;
 }
 
 function judgeLayout(path: string, version: number): void {
