@@ -20,9 +20,9 @@ export interface NameProbe {
   probe(name: string, done: (result: ProbeResult) => void): () => void;
 }
 
-/** `servers`: instead of those in resolv.conf, for tests. */
-export function createNameProbe(servers?: readonly string[]): NameProbe {
-  const hosts = new WatchedFile('/etc/hosts');
+/** For tests. `servers`: instead of those in resolv.conf. */
+export function createNameProbe(servers?: readonly string[], hostsPath = '/etc/hosts'): NameProbe {
+  const hosts = new WatchedFile(hostsPath);
   const resolvConf = new WatchedFile('/etc/resolv.conf');
   const own = hostname().toLowerCase();
   return {
@@ -97,14 +97,18 @@ function ndotsIn(resolvConf: string): number {
   return Math.max(1, Number(found?.[1] ?? 1));
 }
 
+/** A comment begins with `#` and ends with its line. */
 function containsWord(text: string, word: string): boolean {
-  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1))
-    if (isBlank(text[at - 1]) && isBlank(text[at + word.length])) return true;
+  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
+    const line = text.slice(text.lastIndexOf('\n', at) + 1, at);
+    const end = text[at + word.length];
+    if (!line.includes('#') && isBlank(text[at - 1]) && (end === '#' || isBlank(end))) return true;
+  }
   return false;
 }
 
 function isBlank(letter: string | undefined): boolean {
-  return letter === undefined || letter === ' ' || letter === '\t' || letter === '\n' || letter === '#';
+  return letter === undefined || letter === ' ' || letter === '\t' || letter === '\n';
 }
 
 /** Without an IPv6 address of its own, the machine's resolver does not ask for others. */

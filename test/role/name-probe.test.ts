@@ -1,6 +1,8 @@
 // The probe of host names against a real name server.
-import { hostname } from 'node:os';
-import { expect, it } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNameProbe, type ProbeResult } from '../../src/notifier/name-probe.ts';
 import { startDnsServer } from '../support/dns-server.ts';
@@ -37,4 +39,18 @@ it('probe: knows the names that need no name server', () => {
   expect(['ocalhost', 'surely-absent.test', '0.0.1'].map((name) => probe.isLocal(name))).toEqual(
     Array(3).fill(false),
   );
+});
+
+it('probe: a name in a comment of the hosts file is not local', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-hosts-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const path = join(directory, 'hosts');
+  writeFileSync(
+    path,
+    '# old.test\n#close.test\n127.0.0.1 a.test b.test#glued.test\n::1\tc.test # late.test\n10.0.0.1 d.test',
+  );
+  const probe = createNameProbe(undefined, path);
+  const isLocal = (name: string) => probe.isLocal(name);
+  expect(['a.test', 'B.test', 'c.test', 'd.test'].filter(isLocal)).toHaveLength(4);
+  expect(['old.test', 'close.test', 'glued.test', 'late.test'].filter(isLocal)).toEqual([]);
 });
