@@ -77,12 +77,19 @@ export const limits = {
   /** A receiver that has not accepted a connection by now (lookup and TLS included) is given up as `connect`, also where its
    *  topic's timeout is longer; undici's own default. */
   connectMsMax: 10_000,
-  /** A look-up of a host name without an answer by now has failed as `dns`. Longer than 5 s, after which glibc asks the next
+  /** Deadline of a host name look-up; then the attempt fails as `dns`. Longer than 5 s, after which glibc asks the next
    *  name server; shorter than connectMsMax. */
   lookupMs: 6_000,
   /** The same for a name that had no answer the last time: long enough for a name server that is back, and a slot is free again
    *  soon. */
   lookupAgainMs: 1_500,
+  /** A call waits this long for a look-up that waits for a thread. Then the job is released; the look-up stays queued, and the
+   *  topic is called again after its turn. */
+  lookupTurnMs: 1_500,
+  /** How often a topic whose look-up is queued is checked, so at most one release a second and topic. Shorter than
+   *  lookupFailedMs, so that the next call gets the result. Checks within the second time are one. */
+  lookupPauseMs: 1_000,
+  lookupPauseStepMs: 100,
   /** The probe before it: a packet is sent again after the first time, and then to the next server. The whole probe is given
    *  up after the second. */
   lookupPacketMs: 1_000,
@@ -97,7 +104,7 @@ export const limits = {
    *  that restarts or fails over is back by then; RFC 8767 allows days. */
   lookupPatienceMs: 500,
   lookupOldMs: 300_000,
-  /** How long a failure is believed without a new question: of a name that was refused, of one that had no answer. */
+  /** Cache time of a failed look-up: of a name that was refused, of one that had no answer. */
   lookupFailedMs: 2_000,
   lookupSilentMs: 5_000,
   /** Host names that are remembered, 1 KiB each at most. */

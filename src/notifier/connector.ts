@@ -20,7 +20,7 @@ export class DialError extends Error {
   }
 }
 
-/** The look-up of the host name had no turn, so the call never started. The receiver is not at fault. */
+/** The look-up of the host name had no turn, so the call never started. Not a failure of the receiver. */
 export class NotStartedError extends Error {
   constructor(options?: ErrorOptions) {
     super('the look-up of the host name had no turn', options);

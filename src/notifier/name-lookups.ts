@@ -1,4 +1,5 @@
-// Looks up the host names of callbacks. Owns the answers that are kept, and which name may use the system's resolver when.
+// Looks up the host names of callbacks. Owns the cached answers and the order of look-ups by the system's
+// resolver.
 // Invariant: names that do not resolve cannot take the look-ups that other names need.
 //
 // The system's resolver (getaddrinfo) decides, because it alone honours /etc/hosts, nsswitch modules and search domains.
@@ -11,6 +12,7 @@
 //    as the connection to Redis.
 // 3. Where the system's resolver has no free thread or is slow, addresses that the probe has found are used, provided
 //    that the system would have asked for the same name first.
+// A queued look-up keeps its place after its callers have left: its result is cached for the next call.
 // Answers are kept for seconds. An old answer is used for minutes while newer look-ups hang; failures are kept for seconds.
 //
 // Rejected: getaddrinfo alone, because 30 hung names fill any number of threads and a new name cannot be told from
@@ -29,7 +31,7 @@ export interface PendingLookup {
   readonly hasBegun: boolean;
 }
 
-/** The look-up had no turn within its time. Says nothing about the name. */
+/** The look-up got no thread in time. Not a failure of the name. */
 export class LookupNotBegun extends Error {
   constructor() {
     super('the look-up had no turn');
@@ -54,7 +56,7 @@ type Rank = (typeof ranks)[number];
 
 const silenceCode = 'ETIMEOUT';
 
-/** What is known of one name. */
+/** Cached state of one host name. */
 interface Name {
   readonly name: string;
   addresses: readonly LookupAddress[];
@@ -62,6 +64,8 @@ interface Name {
   foundAt: number;
   failure: NodeJS.ErrnoException | null;
   failedUntil: number;
+  /** performance.now() of the last call that wanted it */
+  wantedAt: number;
   /** the system's last look-up took longer than limits.lookupSlowMs, or still runs since then */
   isSlow: boolean;
   /** the system is looking it up */
@@ -69,15 +73,27 @@ interface Name {
   pending: Pending | null;
 }
 
+/** Lives until the name has an answer or a failure; its callers may leave before. */
 interface Pending extends PendingLookup {
   hasBegun: boolean;
   readonly name: Name;
-  readonly waiting: Found[];
+  readonly waiting: Caller[];
+  /** of the callers that wait */
   readonly timers: NodeJS.Timeout[];
+  /** uses the addresses of the probe */
+  probeTimer: NodeJS.Timeout | null;
   cancelProbe: (() => void) | null;
+  /** the queue that holds it: one at most */
+  queue: Rank | null;
   /** its callers got the old answer */
   isOverdue: boolean;
   isEnded: boolean;
+}
+
+interface Caller {
+  readonly found: Found;
+  /** null while it waits */
+  begun: boolean | null;
 }
 
 export class NameLookups {
@@ -85,8 +101,8 @@ export class NameLookups {
   readonly #freshMs: number;
   /** In the order of their last use. */
   readonly #names = new Map<string, Name>();
-  readonly #unprobed: Pending[] = [];
-  readonly #queues: Record<Rank, Pending[]> = { silent: [], new: [], good: [] };
+  readonly #unprobed = new Set<Pending>();
+  readonly #queues: Record<Rank, Set<Pending>> = { silent: new Set(), new: new Set(), good: new Set() };
   #probing = 0;
   #asking = 0;
 
@@ -99,6 +115,7 @@ export class NameLookups {
   find(host: string, found: Found): PendingLookup {
     const now = performance.now();
     const name = this.#nameOf(host);
+    name.wantedAt = now;
     if (name.addresses.length > 0 && now < name.foundAt + this.#freshMs) return answered(name, null, found);
     if (now < name.failedUntil) {
       if (isUsable(name, now)) return answered(name, null, found);
@@ -106,33 +123,56 @@ export class NameLookups {
     }
     if (name.pending?.isOverdue === true && isUsable(name, now)) return answered(name, null, found);
     const pending = name.pending ?? createPending(name);
-    pending.waiting.push(found);
-    if (name.pending === null) this.#begin(pending, now);
-    return pending;
+    name.pending = pending;
+    const caller: Caller = { found, begun: null };
+    const isFirst = pending.waiting.length === 0;
+    pending.waiting.push(caller);
+    if (isFirst) this.#begin(pending, now);
+    return {
+      get hasBegun() {
+        return caller.begun ?? pending.hasBegun;
+      },
+    };
   }
 
-  /** Ends all probes. */
+  /** The look-up of the name waits for its turn; a call would have to wait, too. Counts as a use of the name. */
+  isQueued(host: string): boolean {
+    const name = this.#names.get(host);
+    if (name === undefined || name.pending === null || name.pending.hasBegun) return false;
+    const now = performance.now();
+    if (isUsable(name, now) || now < name.failedUntil) return false;
+    this.#nameOf(host).wantedAt = now;
+    return true;
+  }
+
+  /** Ends all look-ups. */
   close(): void {
     for (const { pending } of this.#names.values())
       if (pending !== null) this.#end(pending, new LookupNotBegun());
   }
 
+  /** For its first caller, and for the first one after all callers have left. */
   #begin(pending: Pending, now: number): void {
     const { name } = pending;
     const { probe } = this.#options;
-    name.pending = pending;
     // A name that was silent the last time does not hold its calls for long; a look-up by the system goes on for the next one.
     const wasSilent = name.addresses.length === 0 && name.failure?.code === silenceCode;
     const givenMs = wasSilent ? limits.lookupAgainMs : limits.lookupMs;
+    clearTimers(pending);
+    pending.hasBegun = name.isAsked || pending.cancelProbe !== null;
     pending.timers.push(
       later(givenMs, () => this.#onLate(pending, givenMs)),
       ...(isUsable(name, now) ? [later(limits.lookupPatienceMs, () => answerOverdue(pending))] : []),
     );
-    if (probe === null || probe.isLocal(name.name)) this.#enqueue(pending, name.isSlow ? 'silent' : 'good');
-    else if (this.#probing < this.#options.probesMax) this.#probe(pending, probe);
-    else this.#unprobed.push(pending);
+    // The system does not hang on a local name, so it is never slow: only this process may have been.
+    if (probe === null || probe.isLocal(name.name)) this.#enqueue(pending, 'good');
+    else if (pending.cancelProbe === null) {
+      if (this.#probing < this.#options.probesMax) this.#probe(pending, probe);
+      else this.#unprobed.add(pending);
+    }
     // The end of its probe would come too late: the name may be one that only an nsswitch module knows.
-    if (wasSilent) this.#enqueue(pending, 'silent');
+    if (wasSilent && pending.queue === null) this.#enqueue(pending, 'silent');
+    if (!pending.hasBegun) this.#awaitTurn(pending);
   }
 
   #probe(pending: Pending, probe: NameProbe): void {
@@ -147,12 +187,14 @@ export class NameLookups {
         this.#enqueue(pending, 'silent');
         return;
       }
-      // It waits for a thread now; how long that takes says nothing about the name.
-      pending.hasBegun = pending.isOverdue;
+      // Waiting for a thread is not a failure of the name.
+      pending.hasBegun = false;
       const { addresses } = result;
+      clearTimeout(pending.probeTimer ?? undefined);
       if (addresses.length > 0)
-        pending.timers.push(later(name.isSlow ? 0 : limits.lookupSlowMs, () => this.#found(name, addresses)));
+        pending.probeTimer = later(name.isSlow ? 0 : limits.lookupSlowMs, () => this.#found(name, addresses));
       this.#enqueue(pending, name.isSlow ? 'silent' : name.addresses.length > 0 ? 'good' : 'new');
+      if (!pending.hasBegun) this.#awaitTurn(pending);
     });
     pending.cancelProbe = () => {
       pending.cancelProbe = null;
@@ -163,23 +205,38 @@ export class NameLookups {
 
   #onProbeEnded(probe: NameProbe): void {
     this.#probing -= 1;
-    const next = this.#unprobed.shift();
-    if (next !== undefined) this.#probe(next, probe);
+    const [next] = this.#unprobed;
+    if (next === undefined) return;
+    this.#unprobed.delete(next);
+    this.#probe(next, probe);
   }
 
+  /** Where the queue is that of before, it keeps its place. */
   #enqueue(pending: Pending, rank: Rank): void {
     // An earlier look-up of the name still runs; its answer will be this one's, too.
     if (pending.name.isAsked) pending.hasBegun = true;
-    else this.#queues[rank].push(pending);
+    else if (pending.queue !== rank) {
+      this.#dequeue(pending);
+      this.#queues[rank].add(pending);
+      pending.queue = rank;
+    }
     this.#startNext();
   }
 
+  #dequeue(pending: Pending): void {
+    if (pending.queue !== null) this.#queues[pending.queue].delete(pending);
+    pending.queue = null;
+  }
+
   #startNext(): void {
-    for (const rank of [...ranks].reverse()) {
-      const queue = this.#queues[rank];
-      while (queue.length > 0 && this.#asking < limits.lookupThreads[rank])
-        this.#ask(queue.shift() as Pending);
-    }
+    const now = performance.now();
+    for (const rank of [...ranks].reverse())
+      for (const pending of this.#queues[rank]) {
+        if (this.#asking >= limits.lookupThreads[rank]) break;
+        this.#dequeue(pending);
+        if (isWanted(pending, now)) this.#ask(pending);
+        else this.#end(pending, new LookupNotBegun());
+      }
   }
 
   #ask(pending: Pending): void {
@@ -187,15 +244,16 @@ export class NameLookups {
     pending.hasBegun = true;
     name.isAsked = true;
     this.#asking += 1;
-    const slow = later(limits.lookupSlowMs, () => {
+    let isSlow = false;
+    const watch = afterSteps(limits.lookupSlowMs, () => {
+      isSlow = true;
       name.isSlow = true;
     });
-    const startedAt = performance.now();
     // The hint is the one that Node gives: no IPv6 addresses for a machine without IPv6.
     this.#options.lookup(name.name, { all: true, hints: ADDRCONFIG }, (error, found) => {
-      clearTimeout(slow);
+      watch.cancel();
       name.isAsked = false;
-      name.isSlow = performance.now() - startedAt >= limits.lookupSlowMs;
+      name.isSlow = isSlow;
       this.#asking -= 1;
       if (error !== null) this.#failed(name, error);
       else this.#found(name, Array.isArray(found) ? found : []);
@@ -210,13 +268,14 @@ export class NameLookups {
 
   #failed(name: Name, failure: NodeJS.ErrnoException): void {
     const now = performance.now();
-    // The resolver knows that the name is gone; every other failure may be the resolver's own.
+    // ENOTFOUND: the name does not exist. Other errors may be resolver failures.
     if (failure.code === 'ENOTFOUND') name.addresses = [];
     name.failure = failure;
     name.failedUntil = now + (name.isSlow ? limits.lookupSilentMs : limits.lookupFailedMs);
     if (name.pending !== null) this.#end(name.pending, isUsable(name, now) ? null : failure);
   }
 
+  /** Its callers leave; it keeps its place. */
   #onLate(pending: Pending, givenMs: number): void {
     const { name } = pending;
     const now = performance.now();
@@ -225,19 +284,30 @@ export class NameLookups {
       name.failure = failure;
       name.failedUntil = now + limits.lookupSilentMs;
     }
-    this.#end(pending, isUsable(name, now) ? null : failure);
+    clearTimers(pending);
+    pending.isOverdue = false;
+    tell(pending, isUsable(name, now) ? null : failure);
+  }
+
+  /** Calls do not wait for the turn: the look-up keeps its place without them. */
+  #awaitTurn(pending: Pending): void {
+    const leave = () => {
+      if (pending.hasBegun || isUsable(pending.name, performance.now())) return;
+      clearTimers(pending);
+      tell(pending, new LookupNotBegun());
+    };
+    pending.timers.push(later(limits.lookupTurnMs, leave));
   }
 
   /** `failure` null: with the addresses that the name has. */
   #end(pending: Pending, failure: Error | null): void {
     pending.isEnded = true;
     pending.name.pending = null;
-    for (const timer of pending.timers) clearTimeout(timer);
+    clearTimers(pending);
+    clearTimeout(pending.probeTimer ?? undefined);
+    this.#unprobed.delete(pending);
+    this.#dequeue(pending);
     pending.cancelProbe?.();
-    for (const queue of [this.#unprobed, ...Object.values(this.#queues)]) {
-      const at = queue.indexOf(pending);
-      if (at >= 0) queue.splice(at, 1);
-    }
     tell(pending, failure);
   }
 
@@ -250,17 +320,19 @@ export class NameLookups {
       foundAt: 0,
       failure: null,
       failedUntil: 0,
+      wantedAt: 0,
       isSlow: false,
       isAsked: false,
       pending: null,
     };
     this.#names.delete(host);
     if (known === undefined && this.#names.size >= limits.lookupNamesMax)
-      for (const [other, { pending, isAsked }] of this.#names)
-        if (pending === null && !isAsked) {
-          this.#names.delete(other);
-          break;
-        }
+      for (const [other, { pending, isAsked }] of this.#names) {
+        if (isAsked || (pending !== null && pending.waiting.length > 0)) continue;
+        if (pending !== null) this.#end(pending, new LookupNotBegun());
+        this.#names.delete(other);
+        break;
+      }
     this.#names.set(host, name);
     return name;
   }
@@ -272,7 +344,9 @@ function createPending(name: Name): Pending {
     hasBegun: false,
     waiting: [],
     timers: [],
+    probeTimer: null,
     cancelProbe: null,
+    queue: null,
     isOverdue: false,
     isEnded: false,
   };
@@ -293,11 +367,21 @@ function answerOverdue(pending: Pending): void {
   tell(pending, null);
 }
 
-function tell(pending: Pending, failure: Error | null): void {
-  const { name, waiting } = pending;
-  // Also where a probe brought the answer: a call that has one is not queued any more.
-  if (failure === null) pending.hasBegun = true;
-  for (const found of waiting.splice(0)) found(failure, failure === null ? name.addresses : []);
+function tell({ name, waiting }: Pending, failure: Error | null): void {
+  for (const caller of waiting.splice(0)) {
+    // A call with an answer counts as begun.
+    caller.begun = !(failure instanceof LookupNotBegun);
+    caller.found(failure, failure === null ? name.addresses : []);
+  }
+}
+
+function clearTimers({ timers }: Pending): void {
+  for (const timer of timers.splice(0)) clearTimeout(timer);
+}
+
+/** A call waits for it, or used the name lately and can use the result. */
+function isWanted({ name, waiting }: Pending, now: number): boolean {
+  return waiting.length > 0 || now < name.wantedAt + limits.lookupOldMs;
 }
 
 function silence(ms: number): NodeJS.ErrnoException {
@@ -308,4 +392,17 @@ function later(ms: number, what: () => void): NodeJS.Timeout {
   const timer = setTimeout(what, ms);
   timer.unref();
   return timer;
+}
+
+/** Time in which this process stands still counts as one step, so a stall of the event loop is not taken for a slow answer. */
+function afterSteps(ms: number, what: () => void): { cancel(): void } {
+  const steps = 4;
+  let step = 0;
+  let timer = later(ms / steps, next);
+  function next(): void {
+    step += 1;
+    if (step === steps) what();
+    else timer = later(ms / steps, next);
+  }
+  return { cancel: () => clearTimeout(timer) };
 }

@@ -9,6 +9,7 @@ beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 afterEach(() => {
+  vi.unstubAllGlobals();
   vi.useRealTimers();
 });
 
@@ -24,6 +25,7 @@ function createTrial({ probesMax = 100, isLocal = (_name: string): boolean => fa
   const asked = new Map<string, ((answer: Answer) => void)[]>();
   const probed = new Map<string, (result: ProbeResult) => void>();
   const cancelled: string[] = [];
+  const asks: string[] = [];
   const probe: NameProbe = {
     isLocal,
     probe(name, done) {
@@ -35,6 +37,7 @@ function createTrial({ probesMax = 100, isLocal = (_name: string): boolean => fa
     probe,
     probesMax,
     lookup(name, _options, found) {
+      asks.push(name);
       const list = asked.get(name) ?? [];
       asked.set(name, list);
       list.push((answer) => {
@@ -48,6 +51,8 @@ function createTrial({ probesMax = 100, isLocal = (_name: string): boolean => fa
     lookups,
     ends,
     cancelled,
+    /** all questions to the system's resolver so far */
+    asks,
     find: (name: string) =>
       lookups.find(name, (error, found) => {
         const what =
@@ -71,6 +76,15 @@ function createTrial({ probesMax = 100, isLocal = (_name: string): boolean => fa
       await nextTick();
     },
   };
+}
+
+const ids = (letter: string, count: number) => Array.from({ length: count }, (_, n) => `${letter}${n}.test`);
+
+/** The clock moves on and no timer fires. */
+function stall(ms: number): void {
+  const now = performance.now.bind(performance);
+  const clock = { ...performance, now: () => now() + ms };
+  vi.stubGlobal('performance', clock);
 }
 
 const nextTick = () => new Promise<void>((resolve) => process.nextTick(resolve));
@@ -169,6 +183,92 @@ it('look-up: without a turn it ends as not begun, and the name is not blamed', a
   expect(trial.ends).toContain('queued.test: LookupNotBegun');
   trial.find('queued.test');
   expect(trial.probing()).toEqual(['queued.test']);
+});
+
+it('look-up: a queued name keeps its place after its callers have left', async () => {
+  const trial = createTrial();
+  const first = ids('first', limits.lookupThreads.new);
+  for (const name of [...first, 'queued.test', 'gone.test']) {
+    trial.find(name);
+    trial.probed(name, answered());
+  }
+  await pass(limits.lookupMs);
+  expect(trial.ends).toContain('queued.test: LookupNotBegun');
+  expect(trial.lookups.isQueued('queued.test')).toBe(true);
+  for (const name of ids('later', 3)) {
+    trial.find(name);
+    trial.probed(name, answered());
+  }
+  await trial.answer('first0.test', unreachable);
+  expect(trial.asking()).toEqual([...first.slice(1), 'queued.test']);
+  expect(trial.lookups.isQueued('queued.test')).toBe(false);
+  await trial.answer('queued.test', [address(1)]);
+  await trial.answer('gone.test', absent);
+  trial.find('queued.test');
+  trial.find('gone.test');
+  await nextTick();
+  expect(trial.ends.slice(-2)).toEqual(['queued.test: 192.0.2.1', 'gone.test: ENOTFOUND']);
+});
+
+it('look-up: a queued name that no call wanted for minutes is not asked', async () => {
+  const trial = createTrial();
+  for (const name of [...ids('first', limits.lookupThreads.new), 'unused.test', 'wanted.test']) {
+    trial.find(name);
+    trial.probed(name, answered());
+  }
+  await pass(limits.lookupOldMs);
+  expect(trial.lookups.isQueued('wanted.test')).toBe(true);
+  for (const name of trial.asking()) await trial.answer(name, unreachable);
+  expect(trial.asking()).toEqual(['wanted.test']);
+});
+
+it('look-up: a slow name that was silent is queued and asked once', async () => {
+  const trial = createTrial();
+  trial.find('x.test');
+  trial.probed('x.test', answered());
+  await pass(limits.lookupSlowMs);
+  await trial.answer('x.test', unreachable);
+  await pass(limits.lookupSilentMs);
+  const hung = ids('hung', limits.lookupThreads.silent);
+  for (const name of [...hung, 'x.test']) {
+    trial.find(name);
+    trial.probed(name, silent);
+  }
+  await pass(limits.lookupMs + limits.lookupSilentMs);
+  trial.find('x.test');
+  trial.probed('x.test', answered());
+  for (const name of hung) await trial.answer(name, unreachable);
+  expect(trial.asks).toEqual(['x.test', ...hung, 'x.test']);
+});
+
+it('look-up: a stall of the process does not make a name slow', async () => {
+  const trial = createTrial();
+  for (const name of ids('hung', limits.lookupThreads.silent)) {
+    trial.find(name);
+    trial.probed(name, silent);
+  }
+  trial.find('good.test');
+  trial.probed('good.test', answered());
+  stall(2 * limits.lookupSlowMs);
+  await trial.answer('good.test', unreachable);
+  await pass(limits.lookupSilentMs);
+  trial.find('good.test');
+  trial.probed('good.test', answered());
+  expect(trial.asking()).toContain('good.test');
+});
+
+it('look-up: a local name is never ranked behind silent names', async () => {
+  const trial = createTrial({ isLocal: (name) => name === 'local' });
+  for (const name of ids('hung', limits.lookupThreads.silent)) {
+    trial.find(name);
+    trial.probed(name, silent);
+  }
+  trial.find('local');
+  await pass(2 * limits.lookupSlowMs);
+  await trial.answer('local', unreachable);
+  await pass(limits.lookupSilentMs);
+  trial.find('local');
+  expect(trial.asking()).toContain('local');
 });
 
 it('look-up: probes beyond their number wait, and have not begun', async () => {
