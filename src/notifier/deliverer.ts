@@ -40,7 +40,7 @@ export interface DelivererOptions {
 
 const host = hostname();
 
-/** The storage clock now, epoch ms: what a receiver is told, and what due times are compared with. Counted from the reserve, so a
+/** The storage clock now, epoch ms: sent to receivers and compared with due times. Counted from the reserve, so a
  *  wrong clock of this machine changes nothing. */
 function storageNow({ clockOffset }: Held): number {
   return Math.round(clockOffset + performance.now());
@@ -50,7 +50,10 @@ const excerptMaxOf = { delivered: limits.deliveredExcerptMax, failed: limits.rep
 
 export class Deliverer {
   readonly #options: DelivererOptions;
-  readonly #running = new Map<Held, { readonly call: Call; readonly booked: RunningCall }>();
+  readonly #running = new Map<
+    Held,
+    { readonly call: Call; readonly booked: RunningCall; readonly startedAt: number }
+  >();
   readonly #clock: Clock;
   #ended: Ended[] = [];
 
@@ -64,9 +67,8 @@ export class Deliverer {
   }
 
   call(held: Held, lane: Lane): void {
-    const { ctx, pools, rooms } = this.#options;
+    const { pools, rooms } = this.#options;
     const startedAt = storageNow(held);
-    ctx.metrics.observe('dq_delivery_lateness_seconds', Math.max(0, startedAt - held.job.dueAt) / 1_000);
     const booked = rooms.callStarted(lane);
     const onEnd: OnEnd = (end, durationMs, detail) => {
       // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
@@ -81,7 +83,7 @@ export class Deliverer {
       onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
       return;
     }
-    this.#running.set(held, { call: new Call(pools, request, onEnd), booked });
+    this.#running.set(held, { call: new Call(pools, request, onEnd), booked, startedAt });
   }
 
   #requestFor({ job }: Held, lane: Lane, nowMs: number): CallRequest {
@@ -106,8 +108,9 @@ export class Deliverer {
     this.#judgeEnded();
     const { rooms, settler } = this.#options;
     const interrupted = this.#running.size;
-    for (const [held, { call, booked }] of this.#running) {
+    for (const [held, { call, booked, startedAt }] of this.#running) {
       call.interrupt();
+      this.#observeLateness(held, startedAt);
       rooms.callEnded(booked);
       settler.release(held);
     }
@@ -122,11 +125,22 @@ export class Deliverer {
     for (const one of ended) {
       this.#running.delete(one.held);
       this.#options.rooms.callEnded(one.booked);
-      // Without an attempt: neither the job nor its receiver is at fault.
-      if (one.end.kind === 'not_started') this.#options.settler.release(one.held);
-      else this.#settle(one, one.end);
+      if (one.end.kind === 'not_started') {
+        // Release: no request was sent.
+        this.#options.rooms.notBegun(one.booked);
+        this.#options.settler.release(one.held);
+        continue;
+      }
+      this.#observeLateness(one.held, one.startedAt);
+      this.#settle(one, one.end);
     }
     this.#options.onEnded();
+  }
+
+  /** At the end of a call: one without a request is not an attempt. */
+  #observeLateness({ job }: Held, startedAt: number): void {
+    const lateMs = Math.max(0, startedAt - job.dueAt);
+    this.#options.ctx.metrics.observe('dq_delivery_lateness_seconds', lateMs / 1_000);
   }
 
   #settle({ held, lane, booked, startedAt, durationMs, detail }: Ended, outcome: CallOutcome): void {

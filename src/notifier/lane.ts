@@ -5,6 +5,7 @@
 //   suspect  a call has been running for longer than usual, or failed after such a time, and no call that began later has
 //            succeeded; a success or a quick reply ends it
 //   ailing   limits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
+//   queued   the look-up of its host name had no turn for a call; the next call that begins ends it
 // Restricted topics get probes only (probes.ts).
 
 import type { AttemptReason } from '../core/job.ts';
@@ -31,15 +32,19 @@ export class Lane {
   readonly topic: Topic;
   readonly rule: Rule | null;
   readonly origin: string;
+  readonly hostname: string;
   /** path and query */
   readonly path: string;
   /** Probes that run. */
   probes = 0;
+  /** The look-up of its host name still waits for its turn, or did a moment ago. */
+  isPaused = false;
   readonly #share: number;
   readonly #health: OriginHealth;
   #awayInRow = 0;
   #ailing = false;
   #suspect = false;
+  #isQueued = false;
   #isTried = false;
   #succeededAt = Number.NEGATIVE_INFINITY;
   /** How long successful calls take: the longest of late, which fades. */
@@ -55,6 +60,7 @@ export class Lane {
     this.topic = topic;
     this.rule = rule === null ? null : rule.rule;
     this.origin = url.origin;
+    this.hostname = url.hostname;
     this.path = url.pathname + url.search;
     this.#share = share;
     this.#health = healthOf(url.origin);
@@ -66,7 +72,7 @@ export class Lane {
 
   /** It is probed, never hammered and never withheld for ever, and delays no other topic. */
   get isRestricted(): boolean {
-    return this.#ailing || this.#suspect;
+    return this.#ailing || this.#suspect || this.#isQueued;
   }
 
   /** It has a result. */
@@ -81,6 +87,8 @@ export class Lane {
 
   /** Calls at once. */
   get capacity(): number {
+    // Calls of one name share one look-up.
+    if (this.#isQueued) return this.isPaused ? 0 : Math.min(this.#share, 1);
     return this.#ailing ? Math.min(this.#share, limits.ailingCallsMax) : this.#share;
   }
 
@@ -94,6 +102,11 @@ export class Lane {
     if (!this.#isTried && this.#health.isAiling) this.#suspect = true;
   }
 
+  /** A call ended without a request, because the look-up of the host name had no turn. */
+  notBegun(): void {
+    this.#isQueued = true;
+  }
+
   /** A call that began at `startedAt` still runs and is unusually old. */
   suspect(startedAt: number): void {
     if (this.#succeededAt < startedAt) this.#suspect = true;
@@ -102,6 +115,7 @@ export class Lane {
   judged({ reason, startedAt, endedAt, isCounted }: Judged): void {
     const durationMs = endedAt - startedAt;
     this.#isTried = true;
+    this.#isQueued = false;
     if (reason === null) {
       this.#ailing = false;
       this.#suspect = false;

@@ -65,6 +65,7 @@ class Notifier implements Role {
       slots: this.#slots,
       leaseMarginMs: ctx.config['lease.margin'],
       openFilesMax: openFilesMax(),
+      isLookupQueued: (hostname) => this.#pools.isLookupQueued(hostname),
       onFreed: () => this.#onEnded(),
       onProbed: () => this.#wake(() => true),
     });

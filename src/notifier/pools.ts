@@ -82,6 +82,11 @@ export class Pools {
     this.#dispatching = null;
   }
 
+  /** The look-up of this host name waits for its turn. */
+  isLookupQueued(hostname: string): boolean {
+    return this.#lookups.isQueued(hostname);
+  }
+
   /** Cuts what is still open. */
   async close(): Promise<void> {
     clearInterval(this.#sweep);

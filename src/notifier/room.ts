@@ -29,6 +29,8 @@ export interface RoomsOptions {
   readonly leaseMarginMs: number;
   /** limit of open files of this process; null = unknown */
   readonly openFilesMax: number | null;
+  /** The look-up of a host name waits for its turn. */
+  readonly isLookupQueued: (hostname: string) => boolean;
   /** Slots have become free though no call has ended. */
   readonly onFreed: () => void;
   /** A probe has ended, or a topic is no longer restricted: its jobs may be asked for, which no hint tells. */
@@ -64,6 +66,11 @@ export class Rooms {
   readonly #unknown = new Set<string>();
   /** Of topics with a rate that were called. They outlive lanes for the reason that counts do. */
   readonly #buckets = new Map<string, TokenBucket>();
+  /** Lanes whose look-up is queued, by the time of the next check; the earliest first. */
+  readonly #paused = new Map<Lane, number>();
+  #pauseTimer: NodeJS.Timeout | null = null;
+  /** Topics whose queued look-up was logged. */
+  readonly #saidQueued = new Set<string>();
   /** When a topic that was short of tokens is worth asking for again (performance.now()). */
   #tokensAt = Number.POSITIVE_INFINITY;
   #plan: Plan | null = null;
@@ -99,6 +106,7 @@ export class Rooms {
       this.#unknown.delete(name);
       this.#forget(name);
       this.#refit(name);
+      if (this.#options.topics.get(name) === undefined) this.#saidQueued.delete(name);
       // At once: without a lane its calls would not be counted against the next reserve.
       if (this.#running.has(name) || this.#buckets.has(name)) this.laneOf(name);
     }
@@ -162,10 +170,35 @@ export class Rooms {
     if (call.isProbe) this.#options.onProbed();
   }
 
+  /** The call ended without a request: the look-up of the host name had no turn. The topic gets no call before that turn. */
+  notBegun({ lane }: RunningCall): void {
+    const { topic: name } = lane.topic;
+    const now = performance.now();
+    this.#buckets.get(name)?.giveBack(now);
+    if (this.#lanes.get(name) !== lane) return;
+    lane.notBegun();
+    lane.isPaused = true;
+    if (!this.#paused.has(lane)) this.#paused.set(lane, now + limits.lookupPauseMs);
+    this.#schedulePause(now);
+    this.#note(lane);
+    if (this.#saidQueued.has(name)) return;
+    this.#saidQueued.add(name);
+    const fields = { topic: name, host: lane.hostname };
+    this.#options.log.notice('notifier: host name look-up is queued; calls of the topic wait for it', fields);
+  }
+
   /** Nothing of a call that began before a change of its topic: the change may have been the cure. */
   judged({ lane, startedAt, isSlow }: RunningCall, reason: AttemptReason | null): void {
     if (this.#lanes.get(lane.topic.topic) !== lane) return;
     const wasRestricted = lane.isRestricted;
+    this.#paused.delete(lane);
+    if (this.#saidQueued.delete(lane.topic.topic)) {
+      const fields = { topic: lane.topic.topic, host: lane.hostname };
+      this.#options.log.notice(
+        'notifier: host name look-up had its turn; calls of the topic begin again',
+        fields,
+      );
+    }
     lane.judged({ reason, startedAt, endedAt: performance.now(), isCounted: isSlow });
     this.#trusted.delete(lane);
     if (lane.isTrusted) {
@@ -255,6 +288,35 @@ export class Rooms {
     this.#note(lane);
   }
 
+  #schedulePause(nowMs: number): void {
+    const [firstAt] = this.#paused.values();
+    if (this.#pauseTimer !== null || firstAt === undefined) return;
+    this.#pauseTimer = setTimeout(
+      () => {
+        this.#pauseTimer = null;
+        this.#checkPaused(performance.now());
+      },
+      Math.max(firstAt - nowMs, limits.lookupPauseStepMs),
+    );
+    this.#pauseTimer.unref();
+  }
+
+  #checkPaused(nowMs: number): void {
+    let hasEnded = false;
+    for (const [lane, checkAt] of this.#paused) {
+      if (checkAt > nowMs) break;
+      this.#paused.delete(lane);
+      if (this.#options.isLookupQueued(lane.hostname)) {
+        this.#paused.set(lane, nowMs + limits.lookupPauseMs);
+        continue;
+      }
+      lane.isPaused = false;
+      hasEnded = true;
+    }
+    this.#schedulePause(nowMs);
+    if (hasEnded) this.#options.onProbed();
+  }
+
   #healthOf(origin: string): OriginHealth {
     const health = this.#origins.get(origin) ?? new OriginHealth();
     this.#origins.set(origin, health);
@@ -268,6 +330,7 @@ export class Rooms {
     this.#lanes.delete(name);
     this.#reduced.delete(lane);
     this.#trusted.delete(lane);
+    this.#paused.delete(lane);
     if (this.#probes.delete(lane)) this.#base = null;
     lane.health.lanes -= 1;
     if (lane.health.lanes === 0) this.#origins.delete(lane.origin);

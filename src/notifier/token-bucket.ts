@@ -29,6 +29,12 @@ export class TokenBucket {
     this.#at = nowMs;
   }
 
+  /** The call did not start after all. */
+  giveBack(nowMs: number): void {
+    this.#tokens = Math.min(this.capacity, this.tokens(nowMs) + 1);
+    this.#at = nowMs;
+  }
+
   /** When it is worth while to ask for jobs again: one reserve for half a bucket, not one for every token. */
   worthAt(nowMs: number): number {
     const missing = Math.max(1, this.capacity / 2) - this.tokens(nowMs);

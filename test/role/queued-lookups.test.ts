@@ -8,7 +8,7 @@ import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 import { startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
-import { startRig } from './rig.ts';
+import { ids, startRig } from './rig.ts';
 
 const reply = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}';
 
@@ -46,6 +46,62 @@ it('notifier: releases a job whose look-up has no turn, without attempt and stri
   });
   const [line] = rig.notified().filter(({ topic }) => topic === 'queued');
   expect(line).toMatchObject({ outcome: 'delivered', attempt: 1 });
+});
+
+it('notifier: queued look-ups neither spin nor delay other topics', async () => {
+  const rig = await startRig();
+  const server = await startRawServer((socket) => void socket.write(reply));
+  const asked: Parameters<LookupFunction>[2][] = [];
+  const lookup: LookupFunction = (_name, _options, found) => void asked.push(found);
+  const probe: NameProbe = {
+    isLocal: () => false,
+    probe(_name, done) {
+      setImmediate(() => done({ kind: 'answered', addresses: [] }));
+      return () => {};
+    },
+  };
+  const hung = ids('hung', 12);
+  for (const name of hung) {
+    const more = { timeoutMs: 100, maxAttempts: 100, concurrency: 1_000, rate: 1_000 };
+    await rig.topic(name, `http://${name}.test:${server.port}/`, more);
+    await rig.pushAll(name, ids('j', 100));
+  }
+  await rig.topic('healthy', server.url, { maxAttempts: 1 });
+  await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 40 } }), { lookup, probe }));
+  const counted = { released: 0, late: 0 };
+  const count = () => {
+    const { counts, histograms } = rig.metrics() ?? { counts: [], histograms: [] };
+    for (const [name, , n] of counts) if (name === 'dq_jobs_released_total') counted.released += n;
+    for (const [name, buckets] of histograms)
+      if (name === 'dq_delivery_lateness_seconds') counted.late += buckets.reduce((sum, n) => sum + n, 0);
+    return counted;
+  };
+  const topicsSaid = (what: string) =>
+    rig.lines.filter(({ message }) => message.includes(what)).map(({ topic }) => String(topic));
+  const queued = hung.length - limits.lookupThreads.new;
+  await until('topics wait', () => topicsSaid('look-up is queued').length === queued);
+  const before = { ...count() };
+  const from = performance.now();
+  let pushed = 0;
+  await until('some seconds have passed', async () => {
+    await rig.push('healthy', `h${pushed++}`);
+    await until('the healthy topic is called', () => rig.counted('healthy', 'delivered') === pushed);
+    return performance.now() - from > 3_000;
+  });
+  // What had begun before is released later; nothing is called again.
+  expect(count().released - before.released).toBeLessThan(queued * 20);
+  let answered = 0;
+  await until('each topic has its turn', () => {
+    for (; answered < asked.length; answered++)
+      asked[answered]?.(null, [{ address: '127.0.0.1', family: 4 }]);
+    return hung.every((name) => rig.counted(name, 'delivered') > 0);
+  });
+  const said = topicsSaid('look-up is queued').toSorted();
+  expect(said).toHaveLength(queued);
+  await until('the end is said', () => topicsSaid('had its turn').length === queued);
+  expect(topicsSaid('had its turn').toSorted()).toEqual(said);
+  // Lateness is that of attempts.
+  expect(count().late).toBe(rig.notified().length);
 });
 
 it('notifier: follows a changed name while jobs flow, and cuts no running call', async () => {

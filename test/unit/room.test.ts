@@ -1,5 +1,6 @@
 // What a notifier asks the store for, while topics come, change and go.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
 import { type Topic, topicDefaults } from '../../src/core/topic.ts';
 import { Rooms } from '../../src/notifier/room.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
@@ -17,7 +18,7 @@ function bookOf(topics: Map<string, Topic>) {
   return book;
 }
 
-const roomsOf = (book: object) =>
+const roomsOf = (book: object, isLookupQueued = () => false) =>
   new Rooms({
     topics: book as TopicBook,
     log: silentLog,
@@ -26,6 +27,7 @@ const roomsOf = (book: object) =>
     slots: 100,
     leaseMarginMs: 10_000,
     openFilesMax: null,
+    isLookupQueued,
     onFreed: () => {},
     onProbed: () => {},
   });
@@ -78,6 +80,26 @@ describe('rooms', () => {
       expect(asked(rooms, `t${n}`).leaseMs).toBe(11_000 + n);
     }
     expect(book.looks).toBeLessThan(10);
+  });
+
+  it('give a topic whose look-up is queued no call before the turn, and its token back', () => {
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    let isQueued = true;
+    const known = topicOf('t', { callbackUrl: 'http://queued.test/', rate: 1 });
+    const book = bookOf(new Map([['t', { ...known, open: () => known } as Topic]]));
+    const rooms = roomsOf(book, () => isQueued);
+    const lane = rooms.laneOf('t');
+    if (lane === undefined) throw new Error('no lane');
+    const call = rooms.callStarted(lane);
+    rooms.callEnded(call);
+    expect(asked(rooms, 't').room).toBe(0);
+    rooms.notBegun(call);
+    vi.advanceTimersByTime(3 * limits.lookupPauseMs);
+    expect(asked(rooms, 't').room).toBe(0);
+    isQueued = false;
+    vi.advanceTimersByTime(limits.lookupPauseMs);
+    expect(asked(rooms, 't').room).toBe(1);
   });
 
   it('of a request that is under way do not change with a topic', () => {

@@ -55,6 +55,13 @@ describe('token bucket', () => {
     expect(new TokenBucket(10, 0, 8).tokens(0)).toBe(1);
   });
 
+  it('has the token of a call that did not start again, and no more than its capacity', () => {
+    const bucket = new TokenBucket(10, 0);
+    bucket.take(0);
+    bucket.giveBack(10);
+    expect(bucket.tokens(10)).toBe(1);
+  });
+
   it('a share of nothing never has a token', () => {
     const none = new TokenBucket(0, 0);
     expect(none.tokens(1e9)).toBe(0);
