@@ -106,7 +106,7 @@ export const topicDefaults: Omit<TopicSettings, 'callbackUrl'> = {
   dangerouslySkipTlsVerify: false,
 };
 
-/** What a 2xx without a body means where nobody says: receivers of php-delayqueue, which get `form`, must answer with a body, and
+/** Default of emptyReply for a format: receivers of php-delayqueue, which get `form`, must answer with a body, and
  *  an empty reply of theirs is a crash; other receivers often answer with a status alone. */
 export function defaultEmptyReply(format: TopicSettings['format']): TopicSettings['emptyReply'] {
   return format === 'form' ? 'retry' : 'accept';

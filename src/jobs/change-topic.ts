@@ -1,5 +1,5 @@
-// The use cases that write a topic: create, put, patch, set its state, begin and end a removal. A change is read, made and written back only if nobody
-// else changed the topic meanwhile, so two administrators never undo each other unseen.
+// The use cases that write a topic: create, put, patch, set its state, begin and end a removal. A change is read, made and
+// written back by compare-and-set, so two administrators never undo each other unseen.
 
 import { timingSafeEqual } from 'node:crypto';
 import { Complaints } from '../core/complaints.ts';
@@ -62,7 +62,7 @@ export function patchTopic(
     checkTogether(settings, input, complaints);
     complaints.throwIfAny();
     const draft = draftOf(known, settings, input.state ?? known.state, nowMs);
-    // A state that somebody names is no longer that of a removal.
+    // An explicit state ends the removal.
     return known.removal === undefined || input.state !== undefined
       ? draft
       : { ...draft, removal: known.removal };
@@ -86,7 +86,7 @@ export async function beginRemoval(registry: Registry, name: string): Promise<To
 }
 
 /** Gives the topic the state that it had before beginRemoval; answers that state, or null when there is nothing to do: it is removed,
- *  or somebody gave it a state meanwhile. */
+ *  or its state was changed meanwhile. */
 export async function endRemoval(registry: Registry, name: string): Promise<Topic['state'] | null> {
   for (let tries = 0; tries < limits.topicChangeTries; tries++) {
     const known = await registry.get(name);

@@ -29,7 +29,7 @@ export async function removeTopic(
 ): Promise<number> {
   const known = await findTopic(registry, name);
   if (known === null) throw topicNotFound(name);
-  // It has no state to go back to that anybody could read.
+  // Its former state is unreadable.
   const turn = 'topic' in known ? setOffline : turnOffline;
   if (purge) return removeWithJobs(registry, admin, name, purgeMs, turn);
   if ('topic' in known) return removeEmpty(registry, admin, name);

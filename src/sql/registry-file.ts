@@ -94,7 +94,7 @@ function removeTraces(database: Database, what: string, { warn }: KeyOptions): v
     // They are sealed where they are read: no reason to serve nobody until there is room.
     if (sqliteCode(error) !== sqliteCodes.full) throw error;
     warn(
-      `${what} may still hold traces of secrets or headers in the clear, because the disk has no room to write it anew; the next start tries again`,
+      `${what} may still hold traces of secrets or headers in the clear, because the disk has no space to rewrite it; the next start tries again`,
     );
   }
 }

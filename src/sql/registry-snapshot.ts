@@ -2,7 +2,7 @@
 // is away. Rows as they are there, so secrets are encrypted in it and tokens are digests; headers are encrypted in it also where
 // they are not in MySQL yet.
 // A line per page of topics and a line that closes a state. Changes are appended: writing 100,000 topics again for each of them would
-// take seconds and 60 MB. Invariant: what stands up to the last closing line is a whole copy of one moment, whoever died since.
+// take seconds and 60 MB. Invariant: all lines up to the last closing line are a complete copy of one revision.
 
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -99,7 +99,7 @@ function ofFormat1(
   return { head: { of, id, keyCheck }, state: { revision, tokens, shards }, pages: [line] };
 }
 
-/** Whole lines: one that was cut off in the middle is none. */
+/** Whole lines; ignores an incomplete line. */
 function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let from = 0; ; ) {
@@ -127,7 +127,7 @@ export class SnapshotWriter {
   async follows(): Promise<boolean> {
     if (this.#file === null || !this.#isInPlace) return false;
     if (this.#appendedBytes > Math.max(this.#wholeBytes, limits.snapshotAppendBytesMin)) return false;
-    // Another process of this instance has put its own there, or somebody has removed it.
+    // The file was replaced or removed.
     const [mine, there] = await Promise.all([this.#file.stat(), stat(this.#path).catch(() => null)]);
     return there !== null && there.ino === mine.ino && there.dev === mine.dev;
   }
@@ -157,7 +157,7 @@ export class SnapshotWriter {
     await syncDirectory(dirname(this.#path));
   }
 
-  /** What is not finished goes; what stands at its path stays. */
+  /** Removes the unfinished file; keeps the published one. */
   async close(): Promise<void> {
     const wasInPlace = this.#isInPlace;
     const file = this.#file;

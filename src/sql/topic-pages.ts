@@ -1,6 +1,6 @@
 // Pages of the changes of topics: rows in the order of (revision, name), topics and deletions together. Owns their bounds.
 // Revisions are given out under a lock that is held until the commit, so a smaller one never becomes visible after a greater one:
-// whoever has read up to a place and goes on from there misses nothing.
+// a reader that continues from its place misses no change.
 
 import type { Kysely } from 'kysely';
 import { limits } from '../core/limits.ts';

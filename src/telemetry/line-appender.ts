@@ -134,7 +134,7 @@ export class LineAppender {
       this.#bytesToday = (this.#bytesToday ?? 0) + bytes.length;
       await file.append(bytes);
       this.#tornFile = null;
-      // Of a day that is full nothing is told before its end: more will be missing.
+      // Reports dropped lines of a full day on the next day.
       if (this.#fullDay !== this.#day) this.#tellMissing();
     } catch (error) {
       this.#stale = true;

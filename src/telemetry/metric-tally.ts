@@ -1,5 +1,5 @@
 // The sums of what all processes have reported, whoever of them still lives. Owns the totals, and the bound on how many there
-// are. Invariant: a counter never falls; its series are dropped when what they stood for is gone. Asks nobody: reading it cannot be held up.
+// are. Invariant: a series never falls while it exists; a series is dropped with its topic. Reads memory only.
 
 import { limits } from '../core/limits.ts';
 import {
