@@ -7,6 +7,7 @@ import {
   type HistogramName,
   type LabelValues,
   metricDeclarations,
+  otherLabel,
 } from './metric-declarations.ts';
 import type { MetricReport, Metrics } from './metrics.ts';
 
@@ -29,12 +30,15 @@ export class Meter implements Metrics {
   readonly #keeps = new Map<string, ReadonlySet<string>>();
 
   count<N extends CounterName>(name: N, n: number, ...labels: LabelValues<N>): void {
+    this.#add(name, n, labels as readonly string[]);
+  }
+
+  #add(name: string, n: number, values: readonly string[]): void {
     let family = this.#counters.get(name);
     if (family === undefined) {
       family = new Map();
       this.#counters.set(name, family);
     }
-    const values = labels as readonly string[];
     // Most have one label or none, and need no text made for them.
     const key = values.length < 2 ? (values[0] ?? '') : values.join('\n');
     const counted = family.get(key);
@@ -73,9 +77,7 @@ export class Meter implements Metrics {
   /** What has come together since the last time; null = nothing has. */
   take(): MetricReport | null {
     const keeps = [...this.#keeps].map(([name, values]) => [name, [...values]] as const);
-    for (const [name, values] of this.#keeps)
-      for (const [key, { labels }] of this.#counters.get(name) ?? [])
-        if (!values.has(labels[0] ?? '')) this.#counters.get(name)?.delete(key);
+    for (const [name, values] of this.#keeps) this.#drop(name, values);
     this.#keeps.clear();
     const counts: [string, readonly string[], number][] = [];
     for (const [name, family] of this.#counters)
@@ -97,5 +99,16 @@ export class Meter implements Metrics {
     const isEmpty = counts.length + histograms.length + gauges.length + keeps.length === 0;
     if (isEmpty) return null;
     return { ...(keeps.length === 0 ? {} : { keeps }), counts, histograms, gauges };
+  }
+
+  /** Drops the series of other values; their unreported counts go to `_other`, where that is kept: no count is lost to the sum. */
+  #drop(name: string, values: ReadonlySet<string>): void {
+    const family = this.#counters.get(name);
+    for (const [key, { labels, n }] of family ?? []) {
+      const [first = '', ...others] = labels;
+      if (values.has(first)) continue;
+      family?.delete(key);
+      if (n > 0 && values.has(otherLabel)) this.#add(name, n, [otherLabel, ...others]);
+    }
   }
 }

@@ -55,6 +55,9 @@ const roles = ['store', 'server', 'timer', 'notifier', 'upkeep'] as const;
 
 /** A title of a process: as many as there are workers. */
 const process: readonly [Label] = [['process', null]];
+/** The sum over the topics without series of their own. No topic can have this name. */
+export const otherLabel = '_other';
+
 /** limits.metricTopicsMax topics, and `_other`. */
 const topic = ['topic', null] as const;
 

@@ -9,9 +9,8 @@ import type { KnownTopic } from '../core/topic.ts';
 import type { StatDelta } from '../registry/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import type { StateCounts, StoreHealth } from '../store/job-store.ts';
+import { otherLabel } from '../telemetry/metric-declarations.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-
-const other = '_other';
 
 export class StoreMetrics {
   readonly #topics: TopicBook;
@@ -81,14 +80,15 @@ export class StoreMetrics {
   }
 
   #labelOf(topic: string): string {
-    return this.#ownTopics().has(topic) ? topic : other;
+    return this.#ownTopics().has(topic) ? topic : otherLabel;
   }
 
   #ownTopics(): ReadonlySet<string> {
     if (this.#own !== null) return this.#own;
     this.#own = this.#firstRegistered();
     // The whole list and not what went: series may be those of an earlier life of this process.
-    if (this.#topics.isKnown) this.#metrics.keep('dq_topic_events_total', new Set([...this.#own, other]));
+    if (this.#topics.isKnown)
+      this.#metrics.keep('dq_topic_events_total', new Set([...this.#own, otherLabel]));
     return this.#own;
   }
 

@@ -173,7 +173,7 @@ it('a counter keeps the series that are named; the others give their room back a
   send();
   expect(await lines()).toEqual([
     'dq_topic_events_total{topic="t1",event="pushed"} 2',
-    'dq_topic_events_total{topic="_other",event="pushed"} 3',
+    'dq_topic_events_total{topic="_other",event="pushed"} 8',
   ]);
 });
 
