@@ -96,8 +96,8 @@ export function openLog(options: LogOptions): OpenLog {
     notice,
     error: (message, error, fields = {}) => {
       const why = errorFields(error);
-      // An outage meets every process. The first of each kind logs the error; the others a notice.
-      if (index > 0 && error instanceof Error && isOutage(error)) {
+      // An unreachable server concerns every process. The first of each kind logs the error; the others a notice.
+      if (index > 0 && error instanceof Error && isUnreachable(error)) {
         notice(message, { ...why, ...fields });
         return;
       }
@@ -129,6 +129,35 @@ export function errorFields(error: unknown): LogFields {
 
 /** Of Redis, MySQL, the store and what leads to them. The reason says all there is: a stack shows only who asked. */
 const outages = new Set(['StoreError', 'DqError', 'ReplyError', 'MysqlError', 'MaxRetriesPerRequestError']);
+
+/** Codes of StoreError and MysqlError. */
+const unreachable = new Set([
+  'store_away',
+  'redis_away',
+  'no_answer',
+  'redis_no_answer',
+  'unreachable',
+  'lost',
+  'timeout',
+]);
+const socketCodes =
+  /^(ECONN(REFUSED|RESET|ABORTED)|EHOST(UNREACH|DOWN)|ENET(UNREACH|DOWN)|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EPIPE|PROTOCOL_CONNECTION_LOST)$/;
+const clientTexts =
+  /^(Connection is closed\.|Command timed out|(Stream|Cluster) isn't (writeable|ready) and)/;
+
+/** A connection refused, reset, closed or timed out. Where an error has a cause, the cause decides. */
+function isUnreachable(error: Error): boolean {
+  const { name, message, code, cause, failure, isAnswer } = error as NodeJS.ErrnoException & {
+    readonly failure?: string | { readonly code: string };
+    readonly isAnswer?: boolean;
+  };
+  if (socketCodes.test(code ?? '') || clientTexts.test(message)) return true;
+  if (name === 'MaxRetriesPerRequestError') return true;
+  if (cause instanceof Error) return isUnreachable(cause);
+  // The server itself has answered.
+  if (isAnswer === true) return false;
+  return unreachable.has(typeof failure === 'object' ? failure.code : (failure ?? ''));
+}
 
 function isOutage({ name, message, code, cause }: NodeJS.ErrnoException): boolean {
   if (outages.has(name) || message === 'Connection is closed.') return true;

@@ -19,6 +19,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
+import { mysqlError } from '../../src/sql/mysql-failure.ts';
+import { StoreError } from '../../src/store/job-store.ts';
 import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/old-logs.ts';
 import type { LogOptions, OpenLog } from '../../src/telemetry/open-log.ts';
 import { openLog } from '../../src/telemetry/open-log.ts';
@@ -105,6 +107,26 @@ describe('what goes where', () => {
     expect(linesOf(pathOf('notify'))).toEqual([
       { time, process: 'dq-server-0', outcome: 'delivered', id: 'b' },
     ]);
+  });
+
+  it.each([
+    [Object.assign(new Error('connect ECONNREFUSED ::1:1'), { code: 'ECONNREFUSED' }), 'notice'],
+    [new Error('Connection is closed.'), 'notice'],
+    [new StoreError({ kind: 'not_stored', code: 'store_away' }), 'notice'],
+    [new StoreError({ kind: 'unknown', code: 'redis_no_answer' }, { cause: new TypeError('x') }), 'error'],
+    [new StoreError({ kind: 'unknown', code: 'redis_script_failed' }), 'error'],
+    [new StoreError({ kind: 'not_stored', code: 'bad_call' }), 'error'],
+    [
+      new StoreError({ kind: 'not_stored', code: 'lost' }, { cause: mysqlError({ code: 'EPIPE' }) }),
+      'notice',
+    ],
+    [mysqlError({ errno: 1054, code: 'ER_BAD_FIELD_ERROR' }), 'error'],
+    [mysqlError({ errno: 1969, code: 'ER_STATEMENT_TIMEOUT' }), 'error'],
+  ])('a further worker logs %s as %s', async (error, kind) => {
+    const log = open({}, { index: 1 });
+    log.error('cannot', error);
+    await log.close();
+    expect(readdirSync(directory)).toEqual([`${kind}-server-1-20300131.log`]);
   });
 
   it('makes no file for what is not written', async () => {
