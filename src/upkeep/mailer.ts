@@ -29,8 +29,8 @@ export interface MailerOptions {
 export class Mailer implements Service {
   readonly #options: MailerOptions;
   readonly #standings: Standings;
-  /** Of keys whose alerts concern nobody: performance.now() of the next line, a window after the last one. As many as there were
-   *  such keys within a window. */
+  /** Topics without recipients; bounded by the topics logged in one window. Value: performance.now() of the next line, one
+   *  window after the last. */
   readonly #nextLineAt = new Map<string, number>();
   /** Keys whose last round failed, the latest last. */
   readonly #failed = new Set<string>();
@@ -209,15 +209,17 @@ export class Mailer implements Service {
   async #logAll(key: string, first: Owed): Promise<void> {
     const { source, config } = this.#options;
     let owed = first;
-    this.#nextLineAt.set(key, performance.now() + config['alerts.window']);
     await this.#logOnly(key, owed);
     while (owed.isCut && !this.#ending.signal.aborted) {
       owed = await source.take(key);
       if (owed.ids.length > 0) await this.#logOnly(key, owed);
     }
+    // Last: after a failed settle the topic is tried again without waiting for a window.
+    this.#nextLineAt.set(key, performance.now() + config['alerts.window']);
   }
 
-  /** Logged first: what is settled was logged, whatever comes between. */
+  /** Logs before it settles: a crash between the two repeats the line. The log keeps a line in memory for up to limits.logFlushMs;
+   *  a kill -9 within that time loses the line. */
   async #logOnly(key: string, owed: Owed): Promise<void> {
     const { gate, log, source } = this.#options;
     const why = gate.canSend ? 'no address is given' : 'no smtp.url is given';

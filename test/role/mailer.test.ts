@@ -506,6 +506,24 @@ describe('alerts of dead jobs', () => {
     },
   );
 
+  it('with no mail server: a failed settle is repeated without a wait for the window', async () => {
+    const rig = await startRig();
+    let down = true;
+    const { alerts } = rig.store;
+    const failing: AlertOutbox = {
+      ...alerts,
+      settle: (...asked) => {
+        if (!down) return alerts.settle(...asked);
+        down = false;
+        return Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }));
+      },
+    };
+    const times = { ...quick, alertClaimMs: 200 };
+    await startMailer(rig, null, { 'alerts.window': 60_000 }, { ...rig.store, alerts: failing }, times);
+    await die(rig.store, 't', ['first']);
+    await until('it is settled', () => states(rig.store).then((all) => all[0] === 'first nobody'));
+  });
+
   it('of a topic whose registry does not answer are kept until somebody can say whom they concern', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
