@@ -258,6 +258,7 @@ async function composeStore(
       ...(mysql === null ? { registry, registryPath } : {}),
       metrics: metrics.meter,
       keepHistory: init.config['history.retention'] > 0,
+      shortestRetentionMs: shortestRetentionOf(init.config),
       onFatal: (error) => {
         const reason = `the store can no longer be trusted to this process: ${reasonOf(error)}`;
         fatalLine(`dq-store: ${reason}`);
@@ -338,6 +339,15 @@ async function topicReaderOf(config: Init['config']): Promise<(record: TopicReco
       sealer ??= openKeyFile(keyPathOf(config));
       return sealer;
     });
+}
+
+/** At least the smallest dead.retention: a shorter history is no reason for a long hold after each downtime. */
+function shortestRetentionOf(config: Init['config']): number {
+  const history = Math.max(config['history.retention'], 3_600_000);
+  return Math.min(
+    config['dead.retention'],
+    config['history.retention'] > 0 ? history : Number.POSITIVE_INFINITY,
+  );
 }
 
 function keyPathOf({ secretKeyFile, dataDir }: Init['config']): string {

@@ -295,13 +295,15 @@ export const limits = {
   retentionPauseMs: 50,
   /** Of many partitions (fewPartitions). */
   retentionManyMs: 60_000,
-  /** The embedded store removes nothing by a clock that jumped by more than clockJumpMs (a step of NTP is shorter), until it has
-   *  stood for clockHoldMs: time for NTP, or an operator, to set it right. It notes the time every clockNoteMs; a start further
-   *  than clockGapMs from the note is judged as a jump, a short downtime is not. */
-  clockJumpMs: 10_000,
+  /** The embedded store removes nothing by a clock that jumped by more than clockJumpMs, until it has stood for clockHoldMs: time
+   *  for NTP to set it right. clockJumpMs is half of the smallest dead.retention: a shorter jump (a step of NTP, a paused machine)
+   *  makes no young entry too old. It notes the time every clockNoteMs; a start further than clockJumpMs from the note is judged
+   *  as a jump. A distance longer than the shortest retention makes every entry too old at once: then the hold is clockFarHoldMs,
+   *  time for an operator who reads the warning. */
+  clockJumpMs: 30 * 60_000,
   clockHoldMs: 10 * 60_000,
+  clockFarHoldMs: 3_600_000,
   clockNoteMs: 60_000,
-  clockGapMs: 10 * 60_000,
   /** Log files are kept for days; an hour more is nothing. */
   janitorEveryMs: 3_600_000,
   /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */

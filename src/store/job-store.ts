@@ -299,7 +299,7 @@ export interface DeadLetters {
   purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
   /** Removes dead letters that died longer than olderThanMs ago by the storage clock, oldest death first, and none whose alert
    *  has still to be sent or found to concern nobody. At most max (≤ limits.expireMax). None while the storage clock has jumped
-   *  and not yet stood for limits.clockHoldMs (embedded store). */
+   *  and not yet stood long enough (embedded store). */
   expire(olderThanMs: number, max: number): Promise<{ readonly expired: number; readonly more: boolean }>;
 }
 
@@ -349,6 +349,9 @@ export interface StoreHealth {
   readonly durability: string;
   /** why it is not ok, or, where it is, what of its configuration is dangerous */
   readonly warnings: readonly string[];
+  /** The storage clock has jumped and has not yet stood long enough: nothing may be removed by its time (embedded store). Absent: it
+   *  is trusted. */
+  readonly isClockHeld?: boolean;
   /** The servers it lies on, each a trouble of its own; absent where it lies on none. Of several, `ok` says that some work. */
   readonly servers?: readonly StoreServer[];
   /** How much was set aside because it cannot be read, or stands where no job is: kept as it was found, named by fsck, and held

@@ -55,9 +55,13 @@ export const defaultConfig = Object.fromEntries(
   Object.entries(options).map(([name, option]) => [name, option.default]),
 ) as Record<OptionName, unknown> as Config;
 
-/** `clock`, `recoverHoldMs`: the store's. */
+/** The store's. */
 export async function startRig(
-  more: { readonly clock?: () => number; readonly recoverHoldMs?: number } = {},
+  more: {
+    readonly clock?: () => number;
+    readonly recoverHoldMs?: number;
+    readonly clockHoldMs?: number;
+  } = {},
 ): Promise<Rig> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-role-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));

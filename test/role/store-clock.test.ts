@@ -6,7 +6,7 @@ import { createNotifier } from '../../src/notifier/notifier.ts';
 import { Link } from '../../src/store/sqlite/link.ts';
 import { kinds } from '../../src/store/sqlite/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { attemptOf, jobOf, request } from '../conformance/trial.ts';
+import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { startIntake } from '../support/intake.ts';
 import { startSink } from '../support/sink.ts';
 import { openSqliteStore, ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
@@ -23,7 +23,10 @@ function clocked() {
   let [wall, monotonic] = [1_900_000_000_000, 1_000];
   const opened = () =>
     openSqliteStore(
-      { clock: () => wall, monotonic: () => monotonic, clockHoldMs: limits.clockHoldMs },
+      {
+        ...{ clock: () => wall, monotonic: () => monotonic, clockHoldMs: limits.clockHoldMs },
+        recoverHoldMs: limits.recoverHoldMs,
+      },
       directory,
     );
   return {
@@ -69,11 +72,11 @@ describe('the embedded store, after a jump of its clock', () => {
     expect(await warnings(store)).toEqual([
       expect.stringMatching(/jumped (ahead|back) by 400d; nothing expires/),
     ]);
-    clock.pass(limits.clockHoldMs - 1_000);
+    clock.pass(limits.clockFarHoldMs - 1_000);
     expect(await removed(store)).toBe(0);
     clock.jump(-days * dayMs);
     expect(await removed(store)).toBe(0);
-    clock.pass(limits.clockHoldMs + 1);
+    clock.pass(limits.clockFarHoldMs + 1);
     expect(await warnings(store)).toEqual([]);
     expect(await removed(store)).toBe(days < 0 ? 2 : 0);
     await store.close();
@@ -85,7 +88,7 @@ describe('the embedded store, after a jump of its clock', () => {
     await fill(store);
     clock.jump(400 * dayMs);
     expect(await removed(store)).toBe(0);
-    clock.pass(limits.clockHoldMs + 1);
+    clock.pass(limits.clockFarHoldMs + 1);
     expect(await removed(store)).toBe(2);
     await store.close();
   });
@@ -102,7 +105,7 @@ describe('the embedded store, after a jump of its clock', () => {
     await store.close();
     store = await clock.opened();
     expect(await removed(store)).toBe(0);
-    clock.pass(limits.clockHoldMs + 1);
+    clock.pass(limits.clockFarHoldMs + 1);
     expect(await removed(store)).toBe(2);
     await store.close();
   });
@@ -119,10 +122,10 @@ describe('the embedded store, after a jump of its clock', () => {
     }
     expect(await warnings(store)).toEqual([]);
     // 100 times 55 s have passed; both are old enough a second after the store is opened again.
-    clock.pass(retentionMs - 100 * 55_000 - limits.clockGapMs - 1_000);
+    clock.pass(retentionMs - 100 * 55_000 - limits.clockJumpMs - 1_000);
     expect(await removed(store)).toBe(0);
     await store.close();
-    clock.pass(limits.clockGapMs - 1);
+    clock.pass(limits.clockJumpMs - 1);
     store = await clock.opened();
     clock.pass(1_002);
     expect(await removed(store)).toBe(2);
@@ -130,8 +133,8 @@ describe('the embedded store, after a jump of its clock', () => {
   });
 
   it.each([
-    [limits.clockGapMs - 1_000, 2],
-    [limits.clockGapMs + 1_000, 0],
+    [limits.clockJumpMs - 1_000, 2],
+    [limits.clockJumpMs + 1_000, 0],
   ])('judges a file without a note by its last number: %i ms later it removes %i', async (laterMs, count) => {
     const clock = clocked();
     let store = await clock.opened();
@@ -143,6 +146,80 @@ describe('the embedded store, after a jump of its clock', () => {
     clock.pass(laterMs);
     store = await clock.opened();
     expect(await removed(store)).toBe(count);
+    await store.close();
+  });
+
+  it('removes while the machine pauses for less than a half hour, however often', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    await fill(store);
+    clock.pass(retentionMs - 3_600_000);
+    let count = 0;
+    for (let n = 0; n < 20; n += 1) {
+      clock.jump(25 * 60_000);
+      count += await removed(store);
+      clock.pass(9 * 60_000);
+    }
+    expect(await warnings(store)).toEqual([]);
+    expect(count).toBe(2);
+    await store.close();
+  });
+
+  it('warns after a start with a clock that is a retention ahead, and holds for longer', async () => {
+    const clock = clocked();
+    let store = await clock.opened();
+    await fill(store);
+    expect(await removed(store)).toBe(0);
+    await store.close();
+    clock.jump(45 * 60_000);
+    store = await clock.opened();
+    expect(await warnings(store)).toEqual([]);
+    clock.pass(limits.clockHoldMs + 1);
+    expect(await removed(store)).toBe(0);
+    await store.close();
+    clock.jump(400 * dayMs);
+    clock.pass(12_345);
+    store = await clock.opened();
+    expect(await warnings(store)).toEqual([
+      'the clock of this machine is 400d after the last time in jobs.db; nothing expires until it has stood for 1h',
+    ]);
+    clock.pass(limits.clockFarHoldMs - 1);
+    expect(await removed(store)).toBe(0);
+    expect(await warnings(store)).toHaveLength(1);
+    clock.pass(1);
+    expect(await removed(store)).toBe(2);
+    expect(await warnings(store)).toEqual([]);
+    await store.close();
+  });
+
+  it('recovers no lease earlier than without the jump', async () => {
+    const clock = clocked();
+    const store = await clock.opened();
+    const { jobs } = store.client.store;
+    const lease = (leaseMs: number) => request(1, null, undefined, leaseMs);
+    /** As upkeep does, every second. */
+    const recovered = async (times: number) => {
+      let count = 0;
+      for (let n = 0; n < times; n += 1) {
+        count += (await jobs.recover(0, 10)).returned;
+        clock.pass(limits.recoverEveryMs);
+      }
+      return count;
+    };
+    await jobs.push(['a', 'b', 'c'].map((id) => jobOf(id)));
+    await jobs.reserve(0, lease(60_000));
+    const [living] = (await jobs.reserve(0, lease(60_000))).jobs;
+    if (living === undefined) throw new Error('nothing was reserved');
+    expect(await recovered(10)).toBe(0);
+    clock.jump(2 * 3_600_000);
+    await jobs.reserve(0, lease(8_000));
+    expect(await recovered(30)).toBe(0);
+    // A second suspend.
+    clock.jump(3_600_000);
+    expect(await recovered(19)).toBe(0);
+    const attempt = attemptOf(living, { outcome: 'delivered', reason: null, status: 200 });
+    expect(await jobs.ack([{ ...leaseOf(living), attempt }])).toEqual([{ kind: 'acked' }]);
+    expect(await recovered(3)).toBe(2);
     await store.close();
   });
 

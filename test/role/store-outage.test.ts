@@ -27,7 +27,9 @@ const start = 1_900_000_000_000;
 
 async function steppedSqlite(): Promise<Stepped> {
   let now = start;
-  const { client, close } = await openSqliteStore({ clock: () => now, recoverHoldMs: 5_000 });
+  const { client, close } = await openSqliteStore({
+    ...{ clock: () => now, monotonic: () => now, recoverHoldMs: 5_000 },
+  });
   onTestFinished(close);
   const step = async (ms: number) => {
     now += ms;

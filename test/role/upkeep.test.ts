@@ -1,10 +1,11 @@
 // Upkeep on the embedded store: leases of the dead and of the silent, what has outlived its time, the counters of the others.
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { type JobStore, StoreError } from '../../src/store/job-store.ts';
+import { outputName } from '../../src/telemetry/old-logs.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { until } from '../support/until.ts';
@@ -147,6 +148,20 @@ describe('upkeep: the rest', () => {
     await startUpkeep(rig, rig.store, directory);
     await until('the old one is gone', () => readdirSync(directory).length === 2);
     expect(readdirSync(directory).sort()).toEqual([`notify-notifier-0-${today}.log`, 'other-20200101.txt']);
+  });
+
+  it('keeps log files while the clock of the store is held, and trims the output by its size', async () => {
+    let now = Date.now();
+    const rig = await startRig({ clock: () => now, clockHoldMs: limits.clockHoldMs });
+    const directory = logDirectory();
+    const name = `error-notifier-0-${new Date().toISOString().slice(0, 10).replaceAll('-', '')}.log`;
+    writeFileSync(join(directory, name), 'x');
+    writeFileSync(join(directory, outputName), '');
+    truncateSync(join(directory, outputName), limits.outputBytesMax + 1);
+    now += 400 * 86_400_000;
+    await startUpkeep(rig, rig.store, directory);
+    await until('the output is trimmed', () => statSync(join(directory, outputName)).size === 0);
+    expect(readdirSync(directory).sort()).toEqual([outputName, `${outputName}.1`, name]);
   });
 
   it('forgets ended jobs, and expires dead letters that were told of, when their retention is over', async () => {

@@ -42,6 +42,8 @@ export interface EngineOptions {
   readonly recoverHoldMs?: number;
   /** limits.clockHoldMs, unless a test has less time */
   readonly clockHoldMs?: number;
+  /** ms; the smallest of the configured retentions; an hour, the smallest dead.retention, where it is not given */
+  readonly shortestRetentionMs?: number;
   /** performance.now, unless a test has a clock of its own */
   readonly monotonic?: () => number;
   /** told of a damage that was found and costs itself alone: a sentence for the log */
@@ -72,8 +74,8 @@ export class Engine {
     const reserveBytes = reserveBytesFor(path);
     const ledger = new Ledger(db);
     this.#clock = options.clock;
-    const { clock, monotonic, clockHoldMs: holdMs } = options;
-    this.#clockWatch = new ClockWatch(db, { clock, monotonic, holdMs });
+    const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs } = options;
+    this.#clockWatch = new ClockWatch(db, { clock, monotonic, holdMs, shortestRetentionMs });
     this.#keepsHistory = options.keepHistory;
     const { onDamage } = options;
     this.#bench = {
@@ -89,7 +91,7 @@ export class Engine {
     this.#reserve = new StoreReserve(db, path, reserveBytes);
     this.found = found;
     this.moves = new Moves(this.#bench);
-    this.recovery = new Recovery(this.#bench, options.recoverHoldMs);
+    this.recovery = new Recovery(this.#bench, options.recoverHoldMs, monotonic);
     this.snapshots = new Snapshots(this.#bench);
     this.dead = new DeadPages(this.#bench, this.snapshots);
     this.alerts = new Alerts(this.#bench);
@@ -295,12 +297,13 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
     keepHistory = true,
     recoverHoldMs = limits.recoverHoldMs,
     clockHoldMs = limits.clockHoldMs,
+    shortestRetentionMs = 3_600_000,
     monotonic = () => performance.now(),
     onDamage = () => {},
   } = options;
   try {
     return new Engine(path, opened, {
-      ...{ clock, monotonic, keepHistory, recoverHoldMs, clockHoldMs, onDamage },
+      ...{ clock, monotonic, keepHistory, recoverHoldMs, clockHoldMs, shortestRetentionMs, onDamage },
     });
   } catch (error) {
     closeStoreFile(opened.db);

@@ -276,7 +276,8 @@ export class StoreOwner implements Service {
     const ok = this.#engine?.isTight === false;
     const clockWarning = this.#engine?.clockWarning ?? null;
     const warnings = [...(ok ? [] : [diskFull]), ...(clockWarning === null ? [] : [clockWarning])];
-    return { ok, durability, warnings };
+    const isClockHeld = (this.#engine?.clockHold ?? null) !== null;
+    return { ok, durability, warnings, ...(isClockHeld ? { isClockHeld } : {}) };
   }
 
   // ── registry

@@ -16,14 +16,24 @@ export class Recovery {
   readonly #bench: Bench;
   readonly #expired: Statement;
   readonly #ofInstance: Statement;
+  readonly #longest: Statement;
   readonly #holdMs: number;
-  /** storage time of the last call of expired() */
+  readonly #monotonic: () => number;
+  /** storage time and monotonic time of the last call of expired() */
   #askedAt = Number.NEGATIVE_INFINITY;
+  #askedMonotonic = Number.NEGATIVE_INFINITY;
   #heldUntil = Number.NEGATIVE_INFINITY;
+  /** ms; the length of the hold that began last */
+  #heldMs = 0;
 
-  constructor(bench: Bench, holdMs: number) {
+  /** `holdMs` 0: no hold at all. */
+  constructor(bench: Bench, holdMs: number, monotonic: () => number) {
     this.#bench = bench;
     this.#holdMs = holdMs;
+    this.#monotonic = monotonic;
+    this.#longest = bench.db.prepare(
+      'SELECT max(lease_until) AS until FROM job WHERE state = 2 AND token <= ?',
+    );
     this.#expired = bench.db.prepare(
       `SELECT ${jobColumns} FROM job WHERE state = 2 AND lease_until <= ? ORDER BY lease_until, token LIMIT ?`,
       { returnArrays: true },
@@ -71,11 +81,29 @@ export class Recovery {
   /** Whether those who hold leases may not have been heard yet. In memory: after a start nothing else is known either. */
   #isOnHold(): boolean {
     const { now } = this.#bench;
-    if (now - this.#askedAt > limits.recoverAwayMs) this.#heldUntil = now + this.#holdMs;
+    const at = this.#monotonic();
+    const gapMs = now - this.#askedAt;
+    if (gapMs > limits.recoverAwayMs) {
+      this.#heldMs = Math.max(this.#holdMs, this.#leasesLeftMs(now, gapMs - (at - this.#askedMonotonic)));
+      this.#heldUntil = now + this.#heldMs;
+    }
     this.#askedAt = now;
+    this.#askedMonotonic = at;
     // A clock that was set back makes it no longer.
-    this.#heldUntil = Math.min(this.#heldUntil, now + this.#holdMs);
+    this.#heldUntil = Math.min(this.#heldUntil, now + this.#heldMs);
     return now < this.#heldUntil;
+  }
+
+  /** How long the leases from before a jump of the clock ahead, or a suspend of this machine, would have lasted without it: their
+   *  owners live and go on by the monotonic clock. At most the longest lease that is held; 0 without a jump. */
+  #leasesLeftMs(now: number, jumpMs: number): number {
+    // NaN at the first call: nothing is known of the time before.
+    if (this.#holdMs === 0 || !(jumpMs > limits.recoverAwayMs)) return 0;
+    const before = now - jumpMs;
+    // Tokens are the clock in µs: later ones were given after the jump and have the right end.
+    const { until } = this.#longest.get(before * 1_000) as { until: number | null };
+    // A second jump during the hold: what was left of it is left still.
+    return Math.max((until ?? 0) - before, this.#heldUntil - before, 0);
   }
 
   #leasesOf(instance: number, matches: (incarnation: number) => boolean): JobRow[] {
