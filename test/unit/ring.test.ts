@@ -82,3 +82,21 @@ it('ring view: looks at no topic without room twice', () => {
   }
   expect(looks).toBeLessThan(20);
 });
+
+it('ring: a place that has left keeps no later places in memory', () => {
+  const ring = new Ring();
+  const topics = [1, 2, 3, 4, 5];
+  for (const topic of topics) ring.add(topic);
+  // An unused view refers to the last place that it has passed.
+  const passed = ring.placeOf(5);
+  for (let round = 0; round < 1_000; round += 1)
+    for (const topic of topics) {
+      ring.delete(topic);
+      ring.add(topic);
+      ring.keep();
+    }
+  const reachable = new Set([passed]);
+  for (const place of reachable) if (place !== undefined) reachable.add(place.before).add(place.after);
+  // Itself and those before it, the places of today, and the root.
+  expect(reachable.size).toBeLessThanOrEqual(2 * topics.length + 1);
+});

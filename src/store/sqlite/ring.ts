@@ -8,6 +8,7 @@ interface Place {
   readonly turn: number;
   /** of a place that is not linked: what stood before it when it was */
   before: Place;
+  /** of a place that is not linked: itself, because later places would stay in memory for as long as a view refers to it */
   after: Place;
   isLinked: boolean;
 }
@@ -98,6 +99,7 @@ export class Ring implements Iterable<number> {
   #unlink(place: Place): void {
     place.before.after = place.after;
     place.after.before = place.before;
+    place.after = place;
     place.isLinked = false;
     this.#places.delete(place.topic);
   }
