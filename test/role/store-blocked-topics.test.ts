@@ -4,6 +4,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Room } from '../../src/store/job-store.ts';
 import { Ledger } from '../../src/store/sqlite/ledger.ts';
+import { RoomsKnown } from '../../src/store/sqlite/room-table.ts';
 import { jobOf, owner } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 
@@ -64,4 +65,33 @@ it('reserve: without room for others takes from the named topics, and from the o
   expect(await reserve(named, 0)).toEqual(['b 1']);
   expect(await reserve(new Map(), 0)).toEqual([]);
   expect(await reserve(new Map(), 1)).toEqual(['a 1', 'c 1']);
+});
+
+it('reserve: a short list without capacity for others leaves the table of the connection as it is', async () => {
+  const paused = names(1_000);
+  const few = new Map<string, Room>(['kept', 'good'].map((topic) => [topic, { room: 1, leaseMs }]));
+  await push(paused);
+  expect(await reserve(blocked(paused))).toEqual([]);
+  const sent = vi.spyOn(RoomsKnown.prototype, 'with');
+  const looks = vi.spyOn(Ledger.prototype, 'topicName');
+  for (const id of ['1', '2', '3', '4']) {
+    await push(['kept'], id);
+    expect(await reserve(few, 0)).toEqual([`kept ${id}`]);
+    await push(['other'], id);
+    expect(await reserve(blocked(paused))).toEqual([`other ${id}`]);
+  }
+  const topics = sent.mock.calls.reduce((sum, [changes]) => sum + changes.rooms.length, 0);
+  expect(topics).toBe(4 * few.size);
+  expect(looks.mock.calls.length).toBeLessThan(100);
+});
+
+it('reserve: an owner of an earlier version serves a short list without capacity for others', async () => {
+  const { with: served } = RoomsKnown.prototype;
+  vi.spyOn(RoomsKnown.prototype, 'with').mockImplementation(function (this: RoomsKnown, changes) {
+    return changes.base < 0 ? null : served.call(this, changes);
+  });
+  await push(['a', 'b']);
+  expect(await reserve(blocked(['a', 'b']))).toEqual([]);
+  expect(await reserve(new Map([['b', { room: 1, leaseMs }]]), 0)).toEqual(['b 1']);
+  expect(await reserve(blocked(['b']))).toEqual(['a 1']);
 });

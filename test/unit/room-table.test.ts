@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { Room } from '../../src/store/job-store.ts';
-import { RoomsKnown, RoomsSent } from '../../src/store/sqlite/room-table.ts';
+import { RoomsKnown, RoomsSent, roomsAside } from '../../src/store/sqlite/room-table.ts';
 
 const room = (n: number): Room => ({ room: n, leaseMs: 70_000 });
 const rooms = (of: Record<string, number>) =>
@@ -44,6 +44,17 @@ describe('rooms', () => {
     expect(tell({ a: 9, c: 1 })).toBeNull();
     sent.forget();
     expect(tell({ a: 9 })).toEqual(rooms({ a: 9 }));
+  });
+
+  it('of one reserve change no table', () => {
+    const [sent, known] = [new RoomsSent(), new RoomsKnown()];
+    expect(known.with(roomsAside(rooms({ z: 1 })))).toEqual(rooms({ z: 1 }));
+    known.with(sent.changesTo(rooms({ a: 1, b: 2 })));
+    expect(known.with(roomsAside(rooms({ b: 1 })))).toEqual(rooms({ b: 1 }));
+    expect(known.with(roomsAside(rooms({})))).toEqual(rooms({}));
+    const changes = sent.changesTo(rooms({ a: 1, b: 3 }));
+    expect(changes.rooms).toHaveLength(1);
+    expect(known.with(changes)).toEqual(rooms({ a: 1, b: 3 }));
   });
 
   it('of a client that only adds are not kept without end', () => {

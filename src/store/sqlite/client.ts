@@ -48,7 +48,7 @@ import {
 } from './messages.ts';
 import { kinds, type Reader, type Writer } from './protocol.ts';
 import { isOlderStore, OlderTopics, type RegistryMethod, registryMethods } from './registry-calls.ts';
-import { RoomsSent } from './room-table.ts';
+import { type RoomChanges, RoomsSent, roomsAside } from './room-table.ts';
 
 export interface ConnectionOptions extends LinkOptions {
   /** Makes a topic of its record (Registry.read). A process that needs no topic gives none. */
@@ -181,17 +181,19 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
       return { moved, waitMs: waitMs < 0 ? null : waitMs };
     },
     async reserve(_partition, request) {
-      const ask = async () => {
-        const changes = rooms.changesTo(request.topics);
-        return readReserved(
-          await link.call(kinds.reserve, (w) => writeReserveRequest(w, request, changes), false),
-        );
-      };
-      const reserved = await ask();
+      const ask = async (changes: RoomChanges) =>
+        readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request, changes), false));
+      const { others, topics } = request;
+      if (others.room <= 0 && topics.size <= limits.keptTopicsMax) {
+        const reserved = await ask(roomsAside(topics));
+        // An owner of an earlier version knows tables alone.
+        if (reserved !== null) return reserved;
+      }
+      const reserved = await ask(rooms.changesTo(topics));
       if (reserved !== null) return reserved;
       // A new connection, or a call that never arrived: nothing was reserved, and now all rooms are told.
       rooms.forget();
-      const again = await ask();
+      const again = await ask(rooms.changesTo(topics));
       if (again === null) throw new StoreError({ kind: 'not_stored', code: 'rooms_unknown' });
       return again;
     },

@@ -194,9 +194,22 @@ export class Ledger {
   /** `views`: of the caller, which tells it of every room that it gains. */
   deal(request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>, views?: RingViews): Taken {
     const hasRoom = (no: number) => (request.topics.get(this.topicName(no)) ?? request.others).room > 0;
-    const its = views?.of(request.others.room > 0);
-    const turns = (prio: 0 | 1 | 2) => this.#turns(prio, its?.[prio]?.topics(hasRoom) ?? this.#rings[prio]);
+    const turns = (prio: 0 | 1 | 2) => {
+      const ring = this.#rings[prio];
+      if (request.others.room <= 0) return this.#turns(prio, this.#named(ring, request.topics));
+      return this.#turns(prio, views?.rings[prio]?.topics(hasRoom) ?? ring);
+    };
     return takeTickets(this.#wheel, { high: turns(0), normal: turns(1), low: turns(2) }, request);
+  }
+
+  /** The topics with room of a request that has none for others, in turn. */
+  *#named(ring: Ring, topics: ReserveRequest['topics']): Generator<number> {
+    const named: number[] = [];
+    for (const [topic, { room }] of topics) {
+      const no = room > 0 ? this.#numbers.get(topic) : undefined;
+      if (no !== undefined) named.push(no);
+    }
+    yield* ring.inTurn(named);
   }
 
   *#turns(prio: 0 | 1 | 2, topics: Iterable<number>): Generator<ReadyTopic> {
@@ -205,14 +218,13 @@ export class Ledger {
 
   /** The rings for a caller that tells of the rooms that it gains. */
   views(): RingViews {
-    // With room for topics that are not named, and without: what is passed over differs.
-    const each = [true, false].map(() => this.#rings.map((ring) => new RingView(ring)));
+    const rings = this.#rings.map((ring) => new RingView(ring));
     return {
-      of: (othersHaveRoom) => each[othersHaveRoom ? 0 : 1] ?? [],
+      rings,
       gained: (name) => {
         const no = this.topicNumber(name);
         // One without a number has no jobs: it joins the rings behind all that was passed over.
-        if (no !== undefined) for (const views of each) for (const view of views) view.gained(no);
+        if (no !== undefined) for (const view of rings) view.gained(no);
       },
     };
   }

@@ -78,6 +78,12 @@ export class Ring implements Iterable<number> {
     return this.#root;
   }
 
+  /** Those of the topics that have a place, in turn. */
+  inTurn(topics: readonly number[]): readonly number[] {
+    const places = topics.map((topic) => this.#places.get(topic)).filter((place) => place !== undefined);
+    return places.sort((a, b) => a.turn - b.turn).map(({ topic }) => topic);
+  }
+
   placeOf(topic: number): Place | undefined {
     return this.#places.get(topic);
   }
@@ -107,8 +113,8 @@ export class Ring implements Iterable<number> {
 
 /** The rings of all priorities for one caller. */
 export interface RingViews {
-  /** by priority; `othersHaveRoom`: topics that the request does not name */
-  of(othersHaveRoom: boolean): readonly RingView[];
+  /** by priority; for requests with room for topics that they do not name */
+  readonly rings: readonly RingView[];
   /** The caller has room for a topic again. */
   gained(topic: string): void;
 }

@@ -7,12 +7,22 @@ import type { Room } from '../job-store.ts';
 import type { RingViews } from './ring.ts';
 
 export interface RoomChanges {
-  /** of the table that they change; 0 = of none, they are all there are */
+  /** of the table that they change; 0 = of none, they are all there are; `aside` = they are all there are for one reserve, and the
+   *  table stays as it is */
   readonly base: number;
   /** of the table with them */
   readonly number: number;
   /** null = the topic is not named any more */
   readonly rooms: readonly (readonly [topic: string, room: Room | null])[];
+}
+
+/** As `base` and `number`. An owner of an earlier version has no table of this number: it answers that it does not know the rooms. */
+const aside = -1;
+
+/** Few rooms, of a reserve without room for others. Asked for between requests with the table, their difference to it would be as
+ *  large as the table. */
+export function roomsAside(topics: ReadonlyMap<string, Room>): RoomChanges {
+  return { base: aside, number: aside, rooms: [...topics] };
 }
 
 /** At the client: what the owner has been told. */
@@ -65,6 +75,7 @@ export class RoomsKnown {
 
   /** The rooms with these changes, until the next call; null: they change a table that is not here. A repeat changes nothing. */
   with({ base, number, rooms }: RoomChanges): ReadonlyMap<string, Room> | null {
+    if (base === aside) return onlyThese(rooms);
     if (number === this.#number) return this.#rooms;
     if (base === 0) {
       this.#rooms.clear();
@@ -79,4 +90,10 @@ export class RoomsKnown {
     this.#number = number;
     return this.#rooms;
   }
+}
+
+function onlyThese(rooms: RoomChanges['rooms']): ReadonlyMap<string, Room> {
+  const all = new Map<string, Room>();
+  for (const [topic, room] of rooms) if (room !== null) all.set(topic, room);
+  return all;
 }
