@@ -1,12 +1,18 @@
 // Long lists of items cut into calls of a bounded size, in their order.
 
 import { limits } from '../core/limits.ts';
-import type { PushJob } from './job-store.ts';
+import type { DeadFilter, PushJob } from './job-store.ts';
 
 export function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {
   const batches: (readonly T[])[] = [];
   for (let at = 0; at < items.length; at += max) batches.push(items.slice(at, at + max));
   return batches;
+}
+
+/** The filter of one step of bulk work. */
+export interface StepFilter extends DeadFilter {
+  /** the last version that was drawn before the first step of the call; absent in that step */
+  readonly versionMax?: number | undefined;
 }
 
 /** Bounded in jobs and in bytes of their bodies; a job that is larger than that goes alone. */

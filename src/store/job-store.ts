@@ -293,7 +293,8 @@ export interface DeadLetters {
   list(filter: DeadFilter, limit: number, cursor: string | null): Promise<Page<DeadLetter>>;
   /** dead → ready as a new version of the same origin, due now; failures and strikes 0, no attempts, the rest as it was. At most
    *  max (≤ limits.bulkMax), oldest death first. In steps, between which the store serves other callers: a call that ends early has
-   *  requeued so many, and `more` is true. The same holds for purge and purgeTopic. */
+   *  requeued so many, and `more` is true. The same holds for purge and purgeTopic. After its first step in a partition, a requeue
+   *  or purge leaves out all versions that were made since: a job that dies again during the call is requeued once. */
   requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
   /** Oldest death first; owed alerts stay owed. */
   purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;

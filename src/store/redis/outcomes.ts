@@ -2,7 +2,7 @@
 
 import type { EndedJob, JobKey, Version } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
-import { inBatches } from '../batches.ts';
+import { inBatches, type StepFilter } from '../batches.ts';
 import {
   type AlertEntry,
   type AlertOutbox,
@@ -34,10 +34,16 @@ const byDeath = (item: { deadAt: number | null; version: number }): Place => ({
 const isCount = (reply: unknown) => reply as readonly [done: number, more: number];
 
 export function deadCalls(shards: Shards): DeadLetters {
-  const inBulk = (script: 'deadRequeue' | 'deadPurge', filter: DeadFilter, max: number) =>
-    inSteps(piecesOf(shards, filter, max), Math.min(max, limits.bulkMax), async ([partition, its], n) =>
-      isCount(await shards.run(script, partition, [n, ...filterArgs(its)])),
-    );
+  const inBulk = (script: 'deadRequeue' | 'deadPurge', filter: DeadFilter, max: number) => {
+    // Each bucket draws versions of its own. A job that dies again between two steps has a new one, and no later step takes it.
+    const versionMax = new Map<Partition, number>();
+    return inSteps(piecesOf(shards, filter, max), Math.min(max, limits.bulkMax), async ([place, its], n) => {
+      const args = [n, ...filterArgs({ ...its, versionMax: versionMax.get(place) })];
+      const [done, more, last] = (await shards.run(script, place, args)) as [number, number, number];
+      if (!versionMax.has(place)) versionMax.set(place, last);
+      return [done, more];
+    });
+  };
   return {
     async list(filter, limit, cursor) {
       const from = placeOf(cursor, newest);
@@ -95,9 +101,10 @@ function piecesOf(
   );
 }
 
-function filterArgs({ topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids }: DeadFilter): readonly Arg[] {
+function filterArgs(filter: StepFilter): readonly Arg[] {
+  const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids, versionMax = -1 } = filter;
   if (ids !== undefined && topic === undefined) throw new Error('a filter by ids names no topic');
-  const range = [topic ?? '', Math.max(0, since), until];
+  const range = [topic ?? '', Math.max(0, since), until, versionMax];
   return ids === undefined ? [...range, -1] : [...range, ids.length, ...ids.map(tidOf)];
 }
 

@@ -7,7 +7,7 @@ import type { EndedJob, JobKey } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { KnownTopic, Topic } from '../../core/topic.ts';
 import type { Registry, TopicRecord, TopicStats } from '../../registry/registry.ts';
-import { inBatches, pushBatches } from '../batches.ts';
+import { inBatches, pushBatches, type StepFilter } from '../batches.ts';
 import type {
   AlertOutbox,
   DeadFilter,
@@ -233,20 +233,31 @@ async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Pr
   }
 }
 
+interface FilterStep extends Stepped {
+  /** absent in the answer of an owner of an earlier version */
+  readonly versionMax?: number | undefined;
+}
+
 /** The same for a filter. Of ids each step is sent those that it looks at, unless fewer than all of them are wanted: which are the
- *  oldest is known of all or of none. */
+ *  oldest is known of all or of none. A job that dies again between two steps has a new version, and no later step takes it. */
 async function inFilteredSteps(
   filter: DeadFilter,
   max: number,
-  step: (filter: DeadFilter, max: number) => Promise<Stepped>,
+  step: (filter: StepFilter, max: number) => Promise<FilterStep>,
 ): Promise<Stepped> {
   const bound = Math.min(max, limits.bulkMax);
+  let versionMax: number | undefined;
+  const next = async (its: DeadFilter, most: number) => {
+    const answer = await step(versionMax === undefined ? its : { ...its, versionMax }, most);
+    versionMax ??= answer.versionMax;
+    return answer;
+  };
   const { ids } = filter;
   if (ids === undefined || ids.length > bound || ids.length <= limits.bulkStepMax)
-    return inSteps(bound, (most) => step(filter, most));
+    return inSteps(bound, (most) => next(filter, most));
   const batches = [...inBatches(ids, limits.bulkStepMax)];
   return inSteps(bound, async (most) => {
-    const { done, more } = await step({ ...filter, ids: batches[0] ?? [] }, most);
+    const { done, more } = await next({ ...filter, ids: batches[0] ?? [] }, most);
     if (!more) batches.shift();
     return { done, more: batches.length > 0 };
   });
@@ -261,15 +272,17 @@ function deadCalls(link: Link): DeadLetters {
     },
     async requeue(filter, max) {
       const { done, more } = await inFilteredSteps(filter, max, async (...asked) => {
-        const step = await cold<{ requeued: number; more: boolean }>(link, kinds.deadRequeue, asked, false);
-        return { done: step.requeued, more: step.more };
+        type Answer = Omit<FilterStep, 'done'> & { readonly requeued: number };
+        const { requeued, ...rest } = await cold<Answer>(link, kinds.deadRequeue, asked, false);
+        return { done: requeued, ...rest };
       });
       return { requeued: done, more };
     },
     async purge(filter, max) {
       const { done, more } = await inFilteredSteps(filter, max, async (...asked) => {
-        const step = await cold<{ purged: number; more: boolean }>(link, kinds.deadPurge, asked, true);
-        return { done: step.purged, more: step.more };
+        type Answer = Omit<FilterStep, 'done'> & { readonly purged: number };
+        const { purged, ...rest } = await cold<Answer>(link, kinds.deadPurge, asked, true);
+        return { done: purged, ...rest };
       });
       return { purged: done, more };
     },

@@ -3,6 +3,7 @@
 
 import { limits } from '../../core/limits.ts';
 import type { Database, Statement } from '../../sql/database.ts';
+import type { StepFilter } from '../batches.ts';
 import type { DeadFilter, DeadLetter, Page } from '../job-store.ts';
 import { cursorOf, newest, type Place, placeOf } from '../pages.ts';
 import { type Bench, bulkStep, stepMax } from './bench.ts';
@@ -12,6 +13,11 @@ import { dead } from './schema.ts';
 import type { Snapshots } from './snapshots.ts';
 
 type Order = 'newest' | 'oldest';
+
+interface Step {
+  readonly more: boolean;
+  readonly versionMax: number;
+}
 
 export class DeadPages {
   readonly #bench: Bench;
@@ -52,17 +58,18 @@ export class DeadPages {
     return { items, nextCursor: more ? cursorOf(placeOfRow(last)) : null };
   }
 
-  /** One step: fewer than max, and more are left, where the rest would hold up other callers. So does purge. */
-  requeue(filter: DeadFilter, max: number): { readonly requeued: number; readonly more: boolean } {
-    const { bench, found, more } = this.#oldest(filter, max);
+  /** One step: fewer than max, and more are left, where the rest would hold up other callers. `versionMax`: for the next steps of
+   *  the call. The same holds for purge. */
+  requeue(filter: StepFilter, max: number): Step & { readonly requeued: number } {
+    const { bench, found, more, versionMax } = this.#oldest(filter, max);
     const requeued = bulkStep(found, (row) => requeueRow(bench, row));
-    return { requeued, more: more || requeued < found.length };
+    return { requeued, more: more || requeued < found.length, versionMax };
   }
 
-  purge(filter: DeadFilter, max: number): { readonly purged: number; readonly more: boolean } {
-    const { bench, found, more } = this.#oldest(filter, max);
+  purge(filter: StepFilter, max: number): Step & { readonly purged: number } {
+    const { bench, found, more, versionMax } = this.#oldest(filter, max);
     const purged = bulkStep(found, (row) => bench.rows.end(row, { state: 'purged', at: bench.now }));
-    return { purged, more: more || purged < found.length };
+    return { purged, more: more || purged < found.length, versionMax };
   }
 
   /** From the settled alerts, not from the dead letters: each of these has its own, and those whose alert cannot be sent for
@@ -75,28 +82,41 @@ export class DeadPages {
     return { expired: Math.min(found.length, bound), more: found.length > bound };
   }
 
-  #oldest(filter: DeadFilter, max: number) {
+  #oldest(filter: StepFilter, max: number) {
+    const versionMax = filter.versionMax ?? this.#bench.ledger.drawn;
     const bound = stepMax(this.#bench, Math.min(max, limits.bulkStepMax));
     const found = this.#find(filter, 'oldest', bound + 1, newest);
-    return { bench: this.#bench, found: found.slice(0, bound), more: found.length > bound };
+    return { bench: this.#bench, found: found.slice(0, bound), more: found.length > bound, versionMax };
   }
 
-  #find(filter: DeadFilter, order: Order, limit: number, before: Place): JobRow[] {
-    const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids } = filter;
+  #find(filter: StepFilter, order: Order, limit: number, before: Place): JobRow[] {
+    const {
+      topic,
+      since = 0,
+      until = Number.MAX_SAFE_INTEGER,
+      ids,
+      versionMax = Number.MAX_SAFE_INTEGER,
+    } = filter;
     if (ids !== undefined) return this.#findIds(filter, order, limit, before);
-    const bounds = [since, until, before.at, before.version, limit];
+    const bounds = [since, until, versionMax, before.at, before.version, limit];
     if (topic === undefined) return jobRows(this.#ofAll[order].all(...bounds));
     const no = this.#bench.ledger.topicNumber(topic);
     return no === undefined ? [] : jobRows(this.#ofTopic[order].all(no, ...bounds));
   }
 
-  #findIds(filter: DeadFilter, order: Order, limit: number, before: Place): JobRow[] {
-    const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids = [] } = filter;
+  #findIds(filter: StepFilter, order: Order, limit: number, before: Place): JobRow[] {
+    const {
+      topic,
+      since = 0,
+      until = Number.MAX_SAFE_INTEGER,
+      ids = [],
+      versionMax = Number.MAX_SAFE_INTEGER,
+    } = filter;
     if (topic === undefined) throw new Error('a filter by ids names no topic');
     const inRange = (row: JobRow) => {
       const { at, version } = placeOfRow(row);
       const after = at < before.at || (at === before.at && version < before.version);
-      return row.state === dead && at >= since && at < until && after;
+      return row.state === dead && at >= since && at < until && version <= versionMax && after;
     };
     const rows = [...new Set(ids)]
       .map((id) => this.#bench.rows.find(topic, id))
@@ -109,7 +129,8 @@ export class DeadPages {
 
 function select(db: Database, where: string, direction: 'ASC' | 'DESC'): Statement {
   return db.prepare(
-    `SELECT ${jobColumns} FROM job WHERE ${where} state = 3 AND dead_at >= ? AND dead_at < ? AND (dead_at, version) < (?, ?)
+    `SELECT ${jobColumns} FROM job WHERE ${where} state = 3 AND dead_at >= ? AND dead_at < ? AND version <= ?
+       AND (dead_at, version) < (?, ?)
      ORDER BY dead_at ${direction}, version ${direction} LIMIT ?`,
     { returnArrays: true },
   );

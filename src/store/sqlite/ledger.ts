@@ -117,6 +117,11 @@ export class Ledger {
     return this.#seq;
   }
 
+  /** The last version or token: all later ones are above it. */
+  get drawn(): number {
+    return this.#seq;
+  }
+
   // ── counts
 
   /** Jobs of one kind came (change > 0) or went. */

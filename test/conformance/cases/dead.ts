@@ -1,8 +1,21 @@
 // Dead letters: listing, requeue and purge, each with its filters, bounds and the alert that stays owed.
 
 import { expect } from 'vitest';
+import { limits } from '../../../src/core/limits.ts';
 import type { DeadFilter, DeadLetter } from '../../../src/store/job-store.ts';
-import { at, attemptOf, type Case, fact, idsOf, only, type Trial } from '../trial.ts';
+import {
+  at,
+  attemptOf,
+  type Case,
+  fact,
+  idsOf,
+  jobOf,
+  leaseOf,
+  only,
+  request,
+  type Trial,
+  within,
+} from '../trial.ts';
 
 /** Dies one after the other, each at a millisecond of its own: `a/1`, `b/1`, `a/2`, `b/2`. Answers them in that order. */
 async function four(trial: Trial): Promise<readonly DeadLetter[]> {
@@ -25,6 +38,17 @@ async function listed(trial: Trial, filter: DeadFilter): Promise<string[]> {
   const page = await trial.dead.list(filter, 10, null);
   expect(page.nextCursor).toBeNull();
   return names(page.items);
+}
+
+/** More than one step of any store. */
+const manyIds = Array.from({ length: 3 * limits.redisStepMax }, (_, n) => `j${n}`);
+
+/** Reserves and buries all ready jobs of the topic `t`. Answers how many. */
+async function buryReady(trial: Trial): Promise<number> {
+  const reserved = await trial.reserve(request(limits.reserveMax, { t: limits.reserveMax }));
+  const jobs = reserved.map((job) => ({ ...leaseOf(job), reason: 'gone', attempt: attemptOf(job) }) as const);
+  if (jobs.length > 0) await trial.jobs.bury(jobs);
+  return jobs.length;
 }
 
 /** Which of the four each filter means, newest death first. */
@@ -161,6 +185,34 @@ export const deadCases: readonly Case[] = [
           expect(await call(trial, {}, 2)).toEqual({ n: 2, more: false });
           expect(await call(trial, {}, 2)).toEqual({ n: 0, more: false });
         },
+      ),
+
+      ...([{ topic: 't' }, { topic: 't', ids: [...manyIds, ...manyIds] }] as const).map((filter) =>
+        fact(
+          `dead ${verb}: by ${'ids' in filter ? 'ids' : 'a topic'}, takes no job that was made during the call`,
+          async (trial) => {
+            await trial.jobs.push(manyIds.map((id) => jobOf(id)));
+            for (let dead = 0; dead < manyIds.length; ) dead += await buryReady(trial);
+            let isOver = false;
+            let fresh = 0;
+            const receiver = async () => {
+              while (!isOver) {
+                fresh += verb === 'purge' ? 1 : 0;
+                if (fresh > 0)
+                  await trial.jobs.push(manyIds.slice(0, 50).map((id) => jobOf(`${id} ${fresh}`)));
+                await buryReady(trial);
+              }
+            };
+            const receiving = receiver();
+            const outcome = await call(trial, filter, limits.bulkMax).finally(() => {
+              isOver = true;
+            });
+            await receiving;
+            // The first push of the receiver may come before the first step.
+            const most = manyIds.length + (verb === 'purge' && !('ids' in filter) ? 50 : 0);
+            expect(outcome).toEqual({ n: within(manyIds.length, most), more: false });
+          },
+        ),
       ),
 
       fact(`dead ${verb}: touches no job that is not dead`, async (trial) => {

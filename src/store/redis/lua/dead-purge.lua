@@ -2,11 +2,11 @@
 -- dead-purge: removes dead letters, oldest death first; owed alerts stay owed.
 -- @keys P
 -- @args max, filter
--- @returns purged, 1 when more match
+-- @returns purged, 1 when more match, the last version before: no later step of the call takes one above it
 -- @writes as cancel
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside, dead
-local max = tonumber(ARGV[4])
+local max, last = tonumber(ARGV[4]), math.max(seq, us - 1)
 local found, more = oldest_dead(read_filter(5), max)
 for _, job in ipairs(found) do end_job(job, 2) end
 finish()
-return { #found, more and 1 or 0 }
+return { #found, more and 1 or 0, last }

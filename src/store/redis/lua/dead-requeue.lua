@@ -2,11 +2,11 @@
 -- dead-requeue: brings dead letters back, oldest death first.
 -- @keys P
 -- @args max, filter
--- @returns requeued, 1 when more match
+-- @returns requeued, 1 when more match, the last version before: no later step of the call takes one above it
 -- @writes as requeue
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, aside, dead
-local max = tonumber(ARGV[4])
+local max, last = tonumber(ARGV[4]), math.max(seq, us - 1)
 local found, more = oldest_dead(read_filter(5), max)
 for _, job in ipairs(found) do revive(job) end
 finish()
-return { #found, more and 1 or 0 }
+return { #found, more and 1 or 0, last }

@@ -1,6 +1,6 @@
 -- dead: dead letters by topic, time of death and id, bounded by a number.
 -- Answers up to `max` pairs of number and tag+id, oldest first; of those whose death comes before the place where one is given.
--- filter: topic ('' = all), since, until (ms), ids (tag+id; nil = all)
+-- filter: topic ('' = all), since, until (ms), version_max (of a later step of bulk work; huge = any), ids (tag+id; nil = all)
 local function dead_keys(filter)
   if filter.topic == '' then return P .. ':x', nil end
   local no = topic_number(filter.topic)
@@ -28,13 +28,29 @@ local function dead_of_ids(filter, no)
   for _, tid in ipairs(filter.ids) do
     local job = not seen[tid] and find_in(no, tid)
     seen[tid] = true
-    if job and job.state == 3 and job.dead_at >= filter.since and job.dead_at < filter.upto then found[#found + 1] = job end
+    local is_dead = job and job.state == 3 and job.dead_at >= filter.since and job.dead_at < filter.upto
+    if is_dead and job.version <= filter.version_max then found[#found + 1] = job end
   end
   table.sort(found, function(a, b)
     if a.dead_at ~= b.dead_at then return a.dead_at < b.dead_at end
     return a.version < b.version
   end)
   return found
+end
+
+-- Members of the first version_max versions, oldest death first, at most max + 1. Passes over at most 10,000 later ones, some ms: a
+-- call makes no more of them, and they come behind all others unless the clock of Redis has gone back.
+local function members_until(key, filter, max)
+  local fitting, at = {}, 0
+  repeat
+    local page = call('ZRANGEBYSCORE', key, digits(filter.since), '(' .. digits(filter.upto), 'LIMIT', at, max + 1)
+    for _, member in ipairs(page) do
+      -- Both kinds of members begin with the version; a shorter one is set aside by the caller.
+      if #member < 7 or struct.unpack('>I7', member) <= filter.version_max then fitting[#fitting + 1] = member end
+    end
+    at = at + #page
+  until #page <= max or #fitting > max or at > 10000 + max
+  return fitting
 end
 
 -- Oldest first, at most max, and whether there are more. Sets aside what it meets that stands for none.
@@ -47,18 +63,19 @@ local function oldest_dead(filter, max)
     for i = 1, math.min(#all, max) do found[i] = all[i] end
     return found, #all > max
   end
-  local members = call('ZRANGEBYSCORE', key, digits(filter.since), '(' .. digits(filter.upto), 'LIMIT', 0, max + 1)
+  local members = members_until(key, filter, max)
   for i = 1, math.min(#members, max) do found[#found + 1] = find_dead_at(key:sub(#P + 1), no, members[i]) end
   return found, #members > max
 end
 
--- since, until and ids from the arguments that begin there: topic, since, until, number of ids, ids
+-- The filter from the arguments that begin there: topic, since, until, version_max (negative = any), number of ids, ids
 local function read_filter(at)
   local filter = { topic = ARGV[at], since = tonumber(ARGV[at + 1]), upto = tonumber(ARGV[at + 2]) }
-  local count = tonumber(ARGV[at + 3])
+  local version_max, count = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  filter.version_max = version_max < 0 and math.huge or version_max
   if count >= 0 then
     filter.ids = {}
-    for i = 1, count do filter.ids[i] = ARGV[at + 3 + i] end
+    for i = 1, count do filter.ids[i] = ARGV[at + 4 + i] end
   end
   return filter
 end
