@@ -285,7 +285,7 @@ export interface Page<T> {
   readonly missing?: readonly string[];
 }
 
-/** As a list shows it: reading bodies that nobody sees would cost more than everything else of a page. */
+/** As a list shows it: without bodies, which dominate the cost of a page. */
 export type DeadLetter = Omit<JobSnapshot, 'body'>;
 
 export interface DeadLetters {
@@ -298,8 +298,8 @@ export interface DeadLetters {
   requeue(filter: DeadFilter, max: number): Promise<{ readonly requeued: number; readonly more: boolean }>;
   /** Oldest death first; owed alerts stay owed. */
   purge(filter: DeadFilter, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
-  /** Removes dead letters that died longer than olderThanMs ago by the storage clock, oldest death first, and none whose alert
-   *  has still to be sent or found to concern nobody. At most max (≤ limits.expireMax). None while the storage clock has jumped
+  /** Removes dead letters that died longer than olderThanMs ago by the storage clock, oldest death first, and
+   *  never while its alert is owed or claimed. At most max (≤ limits.expireMax). None while the storage clock has jumped
    *  and not yet stood long enough (embedded store). */
   expire(olderThanMs: number, max: number): Promise<{ readonly expired: number; readonly more: boolean }>;
 }

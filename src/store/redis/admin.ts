@@ -105,7 +105,7 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const { name } = shard;
   const servers = [{ name, trouble }];
   if (trouble !== null) {
-    // Its words are no part of the trouble, which lasts while they change.
+    // The error text is not part of the incident key.
     const words = shard.words === null ? '' : `: ${shard.words}`;
     return { ok: false, ...durabilityOf(null), warnings: [`Redis at ${name} ${trouble}${words}`], servers };
   }

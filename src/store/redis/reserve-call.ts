@@ -56,7 +56,7 @@ export function reserveCall(shards: Shards, roomsMax: number) {
       ...[topic, room, Math.ceil(leaseMs), ''],
     ]);
     let answer = await ask(bucket, request, ['ring', ...rooms]);
-    // Nothing was leased, because what had its turn cannot be: what comes behind it need not wait for the next look.
+    // Nothing was leased, because the next jobs were set aside; ask again at once.
     for (let again = 1; answer.kind === setAside && again < limits.reservesAgainMax; again += 1)
       answer = await ask(bucket, request, ['ring', ...rooms]);
     const { kind, jobs, now } = answer;

@@ -30,7 +30,7 @@ export interface Shards {
   nameOf(partition: Partition): string;
   /** its shard is nearly full: see memory-watch.ts */
   isTight(partition: Partition): boolean;
-  /** Another number after each moment in which its server may have lost data: what is known of its content is void. */
+  /** Another number after each moment in which its server may have lost data: cached content is invalid. */
   lossesOf(partition: Partition): number;
   routeOf(key: JobKey): Route;
   /** one per shard: where the id would be on it, whatever any list says */

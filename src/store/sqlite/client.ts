@@ -214,7 +214,7 @@ interface Stepped {
 }
 
 /** Bulk work in steps, each a call of its own, and as long a pause after it: the owner serves the other callers between them. A step that was surely not done
- *  ends the work with what the steps before have done; after one whose answer is lost nobody knows how much that is. */
+ *  ends the work with what the steps before have done; if an answer is lost, the count is unknown. */
 async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Promise<Stepped> {
   const end = performance.now() + limits.bulkCallMs;
   let total = 0;

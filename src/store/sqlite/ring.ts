@@ -69,7 +69,7 @@ export class Ring implements Iterable<number> {
     }
   }
 
-  /** How often a place came back to where it was: what is known of the places before it is void. */
+  /** How often a place came back to where it was: views must start again. */
   get returns(): number {
     return this.#returns;
   }

@@ -84,7 +84,7 @@ export class RoomsKnown {
     for (const [topic, room] of rooms) {
       if (room === null) this.#rooms.delete(topic);
       else this.#rooms.set(topic, room);
-      // What is not named any more has the room of the others.
+      // Removed topics get the default capacity.
       if (room === null || room.room > 0) this.#views?.gained(topic);
     }
     this.#number = number;

@@ -74,7 +74,7 @@ local function enter(place, no, prio, turn_of)
   entries[#entries + 1] = entry
 end
 
--- Turns only ever rise, and each change of a ring takes a new one: what stands behind a turn is all that has come since.
+-- Turns only ever rise, and each change of a ring takes a new one: all later arrivals have higher turns.
 local function read_news(prio, known, most)
   local turns = call('ZRANGEBYSCORE', P .. ':a:' .. prio, '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
   local numbers = {}
