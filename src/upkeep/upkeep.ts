@@ -127,6 +127,8 @@ class Upkeep implements Role {
   async drain(deadlineMs: number): Promise<void> {
     if (this.#gaveUp !== null) await this.#tellOfTheEnd(this.#gaveUp, deadlineMs / 2);
     await Promise.all([...this.#agents, ...this.#soleAgents].map((agent) => agent.drain(deadlineMs)));
+    // The next dq-upkeep reads the incidents from here on; the master reports a crash loop again at the next death.
+    this.#isSole = false;
     await this.#incidents.flush();
   }
 

@@ -60,7 +60,7 @@ export const promoteCases: readonly Case[] = [
   fact('promote: moves no job before it is due', async (trial) => {
     await trial.push('far', { when: { delayMs: farOffMs } });
     const near = await Promise.all(
-      [20, 35, 50, 65, 80].map((delayMs) => trial.push(`in ${delayMs}`, { when: { delayMs } })),
+      [200, 400, 600, 800, 1_000].map((delayMs) => trial.push(`in ${delayMs}`, { when: { delayMs } })),
     );
     const dueAts = near.map((outcome) => outcome.dueAt).sort((a, b) => a - b);
     // Collected and judged afterwards: a failed expectation inside the wait would only be tried again.

@@ -10,7 +10,7 @@ export const moveMutants: readonly Mutant[] = [
     change(m, 'promote', () => (max) => {
       const due = m
         .inState('delayed')
-        .filter((job) => job.dueAt <= m.now() + 15)
+        .filter((job) => job.dueAt <= m.now() + 150)
         .slice(0, max);
       for (const job of due) m.makeReady(job);
       return { moved: due.length, waitMs: null };
