@@ -15,8 +15,8 @@ describe('rate', () => {
     const rig = await startRig();
     const [limited, free] = [await startSink(), await startSink()];
     // A call that a busy machine lets time out would be retried after a minute.
-    await rig.topic('limited', limited.url, { rate: 20, timeout: '60s' });
-    await rig.topic('free', free.url, { timeout: '60s' });
+    await rig.topic('limited', limited.url, { rate: 20, timeoutMs: 60_000 });
+    await rig.topic('free', free.url, { timeoutMs: 60_000 });
     // More than are called in the longest time that this may take.
     await rig.pushAll('limited', ids('l', 2_000), { priority: 'high' });
     await rig.pushAll('free', ids('f', 300));
