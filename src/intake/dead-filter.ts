@@ -9,7 +9,7 @@ import { limits } from '../core/limits.ts';
 import { topicNamePattern } from '../core/topic.ts';
 import { topicNotFound } from '../jobs/change-topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import type { DeadFilter } from '../store/job-store.ts';
+import type { DeadFilter, Page } from '../store/job-store.ts';
 import { requireEveryTopic, requireTopic } from './route-access.ts';
 
 export interface RawDeadFilter {
@@ -32,6 +32,18 @@ export async function requireKnownTopic(topics: TopicBook, topic: string | undef
   // With the registry unavailable nothing is known; the empty result stands.
   const found = await topics.lookUp(topic).catch(() => null);
   if (found === undefined) throw topicNotFound(topic);
+}
+
+/** The same for a list: only an empty first page without a next one, of a complete answer, says that a topic has nothing. */
+export async function requireKnownTopicOf(
+  page: Pick<Page<unknown>, 'items' | 'nextCursor' | 'missing'>,
+  cursor: string | undefined,
+  topics: TopicBook,
+  topic: string | undefined,
+): Promise<void> {
+  const isFirst = cursor === undefined && page.nextCursor === null;
+  if (isFirst && page.items.length === 0 && page.missing === undefined)
+    await requireKnownTopic(topics, topic);
 }
 
 /** A forgotten filter must not change everything. */

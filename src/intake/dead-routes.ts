@@ -4,7 +4,14 @@ import { Type } from 'typebox';
 import { formatInstant } from '../core/duration.ts';
 import { limits } from '../core/limits.ts';
 import type { DeadLetter as StoredDeadLetter } from '../store/job-store.ts';
-import { readFilter, readIds, requireFilter, requireKnownTopic, requireTopicOf } from './dead-filter.ts';
+import {
+  readFilter,
+  readIds,
+  requireFilter,
+  requireKnownTopic,
+  requireKnownTopicOf,
+  requireTopicOf,
+} from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { pageOf, pagingParams, readLimit, refuseCursor } from './paging.ts';
 import { closed, Instant, instantText, nullable, problems, reply, VersionText } from './schemas.ts';
@@ -57,13 +64,7 @@ export function deadRoutes(api: Api, { role }: IntakeContext): void {
       requireTopicOf(request, query.topic);
       const items = readLimit(limit);
       const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch(refuseCursor);
-      if (
-        page.items.length === 0 &&
-        page.missing === undefined &&
-        page.nextCursor === null &&
-        cursor === undefined
-      )
-        await requireKnownTopic(role.topics, query.topic);
+      await requireKnownTopicOf(page, cursor, role.topics, query.topic);
       return { items: page.items.map(deadJson), nextCursor: page.nextCursor, missing: page.missing };
     },
   );

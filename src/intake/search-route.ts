@@ -5,7 +5,7 @@ import { formatInstant } from '../core/duration.ts';
 import { invalidField } from '../core/errors.ts';
 import { endStates, type FoundJob, jobStates } from '../core/job.ts';
 import { refusesId } from '../core/job-id.ts';
-import { readFilter, requireKnownTopic, requireTopicOf } from './dead-filter.ts';
+import { readFilter, requireKnownTopicOf, requireTopicOf } from './dead-filter.ts';
 import type { Api, IntakeContext } from './intake-context.ts';
 import { jobHead } from './job-head.ts';
 import { pageOf, pagingParams, readLimit, refuseCursor } from './paging.ts';
@@ -59,13 +59,7 @@ export function searchRoute(api: Api, { role }: IntakeContext): void {
         ...(id === undefined ? {} : { id }),
       };
       const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(refuseCursor);
-      if (
-        page.items.length === 0 &&
-        page.missing === undefined &&
-        page.nextCursor === null &&
-        cursor === undefined
-      )
-        await requireKnownTopic(role.topics, query.topic);
+      await requireKnownTopicOf(page, cursor, role.topics, query.topic);
       return { items: page.items.map(foundJson), nextCursor: page.nextCursor, missing: page.missing };
     },
   );
