@@ -84,6 +84,10 @@ export interface ShardChanges {
 /** A topic to be written; the registry gives revision and times. */
 export type TopicDraft = Omit<Topic, 'revision' | 'createdAt' | 'updatedAt'>;
 
+export type TurnOutcome =
+  | { readonly kind: 'updated'; readonly revision: number }
+  | { readonly kind: 'changed' | 'absent' };
+
 export interface Registry {
   /** 16 hexadecimal digits, drawn once for each registry: whose topics the jobs of a Redis belong to. */
   id(): Promise<string>;
@@ -97,13 +101,7 @@ export interface Registry {
   /** For a topic whose get() is unreadable: what it takes to replace or remove it. */
   remains(topic: string): Promise<TopicRemains | null>;
   /** Compare-and-set of the state alone; the rest of the record stays as it is, readable or not. */
-  turn(
-    topic: string,
-    state: TopicState,
-    expectedRevision: number,
-  ): Promise<
-    { readonly kind: 'updated'; readonly revision: number } | { readonly kind: 'changed' | 'absent' }
-  >;
+  turn(topic: string, state: TopicState, expectedRevision: number): Promise<TurnOutcome>;
   create(
     draft: TopicDraft,
   ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' }>;

@@ -20,6 +20,7 @@ import type {
   TopicRecord,
   TopicRemains,
   TopicStats,
+  TurnOutcome,
 } from '../registry/registry.ts';
 import { StoreError } from '../store/job-store.ts';
 import type { RegistryEngine } from './registry-engine.ts';
@@ -110,13 +111,7 @@ export class RegistryDb implements Registry {
     });
   }
 
-  turn(
-    topic: string,
-    state: TopicState,
-    expectedRevision: number,
-  ): Promise<
-    { readonly kind: 'updated'; readonly revision: number } | { readonly kind: 'changed' | 'absent' }
-  > {
+  turn(topic: string, state: TopicState, expectedRevision: number): Promise<TurnOutcome> {
     return this.#change(async (trx) => {
       const kind = judge(await find(trx, topic), expectedRevision);
       if (kind !== null) return { kind };

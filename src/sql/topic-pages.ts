@@ -2,7 +2,7 @@
 // Revisions are given out under a lock that is held until the commit, so a smaller one never becomes visible after a greater one:
 // a reader that continues from its place misses no change.
 
-import type { Kysely } from 'kysely';
+import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
 import { limits } from '../core/limits.ts';
 import type { ChangePlace, TopicChanges } from '../registry/registry.ts';
 import type { RegistrySchema } from './registry-schema.ts';
@@ -74,24 +74,21 @@ export class TopicPages {
   }
 }
 
-function topicsAfter(trx: Db, { revision, name }: ChangePlace, max: number): Promise<TopicRow[]> {
-  let query = trx.selectFrom('topic').selectAll();
-  if (name === null) query = query.where('revision', '>', revision);
-  else
-    query = query
-      .where('revision', '>=', revision)
-      .where((eb) => eb.or([eb('revision', '>', revision), eb('name', '>', name)]));
+function topicsAfter(trx: Db, place: ChangePlace, max: number): Promise<TopicRow[]> {
+  const query = trx.selectFrom('topic').selectAll().where(isAfter(place));
   return query.orderBy('revision').orderBy('name').limit(max).execute();
 }
 
-function deletionsAfter(trx: Db, { revision, name }: ChangePlace, max: number): Promise<Named[]> {
-  let query = trx.selectFrom('topic_tombstone').selectAll();
-  if (name === null) query = query.where('revision', '>', revision);
-  else
-    query = query
-      .where('revision', '>=', revision)
-      .where((eb) => eb.or([eb('revision', '>', revision), eb('name', '>', name)]));
+function deletionsAfter(trx: Db, place: ChangePlace, max: number): Promise<Named[]> {
+  const query = trx.selectFrom('topic_tombstone').selectAll().where(isAfter(place));
   return query.orderBy('revision').orderBy('name').limit(max).execute();
+}
+
+/** `revision >=` stands apart so that the index of the revisions serves it. */
+function isAfter({ revision, name }: ChangePlace): RawBuilder<SqlBool> {
+  return name === null
+    ? sql`revision > ${revision}`
+    : sql`revision >= ${revision} AND (revision > ${revision} OR name > ${name})`;
 }
 
 function inOrder(a: Named, b: Named): number {
