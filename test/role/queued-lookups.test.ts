@@ -10,11 +10,8 @@ import { startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
 import { ids, startRig } from './rig.ts';
 
-const reply = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}';
-
-it('notifier: releases a job whose look-up has no turn, without attempt and strike', async () => {
-  const rig = await startRig();
-  const server = await startRawServer((socket) => void socket.write(reply));
+/** Look-ups that end only when the test calls the functions in `asked`. */
+function hungLookups() {
   const asked: Parameters<LookupFunction>[2][] = [];
   const lookup: LookupFunction = (_name, _options, found) => void asked.push(found);
   const probe: NameProbe = {
@@ -24,7 +21,16 @@ it('notifier: releases a job whose look-up has no turn, without attempt and stri
       return () => {};
     },
   };
-  await rig.run(createNotifier(rig.context(), { lookup, probe }));
+  return { asked, seams: { lookup, probe } };
+}
+
+const reply = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}';
+
+it('notifier: releases a job whose look-up has no turn, without attempt and strike', async () => {
+  const rig = await startRig();
+  const server = await startRawServer((socket) => void socket.write(reply));
+  const { asked, seams } = hungLookups();
+  await rig.run(createNotifier(rig.context(), seams));
   for (let n = 0; n < limits.lookupThreads.new; n++) {
     await rig.topic(`late${n}`, `http://late${n}.test:${server.port}/`);
     await rig.push(`late${n}`, 'a');
@@ -51,15 +57,7 @@ it('notifier: releases a job whose look-up has no turn, without attempt and stri
 it('notifier: queued look-ups neither spin nor delay other topics', async () => {
   const rig = await startRig();
   const server = await startRawServer((socket) => void socket.write(reply));
-  const asked: Parameters<LookupFunction>[2][] = [];
-  const lookup: LookupFunction = (_name, _options, found) => void asked.push(found);
-  const probe: NameProbe = {
-    isLocal: () => false,
-    probe(_name, done) {
-      setImmediate(() => done({ kind: 'answered', addresses: [] }));
-      return () => {};
-    },
-  };
+  const { asked, seams } = hungLookups();
   const hung = ids('hung', 12);
   for (const name of hung) {
     const more = { timeoutMs: 100, maxAttempts: 100, concurrency: 1_000, rate: 1_000 };
@@ -67,7 +65,7 @@ it('notifier: queued look-ups neither spin nor delay other topics', async () => 
     await rig.pushAll(name, ids('j', 100));
   }
   await rig.topic('healthy', server.url, { maxAttempts: 1 });
-  await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 40 } }), { lookup, probe }));
+  await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 40 } }), seams));
   const counted = { released: 0, late: 0 };
   const count = () => {
     const { counts, histograms } = rig.metrics() ?? { counts: [], histograms: [] };
