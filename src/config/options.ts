@@ -214,7 +214,7 @@ export const options = {
   ),
   noAuth: flag(
     '--no-auth',
-    'While no access token exists, serve everybody who can reach the address, from other machines too',
+    'Accept requests without a token while no access token exists, from other machines too',
   ),
 } as const satisfies Readonly<Record<string, Option>>;
 
