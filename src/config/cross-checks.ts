@@ -2,6 +2,7 @@
 // about the machine are handed in.
 
 import ipaddr from 'ipaddr.js';
+import { leastDescriptors } from '../core/call-accounts.ts';
 import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import { isMailAddress } from '../core/mail-address.ts';
@@ -43,7 +44,7 @@ export function crossCheck(
   checkMysql(config, problem, warning);
   if (config['egress.policy'] === 'allowlist' && config['egress.allow'].length === 0)
     warning('egress.allow', 'is empty under egress.policy allowlist: no callback can be made');
-  const needed = config['notifier.slots'] + limits.descriptorsBesideSlots;
+  const needed = leastDescriptors(config['notifier.slots']);
   if (machine.openFilesMax !== null && needed > machine.openFilesMax)
     warning(
       'notifier.slots',

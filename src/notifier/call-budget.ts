@@ -5,6 +5,7 @@
 //   probes  calls of a topic that was restricted when they began (probes.ts)
 // Invariant: at most slots + slowMax + probesMax calls run at once, so sockets and memory are bounded.
 
+import { callAccounts } from '../core/call-accounts.ts';
 import { limits } from '../core/limits.ts';
 import type { Lane } from './lane.ts';
 
@@ -43,12 +44,10 @@ export class CallBudget {
 
   constructor({ slots, openFilesMax, onSlow }: CallBudgetOptions) {
     this.slots = slots;
-    this.probesMax = Math.max(1, Math.floor(slots * limits.probesPerSlot));
     this.keptSlots = Math.floor(slots * limits.keptSlotsShare);
-    // A quarter of the descriptors stays for idle connections.
-    const files = openFilesMax === null ? Number.POSITIVE_INFINITY : Math.floor(openFilesMax * 0.75);
-    const fitting = files - limits.descriptorsBesideSlots - slots - this.probesMax;
-    this.slowMax = Math.max(0, Math.min(Math.floor(slots * limits.slowCallsPerSlot), fitting));
+    const { probesMax, slowMax } = callAccounts(slots, openFilesMax);
+    this.probesMax = probesMax;
+    this.slowMax = slowMax;
     this.#onSlow = onSlow;
   }
 

@@ -17,6 +17,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { checkNode, checkOpenFiles } from '../../src/cli/doctor/machine.ts';
+import { CallBudget } from '../../src/notifier/call-budget.ts';
 import { openRegistryDb } from '../../src/sql/registry-db.ts';
 import { launcher, startDaemon } from '../support/daemon.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
@@ -187,10 +188,17 @@ it('judges Node and the limit of open files', async () => {
     'warning',
     'ok',
   ]);
-  const limit = (n: number | string) =>
-    checkOpenFiles(`Max open files            ${n}                 1048576              files\n`, null).state;
-  expect([limit(63), limit(1024), limit(65_536)]).toEqual(['failed', 'warning', 'ok']);
-  expect(checkOpenFiles(null, null).state).toBe('unknown');
+  const limit = (n: number | string, slots = 512) =>
+    checkOpenFiles(`Max open files            ${n}                 1048576              files\n`, slots);
+  const states = [703, 704, 4_095, 4_096, 65_536, 'unlimited'].map((n) => limit(n).state);
+  expect(states).toEqual(['failed', 'warning', 'warning', 'ok', 'ok', 'ok']);
+  expect(checkOpenFiles(null, 512).state).toBe('unknown');
+  // What it calls enough is what the call budget uses in full.
+  const slowMax = (openFilesMax: number) =>
+    new CallBudget({ slots: 2_000, openFilesMax, onSlow: () => {} }).slowMax;
+  expect(limit(4_096, 2_000).about).toMatch(/: 508 of 8000 slow calls fit; raise it to 14086 /);
+  expect([slowMax(4_096), slowMax(14_085), slowMax(14_086)]).toEqual([508, 7_999, 8_000]);
+  expect([limit(14_085, 2_000).state, limit(14_086, 2_000).state]).toEqual(['warning', 'ok']);
   const cwd = temporary();
   writeFileSync(join(cwd, 'dq.yaml'), 'server: { port: 0 }\n');
   let stdout = '';
@@ -203,7 +211,9 @@ it('judges Node and the limit of open files', async () => {
   } catch (error) {
     stdout = (error as { stdout: string }).stdout;
   }
-  expect(stdout).toMatch(/^open files +failed +limit 500 .* a notifier needs 576/m);
+  expect(stdout).toMatch(
+    /^open files +failed +limit 500 .* needs 704, .* raise it to 4096 \(ulimit -n 4096 as root,/m,
+  );
 });
 
 describe.skipIf(unmountable !== null)(`disks${unmountable === null ? '' : `: ${unmountable}`}`, () => {

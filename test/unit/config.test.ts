@@ -399,9 +399,9 @@ describe('loadConfig: cross-checks', () => {
     expect(problems).toEqual([]);
     expect(warnings.map(({ message }) => message)).toEqual([
       'egress.allow: is empty under egress.policy allowlist: no callback can be made',
-      'notifier.slots: needs about 576 file descriptors in each notifier; the limit is 512 (ulimit -n)',
+      'notifier.slots: needs about 704 file descriptors in each notifier; the limit is 512 (ulimit -n)',
     ]);
-    expect(crossCheck(config, origins, { openFilesMax: 576 }).warnings).toHaveLength(1);
+    expect(crossCheck(config, origins, { openFilesMax: 704 }).warnings).toHaveLength(1);
     expect(crossCheck(config, origins, { openFilesMax: null }).warnings).toHaveLength(1);
   });
 });

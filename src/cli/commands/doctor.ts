@@ -4,6 +4,7 @@
 import type { Command } from 'commander';
 import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
+import { options } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { checkDaemon } from '../doctor/daemon.ts';
 import { checkDataDirectory, checkLogDirectory } from '../doctor/directories.ts';
@@ -56,7 +57,10 @@ async function doctor(flags: DoctorFlags): Promise<void> {
   const findings: Finding[] = [
     checkNode(process.version),
     await checkLibrary(),
-    checkOpenFiles(readLimits(), loaded.ok ? loaded.config : null),
+    checkOpenFiles(
+      readLimits(),
+      loaded.ok ? loaded.config['notifier.slots'] : options['notifier.slots'].default,
+    ),
   ];
   let isReached = true;
   if (loaded.ok) {

@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Config } from '../../config/options.ts';
+import { callAccounts, fullDescriptors, leastDescriptors } from '../../core/call-accounts.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { type Finding, of } from './finding.ts';
@@ -34,17 +34,28 @@ export async function checkLibrary(): Promise<Finding> {
   }
 }
 
-/** `text`: of /proc/self/limits; null where there is none. `config`: null = not known */
-export function checkOpenFiles(text: string | null, config: Config | null): Finding {
+/** `text`: of /proc/self/limits; null where there is none. `slots`: notifier.slots */
+export function checkOpenFiles(text: string | null, slots: number): Finding {
   const say = of('open files');
   const [, soft, hard] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(text ?? '') ?? [];
   if (soft === undefined) return say('unknown', 'the limit cannot be read here');
-  const slots = config === null ? 0 : config['notifier.slots'];
-  const needed = slots + limits.descriptorsBesideSlots;
-  const facts = `limit ${soft} (at most ${hard}); a notifier needs ${needed}, a server ${limits.descriptorsBesideSlots} and one for each client`;
-  if (Number(soft) < needed) return say('failed', `${facts}: raise it (ulimit -n, LimitNOFILE)`);
-  if (Number(soft) < limits.openFilesWanted)
-    return say('warning', `${facts}: few clients fit (ulimit -n, LimitNOFILE)`);
+  const [least, full] = [leastDescriptors(slots), fullDescriptors(slots)];
+  const facts =
+    `limit ${soft} (at most ${hard}); with ${slots} slots a notifier needs ${least}, for all slow calls ${full}; ` +
+    `a server needs ${limits.descriptorsBesideSlots} and one for each client`;
+  const wanted = Math.max(full, limits.openFilesWanted);
+  // Only the hard limit counts: Node raises its soft limit to it at its start.
+  const by = Number(hard) < wanted ? ' as root' : '';
+  const remedy = `raise it to ${wanted} (ulimit -n ${wanted}${by}, LimitNOFILE=${wanted})`;
+  if (Number(soft) < least) return say('failed', `${facts}: ${remedy}`);
+  if (Number(soft) < full) {
+    const fitting = callAccounts(slots, Number(soft)).slowMax;
+    return say(
+      'warning',
+      `${facts}: ${fitting} of ${callAccounts(slots, null).slowMax} slow calls fit; ${remedy}`,
+    );
+  }
+  if (Number(soft) < limits.openFilesWanted) return say('warning', `${facts}: few clients fit; ${remedy}`);
   return say('ok', facts);
 }
 
