@@ -437,6 +437,10 @@ export const limits = {
   /** Pages that dq-store keeps for the other processes of a start, which ask for the same ones a moment later: 100,000 topics. */
   registryPagesKeptBytes: 96 * 1024 * 1024,
   registryPagesKeptMs: 5_000,
+  /** Different settings that a process keeps to read topics by, and the length of one: 2 MB of texts, and their objects. Settings
+   *  that it has not kept are only read more slowly. */
+  settingsKept: 1_000,
+  settingsKeptChars: 2_000,
   /** The copy of a registry in MySQL is written as a whole again when its appended changes are longer than it, and so long. */
   snapshotAppendBytesMin: 1024 * 1024,
   /** Topics whose records cannot be read that one process names in its log; more are only counted. */
