@@ -27,6 +27,14 @@ export class Probes {
     this.#runningOf = runningOf;
   }
 
+  get size(): number {
+    return this.#lanes.size;
+  }
+
+  has(lane: Lane): boolean {
+    return this.#lanes.has(lane);
+  }
+
   lanes(): Iterable<Lane> {
     return this.#lanes;
   }

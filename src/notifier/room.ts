@@ -6,11 +6,11 @@
 // kept for topics in good standing that run no call.
 
 import type { AttemptReason } from '../core/job.ts';
+import { BaseRooms, isSameRoom, LayeredRooms, type Room } from '../core/layered-rooms.ts';
 import { limits } from '../core/limits.ts';
 import type { KnownTopic } from '../core/topic.ts';
 import { topicDefaults } from '../core/topic.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import type { Room } from '../store/job-store.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CallBudget, type RunningCall } from './call-budget.ts';
 import { Lane } from './lane.ts';
@@ -40,8 +40,8 @@ export interface RoomsOptions {
 /** Most topics share one room and one lease; they travel as `others`, and only the rest is listed in every request. */
 interface Plan {
   readonly others: Room;
-  /** never changed: a reserve may be under way with it */
-  readonly exceptions: ReadonlyMap<string, Room>;
+  /** the exceptions, and the restricted topics, which have no room at rest */
+  readonly base: BaseRooms;
   /** of exceptions from which on another room may be the one that most share */
   readonly worth: number;
 }
@@ -60,8 +60,8 @@ export class Rooms {
   readonly #origins = new Map<string, OriginHealth>();
   /** Lanes in good standing, the latest success last. */
   readonly #trusted = new Set<Lane>();
-  /** The exceptions of the plan and the restricted topics, which have no room; null = to be made. Never changed. */
-  #base: ReadonlyMap<string, Room> | null = null;
+  /** Topics that may have another room at rest than in the base of the plan. */
+  readonly #changed = new Set<string>();
   /** Names without a topic that have been asked for: their jobs are held, not fetched again and again. */
   readonly #unknown = new Set<string>();
   /** Of topics with a rate that were called. They outlive lanes for the reason that counts do. */
@@ -223,22 +223,22 @@ export class Rooms {
     const now = performance.now();
     if (this.#tokensAt <= now) this.#tokensAt = Number.POSITIVE_INFINITY;
     if (this.#openSlots <= 0) return this.#keptOnly(skipped, now);
-    this.#plan ??= this.#makePlan();
-    const { others, exceptions } = this.#plan;
+    this.#plan = this.#currentPlan();
+    const { others, base } = this.#plan;
     // Each call of a topic that was never called opens a connection, and all of an answer start in one turn of the event loop.
     const isTrying = this.#budget.untried >= limits.untriedAtOnce;
     const slots = isTrying ? Math.min(this.#openSlots, limits.untriedAtOnce) : this.#openSlots;
-    this.#base ??= this.#makeBase(exceptions);
-    if (this.#reduced.size === 0 && skipped.size === 0 && this.#base === exceptions)
-      return { slots, others, topics: exceptions };
-    const topics = new Map(this.#base);
+    // Later ones replace earlier ones.
+    const over = new Map<string, Room>();
+    for (const name of this.#changed) over.set(name, this.#roomAtRest(name, others));
     for (const lane of this.#reduced)
-      topics.set(lane.topic.topic, this.#roomNow(lane, this.#freeCalls(lane), now));
-    if (this.#base !== exceptions)
+      over.set(lane.topic.topic, this.#roomNow(lane, this.#freeCalls(lane), now));
+    if (this.#probes.size > 0)
       for (const [lane, free] of this.#probes.offers(now))
-        topics.set(lane.topic.topic, this.#roomNow(lane, free, now));
-    for (const name of skipped) topics.set(name, { room: 0, leaseMs: others.leaseMs });
-    return { slots, others, topics };
+        over.set(lane.topic.topic, this.#roomNow(lane, free, now));
+    for (const name of skipped) over.set(name, { room: 0, leaseMs: others.leaseMs });
+    for (const [name, room] of over) if (isSameRoom(room, base.topics.get(name) ?? others)) over.delete(name);
+    return { slots, others, topics: new LayeredRooms(base, over) };
   }
 
   /** The other slots are used up: one call for each topic in good standing that runs none. */
@@ -250,17 +250,8 @@ export class Rooms {
         topics.set(name, this.#roomNow(lane, Math.min(1, lane.capacity), nowMs));
     }
     const slots = topics.size === 0 ? 0 : this.#budget.freeSlots;
-    return { slots, others: { room: 0, leaseMs: this.#leaseMs(topicDefaults) }, topics };
-  }
-
-  #makeBase(exceptions: ReadonlyMap<string, Room>): ReadonlyMap<string, Room> {
-    const restricted = [...this.#probes.lanes()];
-    if (restricted.length === 0) return exceptions;
-    const none = restricted.map(({ topic }): [string, Room] => [
-      topic.topic,
-      { room: 0, leaseMs: this.#leaseMs(topic) },
-    ]);
-    return new Map([...exceptions, ...none]);
+    const others = { room: 0, leaseMs: this.#leaseMs(topicDefaults) };
+    return { slots, others, topics: LayeredRooms.of(topics) };
   }
 
   #roomNow({ topic }: Lane, free: number, nowMs: number): Room {
@@ -331,7 +322,7 @@ export class Rooms {
     this.#reduced.delete(lane);
     this.#trusted.delete(lane);
     this.#paused.delete(lane);
-    if (this.#probes.delete(lane)) this.#base = null;
+    if (this.#probes.delete(lane)) this.#changed.add(name);
     lane.health.lanes -= 1;
     if (lane.health.lanes === 0) this.#origins.delete(lane.origin);
   }
@@ -392,7 +383,8 @@ export class Rooms {
   #note(lane: Lane): void {
     if (this.#lanes.get(lane.topic.topic) !== lane) return;
     const isRestricted = lane.isRestricted;
-    if (isRestricted ? this.#probes.add(lane) : this.#probes.delete(lane)) this.#base = null;
+    if (isRestricted ? this.#probes.add(lane) : this.#probes.delete(lane))
+      this.#changed.add(lane.topic.topic);
     if (isRestricted) this.#trusted.delete(lane);
     if (!isRestricted && (this.#runningOf(lane.topic.topic) > 0 || lane.topic.rate > 0))
       this.#reduced.add(lane);
@@ -401,21 +393,23 @@ export class Rooms {
 
   /** For these names alone: topics that are registered one after another would each cost a look at all of them. */
   #replan(names: readonly string[]): void {
-    if (this.#plan === null) return;
-    const { others, worth } = this.#plan;
-    const exceptions = new Map(this.#plan.exceptions);
-    for (const name of names) {
-      const topic = this.#options.topics.get(name);
-      if (this.#unknown.has(name)) exceptions.set(name, { room: 0, leaseMs: others.leaseMs });
-      else if (topic === undefined) exceptions.delete(name);
-      else {
-        const room = this.#wholeRoom(topic);
-        if (isSame(room, others)) exceptions.delete(name);
-        else exceptions.set(name, room);
-      }
+    if (this.#plan !== null) for (const name of names) this.#changed.add(name);
+  }
+
+  /** A new base costs a copy of all exceptions: changes are collected for it. */
+  #currentPlan(): Plan {
+    if (this.#plan === null) return this.#makePlan();
+    if (this.#changed.size <= limits.changedRoomsMax) return this.#plan;
+    const { others, base, worth } = this.#plan;
+    const rooms = new Map(base.topics);
+    for (const name of this.#changed) {
+      const room = this.#roomAtRest(name, others);
+      if (isSameRoom(room, others)) rooms.delete(name);
+      else rooms.set(name, room);
     }
-    this.#plan = exceptions.size < worth ? { others, exceptions, worth } : null;
-    this.#base = null;
+    if (rooms.size - this.#probes.size >= worth) return this.#makePlan();
+    this.#changed.clear();
+    return { others, base: new BaseRooms(rooms), worth };
   }
 
   /** Two passes, because a room for each of 100,000 topics would hold all calls up. */
@@ -435,10 +429,23 @@ export class Rooms {
     const rooms = new Map<string, Room>();
     for (const topic of this.#options.topics.all()) {
       const room = this.#wholeRoom(topic);
-      if (!isSame(room, others)) rooms.set(topic.topic, room);
+      if (!isSameRoom(room, others)) rooms.set(topic.topic, room);
     }
     for (const name of this.#unknown) rooms.set(name, { room: 0, leaseMs: others.leaseMs });
-    return { others, exceptions: rooms, worth: 2 * rooms.size + limits.plannedAnew };
+    const worth = 2 * rooms.size + limits.plannedAnew;
+    for (const { topic } of this.#probes.lanes())
+      rooms.set(topic.topic, { room: 0, leaseMs: this.#leaseMs(topic) });
+    this.#changed.clear();
+    return { others, base: new BaseRooms(rooms), worth };
+  }
+
+  /** Of a topic none of whose calls runs, with all its tokens. */
+  #roomAtRest(name: string, others: Room): Room {
+    const lane = this.#lanes.get(name);
+    if (lane !== undefined && this.#probes.has(lane)) return { room: 0, leaseMs: this.#leaseMs(lane.topic) };
+    if (this.#unknown.has(name)) return { room: 0, leaseMs: others.leaseMs };
+    const topic = this.#options.topics.get(name);
+    return topic === undefined ? others : this.#wholeRoom(topic);
   }
 
   #wholeRoom(topic: KnownTopic): Room {
@@ -446,8 +453,4 @@ export class Rooms {
     const room = topic.rate === 0 ? share : Math.min(share, capacityAt(this.#partOf(topic.rate)));
     return { room: topic.state === 'active' ? room : 0, leaseMs: this.#leaseMs(topic) };
   }
-}
-
-function isSame(a: Room, b: Room): boolean {
-  return a.room === b.room && a.leaseMs === b.leaseMs;
 }

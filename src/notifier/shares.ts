@@ -8,14 +8,14 @@
 // With one partition there is nobody to divide with, and it is told all there is.
 
 import type { ReservedJob } from '../core/job.ts';
+import { LayeredRooms, type Room } from '../core/layered-rooms.ts';
 import { limits } from '../core/limits.ts';
-import type { Room } from '../store/job-store.ts';
 
 /** What a notifier has room for beside the calls that run. */
 export interface Free {
   readonly slots: number;
   readonly others: Room;
-  readonly topics: ReadonlyMap<string, Room>;
+  readonly topics: LayeredRooms;
 }
 
 export interface Share extends Free {
@@ -42,11 +42,9 @@ export class Shares {
     const share: Share = {
       slots: Math.min(slotsMax, divided ? halfOf(left.slots) : left.slots),
       others: divided ? halved(left.others) : left.others,
-      topics: divided ? new Map([...left.topics].map(([name, room]) => [name, halved(room)])) : left.topics,
+      topics: divided ? halvedOf(left.topics) : left.topics,
       isDivided: divided,
-      isShort:
-        left !== free &&
-        [...left.topics].some(([name, { room }]) => room <= 0 && roomOf(free, name).room > 0),
+      isShort: left !== free && isShort(left, free),
       keptUntil: nowMs + limits.shareMs,
     };
     this.#underWay.add(share);
@@ -83,16 +81,30 @@ export class Shares {
   #left(free: Free, nowMs: number): Free {
     const promised = [...this.#underWay].filter(({ keptUntil }) => nowMs < keptUntil);
     if (promised.length === 0) return free;
-    const less = (room: Room, of: (share: Share) => Room): Room => {
-      const taken = promised.reduce((sum, share) => sum + Math.min(share.slots, of(share).room), 0);
-      return { room: Math.max(0, room.room - taken), leaseMs: room.leaseMs };
-    };
-    const names = new Set([free, ...promised].flatMap(({ topics }) => [...topics.keys()]));
+    const less = (room: number, of: (share: Share) => number) =>
+      promised.reduce((left, share) => Math.max(0, left - Math.min(share.slots, of(share))), room);
+    const lessOf = ({ room, leaseMs }: Room, of: (share: Share) => Room): Room => ({
+      ...{ room: less(room, (share) => of(share).room), leaseMs },
+    });
+    const { base, over } = free.topics;
+    // A topic of the base that no over-layer names has in each share the part of its size, or that of others.
+    const parts = new Map(
+      [...base.sizes].map((size) => [
+        size,
+        less(size, ({ topics, others }) => (topics.base === base ? topics.partOf(size) : others.room)),
+      ]),
+    );
+    const names = new Set(over.keys());
+    // Where nothing but the over-layer has room, the names of the shares are of no use.
+    if (free.others.room > 0 || base.topics.size > 0)
+      for (const { topics } of promised) for (const name of topics.namesBeside(base)) names.add(name);
     return {
       slots: free.slots - promised.reduce((sum, { slots }) => sum + slots, 0),
-      others: less(free.others, ({ others }) => others),
-      topics: new Map(
-        [...names].map((name) => [name, less(roomOf(free, name), (share) => roomOf(share, name))]),
+      others: lessOf(free.others, ({ others }) => others),
+      topics: new LayeredRooms(
+        base,
+        new Map([...names].map((name) => [name, lessOf(roomOf(free, name), (share) => roomOf(share, name))])),
+        parts,
       ),
     };
   }
@@ -105,6 +117,23 @@ export function isSpent(share: Share, jobs: readonly ReservedJob[]): boolean {
   const brought = new Map<string, number>();
   for (const { topic } of jobs) brought.set(topic, (brought.get(topic) ?? 0) + 1);
   return [...brought].some(([topic, n]) => n >= roomOf(share, topic).room);
+}
+
+function halvedOf(topics: LayeredRooms): LayeredRooms {
+  const { base } = topics;
+  const over = new Map([...topics.over].map(([name, room]) => [name, halved(room)]));
+  return new LayeredRooms(
+    base,
+    over,
+    new Map([...base.sizes].map((size) => [size, halfOf(topics.partOf(size))])),
+  );
+}
+
+/** Of a topic that has room none is left. All topics of a size count where the base has one: an over-layer may name it. */
+function isShort(left: Free, free: Free): boolean {
+  for (const size of free.topics.base.sizes) if (left.topics.partOf(size) <= 0) return true;
+  for (const [name, { room }] of left.topics.over) if (room <= 0 && roomOf(free, name).room > 0) return true;
+  return false;
 }
 
 const roomOf = (free: Free, topic: string): Room => free.topics.get(topic) ?? free.others;

@@ -25,6 +25,9 @@ import type {
   Token,
   Version,
 } from '../core/job.ts';
+import type { Room, TopicRooms } from '../core/layered-rooms.ts';
+
+export type { Room };
 
 export type StoreFailure =
   /** definitely not applied: full, read-only, away, refused */
@@ -133,21 +136,13 @@ export interface Promoted {
   readonly waitMs: number | null;
 }
 
-/** What a notifier has room for. */
-export interface Room {
-  /** most jobs of this topic in the answer; 0 = skip it (paused, at a limit, unknown to the caller) */
-  readonly room: number;
-  /** lease of this topic's jobs: its timeout + lease.margin */
-  readonly leaseMs: number;
-}
-
 export interface ReserveRequest {
   readonly owner: Owner;
   /** 1 … limits.reserveMax */
   readonly max: number;
   /** for every topic that `topics` does not name */
   readonly others: Room;
-  readonly topics: ReadonlyMap<string, Room>;
+  readonly topics: TopicRooms;
 }
 
 export interface Reserved {

@@ -2,6 +2,7 @@
 // it is.
 
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { BaseRooms, LayeredRooms, type TopicRooms } from '../../src/core/layered-rooms.ts';
 import type { Room } from '../../src/store/job-store.ts';
 import { Ledger } from '../../src/store/sqlite/ledger.ts';
 import { RoomsKnown } from '../../src/store/sqlite/room-table.ts';
@@ -26,7 +27,7 @@ async function push(topics: readonly string[], id = '1'): Promise<void> {
   await store.client.store.jobs.push(topics.map((topic) => jobOf(id, { topic })));
 }
 
-async function reserve(topics: ReadonlyMap<string, Room>, others = 5): Promise<string[]> {
+async function reserve(topics: TopicRooms, others = 5): Promise<string[]> {
   const request = { owner, max: 100, others: { room: others, leaseMs }, topics };
   return (await store.client.store.jobs.reserve(0, request)).jobs.map(({ topic, id }) => `${topic} ${id}`);
 }
@@ -57,6 +58,24 @@ it('reserve: takes from topics that are resumed, in the order of their turns', a
   expect(await reserve(all)).toEqual([]);
   await push(['paused7'], '2');
   expect(await reserve(all)).toEqual(['paused7 2']);
+});
+
+it('reserve: a topic that leaves the over-layer has the capacity of the base again', async () => {
+  const paused = names(300);
+  const base = new BaseRooms(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
+  const over = (rooms: Record<string, number>) =>
+    new LayeredRooms(base, new Map(Object.entries(rooms).map(([topic, room]) => [topic, { room, leaseMs }])));
+  await push(paused);
+  expect(await reserve(over({}))).toEqual([]);
+  expect(await reserve(over({ paused7: 1 }))).toEqual(['paused7 1']);
+  await push(['paused7', 'open', 'unnamed'], '2');
+  expect(await reserve(over({ open: 0, unnamed: 0 }))).toEqual([]);
+  expect(await reserve(over({ paused200: 1, open: 0 }))).toEqual(['paused200 1', 'unnamed 2']);
+  expect(await reserve(over({}))).toEqual(['open 2']);
+  expect(await reserve(over({}))).toEqual([]);
+  // Another base, of the same topics but one.
+  const fewer = blocked(paused.filter((topic) => topic !== 'paused7'));
+  expect(await reserve(new LayeredRooms(new BaseRooms(fewer), new Map()))).toEqual(['paused7 2']);
 });
 
 it('reserve: without room for others takes from the named topics, and from the others when there is some again', async () => {

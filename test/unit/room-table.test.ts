@@ -1,5 +1,6 @@
 // The rooms as the owner has them against the rooms that were asked with: the same, or the owner says that it does not know.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { BaseRooms, LayeredRooms } from '../../src/core/layered-rooms.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { Room } from '../../src/store/job-store.ts';
 import { RoomsKnown, RoomsSent, roomsAside } from '../../src/store/sqlite/room-table.ts';
@@ -55,6 +56,57 @@ describe('rooms', () => {
     const changes = sent.changesTo(rooms({ a: 1, b: 3 }));
     expect(changes.rooms).toHaveLength(1);
     expect(known.with(changes)).toEqual(rooms({ a: 1, b: 3 }));
+  });
+
+  it('of a topic that leaves the over-layer are those of the base again', () => {
+    const [sent, known] = [new RoomsSent(), new RoomsKnown()];
+    const base = new BaseRooms(rooms({ closed: 0, open: 5 }));
+    const tell = (over: Record<string, number>) => {
+      const changes = sent.changesTo(new LayeredRooms(base, rooms(over)));
+      return [known.with(changes), changes.rooms.map(([topic]) => topic)];
+    };
+    expect(tell({})).toEqual([rooms({ closed: 0, open: 5 }), ['closed', 'open']]);
+    const over = { closed: 1, open: 0, fresh: 2 };
+    expect(tell(over)).toEqual([rooms(over), ['closed', 'open', 'fresh']]);
+    expect(tell({ open: 0 })).toEqual([rooms({ closed: 0, open: 0 }), ['closed', 'fresh']]);
+    expect(tell({})).toEqual([rooms({ closed: 0, open: 5 }), ['open']]);
+  });
+
+  it('in layers are those that were asked with, whatever base, over-layer and owner follow', () => {
+    const dice = (n: number) => Math.floor(Math.random() * n);
+    const some = () =>
+      rooms(
+        Object.fromEntries(['a', 'b', 'c', 'd', 'e'].filter(() => dice(2) === 0).map((t) => [t, dice(3)])),
+      );
+    for (let round = 0; round < 200; round += 1) {
+      const sent = new RoomsSent();
+      let known = new RoomsKnown();
+      let base = new BaseRooms(some());
+      for (let step = 0; step < 30; step += 1) {
+        if (dice(6) === 0) base = new BaseRooms(some());
+        const over = some();
+        const asked = dice(8) === 0 ? over : new LayeredRooms(base, over);
+        if (dice(10) === 0) known = new RoomsKnown();
+        // A frame that is lost.
+        if (dice(10) === 0) sent.changesTo(new LayeredRooms(base, some()));
+        let at = known.with(sent.changesTo(asked));
+        if (at === null) {
+          sent.forget();
+          at = known.with(sent.changesTo(asked));
+        }
+        expect(new Map(at ?? [])).toEqual(new Map(asked));
+      }
+    }
+  });
+
+  it('of a base that was told are not looked at again', () => {
+    const sent = new RoomsSent();
+    const base = new BaseRooms(rooms({ a: 0, b: 0 }));
+    sent.changesTo(new LayeredRooms(base, new Map()));
+    const looks = [vi.spyOn(base.topics, 'keys'), vi.spyOn(base.topics, 'entries')];
+    expect(sent.changesTo(new LayeredRooms(base, rooms({ a: 1 }))).rooms).toEqual([['a', room(1)]]);
+    expect(sent.changesTo(new LayeredRooms(base, new Map())).rooms).toEqual([['a', room(0)]]);
+    expect(looks.flatMap(({ mock }) => mock.calls)).toEqual([]);
   });
 
   it('of a client that only adds are not kept without end', () => {

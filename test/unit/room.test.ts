@@ -102,6 +102,45 @@ describe('rooms', () => {
     expect(asked(rooms, 't').room).toBe(1);
   });
 
+  it('share one base while topics come, change and go, and follow its successor', () => {
+    const topics = new Map<string, Topic>();
+    for (let n = 0; n < 5_000; n += 1)
+      topics.set(`t${n}`, topicOf(`t${n}`, { state: n < 4_000 ? 'paused' : 'active' }));
+    const rooms = roomsOf(bookOf(topics));
+    const first = rooms.free(none).topics;
+    const bases = new Set([first.base]);
+    const change = (name: string, state: Topic['state']) => {
+      topics.set(name, topicOf(name, { state }));
+      rooms.topicsChanged([name]);
+      bases.add(rooms.free(none).topics.base);
+    };
+    for (let n = 0; n < 200; n += 1) {
+      change(`t${n}`, 'active');
+      change(`t${4_999 - n}`, 'paused');
+      expect(rooms.free(none).topics.over.size).toBeLessThanOrEqual(limits.changedRoomsMax);
+    }
+    expect(bases.size).toBeLessThan(400 / limits.changedRoomsMax + 2);
+    const anew = roomsOf(bookOf(topics));
+    for (const name of topics.keys()) expect(asked(rooms, name), name).toEqual(asked(anew, name));
+    expect(first.get('t0')?.room).toBe(0);
+  });
+
+  it('of a topic whose call ends, or that is skipped no longer, are those of the base again', () => {
+    const known = topicOf('t', { concurrency: 2 });
+    const topics = new Map([['t', { ...known, open: () => known } as Topic]]);
+    for (const name of ['a', 'b', 'c']) topics.set(name, topicOf(name));
+    const rooms = roomsOf(bookOf(topics));
+    const { base } = rooms.free(none).topics;
+    const lane = rooms.laneOf('t');
+    if (lane === undefined) throw new Error('no lane');
+    const call = rooms.callStarted(lane);
+    expect(asked(rooms, 't').room).toBe(1);
+    expect(rooms.free(new Set(['t', 'a'])).topics.get('a')?.room).toBe(0);
+    rooms.callEnded(call);
+    const { topics: after } = rooms.free(none);
+    expect([after.base, after.over.size, after.get('t')?.room]).toEqual([base, 0, 2]);
+  });
+
   it('of a request that is under way do not change with a topic', () => {
     const topics = new Map([['t', topicOf('t', { timeoutMs: 1_000 })]]);
     for (const name of ['a', 'b']) topics.set(name, topicOf(name));

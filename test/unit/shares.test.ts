@@ -1,16 +1,26 @@
 // How the room of a notifier is divided among reserves that are under way at once.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { ReservedJob } from '../../src/core/job.ts';
+import { BaseRooms, LayeredRooms } from '../../src/core/layered-rooms.ts';
 import { limits } from '../../src/core/limits.ts';
 import { type Free, isSpent, type Share, Shares } from '../../src/notifier/shares.ts';
 
-const free = (slots: number, others: number, topics: Readonly<Record<string, number>> = {}): Free => ({
+type Numbers = Readonly<Record<string, number>>;
+const roomsOf = (numbers: Numbers) =>
+  new Map(Object.entries(numbers).map(([name, room]) => [name, { room, leaseMs: 1 }]));
+const noBase = new BaseRooms(new Map());
+const free = (slots: number, others: number, topics: Numbers = {}, base = noBase): Free => ({
   slots,
   others: { room: others, leaseMs: 1 },
-  topics: new Map(Object.entries(topics).map(([name, room]) => [name, { room, leaseMs: 1 }])),
+  topics: new LayeredRooms(base, roomsOf(topics)),
 });
 const jobs = (topic: string, count: number) =>
   Array.from({ length: count }, () => ({ topic }) as ReservedJob);
+const sizesOf = (share: Share | null) =>
+  share && [
+    share.slots,
+    ...['a', 'b', 'c', 'd'].map((name) => (share.topics.get(name) ?? share.others).room),
+  ];
 const numbers = (share: Share | null) =>
   share && {
     slots: share.slots,
@@ -39,23 +49,55 @@ describe('shares', () => {
     expect(numbers(take())).toEqual({ slots: 2, others: 2, a: 1, short: false });
   });
 
+  it('copy no topic of the base', () => {
+    const base = new BaseRooms(new Map([['b', { room: 0, leaseMs: 1 }], ...roomsOf({ c: 5, d: 5 })]));
+    const looks = vi.spyOn(base.topics, 'keys');
+    const entries = vi.spyOn(base.topics, 'entries');
+    const shares = new Shares();
+    const take = (over: Numbers) => shares.take(free(20, 8, over, base), 250, true, 0) as Share;
+    const roomOf = ({ topics }: Share) => ['a', 'b', 'c', 'd'].map((name) => topics.get(name)?.room);
+    expect(roomOf(take({ a: 2, d: 2 }))).toEqual([1, 0, 3, 1]);
+    // The second does not name d: it has the capacity of the base, less what the first was promised.
+    expect(roomOf(take({ a: 2 }))).toEqual([1, 0, 1, 2]);
+    expect(looks.mock.calls.length + entries.mock.calls.length).toBe(0);
+  });
+
   it('never exceed together what is free, whatever topics each one names', () => {
     let seed = 7;
     const draw = (below: number) => {
       seed = (Math.imul(seed, 1103515245) + 12345) >>> 0;
-      return (seed >>> 8) % below;
+      return (seed >>> 16) % below;
     };
-    for (let round = 0; round < 300; round += 1) {
+    for (let round = 0; round < 100; round += 1) {
       const shares = new Shares();
+      const named = { shares: new Shares(), taken: [] as Share[] };
       const others = 1 + draw(8);
-      const rooms = { a: draw(8), b: draw(8) };
+      const rooms: Numbers = { a: draw(8), b: draw(8), d: draw(8) };
+      // Some topics have no capacity in a base, as restricted ones; others are absent from it.
+      const bases = [noBase, rooms, { a: 0, b: draw(8) }, { d: rooms['d'] as number }].map((base) =>
+        base instanceof BaseRooms ? base : new BaseRooms(roomsOf(base)),
+      );
       const taken: Share[] = [];
       for (let n = 0; n < 12; n += 1) {
-        // A topic whose room is that of the others need not be named.
-        const named = Object.entries(rooms).filter(([, room]) => room !== others || draw(2) === 0);
-        const share = shares.take(free(20, others, Object.fromEntries(named)), 1 + draw(9), true, 0);
-        if (share !== null) taken.push(share);
-        if (taken.length > 0 && draw(3) === 0) shares.end(taken.splice(draw(taken.length), 1)[0] as Share);
+        const base = bases[draw(bases.length)] as BaseRooms;
+        // A topic whose room is that of the base, or of the others, need not be named.
+        const over = Object.entries(rooms).filter(
+          ([name, room]) => room !== (base.topics.get(name)?.room ?? others) || draw(2) === 0,
+        );
+        const asked = free(20, others, Object.fromEntries(over), base);
+        const most = 1 + draw(9);
+        const share = shares.take(asked, most, true, 0);
+        const twin = named.shares.take(free(20, others, rooms), most, true, 0);
+        expect(sizesOf(share)).toEqual(sizesOf(twin));
+        if (share !== null && twin !== null) {
+          taken.push(share);
+          named.taken.push(twin);
+        }
+        if (taken.length > 0 && draw(3) === 0) {
+          const which = draw(taken.length);
+          shares.end(taken.splice(which, 1)[0] as Share);
+          named.shares.end(named.taken.splice(which, 1)[0] as Share);
+        }
         const sum = (of: (share: Share) => number) => taken.reduce((total, each) => total + of(each), 0);
         expect(sum(({ slots }) => slots)).toBeLessThanOrEqual(20);
         for (const [name, room] of [...Object.entries(rooms), ['c', others] as const])

@@ -2,6 +2,7 @@
 // cost the owner more than the jobs. Both ends stand here. Invariant: a reserve runs with exactly the rooms that it was asked
 // with, or the owner says that it does not know them (a new connection, a lost frame) and is told all of them.
 
+import { isSameRoom, LayeredRooms, type TopicRooms } from '../../core/layered-rooms.ts';
 import { limits } from '../../core/limits.ts';
 import type { Room } from '../job-store.ts';
 import type { RingViews } from './ring.ts';
@@ -21,29 +22,25 @@ const aside = -1;
 
 /** Few rooms, of a reserve without room for others. Asked for between requests with the table, their difference to it would be as
  *  large as the table. */
-export function roomsAside(topics: ReadonlyMap<string, Room>): RoomChanges {
+export function roomsAside(topics: TopicRooms): RoomChanges {
   return { base: aside, number: aside, rooms: [...topics] };
 }
 
 /** At the client: what the owner has been told. */
 export class RoomsSent {
-  readonly #rooms = new Map<string, Room>();
+  #rooms = LayeredRooms.none;
   #base = 0;
   #number = 0;
 
-  changesTo(topics: ReadonlyMap<string, Room>): RoomChanges {
+  /** Looks at the over-layers alone where both reserves share a base. */
+  changesTo(topics: TopicRooms): RoomChanges {
+    const asked = LayeredRooms.of(topics);
     const rooms: [string, Room | null][] = [];
-    for (const [topic, room] of topics) {
-      if (isSame(this.#rooms.get(topic), room)) continue;
-      rooms.push([topic, room]);
-      this.#rooms.set(topic, room);
+    for (const topic of asked.changedSince(this.#rooms)) {
+      const room = asked.get(topic);
+      if (!isSameRoom(this.#rooms.get(topic), room)) rooms.push([topic, room ?? null]);
     }
-    if (this.#rooms.size > topics.size)
-      for (const topic of this.#rooms.keys()) {
-        if (topics.has(topic)) continue;
-        rooms.push([topic, null]);
-        this.#rooms.delete(topic);
-      }
+    this.#rooms = asked;
     const base = this.#base;
     if (base === 0 || rooms.length > 0) this.#number += 1;
     this.#base = this.#number;
@@ -52,13 +49,9 @@ export class RoomsSent {
 
   /** The owner does not know them: all of them are told the next time. */
   forget(): void {
-    this.#rooms.clear();
+    this.#rooms = LayeredRooms.none;
     this.#base = 0;
   }
-}
-
-function isSame(a: Room | undefined, b: Room): boolean {
-  return a === b || (a?.room === b.room && a.leaseMs === b.leaseMs);
 }
 
 /** At the owner, for one connection. */
