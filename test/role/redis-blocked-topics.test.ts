@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { type Priority, priorities } from '../../src/core/job.ts';
+import { BaseRooms, LayeredRooms, type TopicRooms } from '../../src/core/layered-rooms.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { Room } from '../../src/store/job-store.ts';
 import { jobOf, owner, Trial } from '../conformance/trial.ts';
@@ -27,8 +28,8 @@ const leaseMs = 60_000;
 const without: Room = { room: 0, leaseMs };
 const names = (count: number) => Array.from({ length: count }, (_, n) => `paused${n}`);
 const blocked = (topics: readonly string[]) => new Map(topics.map((topic) => [topic, without]));
-const reserve = async ({ jobs }: Trial, topics: ReadonlyMap<string, Room>, max = 100) =>
-  (await jobs.reserve(0, { owner, max, others: { room: 5, leaseMs }, topics })).jobs;
+const reserve = async ({ jobs }: Trial, topics: TopicRooms, max = 100, others = 5) =>
+  (await jobs.reserve(0, { owner, max, others: { room: others, leaseMs }, topics })).jobs;
 
 async function pushAll({ jobs }: Trial, topics: readonly string[]): Promise<void> {
   const outcomes = await jobs.push(topics.map((topic) => jobOf('1', { topic })));
@@ -79,6 +80,28 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     expect(await take()).toEqual([]);
   });
 
+  it('reserve: a topic that leaves the over-layer has the capacity of the base again', async () => {
+    const { trial } = await opened();
+    const paused = names(300);
+    const base = new BaseRooms(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
+    const take = async (over: Record<string, number>) => {
+      const rooms = Object.entries(over).map(([topic, room]) => [topic, { room, leaseMs }] as const);
+      const jobs = await reserve(trial, new LayeredRooms(base, new Map(rooms)));
+      return jobs.map(({ topic, id }) => `${topic} ${id}`);
+    };
+    await pushAll(trial, paused);
+    expect(await take({})).toEqual([]);
+    expect(await take({ paused7: 1 })).toEqual(['paused7 1']);
+    for (const topic of ['paused7', 'open', 'unnamed']) await trial.push('2', { topic });
+    expect(await take({ open: 0, unnamed: 0 })).toEqual([]);
+    expect(await take({ paused200: 1, open: 0 })).toEqual(['paused200 1', 'unnamed 2']);
+    expect(await take({})).toEqual(['open 2']);
+    expect(await take({})).toEqual([]);
+    const fewer = new BaseRooms(blocked(paused.filter((topic) => topic !== 'paused7')));
+    const resumed = await reserve(trial, new LayeredRooms(fewer, new Map()));
+    expect(resumed.map(({ topic, id }) => `${topic} ${id}`)).toEqual(['paused7 2']);
+  });
+
   it('reserve: a topic paused for one notifier is served by another', async () => {
     const { server, trial } = await opened();
     const paused = names(100);
@@ -100,6 +123,9 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     const dice = (n: number) => Math.floor(Math.random() * n);
     // More topics with capacity than one reserve names.
     const topics = Array.from({ length: 4 * limits.redisNamedMin }, (_, n) => `topic${n}`);
+    const some = (share: number) =>
+      new Map(topics.filter(() => dice(4) < share).map((topic) => [topic, { room: dice(3), leaseMs }]));
+    let base = new BaseRooms(some(3));
     let dealt = 0;
     for (let step = 0; step < 100; step += 1) {
       const pushes = Array.from({ length: dice(30) }, (_, n) => {
@@ -107,11 +133,12 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
         return jobOf(`${step}-${n}`, { topic: topics[dice(topics.length)] as string, priority });
       });
       for (const trial of both) await trial.jobs.push(pushes);
-      const rooms = new Map(
-        topics.filter(() => dice(3) > 0).map((topic) => [topic, { room: dice(3), leaseMs }]),
-      );
+      if (dice(5) === 0) base = new BaseRooms(some(3));
+      const others = dice(4) === 0 ? 0 : 5;
+      // A reserve for topics in good standing alone has no base.
+      const rooms = others === 0 && dice(2) === 0 ? some(3) : new LayeredRooms(base, some(dice(2)));
       const max = 1 + dice(dice(4) === 0 ? 60 : 8);
-      const [right, copied] = await Promise.all(both.map((trial) => reserve(trial, rooms, max)));
+      const [right, copied] = await Promise.all(both.map((trial) => reserve(trial, rooms, max, others)));
       const shown = (jobs: typeof right) => jobs?.map(({ topic, id }) => `${topic} ${id}`);
       expect(shown(copied), `step ${step}`).toEqual(shown(right));
       dealt += right?.length ?? 0;
