@@ -213,8 +213,8 @@ interface Stepped {
   readonly more: boolean;
 }
 
-/** Bulk work in steps, each a call of its own, and as long a pause after it: the owner serves the other callers between them. A step that was surely not done
- *  ends the work with what the steps before have done; if an answer is lost, the count is unknown. */
+/** Bulk work in steps. Each step is a call of its own with a longer pause after it, in which the owner serves the other callers.
+ *  A step that was surely not done ends the work with what the steps before have done; if an answer is lost, the count is unknown. */
 async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Promise<Stepped> {
   const end = performance.now() + limits.bulkCallMs;
   let total = 0;
@@ -229,7 +229,8 @@ async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Pr
         return { done: total, more: true };
       throw error;
     }
-    await sleep(Math.min(performance.now() - began, limits.bulkPauseMsMax));
+    const pauseMs = limits.bulkPausePerStep * (performance.now() - began);
+    await sleep(Math.min(pauseMs, limits.bulkPauseMsMax));
   }
 }
 
