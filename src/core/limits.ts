@@ -545,6 +545,8 @@ export const limits = {
   storeCheckBytesPerMs: 4 * 1024,
   /** 60 MB of topics take a process 1.3 s of a processor, and in a machine with ten times more to do than it can ten times as long. */
   registryReadBytesPerMs: 1024,
+  /** Assumed size of a registry in MySQL, which the master does not ask: 100,000 topics. */
+  registryInMysqlBytes: 64 * 1024 * 1024,
   /** A worker's pulse: it reports its load, asks whether its master lives, shows its watchdog that it does. */
   pulseMs: 1_000,
   /** Topics that have metrics of their own, those registered first; the rest is summed up. Nine series each: 900 are what a

@@ -230,7 +230,7 @@ export class WorkerProcess {
 
   #killLate(what: string): void {
     const { role, config } = this.birth.init;
-    const readyMs = readyMsOf(role, config.dataDir);
+    const readyMs = readyMsOf(role, config);
     this.#killAfter(readyMs, `${what} within ${Math.round(readyMs / 1000)} s`);
   }
 
