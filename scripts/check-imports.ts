@@ -5,40 +5,30 @@ import { dirname, join, relative, resolve } from 'node:path';
 
 const src = resolve(import.meta.dirname, '../src');
 
-/** Layer → the layers it may import. A layer is a directory of src, or a file named on its own. */
+/** Layer (a folder or file of src) → the layers that it may import; `*` = all. The longest matching path counts. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: [],
-  'durable-file.ts': [],
-  config: ['core'],
-  telemetry: ['core', 'config'],
-  'store/job-store.ts': ['core'],
-  'store/shard-servers.ts': ['core'],
-  registry: ['core', 'telemetry', 'store/job-store.ts'],
-  process: [
-    'core',
-    'durable-file.ts',
-    'config',
-    'telemetry',
-    'registry',
-    'store/job-store.ts',
-    'store/shard-servers.ts',
-  ],
-  jobs: ['core', 'config', 'registry', 'store/job-store.ts', 'store/shard-servers.ts'],
-  mail: ['core'],
-  store: [
-    ...['core', 'telemetry', 'registry', 'store/job-store.ts', 'store/shard-servers.ts', 'process'],
-    'sql/database.ts',
-  ],
-  'sql/database.ts': [],
-  sql: ['core', 'durable-file.ts', 'registry', 'store/job-store.ts', 'sql/database.ts'],
-  intake: ['core', 'config', 'telemetry', 'registry', 'store/job-store.ts', 'jobs', 'mail', 'process'],
-  timer: ['core', 'config', 'telemetry', 'store/job-store.ts', 'process'],
-  notifier: ['core', 'config', 'telemetry', 'registry', 'store/job-store.ts', 'jobs', 'process'],
-  upkeep: ['core', 'config', 'telemetry', 'registry', 'store/job-store.ts', 'jobs', 'mail', 'process'],
-  'compose.ts': ['*'],
-  'compose-shards.ts': ['*'],
-  'worker.ts': ['core', 'config', 'telemetry', 'process', 'compose.ts'],
-  master: ['core', 'config', 'telemetry', 'process', 'registry', 'sql/database.ts'],
+  runtime: ['core'],
+  ports: ['core'],
+  config: ['core', 'runtime'],
+  telemetry: ['core', 'runtime', 'config'],
+  mail: ['core', 'runtime', 'ports', 'telemetry'],
+  registry: ['core', 'runtime', 'ports', 'telemetry'],
+  process: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry'],
+  'use-cases': ['core', 'runtime', 'ports', 'config', 'registry'],
+  // Adapters
+  store: ['core', 'runtime', 'ports', 'telemetry', 'registry'],
+  'registry/sql': ['core', 'runtime', 'ports', 'registry'],
+  // Roles, which never import each other
+  api: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
+  intake: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],
+  timer: ['core', 'runtime', 'ports', 'config', 'telemetry', 'process'],
+  notifier: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases'],
+  upkeep: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
+  // Programs
+  compose: ['*'],
+  'worker.ts': ['core', 'runtime', 'config', 'telemetry', 'process', 'compose'],
+  master: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process'],
   cli: ['*'],
 };
 
@@ -50,8 +40,8 @@ function filesUnder(directory: string): string[] {
 
 function layerOf(path: string): string {
   const name = relative(src, path);
-  if (name in allowed) return name;
-  return name.includes('/') ? name.slice(0, name.indexOf('/')) : name;
+  const layers = Object.keys(allowed).filter((layer) => name === layer || name.startsWith(`${layer}/`));
+  return layers.sort((a, b) => b.length - a.length)[0] ?? name;
 }
 
 const imports = new Map<string, string[]>();

@@ -4,7 +4,13 @@
 
 import { parseArgs } from 'node:util';
 import { limits } from '../src/core/limits.ts';
-import { evaluateRule, parseRule, type ReplyView, type Rule, ruleValues } from '../src/core/reply-rule.ts';
+import {
+  evaluateRule,
+  parseRule,
+  type ReplyView,
+  type Rule,
+  ruleValues,
+} from '../src/core/rule/reply-rule.ts';
 import { Dice } from './dice.ts';
 
 /** Processor time of one rule with its reply: thousands of times what the slowest takes, so a busy machine stays below. */

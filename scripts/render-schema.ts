@@ -1,8 +1,8 @@
 // Writes the schema scripts under sql/ from the migrations; a test compares the two.
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { mysqlSchemaScript } from '../src/sql/mysql-schema.ts';
-import { registrySchemaScript } from '../src/sql/registry-schema.ts';
+import { mysqlSchemaScript } from '../src/registry/sql/schema/mysql-schema.ts';
+import { registrySchemaScript } from '../src/registry/sql/schema/registry-schema.ts';
 
 const write = (path: string, script: string) =>
   writeFileSync(resolve(import.meta.dirname, '../sql', path), script);

@@ -12,7 +12,7 @@ process.on('SIGTERM', () => {
 
 const [{ runWorker }, { compose, importAll }] = await Promise.all([
   import('./process/worker-life.ts'),
-  import('./compose.ts'),
+  import('./compose/compose.ts'),
 ]);
 // Of a restart, which asks whether the workers of this build begin at all before it ends those that work.
 if (process.argv[2] === '--check') await importAll();

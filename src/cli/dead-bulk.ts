@@ -1,11 +1,11 @@
 // Requeue and purge of many dead letters: call after call until none is left of those that were there at the beginning, with the
 // progress shown. What was done before a failure stays done and is told.
 
-import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from './api-client.ts';
-import { clientOf, type DaemonOptions } from './daemon-options.ts';
+import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from './daemon/api-client.ts';
+import { clientOf, type DaemonOptions } from './daemon/daemon-options.ts';
 import { Exit, exitCodes } from './exit.ts';
-import { agree, printData, say } from './output.ts';
-import { startProgress } from './progress.ts';
+import { agree, printData, say } from './output/output.ts';
+import { startProgress } from './output/progress.ts';
 
 export interface BulkFlags extends DaemonOptions {
   readonly topic?: string;

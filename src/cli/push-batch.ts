@@ -5,10 +5,10 @@ import { createReadStream } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
-import { type ApiClient, ApiRefusal, type ApiReply, type Problem, sentenceOf } from './api-client.ts';
+import { type ApiClient, ApiRefusal, type ApiReply, type Problem, sentenceOf } from './daemon/api-client.ts';
 import { Exit, exitCodes } from './exit.ts';
-import { printData, say } from './output.ts';
-import { startProgress } from './progress.ts';
+import { printData, say } from './output/output.ts';
+import { startProgress } from './output/progress.ts';
 
 interface BatchReply {
   readonly accepted: number;

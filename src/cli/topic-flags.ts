@@ -2,7 +2,7 @@
 // of rules, one wording. A flag that was not given makes no member.
 
 import type { Command } from 'commander';
-import type { FlagNames } from './api-client.ts';
+import type { FlagNames } from './daemon/api-client.ts';
 import { Exit } from './exit.ts';
 import { parseHeaders } from './header-flag.ts';
 

@@ -6,9 +6,9 @@ import { leastDescriptors } from '../core/call-accounts.ts';
 import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import { isMailAddress } from '../core/mail-address.ts';
-import { parseMysqlUrl } from '../core/mysql-url.ts';
-import { parseRedisUrl } from '../core/redis-url.ts';
-import { parseSmtpUrl } from '../core/smtp-url.ts';
+import { parseMysqlUrl } from '../core/url/mysql-url.ts';
+import { parseRedisUrl } from '../core/url/redis-url.ts';
+import { parseSmtpUrl } from '../core/url/smtp-url.ts';
 import type { ConfigProblem } from './given.ts';
 import type { Config, OptionName } from './options.ts';
 

@@ -4,7 +4,7 @@
 import type { Clock } from './calendar.ts';
 import { addToQuery, type FormFields, formFields, writeForm } from './form-body.ts';
 import type { ReservedJob } from './job.ts';
-import type { Topic } from './topic.ts';
+import type { Topic } from './topic/topic.ts';
 
 export interface CallbackRequest {
   /** with the query */

@@ -5,7 +5,7 @@ import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { formatInstant, type Parsed } from './duration.ts';
 import type { JobKey, ReservedJob, Version } from './job.ts';
 import { limits } from './limits.ts';
-import type { Topic, TopicSecret } from './topic.ts';
+import type { Topic, TopicSecret } from './topic/topic.ts';
 
 const secretPrefix = 'whsec_';
 

@@ -226,7 +226,7 @@ export const limits = {
   /** Jobs that one reserve takes at most (a reply frame stays bounded by reserveBytesMax too). */
   reserveMax: 250,
   reserveBytesMax: 8 * 1024 * 1024,
-  /** Rooms of topics that the owner keeps for one client by their changes: some 100 bytes each; with more, all are told anew. */
+  /** Capacity of topics that the owner keeps for one client by their changes: some 100 bytes each; with more, all are told anew. */
   roomTableMax: 200_000,
   /** A notifier looks for the room that most topics share again when twice as many differ from it as at the last time, and so many. */
   plannedAnew: 100,

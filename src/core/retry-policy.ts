@@ -3,7 +3,7 @@
 
 import { formatDuration, type Parsed, parseDuration } from './duration.ts';
 import { limits } from './limits.ts';
-import type { Backoff, Topic } from './topic.ts';
+import type { Backoff, Topic } from './topic/topic.ts';
 
 /** The wait from the end of an attempt that failed. `failures`: failed attempts before it. `random`: 0 ≤ x < 1.
  *  `atLeastMs`: what the receiver asked for. Jitter is a share of the longer of both, and only ever adds. */

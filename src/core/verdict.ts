@@ -1,10 +1,10 @@
 // Judges one attempt: success, or failure with its reason and consequences, in the order of callback.md, "The verdict".
-// Pure. What becomes of the job is jobs/settle-delivery.ts.
+// Pure. What becomes of the job is use-cases/settle-delivery.ts.
 
 import type { AttemptReason } from './job.ts';
-import { evaluateRule, type Rule } from './reply-rule.ts';
 import { retryAfterMs } from './retry-policy.ts';
-import type { Topic } from './topic.ts';
+import { evaluateRule, type Rule } from './rule/reply-rule.ts';
+import type { Topic } from './topic/topic.ts';
 
 /** No whole reply came: an attempt ends so whatever the topic says. */
 export type TransportReason = Extract<

@@ -3,18 +3,18 @@
 
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Api } from '../api/api-context.ts';
+import { Access } from '../api/http/access.ts';
+import { type FrontObserver, type FrontTimes, HttpFront } from '../api/http/http-front.ts';
+import { RefusalLines } from '../api/http/rejection-lines.ts';
+import { noteUnrouted } from '../api/http/unrouted.ts';
+import { TopicSuggestion } from '../api/routes/topics/topic-suggestion.ts';
 import { limits } from '../core/limits.ts';
-import { PushQueue } from '../jobs/push-queue.ts';
 import { egressPolicyOf } from '../process/egress.ts';
 import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
-import { Access } from './access.ts';
-import { type FrontObserver, type FrontTimes, HttpFront } from './http-front.ts';
-import type { Api } from './intake-context.ts';
-import { RefusalLines } from './refusal-lines.ts';
-import { TopicSuggestion } from './topic-suggestion.ts';
-import { noteUnrouted } from './unrouted.ts';
+import { PushQueue } from '../use-cases/push-queue.ts';
 
 /** `times`: for tests that cannot wait for the limits. */
 export function createIntake(role: RoleContext, times?: FrontTimes): Role {
@@ -66,7 +66,7 @@ class Intake implements Role {
     // In the place of a server that has died the port is opened first, because until then it refuses connections: what arrives
     // waits for the API, two thirds of whose start are still to come. Not in a reload, whose servers may be given up again.
     const early = this.#role.restarts > 0 ? await this.#listen() : null;
-    const { createApi } = await import('./api.ts');
+    const { createApi } = await import('../api/api.ts');
     const api = await createApi(
       {
         role: this.#role,

@@ -7,7 +7,7 @@ import type { Transporter } from 'nodemailer';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { isMailAddress } from '../core/mail-address.ts';
-import { parseSmtpUrl, type SmtpServer } from '../core/smtp-url.ts';
+import { parseSmtpUrl, type SmtpServer } from '../core/url/smtp-url.ts';
 
 export interface Letter {
   /** 1 or more, all of them valid */

@@ -6,24 +6,24 @@ import { rmSync, writeFileSync } from 'node:fs';
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { portOf } from '../core/url-parts.ts';
+import { portOf } from '../core/url/url-parts.ts';
 import { version } from '../core/version.ts';
-import { closeDebugger } from '../process/close-debugger.ts';
 import type { ProcessInfo } from '../process/messages.ts';
-import { Pulse } from '../process/pulse.ts';
+import { closeDebugger } from '../runtime/close-debugger.ts';
+import { SecondTicker } from '../runtime/second-ticker.ts';
+import { StartRejected } from '../runtime/start-rejected.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 import { SwitchedLog } from '../telemetry/switched-log.ts';
 import { type CodeOnDisk, whyRestart } from './code-on-disk.ts';
-import type { ControlAnswer } from './control-protocol.ts';
-import { ControlSocket } from './control-socket.ts';
-import { DataDirectory } from './data-directory.ts';
+import type { ControlAnswer } from './control/control-protocol.ts';
+import { ControlSocket } from './control/control-socket.ts';
+import { ServiceManager } from './control/service-manager.ts';
+import { DataDirectory } from './data/data-directory.ts';
 import { keepGivenUp } from './keep-given-up.ts';
-import { masterTitle } from './process-table.ts';
 import type { ReadConfig } from './reload.ts';
-import { ServiceManager } from './service-manager.ts';
-import { StartRefused } from './start-refused.ts';
-import type { Outcome } from './supervisor.ts';
-import { exitCrashLoop, Supervisor } from './supervisor.ts';
+import { masterTitle } from './workers/process-table.ts';
+import type { Outcome } from './workers/supervisor.ts';
+import { exitCrashLoop, Supervisor } from './workers/supervisor.ts';
 
 /** An address and port that the servers listen on; the host as it was configured. */
 export interface Listening {
@@ -56,7 +56,7 @@ export interface MasterOptions {
 /** `dq reload` says with it that something is in force and does not work yet (cli/exit.ts). */
 const exitPartly = 5;
 
-/** Resolves when everything has ended and the data directory is free. Rejects with StartRefused. */
+/** Resolves when everything has ended and the data directory is free. Rejects with StartRejected. */
 export async function runMaster(options: MasterOptions): Promise<Outcome> {
   // Others of this group may read the logs; sockets, records and the store are in directories of ours alone.
   process.umask(0o027);
@@ -98,7 +98,7 @@ async function superviseOn(
   // Its own affair: a worker, or what a worker starts, has nothing to say there.
   delete process.env['NOTIFY_SOCKET'];
 
-  const pulse = new Pulse();
+  const pulse = new SecondTicker();
   const supervisor = new Supervisor({
     config,
     log,
@@ -224,7 +224,7 @@ function writePidFile(path: string): () => void {
   try {
     writeFileSync(path, `${process.pid}\n`);
   } catch (error) {
-    throw new StartRefused(`the pid file ${path} cannot be written: ${reasonOf(error)}`, { cause: error });
+    throw new StartRejected(`the pid file ${path} cannot be written: ${reasonOf(error)}`, { cause: error });
   }
   let isOurs = true;
   return () => {
@@ -275,7 +275,7 @@ function holdSignals(): SignalHandlers {
 
 function selfInfo(
   startedAt: number,
-  pulse: Pulse,
+  pulse: SecondTicker,
   daemon: () => Pick<ProcessInfo, 'state' | 'generation'>,
 ): () => ProcessInfo {
   let cpu = process.cpuUsage();

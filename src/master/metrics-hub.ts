@@ -7,10 +7,10 @@ import { reasonOf } from '../core/errors.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
 import { exposition } from '../telemetry/exposition.ts';
 import type { Log } from '../telemetry/log.ts';
-import { Meter } from '../telemetry/meter.ts';
+import { MetricBuffer } from '../telemetry/metric-buffer.ts';
 import { MetricTally } from '../telemetry/metric-tally.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { WorkerProcess } from './worker-process.ts';
+import type { WorkerProcess } from './workers/worker-process.ts';
 
 export interface MetricsHubOptions {
   readonly version: string;
@@ -24,7 +24,7 @@ export interface MetricsHubOptions {
 export class MetricsHub {
   readonly #options: MetricsHubOptions;
   readonly #tally = new MetricTally();
-  readonly #own = new Meter();
+  readonly #own = new MetricBuffer();
   #cpuTold = 0;
   #droppedTold = 0;
   #fullTold = false;

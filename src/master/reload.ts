@@ -6,10 +6,10 @@
 import { needsRestart } from '../config/needs-restart.ts';
 import type { Config } from '../config/options.ts';
 import { limits } from '../core/limits.ts';
-import { titleOf } from '../process/title.ts';
-import type { Fleet } from './fleet.ts';
-import type { Generation } from './generation.ts';
+import { titleOf } from '../process/process-title.ts';
 import type { ReloadOutcome, Say } from './reload-queue.ts';
+import type { Fleet } from './workers/fleet.ts';
+import type { Generation } from './workers/generation.ts';
 
 export type ReadConfig = () =>
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly string[] }

@@ -7,10 +7,10 @@
 
 import { callAccounts } from '../core/call-accounts.ts';
 import { limits } from '../core/limits.ts';
-import type { Lane } from './lane.ts';
+import type { TopicTarget } from './topic-target.ts';
 
 export interface RunningCall {
-  readonly lane: Lane;
+  readonly lane: TopicTarget;
   /** performance.now() */
   readonly startedAt: number;
   readonly isProbe: boolean;
@@ -65,7 +65,7 @@ export class CallBudget {
   }
 
   /** A call of a restricted topic beyond the probe account takes a slot. */
-  start(lane: Lane, isRestricted: boolean, nowMs: number): RunningCall {
+  start(lane: TopicTarget, isRestricted: boolean, nowMs: number): RunningCall {
     const isProbe = isRestricted && this.#probes < this.probesMax;
     const isUntried = !isProbe && !lane.isTried;
     const call: RunningCall = { lane, startedAt: nowMs, isProbe, isUntried, isSlow: false, hasEnded: false };
@@ -105,7 +105,7 @@ export class CallBudget {
     if (slow.length > 0) this.#onSlow(slow, nowMs);
   }
 
-  #countProbe(lane: Lane, n: 1 | -1): void {
+  #countProbe(lane: TopicTarget, n: 1 | -1): void {
     this.#probes += n;
     lane.probes += n;
     lane.health.probes += n;

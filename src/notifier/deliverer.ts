@@ -9,19 +9,19 @@ import { reasonOf } from '../core/errors.ts';
 import type { AttemptRecord } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
-import { type Settlement, settle } from '../jobs/settle-delivery.ts';
 import type { RoleContext } from '../process/role.ts';
+import { type Settlement, settle } from '../use-cases/settle-delivery.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
-import type { Lane } from './lane.ts';
+import type { Capacity } from './capacity.ts';
 import type { Pools } from './pools.ts';
 import { excerptOf } from './reply.ts';
-import type { Rooms } from './room.ts';
 import type { Held, Settler } from './settler.ts';
+import type { TopicTarget } from './topic-target.ts';
 
 interface Ended {
   readonly held: Held;
-  readonly lane: Lane;
+  readonly lane: TopicTarget;
   readonly booked: RunningCall;
   readonly startedAt: number;
   readonly end: CallEnd;
@@ -32,7 +32,7 @@ interface Ended {
 export interface DelivererOptions {
   readonly ctx: RoleContext;
   readonly pools: Pools;
-  readonly rooms: Rooms;
+  readonly rooms: Capacity;
   readonly settler: Settler;
   /** told once a tick in which calls ended */
   readonly onEnded: () => void;
@@ -66,7 +66,7 @@ export class Deliverer {
     return this.#running.size;
   }
 
-  call(held: Held, lane: Lane): void {
+  call(held: Held, lane: TopicTarget): void {
     const { pools, rooms } = this.#options;
     const startedAt = storageNow(held);
     const booked = rooms.callStarted(lane);
@@ -86,7 +86,7 @@ export class Deliverer {
     this.#running.set(held, { call: new Call(pools, request, onEnd), booked, startedAt });
   }
 
-  #requestFor({ job }: Held, lane: Lane, nowMs: number): CallRequest {
+  #requestFor({ job }: Held, lane: TopicTarget, nowMs: number): CallRequest {
     const { topic } = lane;
     const { path, body, contentType } = callbackRequest(job, topic, lane.path, this.#clock);
     const { version } = this.#options.ctx;

@@ -1,27 +1,27 @@
 // The notifier role: reserves due jobs as long as it has room, has them called and settled. A loop for each partition of the store,
-// none per job. Owns what may be asked for and what is handed back; reserver.ts owns the rhythm of a partition, shares.ts how the
+// none per job. Owns what may be asked for and what is handed back; reserver.ts owns the rhythm of a partition, capacity-grants.ts how the
 // room is divided among them, deliverer.ts the calls, settler.ts the answers.
 // Invariants: a call starts only while its topic's timeout plus limits.leaseReserveMs of its lease are left, counted from
 // before the reserve was sent, so no attempt outlives its lease; a partition that does not answer keeps no other waiting.
 //
-// A job that may kill its process is called alone (alone.ts). From its choice on there is silence: nothing else is reserved, and
+// A job that may kill its process is called alone (poison-isolation.ts). From its choice on there is silence: nothing else is reserved, and
 // what is held, or on its way, is finished first. The recess follows: the topics of such jobs rest for a while, and the others have
 // their turn.
 
 import { openFilesMax } from '../config/open-files.ts';
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
+import type { Partition, Reserved } from '../ports/job-store.ts';
 import { egressPolicyOf } from '../process/egress.ts';
 import type { Role, RoleContext } from '../process/role.ts';
-import type { Partition, Reserved } from '../store/job-store.ts';
-import { Alone } from './alone.ts';
+import { Loop } from '../runtime/loop.ts';
+import { Capacity } from './capacity.ts';
+import { CapacityGrants, type Free, type Share } from './capacity-grants.ts';
 import { Deliverer } from './deliverer.ts';
-import type { Lane } from './lane.ts';
+import { PoisonIsolation } from './poison-isolation.ts';
 import { type PoolSeams, Pools } from './pools.ts';
 import { Reserver } from './reserver.ts';
-import { Rooms } from './room.ts';
 import { type Held, Settler } from './settler.ts';
-import { type Free, type Share, Shares } from './shares.ts';
+import type { TopicTarget } from './topic-target.ts';
 
 export function createNotifier(ctx: RoleContext, seams: PoolSeams = {}): Role {
   return new Notifier(ctx, seams);
@@ -33,11 +33,11 @@ class Notifier implements Role {
   readonly #ctx: RoleContext;
   readonly #slots: number;
   readonly #pools: Pools;
-  readonly #rooms: Rooms;
+  readonly #rooms: Capacity;
   readonly #settler: Settler;
   readonly #deliverer: Deliverer;
-  readonly #alone = new Alone();
-  readonly #shares = new Shares();
+  readonly #alone = new PoisonIsolation();
+  readonly #shares = new CapacityGrants();
   readonly #reservers = new Map<Partition, Reserver>();
   /** begins to ask partitions that have come, and leaves those that have gone */
   readonly #round: Loop;
@@ -57,7 +57,7 @@ class Notifier implements Role {
     this.#ctx = ctx;
     this.#slots = ctx.config['notifier.slots'];
     this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx.link), slots: this.#slots, seams });
-    this.#rooms = new Rooms({
+    this.#rooms = new Capacity({
       topics: ctx.topics,
       log: ctx.log,
       index: ctx.index,
@@ -247,7 +247,7 @@ class Notifier implements Role {
     const now = performance.now();
     const clockOffset = (reserved.now ?? Date.now()) - now;
     const fitting = this.#shares.fitting(share, reserved.jobs, () => this.#free(), now);
-    const batch: { held: Held; lane: Lane }[] = [];
+    const batch: { held: Held; lane: TopicTarget }[] = [];
     for (const job of reserved.jobs) {
       const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs, clockOffset };
       this.#settler.hold(held);
@@ -255,19 +255,19 @@ class Notifier implements Role {
       if (lane === null) this.#settler.release(held);
       else batch.push({ held, lane });
     }
-    const suspects = batch.filter(({ held }) => Alone.concerns(held)).map(({ held }) => held);
+    const suspects = batch.filter(({ held }) => PoisonIsolation.concerns(held)).map(({ held }) => held);
     const isTaken = this.#alone.isTaken;
     const chosen = this.#alone.choose(suspects, batch.length > suspects.length, now);
     for (const { held, lane } of batch) {
       if (held === chosen) continue;
-      if (isTaken || chosen !== null || Alone.concerns(held)) this.#settler.release(held);
+      if (isTaken || chosen !== null || PoisonIsolation.concerns(held)) this.#settler.release(held);
       else this.#deliverer.call(held, lane);
     }
     return batch.length > 0 && !isTaken;
   }
 
   /** null: this job cannot be called: its topic, what is left of its lease, or a drain forbids it. */
-  #callable(held: Held): Lane | null {
+  #callable(held: Held): TopicTarget | null {
     const { topic } = held.job;
     const lane = this.#rooms.laneOf(topic);
     if (lane === undefined) {

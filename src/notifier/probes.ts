@@ -1,28 +1,28 @@
-// Divides the probes of a notifier among its restricted topics (lane.ts), in turn. Counts what is offered, starts no call.
+// Divides the probes of a notifier among its restricted topics (topic-target.ts), in turn. Counts what is offered, starts no call.
 // Invariants: what runs and what is offered never exceed the probe account, nor the probes of an ailing origin; each
 // restricted topic has its turn.
 
 import { limits } from '../core/limits.ts';
 import type { CallBudget } from './call-budget.ts';
-import type { Lane } from './lane.ts';
 import type { OriginHealth } from './origin-health.ts';
+import type { TopicTarget } from './topic-target.ts';
 
 export class Probes {
   readonly #budget: CallBudget;
-  readonly #runningOf: (lane: Lane) => number;
+  readonly #runningOf: (lane: TopicTarget) => number;
   /** The one whose turn is next first. */
-  readonly #lanes = new Set<Lane>();
+  readonly #lanes = new Set<TopicTarget>();
   /** Those whose turn it is. */
-  #turn: readonly Lane[] = [];
+  #turn: readonly TopicTarget[] = [];
   /** Of them, those that a reserve was sent with. */
-  readonly #offered = new Set<Lane>();
+  readonly #offered = new Set<TopicTarget>();
   /** Some have to wait for their turn. */
   #isScarce = false;
   #isStale = false;
   #turnEndsAt = 0;
 
   /** `runningOf`: all calls of the topic, whether probes or not. */
-  constructor(budget: CallBudget, runningOf: (lane: Lane) => number) {
+  constructor(budget: CallBudget, runningOf: (lane: TopicTarget) => number) {
     this.#budget = budget;
     this.#runningOf = runningOf;
   }
@@ -31,30 +31,30 @@ export class Probes {
     return this.#lanes.size;
   }
 
-  has(lane: Lane): boolean {
+  has(lane: TopicTarget): boolean {
     return this.#lanes.has(lane);
   }
 
-  lanes(): Iterable<Lane> {
+  lanes(): Iterable<TopicTarget> {
     return this.#lanes;
   }
 
   /** False where nothing changed. */
-  add(lane: Lane): boolean {
+  add(lane: TopicTarget): boolean {
     if (this.#lanes.has(lane)) return false;
     this.#lanes.add(lane);
     this.#isStale = true;
     return true;
   }
 
-  delete(lane: Lane): boolean {
+  delete(lane: TopicTarget): boolean {
     if (!this.#lanes.delete(lane)) return false;
     this.#isStale = true;
     return true;
   }
 
   /** A probe of it has begun: the others have their turn before it has another. */
-  started(lane: Lane): void {
+  started(lane: TopicTarget): void {
     if (this.#lanes.delete(lane)) this.#lanes.add(lane);
   }
 
@@ -67,9 +67,9 @@ export class Probes {
   }
 
   /** Calls that may begin now, by topic; topics that may begin none are not named. */
-  offers(nowMs: number): ReadonlyMap<Lane, number> {
+  offers(nowMs: number): ReadonlyMap<TopicTarget, number> {
     if (this.#isStale || (this.#isScarce && nowMs >= this.#turnEndsAt)) this.#nextTurn(nowMs);
-    const offers = new Map<Lane, number>();
+    const offers = new Map<TopicTarget, number>();
     const ofOrigin = new Map<OriginHealth, number>();
     let left = this.#budget.freeProbes;
     for (const lane of this.#turn) {
@@ -88,7 +88,7 @@ export class Probes {
     return offers;
   }
 
-  #wanted(lane: Lane): number {
+  #wanted(lane: TopicTarget): number {
     const each = Math.max(1, Math.floor(this.#budget.probesMax / this.#lanes.size));
     return Math.max(0, Math.min(lane.capacity - this.#runningOf(lane), each - lane.probes));
   }
@@ -101,7 +101,7 @@ export class Probes {
       this.#turnEndsAt = nowMs + limits.probeTurnMs;
     }
     const most = this.#budget.probesMax;
-    const turn: Lane[] = [];
+    const turn: TopicTarget[] = [];
     const ofOrigin = new Map<OriginHealth, number>();
     this.#isScarce = this.#lanes.size > most;
     for (const lane of this.#lanes) {

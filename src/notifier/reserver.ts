@@ -7,16 +7,16 @@
 //   a `ready` hint of its partition   a queue has stopped being empty
 //   a change of the topic book        a topic may have more room, or be called at all
 //   the end of a call                 if the last answer left jobs behind for want of slots or room; else each end would cost a reserve
-//   the answer to a settle            likewise, and where it ends a silence (alone.ts)
+//   the answer to a settle            likewise, and where it ends a silence (poison-isolation.ts)
 //   the end of another's share        if there was too little left for this one
 //   nothing of these                  pollCeiling; or sooner, when the tokens of a rate or a recess are awaited
 
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
+import { type Partition, type Reserved, StoreError } from '../ports/job-store.ts';
 import type { RoleContext } from '../process/role.ts';
-import { type Partition, type Reserved, StoreError } from '../store/job-store.ts';
+import { Loop } from '../runtime/loop.ts';
+import { isSpent, type Share } from './capacity-grants.ts';
 import type { Settler } from './settler.ts';
-import { isSpent, type Share } from './shares.ts';
 
 /** What the notifier decides for all of its partitions. */
 export interface ReserverOptions {

@@ -6,9 +6,9 @@
 
 import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
+import type { AckItem, BuryItem, FinishOutcome, JobStore, Partition, RetryItem } from '../ports/job-store.ts';
+import type { StatName } from '../ports/registry.ts';
 import type { Counters } from '../process/role.ts';
-import type { StatName } from '../registry/registry.ts';
-import type { AckItem, BuryItem, FinishOutcome, JobStore, Partition, RetryItem } from '../store/job-store.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 

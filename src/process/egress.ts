@@ -6,9 +6,9 @@ import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Config } from '../config/options.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
-import { parseMysqlUrl } from '../core/mysql-url.ts';
-import { redisAddress } from '../core/redis-url.ts';
-import { parseSmtpUrl } from '../core/smtp-url.ts';
+import { parseMysqlUrl } from '../core/url/mysql-url.ts';
+import { redisAddress } from '../core/url/redis-url.ts';
+import { parseSmtpUrl } from '../core/url/smtp-url.ts';
 import type { MasterLink } from './role.ts';
 
 /** `link`: of a process that does not listen itself and may be told of the port later. */

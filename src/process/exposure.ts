@@ -4,8 +4,8 @@
 
 import { isLoopback } from '../config/cross-checks.ts';
 import type { Config } from '../config/options.ts';
-import type { Registry } from '../registry/registry.ts';
-import { StartImpossible } from './start-impossible.ts';
+import type { Registry } from '../ports/registry.ts';
+import { StartImpossible } from '../runtime/start-impossible.ts';
 
 /** Whether callers without a token are served while none exists. */
 export function servesStrangers(config: Config): boolean {

@@ -4,7 +4,7 @@
 
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeDurably } from '../durable-file.ts';
+import { writeDurably } from '../runtime/durable-file.ts';
 
 export const incidentKinds = ['crash_loop', 'given_up', 'store', 'redis', 'late'] as const;
 

@@ -2,7 +2,7 @@
 // is ignored: after an upgrade on disk, an old master talks to new workers.
 
 import type { Config } from '../config/options.ts';
-import type { StatDelta } from '../registry/registry.ts';
+import type { StatDelta } from '../ports/registry.ts';
 import type { MetricReport } from '../telemetry/metrics.ts';
 
 export type RoleName = 'store' | 'server' | 'timer' | 'notifier' | 'upkeep';

@@ -1,11 +1,11 @@
 // The metrics of one process on their way: handed to the master at every beat of the pulse, and once more at the end.
 
-import { Meter } from '../telemetry/meter.ts';
+import { MetricBuffer } from '../telemetry/metric-buffer.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 import type { MasterChannel } from './master-channel.ts';
 
 export class MetricSender {
-  readonly meter = new Meter();
+  readonly meter = new MetricBuffer();
   readonly #channel: Pick<MasterChannel, 'send' | 'sent'>;
   readonly #log: Pick<OpenLog, 'dropped'>;
   #droppedTold = 0;
@@ -26,7 +26,7 @@ export class MetricSender {
     if (metrics !== null) await this.#channel.sent({ kind: 'metrics', metrics });
   }
 
-  #take(): ReturnType<Meter['take']> {
+  #take(): ReturnType<MetricBuffer['take']> {
     const dropped = this.#log.dropped();
     if (dropped > this.#droppedTold)
       this.meter.count('dq_log_lines_dropped_total', dropped - this.#droppedTold);

@@ -2,11 +2,11 @@
 
 import type { Config } from '../config/options.ts';
 import type { Owner } from '../core/job.ts';
-import type { Service } from '../core/service.ts';
-import type { Registry, StatName } from '../registry/registry.ts';
+import type { Store } from '../ports/job-store.ts';
+import type { Registry, StatName } from '../ports/registry.ts';
+import type { ShardServers } from '../ports/shard-servers.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import type { Store } from '../store/job-store.ts';
-import type { ShardServers } from '../store/shard-servers.ts';
+import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { RoleName, ToMaster, ToWorker } from './messages.ts';

@@ -1,7 +1,7 @@
 // Statistics on their way: added up until somebody takes them. Held in memory only; a kill -9 loses what is here, and that
 // is all it may lose (statistics, never jobs). Bounded: beyond `max` entries new ones are dropped and counted.
 
-import type { StatDelta, StatName } from '../registry/registry.ts';
+import type { StatDelta, StatName } from '../ports/registry.ts';
 
 export class StatBuffer {
   readonly #max: number;

@@ -7,9 +7,9 @@
 import { mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { limits } from '../core/limits.ts';
-import { writeDurably } from '../durable-file.ts';
-import { type StatDelta, statNames } from '../registry/registry.ts';
-import { placeOf } from './place.ts';
+import { type StatDelta, statNames } from '../ports/registry.ts';
+import { writeDurably } from '../runtime/durable-file.ts';
+import { placeOf } from '../runtime/place.ts';
 
 /** time, process, inode of the directory; files of earlier versions of dq have no inode in their name */
 const namePattern = /^\d{16}-\d+(?:-(?<inode>\d+))?\.json$/;

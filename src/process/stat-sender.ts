@@ -5,7 +5,7 @@
 import type { Calendar } from '../core/calendar.ts';
 import { createCalendar } from '../core/calendar.ts';
 import { limits } from '../core/limits.ts';
-import type { StatDelta, StatName } from '../registry/registry.ts';
+import type { StatDelta, StatName } from '../ports/registry.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Counters } from './role.ts';
 import { StatBuffer } from './stat-buffer.ts';

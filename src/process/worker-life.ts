@@ -7,13 +7,13 @@ import { writeSync } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
-import { closeDebugger } from './close-debugger.ts';
+import { closeDebugger } from '../runtime/close-debugger.ts';
+import { SecondTicker } from '../runtime/second-ticker.ts';
+import { StartImpossible } from '../runtime/start-impossible.ts';
 import { MasterChannel } from './master-channel.ts';
 import type { RoleName, ToWorker } from './messages.ts';
-import { Pulse } from './pulse.ts';
+import { titleOf } from './process-title.ts';
 import { reporter } from './report.ts';
-import { StartImpossible } from './start-impossible.ts';
-import { titleOf } from './title.ts';
 import { startWatchdog, watchdogTicksOf } from './watchdog.ts';
 
 export type Init = Extract<ToWorker, { kind: 'init' }>;
@@ -91,7 +91,7 @@ export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<v
       else if (message.kind === 'reopen_logs') composed?.reopenLogs();
     });
   });
-  const pulse = new Pulse();
+  const pulse = new SecondTicker();
   onMasterGone(pulse, () => end(limits.orphanDrainMs, 'orphaned'));
 
   channel.send({ kind: 'awake' });
@@ -133,7 +133,7 @@ export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<v
 }
 
 /** Until then the master watches: it ends a worker that reports nothing, or that takes too long to take over. */
-function watchSoon(title: string, role: RoleName, pulse: Pulse): void {
+function watchSoon(title: string, role: RoleName, pulse: SecondTicker): void {
   setTimeout(() => {
     const lost = (error: unknown) => process.stderr.write(`${title}: no watchdog: ${reasonOf(error)}\n`);
     try {
@@ -163,7 +163,7 @@ async function beginOrFail(
 }
 
 /** node:cluster would end a worker without its master at once; this one finishes first. */
-function onMasterGone(pulse: Pulse, listener: () => void): void {
+function onMasterGone(pulse: SecondTicker, listener: () => void): void {
   if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
   process.on('disconnect', listener);
   const master = process.ppid;

@@ -3,10 +3,10 @@
 // of it, is the caller's. A process starts without its registry: the loop goes on trying.
 
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
-import type { Service } from '../core/service.ts';
+import type { Registry } from '../ports/registry.ts';
+import { Loop } from '../runtime/loop.ts';
+import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Registry } from './registry.ts';
 
 export interface RegistryPollOptions {
   readonly registry: Registry;

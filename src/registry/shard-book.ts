@@ -3,10 +3,10 @@
 // refuses what is placed by it. A registry that has gone back (put back from a backup, or a server took over that had not heard all)
 // is told the newest list that this process knows, or that its instance has kept: the shards have heard of it, and refuse any older.
 
-import type { Service } from '../core/service.ts';
 import { noShards, type ShardList } from '../core/shard-list.ts';
+import type { Registry, ShardChanges } from '../ports/registry.ts';
+import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Registry, ShardChanges } from './registry.ts';
 import { RegistryPoll } from './registry-poll.ts';
 
 export interface ShardBookOptions {

@@ -2,10 +2,10 @@
 // change. Reading never waits. Before the registry was read for the first time nothing is known, and nobody may take that for
 // "no token exists"; with the registry away later, the last known tokens stay in force.
 
-import type { Service } from '../core/service.ts';
 import { isSameDigest, type Rights, type TokenRecord, tokenIdOf } from '../core/token.ts';
+import type { Registry } from '../ports/registry.ts';
+import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Registry } from './registry.ts';
 import { RegistryPoll } from './registry-poll.ts';
 
 interface Known {

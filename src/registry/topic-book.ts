@@ -5,12 +5,12 @@
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import type { Service } from '../core/service.ts';
-import { asKnown, type KnownTopic } from '../core/topic.ts';
-import { StoreError } from '../store/job-store.ts';
+import { asKnown, type KnownTopic } from '../core/topic/topic.ts';
+import { StoreError } from '../ports/job-store.ts';
+import type { ChangePlace, Registry, TopicChanges, TopicRecord } from '../ports/registry.ts';
+import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import { NameOrder } from './name-order.ts';
-import type { ChangePlace, Registry, TopicChanges, TopicRecord } from './registry.ts';
 import { RegistryPoll } from './registry-poll.ts';
 
 type Deleted = TopicChanges['deleted'];

@@ -1,7 +1,7 @@
 // Long lists of items cut into calls of a bounded size, in their order.
 
 import { limits } from '../core/limits.ts';
-import type { DeadFilter, PushJob } from './job-store.ts';
+import type { DeadFilter, PushJob } from '../ports/job-store.ts';
 
 export function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {
   const batches: (readonly T[])[] = [];

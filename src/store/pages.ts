@@ -2,7 +2,7 @@
 // gone; and what several parts of a store found is put together as one page of all of them.
 
 import type { FoundJob } from '../core/job.ts';
-import { type Page, StoreError } from './job-store.ts';
+import { type Page, StoreError } from '../ports/job-store.ts';
 
 export interface Place {
   readonly at: number;

@@ -5,7 +5,7 @@
 // with the number it took). No topic with room waits for more than ten deals times the topics of its priority.
 
 import { type Priority, priorities } from '../core/job.ts';
-import type { ReserveRequest } from './job-store.ts';
+import type { ReserveRequest } from '../ports/job-store.ts';
 
 /** 5:3:2. The position names the ticket that comes next and advances by one with each job dealt. */
 const wheel: readonly Priority[] = [
@@ -114,7 +114,7 @@ class Turns {
     this.#hasRoom = hasRoom;
   }
 
-  /** Whose turn it is. Room never grows during one plan, so a topic found without any drops out and is looked at once. */
+  /** Whose turn it is. TopicCapacity never grows during one plan, so a topic found without any drops out and is looked at once. */
   next(): ReadyTopic | null {
     while (this.#next === null || this.#next.ready === 0 || !this.#hasRoom(this.#next.topic)) {
       this.#next = this.#following();

@@ -1,5 +1,5 @@
 // What a part of dq counts with. Cheap enough for every push and every attempt: a call finds a number and adds to it. Nothing
-// is sent or formatted here; meter.ts gathers, the master adds up (metric-tally.ts).
+// is sent or formatted here; metric-buffer.ts gathers, the master adds up (metric-tally.ts).
 
 import type { CounterName, GaugeName, HistogramName, LabelValues } from './metric-declarations.ts';
 

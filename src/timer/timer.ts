@@ -4,9 +4,9 @@
 // Invariant: between two questions it sleeps at most config.pollCeiling, so a lost hint or a dead neighbour costs no more.
 
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
+import type { Partition } from '../ports/job-store.ts';
 import type { Role, RoleContext } from '../process/role.ts';
-import type { Partition } from '../store/job-store.ts';
+import { Loop } from '../runtime/loop.ts';
 
 export function createTimer(ctx: RoleContext): Role {
   return new Timer(ctx);

@@ -5,14 +5,14 @@
 import { formatDuration } from '../core/duration.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { Loop, onceIn } from '../core/loop.ts';
-import type { Service } from '../core/service.ts';
+import { type StoreAdmin, StoreError, type StoreHealth, type StoreServer } from '../ports/job-store.ts';
 import { givenUp, givenUpDetail } from '../process/incident-files.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import { type StoreAdmin, StoreError, type StoreHealth, type StoreServer } from '../store/job-store.ts';
+import { Loop, onceIn } from '../runtime/loop.ts';
+import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Incidents } from './incidents.ts';
+import type { Incidents } from './alerts/incidents.ts';
 import type { StoreMetrics } from './store-metrics.ts';
 
 export interface HealthTimes {

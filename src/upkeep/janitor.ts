@@ -4,9 +4,9 @@
 // letter whose alert is owed.
 
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
-import type { Service } from '../core/service.ts';
 import type { RoleContext } from '../process/role.ts';
+import { Loop } from '../runtime/loop.ts';
+import type { Service } from '../runtime/service.ts';
 import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
 
 export class Janitor implements Service {

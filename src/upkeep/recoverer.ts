@@ -4,10 +4,10 @@
 // the next life of each notifier, too, and the store leaves alone whoever is younger than all of them; what is old is not acted on.
 
 import { limits } from '../core/limits.ts';
-import { Loop } from '../core/loop.ts';
-import type { Service } from '../core/service.ts';
+import { type Partition, type Recovered, StoreError } from '../ports/job-store.ts';
 import type { RoleContext } from '../process/role.ts';
-import { type Partition, type Recovered, StoreError } from '../store/job-store.ts';
+import { Loop } from '../runtime/loop.ts';
+import type { Service } from '../runtime/service.ts';
 
 export class Recoverer implements Service {
   readonly #ctx: RoleContext;

@@ -2,12 +2,12 @@
 // it, of any instance: the write is compare-and-set. Judges by its own monotonic clock, so no clock of another machine matters.
 
 import { limits } from '../core/limits.ts';
-import { Loop, onceIn } from '../core/loop.ts';
-import type { Service } from '../core/service.ts';
-import { endRemoval } from '../jobs/change-topic.ts';
-import type { Registry } from '../registry/registry.ts';
+import type { Registry } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
+import { Loop, onceIn } from '../runtime/loop.ts';
+import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
+import { endRemoval } from '../use-cases/change-topic.ts';
 
 export interface RemovalTimes {
   readonly everyMs: number;

@@ -5,12 +5,12 @@
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { Loop, onceIn } from '../core/loop.ts';
-import type { Service } from '../core/service.ts';
+import { StoreError } from '../ports/job-store.ts';
+import type { Registry, StatDelta } from '../ports/registry.ts';
 import { StatBuffer } from '../process/stat-buffer.ts';
 import type { StatFiles } from '../process/stat-files.ts';
-import type { Registry, StatDelta } from '../registry/registry.ts';
-import { StoreError } from '../store/job-store.ts';
+import { Loop, onceIn } from '../runtime/loop.ts';
+import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 
 export class StatsRecorder implements Service {

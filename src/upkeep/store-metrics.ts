@@ -5,10 +5,10 @@
 
 import { jobStates } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import type { KnownTopic } from '../core/topic.ts';
-import type { StatDelta } from '../registry/registry.ts';
+import type { KnownTopic } from '../core/topic/topic.ts';
+import type { StateCounts, StoreHealth } from '../ports/job-store.ts';
+import type { StatDelta } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import type { StateCounts, StoreHealth } from '../store/job-store.ts';
 import { otherLabel } from '../telemetry/metric-declarations.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 

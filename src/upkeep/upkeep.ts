@@ -5,21 +5,21 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../core/limits.ts';
-import type { Service } from '../core/service.ts';
+import { type AgainTimes, MailCircuitBreaker } from '../mail/mail-circuit-breaker.ts';
 import { openMailSender } from '../mail/smtp-sender.ts';
 import { givenUp, IncidentFiles } from '../process/incident-files.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';
-import type { AlertSource } from './alert-source.ts';
+import type { Service } from '../runtime/service.ts';
+import type { AlertSource } from './alerts/alert-source.ts';
+import { Incidents } from './alerts/incidents.ts';
+import { Mailer } from './alerts/mailer.ts';
+import { OutboxAlerts } from './alerts/outbox-alerts.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
-import { Incidents } from './incidents.ts';
 import { Janitor } from './janitor.ts';
-import { type AgainTimes, MailGate } from './mail-gate.ts';
-import { Mailer } from './mailer.ts';
-import { OutboxAlerts } from './outbox-alerts.ts';
 import { Recoverer } from './recoverer.ts';
 import { RemovalWatch } from './removal-watch.ts';
-import { ShardSettler } from './shard-settler.ts';
+import { ShardClearer } from './shard-clearer.ts';
 import { StatsRecorder } from './stats-recorder.ts';
 import { StoreMetrics } from './store-metrics.ts';
 
@@ -79,7 +79,7 @@ class Upkeep implements Role {
       metrics: storeMetrics,
       times: times.health,
     });
-    const gate = new MailGate(openMailSender(config), log, times.mailAgain);
+    const gate = new MailCircuitBreaker(openMailSender(config), log, times.mailAgain);
     const outbox = new OutboxAlerts(store.alerts, topics, writer, times.alertClaimMs);
     const mailerOf = (source: AlertSource, pollMs: number, perHour: number | null) =>
       new Mailer({ source, gate, config, log, metrics, pollMs, perHour });
@@ -89,7 +89,7 @@ class Upkeep implements Role {
     this.#mailerOfIncidents = mailerOf(incidents, times.alertPollMs, null);
     const removals = new RemovalWatch({ registry: ctx.registry, topics, log });
     this.#agents = [recoverer, recorder, new Janitor(ctx), mailerOfDeaths, removals];
-    const settler = ctx.shards && new ShardSettler({ registry: ctx.registry, ...ctx.shards }, log);
+    const settler = ctx.shards && new ShardClearer({ registry: ctx.registry, ...ctx.shards }, log);
     this.#soleAgents = [health, this.#mailerOfIncidents, ...(settler === undefined ? [] : [settler])];
     ctx.link.onMessage((message) => {
       if (message.kind === 'owner_dead') recoverer.ownerDied(message.incarnation);

@@ -1,7 +1,7 @@
 // What the model keeps of a job and of an alert, their orders, and one page of a listing.
 
 import type { EndedJob, FoundJob, Version } from '../../src/core/job.ts';
-import type { AlertEntry, Page } from '../../src/store/job-store.ts';
+import type { AlertEntry, Page } from '../../src/ports/job-store.ts';
 import type { DumpedJob } from './store-under-test.ts';
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

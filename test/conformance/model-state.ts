@@ -13,7 +13,7 @@ import type {
   Version,
 } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import type * as port from '../../src/store/job-store.ts';
+import type * as port from '../../src/ports/job-store.ts';
 import { byDue, type ModelAlert, type ModelJob } from './model-records.ts';
 import { inDumpOrder, type StateDump } from './store-under-test.ts';
 

@@ -1,7 +1,7 @@
 // The port in front of the model: turns its plain methods into promises and lists, and sends its hints. Copies what goes
 // out, because an answer that crossed a socket shares nothing with the store either.
 
-import type * as port from '../../src/store/job-store.ts';
+import type * as port from '../../src/ports/job-store.ts';
 import { Model } from './model.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 

@@ -18,7 +18,7 @@ import type {
 } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import type * as port from '../../src/store/job-store.ts';
+import type * as port from '../../src/ports/job-store.ts';
 import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
 import {
   byDeath,

@@ -5,7 +5,7 @@
 import { expect } from 'vitest';
 import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities } from '../../src/core/job.ts';
-import * as port from '../../src/store/job-store.ts';
+import * as port from '../../src/ports/job-store.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { attemptOf, leaseOf } from './trial.ts';
 

@@ -6,7 +6,7 @@ import type { RedisServer } from '../../scripts/services/redis.ts';
 import { type RedisCluster, startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { type SentinelGroup, startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { limits } from '../../src/core/limits.ts';
-import { openRedisStore } from '../../src/store/redis/redis-store.ts';
+import { openRedisStore } from '../../src/store/redis/shard/redis-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { numbers } from '../support/producing.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';

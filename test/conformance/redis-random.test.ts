@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import type { Store } from '../../src/store/job-store.ts';
+import type { Store } from '../../src/ports/job-store.ts';
 import { startLossyProxy } from '../support/lossy-proxy.ts';
 import { clockKey, type OpenedRedis, openEmpty, steppedClock } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';

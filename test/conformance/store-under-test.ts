@@ -2,7 +2,7 @@
 // what is stored, never through the port, so that a store cannot hide behind its own answers.
 
 import type { EndedJob, JobKey, JobSnapshot, Owner, Priority, Token } from '../../src/core/job.ts';
-import type { AlertEntry, Store } from '../../src/store/job-store.ts';
+import type { AlertEntry, Store } from '../../src/ports/job-store.ts';
 
 /** A stored job with every field that is kept of it. */
 export interface DumpedJob extends JobSnapshot {

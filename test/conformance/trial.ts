@@ -15,7 +15,7 @@ import type {
   ReservedJob,
   Version,
 } from '../../src/core/job.ts';
-import type * as port from '../../src/store/job-store.ts';
+import type * as port from '../../src/ports/job-store.ts';
 import { until } from '../support/until.ts';
 import { inDumpOrder, type OpenStore, type StateDump, type StoreUnderTest } from './store-under-test.ts';
 
@@ -109,10 +109,10 @@ export const owner: Owner = { instance: 3_000_000_007, incarnation: 1 };
 export const longLeaseMs = 60_000;
 export const farOffMs = 3_600_000;
 
-/** Room for everything, unless rooms are named: then for these topics alone. */
+/** TopicCapacity for everything, unless rooms are named: then for these topics alone. */
 export function request(
   max: number,
-  rooms: Readonly<Record<string, number | port.Room>> | null = null,
+  rooms: Readonly<Record<string, number | port.TopicCapacity>> | null = null,
   holder: Owner = owner,
   leaseMs = longLeaseMs,
 ): port.ReserveRequest {

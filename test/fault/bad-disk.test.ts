@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openEngine } from '../../src/store/sqlite/engine.ts';
+import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
 import { mountExt4, mountReadOnly, unmountable, unmountableExt4 } from '../support/mounted.ts';
 import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';

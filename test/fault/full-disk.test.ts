@@ -5,7 +5,7 @@ import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { openEngine } from '../../src/store/sqlite/engine.ts';
+import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
 import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';

@@ -6,7 +6,7 @@ import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { limits } from '../../src/core/limits.ts';
-import { bucketOf, prefixOf } from '../../src/store/redis/keys.ts';
+import { bucketOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { type LoadFailure, startLoad } from '../support/load.ts';
 import { addTopic, forAll, groupBy, numbers } from '../support/producing.ts';

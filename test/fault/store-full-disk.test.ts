@@ -5,7 +5,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ReservedJob } from '../../src/core/job.ts';
-import type { Store } from '../../src/store/job-store.ts';
+import type { Store } from '../../src/ports/job-store.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
 import { numbers } from '../support/producing.ts';

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ApiClient, sentenceOf } from '../../src/cli/api-client.ts';
+import { ApiClient, sentenceOf } from '../../src/cli/daemon/api-client.ts';
 import { Exit } from '../../src/cli/exit.ts';
 
 /** A server with scripted answers. */

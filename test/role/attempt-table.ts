@@ -3,8 +3,8 @@
 import { expect } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { PoolSeams } from '../../src/notifier/pools.ts';
+import type { TopicDraft } from '../../src/ports/registry.ts';
 import type { Role } from '../../src/process/role.ts';
-import type { TopicDraft } from '../../src/registry/registry.ts';
 import { until } from '../support/until.ts';
 import type { Endpoint } from './receivers.ts';
 import { type Line, type Rig, startRig } from './rig.ts';

@@ -17,13 +17,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { DataDirectory } from '../../src/master/data-directory.ts';
-import { takeDirectoryLock } from '../../src/master/directory-lock.ts';
-import { identityOf } from '../../src/master/process-table.ts';
-import { readMasterRecord, readRunRecord, writeMasterRecord } from '../../src/master/run-record.ts';
-import { makeSocketDir } from '../../src/master/socket-directory.ts';
-import { StartRefused } from '../../src/master/start-refused.ts';
-import { WorkerRecord } from '../../src/master/worker-record.ts';
+import { DataDirectory } from '../../src/master/data/data-directory.ts';
+import { takeDirectoryLock } from '../../src/master/data/directory-lock.ts';
+import { readMasterRecord, readRunRecord, writeMasterRecord } from '../../src/master/data/run-record.ts';
+import { makeSocketDir } from '../../src/master/data/socket-directory.ts';
+import { identityOf } from '../../src/master/workers/process-table.ts';
+import { WorkerRecord } from '../../src/master/workers/worker-record.ts';
+import { StartRejected } from '../../src/runtime/start-rejected.ts';
 import { isAlive } from '../support/daemon.ts';
 
 let root: string;
@@ -43,7 +43,7 @@ const refusal = async (path: string): Promise<string> => {
     },
     (reason: unknown) => reason,
   );
-  if (!(error instanceof StartRefused)) throw new Error(`not refused: ${String(error)}`);
+  if (!(error instanceof StartRejected)) throw new Error(`not refused: ${String(error)}`);
   return error.message;
 };
 
@@ -87,7 +87,7 @@ describe('data directory', () => {
 
   it('is had although another start, which will be refused, is on its way through the lesser locks', async () => {
     // What SQLite does within BEGIN EXCLUSIVE, drawn out: without a wait both of two starts were refused once in some sixty.
-    const script = `import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/sql/database.ts'))};
+    const script = `import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/runtime/database.ts'))};
       const db = openDatabase(${JSON.stringify(join(root, 'lock.db'))});
       process.on('message', () => {
         const from = performance.now();

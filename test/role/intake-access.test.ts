@@ -2,9 +2,9 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { Access } from '../../src/api/http/access.ts';
+import { accessCheck } from '../../src/api/http/route-access.ts';
 import { digestOf, type Scope, scopes } from '../../src/core/token.ts';
-import { Access } from '../../src/intake/access.ts';
-import { accessCheck } from '../../src/intake/route-access.ts';
 import { TokenBook } from '../../src/registry/token-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';

@@ -1,6 +1,6 @@
 // Batches: every item is answered by itself, in order, and delivered as the characters it had.
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { PushOutcome, Store } from '../../src/store/job-store.ts';
+import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';

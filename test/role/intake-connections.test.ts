@@ -1,8 +1,8 @@
 // What arrives on a connection and is no ordinary request: slow, broken, cut off, too large, pipelined. Every request gets its
 // own answer or a closed connection, never the answer of a neighbour.
 import { describe, expect, it } from 'vitest';
-import type { FrontTimes } from '../../src/intake/http-front.ts';
-import type { PushOutcome, Store } from '../../src/store/job-store.ts';
+import type { FrontTimes } from '../../src/api/http/http-front.ts';
+import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 

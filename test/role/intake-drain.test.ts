@@ -2,7 +2,7 @@
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { expect, it } from 'vitest';
-import type { FrontTimes } from '../../src/intake/http-front.ts';
+import type { FrontTimes } from '../../src/api/http/http-front.ts';
 import { startIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 

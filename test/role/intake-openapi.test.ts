@@ -2,7 +2,7 @@
 // checked by every other test of the intake.
 import Schema from 'typebox/schema';
 import { expect, it } from 'vitest';
-import { topicInputNames } from '../../src/core/topic-settings.ts';
+import { topicInputNames } from '../../src/core/topic/settings.ts';
 import { startIntake } from '../support/intake.ts';
 
 const built = [

@@ -1,7 +1,7 @@
 // The beginning of a server: when its port is there, and what becomes of who comes before the API is.
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, it } from 'vitest';
-import type { Registry } from '../../src/registry/registry.ts';
+import type { Registry } from '../../src/ports/registry.ts';
 import { startIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 

@@ -1,6 +1,6 @@
 // Jobs moved by hand: run, reschedule, requeue; and the trial of a retry rule.
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Store } from '../../src/store/job-store.ts';
+import type { Store } from '../../src/ports/job-store.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 

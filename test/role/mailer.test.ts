@@ -6,16 +6,16 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
 import type { AttemptRecord, BuryReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import { topicDefaults } from '../../src/core/topic.ts';
+import { topicDefaults } from '../../src/core/topic/topic.ts';
+import { MailCircuitBreaker } from '../../src/mail/mail-circuit-breaker.ts';
 import { openMailSender } from '../../src/mail/smtp-sender.ts';
-import type { TopicDraft } from '../../src/registry/registry.ts';
+import type { AlertOutbox, Store } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/job-store.ts';
+import type { TopicDraft } from '../../src/ports/registry.ts';
+import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
-import { openRegistryDb } from '../../src/sql/registry-db.ts';
-import type { AlertOutbox, Store } from '../../src/store/job-store.ts';
-import { StoreError } from '../../src/store/job-store.ts';
-import { MailGate } from '../../src/upkeep/mail-gate.ts';
-import { Mailer } from '../../src/upkeep/mailer.ts';
-import { OutboxAlerts } from '../../src/upkeep/outbox-alerts.ts';
+import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
+import { OutboxAlerts } from '../../src/upkeep/alerts/outbox-alerts.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
@@ -78,7 +78,7 @@ async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: 
   const sender = { host: 'h', version: 'v' };
   const mailer = new Mailer({
     source: new OutboxAlerts(rig.store.alerts, rig.topics, sender, 60_000, perMail),
-    gate: new MailGate(openMailSender(config), log, { min: 5, max: 10 }),
+    gate: new MailCircuitBreaker(openMailSender(config), log, { min: 5, max: 10 }),
     config,
     log,
     metrics,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { type FinishOutcome, type JobStore, type Reserved, StoreError } from '../../src/store/job-store.ts';
+import { type FinishOutcome, type JobStore, type Reserved, StoreError } from '../../src/ports/job-store.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { placesOf } from '../../src/core/shard-list.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { type JobStore, type Partition, type Store, StoreError } from '../../src/store/job-store.ts';
+import { type JobStore, type Partition, type Store, StoreError } from '../../src/ports/job-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { listOf, openShards } from '../support/shards.ts';
 import { ok, startSink } from '../support/sink.ts';

@@ -4,9 +4,9 @@ import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { type Priority, priorities } from '../../src/core/job.ts';
-import { BaseRooms, LayeredRooms, type TopicRooms } from '../../src/core/layered-rooms.ts';
+import { BaseRooms, LayeredCapacities, type TopicRooms } from '../../src/core/layered-capacities.ts';
 import { limits } from '../../src/core/limits.ts';
-import type { Room } from '../../src/store/job-store.ts';
+import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { jobOf, owner, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
@@ -25,7 +25,7 @@ async function another(server: RedisServer): Promise<Trial> {
 }
 
 const leaseMs = 60_000;
-const without: Room = { room: 0, leaseMs };
+const without: TopicCapacity = { room: 0, leaseMs };
 const names = (count: number) => Array.from({ length: count }, (_, n) => `paused${n}`);
 const blocked = (topics: readonly string[]) => new Map(topics.map((topic) => [topic, without]));
 const reserve = async ({ jobs }: Trial, topics: TopicRooms, max = 100, others = 5) =>
@@ -86,7 +86,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     const base = new BaseRooms(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
     const take = async (over: Record<string, number>) => {
       const rooms = Object.entries(over).map(([topic, room]) => [topic, { room, leaseMs }] as const);
-      const jobs = await reserve(trial, new LayeredRooms(base, new Map(rooms)));
+      const jobs = await reserve(trial, new LayeredCapacities(base, new Map(rooms)));
       return jobs.map(({ topic, id }) => `${topic} ${id}`);
     };
     await pushAll(trial, paused);
@@ -98,7 +98,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     expect(await take({})).toEqual(['open 2']);
     expect(await take({})).toEqual([]);
     const fewer = new BaseRooms(blocked(paused.filter((topic) => topic !== 'paused7')));
-    const resumed = await reserve(trial, new LayeredRooms(fewer, new Map()));
+    const resumed = await reserve(trial, new LayeredCapacities(fewer, new Map()));
     expect(resumed.map(({ topic, id }) => `${topic} ${id}`)).toEqual(['paused7 2']);
   });
 
@@ -136,7 +136,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
       if (dice(5) === 0) base = new BaseRooms(some(3));
       const others = dice(4) === 0 ? 0 : 5;
       // A reserve for topics in good standing alone has no base.
-      const rooms = others === 0 && dice(2) === 0 ? some(3) : new LayeredRooms(base, some(dice(2)));
+      const rooms = others === 0 && dice(2) === 0 ? some(3) : new LayeredCapacities(base, some(dice(2)));
       const max = 1 + dice(dice(4) === 0 ? 60 : 8);
       const [right, copied] = await Promise.all(both.map((trial) => reserve(trial, rooms, max, others)));
       const shown = (jobs: typeof right) => jobs?.map(({ topic, id }) => `${topic} ${id}`);

@@ -4,12 +4,12 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { topicDefaults } from '../../src/core/topic.ts';
-import type { Registry, TopicDraft } from '../../src/registry/registry.ts';
-import { openDatabase } from '../../src/sql/database.ts';
-import { renderSchema } from '../../src/sql/migrate.ts';
-import { openRegistryDb } from '../../src/sql/registry-db.ts';
-import { registrySchema, sealedSince } from '../../src/sql/registry-schema.ts';
+import { topicDefaults } from '../../src/core/topic/topic.ts';
+import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
+import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
+import { renderSchema } from '../../src/registry/sql/schema/migrate.ts';
+import { registrySchema, sealedSince } from '../../src/registry/sql/schema/registry-schema.ts';
+import { openDatabase } from '../../src/runtime/database.ts';
 import { mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
 import { changesOf } from '../support/registry-pages.ts';
 

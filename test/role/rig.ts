@@ -6,16 +6,16 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Config, type OptionName, options } from '../../src/config/options.ts';
 import type { Owner } from '../../src/core/job.ts';
-import { topicDefaults } from '../../src/core/topic.ts';
+import { topicDefaults } from '../../src/core/topic/topic.ts';
+import type { PushJob, Store } from '../../src/ports/job-store.ts';
+import type { Registry, StatName, TopicDraft } from '../../src/ports/registry.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
-import type { Registry, StatName, TopicDraft } from '../../src/registry/registry.ts';
+import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
-import { openRegistryDb } from '../../src/sql/registry-db.ts';
-import type { PushJob, Store } from '../../src/store/job-store.ts';
 import type { LogFields } from '../../src/telemetry/log.ts';
-import { Meter } from '../../src/telemetry/meter.ts';
+import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 
@@ -83,7 +83,7 @@ export async function startRig(
     notify: (fields: LogFields) => void note('notify', '', fields),
   };
   const counts = new Map<string, number>();
-  const meter = new Meter();
+  const meter = new MetricBuffer();
   const sent: ToMaster[] = [];
   const hearers: ((message: ToWorker) => void)[] = [];
   const topics = new TopicBook(registry, log);

@@ -2,17 +2,17 @@
 // it is.
 
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { BaseRooms, LayeredRooms, type TopicRooms } from '../../src/core/layered-rooms.ts';
-import type { Room } from '../../src/store/job-store.ts';
-import { Ledger } from '../../src/store/sqlite/ledger.ts';
-import { RoomsKnown } from '../../src/store/sqlite/room-table.ts';
+import { BaseRooms, LayeredCapacities, type TopicRooms } from '../../src/core/layered-capacities.ts';
+import type { TopicCapacity } from '../../src/ports/job-store.ts';
+import { TopicCounters } from '../../src/store/sqlite/engine/topic-counters.ts';
+import { RoomsKnown } from '../../src/store/sqlite/wire/capacity-delta.ts';
 import { jobOf, owner } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 
 const leaseMs = 60_000;
 const names = (count: number) => Array.from({ length: count }, (_, n) => `paused${n}`);
 const blocked = (topics: readonly string[]) =>
-  new Map<string, Room>(topics.map((topic) => [topic, { room: 0, leaseMs }]));
+  new Map<string, TopicCapacity>(topics.map((topic) => [topic, { room: 0, leaseMs }]));
 
 let store: SqliteStore;
 beforeEach(async () => {
@@ -36,7 +36,7 @@ it('reserve: looks at no paused topic again, however many have ready jobs', asyn
   const paused = names(1_000);
   await push(paused);
   expect(await reserve(blocked(paused))).toEqual([]);
-  const looks = vi.spyOn(Ledger.prototype, 'topicName');
+  const looks = vi.spyOn(TopicCounters.prototype, 'topicName');
   for (const id of ['1', '2', '3']) {
     await push(['good'], id);
     expect(await reserve(blocked(paused))).toEqual([`good ${id}`]);
@@ -64,7 +64,10 @@ it('reserve: a topic that leaves the over-layer has the capacity of the base aga
   const paused = names(300);
   const base = new BaseRooms(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
   const over = (rooms: Record<string, number>) =>
-    new LayeredRooms(base, new Map(Object.entries(rooms).map(([topic, room]) => [topic, { room, leaseMs }])));
+    new LayeredCapacities(
+      base,
+      new Map(Object.entries(rooms).map(([topic, room]) => [topic, { room, leaseMs }])),
+    );
   await push(paused);
   expect(await reserve(over({}))).toEqual([]);
   expect(await reserve(over({ paused7: 1 }))).toEqual(['paused7 1']);
@@ -75,7 +78,7 @@ it('reserve: a topic that leaves the over-layer has the capacity of the base aga
   expect(await reserve(over({}))).toEqual([]);
   // Another base, of the same topics but one.
   const fewer = blocked(paused.filter((topic) => topic !== 'paused7'));
-  expect(await reserve(new LayeredRooms(new BaseRooms(fewer), new Map()))).toEqual(['paused7 2']);
+  expect(await reserve(new LayeredCapacities(new BaseRooms(fewer), new Map()))).toEqual(['paused7 2']);
 });
 
 it('reserve: without room for others takes from the named topics, and from the others when there is some again', async () => {
@@ -88,11 +91,11 @@ it('reserve: without room for others takes from the named topics, and from the o
 
 it('reserve: a short list without capacity for others leaves the table of the connection as it is', async () => {
   const paused = names(1_000);
-  const few = new Map<string, Room>(['kept', 'good'].map((topic) => [topic, { room: 1, leaseMs }]));
+  const few = new Map<string, TopicCapacity>(['kept', 'good'].map((topic) => [topic, { room: 1, leaseMs }]));
   await push(paused);
   expect(await reserve(blocked(paused))).toEqual([]);
   const sent = vi.spyOn(RoomsKnown.prototype, 'with');
-  const looks = vi.spyOn(Ledger.prototype, 'topicName');
+  const looks = vi.spyOn(TopicCounters.prototype, 'topicName');
   for (const id of ['1', '2', '3', '4']) {
     await push(['kept'], id);
     expect(await reserve(few, 0)).toEqual([`kept ${id}`]);

@@ -3,8 +3,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { Link } from '../../src/store/sqlite/link.ts';
-import { kinds } from '../../src/store/sqlite/protocol.ts';
+import { Link } from '../../src/store/sqlite/client/link.ts';
+import { kinds } from '../../src/store/sqlite/wire/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { startIntake } from '../support/intake.ts';

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { type Store, StoreError } from '../../src/store/job-store.ts';
+import { type Store, StoreError } from '../../src/ports/job-store.ts';
 import { noMetrics } from '../../src/telemetry/metrics.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';

@@ -1,10 +1,10 @@
 // What the clients of the embedded store hear when its owner dies, stops, breaks or hands over, and what is in the file.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Hint, StoreError } from '../../src/store/job-store.ts';
-import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
-import { openEngine } from '../../src/store/sqlite/engine.ts';
-import type { LinkOptions } from '../../src/store/sqlite/link.ts';
+import { type Hint, StoreError } from '../../src/ports/job-store.ts';
+import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
+import type { LinkOptions } from '../../src/store/sqlite/client/link.ts';
+import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { fatalExit, OwnerProcess } from '../support/owner-process.ts';

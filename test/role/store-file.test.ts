@@ -18,10 +18,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openDatabase } from '../../src/sql/database.ts';
-import { type Engine, openEngine } from '../../src/store/sqlite/engine.ts';
-import { layoutVersion, schema } from '../../src/store/sqlite/schema.ts';
-import { StoreFileRefused } from '../../src/store/sqlite/store-file.ts';
+import { openDatabase } from '../../src/runtime/database.ts';
+import { type Engine, openEngine } from '../../src/store/sqlite/engine/engine.ts';
+import { layoutVersion, schema } from '../../src/store/sqlite/file/schema.ts';
+import { StoreFileRefused } from '../../src/store/sqlite/file/store-file.ts';
 import { jobOf } from '../conformance/trial.ts';
 import { OwnerProcess } from '../support/owner-process.ts';
 import { ownerPaths, temporaryDirectory } from '../support/sqlite-store.ts';
@@ -60,7 +60,7 @@ async function filled(how: 'closed' | 'killed', jobs = 200): Promise<void> {
   }
   // What was killed leaves its log behind; a process that ends without closing does the same.
   const script = `
-    import { openEngine } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/engine.ts'))};
+    import { openEngine } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/engine/engine.ts'))};
     const engine = openEngine(process.argv[1]);
     for (let n = 0; n < ${jobs}; n += 1) {
       engine.begin('full');
@@ -218,7 +218,7 @@ describe('refused and left untouched', () => {
 
   it('a store whose log has a newer layout', () => {
     const script = `
-      import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/sql/database.ts'))};
+      import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/runtime/database.ts'))};
       const db = openDatabase(process.argv[1]);
       db.exec('PRAGMA journal_mode = WAL; PRAGMA user_version = ${layoutVersion + 1}');
       process.kill(process.pid, 'SIGKILL');`;

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { filled } from '../../src/core/shard-list.ts';
 import { makeToken } from '../../src/core/token.ts';
-import { topicDefaults } from '../../src/core/topic.ts';
-import type { Registry, TopicDraft } from '../../src/registry/registry.ts';
-import { openRegistryDb } from '../../src/sql/registry-db.ts';
-import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
-import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/protocol.ts';
+import { topicDefaults } from '../../src/core/topic/topic.ts';
+import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
+import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
+import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
+import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/wire/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { allStats, changesOf } from '../support/registry-pages.ts';
 import {

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import type { SearchFilter } from '../../src/store/job-store.ts';
+import type { SearchFilter } from '../../src/ports/job-store.ts';
 import { attemptOf, jobOf, request } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openDatabase } from '../../src/sql/database.ts';
+import { openDatabase } from '../../src/runtime/database.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import {
   openSqliteStore,
@@ -265,7 +265,7 @@ describe('fsck', () => {
 
 /** Begins to count for hours, gives that up as soon as it is seen at it, and exits. */
 const givesUp = `
-const { readBeside } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/reading-thread.ts'))});
+const { readBeside } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/file/reading-thread.ts'))});
 const abort = new AbortController();
 const sql = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 100000000000) SELECT count(*) FROM c';
 const [reading] = await Promise.allSettled([

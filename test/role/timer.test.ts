@@ -1,7 +1,7 @@
 // The timer with a real store: what is due becomes ready, never early, with hints or without.
 import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { type Hint, type JobStore, StoreError } from '../../src/store/job-store.ts';
+import { type Hint, type JobStore, StoreError } from '../../src/ports/job-store.ts';
 import { createTimer } from '../../src/timer/timer.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';

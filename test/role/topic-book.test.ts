@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { everyTopic, makeToken, type TokenRecord } from '../../src/core/token.ts';
-import { topicDefaults } from '../../src/core/topic.ts';
-import type { ChangePlace, Registry, TopicRecord } from '../../src/registry/registry.ts';
+import { topicDefaults } from '../../src/core/topic/topic.ts';
+import type { ChangePlace, Registry, TopicRecord } from '../../src/ports/registry.ts';
+import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { TokenBook } from '../../src/registry/token-book.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
-import { openDatabase } from '../../src/sql/database.ts';
-import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import { openDatabase } from '../../src/runtime/database.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { secret } from './rig.ts';
 

@@ -1,10 +1,10 @@
 // A topic that does not exist is refused with the one that was probably meant, and an empty result of a mistyped topic is a 404.
 
 import { describe, expect, it } from 'vitest';
+import { TopicSuggestion } from '../../src/api/routes/topics/topic-suggestion.ts';
 import { limits } from '../../src/core/limits.ts';
-import { TopicSuggestion } from '../../src/intake/topic-suggestion.ts';
-import { topicNotFound } from '../../src/jobs/change-topic.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
+import { topicNotFound } from '../../src/use-cases/change-topic.ts';
 import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
 
 const callbackUrl = 'http://127.0.0.1:9/';

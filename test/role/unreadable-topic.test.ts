@@ -1,10 +1,10 @@
 // A topic whose stored record cannot be read: its jobs are held, the other topics are delivered, and it can be replaced or removed.
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { getTopic, patchTopic, putTopic } from '../../src/jobs/change-topic.ts';
-import { removeTopic } from '../../src/jobs/remove-topic.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { openDatabase } from '../../src/sql/database.ts';
+import { openDatabase } from '../../src/runtime/database.ts';
+import { getTopic, patchTopic, putTopic } from '../../src/use-cases/change-topic.ts';
+import { removeTopic } from '../../src/use-cases/remove-topic.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { type Rig, secret, startRig } from './rig.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { type JobStore, StoreError } from '../../src/store/job-store.ts';
+import { type JobStore, StoreError } from '../../src/ports/job-store.ts';
 import { outputName } from '../../src/telemetry/old-logs.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';

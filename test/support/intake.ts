@@ -3,18 +3,18 @@
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import type { FrontTimes } from '../../src/api/http/http-front.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import type { FrontTimes } from '../../src/intake/http-front.ts';
 import { createIntake } from '../../src/intake/intake.ts';
+import type { Store } from '../../src/ports/job-store.ts';
+import type { Registry } from '../../src/ports/registry.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role } from '../../src/process/role.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
-import type { Registry } from '../../src/registry/registry.ts';
+import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
-import { openRegistryDb } from '../../src/sql/registry-db.ts';
-import type { Store } from '../../src/store/job-store.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
-import { Meter } from '../../src/telemetry/meter.ts';
+import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import type { ApiReply } from './daemon.ts';
 import { type OpenApi, undescribed } from './described.ts';
@@ -91,7 +91,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   const requests: LogFields[] = [];
   const errors: string[] = [];
   const counted = new Map<string, number>();
-  const meter = new Meter();
+  const meter = new MetricBuffer();
   const listeners: ((message: ToWorker) => void)[] = [];
   const role = createIntake(
     {

@@ -4,7 +4,7 @@
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { StoreOwner } from '../../src/store/sqlite/owner.ts';
+import { StoreOwner } from '../../src/store/sqlite/owner/owner.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { ownerPaths } from './sqlite-store.ts';
 

@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
-import { composeScripts, type ScriptName } from '../../src/store/redis/scripts.ts';
+import { composeScripts, type ScriptName } from '../../src/store/redis/scripts/scripts.ts';
 
 export interface RedisProxy {
   readonly url: string;

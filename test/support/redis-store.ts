@@ -3,8 +3,8 @@
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { EndedJob } from '../../src/core/job.ts';
-import type { AlertEntry } from '../../src/store/job-store.ts';
-import { idOf } from '../../src/store/redis/keys.ts';
+import type { AlertEntry } from '../../src/ports/job-store.ts';
+import { idOf } from '../../src/store/redis/scripts/keys.ts';
 import {
   readAlert,
   readAttempts,
@@ -14,12 +14,12 @@ import {
   readRecord,
   readSafe,
   reasonCodes,
-} from '../../src/store/redis/records.ts';
+} from '../../src/store/redis/scripts/records.ts';
 import {
   openRedisStore,
   type RedisStore,
   type RedisStoreOptions,
-} from '../../src/store/redis/redis-store.ts';
+} from '../../src/store/redis/shard/redis-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import {
   type DumpedJob,

@@ -1,7 +1,7 @@
 // The paged answers of a registry, read to their end: what a test asks for is one moment of a few topics.
 
-import type { Topic } from '../../src/core/topic.ts';
-import type { ChangePlace, Registry, TopicStats } from '../../src/registry/registry.ts';
+import type { Topic } from '../../src/core/topic/topic.ts';
+import type { ChangePlace, Registry, TopicStats } from '../../src/ports/registry.ts';
 
 export interface AllChanges {
   readonly revision: number;

@@ -5,14 +5,20 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
-import type { TopicRecord } from '../../src/registry/registry.ts';
-import type { Database } from '../../src/sql/database.ts';
-import type { AlertEntry } from '../../src/store/job-store.ts';
-import { connectStore, type StoreConnection } from '../../src/store/sqlite/client.ts';
-import { attemptsOfEnded } from '../../src/store/sqlite/history.ts';
-import { invariants } from '../../src/store/sqlite/invariants.ts';
-import { StoreOwner, type StoreOwnerOptions } from '../../src/store/sqlite/owner.ts';
-import { endCodes, ended, priorityCodes, reasonCodes, stateCodes } from '../../src/store/sqlite/schema.ts';
+import type { AlertEntry } from '../../src/ports/job-store.ts';
+import type { TopicRecord } from '../../src/ports/registry.ts';
+import type { Database } from '../../src/runtime/database.ts';
+import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
+import { attemptsOfEnded } from '../../src/store/sqlite/engine/history.ts';
+import { invariants } from '../../src/store/sqlite/file/invariants.ts';
+import {
+  endCodes,
+  ended,
+  priorityCodes,
+  reasonCodes,
+  stateCodes,
+} from '../../src/store/sqlite/file/schema.ts';
+import { StoreOwner, type StoreOwnerOptions } from '../../src/store/sqlite/owner/owner.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { type DumpedJob, inDumpOrder, type StateDump } from '../conformance/store-under-test.ts';
 

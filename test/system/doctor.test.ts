@@ -18,7 +18,7 @@ import { startRedis } from '../../scripts/services/redis.ts';
 import type { Finding } from '../../src/cli/doctor/finding.ts';
 import { checkNode, checkOpenFiles } from '../../src/cli/doctor/machine.ts';
 import { CallBudget } from '../../src/notifier/call-budget.ts';
-import { openRegistryDb } from '../../src/sql/registry-db.ts';
+import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { launcher, startDaemon } from '../support/daemon.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { runDq } from '../support/run-dq.ts';

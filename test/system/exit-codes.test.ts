@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodes } from '../../src/cli/exit.ts';
-import { askMaster } from '../../src/master/control-client.ts';
+import { askMaster } from '../../src/master/control/control-client.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';

@@ -1,9 +1,9 @@
 // The order and the portions in which the pushes of batches enter the queue; the queue is a real one, the store scripted.
 import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { BatchFeeder } from '../../src/jobs/batch-feeder.ts';
-import { PushQueue, type PushTicket } from '../../src/jobs/push-queue.ts';
-import type { PushJob, PushOutcome } from '../../src/store/job-store.ts';
+import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
+import { BatchFeeder } from '../../src/use-cases/batch-feeder.ts';
+import { PushQueue, type PushTicket } from '../../src/use-cases/push-queue.ts';
 import { until } from '../support/until.ts';
 
 const stored: PushOutcome = { kind: 'kept', version: 1, dueAt: 0, state: 'ready' };

@@ -1,17 +1,17 @@
 // The accounts that running calls are booked on.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { type Topic, topicDefaults } from '../../src/core/topic.ts';
+import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
 import { CallBudget } from '../../src/notifier/call-budget.ts';
-import { Lane } from '../../src/notifier/lane.ts';
 import { OriginHealth } from '../../src/notifier/origin-health.ts';
+import { TopicTarget } from '../../src/notifier/topic-target.ts';
 
 const topic: Topic = {
   ...topicDefaults,
   ...{ topic: 't', callbackUrl: 'http://127.0.0.1/', state: 'active', secrets: [] },
   ...{ revision: 1, createdAt: 0, updatedAt: 0 },
 };
-const laneOf = () => new Lane({ ...topic, open: () => topic }, 32, () => new OriginHealth());
+const laneOf = () => new TopicTarget({ ...topic, open: () => topic }, 32, () => new OriginHealth());
 const budgetOf = (openFilesMax: number | null = null) =>
   new CallBudget({ slots: 16, openFilesMax, onSlow: () => {} });
 const later = limits.slowCallMs;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { escapeControls, excerpt, tableOf, withCaret } from '../../src/cli/output.ts';
+import { escapeControls, excerpt, tableOf, withCaret } from '../../src/cli/output/output.ts';
 
 /** Columns a terminal gives to a text of ASCII and Chinese. */
 const width = (text: string) => Array.from(text).reduce((sum, c) => sum + (/[⺀-鿿＀-￠]/.test(c) ? 2 : 1), 0);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CrashLoop, restartDelayMs } from '../../src/master/crash-loop.ts';
+import { CrashLoop, restartDelayMs } from '../../src/master/workers/crash-loop.ts';
 
 describe('CrashLoop', () => {
   it('gives up at the tenth hopeless death within a minute', () => {

@@ -9,7 +9,7 @@ import {
   signingSecrets,
   webhookIdOf,
 } from '../../src/core/delivery.ts';
-import type { TopicSecret } from '../../src/core/topic.ts';
+import type { TopicSecret } from '../../src/core/topic/topic.ts';
 
 const job = {
   topic: 'order.close',

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findDaemon } from '../../src/cli/daemon/find-daemon.ts';
 import type { Exit } from '../../src/cli/exit.ts';
-import { findDaemon } from '../../src/cli/find-daemon.ts';
-import { writeRunRecord } from '../../src/master/run-record.ts';
+import { writeRunRecord } from '../../src/master/data/run-record.ts';
 
 let directory: string;
 beforeEach(() => {

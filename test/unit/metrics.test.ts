@@ -4,7 +4,7 @@ import { MetricsHub } from '../../src/master/metrics-hub.ts';
 import type { ProcessInfo } from '../../src/process/messages.ts';
 import { exposition } from '../../src/telemetry/exposition.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { Meter } from '../../src/telemetry/meter.ts';
+import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import {
   type Declaration,
   metricDeclarations,
@@ -24,7 +24,7 @@ const textOf = (tally: MetricTally) => exposition(tally.families());
 const linesOf = (text: string, name: string) => text.split('\n').filter((line) => line.startsWith(name));
 
 it('a meter hands out each increment once, and nothing when nothing happened', () => {
-  const meter = new Meter();
+  const meter = new MetricBuffer();
   expect(meter.take()).toBeNull();
   meter.count('dq_pushes_total', 2, 'stored');
   meter.count('dq_pushes_total', 1, 'kept');
@@ -57,7 +57,7 @@ it('a meter hands out each increment once, and nothing when nothing happened', (
 });
 
 it('a report survives its way as JSON', () => {
-  const meter = new Meter();
+  const meter = new MetricBuffer();
   meter.count('dq_topic_events_total', 1, 't', 'pushed');
   meter.observe('dq_push_seconds', 0.002);
   meter.set('dq_store_up', [[1]]);
@@ -71,7 +71,7 @@ it('a value that is a bound belongs to its bucket; buckets are cumulated over al
     [0.0005, 0.001],
     [0.0011, 99],
   ]) {
-    const meter = new Meter();
+    const meter = new MetricBuffer();
     for (const value of values) meter.observe('dq_push_seconds', value);
     tally.add(meter.take() as MetricReport);
   }
@@ -152,7 +152,7 @@ it('series beyond the bound are dropped and counted; those that are there go on,
 
 it('a counter keeps the series that are named; the others give their room back and begin at 0', async () => {
   const tally = new MetricTally();
-  const meter = new Meter();
+  const meter = new MetricBuffer();
   const send = () => tally.add(JSON.parse(JSON.stringify(meter.take() ?? report({}))) as MetricReport);
   const lines = async () => linesOf(await textOf(tally), 'dq_topic_events_total{');
   // Many times more topics than there is room for, of which 10 are there at a time.
@@ -179,7 +179,7 @@ it('a counter keeps the series that are named; the others give their room back a
 
 it('a topic that is gone and back between two reports loses no count', () => {
   const tally = new MetricTally();
-  const meter = new Meter();
+  const meter = new MetricBuffer();
   const pushed = () =>
     tally
       .families()

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseMysqlUrl, placeOf } from '../../src/core/mysql-url.ts';
+import { parseMysqlUrl, placeOf } from '../../src/core/url/mysql-url.ts';
 
 const read = (text: string) => {
   const parsed = parseMysqlUrl(text);

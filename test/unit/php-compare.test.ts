@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { compareOrder, isTruthy } from '../../src/core/php-compare.ts';
-import { numberText } from '../../src/core/php-text.ts';
-import { evaluateRule, parseRule } from '../../src/core/reply-rule.ts';
+import { compareOrder, isTruthy } from '../../src/core/rule/php-compare.ts';
+import { numberText } from '../../src/core/rule/php-text.ts';
+import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
 
 // Derived by hand from PHP 8's rules (zend_compare, _is_numeric_string_ex, zend_gcvt with precision 14) and the deviations
 // of callback.md. Values are JSON text: it can say -0 and 1e999.

@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest';
-import { startProgress } from '../../src/cli/progress.ts';
+import { startProgress } from '../../src/cli/output/progress.ts';
 
 afterEach(() => {
   vi.useRealTimers();

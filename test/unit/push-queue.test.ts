@@ -1,8 +1,8 @@
 // Coalescing alone; that the store then does what it should is tested with a real one (test/role/intake-*).
 import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { PushQueue, type PushTicket } from '../../src/jobs/push-queue.ts';
-import type { PushJob, PushOutcome } from '../../src/store/job-store.ts';
+import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
+import { PushQueue, type PushTicket } from '../../src/use-cases/push-queue.ts';
 import { until } from '../support/until.ts';
 
 const jobOf = (id: string, bytes = 1): PushJob => ({

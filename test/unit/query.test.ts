@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseQuery, unreadable } from '../../src/intake/query.ts';
+import { parseQuery, unreadable } from '../../src/api/http/query.ts';
 
 it('reads names and values, a blank for +, nothing for nothing', () => {
   expect({ ...parseQuery('a=1&b=x+y%20z&c=%e8%ae%a2&d=&e&f==&=g') }).toEqual({

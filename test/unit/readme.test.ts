@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { withGeneratedParts } from '../../scripts/docs.ts';
 import { commands } from '../../src/cli/commands.ts';
 import { exitCodes } from '../../src/cli/exit.ts';
-import { defaultEmptyReply, topicDefaults } from '../../src/core/topic.ts';
+import { defaultEmptyReply, topicDefaults } from '../../src/core/topic/topic.ts';
 
 const root = join(import.meta.dirname, '../..');
 const readme = readFileSync(join(root, 'README.md'), 'utf8');

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { readyMsOf } from '../../src/master/ready-time.ts';
+import { readyMsOf } from '../../src/master/workers/ready-time.ts';
 
 function directory(): string {
   const path = mkdtempSync(join(tmpdir(), 'dq-ready-'));

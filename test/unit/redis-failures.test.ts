@@ -1,7 +1,7 @@
 // What each way to fail means for a caller: the table of failures.ts, as servers and the client library word it.
 import { describe, expect, it } from 'vitest';
-import { StoreError } from '../../src/store/job-store.ts';
-import { failureOf, isScriptError, UnsentError } from '../../src/store/redis/failures.ts';
+import { StoreError } from '../../src/ports/job-store.ts';
+import { failureOf, isScriptError, UnsentError } from '../../src/store/redis/client/failures.ts';
 
 const reply = (message: string) => Object.assign(new Error(message), { name: 'ReplyError' });
 

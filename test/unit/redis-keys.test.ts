@@ -1,6 +1,6 @@
 // Names and fields: which bytes an id becomes, and that it comes back; which bucket a job lives in.
 import { expect, it } from 'vitest';
-import { bucketOf, idOf, prefixOf, tidOf } from '../../src/store/redis/keys.ts';
+import { bucketOf, idOf, prefixOf, tidOf } from '../../src/store/redis/scripts/keys.ts';
 
 const canonical = '019aa1f6-3b6e-7cc2-9d55-6a1b6f0e4c11';
 

@@ -2,10 +2,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { probedCommands } from '../../src/store/redis/rights.ts';
-import { composeScripts, scriptNames } from '../../src/store/redis/scripts.ts';
+import { probedCommands } from '../../src/store/redis/client/rights.ts';
+import { composeScripts, scriptNames } from '../../src/store/redis/scripts/scripts.ts';
 
-const directory = join(import.meta.dirname, '../../src/store/redis/lua');
+const directory = join(import.meta.dirname, '../../src/store/redis/scripts/lua');
 const names = (folder: string) => readdirSync(folder).filter((name) => name.endsWith('.lua'));
 const operations = names(directory).map(
   (name) => [name, readFileSync(join(directory, name), 'utf8')] as const,

@@ -1,7 +1,7 @@
 // What is told of a Redis without asking dq's own scripts: addresses, and what the server's configuration survives.
 import { describe, expect, it } from 'vitest';
-import { parseRedisUrl } from '../../src/core/redis-url.ts';
-import { durabilityOf } from '../../src/store/redis/durability.ts';
+import { parseRedisUrl } from '../../src/core/url/redis-url.ts';
+import { durabilityOf } from '../../src/store/redis/client/durability.ts';
 
 describe('redis addresses', () => {
   const plain = { tls: false, master: null, user: null, password: null, database: 0 };

@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { evaluateRule, parseRule, type ReplyView, type Rule, ruleValues } from '../../src/core/reply-rule.ts';
+import {
+  evaluateRule,
+  parseRule,
+  type ReplyView,
+  type Rule,
+  ruleValues,
+} from '../../src/core/rule/reply-rule.ts';
 
 function ruleOf(source: string): Rule {
   const parsed = parseRule(source);

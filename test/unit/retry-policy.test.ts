@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { formatBackoff, parseBackoff, retryAfterMs, retryDelayMs } from '../../src/core/retry-policy.ts';
-import type { Backoff } from '../../src/core/topic.ts';
+import type { Backoff } from '../../src/core/topic/topic.ts';
 
 const never = () => 0;
 const waits = (backoff: Backoff, count: number, unitMs = 60_000) =>

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Ring, RingView } from '../../src/store/sqlite/ring.ts';
+import { Ring, RingView } from '../../src/store/sqlite/engine/ring.ts';
 
 it('ring: the first added is the first, and who comes again is the last', () => {
   const ring = new Ring();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { evaluateRule, parseRule } from '../../src/core/reply-rule.ts';
+import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
 // Answered by PHP 8.2 itself.
 import cases from './rule-cases.json' with { type: 'json' };
 

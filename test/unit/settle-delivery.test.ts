@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { AttemptReason } from '../../src/core/job.ts';
 import type { Failure } from '../../src/core/verdict.ts';
-import { settle } from '../../src/jobs/settle-delivery.ts';
+import { settle } from '../../src/use-cases/settle-delivery.ts';
 
 const topic = { maxAttempts: 3, backoff: { type: 'odd' }, jitter: 0 } as const;
 const failed = (more: Partial<Failure> = {}): Failure => ({

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isMailAddress } from '../../src/core/mail-address.ts';
-import { parseSmtpUrl } from '../../src/core/smtp-url.ts';
+import { parseSmtpUrl } from '../../src/core/url/smtp-url.ts';
 
 const read = (text: string) => {
   const parsed = parseSmtpUrl(text);

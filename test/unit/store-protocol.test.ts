@@ -3,12 +3,12 @@
 import { describe, expect, it } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
 import { packFirstAttempt } from '../../src/store/first-attempt.ts';
-import type { PushJob, PushOutcome } from '../../src/store/job-store.ts';
-import * as messages from '../../src/store/sqlite/messages.ts';
-import { readWork } from '../../src/store/sqlite/operations.ts';
-import { FrameCutter, kinds, ProtocolError, Reader, Writer } from '../../src/store/sqlite/protocol.ts';
-import type { RoomChanges } from '../../src/store/sqlite/room-table.ts';
+import { readWork } from '../../src/store/sqlite/owner/operations.ts';
+import type { RoomChanges } from '../../src/store/sqlite/wire/capacity-delta.ts';
+import * as messages from '../../src/store/sqlite/wire/messages.ts';
+import { FrameCutter, kinds, ProtocolError, Reader, Writer } from '../../src/store/sqlite/wire/protocol.ts';
 
 /** Numbers from 0 to 1 that are the same in every run. */
 function seeded(seed: number): () => number {

@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openDatabase, pragma } from '../../src/sql/database.ts';
-import { applicationId, layoutVersion, schema } from '../../src/store/sqlite/schema.ts';
+import { openDatabase, pragma } from '../../src/runtime/database.ts';
+import { applicationId, layoutVersion, schema } from '../../src/store/sqlite/file/schema.ts';
 
 const file = join(import.meta.dirname, '../../sql/sqlite/jobs.sql');
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { topicDefaults } from '../../src/core/topic.ts';
-import type { TopicRecord } from '../../src/registry/registry.ts';
-import { Sealer } from '../../src/sql/sealer.ts';
-import { readTopic, toColumns } from '../../src/sql/topic-row.ts';
-import { StoreError } from '../../src/store/job-store.ts';
+import { topicDefaults } from '../../src/core/topic/topic.ts';
+import { StoreError } from '../../src/ports/job-store.ts';
+import type { TopicRecord } from '../../src/ports/registry.ts';
+import { Sealer } from '../../src/registry/sql/keys/encryption.ts';
+import { readTopic, toColumns } from '../../src/registry/sql/tables/topic-row.ts';
 
 const sealer = new Sealer(Buffer.alloc(32));
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createEgressPolicy } from '../../src/core/egress-policy.ts';
-import type { Topic } from '../../src/core/topic.ts';
-import { completeSettings, parseTopicInput, topicJson } from '../../src/core/topic-settings.ts';
+import { completeSettings, parseTopicInput, topicJson } from '../../src/core/topic/settings.ts';
+import type { Topic } from '../../src/core/topic/topic.ts';
 
 const egress = createEgressPolicy({
   policy: 'private',

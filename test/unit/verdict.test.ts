@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { AttemptReason } from '../../src/core/job.ts';
-import { parseRule, type Rule } from '../../src/core/reply-rule.ts';
+import { parseRule, type Rule } from '../../src/core/rule/reply-rule.ts';
 import {
   type CallOutcome,
   type CallReply,

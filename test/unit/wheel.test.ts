@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { Room } from '../../src/store/job-store.ts';
+import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { type Dealt, dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
 
 const plenty = 1_000_000;
 const empty: ReadyRings = { high: [], normal: [], low: [] };
-const room = (n: number): Room => ({ room: n, leaseMs: 1_000 });
+const room = (n: number): TopicCapacity => ({ room: n, leaseMs: 1_000 });
 const request = (max: number, others = plenty, topics: Record<string, number> = {}) => ({
   max,
   others: room(others),

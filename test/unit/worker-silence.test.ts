@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { silentTicksOf, WorkerSilence } from '../../src/master/worker-silence.ts';
+import { silentTicksOf, WorkerSilence } from '../../src/master/workers/worker-silence.ts';
 
 it('worker silence: ends after its ticks, once', () => {
   const silence = new WorkerSilence('notifier');

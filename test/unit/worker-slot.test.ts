@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Ending, WorkerProcess } from '../../src/master/worker-process.ts';
-import { type SlotHost, WorkerSlot } from '../../src/master/worker-slot.ts';
+import type { Ending, WorkerProcess } from '../../src/master/workers/worker-process.ts';
+import { type SlotHost, WorkerSlot } from '../../src/master/workers/worker-slot.ts';
 import { until } from '../support/until.ts';
 
 /** A host that can make no process, and says so each time. */

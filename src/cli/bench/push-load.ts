@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
-import type { Daemon } from '../find-daemon.ts';
+import type { Daemon } from '../daemon/find-daemon.ts';
 import { Latencies } from './latencies.ts';
 
 export interface PushLoadOptions {

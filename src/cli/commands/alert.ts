@@ -1,9 +1,9 @@
 // dq alert: the mail server, tried out. (The alerts themselves: dq alerts.)
 
 import type { Command } from 'commander';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
-import { printData, say } from '../output.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { printData, say } from '../output/output.ts';
 
 export function register(program: Command): void {
   const family = program.command('alert').description('alerts by mail');

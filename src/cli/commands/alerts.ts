@@ -1,11 +1,11 @@
 // dq alerts: who was told of which dead job and which incident, and who is still to be told.
 
 import type { Command } from 'commander';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printTable, say } from '../output.ts';
-import { readPages } from '../read-pages.ts';
+import { excerpt, printData, printTable, say } from '../output/output.ts';
 
 interface Alert {
   readonly topic: string;

@@ -2,9 +2,9 @@
 
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon-options.ts';
-import { doLongWork } from '../long-work.ts';
-import { printData, say } from '../output.ts';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { doLongWork } from '../daemon/long-work.ts';
+import { printData, say } from '../output/output.ts';
 
 interface Backup {
   readonly directory: string;

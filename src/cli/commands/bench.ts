@@ -9,13 +9,13 @@ import type { Command } from 'commander';
 import { isLoopback } from '../../config/cross-checks.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
-import { ApiClient, ApiRefusal } from '../api-client.ts';
 import { Latencies, type Percentiles } from '../bench/latencies.ts';
 import { pushLoad } from '../bench/push-load.ts';
+import { ApiClient, ApiRefusal } from '../daemon/api-client.ts';
+import type { DaemonFlags } from '../daemon/find-daemon.ts';
+import { findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
-import type { DaemonFlags } from '../find-daemon.ts';
-import { findDaemon } from '../find-daemon.ts';
-import { printData, printTable, say } from '../output.ts';
+import { printData, printTable, say } from '../output/output.ts';
 
 interface BenchFlags extends DaemonFlags {
   readonly connections: string;

@@ -1,9 +1,9 @@
 // dq cancel: ends a job before its callback. It does not ask: the id was typed, and a push brings it back.
 
 import type { Command } from 'commander';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
-import { printData, say } from '../output.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { printData, say } from '../output/output.ts';
 
 export function register(program: Command): void {
   const command = program.command('cancel').description('cancel a job').argument('<topic>').argument('<id>');

@@ -8,7 +8,7 @@ import { loadConfig } from '../../config/load.ts';
 import { describeConfig, renderConfigFile } from '../../config/show.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { Exit } from '../exit.ts';
-import { printData, printTable, say } from '../output.ts';
+import { printData, printTable, say } from '../output/output.ts';
 
 interface ConfigFlags {
   readonly config?: string;

@@ -1,12 +1,12 @@
 // dq dead: the dead letters, bringing them back, removing them.
 
 import type { Command } from 'commander';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { readPages } from '../daemon/read-pages.ts';
 import { filterFlags, purgeDead, requeueDead } from '../dead-bulk.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printTable, say } from '../output.ts';
-import { readPages } from '../read-pages.ts';
+import { excerpt, printData, printTable, say } from '../output/output.ts';
 
 interface FilterFlags extends DaemonOptions {
   readonly topic?: string;

@@ -13,7 +13,7 @@ import { checkClock, checkLibrary, checkNode, checkOpenFiles, readLimits } from 
 import { checkMysql } from '../doctor/mysql.ts';
 import { checkRedis } from '../doctor/redis.ts';
 import { Exit } from '../exit.ts';
-import { printData, printTable } from '../output.ts';
+import { printData, printTable } from '../output/output.ts';
 
 interface DoctorFlags {
   readonly config?: string;

@@ -1,10 +1,10 @@
 // dq fsck: whether the store of a running daemon keeps its invariants. Changes nothing.
 
 import type { Command } from 'commander';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon-options.ts';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { doLongWork } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
-import { doLongWork } from '../long-work.ts';
-import { printData, printTable, say } from '../output.ts';
+import { printData, printTable, say } from '../output/output.ts';
 
 interface Examination {
   readonly jobs: number;

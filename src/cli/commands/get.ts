@@ -1,10 +1,10 @@
 // dq get: one job with its attempts, for a while also after it has ended.
 
 import type { Command } from 'commander';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printRecord, printTable } from '../output.ts';
+import { excerpt, printData, printRecord, printTable } from '../output/output.ts';
 
 interface GetFlags extends DaemonOptions {
   readonly body?: boolean;

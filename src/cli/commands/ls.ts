@@ -1,10 +1,10 @@
 // dq ls: look for jobs.
 
 import type { Command } from 'commander';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon-options.ts';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
-import { printData, printTable, say } from '../output.ts';
-import { readPages } from '../read-pages.ts';
+import { printData, printTable, say } from '../output/output.ts';
 
 interface ListFlags extends DaemonOptions {
   readonly state?: string;

@@ -8,17 +8,17 @@ import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { parseMysqlUrl, placeOf } from '../../core/mysql-url.ts';
-import { kyselyOverMysql } from '../../sql/mysql-dialect.ts';
-import { mysqlEngine } from '../../sql/mysql-engine.ts';
-import { migrateMysql } from '../../sql/mysql-migrate.ts';
-import { MysqlConnections } from '../../sql/mysql-pool.ts';
-import { mysqlSchemaScript } from '../../sql/mysql-schema.ts';
-import { existingSealer } from '../../sql/registry-key.ts';
-import type { RegistrySchema } from '../../sql/registry-schema.ts';
-import { encryptPlainHeaders } from '../../sql/stored-headers.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { existingSealer } from '../../registry/sql/keys/registry-key.ts';
+import { encryptPlainHeaders } from '../../registry/sql/keys/stored-headers.ts';
+import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
+import { mysqlEngine } from '../../registry/sql/mysql/mysql-engine.ts';
+import { migrateMysql } from '../../registry/sql/mysql/mysql-migrate.ts';
+import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
+import { mysqlSchemaScript } from '../../registry/sql/schema/mysql-schema.ts';
+import type { RegistrySchema } from '../../registry/sql/schema/registry-schema.ts';
 import { Exit } from '../exit.ts';
-import { printData, say } from '../output.ts';
+import { printData, say } from '../output/output.ts';
 
 interface MigrateFlags {
   readonly config?: string;

@@ -5,12 +5,12 @@ import type { Command } from 'commander';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import type { ApiReply } from '../api-client.ts';
-import { ApiRefusal } from '../api-client.ts';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import type { ApiReply } from '../daemon/api-client.ts';
+import { ApiRefusal } from '../daemon/api-client.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { printData, say } from '../output.ts';
+import { printData, say } from '../output/output.ts';
 import { pushBatch } from '../push-batch.ts';
 
 interface PushFlags extends DaemonOptions {

@@ -3,11 +3,11 @@
 
 import type { Command } from 'commander';
 import { limits } from '../../core/limits.ts';
-import { askDaemon } from '../ask-daemon.ts';
+import { askDaemon } from '../daemon/ask-daemon.ts';
+import type { DaemonFlags } from '../daemon/find-daemon.ts';
+import { dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit, exitCodes } from '../exit.ts';
-import type { DaemonFlags } from '../find-daemon.ts';
-import { dataDirOf } from '../find-daemon.ts';
-import { say } from '../output.ts';
+import { say } from '../output/output.ts';
 
 export function register(program: Command): void {
   program

@@ -1,9 +1,9 @@
 // dq reschedule: another time for the next attempt of a job.
 
 import type { Command } from 'commander';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon-options.ts';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { type MovedJob, sayMoved } from '../moved-job.ts';
+import { type MovedJob, sayMoved } from '../output/moved-job.ts';
 
 interface RescheduleFlags extends DaemonOptions {
   readonly delay?: string;

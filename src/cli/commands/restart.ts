@@ -4,12 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { options } from '../../config/options.ts';
 import { limits } from '../../core/limits.ts';
-import { readRunRecord } from '../../master/run-record.ts';
-import { askDaemon } from '../ask-daemon.ts';
+import { readRunRecord } from '../../master/data/run-record.ts';
+import { askDaemon } from '../daemon/ask-daemon.ts';
+import type { DaemonFlags } from '../daemon/find-daemon.ts';
+import { dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit, exitCodes } from '../exit.ts';
-import type { DaemonFlags } from '../find-daemon.ts';
-import { dataDirOf } from '../find-daemon.ts';
-import { say } from '../output.ts';
+import { say } from '../output/output.ts';
 
 /** Beyond the callbacks' time: servers, counters and the store's last commits. */
 const restMs = 60_000;

@@ -1,10 +1,10 @@
 // dq rule test: what a retry rule makes of a reply, without a daemon, by the same code as the notifier's.
 
 import type { Command } from 'commander';
-import { evaluateRule, parseRule, ruleValues } from '../../core/reply-rule.ts';
+import { evaluateRule, parseRule, ruleValues } from '../../core/rule/reply-rule.ts';
 import { Exit } from '../exit.ts';
 import { parseHeaders } from '../header-flag.ts';
-import { escapeControls, printData, printRecord, withCaret } from '../output.ts';
+import { escapeControls, printData, printRecord, withCaret } from '../output/output.ts';
 
 interface RuleFlags {
   readonly reply: string;

@@ -1,8 +1,8 @@
 // dq run: the next attempt of a job now, instead of when it is due.
 
 import type { Command } from 'commander';
-import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon-options.ts';
-import { type MovedJob, sayMoved } from '../moved-job.ts';
+import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { type MovedJob, sayMoved } from '../output/moved-job.ts';
 
 export function register(program: Command): void {
   const command = program

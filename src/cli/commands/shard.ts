@@ -1,12 +1,12 @@
 // dq shard: the Redis servers that jobs are spread over.
 
 import type { Command } from 'commander';
-import { forgottenSentence } from '../../store/redis/heard-list.ts';
-import { ApiRefusal } from '../api-client.ts';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import { forgottenSentence } from '../../store/redis/shard/shard-list-conflict.ts';
+import { ApiRefusal } from '../daemon/api-client.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { agree, printData, printTable, say } from '../output.ts';
+import { agree, printData, printTable, say } from '../output/output.ts';
 
 interface AddFlags extends DaemonOptions {
   readonly buckets?: string;

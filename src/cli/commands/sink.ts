@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { Exit } from '../exit.ts';
-import { colors, escapeControls, excerpt, printData, say } from '../output.ts';
+import { colors, escapeControls, excerpt, printData, say } from '../output/output.ts';
 import { SinkKeys } from '../sink/sink-keys.ts';
 import type { Sink, SinkAnswer, SinkReport } from '../sink/sink-server.ts';
 import { openSink } from '../sink/sink-server.ts';

@@ -11,23 +11,23 @@ import type { Config } from '../../config/options.ts';
 import { laterOptions, options } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { parseMysqlUrl, placeOf } from '../../core/mysql-url.ts';
-import { redisAddress } from '../../core/redis-url.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { redisAddress } from '../../core/url/redis-url.ts';
 import { version } from '../../core/version.ts';
 import { type CodeOnDisk, readCode } from '../../master/code-on-disk.ts';
 import { type Restarting, runMaster } from '../../master/main.ts';
 import type { ReadConfig } from '../../master/reload.ts';
-import { StartRefused } from '../../master/start-refused.ts';
-import type { Outcome } from '../../master/supervisor.ts';
-import { makeDirectory } from '../../process/make-directory.ts';
+import type { Outcome } from '../../master/workers/supervisor.ts';
+import { makeDirectory } from '../../runtime/make-directory.ts';
+import { StartRejected } from '../../runtime/start-rejected.ts';
 import { logCrashes } from '../../telemetry/log-crashes.ts';
 import { openLog } from '../../telemetry/open-log.ts';
-import { detach, tellParent } from '../detach.ts';
+import { whyNotReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
-import { say } from '../output.ts';
-import { whyNotReady } from '../readiness.ts';
-import { listeningDaemon, startAgain } from '../start-again.ts';
-import { whyNotStart } from '../start-checks.ts';
+import { say } from '../output/output.ts';
+import { detach, tellParent } from '../start/detach.ts';
+import { listeningDaemon, startAgain } from '../start/start-again.ts';
+import { whyNotStart } from '../start/start-checks.ts';
 
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;
 
@@ -179,7 +179,7 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
       },
     });
   } catch (error) {
-    if (!(error instanceof StartRefused)) throw error;
+    if (!(error instanceof StartRejected)) throw error;
     return { exitCode: exitCodes.failed, reason: error.message };
   }
 }

@@ -5,13 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { formatDuration } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
-import type { DaemonStatus } from '../../master/control-protocol.ts';
-import { askDaemon } from '../ask-daemon.ts';
+import type { DaemonStatus } from '../../master/control/control-protocol.ts';
+import { askDaemon } from '../daemon/ask-daemon.ts';
+import type { DaemonFlags } from '../daemon/find-daemon.ts';
+import { dataDirOf } from '../daemon/find-daemon.ts';
+import { whyNotReady } from '../daemon/readiness.ts';
 import { Exit } from '../exit.ts';
-import type { DaemonFlags } from '../find-daemon.ts';
-import { dataDirOf } from '../find-daemon.ts';
-import { escapeControls, headed, printData, say } from '../output.ts';
-import { whyNotReady } from '../readiness.ts';
+import { escapeControls, headed, printData, say } from '../output/output.ts';
 
 interface StatusFlags extends DaemonFlags {
   readonly json?: boolean;

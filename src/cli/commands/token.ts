@@ -1,12 +1,12 @@
 // dq token: access tokens. The token is printed once, alone on stdout, so that a script can put it where it belongs.
 
 import type { Command } from 'commander';
-import type { ApiReply } from '../api-client.ts';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import type { ApiReply } from '../daemon/api-client.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit, exitCodes } from '../exit.ts';
-import { agree, printData, printTable, say } from '../output.ts';
-import { addTokenOffline } from '../token-offline.ts';
+import { agree, printData, printTable, say } from '../output/output.ts';
+import { addTokenOffline } from '../start/token-offline.ts';
 
 interface AddFlags extends DaemonOptions {
   readonly scope?: readonly string[];

@@ -1,14 +1,14 @@
 // dq topic: the registered kinds of jobs.
 
 import type { Command } from 'commander';
-import type { ApiCall, ApiReply } from '../api-client.ts';
-import { ApiRefusal } from '../api-client.ts';
-import type { DaemonOptions } from '../daemon-options.ts';
-import { clientOf, withDaemonOptions } from '../daemon-options.ts';
+import type { ApiCall, ApiReply } from '../daemon/api-client.ts';
+import { ApiRefusal } from '../daemon/api-client.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
-import { agree, printData, printRecord, printTable, say, withCaret } from '../output.ts';
-import { startProgress } from '../progress.ts';
-import { readPages } from '../read-pages.ts';
+import { agree, printData, printRecord, printTable, say, withCaret } from '../output/output.ts';
+import { startProgress } from '../output/progress.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../sink/trial-secret.ts';
 import type { TopicFlags } from '../topic-flags.ts';
 import { topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';

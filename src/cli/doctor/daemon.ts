@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import type { Config } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { askMaster } from '../../master/control-client.ts';
-import type { DaemonStatus } from '../../master/control-protocol.ts';
-import { keyFileWarning, readKeyFile } from '../../sql/key-file.ts';
-import { ApiClient } from '../api-client.ts';
-import { findDaemon } from '../find-daemon.ts';
+import { askMaster } from '../../master/control/control-client.ts';
+import type { DaemonStatus } from '../../master/control/control-protocol.ts';
+import { keyFileWarning, readKeyFile } from '../../registry/sql/keys/key-file.ts';
+import { ApiClient } from '../daemon/api-client.ts';
+import { findDaemon } from '../daemon/find-daemon.ts';
 import { type Finding, of } from './finding.ts';
 
 export async function checkDaemon(config: Config): Promise<Finding[]> {

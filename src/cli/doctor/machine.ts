@@ -21,7 +21,7 @@ export function checkNode(version: string): Finding {
 export async function checkLibrary(): Promise<Finding> {
   const say = of('sqlite');
   try {
-    const { askAndForget, openDatabase } = await import('../../sql/database.ts');
+    const { askAndForget, openDatabase } = await import('../../runtime/database.ts');
     const db = openDatabase(':memory:');
     const version = askAndForget(db, 'sqlite_version()', '(SELECT 1)');
     db.close();

@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import { limits } from '../../../src/core/limits.ts';
-import type { DeadFilter, DeadLetter } from '../../../src/store/job-store.ts';
+import type { DeadFilter, DeadLetter } from '../../../src/ports/job-store.ts';
 import {
   at,
   attemptOf,

@@ -1,7 +1,7 @@
 // Wake-up hints. They may come late over a socket, so silence is proved by the hint that follows it, never by waiting.
 
 import { expect } from 'vitest';
-import type { Hint } from '../../../src/store/job-store.ts';
+import type { Hint } from '../../../src/ports/job-store.ts';
 import { until } from '../../support/until.ts';
 import { type Case, fact, farOffMs, request, type Trial, within } from '../trial.ts';
 

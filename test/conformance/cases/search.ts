@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import type { FoundJob } from '../../../src/core/job.ts';
-import type { SearchFilter } from '../../../src/store/job-store.ts';
+import type { SearchFilter } from '../../../src/ports/job-store.ts';
 import { type Case, fact, farOffMs, type Trial } from '../trial.ts';
 
 const names = (jobs: readonly FoundJob[]) => jobs.map(({ topic, id }) => `${topic}/${id}`);

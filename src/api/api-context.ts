@@ -1,0 +1,28 @@
+// What the routes work with: the role's context and what the intake makes of it. One object, made once, before the first
+// request.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
+import type { EgressPolicy } from '../core/egress-policy.ts';
+import type { RoleContext } from '../process/role.ts';
+import type { PushQueue } from '../use-cases/push-queue.ts';
+import type { TopicSuggestion } from './routes/topics/topic-suggestion.ts';
+
+export interface ApiContext {
+  readonly role: RoleContext;
+  readonly pushes: PushQueue;
+  /** judges callback URLs at registration */
+  readonly egress: Pick<EgressPolicy, 'refusesUrl'>;
+  /** for refusals of topics that do not exist */
+  readonly suggestion: TopicSuggestion;
+}
+
+/** Fastify with types from TypeBox schemas. */
+export type Api = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;

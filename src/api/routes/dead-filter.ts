@@ -1,0 +1,99 @@
+// Which dead letters a call is about: read from a query or a JSON body, with everything that is wrong named. Whether the caller
+// may touch them is asked here too, because a filter without a topic is about every topic.
+
+import type { FastifyRequest } from 'fastify';
+import { parseInstant } from '../../core/duration.ts';
+import { DqError, type FieldError, invalidField } from '../../core/errors.ts';
+import { refusesId } from '../../core/job-id.ts';
+import { limits } from '../../core/limits.ts';
+import { topicNamePattern } from '../../core/topic/topic.ts';
+import type { DeadFilter, Page } from '../../ports/job-store.ts';
+import type { TopicBook } from '../../registry/topic-book.ts';
+import { topicNotFound } from '../../use-cases/change-topic.ts';
+import { requireEveryTopic, requireTopic } from '../http/route-access.ts';
+
+export interface RawDeadFilter {
+  readonly topic?: string;
+  readonly since?: string | number;
+  readonly until?: string | number;
+  readonly ids?: readonly string[];
+}
+
+/** Throws DqError forbidden. */
+export function requireTopicOf(request: FastifyRequest, topic: string | undefined): void {
+  if (topic === undefined) requireEveryTopic(request, 'name a topic');
+  else requireTopic(request, topic);
+}
+
+/** A mistyped topic has no dead letters and no jobs: for an empty result this tells it from a topic without any. Jobs may
+ *  outlive their topic, so it is asked after the store. Rejects with topic_not_found. */
+export async function requireKnownTopic(topics: TopicBook, topic: string | undefined): Promise<void> {
+  if (topic === undefined || topics.get(topic) !== undefined) return;
+  // With the registry unavailable nothing is known; the empty result stands.
+  const found = await topics.lookUp(topic).catch(() => null);
+  if (found === undefined) throw topicNotFound(topic);
+}
+
+/** The same for a list: only an empty first page without a next one, of a complete answer, says that a topic has nothing. */
+export async function requireKnownTopicOf(
+  page: Pick<Page<unknown>, 'items' | 'nextCursor' | 'missing'>,
+  cursor: string | undefined,
+  topics: TopicBook,
+  topic: string | undefined,
+): Promise<void> {
+  const isFirst = cursor === undefined && page.nextCursor === null;
+  if (isFirst && page.items.length === 0 && page.missing === undefined)
+    await requireKnownTopic(topics, topic);
+}
+
+/** A forgotten filter must not change everything. */
+export function requireFilter(filter: RawDeadFilter, all: boolean): void {
+  if (!all && Object.keys(filter).length === 0)
+    throw invalidField('all', 'must be true when there is no filter');
+}
+
+/** `ids` of a query: a JSON list, because an id may hold any separator. */
+export function readIds(text: string): readonly string[] {
+  const ids = listOf(text);
+  const good = ids !== null && ids.length > 0 && ids.length <= limits.bulkMax;
+  if (good && ids.every((id) => typeof id === 'string')) return ids;
+  throw invalidField('ids', `must be a JSON list of 1 to ${limits.bulkMax} ids, such as ["a","b"]`);
+}
+
+function listOf(text: string): readonly unknown[] | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? value : null;
+  } catch {
+    return null; // no JSON is refused by the same words as another value
+  }
+}
+
+/** Throws a DqError that names every bad field. */
+export function readFilter(raw: RawDeadFilter, fromQuery: boolean): DeadFilter {
+  const errors: FieldError[] = [];
+  const instant = (field: 'since' | 'until') => {
+    if (raw[field] === undefined) return {};
+    const parsed = parseInstant(raw[field], fromQuery);
+    if (parsed.ok) return { [field]: parsed.value };
+    errors.push({ field, message: parsed.message });
+    return {};
+  };
+  const filter: DeadFilter = {
+    ...(raw.topic === undefined ? {} : { topic: raw.topic }),
+    ...instant('since'),
+    ...instant('until'),
+    ...(raw.ids === undefined ? {} : { ids: raw.ids }),
+  };
+  if (raw.topic !== undefined && !topicNamePattern.test(raw.topic))
+    errors.push({ field: 'topic', message: 'is no name of a topic' });
+  if (raw.ids !== undefined && raw.topic === undefined)
+    errors.push({ field: 'topic', message: 'is needed where ids are given' });
+  raw.ids?.forEach((id, index) => {
+    const wrong = refusesId(id);
+    if (wrong !== null) errors.push({ field: `ids[${index}]`, message: wrong });
+  });
+  const [first] = errors;
+  if (first !== undefined) throw new DqError('invalid', `${first.field}: ${first.message}`, { errors });
+  return filter;
+}

@@ -1,0 +1,105 @@
+// The body of GET /v1/stats: a line for each topic, written while it is read. With 100,000 topics it is 25 MB: as one text it
+// would hold all requests of this process up for a second. Topics come by name, in slices between which others have their turn.
+
+import { setImmediate as turn } from 'node:timers/promises';
+import { type JobState, jobStates } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import type { StateCounts, StoreAdmin } from '../../ports/job-store.ts';
+import type { Registry, StatPage, TopicStats } from '../../ports/registry.ts';
+import { statNames } from '../../ports/registry.ts';
+import type { TopicBook } from '../../registry/topic-book.ts';
+
+export interface StatsTable {
+  readonly topics: Pick<TopicBook, 'get' | 'namesAfter'>;
+  readonly counts: Awaited<ReturnType<StoreAdmin['counts']>>;
+  readonly statsPage: Registry['statsPage'];
+  /** today's number */
+  readonly day: number;
+  readonly maySee: (topic: string) => boolean;
+}
+
+export const noJobs: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
+export const noCounts = Object.fromEntries(statNames.map((name) => [name, 0])) as TopicStats['total'];
+
+/** JSON in pieces. Rejects before the first one where statistics cannot be read at all. */
+export async function statsText(table: StatsTable): Promise<AsyncIterable<string>> {
+  const first = await table.statsPage('', table.day);
+  return pieces(table, first);
+}
+
+async function* pieces(
+  { topics, counts, statsPage, day, maySee }: StatsTable,
+  first: StatPage,
+): AsyncGenerator<string> {
+  const stored = new Map(Object.entries(counts.topics));
+  const statistics = new StatReader(first, (after) => statsPage(after, day));
+  const sums: Record<JobState, number> = { ...noJobs };
+  let orphaned = 0;
+  let separator = '';
+  yield '{"topics":[';
+  for await (const names of allNames(topics, stored)) {
+    let text = '';
+    for (const topic of names) {
+      const counters = await statistics.of(topic);
+      if (!maySee(topic)) continue;
+      const registered = topics.get(topic) !== undefined;
+      const states = stored.get(topic) ?? noJobs;
+      for (const state of jobStates) {
+        sums[state] += states[state];
+        if (!registered) orphaned += states[state];
+      }
+      const { total, today } = counters ?? { total: noCounts, today: noCounts };
+      text += separator + JSON.stringify({ topic, registered, total, today, states });
+      separator = ',';
+    }
+    yield text;
+  }
+  const { oldestOverdueMs, missing } = counts;
+  const end = JSON.stringify({ states: sums, oldestOverdueMs, orphaned, missing });
+  yield `],${end.slice(1)}`;
+}
+
+/** Registered names and those of stored jobs, each once, in their order. */
+async function* allNames(
+  topics: StatsTable['topics'],
+  stored: ReadonlyMap<string, StateCounts>,
+): AsyncGenerator<readonly string[]> {
+  const others = [...stored.keys()].filter((name) => topics.get(name) === undefined).sort();
+  let at = 0;
+  for (let after = ''; ; await turn()) {
+    const names = topics.namesAfter(after, limits.topicsPerTurn);
+    const last = names.at(-1);
+    const from = at;
+    while (at < others.length && (last === undefined || (others[at] as string) < last)) at += 1;
+    const between = others.slice(from, at);
+    yield between.length === 0 ? names : [...new Set([...names, ...between])].sort();
+    if (last === undefined) return;
+    after = last;
+  }
+}
+
+/** Statistics of topics that are asked for in their order; each page is read once. */
+class StatReader {
+  readonly #read: (after: string) => Promise<StatPage>;
+  #page: ReadonlyMap<string, TopicStats>;
+  #next: string | null;
+
+  constructor(first: StatPage, read: (after: string) => Promise<StatPage>) {
+    this.#page = byTopic(first);
+    this.#next = first.next;
+    this.#read = read;
+  }
+
+  async of(topic: string): Promise<TopicStats | undefined> {
+    while (this.#next !== null && topic > this.#next) {
+      const page = await this.#read(this.#next);
+      this.#page = byTopic(page);
+      this.#next = page.next;
+    }
+    return this.#page.get(topic);
+  }
+}
+
+function byTopic({ stats }: StatPage): ReadonlyMap<string, TopicStats> {
+  return new Map(stats.map((entry) => [entry.topic, entry]));
+}

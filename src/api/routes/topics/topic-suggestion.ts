@@ -1,0 +1,61 @@
+// "did you mean" for a topic that does not exist. Suggests only topics that the caller's token covers: a refusal must not list
+// the names of others. Bounded work: a 404 costs at most limits.suggestLooks names and limits.suggestDistances comparisons,
+// and a server makes at most limits.suggestPerSecond suggestions a second.
+
+import { editDistance } from '../../../core/edit-distance.ts';
+import { DqError } from '../../../core/errors.ts';
+import { limits } from '../../../core/limits.ts';
+import type { TopicBook } from '../../../registry/topic-book.ts';
+import { TopicNotFound } from '../../../use-cases/change-topic.ts';
+
+export class TopicSuggestion {
+  readonly #topics: Pick<TopicBook, 'all'>;
+  readonly #now: () => number;
+  #second = 0;
+  #made = 0;
+
+  constructor(topics: Pick<TopicBook, 'all'>, now: () => number = () => performance.now()) {
+    this.#topics = topics;
+    this.#now = now;
+  }
+
+  /** The error as it is, or with the topic that was probably meant. */
+  added(error: DqError, mayTouch: (topic: string) => boolean): DqError {
+    if (!(error instanceof TopicNotFound)) return error;
+    const near = this.#nearest(error.topic, mayTouch);
+    if (near === null) return error;
+    return new DqError(error.code, `${error.message}; did you mean ${near}?`);
+  }
+
+  #nearest(given: string, mayTouch: (topic: string) => boolean): string | null {
+    if (given.length > limits.topicNameMax || !this.#mayTry()) return null;
+    const wanted = given.toLowerCase();
+    let best: string | null = null;
+    // One letter in three may be wrong, and three at most.
+    let bestDistance = Math.min(3, Math.max(1, Math.floor(wanted.length / 3))) + 1;
+    let looks = 0;
+    let distances = 0;
+    for (const { topic } of this.#topics.all()) {
+      looks += 1;
+      if (looks > limits.suggestLooks || distances >= limits.suggestDistances) break;
+      if (Math.abs(topic.length - wanted.length) >= bestDistance) continue;
+      distances += 1;
+      const distance = editDistance(wanted, topic.toLowerCase(), bestDistance - 1);
+      if (distance >= bestDistance || !mayTouch(topic)) continue;
+      best = topic;
+      bestDistance = distance;
+      if (distance === 0) break;
+    }
+    return best;
+  }
+
+  #mayTry(): boolean {
+    const second = Math.floor(this.#now() / 1_000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#made = 0;
+    }
+    this.#made += 1;
+    return this.#made <= limits.suggestPerSecond;
+  }
+}

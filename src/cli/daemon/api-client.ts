@@ -1,0 +1,235 @@
+// One call of the HTTP API and what its answer means to a command: a 2xx is handed over as it came, everything else is one
+// sentence and an exit code. Owns the deadline and the bound of a reply. Repeats nothing: whether a repeat is safe is for
+// whoever asked to know.
+
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { FieldError } from '../../core/errors.ts';
+import { wordsOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { Exit } from '../exit.ts';
+import type { Daemon } from './find-daemon.ts';
+
+export interface ApiCall {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** segments are percent-encoded here */
+  readonly path: readonly string[];
+  /** undefined members are left out */
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** sent as application/json */
+  readonly json?: unknown;
+  /** sent as it is; contentType null sends none */
+  readonly body?: { readonly bytes: Buffer; readonly contentType: string | null };
+  /** members without which the reply is not one of dq; a server of another kind answers JSON too */
+  readonly needs?: readonly string[];
+  /** the command's flags by the API's field names, for the messages of a refusal */
+  readonly flags?: FlagNames;
+}
+
+/** `{ callbackUrl: '--callback' }` */
+export type FlagNames = Readonly<Record<string, string>>;
+
+export interface ApiReply<T = unknown> {
+  readonly status: number;
+  /** as it came */
+  readonly text: string;
+  readonly json: T;
+  /** the daemon's clock, whole seconds as epoch ms; null when the reply does not say */
+  readonly at: number | null;
+}
+
+/** The body of an error, application/problem+json (RFC 9457). */
+export interface Problem {
+  readonly status: number;
+  readonly title: string;
+  readonly detail: string;
+  readonly code: string;
+  readonly errors: readonly FieldError[];
+  /** the id that was made for a push whose outcome is unknown */
+  readonly id?: string;
+  /** of a topic that still has jobs: how many, and how many have gone with this call */
+  readonly jobs?: number;
+  readonly purged?: number;
+}
+
+/** The API's refusal. */
+export class ApiRefusal extends Exit {
+  readonly problem: Problem;
+  constructor(problem: Problem, flags?: FlagNames) {
+    const absent = ['topic_not_found', 'job_not_found', 'token_not_found', 'shard_not_found'].includes(
+      problem.code,
+    );
+    super(absent ? 'notFound' : 'failed', sentenceOf(problem, flags));
+    this.name = 'ApiRefusal';
+    this.problem = problem;
+  }
+}
+
+/** All that is wrong in one line; the fields' messages where there are any, because the detail only counts them. */
+export function sentenceOf(problem: Problem, flags: FlagNames = {}): string {
+  const fields = problem.errors
+    .map(({ field, message }) => (field === '' ? message : `${flagOf(field, flags)}: ${message}`))
+    .join('; ');
+  const text = fields || problem.detail || problem.title;
+  return problem.code === 'unauthorized' ? `${text} (give --token or DQ_TOKEN)` : text;
+}
+
+/** `callbackUrl` → `--callback`, `backoff[1]` → `--backoff[1]`, `headers.x-a` → `--header x-a`. */
+function flagOf(field: string, flags: FlagNames): string {
+  const [name = ''] = /^[A-Za-z-]+/.exec(field) ?? [];
+  if (!Object.hasOwn(flags, name)) return field;
+  return `${flags[name]}${field.slice(name.length).replace(/^\./, ' ')}`;
+}
+
+export class ApiClient {
+  readonly #daemon: Daemon;
+
+  constructor(daemon: Daemon) {
+    this.#daemon = daemon;
+  }
+
+  /** Answers a 2xx. Throws ApiRefusal for every other answer of dq, and Exit when none came. */
+  async call<T = unknown>(call: ApiCall): Promise<ApiReply<T>> {
+    const { status, text, at } = await this.#exchange(call);
+    const json = parse(text);
+    if (status >= 200 && status < 300 && hasAll(json, call.needs))
+      return { status, text, json: json as T, at };
+    if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] }, call.flags);
+    throw new Exit(
+      'unreachable',
+      `${this.#daemon.url} answers ${status}, but not as dq does; is it the address of a dq daemon?`,
+    );
+  }
+
+  async #exchange(call: ApiCall): Promise<Exchanged> {
+    const url = urlOf(this.#daemon.url, call);
+    const { bytes, contentType } = payloadOf(call);
+    const headers: Record<string, string> = { accept: 'application/json' };
+    if (bytes !== null) headers['content-length'] = String(bytes.length);
+    if (contentType !== null) headers['content-type'] = contentType;
+    if (this.#daemon.token !== null) headers['authorization'] = `Bearer ${this.#daemon.token}`;
+    try {
+      return await exchange(url, call.method, headers, bytes);
+    } catch (error) {
+      throw this.#silence(error);
+    }
+  }
+
+  #silence(error: unknown): Exit {
+    const { pid, url } = this.#daemon;
+    const refused = (error as NodeJS.ErrnoException).code === 'ECONNREFUSED';
+    if (refused && pid !== null && !isAlive(pid))
+      return new Exit(
+        'notRunning',
+        `no daemon is running: run/dq.json is left over from process ${pid}, which is gone`,
+      );
+    return new Exit('unreachable', `${url} does not answer: ${whyOf(error)}${remedyOf(url, error)}`, {
+      cause: error,
+    });
+  }
+}
+
+interface Exchanged {
+  readonly status: number;
+  readonly text: string;
+  readonly at: number | null;
+}
+
+/** A connection of its own for each call: a command makes few, and a kept one would hold the process open. */
+function exchange(
+  url: URL,
+  method: string,
+  headers: Record<string, string>,
+  bytes: Buffer | null,
+): Promise<Exchanged> {
+  const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(limits.apiCallMs);
+    const request = send(url, { method, headers, agent: false, signal }, (response) => {
+      const chunks: Buffer[] = [];
+      let size = 0;
+      response.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        size += chunk.length;
+        if (size > limits.apiReplyBytesMax) request.destroy(new Error('the reply is too long'));
+      });
+      response.on('error', reject);
+      response.on('end', () => {
+        const at = Date.parse(response.headers.date ?? '');
+        resolve({
+          status: response.statusCode ?? 0,
+          text: Buffer.concat(chunks).toString('utf8'),
+          at: Number.isNaN(at) ? null : at,
+        });
+      });
+    });
+    // A refusal that arrives while the body is still being written wins: its response has settled the promise by then.
+    request.on('error', reject);
+    request.end(bytes ?? undefined);
+  });
+}
+
+function urlOf(base: string, call: ApiCall): URL {
+  // A URL swallows these: /topics/T/jobs/.. is /topics/T/, and a DELETE would mean another thing.
+  const odd = call.path.find((segment) => segment === '' || segment === '.' || segment === '..');
+  if (odd !== undefined) throw new Exit('usage', `"${odd}" names nothing`);
+  const url = new URL(`${base}/${call.path.map(encodeURIComponent).join('/')}`);
+  for (const [name, value] of Object.entries(call.query ?? {}))
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  return url;
+}
+
+function payloadOf(call: ApiCall): { bytes: Buffer | null; contentType: string | null } {
+  if (call.json !== undefined)
+    return { bytes: Buffer.from(JSON.stringify(call.json)), contentType: 'application/json' };
+  return call.body ?? { bytes: null, contentType: null };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // no JSON is an answer too: that of another server
+  }
+}
+
+function isProblem(json: unknown): json is Omit<Problem, 'errors'> & { errors?: readonly FieldError[] } {
+  return typeof json === 'object' && json !== null && 'code' in json && 'status' in json && 'title' in json;
+}
+
+function hasAll(json: unknown, members: readonly string[] = []): boolean {
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) return false;
+  return members.every((name) => Object.hasOwn(json, name));
+}
+
+/** For what another protocol on that port looks like from here. */
+function remedyOf(url: string, error: unknown): string {
+  const { code = '', message = '' } = error as NodeJS.ErrnoException;
+  if (url.startsWith('https:')) {
+    if (code === 'EPROTO' || /wrong version number|packet length/i.test(message))
+      return '; the port does not speak TLS: try http://';
+    if (/CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code))
+      return '; for an authority of your own set NODE_EXTRA_CA_CERTS=FILE';
+  }
+  // Redis answers an error text, a TLS port an alert or nothing.
+  if (code.startsWith('HPE_') || message === 'socket hang up')
+    return '; the port does not speak HTTP: is it the one of dq? With TLS write https://';
+  return '';
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+function whyOf(error: unknown): string {
+  if (error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError'))
+    return `nothing came within ${limits.apiCallMs / 1_000} s`;
+  const [first = ''] = wordsOf(error).split('\n');
+  // OpenSSL: `C0…:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:../deps/…:355:`
+  return /:SSL routines:[^:]*:([^:]+):/.exec(first)?.[1] ?? first;
+}

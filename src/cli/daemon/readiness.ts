@@ -1,0 +1,22 @@
+// Reads /readyz of a local daemon. Running processes do not prove that Redis or MySQL answers.
+
+import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { readRunRecord } from '../../master/data/run-record.ts';
+
+/** Why it cannot do its work, in one line; null = it can. Never rejects. `url`: of the daemon on `dataDir` */
+export async function whyNotReady(url: string, dataDir: string): Promise<string | null> {
+  try {
+    // Without a credential the reason is left out.
+    const token = readRunRecord(dataDir)?.adminToken;
+    const reply = await fetch(`${url}/readyz`, {
+      headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+      signal: AbortSignal.timeout(limits.readyAskMs),
+    });
+    if (reply.ok) return null;
+    const { detail } = (await reply.json()) as { detail?: unknown };
+    return typeof detail === 'string' ? detail : `/readyz answers ${reply.status}`;
+  } catch (error) {
+    return `/readyz does not answer: ${reasonOf(error)}`;
+  }
+}

@@ -1,0 +1,15 @@
+// What the commands that move one job say of it.
+
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { printData, say } from './output.ts';
+
+export interface MovedJob {
+  readonly version: string;
+  readonly state: string;
+  readonly dueAt: string;
+}
+
+export function sayMoved(text: string, { state, dueAt }: MovedJob, flags: DaemonOptions): void {
+  if (flags.json) printData(text);
+  say(state === 'delayed' ? `dq: ${state}, due at ${dueAt}` : `dq: ${state}`);
+}

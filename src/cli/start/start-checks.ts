@@ -1,0 +1,222 @@
+// Checks before `dq restart` whether the next start would be rejected: directories, jobs.db, address and port, schema and key
+// of the registry, exposure without a token, Redis. Runs as a child of that daemon (`dq start --check`), by the code on
+// the disk. Opens the registry for reading alone and never the store. Skips MySQL when it does not answer, as a start does.
+// Invariant: Every reason ends the start too; a start may still end for a reason that is not checked.
+
+import { lookup } from 'node:dns/promises';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { createServer, isIPv4 } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { Kysely } from 'kysely';
+import type { Config } from '../../config/options.ts';
+import { DqError, reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { noShards, type ShardList } from '../../core/shard-list.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { askMaster } from '../../master/control/control-client.ts';
+import type { Listening } from '../../master/main.ts';
+import { StoreError } from '../../ports/job-store.ts';
+import { checkExposure } from '../../process/exposure.ts';
+import type { Sealer } from '../../registry/sql/keys/encryption.ts';
+import { existingSealer } from '../../registry/sql/keys/registry-key.ts';
+import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
+import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
+import { checkSchema, type Schema } from '../../registry/sql/schema/migrate.ts';
+import { mysqlSchema } from '../../registry/sql/schema/mysql-schema.ts';
+import {
+  type RegistrySchema,
+  registrySchema,
+  sealedSince,
+} from '../../registry/sql/schema/registry-schema.ts';
+import { kyselyOver } from '../../registry/sql/sqlite/sqlite-dialect.ts';
+import { findRegistryId } from '../../registry/sql/tables/registry-id.ts';
+import { readShards } from '../../registry/sql/tables/registry-shards.ts';
+import { readTokens } from '../../registry/sql/tables/registry-tokens.ts';
+import { openDatabase } from '../../runtime/database.ts';
+import { StartImpossible } from '../../runtime/start-impossible.ts';
+import { whyNeverOpened } from '../../store/sqlite/file/store-file.ts';
+import { whyUnusable } from '../../store/sqlite/file/usable-disk.ts';
+
+export interface StartPlan {
+  readonly config: Config;
+  /** absolute; null = none */
+  readonly pidFile: string | null;
+  /** pid of the daemon that would be ended first: its directory is free by then */
+  readonly running: number;
+  /** what that daemon listens on, free by then; null = unknown */
+  readonly listening: Listening | null;
+}
+
+/** Reason in one sentence; null = all checks passed. */
+export async function whyNotStart({
+  config,
+  pidFile,
+  running,
+  listening,
+}: StartPlan): Promise<string | null> {
+  try {
+    return (
+      (await checkDataDir(config.dataDir, running)) ??
+      checkPidFile(pidFile) ??
+      (await checkPort(config['server.host'], config['server.port'], listening)) ??
+      (await checkRegistry(config))
+    );
+  } catch (error) {
+    return reasonOf(error);
+  }
+}
+
+async function checkDataDir(path: string, running: number): Promise<string | null> {
+  const unusable = existsSync(path)
+    ? (noDirectory(path) ?? whyUnusable(join(path, 'jobs.db'), path) ?? whyNeverOpened(join(path, 'jobs.db')))
+    : whyNotIn(existing(dirname(path)), `the data directory ${path} cannot be made`);
+  if (unusable !== null) return unusable;
+  const holder = await askMaster(path, { cmd: 'where' }).catch(() => null);
+  if (holder === null || holder.master.pid === running) return null;
+  return `the data directory ${path} is in use: already running (pid ${holder.master.pid})`;
+}
+
+function checkPidFile(path: string | null): string | null {
+  if (path === null) return null;
+  const at = existsSync(path) ? path : dirname(path);
+  return whyNotIn(at, `the pid file ${path} cannot be written`);
+}
+
+function noDirectory(path: string): string | null {
+  return statSync(path).isDirectory() ? null : `the data directory ${path} cannot be used: it is a file`;
+}
+
+function whyNotIn(path: string, sentence: string): string | null {
+  try {
+    accessSync(path, constants.W_OK);
+    return null;
+  } catch (error) {
+    return `${sentence}: ${reasonOf(error)}`;
+  }
+}
+
+/** The nearest directory above that exists. */
+function existing(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : existing(dirname(path));
+}
+
+async function checkPort(host: string, port: number, running: Listening | null): Promise<string | null> {
+  if (port === 0 || (running?.port === port && running.host === host)) return null;
+  const error = await tryToListen(host, port);
+  if (error === null) return null;
+  if (error.code !== 'EADDRINUSE') return `${host}:${port} cannot be listened on: ${reasonOf(error)}`;
+  if (running === null) return null;
+  const taken = (on: string): string =>
+    `port ${port} on ${on} is taken by another program; choose another one with --port`;
+  if (running.port !== port) return taken(host);
+  // The running daemon itself may be the reason: only addresses count that it does not listen on.
+  const own = await addressOf(running.host);
+  for (const address of addressesUnder(await addressOf(host))) {
+    if (own === '::' || own === address || (own === '0.0.0.0' && isIPv4(address))) continue;
+    if ((await tryToListen(address, port))?.code === 'EADDRINUSE') return taken(address);
+  }
+  return null;
+}
+
+/** Answers the error; null = none. */
+function tryToListen(host: string, port: number): Promise<NodeJS.ErrnoException | null> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', resolve);
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(null)));
+  });
+}
+
+/** The first one of a name, on which a server listens; a name without one stays. */
+async function addressOf(host: string): Promise<string> {
+  return lookup(host).then(
+    ({ address }) => address,
+    () => host,
+  );
+}
+
+/** What a wildcard stands for on this machine. */
+function addressesUnder(address: string): readonly string[] {
+  if (address !== '::' && address !== '0.0.0.0') return [address];
+  const all = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map((one) => one.address));
+  return address === '::' ? all : all.filter((one) => isIPv4(one));
+}
+
+/** Throws what the start would end with. */
+async function checkRegistry(config: Config): Promise<string | null> {
+  const keyPath = config.secretKeyFile || join(config.dataDir, 'secret.key');
+  const server = parseMysqlUrl(config['mysql.url']);
+  if (server.ok) {
+    const connections = new MysqlConnections(server.value);
+    try {
+      const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
+      const what = `the registry in MySQL ${placeOf(server.value)}`;
+      const facts = await checkContents(config, db, mysqlSchema, { what, keyPath, isShared: true });
+      return await checkRedis(config, facts);
+    } catch (error) {
+      // Not an error of dq: MySQL is unavailable.
+      if (error instanceof DqError || error instanceof StartImpossible) throw error;
+    } finally {
+      await connections.close();
+    }
+    return null;
+  }
+  const path = join(config.dataDir, 'registry.db');
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) {
+    await checkExposure(config, { tokens: async () => ({ revision: 0, tokens: [] }) });
+    return checkRedis(config, { registryId: '', list: noShards });
+  }
+  let facts: RegistryFacts;
+  const file = openDatabase(path, { readOnly: true, waitMs: limits.registryBusyMs });
+  try {
+    const db = kyselyOver<RegistrySchema>(file);
+    const what = `the registry ${path}`;
+    facts = await checkContents(config, db, registrySchema, { what, keyPath, isShared: false });
+  } finally {
+    file.close();
+  }
+  return checkRedis(config, facts);
+}
+
+async function checkRedis(config: Config, { registryId, list }: RegistryFacts): Promise<string | null> {
+  if (config.redis.length === 0 || list === null) return null;
+  const { whyNotRedis } = await import('./redis-start-checks.ts');
+  return whyNotRedis({ urls: config.redis, registryId, list });
+}
+
+interface RegistryFacts {
+  /** '' = none was drawn yet */
+  readonly registryId: string;
+  /** null = it cannot be read, for which a start does not end */
+  readonly list: ShardList | null;
+}
+
+async function checkContents(
+  config: Config,
+  db: Kysely<RegistrySchema>,
+  schema: Schema,
+  registry: { readonly what: string; readonly keyPath: string; readonly isShared: boolean },
+): Promise<RegistryFacts> {
+  const step = await checkSchema(db, schema, registry.what);
+  let sealer: Sealer | null = null;
+  if (schema !== registrySchema || step >= sealedSince) {
+    const { what, keyPath, isShared } = registry;
+    if (step > 0) sealer = await existingSealer(db, what, { keyPath, isShared, warn: () => {} });
+  }
+  const tables = (await db.introspection.getTables()).map(({ name }) => name);
+  const tokens = tables.includes('token') ? await readTokens(db) : [];
+  await checkExposure(config, { tokens: async () => ({ revision: step, tokens }) });
+  const registryId = tables.includes('registry_id') ? await findRegistryId(db) : null;
+  const list = sealer !== null && tables.includes('shard_list') ? await listOf(db, sealer) : noShards;
+  return { registryId: registryId ?? '', list };
+}
+
+async function listOf(db: Kysely<RegistrySchema>, sealer: Sealer): Promise<ShardList | null> {
+  try {
+    return (await readShards(db, -1, sealer)).list;
+  } catch (error) {
+    if (error instanceof StoreError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,163 @@
+// dq token add without a daemon: writes the token into the registry of the configuration, under the lock of the data
+// directory. A daemon that other machines reach does not start without a token, so its first one cannot be made through it.
+// Run by root, it works as the owner of the data directory: a file of root's would keep the daemon from starting.
+
+import { existsSync, type Stats, statSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { formatProblem } from '../../config/given.ts';
+import { loadConfig } from '../../config/load.ts';
+import type { Config } from '../../config/options.ts';
+import { DqError, reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { everyTopic, makeToken, type Scope, scopes, tokenNamePattern } from '../../core/token.ts';
+import { parseMysqlUrl } from '../../core/url/mysql-url.ts';
+import { type DirectoryLock, takeDirectoryLock } from '../../master/data/directory-lock.ts';
+import { runDirOf } from '../../master/data/run-record.ts';
+import { StoreError } from '../../ports/job-store.ts';
+import type { Registry } from '../../ports/registry.ts';
+import { MysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
+import { openRegistryDb } from '../../registry/sql/registry-db.ts';
+import { makeDirectory } from '../../runtime/make-directory.ts';
+import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
+import { Exit } from '../exit.ts';
+
+export interface NewToken {
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly topics: readonly string[] | undefined;
+}
+
+/** Answers the token. Throws Exit. */
+export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Promise<string> {
+  const allowed = check(wanted);
+  const config = configOf(flags);
+  const owner = statSync(config.dataDir, { throwIfNoEntry: false });
+  if (owner === undefined)
+    throw new Exit(
+      'notRunning',
+      `no daemon is running on ${config.dataDir}, and there is no such directory; name the data directory with --data-dir, or start dq once`,
+    );
+  becomeOwner(owner, config.dataDir);
+  const lock = await lockOf(config.dataDir);
+  try {
+    const registry = await openRegistry(config);
+    try {
+      const { token, id, digest } = makeToken();
+      const { name, topics = [everyTopic] } = wanted;
+      const outcome = await registry.createToken({
+        name,
+        id,
+        digest,
+        scopes: allowed,
+        topics,
+        createdAt: Date.now(),
+      });
+      if (outcome === 'exists') throw new Exit('failed', `there is a token ${name} already`);
+      if (outcome === 'full')
+        throw new Exit('failed', `there are ${limits.tokensMax} tokens already; remove one`);
+      return token;
+    } finally {
+      await registry.close();
+    }
+  } catch (error) {
+    if (error instanceof Exit) throw error;
+    if (error instanceof DqError) throw new Exit('failed', error.message, { cause: error });
+    if (error instanceof StoreError)
+      throw new Exit('storeUnreachable', `the registry: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('failed', `cannot write the token: ${reasonOf(error)}`, { cause: error });
+  } finally {
+    lock.release();
+  }
+}
+
+/** What the API would reject. */
+function check({ name, scopes: given, topics = [] }: NewToken): readonly Scope[] {
+  if (!tokenNamePattern.test(name))
+    throw new Exit('usage', 'name: must be 1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit');
+  const unknown = given.find((scope) => !(scopes as readonly string[]).includes(scope));
+  if (unknown !== undefined || new Set(given).size !== given.length)
+    throw new Exit('usage', `--scope: must be some of ${scopes.join(', ')}, each once`);
+  if (
+    topics.length > limits.tokenTopicsMax ||
+    topics.some((topic) => !/^[A-Za-z0-9._*-]{1,128}$/.test(topic))
+  )
+    throw new Exit(
+      'usage',
+      `--topic: must be 1 to 128 of A-Z a-z 0-9 . _ - and *, at most ${limits.tokenTopicsMax} of them`,
+    );
+  return given as readonly Scope[];
+}
+
+function configOf(flags: DaemonFlags): Config {
+  const loaded = loadConfig({
+    flags: { dataDir: dataDirOf(flags, process.env) },
+    env: process.env,
+    cwd: process.cwd(),
+    file: flags.config,
+  });
+  if (loaded.ok) return loaded.config;
+  throw new Exit(
+    'badConfiguration',
+    ['the configuration is wrong', ...loaded.problems.map(formatProblem)].join('\n'),
+  );
+}
+
+function becomeOwner({ uid, gid }: Stats, path: string): void {
+  const own = process.getuid?.();
+  if (own === uid) return;
+  if (own !== 0)
+    throw new Exit(
+      'failed',
+      `no daemon of yours is running, and ${path} belongs to user ${uid}; run this as that user or as root (you are ${userInfo().username})`,
+    );
+  process.setgroups?.([gid]);
+  process.setgid?.(gid);
+  process.setuid?.(uid);
+}
+
+/** A start that will be refused holds the lock for a moment, again and again under a service manager. */
+async function lockOf(dataDir: string): Promise<DirectoryLock> {
+  const end = performance.now() + limits.tokenLockMs;
+  try {
+    makeDirectory(runDirOf(dataDir), 0o700);
+    for (;;) {
+      const lock = takeDirectoryLock(runDirOf(dataDir));
+      if (lock !== null) return lock;
+      if (performance.now() > end) break;
+      await sleep(100);
+    }
+  } catch (error) {
+    throw new Exit('failed', `cannot lock the data directory ${dataDir}: ${reasonOf(error)}`, {
+      cause: error,
+    });
+  }
+  throw new Exit(
+    'failed',
+    `a daemon is starting on ${dataDir} and not ready; try again when dq status says ready, or end it with dq stop`,
+  );
+}
+
+async function openRegistry(config: Config): Promise<Registry> {
+  const { dataDir, secretKeyFile } = config;
+  const keyPath = secretKeyFile === '' ? join(dataDir, 'secret.key') : secretKeyFile;
+  const warn = (sentence: string) => void process.stderr.write(`dq: warning: ${sentence}\n`);
+  const server = parseMysqlUrl(config['mysql.url']);
+  if (!server.ok)
+    return openRegistryDb(join(dataDir, 'registry.db'), {
+      keyPath,
+      warn,
+      refuseEmpty: existsSync(join(dataDir, 'jobs.db')),
+    });
+  const registry = new MysqlRegistry({
+    server: server.value,
+    keyPath,
+    snapshotPath: join(dataDir, 'registry-copy.json'),
+    keepsSnapshot: false,
+    migrates: true,
+    warn,
+  });
+  await registry.prove();
+  return registry;
+}

@@ -1,0 +1,159 @@
+// The retry rule: parsed once at registration, asked about every reply that the status let pass; true means retry.
+// Never eval, never a function or regular expression of the user's. Asking never throws, and costs at most nodes × reply.
+
+import { limits } from '../limits.ts';
+import { isContainer, memberOf } from './json-member.ts';
+import { type Comparison, parseTree, type RuleNode } from './parser.ts';
+import { compareOrder, identical, isTruthy, looselyEqual } from './php-compare.ts';
+import { type Reference, RuleMistake } from './tokens.ts';
+
+export interface Rule {
+  readonly source: string;
+  readonly root: RuleNode;
+  /** each once, in order of appearance */
+  readonly references: readonly Reference[];
+}
+
+export type ParsedRule =
+  | { readonly ok: true; readonly rule: Rule }
+  | { readonly ok: false; readonly message: string; readonly position: number };
+
+/** The reply as a rule sees it. */
+export interface ReplyView {
+  readonly status: number;
+  /** number of this attempt, from 1 */
+  readonly attempt: number;
+  /** the body, decoded; '' when there is none */
+  readonly text: string;
+  /** by lower-case name; null when the reply does not have it */
+  header(name: string): string | null;
+}
+
+/** `position` counts characters (code points) from 0. An empty source is a mistake here: a topic without a rule has none
+ *  to parse. */
+export function parseRule(source: string): ParsedRule {
+  const max = limits.ruleCharsMax;
+  if (source.length > 2 * max || characters(source) > max)
+    return { ok: false, message: `a rule has at most ${max} characters`, position: max };
+  try {
+    return { ok: true, rule: { source, ...parseTree(source) } };
+  } catch (error) {
+    if (!(error instanceof RuleMistake)) throw error;
+    return { ok: false, message: error.message, position: characters(source.slice(0, error.at)) };
+  }
+}
+
+function characters(text: string): number {
+  return [...text].length;
+}
+
+/** true = retry */
+export function evaluateRule(rule: Rule, reply: ReplyView): boolean {
+  return isTruthy(resolve(rule.root, new Facts(reply)));
+}
+
+/** The value of each reference, by the reference as written (`{res.code}`). Values nested deeper than limits.ruleDepthMax
+ *  are cut with "…": whoever shows them writes JSON, and JSON.stringify overflows on a deep reply. */
+export function ruleValues(rule: Rule, reply: ReplyView): Record<string, unknown> {
+  const facts = new Facts(reply);
+  return Object.fromEntries(
+    rule.references.map((reference) => [
+      reference.text,
+      cutDeeper(facts.valueOf(reference), limits.ruleDepthMax),
+    ]),
+  );
+}
+
+function cutDeeper(value: unknown, depth: number): unknown {
+  if (!isContainer(value)) return value;
+  if (depth === 0) return '…';
+  if (Array.isArray(value)) return value.map((item) => cutDeeper(item, depth - 1));
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cutDeeper(item, depth - 1)]));
+}
+
+/** What references look at. The text is parsed at the first look into it, once. */
+class Facts {
+  readonly #reply: ReplyView;
+  #json: { readonly value: unknown } | null = null;
+
+  constructor(reply: ReplyView) {
+    this.#reply = reply;
+  }
+
+  /** null for what is missing. */
+  valueOf(reference: Reference): unknown {
+    switch (reference.from) {
+      case 'status':
+        return this.#reply.status;
+      case 'attempt':
+        return this.#reply.attempt;
+      case 'header':
+        return this.#reply.header(reference.path[0] ?? '');
+      case 'reply':
+        return this.#lookUp(reference.path);
+    }
+  }
+
+  #lookUp(path: readonly string[]): unknown {
+    this.#json ??= { value: parseReply(this.#reply.text) };
+    let value = this.#json.value;
+    for (const step of path) {
+      value = memberOf(value, step);
+      if (value === undefined) return null;
+    }
+    return value;
+  }
+}
+
+/** null for what is not JSON, and for JSON so deep that the parser gives up (RangeError). */
+function parseReply(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    // Both are the receiver's doing; the rule decides on null what follows.
+    return null;
+  }
+}
+
+/** Recursion is bounded by the rule's depth, never by the reply's. */
+function resolve(node: RuleNode, facts: Facts): unknown {
+  switch (node.kind) {
+    case 'literal':
+      return node.value;
+    case 'reference':
+      return facts.valueOf(node);
+    case 'not':
+      return !isTruthy(resolve(node.operand, facts));
+    case 'all':
+      return node.operands.every((operand) => isTruthy(resolve(operand, facts)));
+    case 'any':
+      return node.operands.some((operand) => isTruthy(resolve(operand, facts)));
+    case 'compare':
+      return holds(node.operator, resolve(node.left, facts), resolve(node.right, facts));
+  }
+}
+
+function holds(operator: Comparison, left: unknown, right: unknown): boolean {
+  switch (operator) {
+    case '==':
+      return looselyEqual(left, right);
+    case '!=':
+      return !looselyEqual(left, right);
+    case '===':
+      return identical(left, right);
+    case '!==':
+      return !identical(left, right);
+  }
+  const order = compareOrder(left, right);
+  if (order === null) return false;
+  switch (operator) {
+    case '<':
+      return order < 0;
+    case '<=':
+      return order <= 0;
+    case '>':
+      return order > 0;
+    case '>=':
+      return order >= 0;
+  }
+}

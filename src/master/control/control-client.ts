@@ -1,0 +1,79 @@
+// A command's end of the control socket. Answers what the master said; decides nothing by files alone: a record whose
+// socket nobody answers is the trace of a killed master, and then nothing is running.
+
+import type { Socket } from 'node:net';
+import { connect } from 'node:net';
+import { limits } from '../../core/limits.ts';
+import type { MasterRecord } from '../data/run-record.ts';
+import { readMasterRecord } from '../data/run-record.ts';
+import type { ControlAnswer, ControlRequest } from './control-protocol.ts';
+
+export interface Answered {
+  readonly master: MasterRecord;
+  readonly answers: readonly ControlAnswer[];
+  /** what the last line says; null = the master went without one */
+  readonly exit: number | null;
+}
+
+/** null = no daemon runs on this data directory. Rejects when one runs and does not answer within waitMs. `onAnswer` hears each
+ *  answer as it comes. */
+export async function askMaster(
+  dataDir: string,
+  request: ControlRequest,
+  waitMs: number = limits.controlCallMs,
+  onAnswer: (answer: ControlAnswer) => void = () => {},
+): Promise<Answered | null> {
+  const master = readMasterRecord(dataDir);
+  if (master === null) return null;
+  const socket = await open(master.controlSocket);
+  if (socket === null) return null;
+  const answers: ControlAnswer[] = [];
+  await exchange(socket, `${JSON.stringify(request)}\n`, waitMs, (line) => {
+    const answer = JSON.parse(line) as ControlAnswer;
+    answers.push(answer);
+    onAnswer(answer);
+  });
+  const last = answers.at(-1);
+  return { master, answers, exit: last !== undefined && 'done' in last ? last.exit : null };
+}
+
+function open(path: string): Promise<Socket | null> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    socket.once('connect', () => resolve(socket));
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT' || error.code === 'ECONNREFUSED') resolve(null);
+      else reject(error);
+    });
+  });
+}
+
+/** Every line the other end says until it closes. */
+function exchange(
+  socket: Socket,
+  request: string,
+  waitMs: number,
+  onLine: (line: string) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      socket.destroy();
+      reject(new Error(`the daemon did not answer within ${Math.round(waitMs / 1000)} s`));
+    }, waitMs);
+    let text = '';
+    socket.setEncoding('utf8');
+    socket.on('data', (chunk: string) => {
+      const lines = (text + chunk).split('\n');
+      // Without its end it is no line yet, or was cut off and says nothing.
+      text = lines.pop() ?? '';
+      for (const line of lines) onLine(line);
+    });
+    // A reset is an end like any other: what counts is whether a last line was said.
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    socket.write(request);
+  });
+}

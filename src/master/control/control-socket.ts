@@ -1,0 +1,127 @@
+// The master's end of the control socket: how `dq stop` and `dq status` reach it without the HTTP API. Who may open the
+// socket may stop the daemon, hence 0600 in a directory of ours alone. Bounded: one request per connection, of one line.
+
+import { chmodSync, rmSync } from 'node:fs';
+import type { Server, Socket } from 'node:net';
+import { createServer } from 'node:net';
+import { limits } from '../../core/limits.ts';
+import type { ControlAnswer, ControlRequest, DaemonStatus } from './control-protocol.ts';
+
+export interface ControlHandlers {
+  status(): DaemonStatus;
+  /** Begins a stop. */
+  stop(timeoutMs: number | undefined): void;
+  /** Resolves with what the command exits with. */
+  reload(tell: (answer: ControlAnswer) => void): Promise<number>;
+  /** Begins a stop with a start after it; answers why not. */
+  restart(): Promise<string | null>;
+  reopenLogs(): void;
+}
+
+export class ControlSocket {
+  readonly #server: Server;
+  readonly #handlers: ControlHandlers;
+  /** told at the very end */
+  readonly #waiting = new Set<Socket>();
+
+  constructor(handlers: ControlHandlers) {
+    this.#handlers = handlers;
+    this.#server = createServer((socket) => this.#serve(socket));
+  }
+
+  /** The caller holds the data directory's lock, so a socket file that is there is nobody's. */
+  async listen(path: string): Promise<void> {
+    rmSync(path, { force: true });
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(path, resolve);
+    });
+    chmodSync(path, 0o600);
+    this.#server.on('error', () => {
+      // An accept that failed (out of descriptors); the next one may not.
+    });
+  }
+
+  /** Takes no further request, and removes the socket file. */
+  close(): void {
+    this.#server.close();
+  }
+
+  /** Answers those who wait for the end. */
+  async finish(exit: number): Promise<void> {
+    await Promise.all(
+      [...this.#waiting].map(
+        (socket) => new Promise<void>((resolve) => socket.end(line({ done: true, exit }), () => resolve())),
+      ),
+    );
+  }
+
+  #serve(socket: Socket): void {
+    let text = '';
+    socket.setEncoding('utf8');
+    socket.on('error', () => {
+      // The command was ended; nobody waits for the answer.
+    });
+    socket.on('close', () => this.#waiting.delete(socket));
+    socket.on('data', (chunk: string) => {
+      text += chunk;
+      const end = text.indexOf('\n');
+      if (end < 0 && text.length <= limits.controlLineBytesMax) return;
+      socket.removeAllListeners('data').resume();
+      this.#answer(socket, end < 0 ? '' : text.slice(0, end));
+    });
+  }
+
+  #answer(socket: Socket, request: string): void {
+    const end = (exit: number, ...answers: ControlAnswer[]): void => {
+      socket.end([...answers, { done: true, exit } as const].map(line).join(''));
+    };
+    const asked = parse(request);
+    switch (asked?.cmd) {
+      case 'status':
+        end(0, { status: this.#handlers.status() });
+        break;
+      case 'where':
+        end(0, { url: this.#handlers.status().url });
+        break;
+      case 'reopen_logs':
+        this.#handlers.reopenLogs();
+        end(0);
+        break;
+      case 'stop':
+        this.#waiting.add(socket);
+        this.#handlers.stop(asked.timeoutMs);
+        break;
+      case 'restart':
+        void this.#handlers.restart().then((refused) => {
+          if (refused === null) this.#waiting.add(socket);
+          else end(1, { refused });
+        });
+        break;
+      case 'reload':
+        void this.#handlers.reload((answer) => void socket.write(line(answer))).then((exit) => end(exit));
+        break;
+      default:
+        end(2, {
+          message: 'unknown request: status, where, stop, reload, restart and reopen_logs are available',
+        });
+    }
+  }
+}
+
+function line(answer: ControlAnswer): string {
+  return `${JSON.stringify(answer)}\n`;
+}
+
+function parse(text: string): ControlRequest | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof value !== 'object' || value === null || !('cmd' in value)) return null;
+  const { timeoutMs } = value as { timeoutMs?: unknown };
+  if (timeoutMs !== undefined && !(Number.isSafeInteger(timeoutMs) && Number(timeoutMs) >= 0)) return null;
+  return value as ControlRequest;
+}

@@ -1,0 +1,164 @@
+// The data directory as the master holds it: locked, its run/ folder made, leftovers of a dead master ended, the identity
+// of this instance known. Nothing below it is touched before the lock is held, and nothing is unlinked but by its holder.
+
+import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { reasonOf } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
+import { version } from '../../core/version.ts';
+import { makeDirectory } from '../../runtime/make-directory.ts';
+import { StartRejected } from '../../runtime/start-rejected.ts';
+import { identityOf, isAlive } from '../workers/process-table.ts';
+import { WorkerRecord } from '../workers/worker-record.ts';
+import type { DirectoryLock } from './directory-lock.ts';
+import { takeDirectoryLock } from './directory-lock.ts';
+import { type InstanceIdentity, identityPath, readInstanceIdentity } from './instance-identity.ts';
+import type { RunRecord } from './run-record.ts';
+import {
+  readMasterRecord,
+  readRunRecord,
+  removeRecords,
+  runDirOf,
+  writeMasterRecord,
+  writeRunRecord,
+  writeWhole,
+} from './run-record.ts';
+import { makeSocketDir } from './socket-directory.ts';
+
+export class DataDirectory {
+  readonly path: string;
+  /** of dq-store, and of the control socket */
+  readonly storeSocket: string;
+  readonly controlSocket: string;
+  readonly startedAt = Date.now();
+  /** Told of a record that could not be written (a full disk). Nobody ends for that: it is right again with its next change, and
+   *  a start that reads the older one draws incarnations by the clock and ends the leftovers that it names. */
+  onUnwritten: (error: unknown) => void = () => {};
+  readonly #workers: WorkerRecord;
+  #leftovers: readonly string[] = [];
+  readonly #lock: DirectoryLock;
+  #identity: InstanceIdentity;
+  /** One sentence where this start has drawn a new identity for the directory; null = it has not */
+  readonly identityChanged: string | null;
+  #closed = false;
+
+  /** Rejects with StartRejected. `isShared`: other instances may have leases in the same store. */
+  static async open(path: string, isShared = false): Promise<DataDirectory> {
+    const runDir = runDirOf(path);
+    let lock: DirectoryLock | null;
+    try {
+      // Before mkdir: on a read-only file system that says "no such file".
+      if (existsSync(path)) accessSync(path, constants.W_OK | constants.X_OK);
+      makeDirectory(runDir, 0o700);
+      chmodSync(runDir, 0o700);
+      lock = takeDirectoryLock(runDir);
+    } catch (error) {
+      throw new StartRejected(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
+        cause: error,
+      });
+    }
+    if (lock === null) throw new StartRejected(await alreadyRunning(path));
+    let data: DataDirectory | null = null;
+    try {
+      data = new DataDirectory(path, isShared, lock, new WorkerRecord(runDir));
+      data.#leftovers = await data.#workers.endLeftovers();
+      return data;
+    } catch (error) {
+      if (data === null) lock.release();
+      else data.close();
+      throw new StartRejected(`the data directory ${path} cannot be used: ${reasonOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+
+  private constructor(path: string, isShared: boolean, lock: DirectoryLock, workers: WorkerRecord) {
+    this.path = path;
+    this.#lock = lock;
+    this.#workers = workers;
+    const { identity, changed } = readInstanceIdentity(path, isShared);
+    this.#identity = identity;
+    this.identityChanged = changed;
+    const sockets = makeSocketDir(runDirOf(path));
+    this.storeSocket = join(sockets, 'store.sock');
+    this.controlSocket = join(sockets, 'control.sock');
+    // What an earlier master left says nothing about this one, and a second start is told of the one that holds the lock.
+    removeRecords(path);
+    writeMasterRecord(path, {
+      pid: process.pid,
+      startedAt: this.startedAt,
+      controlSocket: this.controlSocket,
+    });
+  }
+
+  /** titles of processes of an earlier master that were still there */
+  get leftovers(): readonly string[] {
+    return this.#leftovers;
+  }
+
+  get instance(): number {
+    return this.#identity.instance;
+  }
+
+  /** Never given twice, not after a restart of the master nor a clock that was set back. */
+  nextIncarnation(): number {
+    const incarnation = Math.max(this.#identity.incarnation + 1, Date.now());
+    const identity = { ...this.#identity, incarnation };
+    this.#identity = identity;
+    this.#record(() => writeWhole(identityPath(this.path), `${JSON.stringify(identity)}\n`));
+    return incarnation;
+  }
+
+  forked(pid: number, title: string): void {
+    this.#record(() => this.#workers.add(pid, title));
+  }
+
+  exited(pid: number): void {
+    this.#record(() => this.#workers.remove(pid));
+  }
+
+  announce(url: string, adminToken: string): void {
+    const record: RunRecord = { pid: process.pid, startedAt: this.startedAt, url, adminToken, version };
+    this.#record(() => writeRunRecord(this.path, record));
+  }
+
+  #record(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      this.onUnwritten(error);
+    }
+  }
+
+  /** The last act of the holder, once: records first, so that nobody finds them beside a free lock. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#record(() => removeRecords(this.path));
+    this.#lock.release();
+  }
+}
+
+/** The holder writes its record just after it has taken the lock; until then there is none, or one of a master that is dead. */
+async function alreadyRunning(path: string): Promise<string> {
+  const end = performance.now() + limits.lockHolderMs;
+  do {
+    const holder = readMasterRecord(path);
+    const identity = holder === null ? null : identityOf(holder.pid);
+    if (holder !== null && identity !== null && isAlive(identity))
+      return `already running on ${path} (pid ${holder.pid}, since ${new Date(holder.startedAt).toISOString()}${placeOf(path, holder.pid)}); ${remedyOf(path)}`;
+    await sleep(10);
+  } while (performance.now() < end);
+  return `already running on ${path}; ${remedyOf(path)}`;
+}
+
+function remedyOf(path: string): string {
+  return `end it with dq stop --data-dir ${path}, or start this one with another --data-dir and --port`;
+}
+
+/** Its address, once it is ready. */
+function placeOf(path: string, pid: number): string {
+  const record = readRunRecord(path);
+  return record?.pid === pid ? `, ${record.url}` : '';
+}

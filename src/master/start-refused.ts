@@ -1,7 +1,0 @@
-/** The daemon cannot start, for a reason outside of it: one sentence for the user, without a stack. */
-export class StartRefused extends Error {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'StartRefused';
-  }
-}

@@ -1,0 +1,311 @@
+// Starts the workers, keeps them alive, changes them for others in a reload, ends them. The only one who decides that it is
+// no use. Does no business of dq's own and opens no file of the store.
+
+import type { Config } from '../../config/options.ts';
+import { reasonOf } from '../../core/errors.ts';
+import { portOf } from '../../core/url/url-parts.ts';
+import { version } from '../../core/version.ts';
+import type { ProcessInfo, RoleName, ToMaster } from '../../process/messages.ts';
+import { titleOf } from '../../process/process-title.ts';
+import type { SecondTicker } from '../../runtime/second-ticker.ts';
+import type { OpenLog } from '../../telemetry/open-log.ts';
+import type { ServiceManager } from '../control/service-manager.ts';
+import { MetricsHub } from '../metrics-hub.ts';
+import { type ReadConfig, Reload } from '../reload.ts';
+import { type ReloadOutcome, ReloadQueue, type Say } from '../reload-queue.ts';
+import { CrashLoop } from './crash-loop.ts';
+import { Fleet } from './fleet.ts';
+import { Generation } from './generation.ts';
+import type { Ending } from './worker-process.ts';
+import { WorkerProcess } from './worker-process.ts';
+import { WorkerRelay } from './worker-relay.ts';
+import type { SlotHost, WorkerSlot } from './worker-slot.ts';
+
+export interface SupervisorOptions {
+  readonly config: Config;
+  readonly log: OpenLog;
+  readonly instance: number;
+  readonly storeSocket: string;
+  readonly adminToken: string;
+  readonly drawIncarnation: () => number;
+  /** of dist/worker.js, asked at every fork: an upgrade switches a symbolic link under us */
+  readonly workerPath: () => string;
+  readonly onFork: (pid: number, title: string) => void;
+  readonly onExit: (pid: number) => void;
+  /** the master's own line of the process table */
+  readonly self: () => ProcessInfo;
+  /** every role is ready for the first time */
+  readonly onReady: () => void;
+  readonly readConfig: ReadConfig;
+  readonly service: ServiceManager;
+  /** of the master */
+  readonly pulse: SecondTicker;
+  /** a reload has put this configuration in force */
+  readonly onReloaded: (config: Config) => void;
+}
+
+export interface Outcome {
+  readonly exitCode: number;
+  /** why it ended, when nobody asked it to */
+  readonly reason: string | null;
+}
+
+/** As the command line documents it (cli/exit.ts). */
+export const exitCrashLoop = 70;
+
+export class Supervisor implements SlotHost {
+  readonly #options: SupervisorOptions;
+  readonly #fleet: Fleet;
+  readonly #switchboard: WorkerRelay;
+  readonly #metrics: MetricsHub;
+  readonly #crashLoop = new CrashLoop();
+  readonly #reloads = new ReloadQueue((say) => this.#reload(say));
+  /** that runs */
+  #reloading: Reload | null = null;
+  #phase: 'starting' | 'running' | 'stopping' = 'starting';
+  #outcome: Outcome = { exitCode: 0, reason: null };
+  #othersStarted = false;
+  #finish: (outcome: Outcome) => void = () => {};
+  /** Resolves when no worker is left. */
+  readonly ended = new Promise<Outcome>((resolve) => {
+    this.#finish = resolve;
+  });
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#fleet = new Fleet(new Generation(options.config, this, options.drawIncarnation, null));
+    this.#switchboard = new WorkerRelay(this.#fleet, () => this.processes(), options.log);
+    this.#metrics = new MetricsHub({
+      version,
+      processes: () => this.processes(),
+      log: options.log,
+      dropped: () => options.log.dropped(),
+    });
+    options.pulse.each(() => {
+      for (const worker of this.#fleet.workers()) worker.tick();
+    });
+  }
+
+  start(): void {
+    this.#fleet.current.startStore();
+  }
+
+  /** Everybody finishes, callbacks for up to callbacksMs. Calling it again changes nothing. */
+  stop(callbacksMs: number = this.#fleet.current.config.shutdownTimeout): void {
+    if (this.#phase === 'stopping') return;
+    this.#phase = 'stopping';
+    this.#options.log.notice('stopping');
+    this.#options.service.stopping();
+    void this.#fleet.stop(callbacksMs).then(() => this.#finish(this.#outcome));
+  }
+
+  /** Nobody finishes: leases come back when the next start asks who lives, and the store is whole after any kill. */
+  stopAtOnce(): void {
+    this.#options.log.notice('ending everything at once');
+    this.#fleet.killAll();
+    this.stop();
+  }
+
+  /** Changes the workers for others with the configuration and the code that are on the disk now. */
+  reload(say: Say = () => {}): Promise<ReloadOutcome> {
+    return this.#reloads.ask(say);
+  }
+
+  async #reload(say: Say): Promise<ReloadOutcome> {
+    const { log, readConfig, onReloaded, drawIncarnation, service } = this.#options;
+    const fleet = this.#fleet;
+    await fleet.until(() => this.#phase !== 'starting');
+    const tell = (line: string): void => {
+      log.notice(`reload: ${line}`);
+      say(line);
+    };
+    service.reloading();
+    this.#reloading = new Reload({
+      fleet,
+      readConfig,
+      makeGeneration: (config) => new Generation(config, this, drawIncarnation, fleet.current),
+      onChanged: onReloaded,
+      say: tell,
+    });
+    const outcome = await this.#reloading.run();
+    this.#reloading = null;
+    this.#metrics.metrics.count('dq_reloads_total', 1, outcome.kind);
+    if (outcome.kind === 'refused')
+      log.error(`the reload was refused, nothing has changed: ${outcome.reason}`);
+    else log.notice('reloaded', { generation: fleet.current.number });
+    service.ready(
+      outcome.kind === 'refused'
+        ? `the last reload was refused: ${outcome.reason}`
+        : `ready, ${this.url ?? ''}`,
+    );
+    return outcome;
+  }
+
+  reopenLogs(): void {
+    for (const worker of this.#fleet.workers()) worker.send({ kind: 'reopen_logs' });
+  }
+
+  processes(): readonly ProcessInfo[] {
+    return [this.#options.self(), ...this.#fleet.workers().map((worker) => worker.info())];
+  }
+
+  get state(): 'starting' | 'ready' | 'draining' {
+    if (this.#phase === 'running') return 'ready';
+    return this.#phase === 'starting' ? 'starting' : 'draining';
+  }
+
+  get generation(): number {
+    return this.#fleet.current.number;
+  }
+
+  /** base of the HTTP API; null before a server listens */
+  get url(): string | null {
+    return this.#fleet.current.workers('server').find((worker) => worker.url !== null)?.url ?? null;
+  }
+
+  /** what the store says about its durability */
+  get durability(): string | null {
+    return this.#fleet.workers('store').find((worker) => worker.note !== null)?.note ?? null;
+  }
+
+  // SlotHost
+
+  fork(slot: WorkerSlot): WorkerProcess {
+    const { role, index, count } = slot;
+    const fleet = this.#fleet;
+    const generation = fleet.of(slot) ?? fleet.current;
+    const { config } = generation;
+    const worker = new WorkerProcess({
+      title: titleOf(role, index),
+      path: this.#options.workerPath(),
+      restarts: slot.restarts,
+      generation: generation.number,
+      init: {
+        kind: 'init',
+        role,
+        index,
+        count,
+        restarts: slot.restarts,
+        instance: this.#options.instance,
+        incarnation: slot.nextIncarnation,
+        config: role === 'server' ? { ...config, 'server.port': fleet.portFor(generation) } : config,
+        socketPath: this.#options.storeSocket,
+        adminToken: this.#options.adminToken,
+        takesOver: fleet.takesOver(slot),
+        isOnTrial: this.#isOnTrial(slot),
+      },
+      onMessage: (from, message) => this.#heard(slot, from, message),
+      onEnd: (from, ending) => this.#ended(slot, from, ending),
+    });
+    this.#options.onFork(worker.pid, worker.title);
+    return worker;
+  }
+
+  died(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): boolean {
+    const sentence = `${worker.title} (pid ${worker.pid}) ${ending.reason}`;
+    if (this.#isOnTrial(slot)) {
+      this.#reloading?.failed(`${worker.title}: ${ending.refusal?.message ?? ending.reason}`);
+      return false;
+    }
+    if (ending.wasReady && ending.code === 0) {
+      // Somebody sent it a TERM of its own: no failure.
+      this.#options.log.notice(`${worker.title} (pid ${worker.pid}) has drained by itself`);
+      return true;
+    }
+    if (this.#phase === 'starting' && ending.refusal !== null) {
+      this.#giveUp(ending.refusal.exitCode, ending.refusal.message);
+      return false;
+    }
+    return this.#goesOnAfter(slot.role, sentence, ending.hung);
+  }
+
+  unborn(slot: WorkerSlot, error: unknown): boolean {
+    const sentence = `${titleOf(slot.role, slot.index)} could not be started: ${reasonOf(error)}`;
+    if (!this.#isOnTrial(slot)) return this.#goesOnAfter(slot.role, sentence);
+    this.#reloading?.failed(sentence);
+    return false;
+  }
+
+  /** Whether a reload has not decided for it yet. */
+  #isOnTrial(slot: WorkerSlot): boolean {
+    return this.#fleet.next !== null && this.#fleet.of(slot) === this.#fleet.next;
+  }
+
+  /** A death, told by `sentence`; false = it was one too many. */
+  #goesOnAfter(role: RoleName, sentence: string, hangs = false): boolean {
+    this.#options.log.error(sentence);
+    this.#metrics.workerDied(role);
+    const isStarting = this.#phase === 'starting';
+    // Later dq-store may wait for its disk, and dq-upkeep tells of a store that does not answer.
+    const hung = hangs && (isStarting || role !== 'store');
+    const noneAlive = !this.#fleet.current.workers(role).some((other) => other.state === 'ready');
+    // What hangs in a daemon that has been ready may wait for something that comes back.
+    const hopeless = isStarting || (noneAlive && !hung);
+    const verdict = this.#crashLoop.died(role, performance.now(), hopeless, hung);
+    const how = this.#crashLoop.how(role);
+    if (verdict === 'restart_and_tell') this.#switchboard.crashLoop(role, how, sentence);
+    if (verdict !== 'give_up') return true;
+    this.#giveUp(exitCrashLoop, `dq-${role} ${how}; the last time: ${sentence}`);
+    return false;
+  }
+
+  #heard(slot: WorkerSlot, from: WorkerProcess, message: ToMaster): void {
+    this.#switchboard.heard(from, message);
+    this.#metrics.heard(from, message);
+    if (message.kind === 'ready' || message.kind === 'took_over') this.#fleet.changed();
+    if (message.kind !== 'ready') return;
+    this.#crashLoop.ready(from.role);
+    this.#options.log.notice('ready', {
+      title: from.title,
+      pid: from.pid,
+      ...(from.url === null ? {} : { url: from.url }),
+    });
+    const generation = this.#fleet.of(slot);
+    if (generation !== undefined && from.role === 'server' && from.url !== null)
+      generation.boundPort = portOf(from.url);
+    this.#tellPorts(from);
+    if (this.#phase !== 'starting') return;
+    const first = this.#fleet.current;
+    if (from.role === 'store' && !this.#othersStarted) {
+      this.#othersStarted = true;
+      first.startOthers();
+    }
+    if (this.#othersStarted && first.isReady()) {
+      this.#phase = 'running';
+      this.#options.onReady();
+      this.#fleet.changed();
+    }
+  }
+
+  /** Whoever of them is ready later, the server or the notifier: before that nobody in it listens. In a reload there may be two
+   *  ports, and callbacks may go to neither. */
+  #tellPorts({ role }: WorkerProcess): void {
+    if (role !== 'server' && role !== 'notifier') return;
+    for (const { boundPort } of this.#fleet.all())
+      for (const worker of boundPort === null ? [] : this.#fleet.workers('notifier'))
+        worker.send({ kind: 'listening', port: boundPort as number });
+  }
+
+  #ended(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): void {
+    this.#options.onExit(worker.pid);
+    if (slot.role === 'notifier') this.#switchboard.notifierDied(worker.incarnation);
+    const leaves = this.#fleet.leaving.some((generation) => generation.slots.includes(slot));
+    if (leaves && this.#phase !== 'stopping' && ending.code !== 0)
+      this.#options.log.error(`${worker.title} (pid ${worker.pid}) of before ${ending.reason}`);
+    slot.emptied(worker, ending);
+    this.#fleet.handOn();
+    this.#fleet.changed();
+  }
+
+  #giveUp(exitCode: number, reason: string): void {
+    this.#options.log.error(`giving up: ${reason}`);
+    if (this.#phase === 'stopping') {
+      // What cannot be kept alive cannot be waited for.
+      this.stopAtOnce();
+      return;
+    }
+    this.#outcome = { exitCode, reason };
+    if (exitCode === exitCrashLoop) this.#switchboard.gaveUp(reason);
+    this.stop();
+  }
+}

@@ -1,0 +1,109 @@
+// What went wrong at a MySQL server, without what was asked of it: the library's errors carry whole statements with their
+// values, and none of those may reach a log. Owns what each failure means: surely not applied, or unknown; and whether to
+// try again.
+
+import { StoreError } from '../../../ports/job-store.ts';
+import { CommitError } from '../commit-error.ts';
+
+/** mariadb.com/kb/en/mariadb-error-codes, the part that MySQL shares. Their texts hold names and addresses, no values. */
+const known: Readonly<Record<number, string>> = {
+  1021: 'full',
+  1040: 'too_many_connections',
+  1041: 'out_of_memory',
+  1044: 'access_denied',
+  1045: 'access_denied',
+  1049: 'no_database',
+  1053: 'lost',
+  1114: 'full',
+  1129: 'access_denied',
+  1130: 'access_denied',
+  1142: 'access_denied',
+  1146: 'no_table',
+  1203: 'too_many_connections',
+  1205: 'locked',
+  1213: 'locked',
+  1226: 'too_many_connections',
+  1290: 'read_only',
+  1698: 'access_denied',
+  1792: 'read_only',
+  1836: 'read_only',
+  1969: 'timeout',
+  1927: 'lost',
+  3024: 'timeout',
+  4031: 'lost',
+};
+
+/** of the library and of the sockets below it */
+const knownCodes: Readonly<Record<string, string>> = {
+  PROTOCOL_CONNECTION_LOST: 'lost',
+  ECONNRESET: 'lost',
+  EPIPE: 'lost',
+  ECONNREFUSED: 'unreachable',
+  EHOSTUNREACH: 'unreachable',
+  ENETUNREACH: 'unreachable',
+  ENOTFOUND: 'unreachable',
+  EAI_AGAIN: 'unreachable',
+  ETIMEDOUT: 'timeout',
+  PROTOCOL_SEQUENCE_TIMEOUT: 'timeout',
+};
+
+/** After one of these the server may have become another one: a replica, or a master that is none any more. */
+const discarding = new Set(['read_only', 'lost', 'timeout', 'unreachable']);
+
+export class MysqlError extends Error {
+  /** `locked`, `lost`, `timeout` …; `mysql_1064` for what nobody expected */
+  readonly failure: string;
+  /** the server itself said so */
+  readonly isAnswer: boolean;
+
+  constructor(failure: string, message: string, isAnswer: boolean) {
+    super(message);
+    this.name = 'MysqlError';
+    this.failure = failure;
+    this.isAnswer = isAnswer;
+  }
+
+  /** whether the connection is of no more use */
+  get isFatal(): boolean {
+    return discarding.has(this.failure);
+  }
+}
+
+/** Of an error that the library raised. */
+export function mysqlError(error: unknown): MysqlError {
+  const { errno, code, fatal, message, sqlMessage } = error as {
+    readonly errno?: number;
+    readonly code?: string;
+    readonly fatal?: boolean;
+    readonly message?: string;
+    readonly sqlMessage?: string;
+  };
+  const named = typeof errno === 'number' ? known[errno] : undefined;
+  if (named !== undefined) return new MysqlError(named, sqlMessage ?? code ?? named, true);
+  const socket = knownCodes[code ?? ''];
+  if (socket !== undefined) return new MysqlError(socket, message ?? socket, false);
+  if (message === 'Queue limit reached.')
+    return new MysqlError('busy', 'too many calls wait for MySQL', false);
+  // ("Can't add new command when connection is in closed state" and its like)
+  if (typeof errno !== 'number' || errno <= 0)
+    return new MysqlError(fatal === true ? 'lost' : 'failed', code ?? 'the connection failed', false);
+  // Its text may repeat a part of the statement.
+  return new MysqlError(`mysql_${errno}`, `MySQL answers ${code ?? errno}`, true);
+}
+
+/** An error that the database did not raise is a programmer's and comes back as it is. */
+export function toMysqlStoreError(error: unknown): unknown {
+  const cause = error instanceof CommitError ? error.cause : error;
+  if (!(cause instanceof MysqlError)) return error;
+  // What the server refused it has not done; a COMMIT without an answer may have been.
+  const isRefused = cause.isAnswer && cause.failure !== 'lost';
+  const isUnknown = error instanceof CommitError && !isRefused;
+  return new StoreError({ kind: isUnknown ? 'unknown' : 'not_stored', code: cause.failure }, { cause });
+}
+
+/** `wait`: somebody held a lock, and the whole transaction is to be run again. `once`: the connection had died before, most
+ *  likely while nobody used it, and another one may live. Neither has changed anything. */
+export function againOf(error: unknown): 'wait' | 'once' | null {
+  if (!(error instanceof MysqlError)) return null;
+  return error.failure === 'locked' ? 'wait' : error.failure === 'lost' ? 'once' : null;
+}

@@ -1,0 +1,300 @@
+// The registry in a database: topics with compare-and-set, their deletions, their statistics, access tokens, the list of shards. Every change and its revision
+// are one transaction; a reader sees all of a change or nothing of it. One implementation for every dialect: statements here
+// stay within what SQLite and MySQL share.
+
+import { dirname, join } from 'node:path';
+import type { Kysely, Transaction } from 'kysely';
+import type { ShardList } from '../../core/shard-list.ts';
+import type { TokenRecord } from '../../core/token.ts';
+import type { KnownTopic, Topic, TopicState } from '../../core/topic/topic.ts';
+import { topicNamePattern } from '../../core/topic/topic.ts';
+import { StoreError } from '../../ports/job-store.ts';
+import type {
+  ChangePlace,
+  Registry,
+  ShardChanges,
+  StatDelta,
+  StatPage,
+  TokenChanges,
+  TopicChanges,
+  TopicDraft,
+  TopicRecord,
+  TopicRemains,
+  TopicStats,
+  TurnOutcome,
+} from '../../ports/registry.ts';
+import type { Sealer } from './keys/encryption.ts';
+import type { RegistryEngine } from './registry-engine.ts';
+import type { RegistrySchema } from './schema/registry-schema.ts';
+import { openRegistryFile, type RegistryFileOptions } from './sqlite/registry-file.ts';
+import { findRegistryId } from './tables/registry-id.ts';
+import { putShards, readShards, revisionOfShards } from './tables/registry-shards.ts';
+import { readStatPage, readStats, removeStats } from './tables/registry-stats.ts';
+import { deleteToken, insertToken, readTokens } from './tables/registry-tokens.ts';
+import { type PageSize, pageSize, TopicPages } from './tables/topic-pages.ts';
+import { readTopic, secretsOf, toColumns, toTopic } from './tables/topic-row.ts';
+
+/** Opens or creates registry.db, and the key file of its secrets (`secret.key` beside it). Rejects with a DqError that says in one sentence why it cannot be used. */
+export async function openRegistryDb(
+  path: string,
+  options: Partial<RegistryFileOptions & { readonly page: Partial<PageSize> }> = {},
+): Promise<Registry> {
+  const { keyPath = join(dirname(path), 'secret.key'), warn = () => {}, refuseEmpty = false } = options;
+  const { engine, sealer, id } = await openRegistryFile(path, { keyPath, warn, refuseEmpty });
+  return new RegistryDb(engine, sealer, id, options.page);
+}
+
+type Db = Kysely<RegistrySchema>;
+type Trx = Transaction<RegistrySchema>;
+
+export class RegistryDb implements Registry {
+  readonly #engine: RegistryEngine;
+  readonly #db: Db;
+  readonly #sealer: Sealer;
+  readonly #id: string;
+  readonly #pages: TopicPages;
+  readonly #pageRows: number;
+  readonly #listeners = new Set<() => void>();
+  readonly #running = new Set<Promise<unknown>>();
+  #closing: Promise<void> | null = null;
+
+  /** `size`: of a page, unless a test has few topics */
+  constructor(engine: RegistryEngine, sealer: Sealer, id: string, size: Partial<PageSize> = {}) {
+    const page = pageSize(size);
+    this.#pages = new TopicPages(page);
+    this.#pageRows = page.rows;
+    this.#engine = engine;
+    this.#db = engine.db;
+    this.#sealer = sealer;
+    this.#id = id;
+  }
+
+  async id(): Promise<string> {
+    return this.#id;
+  }
+
+  changes(after: ChangePlace): Promise<TopicChanges> {
+    return this.#attempt(async () => {
+      const revision = await revisionOf(this.#db);
+      // What nearly every question of nearly every process comes to.
+      if (revision === after.revision && after.name === null)
+        return { revision, topics: [], deleted: [], next: null };
+      return this.#db
+        .transaction()
+        .setAccessMode('read only')
+        .execute(async (trx) => this.#pages.read(trx, after, await revisionOf(trx)));
+    });
+  }
+
+  read(record: TopicRecord): KnownTopic {
+    return readTopic(record, () => this.#sealer);
+  }
+
+  get(topic: string): Promise<Topic | null> {
+    return this.#attempt(async () => {
+      const row = await find(this.#db, topic);
+      return row === null ? null : toTopic(row, this.#sealer);
+    });
+  }
+
+  remains(topic: string): Promise<TopicRemains | null> {
+    return this.#attempt(async () => {
+      const row = await find(this.#db, topic);
+      if (row === null) return null;
+      let secrets: TopicRemains['secrets'] = null;
+      try {
+        secrets = secretsOf(row, this.#sealer);
+      } catch {
+        // That they cannot be read is the answer.
+      }
+      return { revision: row.revision, secrets };
+    });
+  }
+
+  turn(topic: string, state: TopicState, expectedRevision: number): Promise<TurnOutcome> {
+    return this.#change(async (trx) => {
+      const kind = judge(await find(trx, topic), expectedRevision);
+      if (kind !== null) return { kind };
+      const revision = await nextRevision(trx);
+      const row = { state, revision, updated_at: Date.now() };
+      await trx.updateTable('topic').set(row).where('name', '=', topic).execute();
+      return { kind: 'updated' as const, revision };
+    });
+  }
+
+  async create(
+    draft: TopicDraft,
+  ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' }> {
+    return this.#change(async (trx) => {
+      if ((await find(trx, draft.topic)) !== null) return { kind: 'exists' };
+      const revision = await nextRevision(trx);
+      const now = Date.now();
+      const row = {
+        name: draft.topic,
+        ...toColumns(draft, this.#sealer),
+        revision,
+        created_at: now,
+        updated_at: now,
+      };
+      await trx.insertInto('topic').values(row).execute();
+      await trx.deleteFrom('topic_tombstone').where('name', '=', draft.topic).execute();
+      return { kind: 'created', topic: toTopic(row, this.#sealer) };
+    });
+  }
+
+  async update(
+    draft: TopicDraft,
+    expectedRevision: number,
+  ): Promise<
+    | { readonly kind: 'updated'; readonly topic: Topic }
+    | { readonly kind: 'changed' }
+    | { readonly kind: 'absent' }
+  > {
+    return this.#change(async (trx) => {
+      const old = await find(trx, draft.topic);
+      if (old === null) return { kind: 'absent' };
+      if (old.revision !== expectedRevision) return { kind: 'changed' };
+      const revision = await nextRevision(trx);
+      const row = { ...toColumns(draft, this.#sealer), revision, updated_at: Date.now() };
+      await trx.updateTable('topic').set(row).where('name', '=', draft.topic).execute();
+      return {
+        kind: 'updated',
+        topic: toTopic({ name: draft.topic, ...row, created_at: old.created_at }, this.#sealer),
+      };
+    });
+  }
+
+  async remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'> {
+    const { kind } = await this.#change(async (trx) => {
+      const kind = judge(await find(trx, topic), expectedRevision);
+      if (kind !== null) return { kind };
+      const revision = await nextRevision(trx);
+      await trx.deleteFrom('topic').where('name', '=', topic).execute();
+      await trx.insertInto('topic_tombstone').values({ name: topic, revision }).execute();
+      await removeStats(trx, topic);
+      return { kind: 'removed' as const };
+    });
+    return kind;
+  }
+
+  addStats(deltas: readonly StatDelta[]): Promise<void> {
+    return this.#attempt(() => this.#writing((trx) => this.#engine.addStats(trx, deltas)));
+  }
+
+  stats(topic: string, day: number): Promise<TopicStats | null> {
+    return this.#attempt(() => readStats(this.#db, topic, day));
+  }
+
+  statsPage(after: string, day: number): Promise<StatPage> {
+    return this.#attempt(() => readStatPage(this.#db, after, day, this.#pageRows));
+  }
+
+  tokens(since: number): Promise<TokenChanges> {
+    return this.#attempt(async () => {
+      const revision = await revisionOf(this.#db);
+      if (revision === since) return { revision, tokens: null };
+      return this.#db
+        .transaction()
+        .setAccessMode('read only')
+        .execute(async (trx) => ({ revision: await revisionOf(trx), tokens: await readTokens(trx) }));
+    });
+  }
+
+  async createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'> {
+    const { kind } = await this.#change(async (trx) => {
+      const outcome = await insertToken(trx, token);
+      if (outcome === 'created') await nextRevision(trx);
+      return { kind: outcome };
+    });
+    return kind;
+  }
+
+  async removeToken(name: string): Promise<'removed' | 'absent'> {
+    const { kind } = await this.#change(async (trx) => {
+      const outcome = await deleteToken(trx, name);
+      if (outcome === 'removed') await nextRevision(trx);
+      return { kind: outcome };
+    });
+    return kind;
+  }
+
+  shards(since: number): Promise<ShardChanges> {
+    return this.#attempt(() => readShards(this.#db, since, this.#sealer));
+  }
+
+  async writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'> {
+    const { kind } = await this.#change(async (trx) => {
+      // Another database in the place of ours; what this process knows of shards is none of its business.
+      if ((await findRegistryId(trx)) !== this.#id)
+        throw new StoreError({ kind: 'not_stored', code: 'another_registry' });
+      if ((await revisionOfShards(trx)) !== expectedRevision) return { kind: 'changed' as const };
+      await putShards(trx, list, await nextRevision(trx), this.#sealer);
+      return { kind: 'updated' as const };
+    });
+    return kind;
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Refuses what comes now, finishes what has begun. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#db.destroy());
+    return this.#closing;
+  }
+
+  /** Writes, and tells of it when something was written. */
+  async #change<T extends { readonly kind: string }>(work: (trx: Trx) => Promise<T>): Promise<T> {
+    const outcome = await this.#attempt(() => this.#writing(work));
+    if (['created', 'updated', 'removed'].includes(outcome.kind))
+      for (const listener of this.#listeners) listener();
+    return outcome;
+  }
+
+  #writing<T>(work: (trx: Trx) => Promise<T>): Promise<T> {
+    return this.#db.transaction().execute(async (trx) => {
+      await this.#engine.lock(trx);
+      return work(trx);
+    });
+  }
+
+  async #attempt<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closing !== null) throw new StoreError({ kind: 'not_stored', code: 'closed' });
+    const running = this.#engine.attempt(work);
+    this.#running.add(running);
+    try {
+      return await running;
+    } catch (error) {
+      throw this.#engine.failureOf(error);
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+}
+
+async function find(db: Db, name: string): Promise<RegistrySchema['topic'] | null> {
+  // SQLite would cut a name at a NUL and find another topic.
+  if (!topicNamePattern.test(name)) return null;
+  return (await db.selectFrom('topic').selectAll().where('name', '=', name).executeTakeFirst()) ?? null;
+}
+
+/** null = it is the row that a compare-and-set expects. */
+function judge(row: RegistrySchema['topic'] | null, expectedRevision: number): 'absent' | 'changed' | null {
+  if (row === null) return 'absent';
+  return row.revision === expectedRevision ? null : 'changed';
+}
+
+async function revisionOf(db: Db): Promise<number> {
+  const { revision } = await db.selectFrom('registry').select('revision').executeTakeFirstOrThrow();
+  return revision;
+}
+
+async function nextRevision(trx: Trx): Promise<number> {
+  await trx
+    .updateTable('registry')
+    .set((eb) => ({ revision: eb('revision', '+', 1) }))
+    .execute();
+  return revisionOf(trx);
+}

@@ -1,0 +1,195 @@
+// What the registry in MySQL held when it was last read, as a file in the data directory: what a start goes on with while MySQL
+// is away. Rows as they are there, so secrets are encrypted in it and tokens are digests; headers are encrypted in it also where
+// they are not in MySQL yet.
+// A line per page of topics and a line that closes a state. Changes are appended: writing 100,000 topics again for each of them would
+// take seconds and 60 MB. Invariant: all lines up to the last closing line are a complete copy of one revision.
+
+import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import { limits } from '../../core/limits.ts';
+import type { RegistrySchema } from './schema/registry-schema.ts';
+
+type TopicRow = RegistrySchema['topic'];
+
+export interface SnapshotHead {
+  /** which registry it is a copy of; another one's is none */
+  readonly of: string;
+  /** none in copies of before registries had one */
+  readonly id?: string | undefined;
+  readonly keyCheck: string;
+}
+
+export interface SnapshotState {
+  readonly revision: number;
+  readonly tokens: readonly RegistrySchema['token'][];
+  /** none before the first list, and in copies of before there were shards */
+  readonly shards?: RegistrySchema['shard_list'] | undefined;
+}
+
+/** All but the topics, which are read only where they are needed. */
+export type RegistrySnapshot = SnapshotHead & SnapshotState;
+
+/** One page of changes. */
+export interface SnapshotPage {
+  readonly topics: readonly TopicRow[];
+  readonly deleted: readonly string[];
+}
+
+/** of the file's text; another number is a copy that this version cannot read. 1, of before: one JSON document of everything */
+const format = 2;
+const lineEnd = 10;
+
+/** null = there is none, or none of this registry. Rejects for one that cannot be read. */
+export async function readSnapshot(path: string, of: string): Promise<RegistrySnapshot | null> {
+  const read = await readLines(path, of);
+  if (read === null) return null;
+  return { ...read.head, ...read.state };
+}
+
+/** The topics of the copy, in the order of (revision, name), and the revision that they are of. null as readSnapshot. */
+export async function readSnapshotTopics(
+  path: string,
+  of: string,
+): Promise<{ readonly revision: number; readonly topics: readonly TopicRow[] } | null> {
+  const read = await readLines(path, of);
+  if (read === null) return null;
+  const topics = new Map<string, TopicRow>();
+  for (const line of read.pages) {
+    const { topics: rows = [], deleted = [] } = JSON.parse(line.toString()) as Partial<SnapshotPage>;
+    for (const row of rows) topics.set(row.name, row);
+    for (const name of deleted) topics.delete(name);
+    await turn();
+  }
+  const inOrder = [...topics.values()].sort((a, b) => a.revision - b.revision || (a.name < b.name ? -1 : 1));
+  return { revision: read.state.revision, topics: inOrder };
+}
+
+async function readLines(
+  path: string,
+  of: string,
+): Promise<{ head: SnapshotHead; state: SnapshotState; pages: readonly Buffer[] } | null> {
+  let bytes: Buffer;
+  try {
+    bytes = await readFile(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+  const lines = linesOf(bytes);
+  const head = JSON.parse(lines[0]?.toString() ?? '') as SnapshotHead &
+    Partial<SnapshotState> & { format: number };
+  if (head.of !== of) return null;
+  if (head.format === 1)
+    return ofFormat1(head as unknown as SnapshotHead & SnapshotState, lines[0] as Buffer);
+  if (head.format !== format) return null;
+  const end = lines.findLastIndex((line) => line.subarray(0, closing.length).equals(closing));
+  if (end < 0) throw new Error('it was never finished');
+  const state = JSON.parse((lines[end] as Buffer).toString()) as SnapshotState;
+  const pages = lines.slice(1, end).filter((line) => !line.subarray(0, closing.length).equals(closing));
+  return { head: { of, id: head.id, keyCheck: head.keyCheck }, state, pages };
+}
+
+const closing = Buffer.from('{"revision":');
+
+function ofFormat1(
+  { of, id, keyCheck, revision, tokens, shards }: SnapshotHead & SnapshotState,
+  line: Buffer,
+) {
+  return { head: { of, id, keyCheck }, state: { revision, tokens, shards }, pages: [line] };
+}
+
+/** Whole lines; ignores an incomplete line. */
+function linesOf(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let from = 0; ; ) {
+    const end = bytes.indexOf(lineEnd, from);
+    if (end < 0) return lines;
+    lines.push(bytes.subarray(from, end));
+    from = end + 1;
+  }
+}
+
+/** Writes the copy: a whole one first, then what changes. After a failure it begins again with a whole one. */
+export class SnapshotWriter {
+  readonly #path: string;
+  #file: FileHandle | null = null;
+  /** The file stands at its path. */
+  #isInPlace = false;
+  #wholeBytes = 0;
+  #appendedBytes = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** Whether changes can be appended; else a whole copy is due. */
+  async follows(): Promise<boolean> {
+    if (this.#file === null || !this.#isInPlace) return false;
+    if (this.#appendedBytes > Math.max(this.#wholeBytes, limits.snapshotAppendBytesMin)) return false;
+    // The file was replaced or removed.
+    const [mine, there] = await Promise.all([this.#file.stat(), stat(this.#path).catch(() => null)]);
+    return there !== null && there.ino === mine.ino && there.dev === mine.dev;
+  }
+
+  /** Begins a whole copy beside the one that is there. */
+  async begin(head: SnapshotHead): Promise<void> {
+    await this.close();
+    this.#file = await open(this.#fresh, 'w', 0o600);
+    this.#wholeBytes = 0;
+    this.#appendedBytes = 0;
+    await this.#write(`${JSON.stringify({ format, ...head })}\n`);
+  }
+
+  async add({ topics, deleted }: SnapshotPage): Promise<void> {
+    if (topics.length === 0 && deleted.length === 0) return;
+    await this.#write(`${JSON.stringify({ topics, deleted })}\n`);
+  }
+
+  /** The pages so far are of this state. On the disk when it resolves. */
+  async finish({ revision, tokens, shards }: SnapshotState): Promise<void> {
+    await this.#write(`${JSON.stringify({ revision, tokens, shards })}\n`);
+    const file = this.#opened();
+    await file.datasync();
+    if (this.#isInPlace) return;
+    await rename(this.#fresh, this.#path);
+    this.#isInPlace = true;
+    await syncDirectory(dirname(this.#path));
+  }
+
+  /** Removes the unfinished file; keeps the published one. */
+  async close(): Promise<void> {
+    const wasInPlace = this.#isInPlace;
+    const file = this.#file;
+    this.#file = null;
+    this.#isInPlace = false;
+    if (file === null) return;
+    await file.close();
+    if (!wasInPlace) await rm(this.#fresh, { force: true });
+  }
+
+  get #fresh(): string {
+    return `${this.#path}.${process.pid}.new`;
+  }
+
+  async #write(text: string): Promise<void> {
+    const bytes = Buffer.from(text);
+    await this.#opened().writeFile(bytes);
+    if (this.#isInPlace) this.#appendedBytes += bytes.length;
+    else this.#wholeBytes += bytes.length;
+  }
+
+  #opened(): FileHandle {
+    if (this.#file === null) throw new Error('the copy is not open');
+    return this.#file;
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}

@@ -1,0 +1,100 @@
+// The tables of registry-schema.ts as MySQL has them. What is compared byte for byte there is VARBINARY here, where collations
+// would find `a` under `A`; times and revisions are BIGINT. DDL ends a transaction in MySQL, so every statement can be run
+// again: a step that was cut off in the middle is.
+//
+// Lengths: names of topics and tokens are at most 128 and 64 ASCII characters (core/topic/topic.ts, core/token.ts); 191 and 128
+// leave room and keep every key within the 767 bytes of the oldest row formats.
+
+import type { Schema } from './migrate.ts';
+import { renderSchema } from './migrate.ts';
+
+export const mysqlSchema: Schema = {
+  ledger: `CREATE TABLE IF NOT EXISTS migration (
+  number INT NOT NULL PRIMARY KEY,
+  name VARCHAR(100) NOT NULL,
+  checksum VARCHAR(64) NOT NULL,
+  applied_at BIGINT NOT NULL -- epoch ms
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+  script: {
+    // What a person's session would otherwise bring along.
+    begin: "SET NAMES utf8mb4;\nSET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';",
+    end: '',
+    insert: 'INSERT IGNORE',
+    now: 'CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)',
+  },
+  migrations: [
+    {
+      number: 1,
+      name: 'topics, statistics and access tokens',
+      statements: [
+        `CREATE TABLE IF NOT EXISTS registry (
+  only INT NOT NULL PRIMARY KEY,
+  revision BIGINT NOT NULL,
+  key_check VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NULL -- a text sealed with the key of the secrets
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        'INSERT IGNORE INTO registry (only, revision, key_check) VALUES (1, 0, NULL)',
+        `CREATE TABLE IF NOT EXISTS topic (
+  name VARBINARY(191) NOT NULL PRIMARY KEY,
+  state VARCHAR(20) NOT NULL, -- active, paused, offline
+  settings MEDIUMTEXT NOT NULL, -- JSON
+  secrets TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- JSON, the current one first, sealed
+  revision BIGINT NOT NULL, -- of its last change
+  created_at BIGINT NOT NULL, -- epoch ms
+  updated_at BIGINT NOT NULL,
+  KEY topic_revision (revision)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        `CREATE TABLE IF NOT EXISTS topic_tombstone (
+  name VARBINARY(191) NOT NULL PRIMARY KEY,
+  revision BIGINT NOT NULL, -- of the deletion
+  KEY topic_tombstone_revision (revision)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        `CREATE TABLE IF NOT EXISTS topic_stat (
+  topic VARBINARY(191) NOT NULL,
+  name VARCHAR(20) NOT NULL, -- pushed, delivered, retried, dead, cancelled
+  total BIGINT NOT NULL,
+  day INT NOT NULL, -- yyyymmdd of today
+  today BIGINT NOT NULL,
+  PRIMARY KEY (topic, name)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        `CREATE TABLE IF NOT EXISTS token (
+  name VARBINARY(128) NOT NULL PRIMARY KEY,
+  id VARBINARY(64) NOT NULL, -- the readable part of the token
+  digest VARCHAR(64) NOT NULL, -- SHA-256 of the token, hexadecimal
+  scopes TEXT NOT NULL, -- JSON list
+  topics MEDIUMTEXT NOT NULL, -- JSON list of globs
+  created_at BIGINT NOT NULL, -- epoch ms
+  UNIQUE KEY token_id (id)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+      ],
+    },
+    {
+      number: 2,
+      name: 'shards',
+      statements: [
+        `CREATE TABLE IF NOT EXISTS shard_list (
+  only INT NOT NULL PRIMARY KEY,
+  revision BIGINT NOT NULL, -- of its last change
+  list MEDIUMTEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- JSON, sealed
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+      ],
+    },
+    {
+      number: 3,
+      name: 'id of the registry',
+      statements: [
+        `CREATE TABLE IF NOT EXISTS registry_id (
+  only INT NOT NULL PRIMARY KEY,
+  id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+      ],
+    },
+  ],
+};
+
+/** sql/mysql/dq.sql, also printed by the command line. */
+export function mysqlSchemaScript(): string {
+  return renderSchema(
+    'The registry of dq for MySQL 5.7, 8 and MariaDB 10.11, made from src/registry/sql/schema/mysql-schema.ts. In a database of its own: source dq.sql',
+    mysqlSchema,
+  );
+}

@@ -1,0 +1,65 @@
+// Access tokens as rows: their digests, never the tokens. A table of at most limits.tokensMax rows that is always read whole.
+
+import type { Kysely } from 'kysely';
+import { limits } from '../../../core/limits.ts';
+import { type Scope, type TokenRecord, tokenNamePattern } from '../../../core/token.ts';
+import { StoreError } from '../../../ports/job-store.ts';
+import type { RegistrySchema } from '../schema/registry-schema.ts';
+
+type Db = Kysely<RegistrySchema>;
+
+/** In the caller's transaction, which holds the lock between the looks and the write. */
+export async function insertToken(trx: Db, token: TokenRecord): Promise<'created' | 'exists' | 'full'> {
+  const names = await trx.selectFrom('token').select('name').execute();
+  if (names.some(({ name }) => name === token.name)) return 'exists';
+  if (names.length >= limits.tokensMax) return 'full';
+  const { name, id, digest, createdAt } = token;
+  const [scopes, topics] = [JSON.stringify(token.scopes), JSON.stringify(token.topics)];
+  await trx.insertInto('token').values({ name, id, digest, scopes, topics, created_at: createdAt }).execute();
+  return 'created';
+}
+
+export async function deleteToken(trx: Db, name: string): Promise<'removed' | 'absent'> {
+  // SQLite would cut a name at a NUL and find another token.
+  if (!tokenNamePattern.test(name)) return 'absent';
+  const { numDeletedRows } = await trx.deleteFrom('token').where('name', '=', name).executeTakeFirst();
+  return numDeletedRows > 0n ? 'removed' : 'absent';
+}
+
+/** By name. */
+export async function readTokens(db: Db): Promise<TokenRecord[]> {
+  const rows = await db.selectFrom('token').selectAll().orderBy('name').execute();
+  return rows.map(toToken);
+}
+
+/** Throws StoreError for a row that somebody broke by hand: a right must not come out of half a row. */
+export function toToken({
+  name,
+  id,
+  digest,
+  scopes,
+  topics,
+  created_at,
+}: RegistrySchema['token']): TokenRecord {
+  try {
+    if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('its digest is none');
+    return {
+      name,
+      id,
+      digest,
+      scopes: listOf(scopes) as Scope[],
+      topics: listOf(topics),
+      createdAt: created_at,
+    };
+  } catch (error) {
+    const cause = new Error(`the row of token ${name} is broken`, { cause: error });
+    throw new StoreError({ kind: 'not_stored', code: 'damaged' }, { cause });
+  }
+}
+
+function listOf(json: string): string[] {
+  const list: unknown = JSON.parse(json);
+  if (!Array.isArray(list) || !list.every((item) => typeof item === 'string'))
+    throw new Error('a list in it is none');
+  return list;
+}

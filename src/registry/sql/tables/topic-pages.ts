@@ -1,0 +1,96 @@
+// Pages of the changes of topics: rows in the order of (revision, name), topics and deletions together. Owns their bounds.
+// Revisions are given out under a lock that is held until the commit, so a smaller one never becomes visible after a greater one:
+// a reader that continues from its place misses no change.
+
+import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
+import { limits } from '../../../core/limits.ts';
+import type { ChangePlace, TopicChanges } from '../../../ports/registry.ts';
+import type { RegistrySchema } from '../schema/registry-schema.ts';
+import { toRecord } from './topic-row.ts';
+
+type Db = Kysely<RegistrySchema>;
+type TopicRow = RegistrySchema['topic'];
+type Named = Pick<TopicRow, 'name' | 'revision'>;
+
+export interface PageSize {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** As limits.ts has it, unless a test has few topics. */
+export function pageSize(size: Partial<PageSize> = {}): PageSize {
+  const { rows = limits.registryPageRows, bytes = limits.registryPageBytes } = size;
+  return { rows, bytes };
+}
+
+/** One page as it is stored. */
+export interface TopicRows extends Pick<TopicChanges, 'deleted' | 'next'> {
+  readonly topics: readonly TopicRow[];
+}
+
+export class TopicPages {
+  readonly #size: PageSize;
+  /** How many rows are asked for: less than `rows` where the last pages were full of bytes. */
+  #rows: number;
+
+  constructor(size: PageSize) {
+    this.#size = size;
+    this.#rows = size.rows;
+  }
+
+  /** `trx` reads as of one moment, at which the registry had this revision. */
+  async read(trx: Db, after: ChangePlace, revision: number): Promise<TopicChanges> {
+    const { topics, deleted, next } = await this.rows(trx, after);
+    return { revision, topics: topics.map(toRecord), deleted, next };
+  }
+
+  async rows(trx: Db, after: ChangePlace): Promise<TopicRows> {
+    const max = this.#rows;
+    const found = await topicsAfter(trx, after, max);
+    const rows = this.#fitting(found);
+    const isCut = rows.length < found.length || found.length === max;
+    const gone = await deletionsAfter(trx, after, max);
+    // Both lists are read up to the place that both have reached.
+    const ends = [isCut ? rows.at(-1) : undefined, gone.length === max ? gone.at(-1) : undefined];
+    const [end] = ends.filter((row) => row !== undefined).sort(inOrder);
+    const isWithin = (row: Named) => end === undefined || inOrder(row, end) <= 0;
+    return {
+      topics: rows.filter(isWithin),
+      deleted: gone.filter(isWithin),
+      next: end === undefined ? null : { revision: end.revision, name: end.name },
+    };
+  }
+
+  /** As many as have room in a page, one at least. */
+  #fitting(found: readonly TopicRow[]): readonly TopicRow[] {
+    let bytes = 0;
+    const end = found.findIndex(({ settings, secrets }) => {
+      bytes += settings.length + secrets.length;
+      return bytes > this.#size.bytes;
+    });
+    const rows = end < 0 ? found : found.slice(0, Math.max(end, 1));
+    this.#rows = end < 0 ? Math.min(this.#size.rows, 2 * this.#rows) : Math.max(2, 2 * rows.length);
+    return rows;
+  }
+}
+
+function topicsAfter(trx: Db, place: ChangePlace, max: number): Promise<TopicRow[]> {
+  const query = trx.selectFrom('topic').selectAll().where(isAfter(place));
+  return query.orderBy('revision').orderBy('name').limit(max).execute();
+}
+
+function deletionsAfter(trx: Db, place: ChangePlace, max: number): Promise<Named[]> {
+  const query = trx.selectFrom('topic_tombstone').selectAll().where(isAfter(place));
+  return query.orderBy('revision').orderBy('name').limit(max).execute();
+}
+
+/** `revision >=` stands apart so that the index of the revisions serves it. */
+function isAfter({ revision, name }: ChangePlace): RawBuilder<SqlBool> {
+  return name === null
+    ? sql`revision > ${revision}`
+    : sql`revision >= ${revision} AND (revision > ${revision} OR name > ${name})`;
+}
+
+function inOrder(a: Named, b: Named): number {
+  return a.revision - b.revision || (a.name < b.name ? -1 : Number(a.name > b.name));
+}

@@ -1,0 +1,7 @@
+/** The daemon cannot start, for a reason outside of it: one sentence for the user, without a stack. */
+export class StartRejected extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'StartRejected';
+  }
+}

@@ -1,0 +1,213 @@
+// Calls with items: dealt out to the places where their jobs may be, sent in bounded batches, their answers put back in order. A
+// batch that fails is the failure of each of its items, and of no other. And bulk work in bounded steps.
+
+import type { JobKey } from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
+import { type Partition, StoreError, type StoreFailure } from '../../../ports/job-store.ts';
+import { inBatches } from '../../batches.ts';
+import type { ScriptName } from '../scripts/scripts.ts';
+import { type Arg, placingsMax, type Route, type Shards } from '../shard/shards.ts';
+
+/** An item, and what its arguments may depend on. */
+export interface Placed<I> {
+  readonly item: I;
+  /** not its home: done there only if its job is there */
+  readonly isEarlier: boolean;
+  /** a number above all that the job may have had in other places; 0 = it was looked for in none */
+  readonly above: number;
+}
+
+export interface ItemCall<I, O> {
+  readonly script: ScriptName;
+  /** of a batch */
+  args(items: readonly Placed<I>[]): readonly Arg[];
+  /** the outcomes of a batch, from its reply; `above`: the job is not here, nor ever under a number above that */
+  read(reply: unknown, items: readonly I[]): readonly (O | { readonly above: number })[];
+  /** this outcome of the port says that the job is not in this place */
+  isElsewhere?(outcome: O): boolean;
+  readonly batches?: (items: readonly I[]) => readonly (readonly I[])[];
+  /** told of an outcome that others of the call still wait behind; never of a failure, which may be mended */
+  readonly onEarly?: ((at: number, outcome: O) => void) | undefined;
+  /** where to go; by the list of shards when absent */
+  readonly routeOf?: (item: I) => Route;
+}
+
+interface Visit<I> extends Placed<I> {
+  /** in the answer */
+  readonly at: number;
+  readonly route: Route;
+  /** which place of the route, its home after the earlier ones */
+  readonly step: number;
+  /** of an earlier place that did not answer: what becomes of it when the job is nowhere else */
+  readonly failed: StoreFailure | null;
+}
+
+export async function callItems<I extends JobKey, O>(
+  shards: Shards,
+  items: readonly I[],
+  call: ItemCall<I, O>,
+): Promise<readonly (O | StoreFailure)[]> {
+  const outcomes = new Array<O | StoreFailure>(items.length);
+  const routeOf = call.routeOf ?? ((item: I) => shards.routeOf(item));
+  let open = items.map((item, at) => ({ item, at }));
+  for (let attempt = 1; open.length > 0; attempt += 1) {
+    const visits = open.map(({ item, at }) => {
+      const route = routeOf(item);
+      return { item, at, route, step: 0, isEarlier: route.earlier.length > 0, above: 0, failed: null };
+    });
+    await visitAll(shards, visits, call, outcomes);
+    open = open.filter(({ at }) => isStaleOutcome(outcomes[at]));
+    if (open.length === 0 || attempt === placingsMax) break;
+    try {
+      await shards.refresh();
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      break; // they were not applied, and say so
+    }
+  }
+  return outcomes;
+}
+
+/** Sends each to its place, those of one place together; who is not there goes on by itself. Fills in the outcomes. */
+async function visitAll<I, O>(
+  shards: Shards,
+  visits: readonly Visit<I>[],
+  call: ItemCall<I, O>,
+  outcomes: (O | StoreFailure)[],
+): Promise<void> {
+  const groups = new Map<Partition, Visit<I>[]>();
+  for (const visit of visits) {
+    const partition = placeOf(visit);
+    if (partition === null) outcomes[visit.at] = noActiveShard;
+    else if (groups.has(partition)) groups.get(partition)?.push(visit);
+    else groups.set(partition, [visit]);
+  }
+  const sendings = [...groups].flatMap(([partition, group]) =>
+    batchesOf(group, call).map(async (batch) => {
+      const onward: Visit<I>[] = [];
+      const answers = await answersOf(shards, partition, batch, call);
+      for (const [i, visit] of batch.entries()) {
+        const answer = answers[i] as O | StoreFailure | { readonly above: number };
+        const next = nextVisit(visit, answer, call);
+        if (next === null) {
+          outcomes[visit.at] = answer as O | StoreFailure;
+          if (groups.size > 1 && !isFailure(answer)) call.onEarly?.(visit.at, answer as O);
+        } else if ('kind' in next) outcomes[visit.at] = next;
+        else onward.push(next);
+      }
+      if (onward.length > 0) await visitAll(shards, onward, call, outcomes);
+    }),
+  );
+  await Promise.all(sendings);
+}
+
+/** What follows from the answer of a place: null = it is the outcome; a failure = that is; else the next place. */
+function nextVisit<I, O>(
+  visit: Visit<I>,
+  answer: O | StoreFailure | { readonly above: number },
+  call: ItemCall<I, O>,
+): Visit<I> | StoreFailure | null {
+  const { route, step } = visit;
+  const isLast = step === route.earlier.length || (step + 1 === route.earlier.length && route.home === null);
+  const above = aboveOf(answer);
+  // Who makes the job where it is not has to know that it is nowhere else, and is told when there is no such place.
+  if (above !== null) return { ...further(visit), above: Math.max(visit.above, above) };
+  if (call.isElsewhere === undefined) return null;
+  if (isFailure(answer)) {
+    if (isStaleOutcome(answer)) return null;
+    if (isLast) return visit.failed;
+    return { ...further(visit), failed: visit.failed ?? answer };
+  }
+  if (!call.isElsewhere(answer as O)) return null;
+  return isLast ? visit.failed : further(visit);
+}
+
+function further<I>(visit: Visit<I>): Visit<I> {
+  const step = visit.step + 1;
+  return { ...visit, step, isEarlier: step < visit.route.earlier.length };
+}
+
+function placeOf<I>({ route, step }: Visit<I>): Partition | null {
+  return route.earlier[step] ?? route.home;
+}
+
+const noActiveShard: StoreFailure = { kind: 'not_stored', code: 'no_active_shard' };
+
+const aboveOf = (answer: unknown): number | null =>
+  typeof answer === 'object' && answer !== null && 'above' in answer ? Number(answer.above) : null;
+
+const isFailure = (outcome: unknown): outcome is StoreFailure =>
+  typeof outcome === 'object' &&
+  outcome !== null &&
+  'kind' in outcome &&
+  (outcome.kind === 'not_stored' || outcome.kind === 'unknown');
+
+const isStaleOutcome = (outcome: unknown): boolean => isFailure(outcome) && outcome.code === 'stale_list';
+
+/** The arguments of one item after those of the other, none of which depends on its place. */
+export const ofEach =
+  <I>(argsOf: (item: I) => readonly Arg[]) =>
+  (batch: readonly Placed<I>[]): readonly Arg[] =>
+    batch.flatMap(({ item }) => argsOf(item));
+
+const ofRedis = <T>(items: readonly T[]) => inBatches(items, limits.redisBatchMax);
+
+/** In order, and of one list each: it travels once with the call. */
+function batchesOf<I, O>(
+  visits: readonly Visit<I>[],
+  { batches = ofRedis }: ItemCall<I, O>,
+): readonly (readonly Visit<I>[])[] {
+  let at = 0;
+  return batches(visits.map(({ item }) => item)).map((batch) => {
+    at += batch.length;
+    return visits.slice(at - batch.length, at);
+  });
+}
+
+async function answersOf<I, O>(
+  shards: Shards,
+  partition: Partition,
+  batch: readonly Visit<I>[],
+  call: ItemCall<I, O>,
+): Promise<readonly (O | StoreFailure | { readonly above: number })[]> {
+  try {
+    const reply = await shards.run(call.script, partition, call.args(batch), batch[0]?.route.list);
+    return call.read(
+      reply,
+      batch.map(({ item }) => item),
+    );
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return batch.map(() => error.failure);
+  }
+}
+
+/** Bulk work in several places (partitions, or parts of what is to be done there), one bounded script call after the other, until `max`
+ *  are done or nothing is left. One that fails holds up no other; then the whole is a failure, and unknown where something has been
+ *  done. */
+export async function inSteps<P>(
+  places: readonly P[],
+  max: number,
+  step: (place: P, max: number) => Promise<readonly [done: number, more: number]>,
+): Promise<{ readonly done: number; readonly more: boolean }> {
+  let total = 0;
+  let failed: StoreError | null = null;
+  for (const place of places) {
+    for (let more = true; more; ) {
+      try {
+        const [done, left] = await step(place, Math.min(max - total, limits.redisStepMax));
+        total += done;
+        more = left > 0;
+        if (more && total >= max) return { done: total, more: true };
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        failed ??= error;
+        more = false;
+      }
+    }
+  }
+  if (failed !== null && total > 0)
+    throw new StoreError({ kind: 'unknown', code: failed.failure.code }, { cause: failed });
+  if (failed !== null) throw failed;
+  return { done: total, more: false };
+}

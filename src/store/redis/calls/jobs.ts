@@ -1,0 +1,223 @@
+// The hot path of the port, spoken in scripts: what each call sends and what its reply means. Keeps nothing but the
+// copies of the rings (reserve-call.ts).
+
+import type { AttemptRecord, JobKey, JobSnapshot, Lease } from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
+import type {
+  AckItem,
+  BuryItem,
+  CancelOutcome,
+  FinishOutcome,
+  JobStore,
+  OnStored,
+  PushJob,
+  PushOutcome,
+  Recovered,
+  RequeueOutcome,
+  RescheduleItem,
+  RescheduleOutcome,
+  RetryItem,
+  RunOutcome,
+} from '../../../ports/job-store.ts';
+import { pushBatches } from '../../batches.ts';
+import { packFirstAttempt } from '../../first-attempt.ts';
+import { idOf, tidOf } from '../scripts/keys.ts';
+import { readWhole, reasonCodes, type WholeReply } from '../scripts/records.ts';
+import type { ScriptName } from '../scripts/scripts.ts';
+import { timeOf, wholeMs } from '../scripts/times.ts';
+import { type Arg, lookUp, type Shards } from '../shard/shards.ts';
+import { callItems, ofEach } from './calls.ts';
+import { finishArgs, readFinishes, type Shown } from './finish-call.ts';
+import { pushArgs, readPushes } from './push-call.ts';
+import { reserveCall } from './reserve-call.ts';
+import { search } from './search.ts';
+
+type Hints = Pick<JobStore, 'onHint'>;
+
+export function jobCalls(shards: Shards, hints: Hints, roomsMax: number = limits.redisRoomsMax): JobStore {
+  const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
+  const finish = async <I extends Lease, D extends string>(
+    script: ScriptName,
+    items: readonly I[],
+    shownOf: (item: I) => Shown,
+    done: D,
+  ) => {
+    const outcomes = await callItems<I, FinishOutcome<D>>(shards, items, {
+      script,
+      args: (batch) => finishArgs(batch, shownOf),
+      read: (reply) => readFinishes(reply, done),
+      isElsewhere: ({ kind }) => kind === 'lease_lost',
+      routeOf: (item) => shards.routeOfLease(item),
+    });
+    for (const [i, item] of items.entries()) {
+      const kind = outcomes[i]?.kind;
+      if (kind === done || kind === 'lease_lost') shards.ended(item);
+    }
+    return outcomes;
+  };
+  const isAbsent = ({ kind }: { readonly kind: string }) => kind === 'absent';
+  const push = (jobs: readonly PushJob[], onEarly?: OnStored) =>
+    callItems<PushJob, PushOutcome>(shards, jobs, {
+      script: 'push',
+      args: pushArgs,
+      onEarly,
+      read: readPushes,
+      batches: pushBatches,
+      // An id that was made just now lives nowhere.
+      routeOf: (job) => {
+        const route = shards.routeOf(job);
+        return job.anotherId === undefined ? route : { ...route, earlier: [] };
+      },
+    });
+  return {
+    partitions: () => shards.partitions,
+    ...hints,
+    push: (jobs, onStored) => pushAnywhere(shards, jobs, push, onStored),
+    get: (job) =>
+      lookUp(shards, job, async (partition, list) => {
+        const reply = await shards.run('get', partition, key(job), list);
+        return (reply as unknown[]).length === 0 ? null : snapshotOf(reply);
+      }),
+    search: (filter, limit, cursor) => search(shards, filter, limit, cursor),
+    cancel: (keys) =>
+      callItems<JobKey, CancelOutcome>(shards, keys, {
+        script: 'cancel',
+        args: ofEach(key),
+        read: (reply) =>
+          (reply as number[]).map((was) =>
+            was === 0 ? { kind: 'absent' } : { kind: 'cancelled', inFlight: was === 2 },
+          ),
+        isElsewhere: isAbsent,
+      }),
+    run: (keys) =>
+      callItems<JobKey, RunOutcome>(shards, keys, {
+        script: 'run',
+        args: ofEach(key),
+        read: (reply) => verbs(reply, runOutcome),
+        isElsewhere: isAbsent,
+      }),
+    reschedule: (items) =>
+      callItems<RescheduleItem, RescheduleOutcome>(shards, items, {
+        script: 'reschedule',
+        args: ofEach((item) => {
+          const { from, ms } = timeOf(item.when);
+          return [...key(item), `${from}${ms}`];
+        }),
+        read: (reply) => verbs(reply, rescheduleOutcome),
+        isElsewhere: isAbsent,
+      }),
+    requeue: (keys) =>
+      callItems<JobKey, RequeueOutcome>(shards, keys, {
+        script: 'requeue',
+        args: ofEach(key),
+        read: (reply) => verbs(reply, requeueOutcome),
+        isElsewhere: isAbsent,
+      }),
+
+    async promote(bucket, max) {
+      const bound = Math.min(max, limits.promoteMax);
+      const [moved, waitMs] = (await shards.run('promote', bucket, [bound])) as [number, number];
+      return { moved, waitMs: waitMs < 0 ? null : waitMs };
+    },
+    reserve: reserveCall(shards, roomsMax),
+
+    ack: (items) =>
+      finish<AckItem, 'acked'>('ack', items, ({ attempt }) => ({ attempt: lastAttempt(attempt) }), 'acked'),
+    retry: (items) =>
+      finish<RetryItem, 'retried'>(
+        'retry',
+        items,
+        ({ delayMs, attempt }) => ({ number: wholeMs(delayMs), attempt: JSON.stringify(attempt) }),
+        'retried',
+      ),
+    bury: (items) =>
+      finish<BuryItem, 'buried'>(
+        'bury',
+        items,
+        ({ reason, attempt }) => ({ number: reasonCodes.indexOf(reason), attempt: JSON.stringify(attempt) }),
+        'buried',
+      ),
+    release: (leases) => finish('release', leases, () => ({}), 'released'),
+
+    async recover(bucket, max) {
+      const args = [Math.min(max, limits.recoverMax), limits.recoverAwayMs, shards.recoverHoldMs];
+      return readRecovered(await shards.run('recover', bucket, args));
+    },
+    async recoverOwners(bucket, instance, which, max) {
+      const named = 'dead' in which ? ['dead', which.dead] : ['living', ...which.living];
+      return readRecovered(
+        await shards.run('recoverOwners', bucket, [Math.min(max, limits.recoverMax), instance, ...named]),
+      );
+    },
+    async releaseUnheld(bucket, owner, held) {
+      const args = [owner.instance, owner.incarnation, ...held];
+      return (await shards.run('releaseUnheld', bucket, args)) as number;
+    },
+  };
+}
+
+/** As ack.lua takes it. */
+function lastAttempt(attempt: AttemptRecord | null): string {
+  if (attempt === null) return '';
+  return attempt.attempt > 1 ? JSON.stringify(attempt) : packFirstAttempt(attempt);
+}
+
+const snapshotOf = (reply: unknown): JobSnapshot => readWhole(reply as WholeReply);
+
+/** One without an id of its producer's goes under another id to a shard that answers, when its home does not. */
+async function pushAnywhere(
+  shards: Shards,
+  jobs: readonly PushJob[],
+  push: (jobs: readonly PushJob[], onStored?: OnStored) => Promise<readonly PushOutcome[]>,
+  onStored: OnStored | undefined,
+): Promise<readonly PushOutcome[]> {
+  const outcomes = [...(await push(jobs, onStored))];
+  const moved = jobs.flatMap((job, at) => {
+    const other = outcomes[at]?.kind === 'not_stored' ? shards.elsewhere(job) : null;
+    return other === null ? [] : [{ other, at }];
+  });
+  if (moved.length === 0) return outcomes;
+  const again = await push(moved.map(({ other }) => other));
+  for (const [i, { other, at }] of moved.entries()) {
+    const outcome = again[i] as PushOutcome;
+    // Of one that was not stored the id does not matter.
+    const isUnderIt = outcome.kind === 'stored' || outcome.kind === 'unknown';
+    outcomes[at] = isUnderIt ? { ...outcome, id: other.id } : outcome;
+  }
+  return outcomes;
+}
+
+type VerbReply = readonly [kind: number, version: number, dueAt: number, state: number];
+const verbs = <O>(reply: unknown, outcome: (reply: VerbReply) => O): readonly O[] =>
+  (reply as VerbReply[]).map(outcome);
+
+function runOutcome([kind, version, dueAt, state]: VerbReply): RunOutcome {
+  if (kind === 0) return { kind: 'absent' };
+  if (kind === 3) return { kind: 'dead' };
+  if (kind === 1) return { kind: 'run', version, dueAt };
+  return { kind: 'unchanged', state: state === 1 ? 'ready' : 'reserved', version, dueAt };
+}
+
+function rescheduleOutcome([kind, version, dueAt, state]: VerbReply): RescheduleOutcome {
+  if (kind === 0) return { kind: 'absent' };
+  if (kind === 3) return { kind: 'dead' };
+  if (kind === 2) return { kind: 'in_flight' };
+  return { kind: 'rescheduled', state: state === 0 ? 'delayed' : 'ready', version, dueAt };
+}
+
+const liveStates = ['delayed', 'ready', 'reserved'] as const;
+
+function requeueOutcome([kind, version, dueAt, state]: VerbReply): RequeueOutcome {
+  if (kind === 0) return { kind: 'absent' };
+  if (kind === 2) return { kind: 'not_dead', state: liveStates[state] ?? 'reserved' };
+  return { kind: 'requeued', version, dueAt };
+}
+
+function readRecovered(reply: unknown): Recovered {
+  const [returned, more, poisoned] = reply as [number, number, Buffer[]];
+  const keys = Array.from({ length: poisoned.length / 2 }, (_, i) => ({
+    topic: String(poisoned[2 * i]),
+    id: idOf(poisoned[2 * i + 1] as Buffer),
+  }));
+  return { returned, poisoned: keys, more: more === 1 };
+}

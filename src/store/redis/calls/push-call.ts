@@ -1,0 +1,84 @@
+// What a push sends and what its answer says: all jobs of a call in one text each. An argument for each part of each job took the
+// client library a tenth of a server's time, and Redis as much again. lua/push.lua reads and writes the same.
+
+import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
+import { keyBytesMax, writeKey } from '../scripts/keys.ts';
+import {
+  flagsOf,
+  liesApart,
+  readSafe,
+  stateCodes,
+  tailBytesMax,
+  writeSafe,
+  writeTail,
+} from '../scripts/records.ts';
+import { timeOf } from '../scripts/times.ts';
+import type { Arg } from '../shard/shards.ts';
+import type { Placed } from './calls.ts';
+
+const codeOf = (letter: string): number => letter.charCodeAt(0);
+const modes = { replace: codeOf('r'), keep: codeOf('k'), reject: codeOf('j') } as const;
+const froms = { d: codeOf('d'), a: codeOf('a') } as const;
+/** Of a job, beside its key and tail. */
+const fixedBytes = 19;
+
+export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
+  let bytesMax = 0;
+  for (const { item } of batch) bytesMax += fixedBytes + keyBytesMax(item) + tailBytesMax(item);
+  const text = Buffer.allocUnsafe(bytesMax);
+  let at = 0;
+  for (const placed of batch) at = writePush(text, at, placed);
+  const apart = batch.filter(({ item }) => liesApart(item)).map(({ item }) => item.body);
+  return [text.subarray(0, at), ...apart];
+}
+
+/** Answers where it ends. */
+function writePush(text: Buffer, start: number, { item: job, isEarlier, above }: Placed<PushJob>): number {
+  let at = writeKey(text, start, job);
+  at = text.writeUInt8(modes[job.mode], at);
+  at = text.writeUInt8(isEarlier ? 1 : 0, at);
+  at = writeSafe(text, at, above);
+  at = text.writeUInt8(flagsOf(job), at);
+  const { from, ms } = timeOf(job.when);
+  at = text.writeUInt8(froms[from], at);
+  at = text.writeUIntBE(ms, at, 6);
+  const tailAt = at + 2;
+  at = writeTail(text, tailAt, job);
+  text.writeUInt16BE(at - tailAt, tailAt - 2);
+  return at;
+}
+
+const answerBytes = 16;
+
+export function readPushes(
+  reply: unknown,
+  jobs: readonly PushJob[],
+): readonly (PushOutcome | { readonly above: number })[] {
+  const text = reply as Buffer;
+  return jobs.map((job, i) => readPush(text, answerBytes * i, job));
+}
+
+function readPush(text: Buffer, at: number, job: PushJob): PushOutcome | { readonly above: number } {
+  const state = text.readUInt8(at + 1);
+  const version = readSafe(text, at + 3);
+  const dueAt = text.readUIntBE(at + 10, 6);
+  switch (text.readUInt8(at)) {
+    case 1: {
+      const bits = text.readUInt8(at + 2);
+      return {
+        kind: 'stored',
+        version,
+        dueAt,
+        state: state === 0 ? 'delayed' : 'ready',
+        replaced: (bits & 1) !== 0,
+        inFlight: (bits & 2) !== 0,
+      };
+    }
+    case 3:
+      return { above: version };
+    default: {
+      const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
+      return { kind, version, dueAt, state: stateCodes[state] ?? 'dead' };
+    }
+  }
+}

@@ -1,0 +1,79 @@
+// Looking for jobs: asks each bucket and puts the pages together. An id is looked up in each topic there is.
+
+import type { EndState, FoundJob, JobState } from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
+import type { Page, Partition, SearchFilter } from '../../../ports/job-store.ts';
+import { byDue, byEnd, mergedPage, type Order, type Part, type Place, placeOf } from '../../pages.ts';
+import { idOf, tidOf } from '../scripts/keys.ts';
+import { endCodes, type FoundReply, readEnded, readFound, stateCodes } from '../scripts/records.ts';
+import { type Arg, askAll, namingMissing, type Shards } from '../shard/shards.ts';
+
+export async function search(
+  shards: Shards,
+  filter: SearchFilter,
+  limit: number,
+  cursor: string | null,
+): Promise<Page<FoundJob>> {
+  const order = isEnd(filter.state) ? byEnd : byDue;
+  const from = placeOf(cursor, order.start);
+  const part = filter.id !== undefined ? lookUp : isEnd(filter.state) ? walkEnded : walkLive;
+  const { answers, missing } = await askAll(shards, (bucket) =>
+    part(shards, bucket, filter, order, from, limit),
+  );
+  return { ...mergedPage(answers, order.place, order.isAfter, limit), ...namingMissing(missing) };
+}
+
+type Read = (
+  shards: Shards,
+  bucket: Partition,
+  filter: SearchFilter,
+  order: Order,
+  from: Place,
+  limit: number,
+) => Promise<Part<FoundJob>>;
+
+const walkLive: Read = async (shards, bucket, filter, order, from, limit) => {
+  const state = filter.state === undefined ? '' : stateCodes.indexOf(filter.state as JobState);
+  const [more, ...found] = (await shards.run('searchLive', bucket, [
+    ...[filter.topic ?? '', state, ...range(filter), from.at, from.version, limit],
+  ])) as [number, ...FoundReply[]];
+  const items = found.map(readFound);
+  const last = items.at(-1);
+  return { items, edge: more === 1 && last !== undefined ? order.place(last) : null };
+};
+
+const walkEnded: Read = async (shards, bucket, filter, _order, from, limit) => {
+  const [at, version, ...found] = (await shards.run('searchEnded', bucket, [
+    ...[filter.topic ?? '', endCodes.indexOf(filter.state as EndState), ...range(filter)],
+    // One more than the page holds: whether anything behind it matches is not known before it is found.
+    ...[from.at, from.version, limit + 1, limits.searchRowsMax],
+  ])) as [number, number, ...EndedReply[]];
+  return { items: found.map(foundEnded), edge: at < 0 ? null : { at, version } };
+};
+
+const lookUp: Read = async (shards, bucket, filter, order, from) => {
+  const isEntry = isEnd(filter.state);
+  const args = [filter.topic ?? '', tidOf(filter.id ?? ''), isEntry ? 'entry' : 'job'];
+  const reply = (await shards.run('searchId', bucket, args)) as unknown[];
+  const found = isEntry ? (reply as EndedReply[]).map(foundEnded) : (reply as FoundReply[]).map(readFound);
+  const items = found.filter((job) => matches(filter, job) && order.isAfter(order.place(job), from));
+  return { items, edge: null };
+};
+
+type EndedReply = readonly [topic: Buffer, tid: Buffer, record: Buffer];
+
+function foundEnded([topic, tid, record]: EndedReply): FoundJob {
+  return { ...readEnded({ topic: topic.toString(), id: idOf(tid) }, record), deadAt: null };
+}
+
+function range({ since = 0, until = Number.MAX_SAFE_INTEGER }: SearchFilter): readonly Arg[] {
+  return [Math.max(0, since), until];
+}
+
+function matches({ state, since = 0, until = Infinity }: SearchFilter, job: FoundJob): boolean {
+  return (state === undefined || job.state === state) && job.dueAt >= since && job.dueAt < until;
+}
+
+function isEnd(state: SearchFilter['state']): state is EndState {
+  return (endCodes as readonly unknown[]).includes(state);
+}

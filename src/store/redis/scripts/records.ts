@@ -1,0 +1,229 @@
+// The records of the store, read and (what a push brings) written; the scripts pack and unpack the same in lua/shared/jobs.lua
+// and alerts.lua, layout.md explains them. Codes are stored: only ever add at the end.
+
+import type {
+  AttemptRecord,
+  BuryReason,
+  EndedJob,
+  EndState,
+  FoundJob,
+  JobKey,
+  JobSnapshot,
+  JobState,
+  Priority,
+  ReservedJob,
+} from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
+import type { AlertEntry, PushJob } from '../../../ports/job-store.ts';
+import { readFirstAttempt } from '../../first-attempt.ts';
+import { idOf } from './keys.ts';
+
+export const stateCodes: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
+export const priorityCodes: readonly Priority[] = ['high', 'normal', 'low'];
+export const reasonCodes: readonly BuryReason[] = ['attempts_exhausted', 'gone', 'no_retry', 'poison'];
+export const endCodes: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
+export const alertCodes = ['owed', 'claimed', 'sent', 'nobody'] as const;
+/** The content types that most jobs have, in three bits instead of their bytes; null = none was given. */
+const typeCodes: readonly (string | null)[] = [
+  null,
+  'application/json',
+  'application/json; charset=utf-8',
+  'application/octet-stream',
+  'application/x-www-form-urlencoded',
+  'text/plain',
+  'text/plain; charset=utf-8',
+];
+const otherType = 7;
+const bodyApart = 32;
+const movedOn = 64;
+
+/** Its body is no part of its record. */
+export function liesApart({ body }: PushJob): boolean {
+  return body.length > limits.inlineBodyBytesMax;
+}
+
+export function flagsOf(job: PushJob): number {
+  const known = typeCodes.indexOf(job.contentType);
+  const type = known < 0 ? otherType : known;
+  return priorityCodes.indexOf(job.priority) + 4 * type + (liesApart(job) ? bodyApart : 0);
+}
+
+/** At most what `writeTail` writes. */
+export function tailBytesMax({ contentType, body }: PushJob): number {
+  return 2 + 3 * (contentType?.length ?? 0) + Math.min(body.length, limits.inlineBodyBytesMax);
+}
+
+/** What of a job lies in its record behind the numbers. Answers where it ends. */
+export function writeTail(bytes: Buffer, start: number, job: PushJob): number {
+  const { contentType, body } = job;
+  let at = start;
+  if (contentType !== null && !typeCodes.includes(contentType)) {
+    const length = bytes.write(contentType, at + 2);
+    bytes.writeUInt16BE(length, at);
+    at += 2 + length;
+  }
+  return liesApart(job) ? at : at + body.copy(bytes, at);
+}
+
+/** The record of a job: what its pushes and reversions made of it. */
+export function readRecord(record: Buffer, apart: Buffer) {
+  const flags = record.readUInt8(0);
+  const version = readSafe(record, 7);
+  const moved = (flags & movedOn) !== 0;
+  let at = moved ? 27 : 14;
+  const code = (flags >> 2) & 7;
+  let contentType = typeCodes[code] ?? null;
+  if (code === otherType) {
+    const length = record.readUInt16BE(at);
+    contentType = record.toString('utf8', at + 2, at + 2 + length);
+    at += 2 + length;
+  }
+  return {
+    version,
+    origin: moved ? readSafe(record, 14) : version,
+    dueAt: record.readUIntBE(1, 6),
+    acceptedAt: moved ? record.readUIntBE(21, 6) : Math.floor(version / 1000),
+    priority: priorityCodes[flags & 3] ?? 'low',
+    contentType,
+    body: (flags & bodyApart) === 0 ? record.subarray(at) : apart,
+  };
+}
+
+/** What has happened to a job; an empty buffer: nothing yet. */
+export function readMore(more: Buffer) {
+  if (more.length === 0)
+    return { state: 0, failures: 0, strikes: 0, token: 0, instance: 0, incarnation: 0, deadAt: 0, reason: 0 };
+  return {
+    state: more.readUInt8(0),
+    failures: more.readUInt16BE(1),
+    strikes: more.readUInt8(3),
+    token: readSafe(more, 4),
+    instance: more.readUInt32BE(11),
+    incarnation: more.readUIntBE(15, 6),
+    deadAt: more.readUIntBE(21, 6),
+    reason: more.readUInt8(27),
+  };
+}
+
+/** Seven bytes; never more than 2^53. */
+export function readSafe(bytes: Buffer, at: number): number {
+  return bytes.readUInt8(at) * 2 ** 48 + bytes.readUIntBE(at + 1, 6);
+}
+
+/** Answers where it ends. */
+export function writeSafe(bytes: Buffer, at: number, number: number): number {
+  const high = Math.floor(number / 2 ** 48);
+  return bytes.writeUIntBE(number - high * 2 ** 48, bytes.writeUInt8(high, at), 6);
+}
+
+export function readAttempts(lines: Buffer): readonly AttemptRecord[] {
+  if (lines.length === 0) return [];
+  return lines
+    .toString()
+    .split('\n')
+    .flatMap((line) => readAttempt(line) ?? []);
+}
+
+/** null: it cannot be read, which must not keep anybody from the job or the alert. */
+function readAttempt(line: string): AttemptRecord | null {
+  try {
+    return JSON.parse(line) as AttemptRecord;
+  } catch {
+    return null;
+  }
+}
+
+/** topic, tag+id, state, record, what has happened to it, attempts, body apart: as lua/shared/whole.lua answers it. */
+export type WholeReply = readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer, Buffer];
+
+export function readWhole([topic, tid, state, record, more, attempts, apart]: WholeReply): JobSnapshot {
+  const { priority, ...kept } = readRecord(record, apart);
+  const { failures, strikes, deadAt, reason } = readMore(more);
+  const isDead = stateCodes[state] === 'dead';
+  return {
+    topic: topic.toString(),
+    id: idOf(tid),
+    ...kept,
+    state: stateCodes[state] ?? 'dead',
+    failures,
+    strikes,
+    attempts: readAttempts(attempts),
+    deadAt: isDead ? deadAt : null,
+    buryReason: isDead ? (reasonCodes[reason] ?? null) : null,
+  };
+}
+
+/** One job of a reserve's answer. */
+export function readReserved(
+  [topic, tid, token, more, record, apart]: readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer],
+  leaseMsOf: (topic: string) => number,
+): ReservedJob {
+  const { priority, ...kept } = readRecord(record, apart);
+  const { failures, strikes } = readMore(more);
+  const name = topic.toString();
+  return { topic: name, id: idOf(tid), ...kept, token, failures, strikes, leaseMs: leaseMsOf(name) };
+}
+
+/** topic, tag+id, state, record, what has happened to it */
+export type FoundReply = readonly [Buffer, Buffer, number, Buffer, Buffer];
+
+export function readFound([topic, tid, state, record, more]: FoundReply): FoundJob {
+  const { version, origin, dueAt, acceptedAt } = readRecord(record, record);
+  const { failures, deadAt } = readMore(more);
+  const name = stateCodes[state] ?? 'dead';
+  return {
+    topic: topic.toString(),
+    id: idOf(tid),
+    version,
+    origin,
+    state: name,
+    dueAt,
+    acceptedAt,
+    failures,
+    deadAt: name === 'dead' ? deadAt : null,
+    endedAt: null,
+  };
+}
+
+/** Of an entry of the history; `lines`: what lies apart from it. */
+export function readEndedAttempts(record: Buffer, lines: Buffer): readonly AttemptRecord[] {
+  if (record.length > endedBytes) return [readFirstAttempt(record.toString('utf8', endedBytes))];
+  return readAttempts(lines);
+}
+
+/** What an entry has before its only attempt. */
+const endedBytes = 35;
+
+/** The entry of the history. */
+export function readEnded(key: JobKey, record: Buffer): Omit<EndedJob, 'attempts'> {
+  return {
+    topic: key.topic,
+    id: key.id,
+    version: readSafe(record, 9),
+    origin: readSafe(record, 16),
+    state: endCodes[record.readUInt8(0)] ?? 'done',
+    endedAt: record.readUIntBE(29, 6),
+    dueAt: record.readUIntBE(3, 6),
+    acceptedAt: record.readUIntBE(23, 6),
+    failures: record.readUInt16BE(1),
+  };
+}
+
+/** now: the storage clock; a claim that ran out is owed again, whoever finds that first. */
+export function readAlert(topic: string, version: number, record: Buffer, now: number): AlertEntry {
+  const state = record.readUInt8(0);
+  const claimedUntil = record.readUIntBE(10, 6);
+  const end = 21 + record.readUInt16BE(19);
+  const attempt = record.toString('utf8', end);
+  const ranOut = alertCodes[state] === 'claimed' && claimedUntil <= now;
+  return {
+    topic,
+    id: idOf(record.subarray(21, end)),
+    version,
+    deadAt: record.readUIntBE(1, 6),
+    reason: reasonCodes[record.readUInt8(7)] ?? 'attempts_exhausted',
+    failures: record.readUInt16BE(8),
+    attempt: readAttempt(attempt),
+    state: ranOut ? 'owed' : (alertCodes[state] ?? 'owed'),
+  };
+}

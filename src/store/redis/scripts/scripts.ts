@@ -1,0 +1,146 @@
+// The scripts as they are sent: a file of lua/ with the shared parts that its `@include` names in front, in that order, between
+// its shebang and itself. Joined once, when the module loads. Numbers that both sides must agree on go in from limits.ts.
+// Every script but mark begins with frame, and reads the storage clock through clock alone.
+
+import { limits } from '../../../core/limits.ts';
+import ack from './lua/ack.lua';
+import alertClaim from './lua/alert-claim.lua';
+import alertDue from './lua/alert-due.lua';
+import alertList from './lua/alert-list.lua';
+import alertSettle from './lua/alert-settle.lua';
+import bury from './lua/bury.lua';
+import cancel from './lua/cancel.lua';
+import counts from './lua/counts.lua';
+import deadExpire from './lua/dead-expire.lua';
+import deadList from './lua/dead-list.lua';
+import deadPurge from './lua/dead-purge.lua';
+import deadRequeue from './lua/dead-requeue.lua';
+import examine from './lua/examine.lua';
+import get from './lua/get.lua';
+import historyForget from './lua/history-forget.lua';
+import historyGet from './lua/history-get.lua';
+import ids from './lua/ids.lua';
+import mark from './lua/mark.lua';
+import promote from './lua/promote.lua';
+import purgeTopic from './lua/purge-topic.lua';
+import push from './lua/push.lua';
+import raiseList from './lua/raise-list.lua';
+import recover from './lua/recover.lua';
+import recoverOwners from './lua/recover-owners.lua';
+import release from './lua/release.lua';
+import releaseUnheld from './lua/release-unheld.lua';
+import requeue from './lua/requeue.lua';
+import reschedule from './lua/reschedule.lua';
+import reserve from './lua/reserve.lua';
+import restTopics from './lua/rest-topics.lua';
+import retry from './lua/retry.lua';
+import run from './lua/run.lua';
+import searchEnded from './lua/search-ended.lua';
+import searchId from './lua/search-id.lua';
+import searchLive from './lua/search-live.lua';
+import setAside from './lua/set-aside.lua';
+import alerts from './lua/shared/alerts.lua';
+import aside from './lua/shared/aside.lua';
+import clock from './lua/shared/clock.lua';
+import dead from './lua/shared/dead.lua';
+import ends from './lua/shared/ends.lua';
+import frame from './lua/shared/frame.lua';
+import jobs from './lua/shared/jobs.lua';
+import leases from './lua/shared/leases.lua';
+import list from './lua/shared/list.lua';
+import moves from './lua/shared/moves.lua';
+import numbers from './lua/shared/numbers.lua';
+import owners from './lua/shared/owners.lua';
+import places from './lua/shared/places.lua';
+import queues from './lua/shared/queues.lua';
+import strikes from './lua/shared/strikes.lua';
+import topics from './lua/shared/topics.lua';
+import wheel from './lua/shared/wheel.lua';
+import whole from './lua/shared/whole.lua';
+import { reasonCodes } from './records.ts';
+
+const files = {
+  mark,
+  push,
+  get,
+  cancel,
+  run,
+  reschedule,
+  requeue,
+  promote,
+  reserve,
+  ack,
+  retry,
+  bury,
+  release,
+  recover,
+  recoverOwners,
+  releaseUnheld,
+  searchLive,
+  searchEnded,
+  searchId,
+  deadList,
+  deadRequeue,
+  deadPurge,
+  deadExpire,
+  historyGet,
+  historyForget,
+  alertDue,
+  alertClaim,
+  alertSettle,
+  alertList,
+  counts,
+  purgeTopic,
+  examine,
+  raiseList,
+  restTopics,
+  setAside,
+  ids,
+} as const;
+
+export type ScriptName = keyof typeof files;
+export const scriptNames = Object.keys(files) as readonly ScriptName[];
+
+const parts: Readonly<Record<string, string>> = {
+  alerts,
+  aside,
+  clock,
+  dead,
+  ends,
+  frame,
+  jobs,
+  leases,
+  list,
+  moves,
+  numbers,
+  owners,
+  places,
+  queues,
+  strikes,
+  topics,
+  wheel,
+  whole,
+};
+
+const constants = `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
+  poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax} }\n`;
+
+/** `replaced`: other text for a part, for a test that sets the clock. Throws for a file that names a part that is none. */
+export function composeScripts(
+  replaced: Readonly<Record<string, string>> = {},
+): Readonly<Record<ScriptName, string>> {
+  const partOf = (name: string) => {
+    const text = replaced[name] ?? parts[name];
+    if (text === undefined) throw new Error(`no part of the scripts is called ${name}`);
+    return text;
+  };
+  const compose = (name: string, text: string) => {
+    const [shebang = '', ...rest] = text.split('\n');
+    const named = /^-- @include (.*)$/m.exec(text)?.[1]?.split(/,\s*/) ?? [];
+    const included = name === 'mark' ? [] : ['frame', ...named].map(partOf);
+    return [shebang, constants, ...included, ...rest].join('\n');
+  };
+  return Object.fromEntries(
+    Object.entries(files).map(([name, text]) => [name, compose(name, text)]),
+  ) as unknown as Record<ScriptName, string>;
+}

@@ -1,0 +1,98 @@
+// What is done to servers that are shards, or may become some. Holds a connection as long as a question takes.
+
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../../../core/limits.ts';
+import { placesOf, type ShardList } from '../../../core/shard-list.ts';
+import { redisAddress } from '../../../core/url/redis-url.ts';
+import { StoreError } from '../../../ports/job-store.ts';
+import type { Identified, ShardHolds, ShardServers } from '../../../ports/shard-servers.ts';
+import { silentLog } from '../../../telemetry/log.ts';
+import { idOf } from '../scripts/keys.ts';
+import { Shard, type ShardOptions } from './shard.ts';
+import type { ShardedStore } from './sharded-store.ts';
+
+/** Older servers know no flags of scripts: a full one would neither refuse pushes cleanly nor drain. */
+const majorMin = 7;
+
+type Options = Pick<ShardOptions, 'title' | 'log' | 'registryId' | 'keepHistory' | 'onFatal'>;
+
+export function shardServers(sharded: ShardedStore, options: Options): ShardServers {
+  const openOne = (id: string) => {
+    const shard = sharded.shard(id);
+    if (shard === null) throw new StoreError({ kind: 'not_stored', code: 'no_such_shard' });
+    return shard;
+  };
+  return {
+    get list() {
+      return sharded.list;
+    },
+    async identify(url, buckets) {
+      const shardId = randomBytes(8).toString('hex');
+      // Whoever asks says what came of it; it may ask every second.
+      const shard = new Shard({ ...options, log: silentLog, url, buckets, shardId, takesName: true });
+      try {
+        return await identified(shard);
+      } finally {
+        await shard.close(limits.redisCloseMs);
+      }
+    },
+    announce: async (id) => holdsOf(openOne(id), sharded.list.number),
+    // No list has a lower number: nothing is written.
+    holds: async (id) => holdsOf(openOne(id), 0),
+    isSettled: (id) => holdsItsOwn(openOne(id), id, sharded.list),
+    nameOf: (url) => redisAddress(url).shown,
+    bucketsOf: (url) => (redisAddress(url).kind === 'cluster' ? limits.clusterBuckets : 1),
+  };
+}
+
+async function identified(shard: Shard): Promise<Identified> {
+  try {
+    await shard.start();
+    if (shard.foreign !== null) return { kind: 'refused', reason: shard.foreign };
+    const tooOld = whyTooOld(String(await shard.command('INFO', 'server')));
+    if (tooOld !== null) return { kind: 'refused', reason: tooOld };
+    const { jobs, list } = await holdsOf(shard, 0);
+    return { kind: 'ours', id: shard.id, jobs, list };
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return { kind: 'away', reason: shard.words ?? error.failure.code };
+  }
+}
+
+/** By one list from beginning to end: a job that a later one brings is found not to belong here, which costs another look. */
+async function holdsItsOwn(shard: Shard, id: string, list: ShardList): Promise<boolean> {
+  await holdsOf(shard, list.number);
+  for (const bucket of shard.partitions) {
+    let cursor = '0';
+    do {
+      const reply = (await shard.run('ids', bucket, [cursor])) as Buffer[];
+      cursor = String(reply[0]);
+      for (let i = 1; i < reply.length; i += 2) {
+        const key = { topic: String(reply[i]), id: idOf(reply[i + 1] as Buffer) };
+        if (placesOf(list, key).home !== id) return false;
+      }
+      await sleep(limits.settlePauseMs);
+    } while (cursor !== '0');
+  }
+  return true;
+}
+
+async function holdsOf(shard: Shard, list: number): Promise<ShardHolds> {
+  const replies = (await Promise.all(
+    shard.partitions.map((bucket) => shard.run('raiseList', bucket, [], list)),
+  )) as [number, number, number][];
+  return {
+    jobs: replies.reduce((sum, [jobs]) => sum + jobs, 0),
+    alerts: replies.reduce((sum, [, alerts]) => sum + alerts, 0),
+    list: Math.max(...replies.map(([, , heard]) => heard)),
+  };
+}
+
+/** null = new enough. Valkey says that it is a Redis 7.2 and more. `info`: the server's part of INFO */
+export function whyTooOld(info: string): string | null {
+  const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '0';
+  return Number.parseInt(version, 10) < majorMin
+    ? `Redis ${version} is too old: dq needs ${majorMin}.0 or newer, or Valkey`
+    : null;
+}

@@ -1,0 +1,451 @@
+// The embedded store and registry as every process but their owner has them: the ports, spoken through one connection. Owns
+// which calls may be repeated after a lost answer; a repeat of the others could store, take or count twice, so their loss is
+// `unknown`. Invariant: item calls answer one outcome per item, whatever happens to the connection.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { EndedJob, JobKey } from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
+import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
+import type {
+  AlertOutbox,
+  DeadFilter,
+  DeadLetters,
+  FinishOutcome,
+  Hint,
+  History,
+  JobStore,
+  Page,
+  Recovered,
+  RequeueOutcome,
+  RescheduleItem,
+  RescheduleOutcome,
+  RunOutcome,
+  StateCounts,
+  Store,
+  StoreAdmin,
+  StoreFailure,
+  StoreHealth,
+} from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/job-store.ts';
+import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.ts';
+import { inBatches, pushBatches, type StepFilter } from '../../batches.ts';
+import type { CountsPage } from '../engine/job-counts.ts';
+import { type RoomChanges, RoomsSent, roomsAside } from '../wire/capacity-delta.ts';
+import {
+  readCancelOutcome,
+  readFinish,
+  readPushOutcome,
+  readReserved,
+  readSnapshot,
+  writeAck,
+  writeBury,
+  writeKey,
+  writeLease,
+  writePush,
+  writeReschedule,
+  writeReserveRequest,
+  writeRetry,
+} from '../wire/messages.ts';
+import { kinds, type Reader, type Writer } from '../wire/protocol.ts';
+import { isOlderStore, OlderTopics, type RegistryMethod, registryMethods } from '../wire/registry-calls.ts';
+import { Link, type LinkOptions } from './link.ts';
+
+export interface ConnectionOptions extends LinkOptions {
+  /** Makes a topic of its record (Registry.read). A process that needs no topic gives none. */
+  readonly readTopic?: (record: TopicRecord) => KnownTopic;
+}
+
+export interface StoreConnection {
+  readonly store: Store;
+  readonly registry: Registry;
+  readonly connected: boolean;
+  /** Resolves when connected; rejects with StoreError, and is closed, when that takes longer than limits.storeCallMs, or when
+   *  the owner speaks another protocol (code `protocol`). */
+  start(): Promise<void>;
+  /** From now on calls wait limits.storeCloseMs at most for a store that is away. */
+  hurry(): void;
+  /** Waits up to limits.storeCloseMs for answers that are due. */
+  close(): Promise<void>;
+}
+
+/** Nothing happens before start(). */
+export function connectStore(options: ConnectionOptions): StoreConnection {
+  const hintListeners = new Set<(hint: Hint) => void>();
+  const changeListeners = new Set<() => void>();
+  /** told of the first answer to start() */
+  let onGreeting: ((refusal: string | null) => void) | null = null;
+  const hint = (told: Hint) => {
+    for (const listener of hintListeners) listener(told);
+  };
+  const changed = () => {
+    for (const listener of changeListeners) listener();
+  };
+  const subscribe = () => link.tell(kinds.subscribe, (w) => w.u8(hintListeners.size > 0 ? 1 : 0));
+  const link = new Link(options, {
+    onTold(kind, payload) {
+      if (kind === kinds.hintReady) hint({ kind: 'ready', partition: 0 });
+      else if (kind === kinds.hintDue) hint({ kind: 'due', partition: 0, waitMs: payload.f64() });
+      else if (kind === kinds.registryChanged) changed();
+    },
+    onRefused: (code) => onGreeting?.(code),
+    onConnected() {
+      onGreeting?.(null);
+      if (hintListeners.size > 0) subscribe();
+      // Whatever was told meanwhile is lost: everybody looks once.
+      hint({ kind: 'due', partition: 0, waitMs: 0 });
+      hint({ kind: 'ready', partition: 0 });
+      changed();
+    },
+  });
+  const onHint = (listener: (hint: Hint) => void) => {
+    hintListeners.add(listener);
+    if (hintListeners.size === 1) subscribe();
+    return () => {
+      hintListeners.delete(listener);
+      if (hintListeners.size === 0) subscribe();
+    };
+  };
+  const close = () => link.close(limits.storeCloseMs);
+  return {
+    store: {
+      jobs: { ...jobCalls(link), onHint },
+      dead: deadCalls(link),
+      alerts: alertCalls(link),
+      history: historyCalls(link),
+      admin: adminCalls(link),
+      close,
+    },
+    registry: {
+      ...registryCalls(link, options.readTopic ?? unreadable),
+      onChange(listener) {
+        changeListeners.add(listener);
+        return () => changeListeners.delete(listener);
+      },
+      close: async () => {},
+    },
+    get connected() {
+      return link.connected;
+    },
+    async start() {
+      let timer: NodeJS.Timeout | undefined;
+      const greeted = new Promise<string | null>((resolve) => {
+        onGreeting = resolve;
+        timer = setTimeout(() => resolve('store_away'), options.callMs ?? limits.storeCallMs);
+      });
+      link.open();
+      const refusal = await greeted;
+      clearTimeout(timer);
+      onGreeting = null;
+      if (refusal === null) return;
+      await close();
+      throw new StoreError({ kind: 'not_stored', code: refusal });
+    },
+    hurry: () => link.hurry(),
+    close,
+  };
+}
+
+function unreadable(): never {
+  throw new Error('this process reads no topics');
+}
+
+function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
+  const finish = async <I, D extends string>(
+    kind: number,
+    items: readonly I[],
+    write: (w: Writer, item: I) => void,
+    done: D,
+  ): Promise<readonly FinishOutcome<D>[]> =>
+    itemCall(link, kind, inBatches(items, limits.finishBatchMax), write, (r) => readFinish(r, done), true);
+  const verb = <I, O>(kind: number, items: readonly I[], write: (w: Writer, item: I) => void) =>
+    itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, (r) => r.json() as O, false);
+  const rooms = new RoomsSent();
+  return {
+    partitions: () => [0],
+    push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
+    cancel: (keys) =>
+      // A repeat would answer `absent` for what it has cancelled.
+      itemCall(link, kinds.cancel, inBatches(keys, limits.pushBatchMax), writeKey, readCancelOutcome, false),
+    // A repeat would answer for what it has done itself.
+    run: (keys) => verb<JobKey, RunOutcome>(kinds.run, keys, writeKey),
+    reschedule: (items) => verb<RescheduleItem, RescheduleOutcome>(kinds.reschedule, items, writeReschedule),
+    requeue: (keys) => verb<JobKey, RequeueOutcome>(kinds.requeue, keys, writeKey),
+    async get(key) {
+      const r = await link.call(kinds.get, (w) => writeKey(w, key), true);
+      return r.u8() === 0 ? null : readSnapshot(r);
+    },
+    search: (filter, limit, cursor) => cold(link, kinds.search, [filter, limit, cursor], true),
+    async promote(_partition, max) {
+      const r = await link.call(kinds.promote, (w) => w.u32(max), true);
+      const [moved, waitMs] = [r.u32(), r.f64()];
+      return { moved, waitMs: waitMs < 0 ? null : waitMs };
+    },
+    async reserve(_partition, request) {
+      const ask = async (changes: RoomChanges) =>
+        readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request, changes), false));
+      const { others, topics } = request;
+      if (others.room <= 0 && topics.size <= limits.keptTopicsMax) {
+        const reserved = await ask(roomsAside(topics));
+        // An owner of an earlier version knows tables alone.
+        if (reserved !== null) return reserved;
+      }
+      const reserved = await ask(rooms.changesTo(topics));
+      if (reserved !== null) return reserved;
+      // A new connection, or a call that never arrived: nothing was reserved, and now all rooms are told.
+      rooms.forget();
+      const again = await ask(rooms.changesTo(topics));
+      if (again === null) throw new StoreError({ kind: 'not_stored', code: 'rooms_unknown' });
+      return again;
+    },
+    ack: (items) => finish(kinds.ack, items, writeAck, 'acked'),
+    retry: (items) => finish(kinds.retry, items, writeRetry, 'retried'),
+    bury: (items) => finish(kinds.bury, items, writeBury, 'buried'),
+    release: (leases) => finish(kinds.release, leases, writeLease, 'released'),
+    recover: (_partition, max) => cold<Recovered>(link, kinds.recover, [max], true),
+    recoverOwners: (_partition, instance, which, max) =>
+      cold(link, kinds.recoverOwners, [instance, which, max], true),
+    releaseUnheld: (_partition, owner, held) => cold(link, kinds.releaseUnheld, [owner, held], true),
+  };
+}
+
+interface Stepped {
+  readonly done: number;
+  readonly more: boolean;
+}
+
+/** Bulk work in steps. Each step is a call of its own with a longer pause after it, in which the owner serves the other callers.
+ *  A step that was surely not done ends the work with what the steps before have done; if an answer is lost, the count is unknown. */
+async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Promise<Stepped> {
+  const end = performance.now() + limits.bulkCallMs;
+  let total = 0;
+  for (;;) {
+    const began = performance.now();
+    try {
+      const { done, more } = await step(Math.min(max - total, limits.bulkStepMax));
+      total += done;
+      if (!more || total >= max || performance.now() >= end) return { done: total, more };
+    } catch (error) {
+      if (total > 0 && error instanceof StoreError && error.failure.kind === 'not_stored')
+        return { done: total, more: true };
+      throw error;
+    }
+    const pauseMs = limits.bulkPausePerStep * (performance.now() - began);
+    await sleep(Math.min(pauseMs, limits.bulkPauseMsMax));
+  }
+}
+
+interface FilterStep extends Stepped {
+  /** absent in the answer of an owner of an earlier version */
+  readonly versionMax?: number | undefined;
+}
+
+/** The same for a filter. Of ids each step is sent those that it looks at, unless fewer than all of them are wanted: which are the
+ *  oldest is known of all or of none. A job that dies again between two steps has a new version, and no later step takes it. */
+async function inFilteredSteps(
+  filter: DeadFilter,
+  max: number,
+  step: (filter: StepFilter, max: number) => Promise<FilterStep>,
+): Promise<Stepped> {
+  const bound = Math.min(max, limits.bulkMax);
+  let versionMax: number | undefined;
+  const next = async (its: DeadFilter, most: number) => {
+    const answer = await step(versionMax === undefined ? its : { ...its, versionMax }, most);
+    versionMax ??= answer.versionMax;
+    return answer;
+  };
+  const { ids } = filter;
+  if (ids === undefined || ids.length > bound || ids.length <= limits.bulkStepMax)
+    return inSteps(bound, (most) => next(filter, most));
+  const batches = [...inBatches(ids, limits.bulkStepMax)];
+  return inSteps(bound, async (most) => {
+    const { done, more } = await next({ ...filter, ids: batches[0] ?? [] }, most);
+    if (!more) batches.shift();
+    return { done, more: batches.length > 0 };
+  });
+}
+
+function deadCalls(link: Link): DeadLetters {
+  return {
+    async list(filter, limit, cursor) {
+      const r = await link.call(kinds.deadList, (w) => w.json([filter, limit, cursor]), true);
+      const nextCursor = r.textOrNull();
+      return { items: r.list(readSnapshot).map(({ body, ...letter }) => letter), nextCursor };
+    },
+    async requeue(filter, max) {
+      const { done, more } = await inFilteredSteps(filter, max, async (...asked) => {
+        type Answer = Omit<FilterStep, 'done'> & { readonly requeued: number };
+        const { requeued, ...rest } = await cold<Answer>(link, kinds.deadRequeue, asked, false);
+        return { done: requeued, ...rest };
+      });
+      return { requeued: done, more };
+    },
+    async purge(filter, max) {
+      const { done, more } = await inFilteredSteps(filter, max, async (...asked) => {
+        type Answer = Omit<FilterStep, 'done'> & { readonly purged: number };
+        const { purged, ...rest } = await cold<Answer>(link, kinds.deadPurge, asked, true);
+        return { done: purged, ...rest };
+      });
+      return { purged: done, more };
+    },
+    expire: (olderThanMs, max) => cold(link, kinds.deadExpire, ageArgs(olderThanMs, max), true),
+  };
+}
+
+function alertCalls(link: Link): AlertOutbox {
+  return {
+    due: (windowMs) => cold(link, kinds.alertDue, [windowMs], true),
+    // What a lost answer has claimed is owed again after claimMs.
+    claim: (topic, claimMs, max) => cold(link, kinds.alertClaim, [topic, claimMs, max], true),
+    settle: async (versions, as) => {
+      await cold(link, kinds.alertSettle, [versions, as], true);
+    },
+    list: (limit, cursor) => cold<Page<never>>(link, kinds.alertList, [limit, cursor], true),
+  };
+}
+
+function historyCalls(link: Link): History {
+  return {
+    get: (key) => cold<EndedJob | null>(link, kinds.endedGet, [key], true),
+    forget: (olderThanMs, max) => cold(link, kinds.endedForget, ageArgs(olderThanMs, max), true),
+  };
+}
+
+/** An owner of an earlier version reads the first argument as a moment of the caller's clock, and ignores the third: nothing is
+ *  older than 0. */
+function ageArgs(olderThanMs: number, max: number): readonly number[] {
+  return [0, max, olderThanMs];
+}
+
+/** What the owner answers to `health`. `now`: the storage clock */
+type OwnerHealth = StoreHealth & { readonly now?: number };
+
+function adminCalls(link: Link): StoreAdmin {
+  return {
+    async counts(held = []) {
+      const topics: [string, StateCounts][] = [];
+      let oldestOverdueMs: number | null = null;
+      // Each page is of its own moment: a topic's counts are one, their sum is of all that passed.
+      for (let after: number | null = -1; after !== null; ) {
+        const page: CountsPage = await cold(link, kinds.counts, [held, after], true);
+        for (const entry of Object.entries(page.topics)) topics.push(entry);
+        const { oldestOverdueMs: oldest } = page;
+        if (oldest !== null) oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, oldest);
+        // An older dq-store answers all of them and names no next one.
+        after = page.next ?? null;
+      }
+      // From entries, not by assignment: a topic may be called `constructor`.
+      return { topics: Object.fromEntries(topics), oldestOverdueMs };
+    },
+    async purgeTopic(topic, max) {
+      const { done, more } = await inSteps(Math.min(max, limits.bulkMax), async (most) => {
+        const step = await cold<{ purged: number; more: boolean }>(
+          link,
+          kinds.purgeTopic,
+          [topic, most],
+          true,
+        );
+        return { done: step.purged, more: step.more };
+      });
+      return { purged: done, more };
+    },
+    async health() {
+      const { now: _, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
+      return health;
+    },
+    // An owner of an earlier version does not answer its clock, which is the clock of this machine.
+    clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now ?? Date.now(),
+    // A repeat would find its own work and answer `busy`.
+    startBackup: (directory) => cold(link, kinds.startBackup, [directory], false),
+    backup: () => cold(link, kinds.backup, [], true),
+    startFsck: () => cold(link, kinds.startFsck, [], false),
+    fsck: () => cold(link, kinds.fsck, [], true),
+  };
+}
+
+function registryCalls(
+  link: Link,
+  read: (record: TopicRecord) => KnownTopic,
+): Omit<Registry, 'onChange' | 'close'> {
+  const older = new OlderTopics();
+  const call = async <T>(method: RegistryMethod, ...args: readonly unknown[]): Promise<T> => {
+    const { again } = registryMethods[method];
+    return (await link.call(kinds.registry, (w) => w.json({ method, args }), again)).json() as T;
+  };
+  return {
+    id: () => call('id'),
+    async changes(after) {
+      try {
+        return await call('changesAfter', after);
+      } catch (error) {
+        if (!isOlderStore(error)) throw error;
+        return older.pageOf(await call('changes', after.revision));
+      }
+    },
+    read: (record) => older.get(record) ?? read(record),
+    get: (topic) => call('get', topic),
+    async remains(topic) {
+      try {
+        return await call('remains', topic);
+      } catch (error) {
+        if (!isOlderStore(error)) throw error;
+        return await call<Topic | null>('get', topic);
+      }
+    },
+    create: (draft) => call('create', draft),
+    update: (draft, expectedRevision) => call('update', draft, expectedRevision),
+    turn: (topic, state, expectedRevision) => call('turn', topic, state, expectedRevision),
+    remove: (topic, expectedRevision) => call('remove', topic, expectedRevision),
+    addStats: async (deltas) => {
+      await call('addStats', deltas);
+    },
+    async stats(topic, day) {
+      try {
+        return await call('statsOf', topic, day);
+      } catch (error) {
+        if (!isOlderStore(error)) throw error;
+        const [stats = null] = await call<readonly TopicStats[]>('stats', topic, day);
+        return stats;
+      }
+    },
+    async statsPage(after, day) {
+      try {
+        return await call('statsPage', after, day);
+      } catch (error) {
+        if (!isOlderStore(error)) throw error;
+        return { stats: await call<readonly TopicStats[]>('stats', null, day), next: null };
+      }
+    },
+    tokens: (since) => call('tokens', since),
+    createToken: (token) => call('createToken', token),
+    removeToken: (name) => call('removeToken', name),
+    shards: (since) => call('shards', since),
+    writeShards: (list, expected) => call('writeShards', list, expected),
+  };
+}
+
+async function cold<T>(link: Link, kind: number, args: readonly unknown[], again: boolean): Promise<T> {
+  return (await link.call(kind, (w) => w.json(args), again)).json() as T;
+}
+
+/** One frame per batch; a frame that fails is the failure of each of its items. */
+async function itemCall<I, O>(
+  link: Link,
+  kind: number,
+  batches: readonly (readonly I[])[],
+  write: (w: Writer, item: I) => void,
+  read: (r: Reader) => O,
+  again: boolean,
+): Promise<readonly (O | StoreFailure)[]> {
+  const answers = await Promise.all(
+    batches.map(async (batch): Promise<readonly (O | StoreFailure)[]> => {
+      try {
+        const r = await link.call(kind, (w) => w.list(batch, write), again);
+        return r.list(read);
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        return batch.map(() => error.failure);
+      }
+    }),
+  );
+  return answers.flat();
+}

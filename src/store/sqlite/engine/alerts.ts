@@ -1,0 +1,140 @@
+// The alert outbox: one entry per burial, written by bury and recover (job-rows.ts), claimed and settled here. Invariant: an
+// entry that is owed or claimed is never removed; a settled one goes with its dead letter.
+
+import type { AttemptRecord } from '../../../core/job.ts';
+import type { AlertEntry, Page } from '../../../ports/job-store.ts';
+import type { Statement } from '../../../runtime/database.ts';
+import { cursorOf, newest, placeOf } from '../../pages.ts';
+import { dead, reasonCodes } from '../file/schema.ts';
+import { asBuffer } from './job-rows.ts';
+import { stepMax, type TransactionContext } from './transaction-context.ts';
+
+const owed = 0;
+const claimed = 1;
+const alertStates = ['owed', 'claimed', 'sent', 'nobody'] as const;
+const isOwed = 'state < 2 AND (state = 0 OR claimed_until <= ?)';
+const columns = 'version, topic, id, dead_at, reason, failures, attempt, state, claimed_until';
+
+export class Alerts {
+  readonly #bench: TransactionContext;
+  readonly #anyOwed: Statement;
+  readonly #due: Statement;
+  readonly #owed: Statement;
+  readonly #page: Statement;
+  readonly #find: Statement;
+  readonly #setState: Statement;
+  readonly #remove: Statement;
+  readonly #tell: Statement;
+
+  constructor(bench: TransactionContext) {
+    const { db } = bench;
+    this.#bench = bench;
+    this.#anyOwed = db.prepare(`SELECT 1 FROM alert WHERE ${isOwed} LIMIT 1`);
+    // One step of the index per topic that is owed anything: a hundred thousand deaths of one topic cost no more than one.
+    this.#due = db.prepare(
+      `WITH RECURSIVE owing(topic) AS (
+         SELECT min(topic) FROM alert WHERE state < 2
+         UNION ALL
+         SELECT (SELECT min(topic) FROM alert WHERE state < 2 AND topic > owing.topic) FROM owing WHERE owing.topic IS NOT NULL
+       )
+       SELECT topic.name FROM owing JOIN topic ON topic.no = owing.topic
+       JOIN alert ON alert.version =
+         (SELECT version FROM alert WHERE topic = owing.topic AND ${isOwed} ORDER BY dead_at, version LIMIT 1)
+       WHERE topic.told_at IS NULL OR topic.told_at <= ? OR topic.told_at > ?
+       ORDER BY alert.dead_at, alert.version`,
+      { returnArrays: true },
+    );
+    this.#owed = db.prepare(
+      `SELECT ${columns} FROM alert WHERE topic = ? AND ${isOwed} ORDER BY dead_at, version LIMIT ?`,
+      { returnArrays: true },
+    );
+    this.#tell = db.prepare('UPDATE topic SET told_at = ? WHERE no = ?');
+    this.#page = db.prepare(
+      `SELECT ${columns} FROM alert WHERE (dead_at, version) < (?, ?) ORDER BY dead_at DESC, version DESC LIMIT ?`,
+      { returnArrays: true },
+    );
+    this.#find = db.prepare(`SELECT ${columns} FROM alert WHERE version = ?`, { returnArrays: true });
+    this.#setState = db.prepare('UPDATE alert SET state = ?, claimed_until = ? WHERE version = ?');
+    this.#remove = db.prepare('DELETE FROM alert WHERE version = ?');
+  }
+
+  /** Whether claim would find anything. */
+  anyOwed(): boolean {
+    return this.#anyOwed.get(this.#bench.now) !== undefined;
+  }
+
+  due(windowMs: number): readonly string[] {
+    const { now } = this.#bench;
+    if (!this.anyOwed()) return [];
+    // A window that began in the future is a clock's that was wrong: it must not keep anybody silent.
+    const rows = this.#due.all(now, now - windowMs, now) as [string][];
+    return rows.map(([topic]) => topic);
+  }
+
+  claim(topic: string, claimMs: number, max: number): readonly AlertEntry[] {
+    const { now, ledger } = this.#bench;
+    const bound = stepMax(this.#bench, max);
+    const rows = this.#owed.all(ledger.topicNumber(topic) ?? -1, now, bound) as unknown[][];
+    return rows.map((row) => {
+      this.#setState.run(claimed, now + Math.ceil(claimMs), row[0]);
+      return { ...this.#entryOf(row), state: 'claimed' };
+    });
+  }
+
+  settle(versions: readonly number[], as: 'sent' | 'nobody' | 'owed'): void {
+    const told = new Set<number>();
+    for (const version of versions) {
+      const row = this.#find.get(version) as unknown[] | undefined;
+      if (row === undefined || (row[7] as number) > claimed) continue;
+      if (as === 'owed' || this.#hasDeadLetter(row)) {
+        this.#setState.run(as === 'owed' ? owed : alertStates.indexOf(as), null, version);
+      } else this.#remove.run(version);
+      told.add(row[1] as number);
+    }
+    if (as === 'sent') for (const topic of told) this.#tell.run(this.#bench.now, topic);
+  }
+
+  list(limit: number, cursor: string | null): Page<AlertEntry> {
+    const place = placeOf(cursor, newest);
+    const rows = this.#page.all(place.at, place.version, limit + 1) as unknown[][];
+    const items = rows.slice(0, limit).map((row) => this.#entryOf(row));
+    const last = items.at(-1);
+    return {
+      items,
+      nextCursor:
+        last !== undefined && rows.length > limit
+          ? cursorOf({ at: last.deadAt, version: last.version })
+          : null,
+    };
+  }
+
+  #hasDeadLetter(row: readonly unknown[]): boolean {
+    const job = this.#bench.rows.findIn(row[1] as number, asBuffer(row[2] as Uint8Array));
+    return job?.state === dead && job.version === row[0];
+  }
+
+  #entryOf(row: readonly unknown[]): AlertEntry {
+    const [version, topic, id, deadAt, reason, failures, attempt, state, claimedUntil] = row as [
+      number,
+      number,
+      Uint8Array,
+      number,
+      number,
+      number,
+      string | null,
+      number,
+      number | null,
+    ];
+    const ranOut = state === claimed && (claimedUntil ?? 0) <= this.#bench.now;
+    return {
+      version,
+      topic: this.#bench.ledger.topicName(topic),
+      id: asBuffer(id).toString(),
+      deadAt,
+      reason: reasonCodes[reason] ?? 'attempts_exhausted',
+      failures,
+      attempt: attempt === null ? null : (JSON.parse(attempt) as AttemptRecord),
+      state: ranOut ? 'owed' : (alertStates[state] ?? 'owed'),
+    };
+  }
+}

@@ -1,0 +1,295 @@
+// Rows of jobs and the bookkeeping that belongs to each move of one: counts, earliest delayed job, owed alerts. Every
+// operation changes jobs through these methods alone. Invariant: a job has one row in `job` and one in `body`, a row in
+// `attempts` only when an attempt has failed, and its tally is changed in the same transaction.
+
+import type { AttemptRecord, EndState } from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
+import type { Database, Statement } from '../../../runtime/database.ts';
+import { dead, delayed, endCodes, ended, ready, reserved, type StateCode } from '../file/schema.ts';
+import type { TopicCounters } from './topic-counters.ts';
+
+/** A job as the operations judge it. */
+export interface JobRow {
+  readonly n: number;
+  readonly topic: number;
+  readonly id: Buffer;
+  readonly state: StateCode;
+  readonly prio: number;
+  readonly due: number;
+  readonly version: number;
+  readonly origin: number;
+  readonly failures: number;
+  readonly strikes: number;
+  readonly token: number | null;
+  readonly deadAt: number | null;
+}
+
+/** The row of a job that has ended: no state counts it, no operation sees it, only a push of its id takes it over. */
+export type EndedRow = Omit<JobRow, 'state'> & { readonly state: typeof ended };
+
+export function isEnded(row: JobRow | EndedRow): row is EndedRow {
+  return row.state === ended;
+}
+
+/** What a push writes. */
+export interface NewJob {
+  readonly topic: number;
+  readonly id: Buffer;
+  readonly state: typeof delayed | typeof ready;
+  readonly prio: number;
+  readonly due: number;
+  readonly version: number;
+  readonly acceptedAt: number;
+  readonly contentType: string | null;
+  readonly body: Buffer;
+}
+
+/** The end of a job, as the operation knows it. */
+export interface End {
+  readonly state: EndState;
+  readonly at: number;
+  readonly attempt?: LastAttempt;
+}
+
+/** The one that delivered a job: the only one as packFirstAttempt made it; null: none is to be kept. */
+export type LastAttempt = AttemptRecord | string | null;
+
+const noLease = 'token = NULL, owner_instance = NULL, owner_incarnation = NULL, lease_until = NULL';
+export const jobColumns =
+  'job.n, job.topic, job.id, job.state, job.prio, job.due, job.version, job.origin, job.failures, job.strikes, job.token, job.dead_at';
+
+export function jobRowOf(row: readonly unknown[]): JobRow {
+  const [n, topic, id, state, prio, due, version, origin, failures, strikes, token, deadAt] = row as [
+    number,
+    number,
+    Uint8Array,
+    StateCode,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number | null,
+    number | null,
+  ];
+  return { n, topic, id: asBuffer(id), state, prio, due, version, origin, failures, strikes, token, deadAt };
+}
+
+/** The same bytes. */
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+export class JobRows {
+  readonly #ledger: TopicCounters;
+  /** what ends leaves an entry */
+  keepsHistory = true;
+  readonly #find: Statement;
+  readonly #insertJob: Statement;
+  readonly #insertBody: Statement;
+  readonly #renewJob: Statement;
+  readonly #renewBody: Statement;
+  readonly #deleteJob: Statement;
+  readonly #deleteBody: Statement;
+  readonly #deleteAttempts: Statement;
+  readonly #readAttempts: Statement;
+  readonly #writeAttempts: Statement;
+  readonly #toWaiting: Statement;
+  readonly #toReserved: Statement;
+  readonly #toDead: Statement;
+  readonly #toEnded: Statement;
+  readonly #addAlert: Statement;
+  readonly #endAlert: Statement;
+
+  constructor(db: Database, ledger: TopicCounters) {
+    this.#ledger = ledger;
+    // Without the id that it was found by: each blob in an answer is an allocation.
+    this.#find = db.prepare(
+      `SELECT n, state, prio, due, version, origin, failures, strikes, token, dead_at FROM job WHERE topic = ? AND id = ?`,
+      { returnArrays: true },
+    );
+    this.#insertJob = db.prepare(
+      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, ctype) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    );
+    this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (?, ?)');
+    this.#renewJob = db.prepare(
+      `UPDATE job SET state = ?, prio = ?, due = ?, version = ?, origin = ?, accepted_at = ?, ctype = ?, failures = 0, strikes = 0,
+       ${noLease}, dead_at = NULL, reason = NULL, ended_at = NULL, ended_as = NULL WHERE n = ?`,
+    );
+    this.#renewBody = db.prepare(
+      'INSERT INTO body(n, bytes) VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes',
+    );
+    this.#deleteJob = db.prepare('DELETE FROM job WHERE n = ?');
+    this.#deleteBody = db.prepare('DELETE FROM body WHERE n = ?');
+    this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE n = ?');
+    this.#readAttempts = db.prepare('SELECT list FROM attempts WHERE n = ?', { returnArrays: true });
+    this.#writeAttempts = db.prepare(
+      'INSERT INTO attempts(n, list) VALUES (?, ?) ON CONFLICT DO UPDATE SET list = excluded.list',
+    );
+    this.#toWaiting = db.prepare(
+      `UPDATE job SET state = ?, due = ?, version = ?, failures = ?, strikes = ?, ${noLease}, dead_at = NULL, reason = NULL WHERE n = ?`,
+    );
+    this.#toReserved = db.prepare(
+      'UPDATE job SET state = 2, token = ?, owner_instance = ?, owner_incarnation = ?, lease_until = ? WHERE n = ?',
+    );
+    this.#toDead = db.prepare(
+      `UPDATE job SET state = 3, failures = ?, strikes = ?, ${noLease}, dead_at = ?, reason = ? WHERE n = ?`,
+    );
+    this.#toEnded = db.prepare(
+      `UPDATE job SET state = ${ended}, ctype = ?, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
+    );
+    this.#addAlert = db.prepare(
+      'INSERT INTO alert(version, topic, id, dead_at, reason, failures, attempt, state) VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
+    );
+    this.#endAlert = db.prepare('DELETE FROM alert WHERE version = ? AND state >= 2');
+  }
+
+  /** A job, live or dead. */
+  find(topic: string, id: string): JobRow | undefined {
+    const row = this.place(topic, id);
+    return row === undefined || isEnded(row) ? undefined : row;
+  }
+
+  /** Also one that has ended: a new version takes its row. */
+  place(topic: string, id: string): JobRow | EndedRow | undefined {
+    const no = this.#ledger.topicNumber(topic);
+    return no === undefined ? undefined : this.#findIn(no, Buffer.from(id));
+  }
+
+  /** A job, live or dead. */
+  findIn(topic: number, id: Buffer): JobRow | undefined {
+    const row = this.#findIn(topic, id);
+    return row === undefined || isEnded(row) ? undefined : row;
+  }
+
+  #findIn(topic: number, id: Buffer): JobRow | EndedRow | undefined {
+    const row = this.#find.get(topic, id) as number[] | undefined;
+    if (row === undefined) return undefined;
+    const [n, state, prio, due, version, origin, failures, strikes, token, deadAt] = row;
+    return { n, topic, id, state, prio, due, version, origin, failures, strikes, token, deadAt } as JobRow;
+  }
+
+  insert(job: NewJob): void {
+    const { lastInsertRowid } = this.#insertJob.run(
+      job.topic,
+      job.id,
+      job.state,
+      job.prio,
+      job.due,
+      job.version,
+      job.version,
+      job.acceptedAt,
+      job.contentType,
+    );
+    this.#insertBody.run(lastInsertRowid, job.body);
+    this.#arrives(job.topic, job.prio, job.state, job.due);
+  }
+
+  /** Rows are written first: the ledger may ask the file. A new version takes the place of whatever had the id. */
+  replace(old: JobRow | EndedRow, job: NewJob): void {
+    this.#renewJob.run(
+      job.state,
+      job.prio,
+      job.due,
+      job.version,
+      job.version,
+      job.acceptedAt,
+      job.contentType,
+      old.n,
+    );
+    this.#renewBody.run(old.n, job.body);
+    this.forgetAttempts(old);
+    if (!isEnded(old)) this.#leaves(old);
+    this.#arrives(job.topic, job.prio, job.state, job.due);
+  }
+
+  /** Live or dead → ended: without body and lease, an entry of the history unless none is kept. */
+  end(row: JobRow, { state, at, attempt = null }: End): void {
+    this.#deleteBody.run(row.n);
+    if (this.keepsHistory) {
+      const only = typeof attempt === 'string';
+      if (!only && attempt !== null) this.addAttempt(row, attempt);
+      this.#toEnded.run(only ? attempt : null, at, endCodes.indexOf(state), row.n);
+    } else {
+      this.forgetAttempts(row);
+      this.#deleteJob.run(row.n);
+    }
+    this.#leaves(row);
+  }
+
+  reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
+    this.#toReserved.run(lease.token, lease.instance, lease.incarnation, lease.until, row.n);
+    this.#ledger.count(row.topic, row.prio, ready, -1);
+    this.#ledger.count(row.topic, row.prio, reserved, 1);
+  }
+
+  /** Delayed or ready again, without a lease. */
+  wait(
+    row: JobRow,
+    to: {
+      state: typeof delayed | typeof ready;
+      due: number;
+      version: number;
+      failures: number;
+      strikes: number;
+    },
+  ): void {
+    this.#toWaiting.run(to.state, to.due, to.version, to.failures, to.strikes, row.n);
+    this.#leaves(row);
+    this.#arrives(row.topic, row.prio, to.state, to.due);
+  }
+
+  /** Dead, and its alert owed. */
+  bury(
+    row: JobRow,
+    how: { failures: number; strikes: number; at: number; reason: number; attempt: AttemptRecord | null },
+  ): void {
+    this.#toDead.run(how.failures, how.strikes, how.at, how.reason, row.n);
+    this.#leaves(row);
+    this.#ledger.count(row.topic, row.prio, dead, 1);
+    const attempt = how.attempt === null ? null : JSON.stringify(how.attempt);
+    this.#addAlert.run(row.version, row.topic, row.id, how.at, how.reason, how.failures, attempt);
+  }
+
+  addAttempt(row: JobRow, attempt: AttemptRecord): void {
+    const kept = this.#attemptsOf(row.n);
+    // What cannot be read stays as it is, for whoever can.
+    if (kept === null) return;
+    const list = [...kept, attempt].slice(-limits.attemptsKept);
+    this.#writeAttempts.run(row.n, JSON.stringify(list));
+  }
+
+  /** None where they cannot be read: that must keep nobody from the job. */
+  attemptsOf(n: number): AttemptRecord[] {
+    return this.#attemptsOf(n) ?? [];
+  }
+
+  /** null: a damaged file has something else there; fsck names it. */
+  #attemptsOf(n: number): AttemptRecord[] | null {
+    const row = this.#readAttempts.get(n) as [string] | undefined;
+    if (row === undefined) return [];
+    try {
+      const list: unknown = JSON.parse(row[0]);
+      return Array.isArray(list) ? (list as AttemptRecord[]) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  forgetAttempts(row: JobRow | EndedRow): void {
+    if (row.failures > 0) this.#deleteAttempts.run(row.n);
+  }
+
+  #leaves(row: JobRow): void {
+    this.#ledger.count(row.topic, row.prio, row.state, -1);
+    if (row.state === delayed) this.#ledger.delayedGoes(row.due);
+    // An alert that is still owed outlives its dead letter.
+    if (row.state === dead) this.#endAlert.run(row.version);
+  }
+
+  #arrives(topic: number, prio: number, state: typeof delayed | typeof ready, due: number): void {
+    this.#ledger.count(topic, prio, state, 1);
+    if (state === delayed) this.#ledger.delayedComes(due);
+  }
+}

@@ -1,0 +1,49 @@
+// push and cancel: what producers do to one job. Each is one step of the transaction it runs in; everything is
+// checked before the first write.
+
+import type { JobKey } from '../../../core/job.ts';
+import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
+import { dead, delayed, priorityCodes, ready, reserved, stateCodes } from '../file/schema.ts';
+import { isEnded } from './job-rows.ts';
+import { dueWhen, type TransactionContext } from './transaction-context.ts';
+
+export function pushJob(bench: TransactionContext, job: PushJob): PushOutcome {
+  const { ledger, rows, now } = bench;
+  const place = rows.place(job.topic, job.id);
+  const old = place === undefined || isEnded(place) ? undefined : place;
+  const live = old !== undefined && old.state !== dead;
+  if (live && job.mode !== 'replace') {
+    const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
+    return { kind, version: old.version, dueAt: old.due, state: stateCodes[old.state] ?? 'dead' };
+  }
+  const due = dueWhen(now, job.when);
+  const state = due > now ? delayed : ready;
+  const fresh = {
+    topic: ledger.topicNumberMade(job.topic),
+    id: Buffer.from(job.id),
+    state,
+    prio: priorityCodes.indexOf(job.priority),
+    due,
+    version: ledger.draw(now),
+    acceptedAt: now,
+    contentType: job.contentType,
+    body: job.body,
+  } as const;
+  if (place === undefined) rows.insert(fresh);
+  else rows.replace(place, fresh);
+  return {
+    kind: 'stored',
+    version: fresh.version,
+    dueAt: due,
+    state: state === delayed ? 'delayed' : 'ready',
+    replaced: live,
+    inFlight: old?.state === reserved,
+  };
+}
+
+export function cancelJob(bench: TransactionContext, key: JobKey): CancelOutcome {
+  const row = bench.rows.find(key.topic, key.id);
+  if (row === undefined) return { kind: 'absent' };
+  bench.rows.end(row, { state: 'cancelled', at: bench.now });
+  return { kind: 'cancelled', inFlight: row.state === reserved };
+}

@@ -1,0 +1,146 @@
+// Looking for jobs: by topic, state, id and due time, live ones in order of dueAt, ended ones from the latest end back. Writes
+// nothing. Invariant: one call looks at limits.searchRowsMax rows at most, whatever the filter; what it has not looked at
+// lies behind its cursor. An id is looked up in each topic there is.
+
+import type { EndState, FoundJob } from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
+import type { Page, SearchFilter } from '../../../ports/job-store.ts';
+import type { Database, Statement } from '../../../runtime/database.ts';
+import { byDue, byEnd, cursorOf, type Order, type Place, placeOf } from '../../pages.ts';
+import { endCodes, stateCodes } from '../file/schema.ts';
+import { asBuffer } from './job-rows.ts';
+import type { TransactionContext } from './transaction-context.ts';
+
+const columns = 'topic, id, version, origin, state, due, accepted_at, failures, dead_at, ended_at, ended_as';
+
+/** The next rows of an index behind a place: those of them that match, and where they end. */
+interface Path {
+  readonly found: Statement;
+  readonly edge: Statement;
+}
+
+export class Search {
+  readonly #bench: TransactionContext;
+  readonly #live: Path;
+  readonly #liveOfTopic: Path;
+  readonly #ended: Path;
+  readonly #byKey: Statement;
+
+  constructor(bench: TransactionContext) {
+    const { db } = bench;
+    this.#bench = bench;
+    // The due time is a range of its own, so that the index is entered and left at the right place.
+    const live = 'ended_at IS NULL AND due >= :since AND due < :until AND (due, version) > (:at, :version)';
+    this.#live = pathOf(db, 'due', `INDEXED BY job_time WHERE ${live} ORDER BY due, version`);
+    this.#liveOfTopic = pathOf(
+      db,
+      'due',
+      `INDEXED BY job_topic WHERE topic = :topic AND ${live} ORDER BY due, version`,
+    );
+    this.#ended = pathOf(
+      db,
+      'ended_at',
+      `INDEXED BY job_ended WHERE ended_at IS NOT NULL AND (ended_at, version) < (:at, :version)
+       ORDER BY ended_at DESC, version DESC`,
+    );
+    this.#byKey = db.prepare(`SELECT ${columns} FROM job WHERE topic = ? AND id = ?`, { returnArrays: true });
+  }
+
+  run(filter: SearchFilter, limit: number, cursor: string | null): Page<FoundJob> {
+    const order = isEnd(filter.state) ? byEnd : byDue;
+    const from = placeOf(cursor, order.start);
+    const topic = filter.topic === undefined ? null : this.#bench.ledger.topicNumber(filter.topic);
+    if (topic === undefined) return { items: [], nextCursor: null };
+    return filter.id === undefined
+      ? this.#walk(filter, topic, order, from, limit)
+      : this.#lookUp(filter, topic, Buffer.from(filter.id), order, from, limit);
+  }
+
+  #walk(filter: SearchFilter, topic: number | null, order: Order, from: Place, limit: number) {
+    const { state, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
+    const path = isEnd(state) ? this.#ended : topic === null ? this.#live : this.#liveOfTopic;
+    const range = { ...from, since, until, topic, rows: limits.searchRowsMax };
+    const wanted = { state: stateNumber(state), endedAs: isEnd(state) ? endCodes.indexOf(state) : null };
+    const found = this.#read(path.found.all({ ...range, ...wanted, limit: limit + 1 }));
+    if (found.length > limit) return pageOf(found, order, limit);
+    const edge = path.edge.get(range) as [number, number] | undefined;
+    // Fewer rows than one call may look at: there is nothing behind them.
+    if (edge === undefined) return { items: found, nextCursor: null };
+    return { items: found, nextCursor: cursorOf({ at: edge[0], version: edge[1] }) };
+  }
+
+  #lookUp(filter: SearchFilter, topic: number | null, id: Buffer, order: Order, from: Place, limit: number) {
+    const topics = topic === null ? [...this.#bench.ledger.topicNumbers()] : [topic];
+    const rows = topics.map((no) => this.#byKey.get(no, id)).filter((row) => row !== undefined);
+    const found = this.#read(rows)
+      .filter((job) => matches(filter, job) && order.isAfter(order.place(job), from))
+      .sort((a, b) => (order.isAfter(order.place(a), order.place(b)) ? 1 : -1));
+    return pageOf(found, order, limit);
+  }
+
+  #read(rows: readonly unknown[]): FoundJob[] {
+    return (rows as unknown[][]).map((row) => {
+      const [topic, id, version, origin, state, dueAt, acceptedAt, failures, deadAt, endedAt, endedAs] =
+        row as [
+          number,
+          Uint8Array,
+          number,
+          number,
+          number,
+          number,
+          number,
+          number,
+          number | null,
+          number | null,
+          number | null,
+        ];
+      return {
+        topic: this.#bench.ledger.topicName(topic),
+        id: asBuffer(id).toString(),
+        version,
+        origin,
+        state: (endedAs === null ? stateCodes[state] : endCodes[endedAs]) ?? 'dead',
+        dueAt,
+        acceptedAt,
+        failures,
+        deadAt,
+        endedAt,
+      };
+    });
+  }
+}
+
+function pageOf(found: readonly FoundJob[], order: Order, limit: number): Page<FoundJob> {
+  const items = found.slice(0, limit);
+  const last = items.at(-1);
+  const more = last !== undefined && found.length > limit;
+  return { items, nextCursor: more ? cursorOf(order.place(last)) : null };
+}
+
+function matches({ state, since = 0, until = Infinity }: SearchFilter, job: FoundJob): boolean {
+  const isWanted = state === undefined ? job.endedAt === null : job.state === state;
+  return isWanted && job.dueAt >= since && job.dueAt < until;
+}
+
+function isEnd(state: SearchFilter['state']): state is EndState {
+  return (endCodes as readonly unknown[]).includes(state);
+}
+
+/** null = any */
+function stateNumber(state: SearchFilter['state']): number | null {
+  const number = (stateCodes as readonly unknown[]).indexOf(state);
+  return number < 0 ? null : number;
+}
+
+/** `at`: the time that the rows are in order of. `where` says which rows, in which order. The inner LIMIT bounds what is looked at, the outer one what is answered: both run
+ *  row by row, so that a page that fills early looks at little. */
+function pathOf(db: Database, at: 'due' | 'ended_at', where: string): Path {
+  const options = { returnArrays: true } as const;
+  const found = `SELECT ${columns} FROM (SELECT ${columns} FROM job ${where} LIMIT :rows)
+    WHERE (:state IS NULL OR state = :state) AND (:endedAs IS NULL OR ended_as = :endedAs)
+    AND (:topic IS NULL OR topic = :topic) AND due >= :since AND due < :until LIMIT :limit`;
+  const edge = db.prepare(`SELECT ${at}, version FROM job ${where} LIMIT 1 OFFSET :rows - 1`, options);
+  // It takes a part of what the other takes.
+  edge.setAllowUnknownNamedParameters(true);
+  return { found: db.prepare(found, options), edge };
+}

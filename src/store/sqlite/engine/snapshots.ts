@@ -1,0 +1,71 @@
+// A stored job as a reader sees it, body and attempts included. Writes nothing.
+
+import type { JobKey, JobSnapshot } from '../../../core/job.ts';
+import type { DeadLetter } from '../../../ports/job-store.ts';
+import type { Statement } from '../../../runtime/database.ts';
+import { reasonCodes, stateCodes } from '../file/schema.ts';
+import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
+import type { TransactionContext } from './transaction-context.ts';
+
+export class Snapshots {
+  readonly #bench: TransactionContext;
+  readonly #read: Statement;
+  readonly #readRow: Statement;
+
+  constructor(bench: TransactionContext) {
+    this.#bench = bench;
+    this.#readRow = bench.db.prepare(
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason FROM job WHERE job.n = ?`,
+      { returnArrays: true },
+    );
+    this.#read = bench.db.prepare(
+      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, body.bytes
+       FROM job LEFT JOIN body ON body.n = job.n WHERE job.n = ?`,
+      { returnArrays: true },
+    );
+  }
+
+  get(key: JobKey): JobSnapshot | null {
+    const row = this.#bench.rows.find(key.topic, key.id);
+    return row === undefined ? null : this.read(row.n);
+  }
+
+  /** The job of row n, which exists. */
+  read(n: number): JobSnapshot {
+    const columns = columnsOf(this.#read, n);
+    const bytes = columns[15] as Uint8Array | null;
+    // Of a damaged file: what is left of the job can be seen, and removed.
+    return { ...this.#snapshot(columns), body: bytes === null ? Buffer.alloc(0) : asBuffer(bytes) };
+  }
+
+  /** The same without its body. */
+  readRow(n: number): DeadLetter {
+    return this.#snapshot(columnsOf(this.#readRow, n));
+  }
+
+  #snapshot(columns: readonly unknown[]): DeadLetter {
+    const row = jobRowOf(columns);
+    const [acceptedAt, contentType, reason] = columns.slice(12) as [number, string | null, number | null];
+    return {
+      topic: this.#bench.ledger.topicName(row.topic),
+      id: row.id.toString(),
+      version: row.version,
+      origin: row.origin,
+      state: stateCodes[row.state] ?? 'dead',
+      dueAt: row.due,
+      acceptedAt,
+      failures: row.failures,
+      strikes: row.strikes,
+      contentType,
+      attempts: this.#bench.rows.attemptsOf(row.n),
+      deadAt: row.deadAt,
+      buryReason: reason === null ? null : (reasonCodes[reason] ?? null),
+    };
+  }
+}
+
+function columnsOf(statement: Statement, n: number): readonly unknown[] {
+  const columns = statement.get(n) as unknown[] | undefined;
+  if (columns === undefined) throw new Error(`job row ${n} is missing`);
+  return columns;
+}

@@ -1,0 +1,284 @@
+// What stands in the payloads of the hot calls, written by one side of the socket and read by the other. Each pair stands
+// together, so that they cannot drift apart. Judges shapes (a closed list, a finite number), never meaning.
+
+import type { AttemptRecord, JobKey, JobSnapshot, Lease, ReservedJob } from '../../../core/job.ts';
+import { limits } from '../../../core/limits.ts';
+import type {
+  AckItem,
+  BuryItem,
+  CancelOutcome,
+  FinishOutcome,
+  PushJob,
+  PushMode,
+  PushOutcome,
+  RescheduleItem,
+  Reserved,
+  ReserveRequest,
+  RetryItem,
+  StoreFailure,
+  TopicCapacity,
+  When,
+} from '../../../ports/job-store.ts';
+import { packFirstAttempt } from '../../first-attempt.ts';
+import type { AckedLease } from '../engine/finish.ts';
+import { priorityCodes, reasonCodes, stateCodes } from '../file/schema.ts';
+import type { RoomChanges } from './capacity-delta.ts';
+import { ProtocolError, type Reader, type Writer } from './protocol.ts';
+
+const modes: readonly PushMode[] = ['replace', 'keep', 'reject'];
+
+function codeIn<T>(list: readonly T[], value: T): number {
+  const code = list.indexOf(value);
+  if (code < 0) throw new TypeError(`${String(value)} is none of ${list.join(', ')}`);
+  return code;
+}
+
+function oneOf<T>(list: readonly T[], code: number): T {
+  const value = list[code];
+  if (value === undefined) throw new ProtocolError(`no such code: ${code}`);
+  return value;
+}
+
+// ── failures
+
+const failureKinds = ['not_stored', 'unknown'] as const;
+
+export function writeFailure(w: Writer, failure: StoreFailure): void {
+  w.u8(codeIn(failureKinds, failure.kind)).text(failure.code);
+}
+
+export function readFailure(r: Reader): StoreFailure {
+  return { kind: oneOf(failureKinds, r.u8()), code: r.text() };
+}
+
+/** The code that stands before an outcome that is a failure. */
+const failedItem = 255;
+
+// ── keys and times
+
+export function writeKey(w: Writer, key: JobKey): void {
+  w.text(key.topic).text(key.id);
+}
+
+export function readKey(r: Reader): JobKey {
+  return { topic: r.text(), id: r.text() };
+}
+
+function writeWhen(w: Writer, when: When): void {
+  if ('at' in when) w.u8(1).f64(when.at);
+  else w.u8(0).f64(when.delayMs);
+}
+
+function readWhen(r: Reader): When {
+  const isInstant = r.u8() === 1;
+  const ms = r.number();
+  return isInstant ? { at: ms } : { delayMs: ms };
+}
+
+// ── push
+
+export function writePush(w: Writer, job: PushJob): void {
+  w.text(job.topic).text(job.id);
+  w.u8(codeIn(modes, job.mode)).u8(codeIn(priorityCodes, job.priority));
+  writeWhen(w, job.when);
+  w.text(job.contentType).bytes(job.body);
+}
+
+export function readPush(r: Reader): PushJob {
+  const topic = r.text();
+  const id = r.text();
+  const mode = oneOf(modes, r.u8());
+  const priority = oneOf(priorityCodes, r.u8());
+  const when = readWhen(r);
+  return { topic, id, mode, priority, when, contentType: r.textOrNull(), body: r.bytes() };
+}
+
+const pushKinds = ['stored', 'kept', 'job_exists'] as const;
+
+export function writePushOutcome(w: Writer, outcome: PushOutcome): void {
+  if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') {
+    writeFailure(w.u8(failedItem), outcome);
+    return;
+  }
+  w.u8(codeIn(pushKinds, outcome.kind)).f64(outcome.version).f64(outcome.dueAt);
+  w.u8(codeIn(stateCodes, outcome.state));
+  if (outcome.kind === 'stored') w.u8((outcome.replaced ? 1 : 0) | (outcome.inFlight ? 2 : 0));
+}
+
+export function readPushOutcome(r: Reader): PushOutcome {
+  const code = r.u8();
+  if (code === failedItem) return readFailure(r);
+  const kind = oneOf(pushKinds, code);
+  const version = r.f64();
+  const dueAt = r.f64();
+  const state = oneOf(stateCodes, r.u8());
+  if (kind !== 'stored') return { kind, version, dueAt, state };
+  const flags = r.u8();
+  const fresh = state === 'delayed' ? 'delayed' : 'ready';
+  return {
+    kind,
+    version,
+    dueAt,
+    state: fresh,
+    replaced: (flags & 1) !== 0,
+    inFlight: (flags & 2) !== 0,
+  };
+}
+
+export function writeCancelOutcome(w: Writer, outcome: CancelOutcome): void {
+  if (outcome.kind === 'absent') w.u8(0);
+  else if (outcome.kind === 'cancelled') w.u8(outcome.inFlight ? 2 : 1);
+  else writeFailure(w.u8(failedItem), outcome);
+}
+
+export function readCancelOutcome(r: Reader): CancelOutcome {
+  const code = r.u8();
+  if (code === failedItem) return readFailure(r);
+  return oneOf(
+    [
+      { kind: 'absent' },
+      { kind: 'cancelled', inFlight: false },
+      { kind: 'cancelled', inFlight: true },
+    ] as const,
+    code,
+  );
+}
+
+// ── verbs on one job
+
+export function writeReschedule(w: Writer, item: RescheduleItem): void {
+  writeKey(w, item);
+  writeWhen(w, item.when);
+}
+
+export function readReschedule(r: Reader): RescheduleItem {
+  return { ...readKey(r), when: readWhen(r) };
+}
+
+// ── leases and their ends
+
+export function writeLease(w: Writer, lease: Lease): void {
+  w.text(lease.topic).text(lease.id).f64(lease.version).f64(lease.token);
+}
+
+export function readLease(r: Reader): Lease {
+  return { topic: r.text(), id: r.text(), version: r.f64(), token: r.f64() };
+}
+
+/** The only attempt travels as it is kept: the owner's time is everybody's. As JSON: an owner of before, in a reload, reads that. */
+export function writeAck(w: Writer, item: AckItem): void {
+  writeLease(w, item);
+  const { attempt } = item;
+  if (attempt === null) w.u8(0);
+  else w.u8(1).json(attempt.attempt > 1 ? attempt : packFirstAttempt(attempt));
+}
+
+export function readAck(r: Reader): AckedLease {
+  return { ...readLease(r), attempt: r.u8() === 1 ? (r.json() as AttemptRecord | string) : null };
+}
+
+export function writeRetry(w: Writer, item: RetryItem): void {
+  writeLease(w, item);
+  w.f64(item.delayMs).json(item.attempt);
+}
+
+export function readRetry(r: Reader): RetryItem {
+  return { ...readLease(r), delayMs: r.number(), attempt: r.json() as AttemptRecord };
+}
+
+export function writeBury(w: Writer, item: BuryItem): void {
+  writeLease(w, item);
+  w.u8(codeIn(reasonCodes, item.reason)).json(item.attempt);
+}
+
+export function readBury(r: Reader): BuryItem {
+  return { ...readLease(r), reason: oneOf(reasonCodes, r.u8()), attempt: r.json() as AttemptRecord };
+}
+
+export function writeFinish(w: Writer, outcome: FinishOutcome<string>): void {
+  if ('code' in outcome) writeFailure(w.u8(failedItem), outcome);
+  else w.u8(outcome.kind === 'lease_lost' ? 1 : 0);
+}
+
+export function readFinish<Done extends string>(r: Reader, done: Done): FinishOutcome<Done> {
+  const code = r.u8();
+  if (code === failedItem) return readFailure(r);
+  return code === 0 ? { kind: done } : { kind: 'lease_lost' };
+}
+
+// ── reserve
+
+/** A request as it travels: its rooms as what has changed of them. */
+export type ReserveFrame = Omit<ReserveRequest, 'topics'> & { readonly changes: RoomChanges };
+
+export function writeReserveRequest(
+  w: Writer,
+  request: Omit<ReserveRequest, 'topics'>,
+  changes: RoomChanges,
+) {
+  // One more than a reserve takes, so that `more` tells whether room or jobs ran out.
+  const room = ({ room, leaseMs }: TopicCapacity) =>
+    w.u32(Math.min(room, limits.reserveMax + 1)).f64(leaseMs);
+  w.u32(request.owner.instance).f64(request.owner.incarnation).u32(request.max);
+  room(request.others);
+  w.f64(changes.base).f64(changes.number);
+  w.list(changes.rooms, (_, [topic, its]) => {
+    w.text(topic).u8(its === null ? 0 : 1);
+    if (its !== null) room(its);
+  });
+}
+
+export function readReserveRequest(r: Reader): ReserveFrame {
+  const room = (): TopicCapacity => ({ room: r.u32(), leaseMs: r.number() });
+  const owner = { instance: r.u32(), incarnation: r.number() };
+  const max = r.u32();
+  const others = room();
+  const [base, number] = [r.number(), r.number()];
+  const rooms = r.list(() => [r.text(), r.u8() === 0 ? null : room()] as const);
+  return { owner, max, others, changes: { base, number, rooms } };
+}
+
+/** `null`: the owner does not know the rooms that the changes are of; nothing was reserved. */
+export function writeReserved(w: Writer, reserved: Reserved | null): void {
+  if (reserved === null) {
+    w.u8(2);
+    return;
+  }
+  w.u8(reserved.more ? 1 : 0).list(reserved.jobs, (_, job) => {
+    writeLease(w, job);
+    w.f64(job.origin).f64(job.dueAt).f64(job.acceptedAt).u32(job.failures).u32(job.strikes);
+    w.f64(job.leaseMs).text(job.contentType).bytes(job.body);
+  });
+  // Last: a client of an earlier version reads no further than the jobs.
+  w.f64(reserved.now ?? -1);
+}
+
+export function readReserved(r: Reader): Reserved | null {
+  const code = r.u8();
+  if (code === 2) return null;
+  const jobs = r.list((): ReservedJob => {
+    const lease = readLease(r);
+    const [origin, dueAt, acceptedAt] = [r.f64(), r.f64(), r.f64()];
+    const [failures, strikes] = [r.u32(), r.u32()];
+    const leaseMs = r.f64();
+    const contentType = r.textOrNull();
+    // A copy: a view would keep its whole frame for as long as the callback runs.
+    const body = Buffer.from(r.bytes());
+    return { ...lease, origin, dueAt, acceptedAt, failures, strikes, leaseMs, contentType, body };
+  });
+  // An owner of an earlier version ends with the jobs.
+  const now = r.isAtEnd ? -1 : r.f64();
+  return { jobs, more: code === 1, now: now < 0 ? null : now };
+}
+
+// ── snapshots
+
+export function writeSnapshot(w: Writer, job: JobSnapshot): void {
+  const { body, ...rest } = job;
+  w.json(rest).bytes(body);
+}
+
+export function readSnapshot(r: Reader): JobSnapshot {
+  const rest = r.json() as Omit<JobSnapshot, 'body'>;
+  return { ...rest, body: Buffer.from(r.bytes()) };
+}

@@ -1,0 +1,287 @@
+// The frames of the store's socket and the bytes inside them. One frame: u32 length | u32 requestId | u8 kind | payload,
+// little endian; length counts what follows it. requestId 0 is the owner speaking by itself. Owns no meaning: messages.ts
+// says what stands in a payload. Invariant: a reader never reads past its frame, and no frame is longer than
+// limits.frameBytesMax, whatever the other side sends.
+// No v8.serialize (its format changes with Node, and a reload joins two versions), no JSON around bodies.
+
+import { limits } from '../../../core/limits.ts';
+
+/** Both sides must agree; a reload across different numbers needs a restart. */
+export const protocolNumber = 2;
+export const protocolMagic = 0x31736471;
+
+export const kinds = {
+  hello: 1,
+  subscribe: 2,
+  push: 16,
+  get: 17,
+  cancel: 18,
+  promote: 19,
+  reserve: 20,
+  ack: 21,
+  retry: 22,
+  bury: 23,
+  release: 24,
+  recover: 25,
+  recoverOwners: 26,
+  releaseUnheld: 27,
+  run: 28,
+  reschedule: 29,
+  requeue: 30,
+  search: 31,
+  deadList: 32,
+  deadRequeue: 33,
+  deadPurge: 34,
+  deadExpire: 35,
+  endedGet: 36,
+  endedForget: 37,
+  alertClaim: 40,
+  alertSettle: 41,
+  alertList: 42,
+  alertDue: 43,
+  counts: 48,
+  purgeTopic: 49,
+  health: 50,
+  startBackup: 51,
+  backup: 52,
+  startFsck: 53,
+  fsck: 54,
+  registry: 64,
+  hintDue: 200,
+  hintReady: 201,
+  registryChanged: 202,
+  /** to clients: send nothing more, end the connection, come back */
+  handover: 203,
+  failed: 255,
+} as const;
+
+const headerBytes = 9;
+
+export interface Frame {
+  readonly requestId: number;
+  readonly kind: number;
+  readonly payload: Reader;
+}
+
+/** The other side broke the protocol: the connection is of no use any more. */
+export class ProtocolError extends Error {
+  constructor(message: string) {
+    super(`store socket: ${message}`);
+    this.name = 'ProtocolError';
+  }
+}
+
+/** Grows as it is written to. Frames may follow one another in it. */
+export class Writer {
+  #buffer: Buffer;
+  #length = 0;
+  #frameAt = 0;
+
+  constructor(sizeHint = 256) {
+    this.#buffer = Buffer.allocUnsafe(sizeHint);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  begin(requestId: number, kind: number): this {
+    this.#frameAt = this.#length;
+    return this.u32(0).u32(requestId).u8(kind);
+  }
+
+  /** Closes the frame that begin() opened; answers its length on the wire. */
+  end(): number {
+    const length = this.#length - this.#frameAt;
+    this.#buffer.writeUInt32LE(length - 4, this.#frameAt);
+    return length;
+  }
+
+  /** Drops what was written since begin(). */
+  abandon(): void {
+    this.#length = this.#frameAt;
+  }
+
+  /** What was written; the writer must not be used afterwards. */
+  done(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  u8(value: number): this {
+    this.#room(1);
+    this.#length = this.#buffer.writeUInt8(value, this.#length);
+    return this;
+  }
+
+  u32(value: number): this {
+    this.#room(4);
+    this.#length = this.#buffer.writeUInt32LE(value, this.#length);
+    return this;
+  }
+
+  f64(value: number): this {
+    this.#room(8);
+    this.#length = this.#buffer.writeDoubleLE(value, this.#length);
+    return this;
+  }
+
+  /** UTF-8, or null. */
+  text(value: string | null): this {
+    if (value === null) return this.u32(0xffff_ffff);
+    const bytes = Buffer.byteLength(value);
+    this.u32(bytes).#room(bytes);
+    this.#length += this.#buffer.write(value, this.#length, 'utf8');
+    return this;
+  }
+
+  bytes(value: Uint8Array): this {
+    this.u32(value.length).#room(value.length);
+    this.#buffer.set(value, this.#length);
+    this.#length += value.length;
+    return this;
+  }
+
+  json(value: unknown): this {
+    return this.text(JSON.stringify(value) ?? 'null');
+  }
+
+  list<T>(items: readonly T[], one: (writer: this, item: T) => void): this {
+    this.u32(items.length);
+    for (const item of items) one(this, item);
+    return this;
+  }
+
+  #room(bytes: number): void {
+    const needed = this.#length + bytes;
+    if (needed <= this.#buffer.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2));
+    this.#buffer.copy(larger, 0, 0, this.#length);
+    this.#buffer = larger;
+  }
+}
+
+/** Reads one payload, in the order in which it was written. Throws ProtocolError at its end. */
+export class Reader {
+  readonly #buffer: Buffer;
+  #at: number;
+
+  constructor(buffer: Buffer, at = 0) {
+    this.#buffer = buffer;
+    this.#at = at;
+  }
+
+  /** of the whole payload */
+  get length(): number {
+    return this.#buffer.length;
+  }
+
+  u8(): number {
+    return this.#buffer[this.#take(1)] as number;
+  }
+
+  u32(): number {
+    return this.#buffer.readUInt32LE(this.#take(4));
+  }
+
+  f64(): number {
+    return this.#buffer.readDoubleLE(this.#take(8));
+  }
+
+  /** A finite number. */
+  number(): number {
+    const value = this.f64();
+    if (!Number.isFinite(value)) throw new ProtocolError(`${value} where a number belongs`);
+    return value;
+  }
+
+  text(): string {
+    const value = this.textOrNull();
+    if (value === null) throw new ProtocolError('no text where one belongs');
+    return value;
+  }
+
+  textOrNull(): string | null {
+    const length = this.u32();
+    if (length === 0xffff_ffff) return null;
+    const at = this.#take(length);
+    return this.#buffer.toString('utf8', at, at + length);
+  }
+
+  /** A view, valid as long as the frame is. */
+  bytes(): Buffer {
+    const length = this.u32();
+    const at = this.#take(length);
+    return this.#buffer.subarray(at, at + length);
+  }
+
+  json(): unknown {
+    const text = this.text();
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      throw new ProtocolError(`bad JSON: ${String(error)}`);
+    }
+  }
+
+  /** Each item takes at least a byte, so a length beyond the frame is refused before anything is made. */
+  list<T>(one: (reader: this) => T): T[] {
+    const length = this.u32();
+    if (length > this.#buffer.length - this.#at)
+      throw new ProtocolError(`a list of ${length} in a short frame`);
+    const items: T[] = [];
+    for (let i = 0; i < length; i += 1) items.push(one(this));
+    return items;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#buffer.length;
+  }
+
+  /** The whole payload has been read. */
+  end(): void {
+    if (this.#at !== this.#buffer.length)
+      throw new ProtocolError(`${this.#buffer.length - this.#at} bytes too many`);
+  }
+
+  #take(bytes: number): number {
+    const at = this.#at;
+    if (bytes > this.#buffer.length - at) throw new ProtocolError('a frame ends too early');
+    this.#at = at + bytes;
+    return at;
+  }
+}
+
+/** Cuts what a socket delivers into frames. */
+export class FrameCutter {
+  #chunks: Buffer[] = [];
+  #length = 0;
+  /** Length of the whole frame that is being gathered; 0 = not known yet. */
+  #needed = 0;
+
+  /** The frames that are whole now. Throws ProtocolError for a length that no frame has. */
+  cut(chunk: Buffer): Frame[] {
+    this.#chunks.push(chunk);
+    this.#length += chunk.length;
+    // A large frame arrives in hundreds of chunks: joining them each time would copy it hundreds of times.
+    if (this.#length < Math.max(this.#needed, 4)) return [];
+    const data = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#length);
+    const frames: Frame[] = [];
+    let at = 0;
+    this.#needed = 0;
+    while (data.length - at >= 4) {
+      const length = data.readUInt32LE(at);
+      if (length < headerBytes - 4 || length > limits.frameBytesMax)
+        throw new ProtocolError(`a frame of ${length} bytes`);
+      if (data.length - at < length + 4) {
+        this.#needed = length + 4;
+        break;
+      }
+      const payload = new Reader(data.subarray(at + headerBytes, at + 4 + length));
+      frames.push({ requestId: data.readUInt32LE(at + 4), kind: data[at + 8] as number, payload });
+      at += length + 4;
+    }
+    this.#chunks = at === data.length ? [] : [data.subarray(at)];
+    this.#length = data.length - at;
+    return frames;
+  }
+}

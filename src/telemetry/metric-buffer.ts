@@ -1,0 +1,114 @@
+// The numbers of one process between two reports. Holds increments, not totals: whoever adds them up keeps what a process
+// counted when that process has died, so that no sum ever falls. A kill -9 loses what was counted since the last report.
+
+import {
+  type CounterName,
+  type GaugeName,
+  type HistogramName,
+  type LabelValues,
+  metricDeclarations,
+  otherLabel,
+} from './metric-declarations.ts';
+import type { MetricReport, Metrics } from './metrics.ts';
+
+interface Counted {
+  readonly labels: readonly string[];
+  n: number;
+}
+
+interface Observed {
+  readonly bounds: readonly number[];
+  readonly buckets: number[];
+  sum: number;
+  any: boolean;
+}
+
+export class MetricBuffer implements Metrics {
+  readonly #counters = new Map<string, Map<string, Counted>>();
+  readonly #histograms = new Map<string, Observed>();
+  #gauges = new Map<string, MetricReport['gauges'][number]>();
+  readonly #keeps = new Map<string, ReadonlySet<string>>();
+
+  count<N extends CounterName>(name: N, n: number, ...labels: LabelValues<N>): void {
+    this.#add(name, n, labels as readonly string[]);
+  }
+
+  #add(name: string, n: number, values: readonly string[]): void {
+    let family = this.#counters.get(name);
+    if (family === undefined) {
+      family = new Map();
+      this.#counters.set(name, family);
+    }
+    // Most have one label or none, and need no text made for them.
+    const key = values.length < 2 ? (values[0] ?? '') : values.join('\n');
+    const counted = family.get(key);
+    if (counted === undefined) family.set(key, { labels: values, n });
+    else counted.n += n;
+  }
+
+  observe(name: HistogramName, value: number): void {
+    let observed = this.#histograms.get(name);
+    if (observed === undefined) {
+      const { bounds } = metricDeclarations[name];
+      observed = { bounds, buckets: new Array<number>(bounds.length + 1).fill(0), sum: 0, any: false };
+      this.#histograms.set(name, observed);
+    }
+    const { bounds, buckets } = observed;
+    let bucket = 0;
+    while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket += 1;
+    buckets[bucket] = (buckets[bucket] as number) + 1;
+    observed.sum += value;
+    observed.any = true;
+  }
+
+  set<N extends GaugeName>(name: N, series: readonly (readonly [...LabelValues<N>, value: number])[]): void {
+    const entries = series.map((one) => {
+      const labels = one.slice(0, -1) as readonly string[];
+      return [labels, one.at(-1) as number] as const;
+    });
+    this.#gauges.set(name, [name, entries]);
+  }
+
+  /** In force with the next report: a value that is gone and back before it loses nothing. */
+  keep(name: CounterName, values: ReadonlySet<string>): void {
+    this.#keeps.set(name, values);
+  }
+
+  /** What has come together since the last time; null = nothing has. */
+  take(): MetricReport | null {
+    const keeps = [...this.#keeps].map(([name, values]) => [name, [...values]] as const);
+    for (const [name, values] of this.#keeps) this.#drop(name, values);
+    this.#keeps.clear();
+    const counts: [string, readonly string[], number][] = [];
+    for (const [name, family] of this.#counters)
+      for (const counted of family.values()) {
+        if (counted.n === 0) continue;
+        counts.push([name, counted.labels, counted.n]);
+        counted.n = 0;
+      }
+    const histograms: [string, number[], number][] = [];
+    for (const [name, observed] of this.#histograms) {
+      if (!observed.any) continue;
+      histograms.push([name, [...observed.buckets], observed.sum]);
+      observed.buckets.fill(0);
+      observed.sum = 0;
+      observed.any = false;
+    }
+    const gauges = [...this.#gauges.values()];
+    this.#gauges = new Map();
+    const isEmpty = counts.length + histograms.length + gauges.length + keeps.length === 0;
+    if (isEmpty) return null;
+    return { ...(keeps.length === 0 ? {} : { keeps }), counts, histograms, gauges };
+  }
+
+  /** Drops the series of other values; their unreported counts go to `_other`, where that is kept: no count is lost to the sum. */
+  #drop(name: string, values: ReadonlySet<string>): void {
+    const family = this.#counters.get(name);
+    for (const [key, { labels, n }] of family ?? []) {
+      const [first = '', ...others] = labels;
+      if (values.has(first)) continue;
+      family?.delete(key);
+      if (n > 0 && values.has(otherLabel)) this.#add(name, n, [otherLabel, ...others]);
+    }
+  }
+}

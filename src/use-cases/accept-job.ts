@@ -1,0 +1,197 @@
+// The use case of a push: from what a request said and the topic it names to the job that is stored, and from the store's
+// outcome to the answer. Everything that can be refused is refused before the store is asked. A body is looked at, never
+// rewritten: big integers, duplicate keys and spacing reach the receiver as they came.
+
+import { isUtf8 } from 'node:buffer';
+import { parseDuration, parseInstant } from '../core/duration.ts';
+import { DqError, invalidField } from '../core/errors.ts';
+import { refusesId } from '../core/job-id.ts';
+import { skipBlank } from '../core/json-span.ts';
+import { limits } from '../core/limits.ts';
+import type { PlainTopic } from '../core/topic/topic.ts';
+import type { PushJob, PushMode, PushOutcome, When } from '../ports/job-store.ts';
+import { newJobId } from './new-job-id.ts';
+
+/** A push as its request wrote it. */
+export interface PushRequest {
+  readonly id: string | undefined;
+  readonly delay: string | undefined;
+  readonly at: string | undefined;
+  readonly mode: string | undefined;
+  /** its times stood in a query, where the + before an offset is read as a blank */
+  readonly inQuery: boolean;
+  /** of the request; null = none was given, and none is sent on */
+  readonly contentType: string | null;
+  readonly body: Buffer;
+  /** the caller says that the body is meant as it is, however it looks */
+  readonly isLiteral: boolean;
+}
+
+/** The job of a valid request; a DqError for any other. `nowMs` bounds `at` and decides nothing else. */
+export function acceptJob(request: PushRequest, topic: PlainTopic, nowMs: number): PushJob {
+  const id = request.id ?? newJobId();
+  if (request.id !== undefined) {
+    const wrong = refusesId(id);
+    if (wrong !== null) throw invalidField('id', wrong);
+  }
+  if (topic.state === 'offline')
+    throw new DqError('topic_offline', `topic ${topic.topic} is offline and takes no jobs`);
+  const when = readWhen(request, nowMs) ?? { delayMs: topic.delayMs };
+  const mode = readMode(request.mode);
+  checkContent(request, topic, nowMs);
+  return {
+    topic: topic.topic,
+    id,
+    when,
+    mode,
+    priority: topic.priority,
+    contentType: request.contentType,
+    body: request.body,
+    anotherId: request.id === undefined ? newJobId : undefined,
+  };
+}
+
+/** null when neither is given. Throws a DqError. */
+export function readWhen(
+  { delay, at, inQuery }: Partial<Pick<PushRequest, 'delay' | 'at'>> & Pick<PushRequest, 'inQuery'>,
+  nowMs: number,
+): When | null {
+  if (delay !== undefined) {
+    if (at !== undefined) throw invalidField('at', 'give delay or at, not both');
+    const parsed = parseDuration(delay);
+    if (!parsed.ok) throw invalidField('delay', parsed.message);
+    if (parsed.value > limits.delayMsMax) throw invalidField('delay', 'must be at most 3650d');
+    return { delayMs: parsed.value };
+  }
+  if (at === undefined) return null;
+  const parsed = parseInstant(at, inQuery);
+  if (!parsed.ok) throw invalidField('at', parsed.message);
+  if (parsed.value - nowMs > limits.delayMsMax) throw invalidField('at', 'must be at most 3650d from now');
+  return { at: parsed.value };
+}
+
+function readMode(mode: string | undefined): PushMode {
+  if (mode === undefined) return 'replace';
+  if (mode === 'replace' || mode === 'keep' || mode === 'reject') return mode;
+  throw invalidField('mode', 'must be "replace", "keep" or "reject"');
+}
+
+/** It is sent on as a header later. */
+const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
+
+function checkContent({ contentType, body, isLiteral }: PushRequest, topic: PlainTopic, nowMs: number): void {
+  if (
+    contentType !== null &&
+    (contentType.length > limits.contentTypeMax || !contentTypePattern.test(contentType))
+  )
+    throw invalidField('content-type', `must be at most ${limits.contentTypeMax} visible ASCII characters`);
+  let value: unknown;
+  if (topic.format === 'form') value = readFormJob(body, topic);
+  else if (contentType !== null && isJson(contentType))
+    value = parseJson(body, 'the body says application/json and is');
+  else {
+    if (!isLiteral && contentType !== null) refuseMislabelledJson(contentType, body);
+    return;
+  }
+  if (!isLiteral) refuseBatchItem(value, topic.topic, nowMs);
+}
+
+/** What curl sends with -d and without -H. Encoders of forms percent-encode both brackets, so no form begins with one. */
+function refuseMislabelledJson(contentType: string, body: Buffer): void {
+  if (!/^application\/x-www-form-urlencoded *(;|$)/i.test(contentType)) return;
+  const first = body[skipBlank(body, 0)];
+  if (first !== 0x7b && first !== 0x5b) return;
+  const message =
+    "the body begins as JSON and its type is application/x-www-form-urlencoded; send -H 'content-type: application/json', or literal=true in the query";
+  throw new DqError('unsupported_media_type', `content-type: ${message}`, {
+    errors: [{ field: 'content-type', message }],
+  });
+}
+
+const batchMembers: ReadonlySet<string> = new Set([
+  'topic',
+  'id',
+  'delay',
+  'at',
+  'mode',
+  'body',
+  'contentType',
+]);
+
+/** Rejects an item of POST /v1/jobs that was pushed as a body: its delay would have no effect, and the receiver would get the
+ *  wrapping. Messages of producers may have `body`, `id`, `mode` or `contentType` members too. So dq rejects only objects whose
+ *  members are all those of an item, with `body`, and with a `delay` that is a duration or a number, an `at` in the future, or a
+ *  `topic` that is this topic. */
+function refuseBatchItem(value: unknown, topic: string, nowMs: number): void {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, 'body')) return;
+  const item = value as Readonly<Record<string, unknown>>;
+  if (!Object.keys(item).every((name) => batchMembers.has(name))) return;
+  const { delay, at } = item;
+  const time = at === undefined ? null : parseInstant(at);
+  const telling =
+    item['topic'] === topic ||
+    typeof delay === 'number' ||
+    (typeof delay === 'string' && (parseDuration(delay).ok || /^\d+$/.test(delay))) ||
+    (time?.ok === true && time.value > nowMs);
+  if (!telling) return;
+  throw invalidField(
+    'body',
+    'is an item of a batch, which has no effect here; give its delay, at, id and mode in the query (?delay=30s) and only its body as the request body, or push it with POST /v1/jobs. To deliver it as it is, add literal=true to the query',
+  );
+}
+
+/** Whatever its content type says, which is not sent on: the callback's is that of a form. */
+function readFormJob(body: Buffer, topic: PlainTopic): unknown {
+  const value = parseJson(
+    body,
+    `topic ${topic.topic} has format "form" and needs a JSON object; the body is`,
+  );
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  throw invalidField(
+    'body',
+    `must be a JSON object such as {"order":4711}: topic ${topic.topic} has format "form" and sends its members as fields`,
+  );
+}
+
+/** Exactly that media type, whatever its parameters; application/problem+json and its kin are opaque. */
+export function isJson(contentType: string): boolean {
+  if (contentType === 'application/json') return true;
+  const end = contentType.indexOf(';');
+  return end > 0 && contentType.slice(0, end).trim().toLowerCase() === 'application/json'
+    ? true
+    : contentType.toLowerCase() === 'application/json';
+}
+
+function parseJson(body: Buffer, saying: string): unknown {
+  if (!isUtf8(body)) throw malformed(`${saying} not valid UTF-8`);
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch (error) {
+    throw malformed(`${saying} not JSON: ${(error as Error).message}`);
+  }
+}
+
+function malformed(message: string): DqError {
+  const position = /at position (\d+)/.exec(message)?.[1];
+  const error = { field: 'body', message, ...(position === undefined ? {} : { position: Number(position) }) };
+  return new DqError('malformed_json', message, { errors: [error] });
+}
+
+/** The id travels with every outcome that leaves doubt. */
+export function pushRefusal(
+  outcome: Exclude<PushOutcome, { kind: 'stored' | 'kept' }>,
+  job: PushJob,
+): DqError {
+  switch (outcome.kind) {
+    case 'job_exists':
+      return new DqError('job_exists', `a job with this id is live (${outcome.state})`);
+    case 'not_stored':
+      return new DqError('not_stored', `the job was not stored (${outcome.code}); push it again`);
+    case 'unknown':
+      return new DqError(
+        'unknown',
+        `the job may or may not be stored (${outcome.code}); pushing it again with its id is safe`,
+        { extra: { id: outcome.id ?? job.id } },
+      );
+  }
+}

@@ -1,0 +1,234 @@
+// The use cases that write a topic: create, put, patch, set its state, begin and end a removal. A change is read, made and
+// written back by compare-and-set, so two administrators never undo each other unseen.
+
+import { timingSafeEqual } from 'node:crypto';
+import { Complaints } from '../core/complaints.ts';
+import { makeSecret, unexpired } from '../core/delivery.ts';
+import { DqError, invalidField } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic/settings.ts';
+import type { Topic, TopicSettings } from '../core/topic/topic.ts';
+import { StoreError } from '../ports/job-store.ts';
+import type { Registry, TopicDraft, TopicRemains } from '../ports/registry.ts';
+
+/** The input of a POST names its topic. */
+export async function createTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
+  const created = await registry.create(newDraft(name, input));
+  if (created.kind === 'exists')
+    throw new DqError('topic_exists', `topic ${name} exists; change it with PATCH`);
+  return created.topic;
+}
+
+/** Creates or replaces: what the input does not give becomes the default, the secret stays. */
+export async function putTopic(
+  registry: Registry,
+  name: string,
+  input: TopicInput,
+  nowMs: number | null = null,
+): Promise<{ readonly topic: Topic; readonly created: boolean }> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await findTopic(registry, name);
+    if (known === null) {
+      const created = await registry.create(newDraft(name, input));
+      if (created.kind === 'created') return { topic: created.topic, created: true };
+      continue;
+    }
+    if (!('topic' in known)) {
+      const updated = await registry.update(replacing(known, name, input, nowMs), known.revision);
+      // A new secret was made unless the old one could be read: the caller has to be told it.
+      if (updated.kind === 'updated') return { topic: updated.topic, created: known.secrets === null };
+      continue;
+    }
+    keepsSecret(known, input);
+    const settings = completeSettings(unmaskHeaders(input, known));
+    const draft = draftOf(known, settings, input.state ?? 'active', nowMs);
+    const updated = await registry.update(draft, known.revision);
+    if (updated.kind === 'updated') return { topic: updated.topic, created: false };
+  }
+  throw busy(name);
+}
+
+/** Changes what the input gives. */
+export function patchTopic(
+  registry: Registry,
+  name: string,
+  input: TopicInput,
+  nowMs: number | null = null,
+): Promise<Topic> {
+  return changeTopic(registry, name, (known) => {
+    keepsSecret(known, input);
+    const settings = { ...settingsOf(known), ...unmaskHeaders(input, known).settings };
+    const complaints = new Complaints();
+    checkTogether(settings, input, complaints);
+    complaints.throwIfAny();
+    const draft = draftOf(known, settings, input.state ?? known.state, nowMs);
+    // An explicit state ends the removal.
+    return known.removal === undefined || input.state !== undefined
+      ? draft
+      : { ...draft, removal: known.removal };
+  });
+}
+
+/** Sets the topic offline and remembers its state; changes nothing where it is offline. Rejects with topic_not_found. */
+export async function beginRemoval(registry: Registry, name: string): Promise<Topic> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await registry.get(name);
+    if (known === null) throw topicNotFound(name);
+    if (known.state === 'offline') return known;
+    const draft = draftOf(known, settingsOf(known), 'offline', null);
+    const updated = await registry.update(
+      { ...draft, removal: { formerState: known.state } },
+      known.revision,
+    );
+    if (updated.kind === 'updated') return updated.topic;
+  }
+  throw busy(name);
+}
+
+/** Gives the topic the state that it had before beginRemoval; answers that state, or null when there is nothing to do: it is removed,
+ *  or its state was changed meanwhile. */
+export async function endRemoval(registry: Registry, name: string): Promise<Topic['state'] | null> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await registry.get(name);
+    if (known?.removal === undefined) return null;
+    const { formerState } = known.removal;
+    const updated = await registry.update(
+      draftOf(known, settingsOf(known), formerState, null),
+      known.revision,
+    );
+    if (updated.kind === 'updated') return formerState;
+  }
+  throw busy(name);
+}
+
+/** `make` is called again when somebody else has changed the topic meanwhile. Rejects with topic_not_found. */
+export async function changeTopic(
+  registry: Registry,
+  name: string,
+  make: (known: Topic) => TopicDraft,
+): Promise<Topic> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await findTopic(registry, name);
+    if (known === null) throw topicNotFound(name);
+    if (!('topic' in known)) throw topicUnreadable(name);
+    const updated = await registry.update(make(known), known.revision);
+    if (updated.kind === 'updated') return updated.topic;
+  }
+  throw busy(name);
+}
+
+/** Names the topic, so that the intake can suggest a similar one. */
+export class TopicNotFound extends DqError {
+  readonly topic: string;
+  constructor(topic: string) {
+    super('topic_not_found', `there is no topic ${JSON.stringify(topic)}`);
+    this.topic = topic;
+  }
+}
+
+/** Throws DqError for one that is stored and cannot be read. */
+export async function getTopic(registry: Registry, name: string): Promise<Topic | null> {
+  const known = await findTopic(registry, name);
+  if (known !== null && !('topic' in known)) throw topicUnreadable(name);
+  return known;
+}
+
+/** Takes a topic offline, whether or not its record can be read. Answers its revision. */
+export async function turnOffline(registry: Registry, name: string): Promise<number> {
+  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+    const known = await findTopic(registry, name);
+    if (known === null) throw topicNotFound(name);
+    const turned = await registry.turn(name, 'offline', known.revision);
+    if (turned.kind === 'updated') return turned.revision;
+  }
+  throw busy(name);
+}
+
+/** For one that is stored and cannot be read: what is left of it. */
+export async function findTopic(registry: Registry, name: string): Promise<Topic | TopicRemains | null> {
+  try {
+    return await registry.get(name);
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    return registry.remains(name);
+  }
+}
+
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof StoreError && error.failure.code === 'unreadable_topic';
+}
+
+export function topicUnreadable(name: string, cause?: unknown): DqError {
+  return new DqError(
+    'unavailable',
+    `topic ${name}: its stored record cannot be read; replace it with PUT or remove it`,
+    { cause },
+  );
+}
+
+export function topicNotFound(name: string): DqError {
+  return new TopicNotFound(name);
+}
+
+function busy(name: string): DqError {
+  return new DqError(
+    'not_stored',
+    `topic ${name} is being changed by others; nothing was changed, try again`,
+  );
+}
+
+function newDraft(name: string, input: TopicInput): TopicDraft {
+  return {
+    ...completeSettings(unmaskHeaders(input, null)),
+    topic: name,
+    state: input.state ?? 'active',
+    secrets: [{ secret: input.secret ?? makeSecret(), untilAt: null }],
+  };
+}
+
+/** The secret stays, if it can be read. */
+function replacing(
+  { secrets }: TopicRemains,
+  name: string,
+  input: TopicInput,
+  nowMs: number | null,
+): TopicDraft {
+  const draft = newDraft(name, input);
+  if (secrets === null || secrets.length === 0) return draft;
+  keepsSecret({ topic: name, secrets }, input);
+  return { ...draft, secrets: nowMs === null ? secrets : unexpired(secrets, nowMs) };
+}
+
+/** `nowMs`: the storage clock, by which secrets end; null: not asked for, and none is removed. */
+function draftOf(
+  topic: Topic,
+  settings: TopicSettings,
+  state: Topic['state'],
+  nowMs: number | null,
+): TopicDraft {
+  const secrets = nowMs === null ? topic.secrets : unexpired(topic.secrets, nowMs);
+  return { ...settings, topic: topic.topic, state, secrets };
+}
+
+function settingsOf(topic: Topic): TopicSettings {
+  const { topic: _, state, secrets, removal, revision, createdAt, updatedAt, ...settings } = topic;
+  return settings;
+}
+
+/** Naming the secret in force is no change; another one would cut off receivers that verify with the old. */
+function keepsSecret(topic: Pick<Topic, 'topic' | 'secrets'>, input: TopicInput): void {
+  if (input.secret === undefined) return;
+  const current = Buffer.from(topic.secrets[0]?.secret ?? '');
+  const given = Buffer.from(input.secret);
+  if (current.length === given.length && timingSafeEqual(current, given)) return;
+  throw invalidField(
+    'secret',
+    `is changed by POST /v1/topics/${topic.topic}/secret, so that the old one signs on`,
+  );
+}
+
+/** A body may repeat the name in the path, and nothing else. */
+export function checkNamed(path: string, input: TopicInput): void {
+  if (input.topic !== undefined && input.topic !== path)
+    throw invalidField('topic', `must be ${JSON.stringify(path)}, as in the path, or left out`);
+}

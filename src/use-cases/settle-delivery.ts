@@ -1,0 +1,31 @@
+// Decides from the verdict what becomes of the job: gone, delayed again, or a dead letter. Pure; the notifier carries it
+// out with ack, retry or bury. Invariant: every failure counts against maxAttempts, so every job ends.
+
+import type { BuryReason } from '../core/job.ts';
+import { retryDelayMs } from '../core/retry-policy.ts';
+import type { Topic } from '../core/topic/topic.ts';
+import type { Verdict } from '../core/verdict.ts';
+
+export type Settlement =
+  | { readonly kind: 'ack' }
+  /** from the end of the attempt */
+  | { readonly kind: 'retry'; readonly delayMs: number }
+  | { readonly kind: 'bury'; readonly reason: Exclude<BuryReason, 'poison'> };
+
+/** `topic`: as it is now, not as it was when the attempt began. `failures`: failed attempts before this one. */
+export function settle(
+  topic: Pick<Topic, 'maxAttempts' | 'backoff' | 'jitter'>,
+  failures: number,
+  verdict: Verdict,
+  retryUnitMs: number,
+  random: () => number,
+): Settlement {
+  if (verdict.outcome === 'delivered') return { kind: 'ack' };
+  if (verdict.noMoreAttempts !== null) return { kind: 'bury', reason: verdict.noMoreAttempts };
+  // ≥: maxAttempts may have been lowered below what the job has behind it.
+  if (failures + 1 >= topic.maxAttempts) return { kind: 'bury', reason: 'attempts_exhausted' };
+  return {
+    kind: 'retry',
+    delayMs: retryDelayMs(topic, failures, retryUnitMs, random, verdict.retryAfterMs),
+  };
+}

@@ -1,0 +1,145 @@
+// What a server holds of bodies that are not finished: bounded in all, and never so that a push of its own finds no room.
+import { beforeEach, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
+import { type RawConnection, startIntake, type TestIntake } from '../support/intake.ts';
+import { until } from '../support/until.ts';
+
+const batchBytes = limits.apiBodyBytesMax;
+const fits = limits.batchesHeldMax;
+let dq: TestIntake;
+/** lets go what the store was asked to push; null = it answers at once */
+let waiting: (() => void)[] | null;
+let asked: number;
+
+beforeEach(async () => {
+  waiting = null;
+  asked = 0;
+  dq = await startIntake({
+    config: { 'limits.batchBytes': batchBytes },
+    store: (store: Store) => ({
+      ...store,
+      jobs: {
+        ...store.jobs,
+        push: (jobs) =>
+          waiting === null
+            ? store.jobs.push(jobs)
+            : new Promise<readonly PushOutcome[]>((resolve) => {
+                asked += jobs.length;
+                waiting?.push(() => resolve(store.jobs.push(jobs)));
+              }),
+      },
+    }),
+  });
+  await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/', delay: '1h' });
+});
+
+const head = (path: string, length: number | 'chunked') =>
+  `POST ${path} HTTP/1.1\r\nhost: localhost\r\n${length === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`}\r\n\r\n`;
+const statusesOf = (connection: RawConnection) =>
+  [...connection.received().matchAll(/HTTP\/1\.1 (\d{3})/g)].map((match) => Number(match[1]));
+const blank = Buffer.alloc(batchBytes - 2, ' ');
+
+/** A batch of which all but the last byte has been sent. */
+function almost(): RawConnection {
+  const connection = dq.open();
+  connection.send(head('/v1/jobs', batchBytes));
+  connection.send('[');
+  connection.send(blank);
+  return connection;
+}
+
+/** Waits until there is no room for 16 bytes: all that was sent has been read. In chunks, because only what is not finished needs
+ *  room. */
+async function untilFull(): Promise<string> {
+  return until('there is no room', async () => {
+    const probe = dq.open();
+    probe.send(`${head('/v1/jobs', 'chunked')}10\r\n${' '.repeat(16)}\r\n0\r\n\r\n`);
+    await until('it is answered', () => statusesOf(probe).length > 0);
+    probe.socket.destroy();
+    return statusesOf(probe)[0] === 503 ? probe.received() : null;
+  });
+}
+
+it('batches beyond the room are 503 not_stored, and are taken when there is room again', async () => {
+  const held = Array.from({ length: fits }, almost);
+  await untilFull();
+  const refused = await dq.call('POST', '/v1/jobs', {
+    body: Buffer.alloc(batchBytes / 2, ' '),
+    headers: { 'content-type': 'application/json' },
+  });
+  expect(refused).toMatchObject({ status: 503, body: { code: 'not_stored', errors: [] } });
+  expect(refused.headers.get('retry-after')).toBe('1');
+  expect(dq.requests.at(-1)).toMatchObject({ topic: null, status: 503, code: 'not_stored' });
+  // Small ones come in one piece, and pushes have a room of their own.
+  expect((await dq.api('POST', '/v1/jobs', [{ topic: 't', id: 'small', body: 1 }])).body.accepted).toBe(1);
+  expect((await dq.push('t', '1', '?id=a')).status).toBe(201);
+  expect((await dq.push('t', Buffer.alloc(200_000), '?id=b', 'a/b')).status).toBe(201);
+  expect((await dq.api('PATCH', '/v1/topics/t', { title: 'x' })).status).toBe(200);
+
+  for (const connection of held) connection.send(']');
+  for (const connection of held)
+    await until(
+      'it is answered',
+      () => statusesOf(connection).length === 1 && statusesOf(connection)[0] === 200,
+    );
+  const large = await dq.call('POST', '/v1/jobs', {
+    body: Buffer.concat([Buffer.from('['), blank, Buffer.from(']')]),
+    headers: { 'content-type': 'application/json' },
+  });
+  expect(large).toMatchObject({ status: 200, body: { accepted: 0, failed: 0 } });
+});
+
+it('a connection that breaks off gives its room back', async () => {
+  const held = Array.from({ length: fits }, almost);
+  await untilFull();
+  for (const { socket } of held) socket.destroy();
+  await until('there is room again', async () => {
+    const reply = await dq.call('POST', '/v1/jobs', {
+      body: Buffer.concat([Buffer.from('['), blank, Buffer.from(']')]),
+      headers: { 'content-type': 'application/json' },
+    });
+    return reply.status === 200 ? reply : Promise.reject(new Error(JSON.stringify(reply.body)));
+  });
+  expect(dq.role.inFlight()).toBe(0);
+});
+
+it('a batch takes room until it is stored, also when nobody waits for its answer', async () => {
+  waiting = [];
+  const text = Buffer.alloc(batchBytes, ' ');
+  text.write(`[{"topic":"t","id":"a","body":"${'x'.repeat(200_000)}"}`);
+  text.write(']', batchBytes - 1);
+  const connections = Array.from({ length: fits }, () => {
+    const connection = dq.open();
+    connection.send(head('/v1/jobs', batchBytes));
+    connection.send(text);
+    return connection;
+  });
+  await until('all are with the store', () => asked === fits);
+  for (const { socket } of connections) socket.destroy();
+  await until('the connections are gone', () => dq.role.inFlight() === 0);
+  expect(await untilFull()).toContain('"code":"not_stored"');
+  const go = waiting;
+  waiting = null;
+  for (const one of go) one();
+  await until('there is room again', async () => {
+    const reply = await dq.call('POST', '/v1/jobs', {
+      body: Buffer.concat([Buffer.from('['), blank, Buffer.from(']')]),
+      headers: { 'content-type': 'application/json' },
+    });
+    return reply.status === 200 ? reply : Promise.reject(new Error(JSON.stringify(reply.body)));
+  });
+});
+
+it('a body that is refused for another reason gives its room back', async () => {
+  const send = (path: string, bytes: number) =>
+    dq.call('POST', path, {
+      body: Buffer.alloc(bytes, ' '),
+      headers: { 'content-type': 'application/json' },
+    });
+  for (let n = 0; n <= fits; n++) {
+    expect((await send('/v1/jobs?nope=1', batchBytes)).status).toBe(400);
+    expect((await send('/v1/jobs', batchBytes)).status).toBe(400);
+    expect((await send('/v1/jobs', batchBytes + 1)).status).toBe(413);
+  }
+});

@@ -1,0 +1,265 @@
+// Who gets the slots: topics beside each other, notifiers beside each other, topics that are paused, unknown or ailing.
+import { describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import type { JobStore } from '../../src/ports/job-store.ts';
+import { startSink } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+import { ids, owner, startRig } from './rig.ts';
+
+const hang = () => {};
+
+describe('notifier: slots', () => {
+  it('a hanging topic with 2,000 due jobs holds at most half of them, then two, and delays no other', async () => {
+    const rig = await startRig();
+    let most = 0;
+    const hanging = await startSink(() => {
+      most = Math.max(most, hanging.open().length);
+    });
+    const fine = await startSink();
+    await rig.topic('hanging', hanging.url, {
+      timeoutMs: 800,
+      concurrency: 1_000,
+      backoff: { type: 'ladder', stepsMs: [60_000] },
+    });
+    await rig.topic('fine', fine.url, { concurrency: 1_000 });
+    await rig.pushAll('hanging', ids('h', 2_000), { priority: 'high' });
+    await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 40 } })));
+    await until('half of the slots hang', () => most === 20);
+    await rig.pushAll('fine', ids('f', 200));
+    await until('the others are delivered', () => rig.counted('fine', 'delivered') === 200);
+    expect(hanging.arrivals.length).toBeLessThan(200);
+    await until(
+      'the endpoint is found ailing',
+      () => rig.notified().filter(({ reason }) => reason === 'timeout').length >= 30,
+    );
+    await until('two probes hang', () => hanging.open().length === limits.ailingCallsMax);
+    const before = hanging.arrivals.length;
+    await until('probing goes on', () => {
+      expect(hanging.open().length).toBeLessThanOrEqual(limits.ailingCallsMax);
+      return hanging.arrivals.length >= before + 6;
+    });
+    expect(most).toBeLessThanOrEqual(20);
+  });
+
+  it('an ailing topic has its room back after one success', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('t', sink.url, {
+      timeoutMs: 1_000,
+      concurrency: 12,
+      backoff: { type: 'ladder', stepsMs: [60_000] },
+    });
+    await rig.pushAll('t', ids('j', 60));
+    await rig.run(createNotifier(rig.context()));
+    await until(
+      'it is ailing',
+      () => sink.arrivals.length > 12 && sink.open().length === limits.ailingCallsMax,
+    );
+    let answered = false;
+    let most = 0;
+    sink.answer((_arrival, response) => {
+      most = Math.max(most, sink.open().length);
+      if (!answered) response.end('{}');
+      answered = true;
+    });
+    await until('all of its room is used', () => most === 12);
+  });
+
+  it('notifiers share the concurrency of a topic by their index, the remainder first', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('three', sink.url, { concurrency: 3, timeoutMs: 60_000 });
+    await rig.topic('one', sink.url, { concurrency: 1, timeoutMs: 60_000 });
+    for (let n = 0; n < 10; n += 1) {
+      await rig.push('three', `a${n}`);
+      await rig.push('one', `b${n}`);
+    }
+    const first = await rig.run(createNotifier(rig.context({ index: 0, count: 2, owner: owner(1) })));
+    const second = await rig.run(createNotifier(rig.context({ index: 1, count: 2, owner: owner(2) })));
+    await until('everything allowed runs', () => sink.open().length === 4);
+    await rig.push('three', 'last');
+    await until(
+      'nothing more does',
+      async () => (await rig.store.jobs.get({ topic: 'three', id: 'last' }))?.state === 'ready',
+    );
+    expect([first.inFlight(), second.inFlight()]).toEqual([3, 1]);
+    expect(sink.open().filter(({ topic }) => topic === 'one')).toHaveLength(1);
+  });
+
+  it('a topic with more jobs than room is called on as its calls end, not at the next poll', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url, { concurrency: 1 });
+    await rig.pushAll('t', ids('j', 50));
+    // Fifty polls would take fifty minutes.
+    await rig.run(createNotifier(rig.context({ config: { pollCeiling: 60_000 } })));
+    await until('all are delivered', () => rig.counted('t', 'delivered') === 50);
+  });
+});
+
+describe('notifier: room', () => {
+  it('each topic has the lease of its own timeout, whatever most topics have', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    for (const name of ['a', 'b', 'c']) await rig.topic(name, sink.url, { timeoutMs: 5_000 });
+    await rig.topic('slow', sink.url, { timeoutMs: 60_000 });
+    await rig.topic('quick', sink.url, { timeoutMs: 500 });
+    for (const name of ['a', 'slow', 'quick']) await rig.push(name, 'x');
+    const leases: Record<string, number> = {};
+    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+      async reserve(...asked: Parameters<JobStore['reserve']>) {
+        const reserved = await rig.store.jobs.reserve(...asked);
+        for (const { topic, leaseMs } of reserved.jobs) leases[topic] = leaseMs;
+        return reserved;
+      },
+    });
+    await rig.run(createNotifier(rig.context({ store: { ...rig.store, jobs } })));
+    await until('all run', () => sink.arrivals.length === 3);
+    expect(leases).toEqual({ a: 15_000, slow: 70_000, quick: 10_500 });
+  });
+});
+
+describe('notifier: rhythm', () => {
+  it.each(['everything was full when it was asked', 'it brings some'])(
+    'calls that end while a reserve is under way make room at once, not at the next poll: %s',
+    async (situation) => {
+      const rig = await startRig();
+      const sink = await startSink((arrival, response) => {
+        // Every second one later, so that one call ends, one reserve sets out, and then the other call ends.
+        setTimeout(() => response.end('{}'), Number(arrival.id.slice(1)) % 2 === 0 ? 0 : 30);
+      });
+      await rig.topic('t', sink.url, { concurrency: 2 });
+      await rig.pushAll('t', ids('j', 30));
+      let hint: Parameters<JobStore['onHint']>[0] = () => {};
+      const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+        onHint(listener: typeof hint) {
+          hint = listener;
+          return () => {};
+        },
+        async reserve(...asked: Parameters<JobStore['reserve']>) {
+          const reserved = await rig.store.jobs.reserve(...asked);
+          // What was running when the store was asked has ended when its answer comes.
+          await until('nothing runs', () => notifier.inFlight() === 0, 30_000, 1);
+          if (situation.includes('full') && reserved.jobs.length > 0)
+            setImmediate(() => hint({ kind: 'ready', partition: 0 }));
+          return reserved;
+        },
+      });
+      const ctx = rig.context({ store: { ...rig.store, jobs }, config: { pollCeiling: 60_000 } });
+      const notifier = createNotifier(ctx);
+      await rig.run(notifier);
+      await until('all are delivered', () => rig.counted('t', 'delivered') === 30);
+    },
+  );
+});
+
+describe('notifier: topics', () => {
+  it.each(['paused', 'offline'] as const)(
+    'a topic that is %s is not called until it is active again',
+    async (state) => {
+      const rig = await startRig();
+      const sink = await startSink();
+      await rig.topic('t', sink.url, { state });
+      await rig.topic('other', sink.url);
+      await rig.run(createNotifier(rig.context()));
+      await rig.push('t', 'a');
+      await rig.push('other', 'a');
+      await until('the other is delivered', () => rig.counted('other', 'delivered') === 1);
+      expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+        state: 'ready',
+        failures: 0,
+      });
+      await rig.topic('t', sink.url);
+      await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
+      expect(rig.notified().filter(({ topic }) => topic === 't')).toMatchObject([{ attempt: 1 }]);
+    },
+  );
+
+  it('a job whose topic nobody knows is held, asked for once, and called when the topic is registered', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    const asked: string[] = [];
+    const registry = rig.registry;
+    const get = registry.get.bind(registry);
+    registry.get = (name) => {
+      asked.push(name);
+      return get(name);
+    };
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('late', 'a');
+    await rig.push('late', 'b');
+    await until('it is reported', () => rig.lines.some(({ message }) => message.includes('unknown topic')));
+    await until(
+      'the jobs are released',
+      async () => (await rig.store.jobs.get({ topic: 'late', id: 'a' }))?.state === 'ready',
+    );
+    expect(asked).toEqual(['late']);
+    await rig.topic('late', sink.url);
+    await until('both are delivered', () => rig.counted('late', 'delivered') === 2);
+    expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1]);
+  });
+
+  it('calls of a topic that was deleted count against its concurrency when it is registered again', async () => {
+    const rig = await startRig();
+    const sink = await startSink(hang);
+    await rig.topic('t', sink.url, { concurrency: 1, timeoutMs: 60_000 });
+    await rig.topic('other', sink.url, { timeoutMs: 60_000 });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    await until('it is called', () => sink.open().length === 1);
+    const { revision } = (await rig.registry.get('t')) ?? { revision: -1 };
+    expect(await rig.registry.remove('t', revision)).toBe('removed');
+    await rig.topics.refresh();
+    await rig.topic('t', sink.url, { concurrency: 1, timeoutMs: 60_000 });
+    await rig.pushAll('t', ['b', 'c', 'd']);
+    await rig.push('other', 'x');
+    await until('the other is called', () => sink.open().length >= 2);
+    expect(sink.open().map(({ topic, id }) => `${topic} ${id}`)).toEqual(['t a', 'other x']);
+    sink.finish(sink.arrivals[0]);
+    await until('the next is called', () => sink.arrivals.length >= 3);
+    await rig.push('other', 'y');
+    await until('the other is called again', () => sink.open().some(({ id }) => id === 'y'));
+    expect(sink.open().filter(({ topic }) => topic === 't')).toHaveLength(1);
+  });
+
+  it('a change of the callback URL is in force for the next call', async () => {
+    const rig = await startRig();
+    const [old, next] = [await startSink(), await startSink()];
+    await rig.topic('t', old.url);
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    await until('the first is delivered', () => rig.counted('t', 'delivered') === 1);
+    await rig.topic('t', next.url);
+    await rig.push('t', 'b');
+    await until('the second is delivered', () => rig.counted('t', 'delivered') === 2);
+    expect([old.arrivals.length, next.arrivals.length]).toEqual([1, 1]);
+  });
+});
+
+describe('notifier: beside an older one', () => {
+  it('takes no job before it is told to, and then like any other', async () => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    const asked: number[] = [];
+    const jobs: JobStore = {
+      ...rig.store.jobs,
+      reserve: (partition, request) => {
+        asked.push(request.owner.incarnation);
+        return rig.store.jobs.reserve(partition, request);
+      },
+    };
+    const store = { ...rig.store, jobs };
+    const next = await rig.run(createNotifier(rig.context({ store, owner: owner(2), takesOver: true })));
+    await rig.push('t', 'a');
+    const old = await rig.run(createNotifier(rig.context({ store, owner: owner(1) })));
+    await until('the old one has delivered', () => rig.counted('t', 'delivered') === 1);
+    expect(asked).not.toContain(2);
+    await next.takeOver?.();
+    await old.drain(1_000);
+    await rig.push('t', 'b');
+    await until('the new one has delivered', () => rig.counted('t', 'delivered') === 2);
+    expect(asked.at(-1)).toBe(2);
+  });
+});
