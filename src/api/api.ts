@@ -5,7 +5,6 @@ import type { IncomingMessage } from 'node:http';
 import swagger from '@fastify/swagger';
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { DqError } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import { StoreError } from '../ports/job-store.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { Api, ApiContext } from './api-context.ts';
@@ -17,6 +16,7 @@ import { bodyReader, readBody } from './http/read-body.ts';
 import { logRequest } from './http/request-log.ts';
 import { accessCheck, mayTouch } from './http/route-access.ts';
 import { closed } from './http/schemas.ts';
+import { apiLimits } from './limits.ts';
 import { MasterQuestions } from './master-questions.ts';
 import { openapiOptions, openapiRoute } from './openapi.ts';
 import { alertRoutes } from './routes/alert-routes.ts';
@@ -62,7 +62,7 @@ export async function createApi(context: ApiContext, front: HttpFront, tokens: T
     // dq stops by closing the port alone; a request that is still let in is served.
     return503OnClosing: false,
     exposeHeadRoutes: false,
-    routerOptions: { querystringParser: parseQuery as never, maxParamLength: limits.paramLengthMax },
+    routerOptions: { querystringParser: parseQuery as never, maxParamLength: apiLimits.paramLengthMax },
     ajv: {
       customOptions: {
         removeAdditional: false,
@@ -102,7 +102,7 @@ export async function createApi(context: ApiContext, front: HttpFront, tokens: T
   return api;
 }
 
-const apiBody = { bytes: limits.apiBodyBytesMax, option: null };
+const apiBody = { bytes: apiLimits.apiBodyBytesMax, option: null };
 
 /** Every route but the push: a JSON body where the route names one, no body elsewhere. */
 function takeJson(api: Api, context: ApiContext, tokens: TokenBook, room: BodyBudget): void {

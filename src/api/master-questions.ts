@@ -1,9 +1,9 @@
 // Asks the master what only it knows: the processes of this instance, and its metrics. Every question has a number, an answer
-// and an end: without an answer within limits.masterAnswerMs it is null, because a master that is gone never says no.
+// and an end: without an answer within apiLimits.masterAnswerMs it is null, because a master that is gone never says no.
 
-import { limits } from '../core/limits.ts';
 import type { ProcessInfo, ToMaster, ToWorker } from '../process/messages.ts';
 import type { MasterLink } from '../process/role.ts';
+import { apiLimits } from './limits.ts';
 
 export class MasterQuestions {
   readonly #link: MasterLink;
@@ -36,7 +36,7 @@ export class MasterQuestions {
         this.#open.delete(call);
         resolve(answer);
       };
-      const timer = setTimeout(() => settle(null), limits.masterAnswerMs);
+      const timer = setTimeout(() => settle(null), apiLimits.masterAnswerMs);
       this.#open.set(call, settle);
       this.#link.send({ kind, call });
     });

@@ -7,6 +7,7 @@ import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
 import { type ApiClient, ApiRefusal, type ApiReply, type Problem, sentenceOf } from './daemon/api-client.ts';
 import { Exit, exitCodes } from './exit.ts';
+import { cliLimits } from './limits.ts';
 import { printData, say } from './output/output.ts';
 import { startProgress } from './output/progress.ts';
 
@@ -92,7 +93,7 @@ function ofLine(problem: Problem): Problem {
   return { ...problem, detail: problem.detail.replace(place, ''), errors };
 }
 
-/** At most limits.batchItemsMax lines and limits.batchSendBytes, but at least one line. What came before a line that cannot be read is
+/** At most limits.batchItemsMax lines and cliLimits.batchSendBytes, but at least one line. What came before a line that cannot be read is
  *  handed out before the failure. */
 async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
   let gathered: Buffer[] = [];
@@ -112,7 +113,7 @@ async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
       number += 1;
       // The API counts no blank lines, so they would shift the numbers.
       if (skipBlank(line, 0) === line.length) continue;
-      const full = gathered.length === limits.batchItemsMax || size + line.length > limits.batchSendBytes;
+      const full = gathered.length === limits.batchItemsMax || size + line.length > cliLimits.batchSendBytes;
       if (full && gathered.length > 0) yield take();
       gathered.push(line);
       numbers.push(number);
@@ -145,8 +146,8 @@ async function* linesOf(source: string): AsyncGenerator<Buffer> {
       rest.push(chunk.subarray(from));
       size += chunk.length - from;
       // No daemon takes more, and an endless line must end here.
-      if (size > limits.pushInputBytesMax)
-        throw new Exit('failed', `is longer than ${limits.pushInputBytesMax} bytes`);
+      if (size > cliLimits.pushInputBytesMax)
+        throw new Exit('failed', `is longer than ${cliLimits.pushInputBytesMax} bytes`);
     }
   } catch (error) {
     if (error instanceof Exit) throw error;

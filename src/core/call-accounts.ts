@@ -5,7 +5,7 @@ import { limits } from './limits.ts';
 export interface CallAccounts {
   /** calls of restricted topics */
   readonly probesMax: number;
-  /** calls older than limits.slowCallMs */
+  /** calls older than notifierLimits.slowCallMs */
   readonly slowMax: number;
 }
 

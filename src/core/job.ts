@@ -65,7 +65,7 @@ export interface AttemptRecord {
   readonly reason: AttemptReason | null;
   /** HTTP status of the reply; null when there was none */
   readonly status: number | null;
-  /** first limits.replyExcerptMax characters of the reply (delivered: limits.deliveredExcerptMax), control characters escaped */
+  /** first notifierLimits.replyExcerptMax characters of the reply (delivered: notifierLimits.deliveredExcerptMax), control characters escaped */
   readonly replyExcerpt: string;
   /** title of the notifier, `dq-notifier-0` */
   readonly notifier: string;

@@ -5,6 +5,7 @@ import { formatInstant } from '../core/duration.ts';
 import { limits } from '../core/limits.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
 import { withoutControls } from '../telemetry/log-line.ts';
+import { mailLimits } from './limits.ts';
 
 /** Who writes. */
 export interface Sender {
@@ -20,7 +21,7 @@ export interface LetterText {
 /** `entries`: 1 or more of one topic, oldest first. */
 export function deathLetter(topic: string, entries: readonly AlertEntry[], sender: Sender): LetterText {
   const jobs = entries.length === 1 ? '1 job' : `${entries.length} jobs`;
-  const shown = entries.slice(0, limits.alertsShown);
+  const shown = entries.slice(0, mailLimits.alertsShown);
   const more = entries.length - shown.length;
   const times = entries.map(({ deadAt }) => deadAt).sort((a, b) => a - b);
   const [first = 0, last = first] = [times[0], times.at(-1)];
@@ -49,8 +50,8 @@ function described({ id, deadAt, reason, failures, attempt }: AlertEntry): reado
     ...(attempt === null
       ? []
       : [
-          `  last      ${line(attempt.reason ?? 'none', limits.alertExcerptMax)}${status === null ? '' : `, status ${status}`}`,
-          `  reply     ${line(attempt.replyExcerpt, limits.alertExcerptMax) || '(empty)'}`,
+          `  last      ${line(attempt.reason ?? 'none', mailLimits.alertExcerptMax)}${status === null ? '' : `, status ${status}`}`,
+          `  reply     ${line(attempt.replyExcerpt, mailLimits.alertExcerptMax) || '(empty)'}`,
         ]),
     '',
   ];
@@ -59,7 +60,7 @@ function described({ id, deadAt, reason, failures, attempt }: AlertEntry): reado
 /** What every letter has: a cut subject of one line, and who wrote it. */
 export function letter(subject: string, lines: readonly string[], { host, version }: Sender): LetterText {
   const text = [...lines, '', '-- ', `dq ${version} on ${line(host, limits.idBytesMax)}`, ''].join('\n');
-  return { subject: line(`dq: ${subject}`, limits.mailSubjectMax), text };
+  return { subject: line(`dq: ${subject}`, mailLimits.mailSubjectMax), text };
 }
 
 /** One line of at most so many characters. */

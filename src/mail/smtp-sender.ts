@@ -8,6 +8,7 @@ import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { isMailAddress } from '../core/mail-address.ts';
 import { parseSmtpUrl, type SmtpServer } from '../core/url/smtp-url.ts';
+import { mailLimits } from './limits.ts';
 
 export interface Letter {
   /** 1 or more, all of them valid */
@@ -44,8 +45,8 @@ export interface MailTimes {
 
 const usualTimes: MailTimes = {
   wholeMs: limits.mailMs,
-  connectMs: limits.mailConnectMs,
-  idleMs: limits.mailIdleMs,
+  connectMs: mailLimits.mailConnectMs,
+  idleMs: mailLimits.mailIdleMs,
 };
 
 /** null without smtp.url. `times`: for tests that cannot wait for the limits. */
@@ -122,7 +123,7 @@ async function openTransport(server: SmtpServer, times: MailTimes): Promise<Tran
     connectionTimeout: times.connectMs,
     greetingTimeout: times.connectMs,
     socketTimeout: times.idleMs,
-    maxResponseSize: limits.mailReplyBytesMax,
+    maxResponseSize: mailLimits.mailReplyBytesMax,
     disableFileAccess: true,
     disableUrlAccess: true,
   }) as Transporter;

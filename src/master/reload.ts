@@ -7,6 +7,7 @@ import { needsRestart } from '../config/needs-restart.ts';
 import type { Config } from '../config/options.ts';
 import { limits } from '../core/limits.ts';
 import { titleOf } from '../process/process-title.ts';
+import { masterLimits } from './limits.ts';
 import type { ReloadOutcome, Say } from './reload-queue.ts';
 import type { Fleet } from './workers/fleet.ts';
 import type { Generation } from './workers/generation.ts';
@@ -72,7 +73,7 @@ export class Reload {
     next.startRest();
     onChanged(next.config);
     say('the new processes are at work; the old ones finish');
-    await fleet.drain([old], limits.reloadCallbacksMs, 'reload');
+    await fleet.drain([old], masterLimits.reloadCallbacksMs, 'reload');
     // The new dq-store opens the file only now.
     await this.#within(() => next.isReady() && next.isInPlace());
     if (fleet.isStopping) return stopping;
@@ -96,13 +97,13 @@ export class Reload {
     const timer = setTimeout(() => {
       isLate = true;
       fleet.changed();
-    }, limits.reloadReadyMs);
+    }, masterLimits.reloadReadyMs);
     await fleet.until(() => fleet.isStopping || isLate || this.#failure !== null || condition());
     clearTimeout(timer);
   }
 }
 
-const seconds = limits.reloadReadyMs / 1_000;
+const seconds = masterLimits.reloadReadyMs / 1_000;
 const refused = (reason: string): ReloadOutcome => ({ kind: 'refused', reason });
 const stopping = refused('the daemon is being stopped');
 

@@ -1,12 +1,13 @@
 // Counts the slots that running calls occupy. A hanging endpoint keeps its call for up to a minute, so calls are booked on
 // three accounts:
-//   slots   calls younger than limits.slowCallMs, and slow calls that the slow account cannot hold
+//   slots   calls younger than notifierLimits.slowCallMs, and slow calls that the slow account cannot hold
 //   slow    calls that are older than that
 //   probes  calls of a topic that was restricted when they began (probes.ts)
 // Invariant: at most slots + slowMax + probesMax calls run at once, so sockets and memory are bounded.
 
 import { callAccounts } from '../core/call-accounts.ts';
 import { limits } from '../core/limits.ts';
+import { notifierLimits } from './limits.ts';
 import type { TopicTarget } from './topic-target.ts';
 
 export interface RunningCall {
@@ -73,7 +74,7 @@ export class CallBudget {
     else {
       this.#young.add(call);
       if (isUntried) this.#untried += 1;
-      this.#schedule(limits.slowCallMs);
+      this.#schedule(notifierLimits.slowCallMs);
     }
     return call;
   }
@@ -94,14 +95,14 @@ export class CallBudget {
   sweep(nowMs: number): void {
     const slow: RunningCall[] = [];
     for (const call of this.#young) {
-      if (nowMs - call.startedAt < limits.slowCallMs) break;
+      if (nowMs - call.startedAt < notifierLimits.slowCallMs) break;
       call.isSlow = true;
       this.#slow += 1;
       this.#noLongerYoung(call);
       slow.push(call);
     }
     const [first] = this.#young;
-    if (first !== undefined) this.#schedule(first.startedAt + limits.slowCallMs - nowMs);
+    if (first !== undefined) this.#schedule(first.startedAt + notifierLimits.slowCallMs - nowMs);
     if (slow.length > 0) this.#onSlow(slow, nowMs);
   }
 
@@ -111,7 +112,7 @@ export class CallBudget {
     lane.health.probes += n;
   }
 
-  /** One timer for all calls; a sweep of calls that began within limits.slowCallStepMs of each other is one. */
+  /** One timer for all calls; a sweep of calls that began within notifierLimits.slowCallStepMs of each other is one. */
   #schedule(waitMs: number): void {
     if (this.#timer !== null) return;
     this.#timer = setTimeout(
@@ -119,7 +120,7 @@ export class CallBudget {
         this.#timer = null;
         this.sweep(performance.now());
       },
-      Math.max(waitMs, limits.slowCallStepMs),
+      Math.max(waitMs, notifierLimits.slowCallStepMs),
     );
     this.#timer.unref();
   }

@@ -1,7 +1,7 @@
 // How the room of a notifier is divided among the partitions that it asks at the same time. What one reserve may bring is promised
 // to it until it is answered; nobody else is told of it meanwhile.
 // Invariants: what runs and what is promised never exceed the slots, nor the room of a topic; a partition that does not answer
-// keeps its promise from the others for limits.shareMs and no longer.
+// keeps its promise from the others for notifierLimits.shareMs and no longer.
 //
 // Each reserve is promised half of what is left, not all: then the others, asked in the same moment, have something to ask with, also
 // where the first one stands still. Who has had its whole share asks again at once, so halves cost a further call and no time.
@@ -9,7 +9,7 @@
 
 import type { ReservedJob } from '../core/job.ts';
 import { LayeredCapacities, type TopicCapacity } from '../core/layered-capacities.ts';
-import { limits } from '../core/limits.ts';
+import { notifierLimits } from './limits.ts';
 
 /** What a notifier has room for beside the calls that run. */
 export interface Free {
@@ -45,7 +45,7 @@ export class CapacityGrants {
       topics: divided ? halvedOf(left.topics) : left.topics,
       isDivided: divided,
       isShort: left !== free && isShort(left, free),
-      keptUntil: nowMs + limits.shareMs,
+      keptUntil: nowMs + notifierLimits.shareMs,
     };
     this.#underWay.add(share);
     return share;

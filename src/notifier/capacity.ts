@@ -2,7 +2,7 @@
 // registered; takes no job itself.
 // Invariants: the notifiers of an instance together never exceed a topic's concurrency nor its rate; one topic never holds
 // more than half of a notifier's slots, so a hanging endpoint cannot stop the others; nor can many of them: a call that hangs
-// leaves its slot after limits.slowCallMs (call-budget.ts), its topic gets probes only (probes.ts), and the last slots are
+// leaves its slot after notifierLimits.slowCallMs (call-budget.ts), its topic gets probes only (probes.ts), and the last slots are
 // kept for topics in good standing that run no call.
 
 import type { AttemptReason } from '../core/job.ts';
@@ -14,6 +14,7 @@ import type { TopicBook } from '../registry/topic-book.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CallBudget, type RunningCall } from './call-budget.ts';
 import type { Free } from './capacity-grants.ts';
+import { notifierLimits } from './limits.ts';
 import { OriginHealth } from './origin-health.ts';
 import { Probes } from './probes.ts';
 import { capacityAt, TokenBucket } from './token-bucket.ts';
@@ -178,7 +179,7 @@ export class Capacity {
     if (this.#lanes.get(name) !== lane) return;
     lane.notBegun();
     lane.isPaused = true;
-    if (!this.#paused.has(lane)) this.#paused.set(lane, now + limits.lookupPauseMs);
+    if (!this.#paused.has(lane)) this.#paused.set(lane, now + notifierLimits.lookupPauseMs);
     this.#schedulePause(now);
     this.#note(lane);
     if (this.#saidQueued.has(name)) return;
@@ -213,7 +214,8 @@ export class Capacity {
   /** One call for each topic in good standing that runs none, or null where the ring of the store serves them soon enough. It is
    *  asked for first from time to time: behind 2,000 topics that are being tried, a turn comes after a second. */
   firstOf(skipped: ReadonlySet<string>): Free | null {
-    if (this.#openSlots <= 0 || this.#budget.freeSlots > this.#budget.slots * limits.calmShare) return null;
+    if (this.#openSlots <= 0 || this.#budget.freeSlots > this.#budget.slots * notifierLimits.calmShare)
+      return null;
     const free = this.#keptOnly(skipped, performance.now());
     return free.topics.size === 0 ? null : free;
   }
@@ -226,8 +228,8 @@ export class Capacity {
     this.#plan = this.#currentPlan();
     const { others, base } = this.#plan;
     // Each call of a topic that was never called opens a connection, and all of an answer start in one turn of the event loop.
-    const isTrying = this.#budget.untried >= limits.untriedAtOnce;
-    const slots = isTrying ? Math.min(this.#openSlots, limits.untriedAtOnce) : this.#openSlots;
+    const isTrying = this.#budget.untried >= notifierLimits.untriedAtOnce;
+    const slots = isTrying ? Math.min(this.#openSlots, notifierLimits.untriedAtOnce) : this.#openSlots;
     // Later ones replace earlier ones.
     const over = new Map<string, TopicCapacity>();
     for (const name of this.#changed) over.set(name, this.#roomAtRest(name, others));
@@ -287,7 +289,7 @@ export class Capacity {
         this.#pauseTimer = null;
         this.#checkPaused(performance.now());
       },
-      Math.max(firstAt - nowMs, limits.lookupPauseStepMs),
+      Math.max(firstAt - nowMs, notifierLimits.lookupPauseStepMs),
     );
     this.#pauseTimer.unref();
   }
@@ -298,7 +300,7 @@ export class Capacity {
       if (checkAt > nowMs) break;
       this.#paused.delete(lane);
       if (this.#options.isLookupQueued(lane.hostname)) {
-        this.#paused.set(lane, nowMs + limits.lookupPauseMs);
+        this.#paused.set(lane, nowMs + notifierLimits.lookupPauseMs);
         continue;
       }
       lane.isPaused = false;
@@ -399,7 +401,7 @@ export class Capacity {
   /** A new base costs a copy of all exceptions: changes are collected for it. */
   #currentPlan(): Plan {
     if (this.#plan === null) return this.#makePlan();
-    if (this.#changed.size <= limits.changedRoomsMax) return this.#plan;
+    if (this.#changed.size <= notifierLimits.changedRoomsMax) return this.#plan;
     const { others, base, worth } = this.#plan;
     const rooms = new Map(base.topics);
     for (const name of this.#changed) {
@@ -432,7 +434,7 @@ export class Capacity {
       if (!isSameRoom(room, others)) rooms.set(topic.topic, room);
     }
     for (const name of this.#unknown) rooms.set(name, { room: 0, leaseMs: others.leaseMs });
-    const worth = 2 * rooms.size + limits.plannedAnew;
+    const worth = 2 * rooms.size + notifierLimits.plannedAnew;
     for (const { topic } of this.#probes.lanes())
       rooms.set(topic.topic, { room: 0, leaseMs: this.#leaseMs(topic) });
     this.#changed.clear();

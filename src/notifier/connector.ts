@@ -5,7 +5,7 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
-import { limits } from '../core/limits.ts';
+import { notifierLimits } from './limits.ts';
 import { type Found, LookupNotBegun, type NameLookups, type PendingLookup } from './name-lookups.ts';
 
 export type DialReason = 'blocked_address' | 'dns' | 'connect' | 'tls';
@@ -64,7 +64,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
       rejectUnauthorized: options.verifyTls,
       // Node's own default today; a flag of Node lowers it.
       minVersion: 'TLSv1.2',
-      timeout: limits.connectMsMax,
+      timeout: notifierLimits.connectMsMax,
     });
     dialers.set(port, dialer);
     return dialer;

@@ -7,13 +7,13 @@ import { callbackRequest } from '../core/callback-request.ts';
 import { callbackHeaders } from '../core/delivery.ts';
 import { reasonOf } from '../core/errors.ts';
 import type { AttemptRecord } from '../core/job.ts';
-import { limits } from '../core/limits.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import type { RoleContext } from '../process/role.ts';
 import { type Settlement, settle } from '../use-cases/settle-delivery.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
 import type { Capacity } from './capacity.ts';
+import { notifierLimits } from './limits.ts';
 import type { Pools } from './pools.ts';
 import { excerptOf } from './reply.ts';
 import type { Held, Settler } from './settler.ts';
@@ -46,7 +46,10 @@ function storageNow({ clockOffset }: Held): number {
   return Math.round(clockOffset + performance.now());
 }
 
-const excerptMaxOf = { delivered: limits.deliveredExcerptMax, failed: limits.replyExcerptMax } as const;
+const excerptMaxOf = {
+  delivered: notifierLimits.deliveredExcerptMax,
+  failed: notifierLimits.replyExcerptMax,
+} as const;
 
 export class Deliverer {
   readonly #options: DelivererOptions;

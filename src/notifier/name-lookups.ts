@@ -20,7 +20,7 @@
 
 import { ADDRCONFIG, type LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
-import { limits } from '../core/limits.ts';
+import { notifierLimits } from './limits.ts';
 import type { NameProbe } from './name-probe.ts';
 
 export type Found = (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void;
@@ -46,7 +46,7 @@ export interface NameLookupsOptions {
   readonly probe: NameProbe | null;
   /** probes at once: each holds a socket */
   readonly probesMax: number;
-  /** how long an answer is used without a new look-up; limits.lookupFreshMs unless given */
+  /** how long an answer is used without a new look-up; notifierLimits.lookupFreshMs unless given */
   readonly freshMs?: number | undefined;
 }
 
@@ -66,7 +66,7 @@ interface Name {
   failedUntil: number;
   /** performance.now() of the last call that wanted it */
   wantedAt: number;
-  /** the system's last look-up took longer than limits.lookupSlowMs, or still runs since then */
+  /** the system's last look-up took longer than notifierLimits.lookupSlowMs, or still runs since then */
   isSlow: boolean;
   /** the system is looking it up */
   isAsked: boolean;
@@ -108,7 +108,7 @@ export class NameLookups {
 
   constructor(options: NameLookupsOptions) {
     this.#options = options;
-    this.#freshMs = options.freshMs ?? limits.lookupFreshMs;
+    this.#freshMs = options.freshMs ?? notifierLimits.lookupFreshMs;
   }
 
   /** Calls `found` once, never within this call. */
@@ -157,12 +157,12 @@ export class NameLookups {
     const { probe } = this.#options;
     // A name that was silent the last time does not hold its calls for long; a look-up by the system goes on for the next one.
     const wasSilent = name.addresses.length === 0 && name.failure?.code === silenceCode;
-    const givenMs = wasSilent ? limits.lookupAgainMs : limits.lookupMs;
+    const givenMs = wasSilent ? notifierLimits.lookupAgainMs : notifierLimits.lookupMs;
     clearTimers(pending);
     pending.hasBegun = name.isAsked || pending.cancelProbe !== null;
     pending.timers.push(
       later(givenMs, () => this.#onLate(pending, givenMs)),
-      ...(isUsable(name, now) ? [later(limits.lookupPatienceMs, () => answerOverdue(pending))] : []),
+      ...(isUsable(name, now) ? [later(notifierLimits.lookupPatienceMs, () => answerOverdue(pending))] : []),
     );
     // The system does not hang on a local name, so it is never slow: only this process may have been.
     if (probe === null || probe.isLocal(name.name)) this.#enqueue(pending, 'good');
@@ -192,7 +192,9 @@ export class NameLookups {
       const { addresses } = result;
       clearTimeout(pending.probeTimer ?? undefined);
       if (addresses.length > 0)
-        pending.probeTimer = later(name.isSlow ? 0 : limits.lookupSlowMs, () => this.#found(name, addresses));
+        pending.probeTimer = later(name.isSlow ? 0 : notifierLimits.lookupSlowMs, () =>
+          this.#found(name, addresses),
+        );
       this.#enqueue(pending, name.isSlow ? 'silent' : name.addresses.length > 0 ? 'good' : 'new');
       if (!pending.hasBegun) this.#awaitTurn(pending);
     });
@@ -232,7 +234,7 @@ export class NameLookups {
     const now = performance.now();
     for (const rank of [...ranks].reverse())
       for (const pending of this.#queues[rank]) {
-        if (this.#asking >= limits.lookupThreads[rank]) break;
+        if (this.#asking >= notifierLimits.lookupThreads[rank]) break;
         this.#dequeue(pending);
         if (isWanted(pending, now)) this.#ask(pending);
         else this.#end(pending, new LookupNotBegun());
@@ -245,7 +247,7 @@ export class NameLookups {
     name.isAsked = true;
     this.#asking += 1;
     let isSlow = false;
-    const watch = afterSteps(limits.lookupSlowMs, () => {
+    const watch = afterSteps(notifierLimits.lookupSlowMs, () => {
       isSlow = true;
       name.isSlow = true;
     });
@@ -271,7 +273,7 @@ export class NameLookups {
     // ENOTFOUND: the name does not exist. Other errors may be resolver failures.
     if (failure.code === 'ENOTFOUND') name.addresses = [];
     name.failure = failure;
-    name.failedUntil = now + (name.isSlow ? limits.lookupSilentMs : limits.lookupFailedMs);
+    name.failedUntil = now + (name.isSlow ? notifierLimits.lookupSilentMs : notifierLimits.lookupFailedMs);
     if (name.pending !== null) this.#end(name.pending, isUsable(name, now) ? null : failure);
   }
 
@@ -282,7 +284,7 @@ export class NameLookups {
     const failure = pending.hasBegun ? silence(givenMs) : new LookupNotBegun();
     if (pending.hasBegun) {
       name.failure = failure;
-      name.failedUntil = now + limits.lookupSilentMs;
+      name.failedUntil = now + notifierLimits.lookupSilentMs;
     }
     clearTimers(pending);
     pending.isOverdue = false;
@@ -296,7 +298,7 @@ export class NameLookups {
       clearTimers(pending);
       tell(pending, new LookupNotBegun());
     };
-    pending.timers.push(later(limits.lookupTurnMs, leave));
+    pending.timers.push(later(notifierLimits.lookupTurnMs, leave));
   }
 
   /** `failure` null: with the addresses that the name has. */
@@ -326,7 +328,7 @@ export class NameLookups {
       pending: null,
     };
     this.#names.delete(host);
-    if (known === undefined && this.#names.size >= limits.lookupNamesMax)
+    if (known === undefined && this.#names.size >= notifierLimits.lookupNamesMax)
       for (const [other, { pending, isAsked }] of this.#names) {
         if (isAsked || (pending !== null && pending.waiting.length > 0)) continue;
         if (pending !== null) this.#end(pending, new LookupNotBegun());
@@ -354,7 +356,7 @@ function createPending(name: Name): Pending {
 
 /** Old addresses may still be used. */
 function isUsable({ addresses, foundAt }: Name, now: number): boolean {
-  return addresses.length > 0 && now < foundAt + limits.lookupOldMs;
+  return addresses.length > 0 && now < foundAt + notifierLimits.lookupOldMs;
 }
 
 function answered({ addresses }: Name, failure: NodeJS.ErrnoException | null, found: Found): PendingLookup {
@@ -381,7 +383,7 @@ function clearTimers({ timers }: Pending): void {
 
 /** A call waits for it, or used the name lately and can use the result. */
 function isWanted({ name, waiting }: Pending, now: number): boolean {
-  return waiting.length > 0 || now < name.wantedAt + limits.lookupOldMs;
+  return waiting.length > 0 || now < name.wantedAt + notifierLimits.lookupOldMs;
 }
 
 function silence(ms: number): NodeJS.ErrnoException {

@@ -5,7 +5,7 @@
 import { type LookupAddress, Resolver } from 'node:dns';
 import { readFileSync, statSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
-import { limits } from '../core/limits.ts';
+import { notifierLimits } from './limits.ts';
 
 export type ProbeResult =
   /** A look-up by the system will not hang. `addresses`: the system would find the same; empty where that is not sure. */
@@ -46,14 +46,14 @@ function probeOnce(
   done: (result: ProbeResult) => void,
 ): () => void {
   // One per probe: it reads the present resolv.conf, and a malformed answer ends all questions of its resolver. 0.2 ms.
-  const resolver = new Resolver({ timeout: limits.lookupPacketMs, tries: 2 });
+  const resolver = new Resolver({ timeout: notifierLimits.lookupPacketMs, tries: 2 });
   if (servers !== undefined) resolver.setServers(servers);
   const startedAt = performance.now();
   const addresses: LookupAddress[] = [];
   const families = hasIpv6() ? ([4, 6] as const) : ([4] as const);
   let open: number = families.length;
   let isCertain = true;
-  const timer = setTimeout(() => end({ kind: 'silent' }), limits.lookupProbeMs);
+  const timer = setTimeout(() => end({ kind: 'silent' }), notifierLimits.lookupProbeMs);
   timer.unref();
 
   function end(result: ProbeResult | null): void {
@@ -83,7 +83,7 @@ function probeOnce(
 /** A server that fails at once makes the system's look-up fail soon, too. glibc waits on after a malformed answer. */
 function isAnswer(code: string | undefined, tookMs: number): boolean {
   if (code === 'ENOTFOUND' || code === 'ENODATA') return true;
-  return tookMs < limits.lookupSlowMs && code !== 'EBADRESP' && code !== 'ETIMEOUT';
+  return tookMs < notifierLimits.lookupSlowMs && code !== 'EBADRESP' && code !== 'ETIMEOUT';
 }
 
 function dotsIn(name: string): number {
@@ -132,12 +132,13 @@ class WatchedFile {
   text(): string {
     const now = performance.now();
     if (now < this.#checkAt) return this.#text;
-    this.#checkAt = now + limits.lookupFileMs;
+    this.#checkAt = now + notifierLimits.lookupFileMs;
     try {
       const { mtimeMs, ino, size } = statSync(this.#path);
       const state = `${mtimeMs} ${ino} ${size}`;
       if (state === this.#state) return this.#text;
-      this.#text = size > limits.lookupFileBytesMax ? '' : readFileSync(this.#path, 'utf8').toLowerCase();
+      this.#text =
+        size > notifierLimits.lookupFileBytesMax ? '' : readFileSync(this.#path, 'utf8').toLowerCase();
       this.#state = state;
     } catch {
       [this.#text, this.#state] = ['', ''];

@@ -17,6 +17,7 @@ import { Loop } from '../runtime/loop.ts';
 import { Capacity } from './capacity.ts';
 import { CapacityGrants, type Free, type Share } from './capacity-grants.ts';
 import { Deliverer } from './deliverer.ts';
+import { notifierLimits } from './limits.ts';
 import { PoisonIsolation } from './poison-isolation.ts';
 import { type PoolSeams, Pools } from './pools.ts';
 import { Reserver } from './reserver.ts';
@@ -127,7 +128,9 @@ class Notifier implements Role {
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     // A reserve that is under way is waited for: what it brings is released, not lost for a lease.
     const loops = [this.#round, ...this.#reservers.values()];
-    const stopped = Promise.all(loops.map((loop) => loop.drain(Math.max(deadlineMs, limits.lastFinishMs))));
+    const stopped = Promise.all(
+      loops.map((loop) => loop.drain(Math.max(deadlineMs, notifierLimits.lastFinishMs))),
+    );
     this.#releaseSuspect();
     await stopped;
     await this.#until(
@@ -137,7 +140,7 @@ class Notifier implements Role {
     const interrupted = this.#deliverer.interruptAll();
     if (interrupted > 0)
       this.#ctx.log.notice('callbacks were cut short and their jobs released', { interrupted });
-    const lastFinishAt = performance.now() + limits.lastFinishMs;
+    const lastFinishAt = performance.now() + notifierLimits.lastFinishMs;
     await this.#until(
       () => Math.max(this.#deadlineAt, lastFinishAt),
       () => this.#settler.size === 0,
@@ -202,7 +205,7 @@ class Notifier implements Role {
     if (this.#alone.quiet && (this.#held() > 0 || this.#shares.underWay > 0)) return null;
     // Their number must stay bounded where a store that does not answer goes on giving jobs out.
     if (this.#settler.unsettled(partition) >= this.#slots) return null;
-    const most = this.#alone.quiet ? limits.silenceReserveMax : limits.reserveMax;
+    const most = this.#alone.quiet ? notifierLimits.silenceReserveMax : limits.reserveMax;
     const isDivided = this.#ctx.store.jobs.partitions().length > 1;
     const free = freeNow();
     if (free === null) return null;

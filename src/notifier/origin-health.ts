@@ -1,7 +1,7 @@
 // Judges the origin (scheme, host, port) that several topics share. The restricted topics of an ailing origin share a few
 // probes, so 400 topics on one dead server cost little more than one.
 
-import { limits } from '../core/limits.ts';
+import { notifierLimits } from './limits.ts';
 
 export class OriginHealth {
   /** Lanes that use it. */
@@ -20,7 +20,7 @@ export class OriginHealth {
   countAway(startedAt: number): void {
     if (this.#repliedAt >= startedAt) return;
     this.#awayInRow += 1;
-    if (this.#awayInRow >= limits.ailingAttempts) this.#ailing = true;
+    if (this.#awayInRow >= notifierLimits.ailingAttempts) this.#ailing = true;
   }
 
   /** Any quick reply, or a success. */

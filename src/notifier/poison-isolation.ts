@@ -6,12 +6,13 @@
 // next one follows at once: a crash marks everything its notifier held, and a silence for each of those would cost the end of
 // all other calls each time. Why it ends:
 //  * its lease grows short while it waits → it is released, and the next reserve, in silence, brings it back fresh;
-//  * others were seen to wait, and suspects have been called for limits.silenceMs, or for as long as it took to become silent
+//  * others were seen to wait, and suspects have been called for notifierLimits.silenceMs, or for as long as it took to become silent
 //    → a recess as long as the silence was: the suspects' topics are skipped and the others flow. So hanging suspects cost
 //    the others at most half of the time, and the others' calls, however long, cost the suspects three quarters of it;
 //  * no wait here is for another notifier, and every one of them ends by a timeout or a lease: nothing can wait for ever.
 
 import { limits } from '../core/limits.ts';
+import { notifierLimits } from './limits.ts';
 import type { Held } from './settler.ts';
 
 export class PoisonIsolation {
@@ -108,7 +109,7 @@ export class PoisonIsolation {
   #isOver(nowMs: number): boolean {
     if (!this.#quiet || !this.#othersWait || this.#calledFrom === null) return false;
     const untilQuietMs = this.#calledFrom - this.#quietFrom;
-    return nowMs - this.#calledFrom >= Math.max(limits.silenceMs, untilQuietMs);
+    return nowMs - this.#calledFrom >= Math.max(notifierLimits.silenceMs, untilQuietMs);
   }
 
   #endSilence(nowMs: number): void {

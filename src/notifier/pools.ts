@@ -12,8 +12,8 @@ import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, Pool } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
-import { limits } from '../core/limits.ts';
 import { createConnector, type Dial } from './connector.ts';
+import { notifierLimits } from './limits.ts';
 import { NameLookups } from './name-lookups.ts';
 import { createNameProbe, type NameProbe } from './name-probe.ts';
 
@@ -27,9 +27,9 @@ export interface PoolSeams {
   /** instead of the system's resolver; without a probe unless one is given */
   readonly lookup?: LookupFunction;
   readonly probe?: NameProbe;
-  /** instead of limits.lookupFreshMs */
+  /** instead of notifierLimits.lookupFreshMs */
   readonly lookupFreshMs?: number;
-  /** instead of limits.connectionAgeMsMax */
+  /** instead of notifierLimits.connectionAgeMsMax */
   readonly connectionAgeMsMax?: number;
 }
 
@@ -65,7 +65,7 @@ export class Pools {
     const lookup = seams.lookup ?? (systemLookup as LookupFunction);
     const probe = seams.probe ?? (seams.lookup === undefined ? createNameProbe() : null);
     this.#lookups = new NameLookups({ lookup, probe, probesMax: slots, freshMs: seams.lookupFreshMs });
-    this.#ageMsMax = seams.connectionAgeMsMax ?? limits.connectionAgeMsMax;
+    this.#ageMsMax = seams.connectionAgeMsMax ?? notifierLimits.connectionAgeMsMax;
     const onDial = (dial: Dial) => this.#dispatching?.onDial(dial);
     const common = { egress, lookups: this.#lookups, onDial };
     this.#verified = createConnector({ ...common, verifyTls: true });
@@ -133,8 +133,8 @@ export class Pools {
       allowH2: false,
       // A second request behind a running one would share its fate.
       pipelining: 1,
-      keepAliveTimeout: limits.callbackKeepAliveMs,
-      keepAliveMaxTimeout: limits.callbackKeepAliveMsMax,
+      keepAliveTimeout: notifierLimits.callbackKeepAliveMs,
+      keepAliveMaxTimeout: notifierLimits.callbackKeepAliveMsMax,
       // The call has one deadline over everything; these two start anew with each phase or chunk and are seconds coarse.
       headersTimeout: 0,
       bodyTimeout: 0,

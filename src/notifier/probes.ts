@@ -2,8 +2,8 @@
 // Invariants: what runs and what is offered never exceed the probe account, nor the probes of an ailing origin; each
 // restricted topic has its turn.
 
-import { limits } from '../core/limits.ts';
 import type { CallBudget } from './call-budget.ts';
+import { notifierLimits } from './limits.ts';
 import type { OriginHealth } from './origin-health.ts';
 import type { TopicTarget } from './topic-target.ts';
 
@@ -63,7 +63,7 @@ export class Probes {
     if (!this.#isScarce || this.#budget.freeProbes === 0) return Number.POSITIVE_INFINITY;
     const leftMs = this.#turnEndsAt - nowMs;
     // A turn that is over ends with the next offer, which may be held up.
-    return leftMs > 0 ? leftMs : limits.probeTurnMs;
+    return leftMs > 0 ? leftMs : notifierLimits.probeTurnMs;
   }
 
   /** Calls that may begin now, by topic; topics that may begin none are not named. */
@@ -76,7 +76,7 @@ export class Probes {
       if (left === 0) break;
       const { health } = lane;
       const originLeft = health.isAiling
-        ? limits.ailingOriginCallsMax - health.probes - (ofOrigin.get(health) ?? 0)
+        ? notifierLimits.ailingOriginCallsMax - health.probes - (ofOrigin.get(health) ?? 0)
         : left;
       const n = Math.min(this.#wanted(lane), left, originLeft);
       if (n <= 0) continue;
@@ -98,7 +98,7 @@ export class Probes {
     if (nowMs >= this.#turnEndsAt) {
       for (const lane of this.#offered) if (this.#lanes.delete(lane)) this.#lanes.add(lane);
       this.#offered.clear();
-      this.#turnEndsAt = nowMs + limits.probeTurnMs;
+      this.#turnEndsAt = nowMs + notifierLimits.probeTurnMs;
     }
     const most = this.#budget.probesMax;
     const turn: TopicTarget[] = [];
@@ -111,7 +111,7 @@ export class Probes {
       const { health } = lane;
       const n = ofOrigin.get(health) ?? health.probes;
       if (turn.length >= most) break;
-      if (!isFull && health.isAiling && n >= limits.ailingOriginCallsMax) {
+      if (!isFull && health.isAiling && n >= notifierLimits.ailingOriginCallsMax) {
         this.#isScarce = true;
         continue;
       }

@@ -11,11 +11,11 @@
 //   the end of another's share        if there was too little left for this one
 //   nothing of these                  pollCeiling; or sooner, when the tokens of a rate or a recess are awaited
 
-import { limits } from '../core/limits.ts';
 import { type Partition, type Reserved, StoreError } from '../ports/job-store.ts';
 import type { RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
 import { isSpent, type Share } from './capacity-grants.ts';
+import { notifierLimits } from './limits.ts';
 import type { Settler } from './settler.ts';
 
 /** What the notifier decides for all of its partitions. */
@@ -42,7 +42,7 @@ export class Reserver {
   readonly #loop: Loop;
   /** performance.now() from which on a part may go first again */
   #firstAt = 0;
-  #unheldAt = performance.now() + limits.releaseUnheldMs;
+  #unheldAt = performance.now() + notifierLimits.releaseUnheldMs;
   /** performance.now() of the last round that failed: what it reserved may be given out, or be so later */
   #failedAt = Number.NEGATIVE_INFINITY;
   /** the last answer may have left jobs behind for want of slots or room: the end of a call makes some */
@@ -59,7 +59,7 @@ export class Reserver {
       step: () => this.#step(),
       onFailure: (error) => {
         this.#failedAt = performance.now();
-        this.#unheldAt = Math.min(this.#unheldAt, this.#failedAt + limits.releaseUnheldMs);
+        this.#unheldAt = Math.min(this.#unheldAt, this.#failedAt + notifierLimits.releaseUnheldMs);
         options.onRound(error);
       },
     });
@@ -96,18 +96,18 @@ export class Reserver {
     if (performance.now() >= this.#unheldAt) await this.#releaseUnheld();
     const first = performance.now() >= this.#firstAt ? askFirst() : null;
     if (first !== null) {
-      this.#firstAt = performance.now() + limits.keptFirstMs;
+      this.#firstAt = performance.now() + notifierLimits.keptFirstMs;
       await this.#reserve(first);
     }
     const share = ask();
     this.#short = share === null || share.isShort;
     this.#hungry = share === null;
-    if (share === null) return Math.min(sleepMs(), limits.shareMs);
+    if (share === null) return Math.min(sleepMs(), notifierLimits.shareMs);
     const again = await this.#reserve(share);
     onRound(null);
     this.#hungry = again || isFull();
     if (again) return 0;
-    return this.#short ? Math.min(sleepMs(), limits.shareMs) : sleepMs();
+    return this.#short ? Math.min(sleepMs(), notifierLimits.shareMs) : sleepMs();
   }
 
   /** Answers whether to reserve again at once. */
@@ -140,7 +140,7 @@ export class Reserver {
     const released = await store.jobs.releaseUnheld(partition, owner, settler.tokens());
     if (released > 0) log.notice('leases without a holder were released', { released });
     const now = performance.now();
-    const isSoon = now - this.#failedAt < limits.unheldAfterMs;
-    this.#unheldAt = now + (isSoon ? limits.releaseUnheldMs : limits.releaseUnheldRarelyMs);
+    const isSoon = now - this.#failedAt < notifierLimits.unheldAfterMs;
+    this.#unheldAt = now + (isSoon ? notifierLimits.releaseUnheldMs : notifierLimits.releaseUnheldRarelyMs);
   }
 }

@@ -11,6 +11,7 @@ import type { StatName } from '../ports/registry.ts';
 import type { Counters } from '../process/role.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { notifierLimits } from './limits.ts';
 
 /** A job in this notifier's hands. */
 export interface Held {
@@ -206,7 +207,7 @@ export class Settler {
     this.#again ??= setTimeout(() => {
       this.#again = null;
       this.#flush ??= setImmediate(() => this.#flushAll());
-    }, limits.finishAgainMs);
+    }, notifierLimits.finishAgainMs);
   }
 
   #giveUp<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {

@@ -1,7 +1,7 @@
 // How many calls a second a topic may start (http-api.md, `rate`). Counts time, starts nothing and waits for nothing.
-// Invariant: within any t seconds at most limits.rateBurstMs' worth of calls (at least one) and perSecond × t start.
+// Invariant: within any t seconds at most notifierLimits.rateBurstMs' worth of calls (at least one) and perSecond × t start.
 
-import { limits } from '../core/limits.ts';
+import { notifierLimits } from './limits.ts';
 
 export class TokenBucket {
   readonly perSecond: number;
@@ -44,5 +44,5 @@ export class TokenBucket {
 
 /** 0 for no calls at all: a share of a rate that is smaller than the number of notifiers. */
 export function capacityAt(perSecond: number): number {
-  return perSecond === 0 ? 0 : Math.max(1, Math.floor((perSecond * limits.rateBurstMs) / 1_000));
+  return perSecond === 0 ? 0 : Math.max(1, Math.floor((perSecond * notifierLimits.rateBurstMs) / 1_000));
 }

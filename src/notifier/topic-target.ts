@@ -4,14 +4,14 @@
 // A topic is restricted while it is
 //   suspect  a call has been running for longer than usual, or failed after such a time, and no call that began later has
 //            succeeded; a success or a quick reply ends it
-//   ailing   limits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
+//   ailing   notifierLimits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
 //   queued   the look-up of its host name had no turn for a call; the next call that begins ends it
 // Restricted topics get probes only (probes.ts).
 
 import type { AttemptReason } from '../core/job.ts';
-import { limits } from '../core/limits.ts';
 import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
 import type { KnownTopic, Topic } from '../core/topic/topic.ts';
+import { notifierLimits } from './limits.ts';
 import type { OriginHealth } from './origin-health.ts';
 
 /** How a receiver fails that is away or hangs. Anything else is an answer of some kind and frees its slot soon. */
@@ -89,12 +89,12 @@ export class TopicTarget {
   get capacity(): number {
     // Calls of one name share one look-up.
     if (this.#isQueued) return this.isPaused ? 0 : Math.min(this.#share, 1);
-    return this.#ailing ? Math.min(this.#share, limits.ailingCallsMax) : this.#share;
+    return this.#ailing ? Math.min(this.#share, notifierLimits.ailingCallsMax) : this.#share;
   }
 
   /** A call of this topic is unusual from this age on. */
   get patienceMs(): number {
-    return Math.max(limits.slowCallMs, 2 * this.#successMs);
+    return Math.max(notifierLimits.slowCallMs, 2 * this.#successMs);
   }
 
   /** Before the first result, an ailing origin is the best guess. */
@@ -125,12 +125,12 @@ export class TopicTarget {
       this.#health.countReply(endedAt);
     } else if (awayReasons.has(reason)) {
       this.#awayInRow += 1;
-      if (this.#awayInRow >= limits.ailingAttempts) this.#ailing = true;
-      if (durationMs >= limits.slowCallMs) this.suspect(startedAt);
+      if (this.#awayInRow >= notifierLimits.ailingAttempts) this.#ailing = true;
+      if (durationMs >= notifierLimits.slowCallMs) this.suspect(startedAt);
       if (!isCounted) this.#health.countAway(startedAt);
     } else {
       this.#awayInRow = 0;
-      if (durationMs >= limits.slowCallMs) return;
+      if (durationMs >= notifierLimits.slowCallMs) return;
       this.#suspect = false;
       this.#health.countReply(endedAt);
     }

@@ -5,7 +5,7 @@
 //  * Calls with items answer item by item, in order; one item's failure says nothing about its neighbours. Their
 //    operational failures are values (StoreFailure). Methods without items reject with StoreError.
 //  * Everything one item or one call changes is one atomic step, and everything is checked before the first write.
-//  * Every call ends within limits.storeCallMs. Repeating a call after `unknown` is safe unless its method says otherwise.
+//  * Every call ends within sqliteLimits.storeCallMs. Repeating a call after `unknown` is safe unless its method says otherwise.
 //  * What is said of the order of jobs holds within a partition.
 //  * Time is the storage clock's; no caller's clock decides what is due or when a lease ends.
 
@@ -214,7 +214,7 @@ export interface JobStore {
    *  replace makes one more version of the same job; the first is then replaced. */
   push(jobs: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]>;
   get(key: JobKey): Promise<JobSnapshot | null>;
-  /** Earliest due first, equal ones by version; ended jobs the latest end first. A call looks at limits.searchRowsMax jobs at
+  /** Earliest due first, equal ones by version; ended jobs the latest end first. A call looks at storeLimits.searchRowsMax jobs at
    *  most: a page may be short, or empty, and have a next one. */
   search(filter: SearchFilter, limit: number, cursor: string | null): Promise<Page<FoundJob>>;
   cancel(keys: readonly JobKey[]): Promise<readonly CancelOutcome[]>;
@@ -242,7 +242,7 @@ export interface JobStore {
   release(leases: readonly Lease[]): Promise<readonly FinishOutcome<'released'>[]>;
 
   /** Leases that ran out, the earliest end first, equal ones by token, at most max (≤ limits.recoverMax). None for
-   *  limits.recoverHoldMs where the last call is longer ago than limits.recoverAwayMs, or unknown: while the store was away nobody
+   *  storeLimits.recoverHoldMs where the last call is longer ago than storeLimits.recoverAwayMs, or unknown: while the store was away nobody
    *  could settle, and an outage must not strike jobs. No lease grows by that: its holder counts it by itself. Each call counts
    *  as one, also one that answers none. (A store under test has no hold, unless the case is about it.) */
   recover(partition: Partition, max: number): Promise<Recovered>;

@@ -91,7 +91,7 @@ export type TurnOutcome =
 export interface Registry {
   /** 16 hexadecimal digits, drawn once for each registry: whose topics the jobs of a Redis belong to. */
   id(): Promise<string>;
-  /** At most limits.registryPageRows rows of limits.registryPageBytes. Every process asks this every limits.registryPollMs; where
+  /** At most sqlLimits.registryPageRows rows of sqlLimits.registryPageBytes. Every process asks this every registryLimits.registryPollMs; where
    *  nothing changed it is one indexed read. */
   changes(after: ChangePlace): Promise<TopicChanges>;
   /** Throws for a record that cannot be read: damaged, or written by a newer version. */
@@ -116,18 +116,18 @@ export interface Registry {
   >;
   remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'>;
   /** All of a call or nothing. Counters of topics that are not registered (any more) are dropped. Not idempotent.
-   *  A call holds at most limits.statsBatchMax. */
+   *  A call holds at most upkeepLimits.statsBatchMax. */
   addStats(deltas: readonly StatDelta[]): Promise<void>;
   /** of one topic, null where it has none; `day` is today's number */
   stats(topic: string, day: number): Promise<TopicStats | null>;
   /** of all that have any, by name, from the first one after `after` on */
   statsPage(after: string, day: number): Promise<StatPage>;
-  /** since -1 = whatever there is. Every server asks this every limits.registryPollMs. */
+  /** since -1 = whatever there is. Every server asks this every registryLimits.registryPollMs. */
   tokens(since: number): Promise<TokenChanges>;
   /** `full`: there are limits.tokensMax. Not idempotent: repeated, it finds its own name. */
   createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'>;
   removeToken(name: string): Promise<'removed' | 'absent'>;
-  /** since -1 = whatever there is. Every process that works on Redis asks this every limits.registryPollMs. */
+  /** since -1 = whatever there is. Every process that works on Redis asks this every registryLimits.registryPollMs. */
   shards(since: number): Promise<ShardChanges>;
   /** Compare-and-set of the whole list: changes nothing when its revision is another by now. */
   writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'>;

@@ -6,10 +6,10 @@
 
 import { mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { limits } from '../core/limits.ts';
 import { type StatDelta, statNames } from '../ports/registry.ts';
 import { writeDurably } from '../runtime/durable-file.ts';
 import { placeOf } from '../runtime/place.ts';
+import { processLimits } from './limits.ts';
 
 /** time, process, inode of the directory; files of earlier versions of dq have no inode in their name */
 const namePattern = /^\d{16}-\d+(?:-(?<inode>\d+))?\.json$/;
@@ -24,11 +24,11 @@ export class StatFiles {
     this.#isShared = isShared;
   }
 
-  /** On the disk when it resolves. Rejects with the system's error, and when there are limits.statFilesMax already. */
+  /** On the disk when it resolves. Rejects with the system's error, and when there are processLimits.statFilesMax already. */
   async write(deltas: readonly StatDelta[]): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    if ((await this.#names()).length >= limits.statFilesMax)
-      throw new Error(`${this.#directory} holds ${limits.statFilesMax} files already`);
+    if ((await this.#names()).length >= processLimits.statFilesMax)
+      throw new Error(`${this.#directory} holds ${processLimits.statFilesMax} files already`);
     const { inode } = placeOf(this.#directory);
     const name = `${String(Date.now()).padStart(16, '0')}-${process.pid}-${inode}.json`;
     await writeDurably(join(this.#directory, name), `${JSON.stringify(deltas)}\n`);

@@ -1,11 +1,11 @@
 // The storage clock as one process knows it: read now and then, and counted on from there by the monotonic clock. A wrong clock of
 // this machine changes nothing that is decided by it. Before the first answer it is the clock of this machine.
 
-import { limits } from '../core/limits.ts';
+import { processLimits } from './limits.ts';
 
 /** Epoch ms. */
 export interface StorageClock {
-  /** At once; renewed in the background every limits.storeClockMs while it is asked for. */
+  /** At once; renewed in the background every processLimits.storeClockMs while it is asked for. */
   now(): number;
   /** Asks the store; where it does not answer, now(). */
   read(): Promise<number>;
@@ -22,7 +22,7 @@ export class StoreClock implements StorageClock {
   }
 
   now(): number {
-    if (performance.now() - this.#askedAt >= limits.storeClockMs) void this.#renew();
+    if (performance.now() - this.#askedAt >= processLimits.storeClockMs) void this.#renew();
     return this.#offset === null ? Date.now() : Math.round(this.#offset + performance.now());
   }
 

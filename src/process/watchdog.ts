@@ -4,12 +4,12 @@
 // Measured: a thread costs 30 ms of a core and 8 MB, so it is started when the start of the daemon is over.
 
 import { Worker } from 'node:worker_threads';
-import { limits } from '../core/limits.ts';
+import { processLimits } from './limits.ts';
 import type { RoleName } from './messages.ts';
 
 /** Seconds without the main loop after which a process of this role is stuck. */
 export function watchdogTicksOf(role: RoleName): number {
-  return role === 'store' ? limits.watchdogStoreTicks : limits.watchdogTicks;
+  return role === 'store' ? processLimits.watchdogStoreTicks : processLimits.watchdogTicks;
 }
 
 /** Runs in the thread; text, because a bundle has no second file to point at and an entry of its own would be loaded anew. */

@@ -10,6 +10,7 @@ import { version } from '../core/version.ts';
 import { closeDebugger } from '../runtime/close-debugger.ts';
 import { SecondTicker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
+import { processLimits } from './limits.ts';
 import { MasterChannel } from './master-channel.ts';
 import type { RoleName, ToWorker } from './messages.ts';
 import { titleOf } from './process-title.ts';
@@ -92,7 +93,7 @@ export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<v
     });
   });
   const pulse = new SecondTicker();
-  onMasterGone(pulse, () => end(limits.orphanDrainMs, 'orphaned'));
+  onMasterGone(pulse, () => end(processLimits.orphanDrainMs, 'orphaned'));
 
   channel.send({ kind: 'awake' });
   const init = await told;
@@ -129,7 +130,7 @@ export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<v
   pulse.each(reporter(channel, () => composed?.inFlight() ?? 0));
   pulse.each(() => composed?.beat());
   // Once more: on a busy machine Node opens it some time after the signal.
-  setTimeout(() => void closeDebugger(), limits.watchdogStartMs).unref();
+  setTimeout(() => void closeDebugger(), processLimits.watchdogStartMs).unref();
 }
 
 /** Until then the master watches: it ends a worker that reports nothing, or that takes too long to take over. */
@@ -142,7 +143,7 @@ function watchSoon(title: string, role: RoleName, pulse: SecondTicker): void {
       // No memory for a thread: the process is worth more than its watchdog.
       lost(error);
     }
-  }, limits.watchdogStartMs).unref();
+  }, processLimits.watchdogStartMs).unref();
 }
 
 /** What cannot begin ends the process, with its reason. */

@@ -1,12 +1,12 @@
-// The beat by which a process keeps fresh what it knows of the registry: every limits.registryPollMs, and at once when the
+// The beat by which a process keeps fresh what it knows of the registry: every registryLimits.registryPollMs, and at once when the
 // registry hints a change. Owns the loop, the hint and what the log says of failures; what is known, and what an answer changes
 // of it, is the caller's. A process starts without its registry: the loop goes on trying.
 
-import { limits } from '../core/limits.ts';
 import type { Registry } from '../ports/registry.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
+import { registryLimits } from './limits.ts';
 
 export interface RegistryPollOptions {
   readonly registry: Registry;
@@ -34,7 +34,7 @@ export class RegistryPoll implements Service {
         this.#failure = null;
         if (this.#failing) log.notice(`${what} are being refreshed again`);
         this.#failing = false;
-        return limits.registryPollMs;
+        return registryLimits.registryPollMs;
       },
       onFailure: (error) => {
         this.#failure = error;
@@ -42,7 +42,7 @@ export class RegistryPoll implements Service {
           log.error(`${what} cannot be refreshed; the last known ones stay in force`, error);
         this.#failing = true;
       },
-      failureWaitMs: limits.registryPollMs,
+      failureWaitMs: registryLimits.registryPollMs,
     });
   }
 

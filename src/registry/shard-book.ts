@@ -1,4 +1,4 @@
-// The list of shards as one process knows it: at most limits.registryPollMs old, read at once when the registry hints a change or
+// The list of shards as one process knows it: at most registryLimits.registryPollMs old, read at once when the registry hints a change or
 // a shard knows a newer one. With the registry away the last known list stays in force: a shard that has heard of a newer one
 // refuses what is placed by it. A registry that has gone back (put back from a backup, or a server took over that had not heard all)
 // is told the newest list that this process knows, or that its instance has kept: the shards have heard of it, and refuse any older.

@@ -1,4 +1,4 @@
-// The access tokens as one process knows them: at most limits.registryPollMs old, refreshed at once when the registry hints a
+// The access tokens as one process knows them: at most registryLimits.registryPollMs old, refreshed at once when the registry hints a
 // change. Reading never waits. Before the registry was read for the first time nothing is known, and nobody may take that for
 // "no token exists"; with the registry away later, the last known tokens stay in force.
 

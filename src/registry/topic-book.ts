@@ -1,15 +1,15 @@
-// The topics as one process knows them: a cache of the registry that is at most limits.registryPollMs old, refreshed at
+// The topics as one process knows them: a cache of the registry that is at most registryLimits.registryPollMs old, refreshed at
 // once when the registry hints a change. Reading never waits; with the registry away the last known topics stay in force.
 // The registry is read page by page, and what a page brings is in force at once. A topic whose record cannot be read is left
 // out and named once in the log: its jobs are held, and all other topics go on.
 
 import { reasonOf } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import { asKnown, type KnownTopic } from '../core/topic/topic.ts';
 import { StoreError } from '../ports/job-store.ts';
 import type { ChangePlace, Registry, TopicChanges, TopicRecord } from '../ports/registry.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
+import { registryLimits } from './limits.ts';
 import { NameOrder } from './name-order.ts';
 import { RegistryPoll } from './registry-poll.ts';
 
@@ -166,7 +166,7 @@ export class TopicBook implements Service {
   #noteUnreadable(topic: string, error: StoreError): void {
     if (this.#unreadable.has(topic)) return;
     this.#unreadable.add(topic);
-    const { unreadableNamed } = limits;
+    const { unreadableNamed } = registryLimits;
     if (this.#unreadable.size > unreadableNamed + 1) return;
     if (this.#unreadable.size > unreadableNamed)
       this.#log.error(`more than ${unreadableNamed} stored topics cannot be read; the others are not named`);

@@ -7,7 +7,7 @@
 import { join } from 'node:path';
 import type { Calendar } from '../core/calendar.ts';
 import { reasonOf } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
+import { telemetryLimits } from './limits.ts';
 import { AppendError, LogFile } from './log-file.ts';
 
 export interface LineAppenderOptions {
@@ -61,7 +61,7 @@ export class LineAppender {
     const refusal =
       this.#closing !== null
         ? 'the log was closed'
-        : this.#chars + line.length > limits.logBacklogCharsMax
+        : this.#chars + line.length > telemetryLimits.logBacklogCharsMax
           ? 'the disk is too slow'
           : this.#isFull()
             ? fullReason
@@ -72,8 +72,8 @@ export class LineAppender {
     }
     this.#lines.push(line);
     this.#chars += line.length;
-    if (this.#chars >= limits.logBatchCharsMax) this.#start();
-    else this.#timer ??= setTimeout(() => this.#start(), limits.logFlushMs);
+    if (this.#chars >= telemetryLimits.logBatchCharsMax) this.#start();
+    else this.#timer ??= setTimeout(() => this.#start(), telemetryLimits.logFlushMs);
   }
 
   /** The next line goes to what lies at the path then; the file that was open is let go at once. */
@@ -82,7 +82,7 @@ export class LineAppender {
     this.#start();
   }
 
-  /** Resolves when every line is written, or after limits.logCloseMs. */
+  /** Resolves when every line is written, or after telemetryLimits.logCloseMs. */
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
@@ -91,7 +91,7 @@ export class LineAppender {
   async #end(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, limits.logCloseMs);
+      timer = setTimeout(resolve, telemetryLimits.logCloseMs);
     });
     // Past the deadline this goes on by itself, and lets its file go; nobody waits for it.
     await Promise.race([this.#finish(), deadline]);
@@ -185,7 +185,7 @@ export class LineAppender {
   }
 
   async #hasMoved(): Promise<boolean> {
-    if (performance.now() - this.#checkedAt < limits.logCheckMs) return false;
+    if (performance.now() - this.#checkedAt < telemetryLimits.logCheckMs) return false;
     this.#checkedAt = performance.now();
     return this.#file !== null && (await this.#file.hasMoved());
   }

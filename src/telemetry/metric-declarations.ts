@@ -58,7 +58,7 @@ const process: readonly [Label] = [['process', null]];
 /** The sum over the topics without series of their own. No topic can have this name. */
 export const otherLabel = '_other';
 
-/** limits.metricTopicsMax topics, and `_other`. */
+/** upkeepLimits.metricTopicsMax topics, and `_other`. */
 const topic = ['topic', null] as const;
 
 /** From a fast disk's fsync to where a push is answered `unknown`. */
@@ -67,7 +67,7 @@ const waitBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 const callbackBounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 /** From what is published as usual to an hour of overload. */
 const latenessBounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 3600];
-/** Up to limits.groupItemsMax. */
+/** Up to sqliteLimits.groupItemsMax. */
 const itemBounds = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2000];
 
 export const metricDeclarations = {

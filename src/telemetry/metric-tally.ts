@@ -1,7 +1,7 @@
 // The sums of what all processes have reported, whoever of them still lives. Owns the totals, and the bound on how many there
 // are. Invariant: a series never falls while it exists; a series is dropped with its topic. Reads memory only.
 
-import { limits } from '../core/limits.ts';
+import { telemetryLimits } from './limits.ts';
 import {
   type Declaration,
   declarationOf,
@@ -79,7 +79,7 @@ export class MetricTally {
     const key = JSON.stringify(labels);
     const known = family.get(key);
     if (known !== undefined) known.value += n;
-    else if (this.#series < limits.metricSeriesMax) {
+    else if (this.#series < telemetryLimits.metricSeriesMax) {
       this.#series += 1;
       family.set(key, { labels, value: n });
     } else this.#dropped += 1;

@@ -3,7 +3,7 @@
 
 import { copyFile, readdir, stat, truncate, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { limits } from '../core/limits.ts';
+import { telemetryLimits } from './limits.ts';
 
 /** stdout and stderr of every process of a daemon in the background: where a crash of the runtime leaves its trace. */
 export const outputName = 'dq-output.log';
@@ -36,14 +36,14 @@ export async function removeOldLogs(
   return removed;
 }
 
-/** Cuts the output back where it is longer than limits.outputBytesMax, keeping what it held beside it as `.1`, and both when nothing
+/** Cuts the output back where it is longer than telemetryLimits.outputBytesMax, keeping what it held beside it as `.1`, and both when nothing
  *  was written to them for `days`. In place: the processes have it open for their whole life, and append. */
 export async function trimOutput(directory: string, days: number, now: number): Promise<void> {
   const path = join(directory, outputName);
   const older = `${path}.1`;
   const isOld = (at: number) => now - at > days * dayMs;
   const output = await lookAt(path);
-  if (output !== null && output.size > limits.outputBytesMax) {
+  if (output !== null && output.size > telemetryLimits.outputBytesMax) {
     await copyFile(path, older);
     await truncate(path);
   } else if (output !== null && output.size > 0 && isOld(output.mtimeMs)) await truncate(path);

@@ -26,7 +26,7 @@ export interface LogOptions {
 export interface OpenLog extends Log {
   /** The next lines go to what lies at the paths then. */
   reopen(): void;
-  /** Resolves when all lines are written, or after limits.logCloseMs for each kind; later ones are dropped. */
+  /** Resolves when all lines are written, or after telemetryLimits.logCloseMs for each kind; later ones are dropped. */
   close(): Promise<void>;
   /** lines that no disk took, or that were beyond the daily limit, since the start */
   dropped(): number;

@@ -4,7 +4,6 @@
 
 import { formatDuration } from '../core/duration.ts';
 import { reasonOf } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import { type StoreAdmin, StoreError, type StoreHealth, type StoreServer } from '../ports/job-store.ts';
 import { givenUp, givenUpDetail } from '../process/incident-files.ts';
 import type { RoleName } from '../process/messages.ts';
@@ -13,6 +12,7 @@ import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Incidents } from './alerts/incidents.ts';
+import { upkeepLimits } from './limits.ts';
 import type { StoreMetrics } from './store-metrics.ts';
 
 export interface HealthTimes {
@@ -172,7 +172,7 @@ export class HealthChecker implements Service {
   async #checkLateness(): Promise<void> {
     const { admin, metrics, partitions, times, topics } = this.#options;
     // A question to each partition, some ten commands of a Redis.
-    const rounds = partitions() > limits.fewPartitions ? limits.latenessRounds : 1;
+    const rounds = partitions() > upkeepLimits.fewPartitions ? upkeepLimits.latenessRounds : 1;
     const before = this.#held;
     let counts = await admin.counts(before);
     this.#held = Object.keys(counts.topics).filter((name) => topics.get(name)?.state !== 'active');

@@ -8,6 +8,7 @@ import type { RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
+import { upkeepLimits } from './limits.ts';
 
 export class Janitor implements Service {
   readonly #ctx: RoleContext;
@@ -58,13 +59,13 @@ export class Janitor implements Service {
     if (health === null || health.isClockHeld === true) {
       // By its size alone.
       await trimOutput(config.logDir, Number.POSITIVE_INFINITY, 0);
-      return limits.retentionManyMs;
+      return upkeepLimits.retentionManyMs;
     }
     const now = await clock.read();
     const removed = await removeOldLogs(config.logDir, config['log.days'], now);
     await trimOutput(config.logDir, config['log.days'], now);
     if (removed.length > 0) log.notice('old log files were removed', { files: removed });
-    return limits.janitorEveryMs;
+    return upkeepLimits.janitorEveryMs;
   }
 
   async #forgetEnded(): Promise<number> {
@@ -82,8 +83,8 @@ export class Janitor implements Service {
   }
 
   #again(more: boolean): number {
-    if (more) return limits.retentionPauseMs;
-    const isMany = this.#ctx.store.jobs.partitions().length > limits.fewPartitions;
-    return isMany ? limits.retentionManyMs : limits.retentionEveryMs;
+    if (more) return upkeepLimits.retentionPauseMs;
+    const isMany = this.#ctx.store.jobs.partitions().length > upkeepLimits.fewPartitions;
+    return isMany ? upkeepLimits.retentionManyMs : upkeepLimits.retentionEveryMs;
   }
 }

@@ -8,6 +8,7 @@ import { type Partition, type Recovered, StoreError } from '../ports/job-store.t
 import type { RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { upkeepLimits } from './limits.ts';
 
 export class Recoverer implements Service {
   readonly #ctx: RoleContext;
@@ -90,8 +91,8 @@ export class Recoverer implements Service {
     const living = this.#living;
     const ageMs = performance.now() - this.#askedAt;
     this.#living = null;
-    if (living !== null && ageMs <= limits.livingFreshMs) return living;
-    if (living !== null || ageMs >= limits.whoLivesEveryMs) {
+    if (living !== null && ageMs <= upkeepLimits.livingFreshMs) return living;
+    if (living !== null || ageMs >= upkeepLimits.whoLivesEveryMs) {
       this.#askedAt = performance.now();
       // Without a master nobody answers, and this process ends soon.
       this.#ctx.link.send({ kind: 'who_lives' });

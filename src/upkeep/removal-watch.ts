@@ -1,13 +1,13 @@
 // Gives topics their state back whose removal was cut off: the process that set them offline for it has died. Any upkeep may do
 // it, of any instance: the write is compare-and-set. Judges by its own monotonic clock, so no clock of another machine matters.
 
-import { limits } from '../core/limits.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import { endRemoval } from '../use-cases/change-topic.ts';
+import { upkeepLimits } from './limits.ts';
 
 export interface RemovalTimes {
   readonly everyMs: number;
@@ -32,7 +32,10 @@ export class RemovalWatch implements Service {
 
   constructor(options: RemovalWatchOptions) {
     this.#options = options;
-    this.#times = options.times ?? { everyMs: limits.removalCheckMs, staleMs: limits.removalStaleMs };
+    this.#times = options.times ?? {
+      everyMs: upkeepLimits.removalCheckMs,
+      staleMs: upkeepLimits.removalStaleMs,
+    };
     this.#loop = new Loop({
       name: 'removal watch',
       step: onceIn(this.#times.everyMs, () => this.#look()),

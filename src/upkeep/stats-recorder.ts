@@ -1,5 +1,5 @@
 // Adds the counters of all processes to the registry every limits.countersToRegistryMs. Keeps them while the registry is
-// away, up to limits.statsHeldMax, and flushes at the drain; what cannot be recorded then waits on the disk (stat-files.ts). Never
+// away, up to upkeepLimits.statsHeldMax, and flushes at the drain; what cannot be recorded then waits on the disk (stat-files.ts). Never
 // counts anything twice: what may have been written is not written again, so statistics can be short after a failure and are never
 // too high.
 
@@ -12,12 +12,13 @@ import type { StatFiles } from '../process/stat-files.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
+import { upkeepLimits } from './limits.ts';
 
 export class StatsRecorder implements Service {
   readonly #registry: Registry;
   readonly #log: Log;
   readonly #files: StatFiles;
-  readonly #held = new StatBuffer(limits.statsHeldMax);
+  readonly #held = new StatBuffer(upkeepLimits.statsHeldMax);
   readonly #loop: Loop;
   #failing = false;
   /** what was said last of the disk */
@@ -126,8 +127,8 @@ export class StatsRecorder implements Service {
   /** Rejects at the first failure; what had surely not been written is held again. */
   async #record(): Promise<void> {
     // What comes meanwhile is for the next time: a slow registry must not keep this from its end.
-    for (let left = this.#held.size; left > 0; left -= limits.statsBatchMax) {
-      const deltas = this.#held.take(limits.statsBatchMax);
+    for (let left = this.#held.size; left > 0; left -= upkeepLimits.statsBatchMax) {
+      const deltas = this.#held.take(upkeepLimits.statsBatchMax);
       try {
         await this.#registry.addStats(deltas);
       } catch (error) {

@@ -1,16 +1,16 @@
 // What is stored, and what happened to the jobs of each topic, as metrics. Owns the rule which topics have series of their own:
-// the limits.metricTopicsMax that were registered first, because that does not change when another one is registered or the
+// the upkeepLimits.metricTopicsMax that were registered first, because that does not change when another one is registered or the
 // daemon starts anew; the rest is summed up as `_other`, which no topic can be called. Series of topics that are deleted, or no longer
 // among the first, are dropped.
 
 import { jobStates } from '../core/job.ts';
-import { limits } from '../core/limits.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
 import type { StateCounts, StoreHealth } from '../ports/job-store.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { otherLabel } from '../telemetry/metric-declarations.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { upkeepLimits } from './limits.ts';
 
 export class StoreMetrics {
   readonly #topics: TopicBook;
@@ -21,7 +21,7 @@ export class StoreMetrics {
   /** when the last of them was created */
   #youngest = Number.POSITIVE_INFINITY;
 
-  constructor(topics: TopicBook, metrics: Metrics, max: number = limits.metricTopicsMax) {
+  constructor(topics: TopicBook, metrics: Metrics, max: number = upkeepLimits.metricTopicsMax) {
     this.#topics = topics;
     this.#metrics = metrics;
     this.#max = max;

@@ -17,6 +17,7 @@ import { Mailer } from './alerts/mailer.ts';
 import { OutboxAlerts } from './alerts/outbox-alerts.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
 import { Janitor } from './janitor.ts';
+import { upkeepLimits } from './limits.ts';
 import { Recoverer } from './recoverer.ts';
 import { RemovalWatch } from './removal-watch.ts';
 import { ShardClearer } from './shard-clearer.ts';
@@ -32,14 +33,14 @@ export interface UpkeepTimes {
 }
 
 const usualTimes: UpkeepTimes = {
-  mailAgain: { min: limits.mailAgainMsMin, max: limits.mailAgainMsMax },
-  alertPollMs: limits.alertPollMs,
-  deathPollMs: limits.deathPollMs,
-  alertClaimMs: limits.alertClaimMs,
+  mailAgain: { min: upkeepLimits.mailAgainMsMin, max: upkeepLimits.mailAgainMsMax },
+  alertPollMs: upkeepLimits.alertPollMs,
+  deathPollMs: upkeepLimits.deathPollMs,
+  alertClaimMs: upkeepLimits.alertClaimMs,
   health: {
-    everyMs: limits.healthEveryMs,
-    afterMs: limits.incidentAfterMs,
-    lateMs: limits.lateMs,
+    everyMs: upkeepLimits.healthEveryMs,
+    afterMs: upkeepLimits.incidentAfterMs,
+    lateMs: upkeepLimits.lateMs,
     crashWindowMs: limits.crashLoopWindowMs,
   },
 };
@@ -83,7 +84,7 @@ class Upkeep implements Role {
     const outbox = new OutboxAlerts(store.alerts, topics, writer, times.alertClaimMs);
     const mailerOf = (source: AlertSource, pollMs: number, perHour: number | null) =>
       new Mailer({ source, gate, config, log, metrics, pollMs, perHour });
-    const mailerOfDeaths = mailerOf(outbox, times.deathPollMs, limits.mailsPerHourMax);
+    const mailerOfDeaths = mailerOf(outbox, times.deathPollMs, upkeepLimits.mailsPerHourMax);
     this.#ctx = ctx;
     this.#incidents = incidents;
     this.#mailerOfIncidents = mailerOf(incidents, times.alertPollMs, null);

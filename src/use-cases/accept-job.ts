@@ -10,6 +10,7 @@ import { skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { PushJob, PushMode, PushOutcome, When } from '../ports/job-store.ts';
+import { useCaseLimits } from './limits.ts';
 import { newJobId } from './new-job-id.ts';
 
 /** A push as its request wrote it. */
@@ -82,9 +83,12 @@ const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
 function checkContent({ contentType, body, isLiteral }: PushRequest, topic: PlainTopic, nowMs: number): void {
   if (
     contentType !== null &&
-    (contentType.length > limits.contentTypeMax || !contentTypePattern.test(contentType))
+    (contentType.length > useCaseLimits.contentTypeMax || !contentTypePattern.test(contentType))
   )
-    throw invalidField('content-type', `must be at most ${limits.contentTypeMax} visible ASCII characters`);
+    throw invalidField(
+      'content-type',
+      `must be at most ${useCaseLimits.contentTypeMax} visible ASCII characters`,
+    );
   let value: unknown;
   if (topic.format === 'form') value = readFormJob(body, topic);
   else if (contentType !== null && isJson(contentType))

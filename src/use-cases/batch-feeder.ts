@@ -4,6 +4,7 @@
 
 import { limits } from '../core/limits.ts';
 import type { PushOutcome } from '../ports/job-store.ts';
+import { useCaseLimits } from './limits.ts';
 import type { PushQueue, PushTicket } from './push-queue.ts';
 
 /** The next push of a batch, made as late as this so that it is judged by what its topic is then; null = there are no more. */
@@ -31,7 +32,7 @@ export class BatchFeeder {
     if (this.#feeding) return;
     this.#feeding = true;
     try {
-      while (this.#items < limits.batchFeedItemsMax && this.#bytes < limits.batchFeedBytesMax) {
+      while (this.#items < useCaseLimits.batchFeedItemsMax && this.#bytes < useCaseLimits.batchFeedBytesMax) {
         const next = this.#batches.shift();
         if (next === undefined) return;
         if (this.#feedPortion(next)) this.#batches.push(next);

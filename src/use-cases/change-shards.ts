@@ -4,7 +4,6 @@
 // number that no shard has heard of, also where the registry has forgotten what they have.
 
 import { DqError, invalidField } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import {
   draining,
   filled,
@@ -18,6 +17,7 @@ import {
 import { StoreError } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Identified, ShardHolds, ShardServers } from '../ports/shard-servers.ts';
+import { useCaseLimits } from './limits.ts';
 
 export interface Shards {
   readonly registry: Registry;
@@ -67,9 +67,9 @@ export async function addShard(
   const { id, jobs, list: its } = identified;
   await change(shards, (list, heard) => {
     const isKnown = list.shards.some((shard) => shard.id === id);
-    if (!isKnown && list.shards.length >= limits.shardsMax)
-      throw invalidField('url', `there are ${limits.shardsMax} shards already`);
-    if (list.earlier.length >= limits.earlierListsMax)
+    if (!isKnown && list.shards.length >= useCaseLimits.shardsMax)
+      throw invalidField('url', `there are ${useCaseLimits.shardsMax} shards already`);
+    if (list.earlier.length >= useCaseLimits.earlierListsMax)
       throw new DqError('shard_refused', 'too many earlier lists still have jobs; remove shards that drain');
     const all = { number: Math.max(heard.number, its), holding: jobs > 0 ? [id] : [] };
     return withShard(list, { id, url, buckets, addedAt: Date.now() }, all);

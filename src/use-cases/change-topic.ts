@@ -5,11 +5,11 @@ import { timingSafeEqual } from 'node:crypto';
 import { Complaints } from '../core/complaints.ts';
 import { makeSecret, unexpired } from '../core/delivery.ts';
 import { DqError, invalidField } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic/settings.ts';
 import type { Topic, TopicSettings } from '../core/topic/topic.ts';
 import { StoreError } from '../ports/job-store.ts';
 import type { Registry, TopicDraft, TopicRemains } from '../ports/registry.ts';
+import { useCaseLimits } from './limits.ts';
 
 /** The input of a POST names its topic. */
 export async function createTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
@@ -26,7 +26,7 @@ export async function putTopic(
   input: TopicInput,
   nowMs: number | null = null,
 ): Promise<{ readonly topic: Topic; readonly created: boolean }> {
-  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await findTopic(registry, name);
     if (known === null) {
       const created = await registry.create(newDraft(name, input));
@@ -71,7 +71,7 @@ export function patchTopic(
 
 /** Sets the topic offline and remembers its state; changes nothing where it is offline. Rejects with topic_not_found. */
 export async function beginRemoval(registry: Registry, name: string): Promise<Topic> {
-  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await registry.get(name);
     if (known === null) throw topicNotFound(name);
     if (known.state === 'offline') return known;
@@ -88,7 +88,7 @@ export async function beginRemoval(registry: Registry, name: string): Promise<To
 /** Gives the topic the state that it had before beginRemoval; answers that state, or null when there is nothing to do: it is removed,
  *  or its state was changed meanwhile. */
 export async function endRemoval(registry: Registry, name: string): Promise<Topic['state'] | null> {
-  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await registry.get(name);
     if (known?.removal === undefined) return null;
     const { formerState } = known.removal;
@@ -107,7 +107,7 @@ export async function changeTopic(
   name: string,
   make: (known: Topic) => TopicDraft,
 ): Promise<Topic> {
-  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
     if (!('topic' in known)) throw topicUnreadable(name);
@@ -135,7 +135,7 @@ export async function getTopic(registry: Registry, name: string): Promise<Topic 
 
 /** Takes a topic offline, whether or not its record can be read. Answers its revision. */
 export async function turnOffline(registry: Registry, name: string): Promise<number> {
-  for (let tries = 0; tries < limits.topicChangeTries; tries++) {
+  for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
     const turned = await registry.turn(name, 'offline', known.revision);

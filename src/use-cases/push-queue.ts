@@ -5,6 +5,7 @@
 
 import { limits } from '../core/limits.ts';
 import type { JobStore, PushJob, PushOutcome } from '../ports/job-store.ts';
+import { useCaseLimits } from './limits.ts';
 
 /** A push that waits for its outcome. An object with a method, not a promise: thousands of them are settled per second. */
 export interface PushTicket {
@@ -42,7 +43,7 @@ export class PushQueue {
    *  wait for a store that hangs, or it would be told too late that it is not stored. */
   #flushLater(): void {
     if (this.#underWay === 0) setImmediate(this.#flush);
-    else this.#patience = setTimeout(this.#flush, limits.pushGatherMs);
+    else this.#patience = setTimeout(this.#flush, useCaseLimits.pushGatherMs);
   }
 
   /** Also runs for nothing, when a full batch went before its turn ended. */

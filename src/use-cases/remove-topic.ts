@@ -4,7 +4,6 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DqError } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import { type StoreAdmin, StoreError } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import {
@@ -15,6 +14,7 @@ import {
   topicNotFound,
   turnOffline,
 } from './change-topic.ts';
+import { useCaseLimits } from './limits.ts';
 
 /** Answers how many jobs went with it. Rejects with topic_has_jobs, and leaves the topic as it was, when jobs are stored and `purge` is
  *  false. With `purge` it rejects so, and leaves the topic offline, when they are more than can be purged in `purgeMs`: a caller would
@@ -25,7 +25,7 @@ export async function removeTopic(
   admin: StoreAdmin,
   name: string,
   purge: boolean,
-  purgeMs: number = limits.purgeCallMs,
+  purgeMs: number = useCaseLimits.purgeCallMs,
 ): Promise<number> {
   const known = await findTopic(registry, name);
   if (known === null) throw topicNotFound(name);
@@ -35,7 +35,7 @@ export async function removeTopic(
   if ('topic' in known) return removeEmpty(registry, admin, name);
   await requireEmpty(admin, name);
   const revision = await turnOffline(registry, name);
-  await sleep(limits.topicChangeMs);
+  await sleep(useCaseLimits.topicChangeMs);
   await requireEmpty(admin, name);
   await remove(registry, name, revision);
   return 0;
@@ -45,7 +45,7 @@ async function removeEmpty(registry: Registry, admin: StoreAdmin, name: string):
   await requireEmpty(admin, name);
   const offline = await beginRemoval(registry, name);
   try {
-    await sleep(limits.topicChangeMs);
+    await sleep(useCaseLimits.topicChangeMs);
     await requireEmpty(admin, name);
     await remove(registry, name, offline.revision);
     return 0;
@@ -65,7 +65,7 @@ async function removeWithJobs(
   turn: typeof setOffline,
 ): Promise<number> {
   const revision = await turn(registry, name);
-  await sleep(limits.topicChangeMs);
+  await sleep(useCaseLimits.topicChangeMs);
   const purged = await purgeAll(admin, name, purgeMs);
   const jobs = await jobsOf(admin, name);
   if (jobs > 0)
@@ -102,7 +102,7 @@ async function purgeAll(admin: StoreAdmin, name: string, purgeMs: number): Promi
   const end = performance.now() + purgeMs;
   let total = 0;
   for (;;) {
-    const { purged, more } = await admin.purgeTopic(name, limits.purgeStepMax);
+    const { purged, more } = await admin.purgeTopic(name, useCaseLimits.purgeStepMax);
     total += purged;
     if (!more || performance.now() >= end) return total;
   }

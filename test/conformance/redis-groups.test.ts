@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import { type RedisCluster, startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { type SentinelGroup, startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
-import { limits } from '../../src/core/limits.ts';
+import { redisLimits } from '../../src/store/redis/limits.ts';
 import { openRedisStore } from '../../src/store/redis/shard/redis-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { numbers } from '../support/producing.ts';
@@ -200,7 +200,7 @@ describe.skipIf(missing)('cluster', () => {
       await until(
         'all buckets to be served',
         async () => (await stored()) === 64,
-        limits.redisSlotsMs / 2,
+        redisLimits.redisSlotsMs / 2,
         50,
       );
     } finally {
@@ -218,8 +218,8 @@ describe.skipIf(missing)('cluster', () => {
         const redis = openRedisStore({ ...storeOptions(node), url: cluster.url });
         await redis.start();
         // Before it looks a second time.
-        await until('it to be known', () => redis.shard.isTight(), limits.redisMemoryMs - 1_000).finally(() =>
-          redis.close(),
+        await until('it to be known', () => redis.shard.isTight(), redisLimits.redisMemoryMs - 1_000).finally(
+          () => redis.close(),
         );
       }
     } finally {
@@ -250,7 +250,7 @@ describe.skipIf(missing)('cluster', () => {
           await pusher.store.jobs.push([{ ...jobOf('1'), topic: `t${topics}` }]);
           return heard.size === listeners.length;
         },
-        4 * limits.redisHintPulseMs,
+        4 * redisLimits.redisHintPulseMs,
         50,
       );
     } finally {

@@ -7,6 +7,7 @@ import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { limits } from '../../src/core/limits.ts';
 import { bucketOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { type LoadFailure, startLoad } from '../support/load.ts';
 import { addTopic, forAll, groupBy, numbers } from '../support/producing.ts';
@@ -25,8 +26,8 @@ vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
 
 /** Promised are 3 s; the rest is for a machine with more work than cores. */
 const answerMsMax = limits.redisCallMs + 5_000;
-/** From the promotion of the replica until everything goes on: a connection is tried again after limits.redisReconnectMsMax and half as
- *  much more, and one to a server that stands still is given up after limits.redisSilentMs. 10 s in all, and what a busy machine adds. */
+/** From the promotion of the replica until everything goes on: a connection is tried again after redisLimits.redisReconnectMsMax and half as
+ *  much more, and one to a server that stands still is given up after redisLimits.redisSilentMs. 10 s in all, and what a busy machine adds. */
 const recoveryMsMax = 30_000;
 
 interface Group {
@@ -255,7 +256,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a group of Redis', () => {
     await until('all arrive', () => sink.arrivals.length === ids.length);
     await untilEmptyAndWhole(daemon);
     // What is done least often is done once in it.
-    const rate = await commandRate(servers, limits.retentionManyMs);
+    const rate = await commandRate(servers, upkeepLimits.retentionManyMs);
     console.log(`${kind}, idle: ${rate.toFixed(1)} commands a second, those inside scripts counted`);
     expect(rate).toBeLessThanOrEqual(max);
     expect(rate).toBeGreaterThan(5);

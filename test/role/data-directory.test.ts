@@ -16,11 +16,11 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
 import { DataDirectory } from '../../src/master/data/data-directory.ts';
 import { takeDirectoryLock } from '../../src/master/data/directory-lock.ts';
 import { readMasterRecord, readRunRecord, writeMasterRecord } from '../../src/master/data/run-record.ts';
 import { makeSocketDir } from '../../src/master/data/socket-directory.ts';
+import { masterLimits } from '../../src/master/limits.ts';
 import { identityOf } from '../../src/master/workers/process-table.ts';
 import { WorkerRecord } from '../../src/master/workers/worker-record.ts';
 import { StartRejected } from '../../src/runtime/start-rejected.ts';
@@ -109,7 +109,7 @@ describe('data directory', () => {
     let lock: ReturnType<typeof takeDirectoryLock> = null;
     onTestFinished(() => lock?.release());
     // Once, as a rule. A busy machine may draw it out for longer than anybody waits: then that was no trial.
-    for (let heldMs: number = limits.lockWaitMs; lock === null && heldMs >= limits.lockWaitMs; ) {
+    for (let heldMs: number = masterLimits.lockWaitMs; lock === null && heldMs >= masterLimits.lockWaitMs; ) {
       child.send('go on your way');
       await once(child, 'message');
       lock = takeDirectoryLock(root);

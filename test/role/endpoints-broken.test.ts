@@ -2,7 +2,7 @@
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, it, onTestFinished } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { drip, flood, startRawServer } from '../support/raw-server.ts';
 import { until } from '../support/until.ts';
@@ -35,7 +35,7 @@ it('receivers out of reach', async () => {
   ];
   const { rig } = await check(rows);
   const gone = rig.notified().find(({ topic }) => topic === 't4');
-  expect(gone?.['durationMs']).toBeGreaterThanOrEqual(limits.connectMsMax - 1);
+  expect(gone?.['durationMs']).toBeGreaterThanOrEqual(notifierLimits.connectMsMax - 1);
 });
 
 it('receivers that are silent, slow or break off', async () => {
@@ -249,7 +249,7 @@ it('replies without end, with and without a rule: 64 KiB are read, memory stays 
   // The servers of this test live here too; 15 GB were on offer.
   expect(peak).toBeLessThan(128 * 1024 * 1024);
   for (const { reply } of rig.notified())
-    expect(String(reply ?? '').length).toBeLessThanOrEqual(limits.replyExcerptMax);
+    expect(String(reply ?? '').length).toBeLessThanOrEqual(notifierLimits.replyExcerptMax);
 });
 
 function memory(): number {

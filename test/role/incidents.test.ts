@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
-import { limits } from '../../src/core/limits.ts';
 import { type Store, type StoreAdmin, StoreError } from '../../src/ports/job-store.ts';
 import { type Incident, IncidentFiles } from '../../src/process/incident-files.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { jobOf } from '../conformance/trial.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
@@ -301,14 +301,14 @@ describe('incidents', () => {
       ...{ id: 0, kind: 'crash_loop', about: 'timer', state: 'over', at: 1, detail: 'past' },
       ...{ alert: 'sent', sentAt: 1 },
     };
-    for (let id = 1; id <= limits.incidentsKept; id += 1)
+    for (let id = 1; id <= upkeepLimits.incidentsKept; id += 1)
       await files.write({ ...past, id, ...(id === 1 ? { alert: 'owed', sentAt: null } : {}) });
     await startUpkeep(rig, null, dataDir, {
       config: { 'smtp.url': 'smtp://127.0.0.1:1', 'smtp.from': 'dq@x.org' },
     });
     rig.tell(crash('server'));
     await until('the new one is there', async () => (await files.list()).at(-1)?.about === 'server');
-    await until('one has gone', async () => (await files.list()).length === limits.incidentsKept);
+    await until('one has gone', async () => (await files.list()).length === upkeepLimits.incidentsKept);
     expect((await files.list()).slice(0, 2).map(({ id }) => id)).toEqual([1, 3]);
   });
 
@@ -317,7 +317,7 @@ describe('incidents', () => {
     const files = new IncidentFiles(dataDir);
     const past = { detail: 'past', alert: 'sent', sentAt: 1 } as const;
     await files.write({ ...past, id: 1, kind: 'late', about: '', state: 'begun', at: 1 });
-    for (let id = 2; id <= limits.incidentsKept; id += 1)
+    for (let id = 2; id <= upkeepLimits.incidentsKept; id += 1)
       await files.write({ ...past, id, kind: 'crash_loop', about: 'timer', state: 'over', at: 1 });
     await startUpkeep(rig, smtp, dataDir, { health: { everyMs: 500 } });
     rig.tell(crash('server'));

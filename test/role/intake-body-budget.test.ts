@@ -1,12 +1,12 @@
 // What a server holds of bodies that are not finished: bounded in all, and never so that a push of its own finds no room.
 import { beforeEach, expect, it } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { apiLimits } from '../../src/api/limits.ts';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { type RawConnection, startIntake, type TestIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
-const batchBytes = limits.apiBodyBytesMax;
-const fits = limits.batchesHeldMax;
+const batchBytes = apiLimits.apiBodyBytesMax;
+const fits = apiLimits.batchesHeldMax;
 let dq: TestIntake;
 /** lets go what the store was asked to push; null = it answers at once */
 let waiting: (() => void)[] | null;

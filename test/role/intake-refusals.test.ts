@@ -1,6 +1,6 @@
 // Bad input, generated where it can be: every route × every way to get a query or a body wrong. What is refused is named.
 import { beforeEach, describe, expect, it } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { apiLimits } from '../../src/api/limits.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 
 let dq: TestIntake;
@@ -381,7 +381,7 @@ describe('access', () => {
     const seconds = Math.ceil((performance.now() - from) / 1_000);
     const counts = dq.requests.filter((line) => 'leftOut' in line);
     const whole = dq.requests.filter((line) => !('leftOut' in line));
-    expect(whole.length).toBeLessThanOrEqual(limits.refusedLinesPerSecond * (seconds + 1));
+    expect(whole.length).toBeLessThanOrEqual(apiLimits.refusedLinesPerSecond * (seconds + 1));
     expect(whole.length + counts.reduce((sum, { leftOut }) => sum + Number(leftOut), 0)).toBe(200);
     for (const line of dq.requests) expect(JSON.stringify(line).length).toBeLessThan(400);
   });

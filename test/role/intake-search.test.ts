@@ -1,6 +1,6 @@
 // GET /v1/jobs: looking for jobs.
 import { beforeEach, expect, it } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { storeLimits } from '../../src/store/limits.ts';
 import { bury, reserveOne } from '../support/handmade.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 
@@ -70,7 +70,7 @@ it('search: finds live and dead jobs by due time; ended ones by their state alon
 
 it('search: a page may be empty and have a next one, where one call may not look at more', async () => {
   const items = Array.from({ length: 1_000 }, () => '{"topic":"a","body":1,"delay":"1h"}').join('\n');
-  for (let left = limits.searchRowsMax; left > 0; left -= 1_000)
+  for (let left = storeLimits.searchRowsMax; left > 0; left -= 1_000)
     await dq.call('POST', '/v1/jobs', { body: items, headers: { 'content-type': 'application/x-ndjson' } });
   const all = (await dq.api('GET', '/v1/jobs?state=reserved')).body;
   expect(all.items).toEqual([]);

@@ -16,6 +16,7 @@ import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
 import { OutboxAlerts } from '../../src/upkeep/alerts/outbox-alerts.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
@@ -545,7 +546,7 @@ describe('alerts of dead jobs', () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
-    const count = limits.alertClaimMax + 300;
+    const count = upkeepLimits.alertClaimMax + 300;
     await die(
       rig.store,
       't',

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNameProbe, type ProbeResult } from '../../src/notifier/name-probe.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 
@@ -28,7 +28,7 @@ it('probe: tells answers from silence, whatever other names do', async () => {
   // The system would try its search domains first.
   expect(await ask('short')).toEqual({ kind: 'answered', addresses: [] });
   expect(new Set((await silent).map(({ kind }) => kind))).toEqual(new Set(['silent']));
-  expect(performance.now() - from).toBeGreaterThanOrEqual(limits.lookupProbeMs - 1);
+  expect(performance.now() - from).toBeGreaterThanOrEqual(notifierLimits.lookupProbeMs - 1);
 });
 
 it('probe: knows the names that need no name server', () => {

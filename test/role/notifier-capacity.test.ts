@@ -1,6 +1,6 @@
 // Who gets the slots: topics beside each other, notifiers beside each other, topics that are paused, unknown or ailing.
 import { describe, expect, it } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import { startSink } from '../support/sink.ts';
@@ -33,10 +33,10 @@ describe('notifier: slots', () => {
       'the endpoint is found ailing',
       () => rig.notified().filter(({ reason }) => reason === 'timeout').length >= 30,
     );
-    await until('two probes hang', () => hanging.open().length === limits.ailingCallsMax);
+    await until('two probes hang', () => hanging.open().length === notifierLimits.ailingCallsMax);
     const before = hanging.arrivals.length;
     await until('probing goes on', () => {
-      expect(hanging.open().length).toBeLessThanOrEqual(limits.ailingCallsMax);
+      expect(hanging.open().length).toBeLessThanOrEqual(notifierLimits.ailingCallsMax);
       return hanging.arrivals.length >= before + 6;
     });
     expect(most).toBeLessThanOrEqual(20);
@@ -54,7 +54,7 @@ describe('notifier: slots', () => {
     await rig.run(createNotifier(rig.context()));
     await until(
       'it is ailing',
-      () => sink.arrivals.length > 12 && sink.open().length === limits.ailingCallsMax,
+      () => sink.arrivals.length > 12 && sink.open().length === notifierLimits.ailingCallsMax,
     );
     let answered = false;
     let most = 0;

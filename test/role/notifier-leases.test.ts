@@ -1,6 +1,7 @@
 // What a notifier does with its leases: too short, lost, unanswered, handed back; and with jobs that may be killing it.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { type FinishOutcome, type JobStore, type Reserved, StoreError } from '../../src/ports/job-store.ts';
 import { startSink } from '../support/sink.ts';
@@ -84,7 +85,11 @@ describe('notifier: leases', () => {
     });
     await rig.run(createNotifier(rig.context({ store })));
     // Well before the next round of releaseUnheld.
-    await until('all are delivered', () => rig.counted('t', 'delivered') === 5, limits.releaseUnheldMs - 500);
+    await until(
+      'all are delivered',
+      () => rig.counted('t', 'delivered') === 5,
+      notifierLimits.releaseUnheldMs - 500,
+    );
     expect(lost).toBe(5);
     expect(steps).toEqual(['reserve', 'releaseUnheld', 'reserve']);
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1, 1]);

@@ -1,6 +1,7 @@
 // Many topics whose endpoints hang, beside healthy ones: what they may hold together, and how they are probed.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { createTimer } from '../../src/timer/timer.ts';
 import { startHanging } from '../support/hanging.ts';
@@ -73,14 +74,14 @@ describe('notifier: many hanging topics', () => {
     const notifier = createNotifier(rig.context({ config: { 'notifier.slots': 128 } }));
     await rig.run(notifier);
     await until('each was called', () => new Set(hanging.called).size === 20);
-    await until('a few probes run', () => notifier.inFlight() <= limits.ailingOriginCallsMax);
+    await until('a few probes run', () => notifier.inFlight() <= notifierLimits.ailingOriginCallsMax);
     const from = hanging.called.length;
     let most = 0;
     await until('each was probed', () => {
       most = Math.max(most, notifier.inFlight());
       return new Set(hanging.called.slice(from)).size === 20;
     });
-    expect(most).toBeLessThanOrEqual(limits.ailingOriginCallsMax);
+    expect(most).toBeLessThanOrEqual(notifierLimits.ailingOriginCallsMax);
   });
 
   it('all topics have their capacity back after the origin has recovered', async () => {
@@ -104,7 +105,7 @@ describe('notifier: many hanging topics', () => {
   it('a healthy topic whose calls take long keeps its concurrency', async () => {
     const rig = await startRig();
     const sink = await startSink((_arrival, response) => {
-      setTimeout(() => response.end('{}'), 2 * limits.slowCallMs);
+      setTimeout(() => response.end('{}'), 2 * notifierLimits.slowCallMs);
     });
     await rig.topic('long', sink.url, { concurrency: 8 });
     await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 16 } })));
@@ -113,7 +114,7 @@ describe('notifier: many hanging topics', () => {
     await rig.pushAll('long', ids('j', 4));
     await until('their calls are slow', () => {
       const [first] = sink.open();
-      return first !== undefined && Date.now() - first.arrivedAt > 1.2 * limits.slowCallMs;
+      return first !== undefined && Date.now() - first.arrivedAt > 1.2 * notifierLimits.slowCallMs;
     });
     await rig.pushAll('long', ids('k', 20));
     await until('all of its concurrency is used beside them', () => sink.open().length === 8);

@@ -5,6 +5,7 @@ import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { AttemptReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
@@ -257,7 +258,7 @@ describe('notifier: a reply', () => {
     const job = await rig.store.jobs.get({ topic: 't', id: 'a' });
     const excerpt = job?.attempts[0]?.replyExcerpt ?? '';
     expect(excerpt.startsWith('a\\u000d\\u000ab\\u001b[31m\\u2028xxx')).toBe(true);
-    expect(excerpt).toHaveLength(limits.replyExcerptMax);
+    expect(excerpt).toHaveLength(notifierLimits.replyExcerptMax);
   });
 
   it('that was a success is kept with the job that it ended, cut to 100 characters', async () => {
@@ -265,7 +266,7 @@ describe('notifier: a reply', () => {
     const sink = await startSink(status(200, {}, `ok\n${'x'.repeat(5_000)}`));
     await attempt(rig, sink.url);
     const ended = await until('its end', () => rig.store.history.get({ topic: 't', id: 'a' }));
-    const excerpt = `ok\\u000a${'x'.repeat(limits.deliveredExcerptMax - 8)}`;
+    const excerpt = `ok\\u000a${'x'.repeat(notifierLimits.deliveredExcerptMax - 8)}`;
     expect(ended.attempts).toMatchObject([
       { attempt: 1, outcome: 'delivered', reason: null, status: 200, replyExcerpt: excerpt },
     ]);

@@ -18,9 +18,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/job-store.ts';
 import { mysqlError } from '../../src/registry/sql/mysql/mysql-failure.ts';
+import { telemetryLimits } from '../../src/telemetry/limits.ts';
 import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/old-logs.ts';
 import type { LogOptions, OpenLog } from '../../src/telemetry/open-log.ts';
 import { openLog } from '../../src/telemetry/open-log.ts';
@@ -377,7 +377,7 @@ describe('a disk that fails', () => {
     execFileSync('mkfifo', [pathOf('request')]);
     const log = open();
     const pad = 'x'.repeat(1_000);
-    const lines = Math.ceil((2 * limits.logBacklogCharsMax) / pad.length);
+    const lines = Math.ceil((2 * telemetryLimits.logBacklogCharsMax) / pad.length);
     for (let n = 0; n < lines; n++) log.request({ n, pad });
     expect(log.dropped()).toBeGreaterThan(lines / 3);
     expect(log.dropped()).toBeLessThan(lines);
@@ -502,11 +502,11 @@ describe('removeOldLogs', () => {
     await trimOutput(directory, 14, Date.now());
     expect([readFileSync(path, 'utf8'), existsSync(older)]).toEqual(['a trace\n', false]);
 
-    writeSync(fd, Buffer.alloc(limits.outputBytesMax, 'x'));
+    writeSync(fd, Buffer.alloc(telemetryLimits.outputBytesMax, 'x'));
     await trimOutput(directory, 14, Date.now());
     writeSync(fd, 'the next\n');
     expect(readFileSync(path, 'utf8')).toBe('the next\n');
-    expect(readFileSync(older, 'utf8')).toHaveLength('a trace\n'.length + limits.outputBytesMax);
+    expect(readFileSync(older, 'utf8')).toHaveLength('a trace\n'.length + telemetryLimits.outputBytesMax);
 
     const fifteenDays = 15 * 86_400_000;
     await trimOutput(directory, 14, Date.now() + fifteenDays);

@@ -2,7 +2,7 @@
 import type { LookupFunction, Socket } from 'node:net';
 import { createServer } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import type { NameProbe } from '../../src/notifier/name-probe.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startDnsServer } from '../support/dns-server.ts';
@@ -31,11 +31,11 @@ it('notifier: releases a job whose look-up has no turn, without attempt and stri
   const server = await startRawServer((socket) => void socket.write(reply));
   const { asked, seams } = hungLookups();
   await rig.run(createNotifier(rig.context(), seams));
-  for (let n = 0; n < limits.lookupThreads.new; n++) {
+  for (let n = 0; n < notifierLimits.lookupThreads.new; n++) {
     await rig.topic(`late${n}`, `http://late${n}.test:${server.port}/`);
     await rig.push(`late${n}`, 'a');
   }
-  await until('all threads are in use', () => asked.length === limits.lookupThreads.new);
+  await until('all threads are in use', () => asked.length === notifierLimits.lookupThreads.new);
   await rig.topic('queued', `http://queued.test:${server.port}/`, { timeoutMs: 2_000, maxAttempts: 1 });
   await rig.push('queued', 'a');
   let released = 0;
@@ -76,7 +76,7 @@ it('notifier: queued look-ups neither spin nor delay other topics', async () => 
   };
   const topicsSaid = (what: string) =>
     rig.lines.filter(({ message }) => message.includes(what)).map(({ topic }) => String(topic));
-  const queued = hung.length - limits.lookupThreads.new;
+  const queued = hung.length - notifierLimits.lookupThreads.new;
   await until('topics wait', () => topicsSaid('look-up is queued').length === queued);
   const before = { ...count() };
   const from = performance.now();

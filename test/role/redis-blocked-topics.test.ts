@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { type Priority, priorities } from '../../src/core/job.ts';
 import { BaseRooms, LayeredCapacities, type TopicRooms } from '../../src/core/layered-capacities.ts';
-import { limits } from '../../src/core/limits.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
+import { redisLimits } from '../../src/store/redis/limits.ts';
 import { jobOf, owner, Trial } from '../conformance/trial.ts';
 import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
@@ -65,7 +65,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
 
   it('reserve: takes from a topic that stands behind, between and before paused ones', async () => {
     const { trial } = await opened();
-    const paused = names(2 * limits.redisRingPiece + 10);
+    const paused = names(2 * redisLimits.redisRingPiece + 10);
     await pushAll(trial, paused);
     await trial.push('1', { topic: 'between' });
     const later = paused.map((name) => `later-${name}`);
@@ -122,7 +122,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     const both = [fromRings.trial, byCopy.trial];
     const dice = (n: number) => Math.floor(Math.random() * n);
     // More topics with capacity than one reserve names.
-    const topics = Array.from({ length: 4 * limits.redisNamedMin }, (_, n) => `topic${n}`);
+    const topics = Array.from({ length: 4 * redisLimits.redisNamedMin }, (_, n) => `topic${n}`);
     const some = (share: number) =>
       new Map(topics.filter(() => dice(4) < share).map((topic) => [topic, { room: dice(3), leaseMs }]));
     let base = new BaseRooms(some(3));

@@ -9,6 +9,7 @@ import { limits } from '../../src/core/limits.ts';
 import { type Partition, StoreError } from '../../src/ports/job-store.ts';
 import { deadCalls } from '../../src/store/redis/calls/outcomes.ts';
 import { createClient } from '../../src/store/redis/client/connection.ts';
+import { redisLimits } from '../../src/store/redis/limits.ts';
 import { bucketOf, keysOf } from '../../src/store/redis/scripts/keys.ts';
 import { composeScripts, type ScriptName, scriptNames } from '../../src/store/redis/scripts/scripts.ts';
 import { openRedisStore } from '../../src/store/redis/shard/redis-store.ts';
@@ -217,7 +218,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
 
   it('keeps nothing of what ends where no history is wanted, its attempts neither', async () => {
     const { under, trial } = await opened({ keepHistory: false });
-    await trial.push('1', { body: Buffer.alloc(limits.inlineBodyBytesMax + 1) });
+    await trial.push('1', { body: Buffer.alloc(redisLimits.inlineBodyBytesMax + 1) });
     await trial.retry(await trial.lease(), 0);
     await trial.ack(await trial.lease());
     const left = await under.raw.exists(
@@ -259,7 +260,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
 
   it('of many ids of dead letters tells each script a bounded number, and brings all of them back', async () => {
     const { under, trial } = await opened();
-    const some = Array.from({ length: 2 * limits.redisStepMax + 1 }, (_, n) => `job-${n}`);
+    const some = Array.from({ length: 2 * redisLimits.redisStepMax + 1 }, (_, n) => `job-${n}`);
     await trial.jobs.push(some.map((id) => jobOf(id)));
     for (let left = some.length; left > 0; ) {
       const reserved = await trial.jobs.reserve(0, request(limits.reserveMax));
@@ -282,7 +283,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
       more: false,
     });
     expect(told).toHaveLength(3);
-    expect(Math.max(...told)).toBeLessThan(limits.redisStepMax + 10);
+    expect(Math.max(...told)).toBeLessThan(redisLimits.redisStepMax + 10);
   });
 
   it('names what breaks an invariant, and an example of it', async () => {

@@ -13,11 +13,13 @@ import { filled } from '../../src/core/shard-list.ts';
 import { makeToken } from '../../src/core/token.ts';
 import { parseMysqlUrl } from '../../src/core/url/mysql-url.ts';
 import { StoreError } from '../../src/ports/job-store.ts';
+import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { kyselyOverMysql } from '../../src/registry/sql/mysql/mysql-dialect.ts';
 import { MysqlConnections } from '../../src/registry/sql/mysql/mysql-pool.ts';
 import { MysqlRegistry, type MysqlRegistryOptions } from '../../src/registry/sql/mysql/mysql-registry.ts';
 import { readSnapshot, readSnapshotTopics } from '../../src/registry/sql/registry-snapshot.ts';
 import { mysqlSchema, mysqlSchemaScript } from '../../src/registry/sql/schema/mysql-schema.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { copyState } from '../support/registry-copy.ts';
 import { allStats, changesOf } from '../support/registry-pages.ts';
@@ -266,7 +268,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await created(registry, draft('a'));
       await server.process.freeze();
       try {
-        const calls = Array.from({ length: 3 * limits.mysqlQueueMax }, (_, i) =>
+        const calls = Array.from({ length: 3 * sqlLimits.mysqlQueueMax }, (_, i) =>
           bounded(
             i % 2 ? registry.get(`x${i}`) : registry.create(draft(`x${i}`)),
             limits.mysqlCallMs + 20_000,
@@ -312,7 +314,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await server.process.freeze();
       try {
         const call = failureOf(registry.get('a'));
-        await bounded(registry.close(), 2 * limits.mysqlGoodbyeMs + 20_000);
+        await bounded(registry.close(), 2 * sqlLimits.mysqlGoodbyeMs + 20_000);
         await call;
       } finally {
         server.process.thaw();
@@ -335,7 +337,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
 
     it('that is far away takes as many statistics as are sent at once', async () => {
       const registry = await open();
-      const topics = Array.from({ length: limits.statsBatchMax / 2 }, (_, i) => `t${i}`);
+      const topics = Array.from({ length: upkeepLimits.statsBatchMax / 2 }, (_, i) => `t${i}`);
       for (const topic of topics) await created(registry, draft(topic));
       const { server: where } = optionsOf();
       const through = await open({ server: { ...where, port: await startSlowLine(server.port, 15) } });

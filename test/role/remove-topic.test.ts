@@ -2,10 +2,10 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { JobState } from '../../src/core/job.ts';
-import { limits } from '../../src/core/limits.ts';
 import type { StoreAdmin } from '../../src/ports/job-store.ts';
 import { RemovalWatch } from '../../src/upkeep/removal-watch.ts';
 import { endRemoval, patchTopic } from '../../src/use-cases/change-topic.ts';
+import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import { removeTopic } from '../../src/use-cases/remove-topic.ts';
 import type { StoreUnderTest } from '../conformance/store-under-test.ts';
 import { Trial } from '../conformance/trial.ts';
@@ -32,7 +32,7 @@ describe('removing a topic', () => {
       },
     };
     expect(await removeTopic(rig.registry, admin, 't', true)).toBe(800);
-    expect(Math.max(...steps)).toBeLessThanOrEqual(limits.purgeStepMax);
+    expect(Math.max(...steps)).toBeLessThanOrEqual(useCaseLimits.purgeStepMax);
     expect(await rig.registry.get('t')).toBeNull();
     expect((await rig.store.admin.counts()).topics).toEqual({
       other: { delayed: 0, ready: 1, reserved: 0, dead: 0 },
@@ -42,11 +42,11 @@ describe('removing a topic', () => {
   it('ends when its time is over, says how far it came, and goes on when it is called again', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/');
-    await rig.pushAll('t', ids('a', limits.purgeStepMax + 50));
+    await rig.pushAll('t', ids('a', useCaseLimits.purgeStepMax + 50));
     const remove = () => removeTopic(rig.registry, rig.store.admin, 't', true, 0);
     await expect(remove()).rejects.toMatchObject({
       code: 'topic_has_jobs',
-      extra: { purged: limits.purgeStepMax, jobs: 50 },
+      extra: { purged: useCaseLimits.purgeStepMax, jobs: 50 },
     });
     expect((await rig.registry.get('t'))?.state).toBe('offline');
     expect(await remove()).toBe(50);

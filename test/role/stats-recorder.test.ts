@@ -10,6 +10,7 @@ import type { Registry, StatDelta } from '../../src/ports/registry.ts';
 import { StatFiles } from '../../src/process/stat-files.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { StatsRecorder } from '../../src/upkeep/stats-recorder.ts';
 import { until } from '../support/until.ts';
 
@@ -119,25 +120,25 @@ it('keeps everything while the registry is away, and says so once', async () => 
 });
 
 it('never counts twice what may have been written, and writes the rest', async () => {
-  const topics = Array.from({ length: limits.statsBatchMax + 1 }, (_, i) => `t${i}`);
+  const topics = Array.from({ length: upkeepLimits.statsBatchMax + 1 }, (_, i) => `t${i}`);
   await register(...topics);
   const recorder = await start();
   lostReply = true;
   recorder.add(topics.map((topic) => pushed(topic, 1)));
   await pass(limits.countersToRegistryMs + 100);
-  expect(calls).toEqual([limits.statsBatchMax]);
+  expect(calls).toEqual([upkeepLimits.statsBatchMax]);
   lostReply = false;
   await pass(limits.countersToRegistryMs);
-  expect(calls).toEqual([limits.statsBatchMax, 1]);
+  expect(calls).toEqual([upkeepLimits.statsBatchMax, 1]);
   for (const topic of topics) expect(await totalOf(topic)).toBe(1);
 });
 
 it('holds a bounded number, and says how much it dropped', async () => {
   const recorder = await start();
-  recorder.add(Array.from({ length: limits.statsHeldMax + 3 }, (_, i) => pushed(`t${i}`, 1)));
+  recorder.add(Array.from({ length: upkeepLimits.statsHeldMax + 3 }, (_, i) => pushed(`t${i}`, 1)));
   await pass(limits.countersToRegistryMs + 100);
   await until('it was said', () => said.includes('statistics were dropped'));
-  expect(calls.reduce((sum, n) => sum + n, 0)).toBe(limits.statsHeldMax);
+  expect(calls.reduce((sum, n) => sum + n, 0)).toBe(upkeepLimits.statsHeldMax);
 });
 
 it('drain: writes what is left, also what the master brought last', async () => {
@@ -196,7 +197,7 @@ it('drain: what the registry cannot take waits on the disk for its next answer, 
 });
 
 it('drain: what may have been written does not wait for the next start', async () => {
-  const topics = Array.from({ length: limits.statsBatchMax + 1 }, (_, i) => `t${i}`);
+  const topics = Array.from({ length: upkeepLimits.statsBatchMax + 1 }, (_, i) => `t${i}`);
   await register(...topics);
   const recorder = await start();
   lostReply = true;

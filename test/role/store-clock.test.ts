@@ -3,7 +3,9 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
+import { storeLimits } from '../../src/store/limits.ts';
 import { Link } from '../../src/store/sqlite/client/link.ts';
+import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { kinds } from '../../src/store/sqlite/wire/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
@@ -24,8 +26,8 @@ function clocked() {
   const opened = () =>
     openSqliteStore(
       {
-        ...{ clock: () => wall, monotonic: () => monotonic, clockHoldMs: limits.clockHoldMs },
-        recoverHoldMs: limits.recoverHoldMs,
+        ...{ clock: () => wall, monotonic: () => monotonic, clockHoldMs: sqliteLimits.clockHoldMs },
+        recoverHoldMs: storeLimits.recoverHoldMs,
       },
       directory,
     );
@@ -72,11 +74,11 @@ describe('the embedded store, after a jump of its clock', () => {
     expect(await warnings(store)).toEqual([
       expect.stringMatching(/jumped (ahead|back) by 400d; nothing expires/),
     ]);
-    clock.pass(limits.clockFarHoldMs - 1_000);
+    clock.pass(sqliteLimits.clockFarHoldMs - 1_000);
     expect(await removed(store)).toBe(0);
     clock.jump(-days * dayMs);
     expect(await removed(store)).toBe(0);
-    clock.pass(limits.clockFarHoldMs + 1);
+    clock.pass(sqliteLimits.clockFarHoldMs + 1);
     expect(await warnings(store)).toEqual([]);
     expect(await removed(store)).toBe(days < 0 ? 2 : 0);
     await store.close();
@@ -88,7 +90,7 @@ describe('the embedded store, after a jump of its clock', () => {
     await fill(store);
     clock.jump(400 * dayMs);
     expect(await removed(store)).toBe(0);
-    clock.pass(limits.clockFarHoldMs + 1);
+    clock.pass(sqliteLimits.clockFarHoldMs + 1);
     expect(await removed(store)).toBe(2);
     await store.close();
   });
@@ -105,7 +107,7 @@ describe('the embedded store, after a jump of its clock', () => {
     await store.close();
     store = await clock.opened();
     expect(await removed(store)).toBe(0);
-    clock.pass(limits.clockFarHoldMs + 1);
+    clock.pass(sqliteLimits.clockFarHoldMs + 1);
     expect(await removed(store)).toBe(2);
     await store.close();
   });
@@ -116,16 +118,16 @@ describe('the embedded store, after a jump of its clock', () => {
     await fill(store);
     expect(await removed(store)).toBe(0);
     for (let n = 0; n < 100; n += 1) {
-      clock.pass(limits.clockNoteMs);
+      clock.pass(sqliteLimits.clockNoteMs);
       clock.jump(-5_000);
       expect(await removed(store)).toBe(0);
     }
     expect(await warnings(store)).toEqual([]);
     // 100 times 55 s have passed; both are old enough a second after the store is opened again.
-    clock.pass(retentionMs - 100 * 55_000 - limits.clockJumpMs - 1_000);
+    clock.pass(retentionMs - 100 * 55_000 - sqliteLimits.clockJumpMs - 1_000);
     expect(await removed(store)).toBe(0);
     await store.close();
-    clock.pass(limits.clockJumpMs - 1);
+    clock.pass(sqliteLimits.clockJumpMs - 1);
     store = await clock.opened();
     clock.pass(1_002);
     expect(await removed(store)).toBe(2);
@@ -133,8 +135,8 @@ describe('the embedded store, after a jump of its clock', () => {
   });
 
   it.each([
-    [limits.clockJumpMs - 1_000, 2],
-    [limits.clockJumpMs + 1_000, 0],
+    [sqliteLimits.clockJumpMs - 1_000, 2],
+    [sqliteLimits.clockJumpMs + 1_000, 0],
   ])('judges a file without a note by its last number: %i ms later it removes %i', async (laterMs, count) => {
     const clock = clocked();
     let store = await clock.opened();
@@ -174,7 +176,7 @@ describe('the embedded store, after a jump of its clock', () => {
     clock.jump(45 * 60_000);
     store = await clock.opened();
     expect(await warnings(store)).toEqual([]);
-    clock.pass(limits.clockHoldMs + 1);
+    clock.pass(sqliteLimits.clockHoldMs + 1);
     expect(await removed(store)).toBe(0);
     await store.close();
     clock.jump(400 * dayMs);
@@ -183,7 +185,7 @@ describe('the embedded store, after a jump of its clock', () => {
     expect(await warnings(store)).toEqual([
       'the clock of this machine is 400d after the last time in jobs.db; nothing expires until it has stood for 1h',
     ]);
-    clock.pass(limits.clockFarHoldMs - 1);
+    clock.pass(sqliteLimits.clockFarHoldMs - 1);
     expect(await removed(store)).toBe(0);
     expect(await warnings(store)).toHaveLength(1);
     clock.pass(1);

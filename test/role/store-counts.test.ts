@@ -1,6 +1,6 @@
 // Counts of more topics than one answer of the embedded store holds.
 import { expect, it, onTestFinished } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 
 it('counts: come from page after page, each topic once, and the oldest from any of them', async () => {
@@ -8,7 +8,7 @@ it('counts: come from page after page, each topic once, and the oldest from any 
   const { client, close, owner } = await openSqliteStore({ clock: () => now });
   onTestFinished(close);
   const { jobs, admin } = client.store;
-  const names = Array.from({ length: 2 * limits.countsPageTopics + 5 }, (_, i) => `t${i}`);
+  const names = Array.from({ length: 2 * sqliteLimits.countsPageTopics + 5 }, (_, i) => `t${i}`);
   const push = (topics: readonly string[]) =>
     jobs.push(
       topics.map((topic) => ({

@@ -3,11 +3,12 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { type Store, StoreError } from '../../src/ports/job-store.ts';
+import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { noMetrics } from '../../src/telemetry/metrics.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 
-const count = 5 * limits.bulkStepMax;
+const count = 5 * sqliteLimits.bulkStepMax;
 const ids = Array.from({ length: count }, (_, n) => `job${n}`);
 
 let store: SqliteStore;
@@ -62,13 +63,13 @@ it.each(works)('%s: a push is answered between the steps', async (_, work, answe
   expect(await working).toEqual(answer);
   expect(ended).toEqual(['push', 'work']);
   // A transaction for each step, and one for the push.
-  expect(groups).toBeGreaterThanOrEqual(count / limits.bulkStepMax + 1);
+  expect(groups).toBeGreaterThanOrEqual(count / sqliteLimits.bulkStepMax + 1);
 });
 
 it('requeue: a call that is given fewer than match answers that more are left', async () => {
   const { store: client } = store.client;
   await bury(client, ids);
-  const some = limits.bulkStepMax + 7;
+  const some = sqliteLimits.bulkStepMax + 7;
   expect(await client.dead.requeue({}, some)).toEqual({ requeued: some, more: true });
   expect((await client.admin.counts()).topics['t']).toMatchObject({ dead: count - some, ready: some });
 });

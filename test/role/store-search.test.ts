@@ -1,8 +1,8 @@
 // The embedded store looks at a bounded number of rows per search, and goes on behind its cursor.
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
 import type { SearchFilter } from '../../src/ports/job-store.ts';
+import { storeLimits } from '../../src/store/limits.ts';
 import { attemptOf, jobOf, request } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 
@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => store.close());
 
-const many = limits.searchRowsMax + 500;
+const many = storeLimits.searchRowsMax + 500;
 const jobs = () => store.client.store.jobs;
 const numbered = (n: number) => Array.from({ length: n }, (_, i) => `j${i}`);
 

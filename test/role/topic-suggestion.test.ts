@@ -1,8 +1,8 @@
 // A topic that does not exist is refused with the one that was probably meant, and an empty result of a mistyped topic is a 404.
 
 import { describe, expect, it } from 'vitest';
+import { apiLimits } from '../../src/api/limits.ts';
 import { TopicSuggestion } from '../../src/api/routes/topics/topic-suggestion.ts';
-import { limits } from '../../src/core/limits.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { topicNotFound } from '../../src/use-cases/change-topic.ts';
 import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
@@ -23,7 +23,7 @@ describe('404 topic_not_found', () => {
       detail: 'there is no topic "order.clse"; did you mean order.close?',
     };
     expect((await dq.push('order.clse', '1')).body).toMatchObject(told);
-    // More than limits.suggestPerSecond of them in one second have no suggestion.
+    // More than apiLimits.suggestPerSecond of them in one second have no suggestion.
     for (const [method, path, body] of [
       ['GET', '/v1/topics/order.clse'],
       ['PATCH', '/v1/topics/order.clse', { delay: '1s' }],
@@ -103,13 +103,13 @@ describe('the work for a suggestion', () => {
       () => 0,
     );
     far.of('short');
-    expect(far.looks()).toBe(limits.suggestLooks + 1);
+    expect(far.looks()).toBe(apiLimits.suggestLooks + 1);
     const near = suggestionOf(
       Array.from({ length: 50_000 }, (_, n) => String(n).padStart(8, 'x')),
       () => 0,
     );
     near.of('abcdefgh');
-    expect(near.looks()).toBe(limits.suggestDistances + 1);
+    expect(near.looks()).toBe(apiLimits.suggestDistances + 1);
   });
 
   it('is bounded with many requests, each second anew', () => {
@@ -119,8 +119,8 @@ describe('the work for a suggestion', () => {
       Array.from({ length: 100 }, () => one.of('order.clse')).filter((error) =>
         error.message.endsWith('did you mean order.close?'),
       ).length;
-    expect(made()).toBe(limits.suggestPerSecond);
+    expect(made()).toBe(apiLimits.suggestPerSecond);
     now = 1_000;
-    expect(made()).toBe(limits.suggestPerSecond);
+    expect(made()).toBe(apiLimits.suggestPerSecond);
   });
 });

@@ -5,7 +5,10 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { type JobStore, StoreError } from '../../src/ports/job-store.ts';
+import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
+import { telemetryLimits } from '../../src/telemetry/limits.ts';
 import { outputName } from '../../src/telemetry/old-logs.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { until } from '../support/until.ts';
@@ -77,7 +80,7 @@ describe('upkeep: leases', () => {
     const asked = () => rig.sent.filter(({ kind }) => kind === 'who_lives').length;
     await startUpkeep(rig);
     await until('it asks', () => asked() === 1);
-    const answerableUntil = performance.now() + limits.livingFreshMs;
+    const answerableUntil = performance.now() + upkeepLimits.livingFreshMs;
     await until('the answer is late', () => performance.now() > answerableUntil);
     rig.tell({ kind: 'living', incarnations: [30, 32] });
     await until('it asks again', () => asked() === 2);
@@ -152,12 +155,12 @@ describe('upkeep: the rest', () => {
 
   it('keeps log files while the clock of the store is held, and trims the output by its size', async () => {
     let now = Date.now();
-    const rig = await startRig({ clock: () => now, clockHoldMs: limits.clockHoldMs });
+    const rig = await startRig({ clock: () => now, clockHoldMs: sqliteLimits.clockHoldMs });
     const directory = logDirectory();
     const name = `error-notifier-0-${new Date().toISOString().slice(0, 10).replaceAll('-', '')}.log`;
     writeFileSync(join(directory, name), 'x');
     writeFileSync(join(directory, outputName), '');
-    truncateSync(join(directory, outputName), limits.outputBytesMax + 1);
+    truncateSync(join(directory, outputName), telemetryLimits.outputBytesMax + 1);
     now += 400 * 86_400_000;
     await startUpkeep(rig, rig.store, directory);
     await until('the output is trimmed', () => statSync(join(directory, outputName)).size === 0);

@@ -68,7 +68,7 @@ export interface Daemon {
   workers(): readonly { readonly title: string; readonly pid: number }[];
   /** The one worker of this title; fails when there is none. */
   pidOf(title: string): number;
-  /** The lines of one kind of log, of all processes. They are written some 100 ms after they were said (limits.logFlushMs). */
+  /** The lines of one kind of log, of all processes. They are written some 100 ms after they were said (telemetryLimits.logFlushMs). */
   log(kind: 'request' | 'notify' | 'error' | 'notice'): readonly Record<string, unknown>[];
   /** TERM; resolves with the exit code. */
   stop(): Promise<number | null>;

@@ -1,6 +1,6 @@
 // The walking daemon: what is pushed arrives, once, not early, byte for byte; what fails is tried again as its topic says.
 import { expect, it } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { payload, sha256 } from '../support/payloads.ts';
 import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
@@ -104,14 +104,14 @@ it('delivers one topic while the endpoint of another hangs with 2,000 jobs due',
   const daemon = await startDaemon();
   await addTopic(daemon, 'hangs', hanging.url, { concurrency: 10_000, timeout: '60s' });
   await addTopic(daemon, 'fine', sink.url);
-  // All become ready before the first call: a topic whose calls have hung for limits.slowCallMs gets few more.
+  // All become ready before the first call: a topic whose calls have hung for notifierLimits.slowCallMs gets few more.
   await daemon.api('POST', '/v1/topics/hangs/pause');
   for (const part of [0, 1_000]) {
     const jobs = numbers(1_000).map((n) => ({ topic: 'hangs', id: `h${part + n}`, body: 1 }));
     expect((await daemon.api('POST', '/v1/jobs', jobs)).status).toBe(200);
   }
   await daemon.api('POST', '/v1/topics/hangs/resume');
-  await until('the hanging endpoint holds many', () => hanging.open().length >= limits.untriedAtOnce);
+  await until('the hanging endpoint holds many', () => hanging.open().length >= notifierLimits.untriedAtOnce);
 
   for (const n of numbers(100)) await daemon.push('fine', '1', { id: `f${n}` });
   await until('the other topic is delivered', () => sink.arrivals.length === 100);

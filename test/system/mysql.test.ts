@@ -5,6 +5,7 @@ import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { limits } from '../../src/core/limits.ts';
+import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { reload } from '../support/reloading.ts';
@@ -83,7 +84,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
       `SELECT COUNT(*) FROM information_schema.processlist WHERE db = 'dq${made}'`,
     );
     const processes = one.workers().length + two.workers().length;
-    expect(Number(connections)).toBeLessThanOrEqual(limits.mysqlConnections * processes);
+    expect(Number(connections)).toBeLessThanOrEqual(sqlLimits.mysqlConnections * processes);
 
     const { body: token } = await one.api('POST', '/v1/tokens', {
       name: 'ops',
@@ -165,7 +166,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
     await server.process.freeze();
     try {
       const from = performance.now();
-      const calls = Array.from({ length: 2 * limits.mysqlQueueMax }, (_, i) =>
+      const calls = Array.from({ length: 2 * sqlLimits.mysqlQueueMax }, (_, i) =>
         daemon.api('PATCH', '/v1/topics/t', { title: String(i) }),
       );
       expect((await daemon.push('t', '1')).status).toBe(201);

@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
 import { BatchFeeder } from '../../src/use-cases/batch-feeder.ts';
+import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import { PushQueue, type PushTicket } from '../../src/use-cases/push-queue.ts';
 import { until } from '../support/until.ts';
 
@@ -57,7 +58,7 @@ it('a push of its own waits behind one transaction of batches, whatever they hol
   await until('its call is with the store', () => calls.some(({ ids }) => ids.includes('own')));
   const before = calls.slice(0, calls.findIndex(({ ids }) => ids.includes('own')) + 1);
   const bytes = before.reduce((sum, call) => sum + call.bytes, 0);
-  expect(bytes).toBeLessThanOrEqual(limits.batchFeedBytesMax + limits.pushBatchBytesMax);
+  expect(bytes).toBeLessThanOrEqual(useCaseLimits.batchFeedBytesMax + limits.pushBatchBytesMax);
   // Nothing more goes there before something has come back.
   await turn();
   expect(calls.reduce((sum, call) => sum + call.bytes, 0)).toBe(bytes);
@@ -81,7 +82,7 @@ it('batches take turns, each in its own order, and every push is told its outcom
       Array.from({ length: 2_500 }, (_, n) => `${name}${n}`),
     );
   // The second has begun long before the first was through.
-  expect(entered.indexOf('b0')).toBeLessThanOrEqual(limits.batchFeedItemsMax + limits.pushBatchMax);
+  expect(entered.indexOf('b0')).toBeLessThanOrEqual(useCaseLimits.batchFeedItemsMax + limits.pushBatchMax);
 });
 
 it('a batch of small bodies goes to the store at once', async () => {
@@ -93,7 +94,7 @@ it('a batch of small bodies goes to the store at once', async () => {
 
 it('bodies larger than a portion go one by one', async () => {
   const { calls, told, batch, feeder } = scripted();
-  feeder.add(batch('a', 3, limits.batchFeedBytesMax));
+  feeder.add(batch('a', 3, useCaseLimits.batchFeedBytesMax));
   for (let n = 0; n < 3; n++) {
     await until('the next is with the store', () => calls.length === n + 1);
     expect(told).toHaveLength(n);

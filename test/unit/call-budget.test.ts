@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
 import { CallBudget } from '../../src/notifier/call-budget.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { OriginHealth } from '../../src/notifier/origin-health.ts';
 import { TopicTarget } from '../../src/notifier/topic-target.ts';
 
@@ -14,7 +15,7 @@ const topic: Topic = {
 const laneOf = () => new TopicTarget({ ...topic, open: () => topic }, 32, () => new OriginHealth());
 const budgetOf = (openFilesMax: number | null = null) =>
   new CallBudget({ slots: 16, openFilesMax, onSlow: () => {} });
-const later = limits.slowCallMs;
+const later = notifierLimits.slowCallMs;
 
 describe('call budget', () => {
   it('a call frees its slot when it has become slow, and only once', () => {

@@ -1,8 +1,8 @@
 // The rooms as the owner has them against the rooms that were asked with: the same, or the owner says that it does not know.
 import { describe, expect, it, vi } from 'vitest';
 import { BaseRooms, LayeredCapacities } from '../../src/core/layered-capacities.ts';
-import { limits } from '../../src/core/limits.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
+import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { RoomsKnown, RoomsSent, roomsAside } from '../../src/store/sqlite/wire/capacity-delta.ts';
 
 const room = (n: number): TopicCapacity => ({ room: n, leaseMs: 70_000 });
@@ -120,6 +120,6 @@ describe('rooms', () => {
         rooms: step.map((n) => [`${base} ${n}`, room(1)] as const),
       });
     while (told < 10 && tell(told) !== null) told += 1;
-    expect(told * step.length).toBe(limits.roomTableMax);
+    expect(told * step.length).toBe(sqliteLimits.roomTableMax);
   });
 });

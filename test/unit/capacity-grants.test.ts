@@ -2,8 +2,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { ReservedJob } from '../../src/core/job.ts';
 import { BaseRooms, LayeredCapacities } from '../../src/core/layered-capacities.ts';
-import { limits } from '../../src/core/limits.ts';
 import { CapacityGrants, type Free, isSpent, type Share } from '../../src/notifier/capacity-grants.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 
 type Numbers = Readonly<Record<string, number>>;
 const roomsOf = (numbers: Numbers) =>
@@ -111,16 +111,16 @@ describe('shares', () => {
   it('are kept for a while; what comes later than that has the room that is left', () => {
     const shares = new CapacityGrants();
     const late = shares.take(free(4, 4), 250, true, 0) as Share;
-    expect(shares.take(free(4, 1), 250, true, limits.shareMs - 1)).toBeNull();
-    expect(numbers(shares.take(free(4, 1), 250, true, limits.shareMs))).toMatchObject({
+    expect(shares.take(free(4, 1), 250, true, notifierLimits.shareMs - 1)).toBeNull();
+    expect(numbers(shares.take(free(4, 1), 250, true, notifierLimits.shareMs))).toMatchObject({
       slots: 2,
       others: 1,
     });
     const brought = jobs('t', 3);
-    expect(shares.fitting(late, brought, () => free(4, 3), limits.shareMs - 1)).toBeNull();
+    expect(shares.fitting(late, brought, () => free(4, 3), notifierLimits.shareMs - 1)).toBeNull();
     // One is promised to the other, and one runs.
-    expect(shares.fitting(late, brought, () => free(4, 3), limits.shareMs)?.size).toBe(2);
-    expect(shares.fitting(late, brought, () => free(3, 3), limits.shareMs)?.size).toBe(1);
+    expect(shares.fitting(late, brought, () => free(4, 3), notifierLimits.shareMs)?.size).toBe(2);
+    expect(shares.fitting(late, brought, () => free(3, 3), notifierLimits.shareMs)?.size).toBe(1);
   });
 
   it('are spent where all of them was brought, or all of a topic', () => {

@@ -1,8 +1,8 @@
 // What a notifier asks the store for, while topics come, change and go.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
 import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
 import { Capacity } from '../../src/notifier/capacity.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 
@@ -95,10 +95,10 @@ describe('rooms', () => {
     rooms.callEnded(call);
     expect(asked(rooms, 't').room).toBe(0);
     rooms.notBegun(call);
-    vi.advanceTimersByTime(3 * limits.lookupPauseMs);
+    vi.advanceTimersByTime(3 * notifierLimits.lookupPauseMs);
     expect(asked(rooms, 't').room).toBe(0);
     isQueued = false;
-    vi.advanceTimersByTime(limits.lookupPauseMs);
+    vi.advanceTimersByTime(notifierLimits.lookupPauseMs);
     expect(asked(rooms, 't').room).toBe(1);
   });
 
@@ -117,9 +117,9 @@ describe('rooms', () => {
     for (let n = 0; n < 200; n += 1) {
       change(`t${n}`, 'active');
       change(`t${4_999 - n}`, 'paused');
-      expect(rooms.free(none).topics.over.size).toBeLessThanOrEqual(limits.changedRoomsMax);
+      expect(rooms.free(none).topics.over.size).toBeLessThanOrEqual(notifierLimits.changedRoomsMax);
     }
-    expect(bases.size).toBeLessThan(400 / limits.changedRoomsMax + 2);
+    expect(bases.size).toBeLessThan(400 / notifierLimits.changedRoomsMax + 2);
     const anew = roomsOf(bookOf(topics));
     for (const name of topics.keys()) expect(asked(rooms, name), name).toEqual(asked(anew, name));
     expect(first.get('t0')?.room).toBe(0);

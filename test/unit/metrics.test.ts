@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
 import { MetricsHub } from '../../src/master/metrics-hub.ts';
 import type { ProcessInfo } from '../../src/process/messages.ts';
 import { exposition } from '../../src/telemetry/exposition.ts';
+import { telemetryLimits } from '../../src/telemetry/limits.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import {
@@ -136,7 +136,7 @@ it('what another version of dq reports, and this one does not know, is left out'
 
 it('series beyond the bound are dropped and counted; those that are there go on, and a gauge gives its room back', () => {
   const tally = new MetricTally();
-  const topics = Array.from({ length: limits.metricSeriesMax + 10 }, (_, n) => `t${n}`);
+  const topics = Array.from({ length: telemetryLimits.metricSeriesMax + 10 }, (_, n) => `t${n}`);
   const gauges: MetricReport['gauges'] = [
     ['dq_topic_jobs', topics.map((topic) => [[topic, 'ready'], 1] as const)],
   ];
@@ -156,7 +156,7 @@ it('a counter keeps the series that are named; the others give their room back a
   const send = () => tally.add(JSON.parse(JSON.stringify(meter.take() ?? report({}))) as MetricReport);
   const lines = async () => linesOf(await textOf(tally), 'dq_topic_events_total{');
   // Many times more topics than there is room for, of which 10 are there at a time.
-  for (let n = 0; n < limits.metricSeriesMax; n += 10) {
+  for (let n = 0; n < telemetryLimits.metricSeriesMax; n += 10) {
     const own = Array.from({ length: 10 }, (_, i) => `t${n + i}`);
     meter.keep('dq_topic_events_total', new Set([...own, '_other']));
     for (const topic of own)
@@ -212,7 +212,7 @@ it('a hub that was full says so again when it is full again, and not in between'
   const fill = () =>
     hear(
       report({
-        counts: Array.from({ length: limits.metricSeriesMax }, (_, n) => [
+        counts: Array.from({ length: telemetryLimits.metricSeriesMax }, (_, n) => [
           'dq_topic_events_total',
           [`t${n}`, 'pushed'],
           1,

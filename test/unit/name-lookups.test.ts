@@ -1,7 +1,7 @@
 // Which name may be looked up when: with a resolver and a probe whose answers the test gives.
 import type { LookupAddress } from 'node:dns';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { NameLookups } from '../../src/notifier/name-lookups.ts';
 import type { NameProbe, ProbeResult } from '../../src/notifier/name-probe.ts';
 
@@ -111,12 +111,12 @@ it('look-up: names that hang after an answered probe leave threads to names in g
   trial.find('good.test');
   trial.probed('good.test', answered());
   await trial.answer('good.test', [address(1)]);
-  await pass(limits.lookupFreshMs);
+  await pass(notifierLimits.lookupFreshMs);
   for (let n = 0; n < 20; n++) {
     trial.find(`late${n}.test`);
     trial.probed(`late${n}.test`, answered());
   }
-  expect(trial.asking()).toHaveLength(limits.lookupThreads.new);
+  expect(trial.asking()).toHaveLength(notifierLimits.lookupThreads.new);
   trial.find('good.test');
   trial.probed('good.test', answered());
   await trial.answer('good.test', [address(2)]);
@@ -127,18 +127,18 @@ it('look-up: a silent name fails after its time, and at once for seconds after t
   const trial = createTrial();
   expect(trial.find('hung.test').hasBegun).toBe(true);
   trial.probed('hung.test', silent);
-  await pass(limits.lookupMs);
+  await pass(notifierLimits.lookupMs);
   expect(trial.ends).toEqual(['hung.test: ETIMEOUT']);
   trial.find('hung.test');
   await nextTick();
   expect(trial.ends).toEqual(['hung.test: ETIMEOUT', 'hung.test: ETIMEOUT']);
   expect(trial.probing()).toEqual([]);
-  await pass(limits.lookupSilentMs);
+  await pass(notifierLimits.lookupSilentMs);
   trial.find('hung.test');
   expect(trial.probing()).toEqual(['hung.test']);
-  await pass(limits.lookupAgainMs);
+  await pass(notifierLimits.lookupAgainMs);
   expect(trial.ends).toHaveLength(3);
-  await pass(limits.lookupSilentMs);
+  await pass(notifierLimits.lookupSilentMs);
   trial.find('hung.test');
   // The thread of the first look-up is still in use, and its answer counts for the name.
   trial.probed('hung.test', silent);
@@ -153,10 +153,10 @@ it('look-up: a name that was silent gets a thread without waiting for its probe,
     trial.find(name);
     trial.probed(name, silent);
   }
-  await pass(limits.lookupMs);
+  await pass(notifierLimits.lookupMs);
   expect(trial.asking()).toEqual(['a.test', 'b.test']);
   await trial.answer('a.test', unreachable);
-  await pass(limits.lookupSilentMs);
+  await pass(notifierLimits.lookupSilentMs);
   trial.find('c.test');
   expect(trial.asking()).toEqual(['b.test', 'c.test']);
   trial.probed('c.test', answered());
@@ -171,7 +171,7 @@ it('look-up: a name that was silent gets a thread without waiting for its probe,
 
 it('look-up: without a turn it ends as not begun, and the name is not blamed', async () => {
   const trial = createTrial();
-  for (let n = 0; n < limits.lookupThreads.new; n++) {
+  for (let n = 0; n < notifierLimits.lookupThreads.new; n++) {
     trial.find(`late${n}.test`);
     trial.probed(`late${n}.test`, answered());
   }
@@ -179,7 +179,7 @@ it('look-up: without a turn it ends as not begun, and the name is not blamed', a
   expect(queued.hasBegun).toBe(true);
   trial.probed('queued.test', answered());
   expect(queued.hasBegun).toBe(false);
-  await pass(limits.lookupMs);
+  await pass(notifierLimits.lookupMs);
   expect(trial.ends).toContain('queued.test: LookupNotBegun');
   trial.find('queued.test');
   expect(trial.probing()).toEqual(['queued.test']);
@@ -187,12 +187,12 @@ it('look-up: without a turn it ends as not begun, and the name is not blamed', a
 
 it('look-up: a queued name keeps its place after its callers have left', async () => {
   const trial = createTrial();
-  const first = ids('first', limits.lookupThreads.new);
+  const first = ids('first', notifierLimits.lookupThreads.new);
   for (const name of [...first, 'queued.test', 'gone.test']) {
     trial.find(name);
     trial.probed(name, answered());
   }
-  await pass(limits.lookupMs);
+  await pass(notifierLimits.lookupMs);
   expect(trial.ends).toContain('queued.test: LookupNotBegun');
   expect(trial.lookups.isQueued('queued.test')).toBe(true);
   for (const name of ids('later', 3)) {
@@ -212,11 +212,11 @@ it('look-up: a queued name keeps its place after its callers have left', async (
 
 it('look-up: a queued name that no call wanted for minutes is not asked', async () => {
   const trial = createTrial();
-  for (const name of [...ids('first', limits.lookupThreads.new), 'unused.test', 'wanted.test']) {
+  for (const name of [...ids('first', notifierLimits.lookupThreads.new), 'unused.test', 'wanted.test']) {
     trial.find(name);
     trial.probed(name, answered());
   }
-  await pass(limits.lookupOldMs);
+  await pass(notifierLimits.lookupOldMs);
   expect(trial.lookups.isQueued('wanted.test')).toBe(true);
   for (const name of trial.asking()) await trial.answer(name, unreachable);
   expect(trial.asking()).toEqual(['wanted.test']);
@@ -226,15 +226,15 @@ it('look-up: a slow name that was silent is queued and asked once', async () => 
   const trial = createTrial();
   trial.find('x.test');
   trial.probed('x.test', answered());
-  await pass(limits.lookupSlowMs);
+  await pass(notifierLimits.lookupSlowMs);
   await trial.answer('x.test', unreachable);
-  await pass(limits.lookupSilentMs);
-  const hung = ids('hung', limits.lookupThreads.silent);
+  await pass(notifierLimits.lookupSilentMs);
+  const hung = ids('hung', notifierLimits.lookupThreads.silent);
   for (const name of [...hung, 'x.test']) {
     trial.find(name);
     trial.probed(name, silent);
   }
-  await pass(limits.lookupMs + limits.lookupSilentMs);
+  await pass(notifierLimits.lookupMs + notifierLimits.lookupSilentMs);
   trial.find('x.test');
   trial.probed('x.test', answered());
   for (const name of hung) await trial.answer(name, unreachable);
@@ -243,15 +243,15 @@ it('look-up: a slow name that was silent is queued and asked once', async () => 
 
 it('look-up: a stall of the process does not make a name slow', async () => {
   const trial = createTrial();
-  for (const name of ids('hung', limits.lookupThreads.silent)) {
+  for (const name of ids('hung', notifierLimits.lookupThreads.silent)) {
     trial.find(name);
     trial.probed(name, silent);
   }
   trial.find('good.test');
   trial.probed('good.test', answered());
-  stall(2 * limits.lookupSlowMs);
+  stall(2 * notifierLimits.lookupSlowMs);
   await trial.answer('good.test', unreachable);
-  await pass(limits.lookupSilentMs);
+  await pass(notifierLimits.lookupSilentMs);
   trial.find('good.test');
   trial.probed('good.test', answered());
   expect(trial.asking()).toContain('good.test');
@@ -259,14 +259,14 @@ it('look-up: a stall of the process does not make a name slow', async () => {
 
 it('look-up: a local name is never ranked behind silent names', async () => {
   const trial = createTrial({ isLocal: (name) => name === 'local' });
-  for (const name of ids('hung', limits.lookupThreads.silent)) {
+  for (const name of ids('hung', notifierLimits.lookupThreads.silent)) {
     trial.find(name);
     trial.probed(name, silent);
   }
   trial.find('local');
-  await pass(2 * limits.lookupSlowMs);
+  await pass(2 * notifierLimits.lookupSlowMs);
   await trial.answer('local', unreachable);
-  await pass(limits.lookupSilentMs);
+  await pass(notifierLimits.lookupSilentMs);
   trial.find('local');
   expect(trial.asking()).toContain('local');
 });
@@ -287,7 +287,7 @@ it('look-up: addresses of the probe are used where the system is slow', async ()
   const trial = createTrial();
   const pending = trial.find('slow.test');
   trial.probed('slow.test', answered(address(1)));
-  await pass(limits.lookupSlowMs);
+  await pass(notifierLimits.lookupSlowMs);
   expect(trial.ends).toEqual(['slow.test: 192.0.2.1']);
   expect(pending.hasBegun).toBe(true);
   await trial.answer('slow.test', absent);
@@ -301,17 +301,17 @@ it('look-up: an old answer is used while a newer one is overdue, not after the n
   trial.find('a.test');
   trial.probed('a.test', answered());
   await trial.answer('a.test', [address(1)]);
-  await pass(limits.lookupFreshMs);
+  await pass(notifierLimits.lookupFreshMs);
   trial.find('a.test');
   expect(trial.ends).toHaveLength(1);
-  await pass(limits.lookupPatienceMs);
+  await pass(notifierLimits.lookupPatienceMs);
   expect(trial.ends.at(-1)).toBe('a.test: 192.0.2.1');
   trial.find('a.test');
   await nextTick();
   expect(trial.ends).toHaveLength(3);
   trial.probed('a.test', answered());
   await trial.answer('a.test', unreachable);
-  await pass(limits.lookupFailedMs);
+  await pass(notifierLimits.lookupFailedMs);
   trial.find('a.test');
   trial.probed('a.test', answered());
   await trial.answer('a.test', absent);

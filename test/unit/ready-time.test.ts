@@ -2,7 +2,7 @@ import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
+import { masterLimits } from '../../src/master/limits.ts';
 import { readyMsOf } from '../../src/master/workers/ready-time.ts';
 
 function directory(): string {
@@ -23,39 +23,39 @@ function sparse(path: string, bytes: number): void {
 describe('the time to become ready', () => {
   it('grows with the file that dq-store may have to read, its log included', () => {
     const dataDir = directory();
-    expect(readyMsOf('store', embedded(dataDir))).toBe(limits.storeReadyMs);
+    expect(readyMsOf('store', embedded(dataDir))).toBe(masterLimits.storeReadyMs);
     sparse(join(dataDir, 'jobs.db'), 20 * 1024 ** 3);
-    const minutes = (readyMsOf('store', embedded(dataDir)) - limits.storeReadyMs) / 60_000;
+    const minutes = (readyMsOf('store', embedded(dataDir)) - masterLimits.storeReadyMs) / 60_000;
     // Twenty gigabytes at 100 MB/s are more than three.
     expect(minutes).toBeGreaterThan(3);
     sparse(join(dataDir, 'jobs.db-wal'), 4 * 1024 ** 2);
-    expect(readyMsOf('store', embedded(dataDir)) - limits.storeReadyMs - minutes * 60_000).toBe(1_024);
+    expect(readyMsOf('store', embedded(dataDir)) - masterLimits.storeReadyMs - minutes * 60_000).toBe(1_024);
   });
 
   it('grows with the registry whose topics every other worker reads', () => {
     const dataDir = directory();
     sparse(join(dataDir, 'registry.db'), 60 * 1024 ** 2);
-    expect(readyMsOf('notifier', embedded(dataDir))).toBe(limits.workerReadyMs + 61_440);
+    expect(readyMsOf('notifier', embedded(dataDir))).toBe(masterLimits.workerReadyMs + 61_440);
     sparse(join(dataDir, 'registry.db'), 0);
     sparse(join(dataDir, 'registry-copy.json'), 1024 ** 2);
-    expect(readyMsOf('server', embedded(dataDir))).toBe(limits.workerReadyMs + 1_024);
+    expect(readyMsOf('server', embedded(dataDir))).toBe(masterLimits.workerReadyMs + 1_024);
   });
 
   it('is that of a large registry where MySQL has it, whatever the copy shows', () => {
     const config = { dataDir: directory(), 'mysql.url': 'mysql://u@h/dq' };
-    const large = limits.workerReadyMs + 65_536;
+    const large = masterLimits.workerReadyMs + 65_536;
     expect(readyMsOf('server', config)).toBe(large);
     sparse(join(config.dataDir, 'registry-copy.json'), 1024);
     expect(readyMsOf('server', config)).toBe(large);
     sparse(join(config.dataDir, 'registry-copy.json'), 65 * 1024 ** 2);
     expect(readyMsOf('server', config)).toBe(large + 1_024);
-    expect(readyMsOf('store', config)).toBe(limits.storeReadyMs);
+    expect(readyMsOf('store', config)).toBe(masterLimits.storeReadyMs);
   });
 
   it('does not depend on the file for who does not read it, nor on a file that is out of reach', () => {
     const dataDir = directory();
     sparse(join(dataDir, 'jobs.db'), 1024 ** 3);
-    expect(readyMsOf('notifier', embedded(dataDir))).toBe(limits.workerReadyMs);
-    expect(readyMsOf('store', embedded(join(dataDir, 'jobs.db')))).toBe(limits.storeReadyMs);
+    expect(readyMsOf('notifier', embedded(dataDir))).toBe(masterLimits.workerReadyMs);
+    expect(readyMsOf('store', embedded(join(dataDir, 'jobs.db')))).toBe(masterLimits.storeReadyMs);
   });
 });

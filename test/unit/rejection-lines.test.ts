@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { RefusalLines } from '../../src/api/http/rejection-lines.ts';
 import type { RequestLine } from '../../src/api/http/request-log.ts';
-import { limits } from '../../src/core/limits.ts';
+import { apiLimits } from '../../src/api/limits.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import { formatLine } from '../../src/telemetry/log-line.ts';
 
-const most = limits.refusedLinesPerSecond;
+const most = apiLimits.refusedLinesPerSecond;
 let lines: LogFields[] = [];
 let refusals: RefusalLines;
 beforeEach(() => {
@@ -51,6 +51,6 @@ it('close writes the counts that are still owed', () => {
 it('shortens what strangers sent', () => {
   refusals.write(refusal({ topic: 'x'.repeat(10_000), id: '"'.repeat(10_000) }));
   expect(formatLine(lines[0] ?? {}).length).toBeLessThan(500);
-  refusals.write(refusal({ topic: 'order.close', id: 'a'.repeat(limits.refusedTextMax) }));
-  expect(lines[1]).toMatchObject({ topic: 'order.close', id: 'a'.repeat(limits.refusedTextMax) });
+  refusals.write(refusal({ topic: 'order.close', id: 'a'.repeat(apiLimits.refusedTextMax) }));
+  expect(lines[1]).toMatchObject({ topic: 'order.close', id: 'a'.repeat(apiLimits.refusedTextMax) });
 });

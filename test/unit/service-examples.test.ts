@@ -2,10 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { apiLimits } from '../../src/api/limits.ts';
 import { exitCodes } from '../../src/cli/exit.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { options } from '../../src/config/options.ts';
 import { limits } from '../../src/core/limits.ts';
+import { masterLimits } from '../../src/master/limits.ts';
 
 const read = (path: string) => readFileSync(join(import.meta.dirname, '../../scripts', path), 'utf8');
 const unit = read('systemd/dq.service');
@@ -14,7 +16,7 @@ const numberOf = (text: string, name: string) => Number(new RegExp(`^${name}=(\\
 
 it('a stop may take as long as dq takes at most before somebody else kills it', () => {
   // Each stage is ended by force two graces after its deadline.
-  const stages = [options.shutdownTimeout.default, limits.upkeepDrainMs, limits.storeDrainMs];
+  const stages = [options.shutdownTimeout.default, masterLimits.upkeepDrainMs, masterLimits.storeDrainMs];
   const longestMs = stages.reduce((sum, ms) => sum + ms + 2 * limits.drainGraceMs, 0);
   expect(numberOf(unit, 'TimeoutStopSec') * 1_000).toBeGreaterThan(longestMs);
   expect(numberOf(program, 'stopwaitsecs') * 1_000).toBeGreaterThan(longestMs);
@@ -46,7 +48,7 @@ it('systemd and supervisor: the paths are in the configuration file, by which ev
 it('nginx lets an idle connection go before dq does, and takes the largest batch', () => {
   const proxy = read('nginx/dq.conf');
   const idle = Number(/keepalive_timeout (\d+)s;/.exec(proxy)?.[1]);
-  expect(idle * 1_000).toBeLessThan(limits.keepAliveMs);
+  expect(idle * 1_000).toBeLessThan(apiLimits.keepAliveMs);
   expect(Number(/client_max_body_size (\d+)m;/.exec(proxy)?.[1]) * 1024 * 1024).toBe(
     options['limits.batchBytes'].default,
   );

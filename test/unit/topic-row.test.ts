@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { StoreError } from '../../src/ports/job-store.ts';
 import type { TopicRecord } from '../../src/ports/registry.ts';
 import { Sealer } from '../../src/registry/sql/keys/encryption.ts';
+import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { readTopic, toColumns } from '../../src/registry/sql/tables/topic-row.ts';
 
 const sealer = new Sealer(Buffer.alloc(32));
@@ -51,7 +51,7 @@ describe('readTopic: settings that topics have in common', () => {
   });
 
   it('more different settings than are kept are read as stored', () => {
-    const numbers = Array.from({ length: limits.settingsKept + 2 }, (_, n) => n + 1);
+    const numbers = Array.from({ length: sqlLimits.settingsKept + 2 }, (_, n) => n + 1);
     const rates = [...numbers, ...numbers].map(
       (rate) => read('many', `{"callbackUrl":"http://x/","rate":${rate}}`).rate,
     );

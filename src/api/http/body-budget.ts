@@ -4,7 +4,7 @@
 // Invariant: what is taken for a request is given back once, when it has its answer, lost its connection, or its handler is done.
 
 import type { IncomingMessage } from 'node:http';
-import { limits } from '../../core/limits.ts';
+import { apiLimits } from '../limits.ts';
 
 interface Held {
   readonly room: BodyBudget;
@@ -49,8 +49,8 @@ export interface BodyRooms {
 
 /** `batchBytes`: of the largest batch */
 export function createBodyRooms(batchBytes: number): BodyRooms {
-  const lists = limits.batchesHeldMax * Math.max(batchBytes, limits.apiBodyBytesMax);
-  return { jobs: new BodyBudget(limits.jobBodiesHeldBytesMax), lists: new BodyBudget(lists) };
+  const lists = apiLimits.batchesHeldMax * Math.max(batchBytes, apiLimits.apiBodyBytesMax);
+  return { jobs: new BodyBudget(apiLimits.jobBodiesHeldBytesMax), lists: new BodyBudget(lists) };
 }
 
 /** Of a request that has its answer, or will get none. Again does nothing. */

@@ -15,6 +15,7 @@ import {
 import { Server as NetServer, type Socket } from 'node:net';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
+import { apiLimits } from '../limits.ts';
 import type { Access } from './access.ts';
 import { leaveRoom } from './body-budget.ts';
 import { type Problem, problemOf } from './problem.ts';
@@ -67,7 +68,7 @@ export class HttpFront {
   /** One listener for all responses; a closure for each would be made 10,000 times a second. */
   readonly #onClose: (this: ServerResponse) => void;
 
-  constructor(access: Access, observer: FrontObserver, times: FrontTimes = limits) {
+  constructor(access: Access, observer: FrontObserver, times: FrontTimes = { ...limits, ...apiLimits }) {
     this.#access = access;
     this.#observer = observer;
     this.#times = times;
@@ -105,7 +106,7 @@ export class HttpFront {
     const times = this.#times;
     const server = createServer(
       {
-        maxHeaderSize: limits.headerBytesMax,
+        maxHeaderSize: apiLimits.headerBytesMax,
         headersTimeout: times.headersTimeoutMs,
         requestTimeout: times.requestTimeoutMs,
         keepAliveTimeout: times.keepAliveMs,
@@ -276,7 +277,7 @@ function clientProblem(code: string | undefined): Parameters<typeof problemOf> {
       ];
     case 'HPE_HEADER_OVERFLOW':
       return [
-        new DqError('invalid', `the header is larger than ${limits.headerBytesMax} bytes`),
+        new DqError('invalid', `the header is larger than ${apiLimits.headerBytesMax} bytes`),
         { status: 431, title: 'Request Header Fields Too Large' },
       ];
     default:

@@ -2,14 +2,14 @@
 
 import { type TSchema, Type } from 'typebox';
 import { invalidField } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import { StoreError } from '../../ports/job-store.ts';
+import { apiLimits } from '../limits.ts';
 import { closed, nullable } from './schemas.ts';
 
 export const pagingParams = {
   limit: Type.Optional(
     Type.String({
-      description: `items of a page, 1–${limits.pageItemsMax}; default ${limits.pageItems}`,
+      description: `items of a page, 1–${apiLimits.pageItemsMax}; default ${apiLimits.pageItems}`,
     }),
   ),
   cursor: Type.Optional(Type.String({ description: 'nextCursor of the page before' })),
@@ -30,10 +30,10 @@ export function pageOf(item: TSchema): TSchema {
 }
 
 export function readLimit(limit: string | undefined): number {
-  if (limit === undefined) return limits.pageItems;
+  if (limit === undefined) return apiLimits.pageItems;
   const items = /^[1-9]\d{0,8}$/.test(limit) ? Number(limit) : Number.NaN;
-  if (items <= limits.pageItemsMax) return items;
-  throw invalidField('limit', `must be a whole number from 1 to ${limits.pageItemsMax}`);
+  if (items <= apiLimits.pageItemsMax) return items;
+  throw invalidField('limit', `must be a whole number from 1 to ${apiLimits.pageItemsMax}`);
 }
 
 /** For the rejection of a list: a cursor that is none is the caller's mistake, everything else stays what it is. */

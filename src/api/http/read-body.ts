@@ -5,7 +5,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
+import { apiLimits } from '../limits.ts';
 import { type BodyBudget, leaveRoom } from './body-budget.ts';
 
 export interface BodyLimit {
@@ -38,7 +38,7 @@ export function readBody(
     return;
   }
   // What comes in one piece is finished with it, and waits for no room.
-  if (length > limits.socketReadBytes && length > room.free) {
+  if (length > apiLimits.socketReadBytes && length > room.free) {
     done(noRoom());
     return;
   }

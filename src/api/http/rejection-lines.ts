@@ -1,8 +1,8 @@
 // Lines of the request log about requests that had no right to pass. Strangers decide how many there are, so each kind of
 // refusal gets a few lines a second; a further line says how many were left out. Invariant: lines written + left out = refusals.
 
-import { limits } from '../../core/limits.ts';
 import type { Log } from '../../telemetry/log.ts';
+import { apiLimits } from '../limits.ts';
 import { logRequest, type RequestLine } from './request-log.ts';
 
 interface Second {
@@ -23,7 +23,7 @@ export class RefusalLines {
 
   write(line: RequestLine): void {
     const second = this.#secondOf(line);
-    if (second.written >= limits.refusedLinesPerSecond) {
+    if (second.written >= apiLimits.refusedLinesPerSecond) {
       second.leftOut += 1;
       return;
     }
@@ -60,6 +60,6 @@ export class RefusalLines {
 
 /** The text comes from a stranger, whose request line may have 16 KB. */
 function shortened(text: string | null): string | null {
-  if (text === null || text.length <= limits.refusedTextMax) return text;
-  return `${text.slice(0, limits.refusedTextMax)}…`;
+  if (text === null || text.length <= apiLimits.refusedTextMax) return text;
+  return `${text.slice(0, apiLimits.refusedTextMax)}…`;
 }

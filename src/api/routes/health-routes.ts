@@ -4,7 +4,6 @@
 
 import { Type } from 'typebox';
 import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { StoreError } from '../../ports/job-store.ts';
 import { type Incident, IncidentFiles, openIncidents } from '../../process/incident-files.ts';
@@ -12,6 +11,7 @@ import type { RoleContext } from '../../process/role.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { seesDaemon } from '../http/route-access.ts';
 import { closed, problems, reply } from '../http/schemas.ts';
+import { apiLimits } from '../limits.ts';
 
 const tags = ['operation'];
 
@@ -101,8 +101,8 @@ async function registryTrouble({ config, topics }: RoleContext): Promise<readonl
 async function inTime<T>(check: string, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const why = `does not answer within ${limits.readyMs / 1_000} s`;
-    timer = setTimeout(() => reject(notReady(check, why)), limits.readyMs);
+    const why = `does not answer within ${apiLimits.readyMs / 1_000} s`;
+    timer = setTimeout(() => reject(notReady(check, why)), apiLimits.readyMs);
   });
   try {
     return await Promise.race([work, late]);

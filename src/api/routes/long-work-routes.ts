@@ -5,10 +5,10 @@ import { isAbsolute } from 'node:path';
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import type { LongWork } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { closed, Instant, problems, reply } from '../http/schemas.ts';
+import { apiLimits } from '../limits.ts';
 
 const tags = ['operation'];
 const work = {
@@ -61,7 +61,7 @@ function backupRoutes(api: Api, { role }: ApiContext): void {
     },
     async (request, answer) => {
       const { directory } = request.body;
-      if (!isAbsolute(directory) || directory.length > limits.pathCharsMax || directory.includes('\0'))
+      if (!isAbsolute(directory) || directory.length > apiLimits.pathCharsMax || directory.includes('\0'))
         throw invalidField('directory', 'must be an absolute path');
       refuseBusy(await admin.startBackup(directory));
       return answer.code(202).send(workJson(await admin.backup()));

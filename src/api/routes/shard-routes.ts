@@ -3,13 +3,13 @@
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import type { ShardRecord } from '../../core/shard-list.ts';
 import { parseRedisUrl } from '../../core/url/redis-url.ts';
 import { StoreError } from '../../ports/job-store.ts';
 import { addShard, drainShard, known, removeShard, type Shards } from '../../use-cases/change-shards.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { closed, Instant, nullable, problems, reply } from '../http/schemas.ts';
+import { apiLimits } from '../limits.ts';
 
 const tags = ['operation'];
 const Shard = closed({
@@ -103,7 +103,7 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
           buckets: Type.Optional(
             Type.Integer({
               minimum: 1,
-              maximum: limits.shardBucketsMax,
+              maximum: apiLimits.shardBucketsMax,
               description: 'parts of it, fixed for ever; when not given 1, and 32 on a Cluster',
             }),
           ),

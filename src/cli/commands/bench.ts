@@ -15,6 +15,7 @@ import { ApiClient, ApiRefusal } from '../daemon/api-client.ts';
 import type { DaemonFlags } from '../daemon/find-daemon.ts';
 import { findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { printData, printTable, say } from '../output/output.ts';
 
 interface BenchFlags extends DaemonFlags {
@@ -58,12 +59,12 @@ export function register(program: Command): void {
 }
 
 async function bench(flags: BenchFlags): Promise<void> {
-  const connections = wholeOf('--connections', flags.connections, limits.benchConnectionsMax);
-  const size = wholeOf('--size', flags.size, limits.pushInputBytesMax);
+  const connections = wholeOf('--connections', flags.connections, cliLimits.benchConnectionsMax);
+  const size = wholeOf('--size', flags.size, cliLimits.pushInputBytesMax);
   const rate = flags.rate === undefined ? null : wholeOf('--rate', flags.rate, limits.topicRateMax);
   const duration = parseDuration(flags.duration);
   if (!duration.ok) throw new Exit('usage', `--duration: ${duration.message}`);
-  if (duration.value === 0 || duration.value > limits.benchMsMax)
+  if (duration.value === 0 || duration.value > cliLimits.benchMsMax)
     throw new Exit('usage', '--duration must be from 1ms to 10m');
   const daemon = findDaemon(flags, process.env);
   if (flags.e2e && !isLoopback(new URL(daemon.url).hostname.replaceAll(/[[\]]/g, '')))
@@ -88,7 +89,7 @@ async function bench(flags: BenchFlags): Promise<void> {
         connections,
         durationMs: duration.value,
         body: Buffer.alloc(size, 'x'),
-        rate: rate ?? (receiver === null ? null : limits.benchLatenessRate),
+        rate: rate ?? (receiver === null ? null : cliLimits.benchLatenessRate),
         signal: ending.signal,
       });
       if (receiver !== null) await receiver.until(load.accepted, ending.signal);
@@ -147,7 +148,7 @@ async function removeTopic(client: ApiClient, topic: string): Promise<void> {
 interface Receiver {
   readonly url: string;
   readonly lateness: Latencies;
-  /** Resolves when so many have come, or when nothing has come for limits.benchSilenceMs. */
+  /** Resolves when so many have come, or when nothing has come for cliLimits.benchSilenceMs. */
   until(count: number, signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -172,8 +173,8 @@ async function openReceiver(): Promise<Receiver> {
       let [seen, at] = [lateness.count, performance.now()];
       while (lateness.count < count && !signal.aborted) {
         if (lateness.count > seen) [seen, at] = [lateness.count, performance.now()];
-        if (performance.now() - at > limits.benchSilenceMs) return;
-        await sleep(limits.workPollMs / 10);
+        if (performance.now() - at > cliLimits.benchSilenceMs) return;
+        await sleep(cliLimits.workPollMs / 10);
       }
     },
     close() {

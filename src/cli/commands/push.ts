@@ -4,12 +4,12 @@ import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import type { ApiReply } from '../daemon/api-client.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { printData, say } from '../output/output.ts';
 import { pushBatch } from '../push-batch.ts';
 
@@ -158,7 +158,7 @@ async function readBody(body: string): Promise<Buffer> {
 }
 
 async function readInput(): Promise<Buffer> {
-  const max = limits.pushInputBytesMax;
+  const max = cliLimits.pushInputBytesMax;
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of process.stdin as AsyncIterable<Buffer>) {

@@ -3,12 +3,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { options } from '../../config/options.ts';
-import { limits } from '../../core/limits.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
 import type { DaemonFlags } from '../daemon/find-daemon.ts';
 import { dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit, exitCodes } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 
 /** Beyond the callbacks' time: servers, counters and the store's last commits. */
@@ -36,7 +36,7 @@ async function restart(flags: DaemonFlags): Promise<void> {
   if (answered.exit !== exitCodes.ok && answered.exit !== exitCodes.startAgain)
     throw new Exit('failed', `the daemon ended with code ${answered.exit}`);
   say('dq: the daemon has ended; waiting for the next one');
-  const end = performance.now() + limits.restartWaitMs;
+  const end = performance.now() + cliLimits.restartWaitMs;
   for (;;) {
     const record = readRunRecord(dataDir);
     if (record !== null && record.startedAt !== answered.master.startedAt) {
@@ -44,12 +44,12 @@ async function restart(flags: DaemonFlags): Promise<void> {
       return;
     }
     if (performance.now() > end) break;
-    await sleep(limits.workPollMs);
+    await sleep(cliLimits.workPollMs);
   }
   const where =
     answered.exit === exitCodes.ok ? 'dq-output.log in its log directory says why' : 'its supervisor has to';
   throw new Exit(
     'failed',
-    `no daemon is ready on ${dataDir} after ${limits.restartWaitMs / 1_000} s; ${where}`,
+    `no daemon is ready on ${dataDir} after ${cliLimits.restartWaitMs / 1_000} s; ${where}`,
   );
 }

@@ -10,7 +10,6 @@ import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import { laterOptions, options } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
 import { version } from '../../core/version.ts';
@@ -24,6 +23,7 @@ import { logCrashes } from '../../telemetry/log-crashes.ts';
 import { openLog } from '../../telemetry/open-log.ts';
 import { whyNotReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 import { detach, tellParent } from '../start/detach.ts';
 import { listeningDaemon, startAgain } from '../start/start-again.ts';
@@ -115,7 +115,7 @@ function checkWorker(): void {
   const { status, stderr } = spawnSync(process.execPath, [path, '--check'], {
     stdio: ['ignore', 'ignore', 'pipe'],
     encoding: 'utf8',
-    timeout: limits.workerCheckMs,
+    timeout: cliLimits.workerCheckMs,
     killSignal: 'SIGKILL',
   });
   if (status === 0) return;

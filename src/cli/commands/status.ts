@@ -4,13 +4,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { formatDuration } from '../../core/duration.ts';
-import { limits } from '../../core/limits.ts';
 import type { DaemonStatus } from '../../master/control/control-protocol.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
 import type { DaemonFlags } from '../daemon/find-daemon.ts';
 import { dataDirOf } from '../daemon/find-daemon.ts';
 import { whyNotReady } from '../daemon/readiness.ts';
 import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { escapeControls, headed, printData, say } from '../output/output.ts';
 
 interface StatusFlags extends DaemonFlags {
@@ -57,7 +57,7 @@ async function watch(dataDir: string, flags: StatusFlags): Promise<void> {
       else printData(lines.join('\n'));
     }
     // Ended by a signal; that is its end as any other.
-    await sleep(limits.statusWatchMs, undefined, { signal: ending.signal }).catch(() => undefined);
+    await sleep(cliLimits.statusWatchMs, undefined, { signal: ending.signal }).catch(() => undefined);
   }
 }
 

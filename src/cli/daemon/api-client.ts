@@ -6,8 +6,8 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { FieldError } from '../../core/errors.ts';
 import { wordsOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import type { Daemon } from './find-daemon.ts';
 
 export interface ApiCall {
@@ -144,14 +144,14 @@ function exchange(
 ): Promise<Exchanged> {
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(limits.apiCallMs);
+    const signal = AbortSignal.timeout(cliLimits.apiCallMs);
     const request = send(url, { method, headers, agent: false, signal }, (response) => {
       const chunks: Buffer[] = [];
       let size = 0;
       response.on('data', (chunk: Buffer) => {
         chunks.push(chunk);
         size += chunk.length;
-        if (size > limits.apiReplyBytesMax) request.destroy(new Error('the reply is too long'));
+        if (size > cliLimits.apiReplyBytesMax) request.destroy(new Error('the reply is too long'));
       });
       response.on('error', reject);
       response.on('end', () => {
@@ -228,7 +228,7 @@ function isAlive(pid: number): boolean {
 
 function whyOf(error: unknown): string {
   if (error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError'))
-    return `nothing came within ${limits.apiCallMs / 1_000} s`;
+    return `nothing came within ${cliLimits.apiCallMs / 1_000} s`;
   const [first = ''] = wordsOf(error).split('\n');
   // OpenSSL: `C0…:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:../deps/…:355:`
   return /:SSL routines:[^:]*:([^:]+):/.exec(first)?.[1] ?? first;

@@ -7,7 +7,7 @@ import type { ControlAnswer, ControlRequest } from '../../master/control/control
 import { Exit } from '../exit.ts';
 import { unreadable } from './find-daemon.ts';
 
-/** Throws Exit. `waitMs`: for the whole answer, limits.controlCallMs unless given. `onAnswer`: told each line as it comes. */
+/** Throws Exit. `waitMs`: for the whole answer, masterLimits.controlCallMs unless given. `onAnswer`: told each line as it comes. */
 export async function askDaemon(
   dataDir: string,
   request: ControlRequest,

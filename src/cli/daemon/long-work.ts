@@ -2,8 +2,8 @@
 // over the API.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits } from '../../core/limits.ts';
 import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 import type { ApiCall, ApiClient, ApiReply } from './api-client.ts';
 
@@ -18,7 +18,7 @@ export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: st
   const since = performance.now();
   const timer = setInterval(() => {
     say(`dq: ${doing} for ${Math.round((performance.now() - since) / 1_000)} s`);
-  }, limits.progressEveryMs);
+  }, cliLimits.progressEveryMs);
   try {
     for (;;) {
       const reply = await client.call<R & Work>({ method: 'GET', path: start.path });
@@ -26,7 +26,7 @@ export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: st
       if (state === 'done') return reply;
       if (state === 'failed') throw new Exit('failed', reason ?? 'it failed');
       if (state === 'none') throw new Exit('failed', 'the store was started again meanwhile; start over');
-      await sleep(limits.workPollMs);
+      await sleep(cliLimits.workPollMs);
     }
   } finally {
     clearInterval(timer);

@@ -1,8 +1,8 @@
 // Reads /readyz of a local daemon. Running processes do not prove that Redis or MySQL answers.
 
 import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
+import { cliLimits } from '../limits.ts';
 
 /** Why it cannot do its work, in one line; null = it can. Never rejects. `url`: of the daemon on `dataDir` */
 export async function whyNotReady(url: string, dataDir: string): Promise<string | null> {
@@ -11,7 +11,7 @@ export async function whyNotReady(url: string, dataDir: string): Promise<string 
     const token = readRunRecord(dataDir)?.adminToken;
     const reply = await fetch(`${url}/readyz`, {
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
-      signal: AbortSignal.timeout(limits.readyAskMs),
+      signal: AbortSignal.timeout(cliLimits.readyAskMs),
     });
     if (reply.ok) return null;
     const { detail } = (await reply.json()) as { detail?: unknown };

@@ -6,12 +6,12 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Config } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import { askMaster } from '../../master/control/control-client.ts';
 import type { DaemonStatus } from '../../master/control/control-protocol.ts';
 import { keyFileWarning, readKeyFile } from '../../registry/sql/keys/key-file.ts';
 import { ApiClient } from '../daemon/api-client.ts';
 import { findDaemon } from '../daemon/find-daemon.ts';
+import { cliLimits } from '../limits.ts';
 import { type Finding, of } from './finding.ts';
 
 export async function checkDaemon(config: Config): Promise<Finding[]> {
@@ -84,7 +84,7 @@ async function isDq(host: string, port: number): Promise<boolean> {
     const reply = await fetch(`http://${address.includes(':') ? `[${address}]` : address}:${port}/livez`, {
       headers: { connection: 'close' },
       redirect: 'manual',
-      signal: AbortSignal.timeout(limits.doctorToolMs),
+      signal: AbortSignal.timeout(cliLimits.doctorToolMs),
     });
     return (await reply.text()).slice(0, 20) === '{"live":true}';
   } catch {

@@ -16,6 +16,7 @@ import {
 import { dirname, join } from 'node:path';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
+import { cliLimits } from '../limits.ts';
 import { type Finding, of } from './finding.ts';
 
 /** statfs(2), f_type. Locks, fsync and mapped memory of the first are not those of a disk; the second are gone with a reboot. */
@@ -81,7 +82,7 @@ function checkSync(at: string): Finding {
     const fd = openSync(path, 'wx', 0o600);
     const times: number[] = [];
     try {
-      for (let n = 0; n < limits.doctorSyncs; n += 1) {
+      for (let n = 0; n < cliLimits.doctorSyncs; n += 1) {
         writeSync(fd, page);
         const from = performance.now();
         fdatasyncSync(fd);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { callAccounts, fullDescriptors, leastDescriptors } from '../../core/call-accounts.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
+import { cliLimits } from '../limits.ts';
 import { type Finding, of } from './finding.ts';
 
 /** `version`: as process.version has it */
@@ -81,7 +82,7 @@ export function checkClock(dataDir: string | null, now: number): Finding {
   // The one question that chrony, ntpd and systemd-timesyncd answer alike: the kernel's own opinion.
   const asked = spawnSync('timedatectl', ['show', '-p', 'NTPSynchronized', '--value'], {
     encoding: 'utf8',
-    timeout: limits.doctorToolMs,
+    timeout: cliLimits.doctorToolMs,
   });
   const answer = asked.stdout?.trim() ?? '';
   if (answer === 'yes') return say('ok', 'synchronised');

@@ -1,8 +1,8 @@
-// How far long work is: a bar on a terminal, a line every limits.progressEveryMs elsewhere. Writes to stderr alone; data never
+// How far long work is: a bar on a terminal, a line every cliLimits.progressEveryMs elsewhere. Writes to stderr alone; data never
 // passes through here. Its timer holds no process open.
 
 import cliProgress from 'cli-progress';
-import { limits } from '../../core/limits.ts';
+import { cliLimits } from '../limits.ts';
 import { say } from './output.ts';
 
 export interface Progress {
@@ -40,7 +40,7 @@ function lines(done: string, total: number | null): Progress {
   let value = 0;
   const timer = setInterval(() => {
     say(`dq: ${value}${total === null ? '' : ` of ${total}`} ${done}`);
-  }, limits.progressEveryMs);
+  }, cliLimits.progressEveryMs);
   timer.unref();
   return {
     add: (n) => {

@@ -5,6 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { limits } from '../../core/limits.ts';
+import { cliLimits } from '../limits.ts';
 import { checkSignature } from './signature-check.ts';
 import type { SinkKeys } from './sink-keys.ts';
 
@@ -52,7 +53,7 @@ export interface Sink {
 /** Listens; rejects with the error of listen(). */
 export async function openSink(options: SinkOptions): Promise<Sink> {
   const server = createServer((request, response) => receive(options, request, response));
-  server.maxConnections = limits.sinkConnectionsMax;
+  server.maxConnections = cliLimits.sinkConnectionsMax;
   server.headersTimeout = limits.headersTimeoutMs;
   server.requestTimeout = limits.requestTimeoutMs;
   await listen(server, options.host, options.port);

@@ -7,9 +7,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import type { Listening, Restarting } from '../../master/main.ts';
 import { exitCodes } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { openOutput } from './detach.ts';
 
 export function startAgain(start: {
@@ -58,7 +58,7 @@ async function checkedBy(
       ...(listening === null ? {} : { [listeningVariable]: `${listening.host} ${listening.port}` }),
     },
     stdio: ['ignore', 'ignore', 'pipe'],
-    timeout: limits.startCheckMs,
+    timeout: cliLimits.startCheckMs,
     killSignal: 'SIGKILL',
   });
   let said = '';
@@ -69,7 +69,7 @@ async function checkedBy(
     const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
     if (code === exitCodes.ok) return null;
     if (signal === 'SIGKILL')
-      return `the check of a start did not end within ${limits.startCheckMs / 1_000} s`;
+      return `the check of a start did not end within ${cliLimits.startCheckMs / 1_000} s`;
     return said.trim().replace(/^dq: /, '') || `a start would end with ${code ?? 'a signal'}`;
   } catch (error) {
     return `a start cannot be tried: ${reasonOf(error)}`;

@@ -22,6 +22,7 @@ import { openRegistryDb } from '../../registry/sql/registry-db.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 
 export interface NewToken {
   readonly name: string;
@@ -119,7 +120,7 @@ function becomeOwner({ uid, gid }: Stats, path: string): void {
 
 /** A start that will be refused holds the lock for a moment, again and again under a service manager. */
 async function lockOf(dataDir: string): Promise<DirectoryLock> {
-  const end = performance.now() + limits.tokenLockMs;
+  const end = performance.now() + cliLimits.tokenLockMs;
   try {
     makeDirectory(runDirOf(dataDir), 0o700);
     for (;;) {

@@ -3,9 +3,9 @@
 
 import type { Socket } from 'node:net';
 import { connect } from 'node:net';
-import { limits } from '../../core/limits.ts';
 import type { MasterRecord } from '../data/run-record.ts';
 import { readMasterRecord } from '../data/run-record.ts';
+import { masterLimits } from '../limits.ts';
 import type { ControlAnswer, ControlRequest } from './control-protocol.ts';
 
 export interface Answered {
@@ -20,7 +20,7 @@ export interface Answered {
 export async function askMaster(
   dataDir: string,
   request: ControlRequest,
-  waitMs: number = limits.controlCallMs,
+  waitMs: number = masterLimits.controlCallMs,
   onAnswer: (answer: ControlAnswer) => void = () => {},
 ): Promise<Answered | null> {
   const master = readMasterRecord(dataDir);

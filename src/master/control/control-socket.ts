@@ -4,7 +4,7 @@
 import { chmodSync, rmSync } from 'node:fs';
 import type { Server, Socket } from 'node:net';
 import { createServer } from 'node:net';
-import { limits } from '../../core/limits.ts';
+import { masterLimits } from '../limits.ts';
 import type { ControlAnswer, ControlRequest, DaemonStatus } from './control-protocol.ts';
 
 export interface ControlHandlers {
@@ -66,7 +66,7 @@ export class ControlSocket {
     socket.on('data', (chunk: string) => {
       text += chunk;
       const end = text.indexOf('\n');
-      if (end < 0 && text.length <= limits.controlLineBytesMax) return;
+      if (end < 0 && text.length <= masterLimits.controlLineBytesMax) return;
       socket.removeAllListeners('data').resume();
       this.#answer(socket, end < 0 ? '' : text.slice(0, end));
     });

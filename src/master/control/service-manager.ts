@@ -6,8 +6,8 @@
 // read, which costs only the tool's time; and systemd before 246 does not know the option.
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { limits } from '../../core/limits.ts';
 import type { Log } from '../../telemetry/log.ts';
+import { masterLimits } from '../limits.ts';
 
 export class ServiceManager {
   readonly #socket: string | undefined;
@@ -70,7 +70,7 @@ export class ServiceManager {
       return spawn('systemd-notify', words, {
         stdio: 'ignore',
         env: { ...process.env, NOTIFY_SOCKET: socket },
-        timeout: limits.serviceManagerMs,
+        timeout: masterLimits.serviceManagerMs,
         killSignal: 'SIGKILL',
       });
     } catch (error) {
@@ -87,5 +87,5 @@ export class ServiceManager {
 
 /** Short, too: what is wrong with a configuration can be longer than Linux lets an argument be; `dq reload` says it whole. */
 function oneLine(text: string): string {
-  return text.slice(0, limits.serviceStatusMax).replaceAll(/[\u0000-\u001f]+/g, ' ');
+  return text.slice(0, masterLimits.serviceStatusMax).replaceAll(/[\u0000-\u001f]+/g, ' ');
 }

@@ -5,10 +5,10 @@ import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
 import { version } from '../../core/version.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { StartRejected } from '../../runtime/start-rejected.ts';
+import { masterLimits } from '../limits.ts';
 import { identityOf, isAlive } from '../workers/process-table.ts';
 import { WorkerRecord } from '../workers/worker-record.ts';
 import type { DirectoryLock } from './directory-lock.ts';
@@ -142,7 +142,7 @@ export class DataDirectory {
 
 /** The holder writes its record just after it has taken the lock; until then there is none, or one of a master that is dead. */
 async function alreadyRunning(path: string): Promise<string> {
-  const end = performance.now() + limits.lockHolderMs;
+  const end = performance.now() + masterLimits.lockHolderMs;
   do {
     const holder = readMasterRecord(path);
     const identity = holder === null ? null : identityOf(holder.pid);

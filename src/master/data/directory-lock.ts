@@ -4,8 +4,8 @@
 // Invariant: this process opens the lock file once. POSIX drops a lock when any descriptor of the file is closed.
 
 import { join } from 'node:path';
-import { limits } from '../../core/limits.ts';
 import { openDatabase, sqliteCode, sqliteCodes } from '../../runtime/database.ts';
+import { masterLimits } from '../limits.ts';
 
 export interface DirectoryLock {
   release(): void;
@@ -14,7 +14,7 @@ export interface DirectoryLock {
 /** null = somebody else holds it. Throws when the file cannot be used. */
 export function takeDirectoryLock(runDir: string): DirectoryLock | null {
   // With a wait: on its way to an exclusive lock SQLite passes through lesser ones, and two starts at once would refuse each other.
-  const db = openDatabase(join(runDir, 'lock.db'), { waitMs: limits.lockWaitMs });
+  const db = openDatabase(join(runDir, 'lock.db'), { waitMs: masterLimits.lockWaitMs });
   try {
     db.exec('BEGIN EXCLUSIVE');
   } catch (error) {

@@ -2,12 +2,13 @@
 // while nothing of the role is alive or the daemon was never ready; else it goes on, and somebody is told. Pure; the caller says
 // what time it is.
 // One that is not ready in time counts too: each of its lives lasts so long that ten of them never fall into one window, and a
-// start whose worker hangs would be waited for without end. So limits.crashLoopHangs of them in a row count as a loop.
+// start whose worker hangs would be waited for without end. So masterLimits.crashLoopHangs of them in a row count as a loop.
 // Invariant: a loop that was told of is told of at every further death until a whole window has passed without one. The back-off
 // makes deaths rarer than that many in a window, and who is told of none takes the trouble for over.
 
 import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
+import { masterLimits } from '../limits.ts';
 
 export class CrashLoop {
   readonly #deaths = new Map<RoleName, number[]>();
@@ -46,11 +47,13 @@ export class CrashLoop {
   }
 
   #hangsOn(role: RoleName): boolean {
-    return (this.#hangs.get(role) ?? 0) >= limits.crashLoopHangs;
+    return (this.#hangs.get(role) ?? 0) >= masterLimits.crashLoopHangs;
   }
 }
 
 /** After so many early deaths in a row: 0 (the one that ended a long life), 0.1, 0.2, 0.4 … 10 s. */
 export function restartDelayMs(earlyDeaths: number): number {
-  return earlyDeaths === 0 ? 0 : Math.min(limits.restartMsMin * 2 ** (earlyDeaths - 1), limits.restartMsMax);
+  return earlyDeaths === 0
+    ? 0
+    : Math.min(masterLimits.restartMsMin * 2 ** (earlyDeaths - 1), masterLimits.restartMsMax);
 }

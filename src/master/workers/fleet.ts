@@ -5,6 +5,7 @@
 
 import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
+import { masterLimits } from '../limits.ts';
 import type { Generation } from './generation.ts';
 import type { WorkerProcess } from './worker-process.ts';
 import type { WorkerSlot } from './worker-slot.ts';
@@ -137,7 +138,7 @@ export class Fleet {
     const servers = workers('server');
     for (const worker of servers)
       worker.drain(
-        why === 'reload' ? limits.serverDrainMs : Math.min(callbacksMs, limits.serverDrainMs),
+        why === 'reload' ? masterLimits.serverDrainMs : Math.min(callbacksMs, masterLimits.serverDrainMs),
         why,
       );
     const timers = workers('timer');
@@ -145,8 +146,8 @@ export class Fleet {
     for (const worker of [...timers, ...notifiers]) worker.drain(callbacksMs, why);
     await ended([...servers, ...timers, ...(why === 'stop' ? notifiers : [])]);
     for (const [role, deadlineMs] of [
-      ['upkeep', why === 'reload' ? limits.mailMs : limits.upkeepDrainMs],
-      ['store', limits.storeDrainMs],
+      ['upkeep', why === 'reload' ? limits.mailMs : masterLimits.upkeepDrainMs],
+      ['store', masterLimits.storeDrainMs],
     ] as const) {
       // A stop has begun meanwhile: these are still needed, and it tells them when.
       if (why === 'reload' && this.#stopping) return;

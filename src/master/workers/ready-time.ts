@@ -7,21 +7,24 @@ import { join } from 'node:path';
 import type { Config } from '../../config/options.ts';
 import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
+import { masterLimits } from '../limits.ts';
 
 type Places = Pick<Config, 'dataDir' | 'mysql.url'>;
 
 export function readyMsOf(role: RoleName, config: Places): number {
   const { dataDir } = config;
   if (role !== 'store')
-    return limits.workerReadyMs + Math.ceil(registryBytes(config) / limits.registryReadBytesPerMs);
+    return (
+      masterLimits.workerReadyMs + Math.ceil(registryBytes(config) / masterLimits.registryReadBytesPerMs)
+    );
   const bytes = sizeOf(join(dataDir, 'jobs.db')) + sizeOf(join(dataDir, 'jobs.db-wal'));
-  return limits.storeReadyMs + Math.ceil(bytes / limits.storeCheckBytesPerMs);
+  return masterLimits.storeReadyMs + Math.ceil(bytes / limits.storeCheckBytesPerMs);
 }
 
 /** Of a registry in MySQL the copy shows the size; at a first start there is no copy, and an old one may be much smaller. */
 function registryBytes({ dataDir, 'mysql.url': mysql }: Places): number {
   const copy = sizeOf(join(dataDir, 'registry-copy.json'));
-  const inMysql = mysql === '' ? copy : Math.max(copy, limits.registryInMysqlBytes);
+  const inMysql = mysql === '' ? copy : Math.max(copy, masterLimits.registryInMysqlBytes);
   return sizeOf(join(dataDir, 'registry.db')) + inMysql;
 }
 

@@ -256,7 +256,7 @@ function environment(): Record<string, string | undefined> {
     ...Object.fromEntries(ours.map((name) => [name, undefined])),
     // Options meant for the master's Node (a debugger, a loader) are not meant for seven processes.
     NODE_OPTIONS: undefined,
-    // Half of them run look-ups of host names (limits.lookupThreads); files need threads, too.
+    // Half of them run look-ups of host names (notifierLimits.lookupThreads); files need threads, too.
     UV_THREADPOOL_SIZE: '16',
   };
 }

@@ -6,9 +6,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits } from '../../core/limits.ts';
 import { isSameFile, type Place, placeOf } from '../../runtime/place.ts';
 import { writeWhole } from '../data/run-record.ts';
+import { masterLimits } from '../limits.ts';
 import type { ProcessIdentity } from './process-table.ts';
 import { hasLivingMaster, identityOf, isAlive } from './process-table.ts';
 
@@ -46,7 +46,7 @@ export class WorkerRecord {
       (worker) => this.#isOurs(worker) && isAlive(worker) && !hasLivingMaster(worker.pid),
     );
     for (const worker of alive) kill(worker.pid);
-    const end = performance.now() + limits.leftoverEndMs;
+    const end = performance.now() + masterLimits.leftoverEndMs;
     for (const worker of alive) {
       while (isAlive(worker)) {
         if (performance.now() > end)

@@ -3,12 +3,12 @@
 // tick passes, and the messages that arrived meanwhile are read before the second tick. Invariant: a worker that sends
 // its report each second is never silent.
 
-import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
+import { masterLimits } from '../limits.ts';
 
 /** dq-store may wait for a slow disk in one piece. */
 export function silentTicksOf(role: RoleName): number {
-  return role === 'store' ? limits.silentStoreTicks : limits.silentTicks;
+  return role === 'store' ? masterLimits.silentStoreTicks : masterLimits.silentTicks;
 }
 
 export class WorkerSilence {

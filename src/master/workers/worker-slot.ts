@@ -2,8 +2,8 @@
 // only server of an instance is the port that it listens on), with a growing delay after early deaths.
 // Invariant: at most one live process per slot; after release() none is started any more.
 
-import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
+import { masterLimits } from '../limits.ts';
 import { restartDelayMs } from './crash-loop.ts';
 import type { Ending, WorkerProcess } from './worker-process.ts';
 
@@ -81,7 +81,7 @@ export class WorkerSlot {
     }
     this.restarts += 1;
     // A life longer than the longest delay ends the row.
-    this.#earlyDeaths = ending.readyMs > limits.restartMsMax ? 0 : this.#earlyDeaths + 1;
+    this.#earlyDeaths = ending.readyMs > masterLimits.restartMsMax ? 0 : this.#earlyDeaths + 1;
     if (this.#host.died(this, worker, ending)) this.#fillLater();
   }
 

@@ -7,7 +7,7 @@
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import { limits } from '../../core/limits.ts';
+import { sqlLimits } from './limits.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 
 type TopicRow = RegistrySchema['topic'];
@@ -126,7 +126,7 @@ export class SnapshotWriter {
   /** Whether changes can be appended; else a whole copy is due. */
   async follows(): Promise<boolean> {
     if (this.#file === null || !this.#isInPlace) return false;
-    if (this.#appendedBytes > Math.max(this.#wholeBytes, limits.snapshotAppendBytesMin)) return false;
+    if (this.#appendedBytes > Math.max(this.#wholeBytes, sqlLimits.snapshotAppendBytesMin)) return false;
     // The file was replaced or removed.
     const [mine, there] = await Promise.all([this.#file.stat(), stat(this.#path).catch(() => null)]);
     return there !== null && there.ino === mine.ino && there.dev === mine.dev;

@@ -8,7 +8,7 @@ export interface AlertSource {
   due(windowMs: number): Promise<readonly string[]>;
   /** Who is told of this key, beside alerts.emails. */
   addresses(key: string): Promise<readonly string[]>;
-  /** What is owed under the key, held for whoever asked until it is settled or limits.alertClaimMs are over. */
+  /** What is owed under the key, held for whoever asked until it is settled or upkeepLimits.alertClaimMs are over. */
   take(key: string): Promise<Owed>;
 }
 
@@ -17,7 +17,7 @@ export interface Owed {
   readonly ids: readonly number[];
   /** these are the most that are taken; younger ones may be owed, too */
   readonly isCut: boolean;
-  /** of the oldest limits.alertsShown, as an operator knows them; for the log */
+  /** of the oldest mailLimits.alertsShown, as an operator knows them; for the log */
   readonly names: readonly string[];
   /** A letter about these of them; one line and plain text. */
   letter(ids: ReadonlySet<number>): { readonly subject: string; readonly text: string };

@@ -5,6 +5,7 @@
 
 import { formatInstant } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
+import { mailLimits } from '../../mail/limits.ts';
 import { letter, line, type Sender } from '../../mail/mail-text.ts';
 import {
   type Incident,
@@ -13,6 +14,7 @@ import {
   openIncidents,
 } from '../../process/incident-files.ts';
 import type { Log } from '../../telemetry/log.ts';
+import { upkeepLimits } from '../limits.ts';
 import type { AlertSource, Owed } from './alert-source.ts';
 
 type Trouble = Pick<Incident, 'kind' | 'about'>;
@@ -112,7 +114,7 @@ export class Incidents implements AlertSource {
       isCut: false,
       letter: (ids) => {
         const told = owed.filter(({ id }) => ids.has(id));
-        const shown = told.slice(-limits.alertsShown);
+        const shown = told.slice(-mailLimits.alertsShown);
         return letter(
           told.at(-1)?.detail ?? key,
           shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`),
@@ -165,7 +167,7 @@ export class Incidents implements AlertSource {
     const settled = over.filter(({ alert }) => alert !== 'owed');
     const order = [...settled, ...over].map(({ id }) => id);
     for (const id of order) {
-      if (this.#known.size <= limits.incidentsKept) return;
+      if (this.#known.size <= upkeepLimits.incidentsKept) return;
       if (!this.#known.delete(id)) continue;
       // Left behind, it is read again at the next start and dropped then.
       await this.#files.remove(id).catch(() => undefined);

@@ -12,6 +12,7 @@ import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
+import { upkeepLimits } from '../limits.ts';
 import type { AlertSource, Owed } from './alert-source.ts';
 import { type Group, RecipientState } from './recipient-state.ts';
 
@@ -71,7 +72,7 @@ export class Mailer implements Service {
 
   /** Looks soon: deaths that go on are told of by every process once a second. */
   wakeSoon(): void {
-    this.#nextAt = Math.min(this.#nextAt, this.#lookedAt + limits.deathPauseMs);
+    this.#nextAt = Math.min(this.#nextAt, this.#lookedAt + upkeepLimits.deathPauseMs);
     this.#loop.wake();
   }
 
@@ -167,7 +168,7 @@ export class Mailer implements Service {
    *  the most that is taken would be told to nobody: then what the others have been told is marked. */
   #awaited(key: string, addresses: readonly string[], owed: Owed): readonly string[] {
     if (!owed.isCut) return addresses;
-    const patient = this.#standings.patient(key, addresses, limits.mailTriesMax);
+    const patient = this.#standings.patient(key, addresses, upkeepLimits.mailTriesMax);
     if (patient.length < addresses.length)
       this.#options.log.error(
         'an address puts mails off again and again; it will not be told of all',
@@ -220,7 +221,7 @@ export class Mailer implements Service {
     this.#nextLineAt.set(key, performance.now() + config['alerts.window']);
   }
 
-  /** Logs before it settles: a crash between the two repeats the line. The log keeps a line in memory for up to limits.logFlushMs;
+  /** Logs before it settles: a crash between the two repeats the line. The log keeps a line in memory for up to telemetryLimits.logFlushMs;
    *  a kill -9 within that time loses the line. */
   async #logOnly(key: string, owed: Owed): Promise<void> {
     const { gate, log, source } = this.#options;

@@ -1,9 +1,10 @@
 // The dead jobs of the job store as a source of alerts: a key is a topic, an alert is a version.
 
-import { limits } from '../../core/limits.ts';
+import { mailLimits } from '../../mail/limits.ts';
 import { deathLetter, type Sender } from '../../mail/mail-text.ts';
 import type { AlertEntry, AlertOutbox } from '../../ports/job-store.ts';
 import type { TopicBook } from '../../registry/topic-book.ts';
+import { upkeepLimits } from '../limits.ts';
 import type { AlertSource, Owed } from './alert-source.ts';
 
 export class OutboxAlerts implements AlertSource {
@@ -20,7 +21,7 @@ export class OutboxAlerts implements AlertSource {
     topics: TopicBook,
     sender: Sender,
     claimMs: number,
-    perMail: number = limits.alertsPerMail,
+    perMail: number = upkeepLimits.alertsPerMail,
   ) {
     this.#outbox = outbox;
     this.#topics = topics;
@@ -41,14 +42,14 @@ export class OutboxAlerts implements AlertSource {
   async take(topic: string): Promise<Owed> {
     const entries: AlertEntry[] = [];
     for (let left = this.#perMail; left > 0; left = this.#perMail - entries.length) {
-      const max = Math.min(left, limits.alertClaimMax);
+      const max = Math.min(left, upkeepLimits.alertClaimMax);
       const claimed = await this.#outbox.claim(topic, this.#claimMs, max);
       for (const entry of claimed) entries.push(entry);
       if (claimed.length < max) break;
     }
     return {
       ids: entries.map(({ version }) => version),
-      names: entries.slice(0, limits.alertsShown).map(({ id }) => id),
+      names: entries.slice(0, mailLimits.alertsShown).map(({ id }) => id),
       isCut: entries.length >= this.#perMail,
       letter: (ids) =>
         deathLetter(
@@ -57,8 +58,8 @@ export class OutboxAlerts implements AlertSource {
           this.#sender,
         ),
       settle: async (versions, as) => {
-        for (let from = 0; from < versions.length; from += limits.alertClaimMax)
-          await this.#outbox.settle(versions.slice(from, from + limits.alertClaimMax), as);
+        for (let from = 0; from < versions.length; from += upkeepLimits.alertClaimMax)
+          await this.#outbox.settle(versions.slice(from, from + upkeepLimits.alertClaimMax), as);
       },
     };
   }

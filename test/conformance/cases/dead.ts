@@ -3,6 +3,7 @@
 import { expect } from 'vitest';
 import { limits } from '../../../src/core/limits.ts';
 import type { DeadFilter, DeadLetter } from '../../../src/ports/job-store.ts';
+import { redisLimits } from '../../../src/store/redis/limits.ts';
 import {
   at,
   attemptOf,
@@ -41,7 +42,7 @@ async function listed(trial: Trial, filter: DeadFilter): Promise<string[]> {
 }
 
 /** More than one step of any store. */
-const manyIds = Array.from({ length: 3 * limits.redisStepMax }, (_, n) => `j${n}`);
+const manyIds = Array.from({ length: 3 * redisLimits.redisStepMax }, (_, n) => `j${n}`);
 
 /** Reserves and buries all ready jobs of the topic `t`. Answers how many. */
 async function buryReady(trial: Trial): Promise<number> {

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { limits } from '../../../src/core/limits.ts';
+import { useCaseLimits } from '../../../src/use-cases/limits.ts';
 import { type Case, fact, farOffMs, idsOf, jobOf, only, request, type Trial } from '../trial.ts';
 
 /** 256 bytes each, or the shortest; some differ by what a careless comparison would drop. */
@@ -226,7 +227,7 @@ export const identityCases: readonly Case[] = [
   ),
 
   fact('bounds: the content type is kept as given, and none stays none', async (trial) => {
-    const longest = `text/plain; x="${'y'.repeat(limits.contentTypeMax - 17)}"`;
+    const longest = `text/plain; x="${'y'.repeat(useCaseLimits.contentTypeMax - 17)}"`;
     for (const [id, contentType] of Object.entries({
       none: null,
       longest,

@@ -44,7 +44,7 @@ export function secretRoute(api: Api, { role }: ApiContext): void {
         readSecret(request.body),
         await role.clock.read(),
       );
-      // Others learn within limits.topicChangeMs; that this process learns late is no failure of the call.
+      // Others learn within useCaseLimits.topicChangeMs; that this process learns late is no failure of the call.
       await role.topics.refresh().catch(() => undefined);
       const [current, old] = topic.secrets;
       return {

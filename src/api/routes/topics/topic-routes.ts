@@ -1,5 +1,5 @@
 // /v1/topics: list, create, look at, put, patch, remove. Reads and writes the registry itself, so that whoever changed a topic
-// sees the change; then this process learns of it at once, and the others within limits.topicChangeMs.
+// sees the change; then this process learns of it at once, and the others within useCaseLimits.topicChangeMs.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { Type } from 'typebox';
@@ -22,6 +22,7 @@ import type { Api, ApiContext } from '../../api-context.ts';
 import { pageOf, pagingParams, readLimit } from '../../http/paging.ts';
 import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 import { closed, problems, reply, topicParam } from '../../http/schemas.ts';
+import { apiLimits } from '../../limits.ts';
 import { Topic, TopicCreate, TopicPatch, TopicPut, TopicWithSecret } from './topic-schemas.ts';
 
 const tags = ['topics'];
@@ -213,7 +214,7 @@ async function findFrom(
 ): Promise<readonly KnownTopic[]> {
   const found: KnownTopic[] = [];
   for (let from = after; ; await turn()) {
-    const names = topics.namesAfter(from, limits.topicsPerTurn);
+    const names = topics.namesAfter(from, apiLimits.topicsPerTurn);
     for (const name of names) {
       const topic = topics.get(name);
       if (topic === undefined || !isWanted(topic)) continue;
@@ -221,7 +222,7 @@ async function findFrom(
       if (found.length === max) return found;
     }
     const last = names.at(-1);
-    if (last === undefined || names.length < limits.topicsPerTurn) return found;
+    if (last === undefined || names.length < apiLimits.topicsPerTurn) return found;
     from = last;
   }
 }

@@ -34,7 +34,7 @@ export function topicStateRoutes(api: Api, { role }: ApiContext): void {
           settings: {},
           state,
         });
-        // Others learn within limits.topicChangeMs; that this process learns late is no failure of the call.
+        // Others learn within useCaseLimits.topicChangeMs; that this process learns late is no failure of the call.
         await role.topics.refresh().catch(() => undefined);
         return topicJson(topic, seesHeaderValues(request));
       },

@@ -1,12 +1,13 @@
 // "did you mean" for a topic that does not exist. Suggests only topics that the caller's token covers: a refusal must not list
-// the names of others. Bounded work: a 404 costs at most limits.suggestLooks names and limits.suggestDistances comparisons,
-// and a server makes at most limits.suggestPerSecond suggestions a second.
+// the names of others. Bounded work: a 404 costs at most apiLimits.suggestLooks names and apiLimits.suggestDistances comparisons,
+// and a server makes at most apiLimits.suggestPerSecond suggestions a second.
 
 import { editDistance } from '../../../core/edit-distance.ts';
 import { DqError } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { TopicBook } from '../../../registry/topic-book.ts';
 import { TopicNotFound } from '../../../use-cases/change-topic.ts';
+import { apiLimits } from '../../limits.ts';
 
 export class TopicSuggestion {
   readonly #topics: Pick<TopicBook, 'all'>;
@@ -37,7 +38,7 @@ export class TopicSuggestion {
     let distances = 0;
     for (const { topic } of this.#topics.all()) {
       looks += 1;
-      if (looks > limits.suggestLooks || distances >= limits.suggestDistances) break;
+      if (looks > apiLimits.suggestLooks || distances >= apiLimits.suggestDistances) break;
       if (Math.abs(topic.length - wanted.length) >= bestDistance) continue;
       distances += 1;
       const distance = editDistance(wanted, topic.toLowerCase(), bestDistance - 1);
@@ -56,6 +57,6 @@ export class TopicSuggestion {
       this.#made = 0;
     }
     this.#made += 1;
-    return this.#made <= limits.suggestPerSecond;
+    return this.#made <= apiLimits.suggestPerSecond;
   }
 }

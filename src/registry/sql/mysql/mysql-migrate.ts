@@ -4,8 +4,8 @@
 import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
-import { limits } from '../../../core/limits.ts';
 import type { MysqlServer } from '../../../core/url/mysql-url.ts';
+import { sqlLimits } from '../limits.ts';
 import { checkSchema, migrate } from '../schema/migrate.ts';
 import { mysqlSchema } from '../schema/mysql-schema.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
@@ -33,9 +33,9 @@ export async function migrateMysql(
   const before = await checkSchema(db, mysqlSchema, what);
   if (before === after) return { before, after };
   // Others give up sooner, and so does the server for them.
-  const connections = new MysqlConnections(server, limits.mysqlMigrateMs / 1_000);
+  const connections = new MysqlConnections(server, sqlLimits.mysqlMigrateMs / 1_000);
   try {
-    await migrateAlone(kyselyOverMysql<RegistrySchema>(connections, limits.mysqlMigrateMs), what);
+    await migrateAlone(kyselyOverMysql<RegistrySchema>(connections, sqlLimits.mysqlMigrateMs), what);
   } finally {
     await connections.close();
   }
@@ -47,7 +47,7 @@ async function migrateAlone(db: Kysely<RegistrySchema>, what: string): Promise<v
     // The server's names are for all of its databases, and end at 64 characters.
     const name = sql`CONCAT('dq ', LEFT(MD5(DATABASE()), 32))`;
     const { rows } = await sql<{ got: number | null }>`
-      SELECT GET_LOCK(${name}, ${limits.mysqlMigrateLockS}) AS got`.execute(alone);
+      SELECT GET_LOCK(${name}, ${sqlLimits.mysqlMigrateLockS}) AS got`.execute(alone);
     if (rows[0]?.got !== 1)
       throw new DqError('unavailable', `${what}: another process has been changing its schema for long`);
     try {

@@ -7,6 +7,7 @@ import type { MysqlPool, MysqlPoolConnection } from 'kysely';
 import { createPool, type Pool, type PoolConnection, type TypeCastField } from 'mysql2';
 import { limits } from '../../../core/limits.ts';
 import type { MysqlServer } from '../../../core/url/mysql-url.ts';
+import { sqlLimits } from '../limits.ts';
 import { MysqlError, mysqlError } from './mysql-failure.ts';
 
 /** strict: a text that is too long is refused, never cut. No transaction that goes on by itself, no change refused because it names
@@ -17,8 +18,8 @@ import { MysqlError, mysqlError } from './mysql-failure.ts';
 const sessionOf = (statementS: number) => [
   `SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
     completion_type = 0, sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
-    innodb_lock_wait_timeout = ${limits.mysqlLockWaitS}, lock_wait_timeout = ${limits.mysqlLockWaitS},
-    wait_timeout = ${limits.mysqlIdleS}`,
+    innodb_lock_wait_timeout = ${sqlLimits.mysqlLockWaitS}, lock_wait_timeout = ${sqlLimits.mysqlLockWaitS},
+    wait_timeout = ${sqlLimits.mysqlIdleS}`,
   `SET SESSION autocommit = 1 /*M!100100 , max_statement_time = ${statementS} */
     /*!50708 , max_execution_time = ${statementS * 1_000} */`,
   'SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ',
@@ -31,7 +32,7 @@ export class MysqlConnections {
   /** Connects when it is first used. `statementS`: how long the server works on one statement. */
   constructor(
     { host, port, user, password, database, tls }: MysqlServer,
-    statementS: number = limits.mysqlStatementS,
+    statementS: number = sqlLimits.mysqlStatementS,
   ) {
     this.#pool = createPool({
       ...{ host, port, user, password, database },
@@ -41,10 +42,10 @@ export class MysqlConnections {
       supportBigNumbers: true,
       bigNumberStrings: true,
       typeCast,
-      connectionLimit: limits.mysqlConnections,
+      connectionLimit: sqlLimits.mysqlConnections,
       maxIdle: 1,
-      idleTimeout: limits.mysqlIdleS * 500,
-      queueLimit: limits.mysqlQueueMax,
+      idleTimeout: sqlLimits.mysqlIdleS * 500,
+      queueLimit: sqlLimits.mysqlQueueMax,
       connectTimeout: limits.mysqlCallMs,
       enableKeepAlive: true,
       multipleStatements: false,
@@ -86,7 +87,7 @@ export class MysqlConnections {
       const late = setTimeout(() => {
         for (const connection of this.#open) hangUp(connection);
         resolve();
-      }, limits.mysqlGoodbyeMs);
+      }, sqlLimits.mysqlGoodbyeMs);
       // What fails at the end has ended too.
       this.#pool.end(() => {
         clearTimeout(late);

@@ -24,6 +24,7 @@ import type { KeptShards } from '../../shard-book.ts';
 import type { Sealer } from '../keys/encryption.ts';
 import { type KeyOptions, openSealer, sealerFor } from '../keys/registry-key.ts';
 import { holdsPlainHeaders } from '../keys/stored-headers.ts';
+import { sqlLimits } from '../limits.ts';
 import { RegistryCopy } from '../registry-copy.ts';
 import { RegistryDb } from '../registry-db.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
@@ -103,10 +104,10 @@ export class MysqlRegistry implements Registry {
   }
 
   /** Rejects with a DqError when MySQL answers and this registry cannot be worked with: another key, another schema. A MySQL that
-   *  is away, or slower than limits.mysqlStartMs, is no reason. */
+   *  is away, or slower than sqlLimits.mysqlStartMs, is no reason. */
   async prove(): Promise<void> {
     try {
-      await within(this.#open(), limits.mysqlStartMs);
+      await within(this.#open(), sqlLimits.mysqlStartMs);
     } catch (error) {
       if (error instanceof StoreError && error.cause instanceof DqError) throw error.cause;
     }
@@ -218,11 +219,11 @@ export class MysqlRegistry implements Registry {
     return () => this.#listeners.delete(listener);
   }
 
-  /** What runs has limits.mysqlGoodbyeMs to end. */
+  /** What runs has sqlLimits.mysqlGoodbyeMs to end. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
       const ended = Promise.allSettled([this.#db?.close(), this.#saving]);
-      await within(ended, limits.mysqlGoodbyeMs).catch(() => {
+      await within(ended, sqlLimits.mysqlGoodbyeMs).catch(() => {
         // It is hung up on.
       });
       await this.#copy.close().catch(() => undefined);
@@ -294,7 +295,7 @@ export class MysqlRegistry implements Registry {
     asked.catch(() => {
       // Whoever does not wait for it has another answer.
     });
-    this.#startUntil ??= performance.now() + limits.mysqlStartMs;
+    this.#startUntil ??= performance.now() + sqlLimits.mysqlStartMs;
     this.#kept ??= this.#readKept();
     const kept = await this.#kept;
     const leftMs = this.#startUntil - performance.now();
@@ -315,7 +316,7 @@ export class MysqlRegistry implements Registry {
   /** The copy's topics in pages, as MySQL's: all of them in one step would hold the process up. */
   #keptPage(kept: KeptTopics, from: number): TopicChanges {
     const { revision, topics } = kept;
-    const end = from + limits.registryPageRows;
+    const end = from + sqlLimits.registryPageRows;
     const page = topics.slice(from, end);
     const last = page.at(-1);
     const place =

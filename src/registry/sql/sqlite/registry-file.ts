@@ -10,6 +10,7 @@ import type { Sealer } from '../keys/encryption.ts';
 import type { KeyOptions } from '../keys/registry-key.ts';
 import { existingSealer, holdsPlainSecrets, openSealer } from '../keys/registry-key.ts';
 import { encryptPlainHeaders, holdsPlainHeaders } from '../keys/stored-headers.ts';
+import { sqlLimits } from '../limits.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import { checkSchema, migrate } from '../schema/migrate.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
@@ -53,8 +54,8 @@ export async function openRegistryFile(
       if (step >= sealedSince) await existingSealer(db, what, options);
       // WAL: readers never wait for the writer. FULL: an acknowledged topic survives a power cut.
       opened.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
-      opened.exec(`PRAGMA journal_size_limit = ${limits.registryWalBytesMax};
-        PRAGMA wal_autocheckpoint = ${limits.registryLogPagesMax}`);
+      opened.exec(`PRAGMA journal_size_limit = ${sqlLimits.registryWalBytesMax};
+        PRAGMA wal_autocheckpoint = ${sqlLimits.registryLogPagesMax}`);
       await migrate(db, registrySchema, Date.now);
       // Before they are encrypted: a process that dies between encrypting and rewriting leaves the rewriting to the next start.
       if ((await holdsPlainSecrets(db)) || (await holdsPlainHeaders(db)))

@@ -3,8 +3,8 @@
 // a reader that continues from its place misses no change.
 
 import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
-import { limits } from '../../../core/limits.ts';
 import type { ChangePlace, TopicChanges } from '../../../ports/registry.ts';
+import { sqlLimits } from '../limits.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { toRecord } from './topic-row.ts';
 
@@ -19,7 +19,7 @@ export interface PageSize {
 
 /** As limits.ts has it, unless a test has few topics. */
 export function pageSize(size: Partial<PageSize> = {}): PageSize {
-  const { rows = limits.registryPageRows, bytes = limits.registryPageBytes } = size;
+  const { rows = sqlLimits.registryPageRows, bytes = sqlLimits.registryPageBytes } = size;
   return { rows, bytes };
 }
 

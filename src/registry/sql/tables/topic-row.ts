@@ -2,7 +2,6 @@
 // its default. Members that this version does not know are left out. Secrets and headers are encrypted here and nowhere else, and
 // decrypted only when a topic is opened: that costs four times what reading the rest does, and most topics are not called for hours.
 
-import { limits } from '../../../core/limits.ts';
 import type {
   KnownTopic,
   PlainTopic,
@@ -16,6 +15,7 @@ import { StoreError } from '../../../ports/job-store.ts';
 import type { TopicDraft, TopicRecord } from '../../../ports/registry.ts';
 import type { Sealer } from '../keys/encryption.ts';
 import { fromStoredHeaders, toStoredHeaders } from '../keys/stored-headers.ts';
+import { sqlLimits } from '../limits.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type TopicRow = RegistrySchema['topic'];
@@ -145,8 +145,8 @@ function readSettings(settings: string): {
   if (kept !== undefined) return { texts, rest: kept };
   const rest = readRest(text, texts.callbackUrl);
   // Encrypted headers differ in every topic.
-  if (text.length <= limits.settingsKeptChars && Object.keys(rest.headers).length === 0) {
-    if (keptRests.size >= limits.settingsKept) keptRests.clear();
+  if (text.length <= sqlLimits.settingsKeptChars && Object.keys(rest.headers).length === 0) {
+    if (keptRests.size >= sqlLimits.settingsKept) keptRests.clear();
     keptRests.set(text, rest);
   }
   return { texts, rest };

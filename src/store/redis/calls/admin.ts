@@ -12,7 +12,9 @@ import type {
   StoreHealth,
 } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/job-store.ts';
+import { storeLimits } from '../../limits.ts';
 import { durabilityOf, readSettings, settingNames } from '../client/durability.ts';
+import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
@@ -181,7 +183,7 @@ async function readAll(records: readonly ExaminationRecord[]): Promise<LongWork<
   for (const problem of done.flatMap(({ result }) => result.problems)) {
     const name = `${problem.invariant} ${problem.what}`;
     const known = problems.get(name);
-    const examples = [...(known?.examples ?? []), ...problem.examples].slice(0, limits.fsckExamples);
+    const examples = [...(known?.examples ?? []), ...problem.examples].slice(0, storeLimits.fsckExamples);
     problems.set(name, { ...problem, count: (known?.count ?? 0) + problem.count, examples });
   }
   return {
@@ -207,7 +209,7 @@ class ExaminationRecord {
 
   async start(): Promise<void> {
     const startedAt = Date.now();
-    await this.#write({ kind: 'running', startedAt }, limits.examinationPulseMs);
+    await this.#write({ kind: 'running', startedAt }, redisLimits.examinationPulseMs);
     void this.#work(startedAt);
   }
 
@@ -219,9 +221,9 @@ class ExaminationRecord {
   async #work(startedAt: number): Promise<void> {
     let pulseAt = performance.now();
     const onPiece = async () => {
-      if (performance.now() < pulseAt + limits.examinationPulseMs / 4) return;
+      if (performance.now() < pulseAt + redisLimits.examinationPulseMs / 4) return;
       pulseAt = performance.now();
-      await this.#write({ kind: 'running', startedAt }, limits.examinationPulseMs);
+      await this.#write({ kind: 'running', startedAt }, redisLimits.examinationPulseMs);
     };
     let ended: LongWork<Examination>;
     try {
@@ -231,7 +233,7 @@ class ExaminationRecord {
       ended = { kind: 'failed', startedAt, endedAt: Date.now(), reason: reasonOf(error) };
     }
     try {
-      await this.#write(ended, limits.examinationKeptMs);
+      await this.#write(ended, redisLimits.examinationKeptMs);
     } catch {
       // Redis is away: the record of the work runs out by itself, and whoever asks is told that there is none.
     }

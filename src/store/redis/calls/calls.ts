@@ -2,9 +2,9 @@
 // batch that fails is the failure of each of its items, and of no other. And bulk work in bounded steps.
 
 import type { JobKey } from '../../../core/job.ts';
-import { limits } from '../../../core/limits.ts';
 import { type Partition, StoreError, type StoreFailure } from '../../../ports/job-store.ts';
 import { inBatches } from '../../batches.ts';
+import { redisLimits } from '../limits.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { type Arg, placingsMax, type Route, type Shards } from '../shard/shards.ts';
 
@@ -150,7 +150,7 @@ export const ofEach =
   (batch: readonly Placed<I>[]): readonly Arg[] =>
     batch.flatMap(({ item }) => argsOf(item));
 
-const ofRedis = <T>(items: readonly T[]) => inBatches(items, limits.redisBatchMax);
+const ofRedis = <T>(items: readonly T[]) => inBatches(items, redisLimits.redisBatchMax);
 
 /** In order, and of one list each: it travels once with the call. */
 function batchesOf<I, O>(
@@ -195,7 +195,7 @@ export async function inSteps<P>(
   for (const place of places) {
     for (let more = true; more; ) {
       try {
-        const [done, left] = await step(place, Math.min(max - total, limits.redisStepMax));
+        const [done, left] = await step(place, Math.min(max - total, redisLimits.redisStepMax));
         total += done;
         more = left > 0;
         if (more && total >= max) return { done: total, more: true };

@@ -2,8 +2,9 @@
 // one moment in which whole jobs are judged, so what moves meanwhile is never called wrong.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits } from '../../../core/limits.ts';
 import type { Examination, Partition, Problem } from '../../../ports/job-store.ts';
+import { storeLimits } from '../../limits.ts';
+import { redisLimits } from '../limits.ts';
 import { idOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 
@@ -43,11 +44,11 @@ export async function examine(shard: Shard, onPiece: () => Promise<void>): Promi
           const entry = found[wrong[i] as number];
           if (entry === undefined) continue;
           entry.count += 1;
-          if (entry.examples.length < limits.fsckExamples)
+          if (entry.examples.length < storeLimits.fsckExamples)
             entry.examples.push(exampleOf(wrong[i + 1] as Buffer, wrong[i + 2] as Buffer));
         }
         await onPiece();
-        await sleep(limits.examinationPauseMs);
+        await sleep(redisLimits.examinationPauseMs);
       } while (cursor !== '0');
     }
   }

@@ -21,6 +21,8 @@ import type {
 } from '../../../ports/job-store.ts';
 import { pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
+import { storeLimits } from '../../limits.ts';
+import { redisLimits } from '../limits.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
 import { readWhole, reasonCodes, type WholeReply } from '../scripts/records.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
@@ -34,7 +36,11 @@ import { search } from './search.ts';
 
 type Hints = Pick<JobStore, 'onHint'>;
 
-export function jobCalls(shards: Shards, hints: Hints, roomsMax: number = limits.redisRoomsMax): JobStore {
+export function jobCalls(
+  shards: Shards,
+  hints: Hints,
+  roomsMax: number = redisLimits.redisRoomsMax,
+): JobStore {
   const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
   const finish = async <I extends Lease, D extends string>(
     script: ScriptName,
@@ -140,7 +146,7 @@ export function jobCalls(shards: Shards, hints: Hints, roomsMax: number = limits
     release: (leases) => finish('release', leases, () => ({}), 'released'),
 
     async recover(bucket, max) {
-      const args = [Math.min(max, limits.recoverMax), limits.recoverAwayMs, shards.recoverHoldMs];
+      const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];
       return readRecovered(await shards.run('recover', bucket, args));
     },
     async recoverOwners(bucket, instance, which, max) {

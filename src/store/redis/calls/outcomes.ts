@@ -14,6 +14,7 @@ import {
 } from '../../../ports/job-store.ts';
 import { inBatches, type StepFilter } from '../../batches.ts';
 import { isEarlier, mergedPage, newest, type Place, placeOf } from '../../pages.ts';
+import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';
 import {
   alertCodes,
@@ -97,7 +98,7 @@ function piecesOf(
       else list.push(id);
     }
   return [...idsIn].flatMap(([partition, its]) =>
-    inBatches(its, limits.redisStepMax).map((batch) => [partition, { ...filter, ids: batch }] as const),
+    inBatches(its, redisLimits.redisStepMax).map((batch) => [partition, { ...filter, ids: batch }] as const),
   );
 }
 
@@ -147,7 +148,7 @@ export function historyCalls(shards: Shards): History {
 /** Piece by piece; topics that come into use meanwhile wait for the next round. */
 async function restTopics(shards: Shards, bucket: Partition): Promise<void> {
   for (let before = 0; before >= 0; ) {
-    const reply = await shards.run('restTopics', bucket, [before, limits.redisStepMax]);
+    const reply = await shards.run('restTopics', bucket, [before, redisLimits.redisStepMax]);
     [before] = reply as [number, number];
   }
 }
@@ -166,8 +167,11 @@ export function alertCalls(shards: Shards): AlertOutbox {
     return place !== undefined && shards.partitions.includes(place) ? place : undefined;
   };
   const settleIn = async (partition: Partition, versions: readonly Version[], code: number) => {
-    for (let at = 0; at < versions.length; at += limits.redisStepMax)
-      await shards.run('alertSettle', partition, [code, ...versions.slice(at, at + limits.redisStepMax)]);
+    for (let at = 0; at < versions.length; at += redisLimits.redisStepMax)
+      await shards.run('alertSettle', partition, [
+        code,
+        ...versions.slice(at, at + redisLimits.redisStepMax),
+      ]);
   };
   const claimIn = async (partition: Partition, topic: string, claimMs: number, max: number) => {
     const args = [topic, Math.ceil(claimMs), max];
@@ -205,7 +209,7 @@ export function alertCalls(shards: Shards): AlertOutbox {
       for (const partition of shards.partitions) {
         try {
           for (let all = false; !all && claimed.length < max; ) {
-            const want = Math.min(max - claimed.length, limits.redisStepMax);
+            const want = Math.min(max - claimed.length, redisLimits.redisStepMax);
             const found = await claimIn(partition, topic, claimMs, want);
             claimed.push(...found.entries);
             all = found.all || found.entries.length === 0;

@@ -1,7 +1,7 @@
 // What the scripts of a shard have set aside (lua/shared/aside.lua), for health: how much it is, and some of it by name. Asked by
 // one plain command while there is none.
 
-import { limits } from '../../../core/limits.ts';
+import { storeLimits } from '../../limits.ts';
 import type { Shard } from '../shard/shard.ts';
 import { exampleOf } from './examination.ts';
 
@@ -12,7 +12,10 @@ export async function setAsideOn(
   const found = await Promise.all(
     shard.partitions.map(async (bucket) => {
       if (!(await shard.has(bucket, 'q'))) return { count: 0, examples: [] };
-      const reply = (await shard.run('setAside', bucket, [limits.fsckExamples])) as [number, ...Buffer[]];
+      const reply = (await shard.run('setAside', bucket, [storeLimits.fsckExamples])) as [
+        number,
+        ...Buffer[],
+      ];
       const [count, ...names] = reply;
       const examples = Array.from({ length: names.length / 2 }, (_, i) =>
         exampleOf(names[2 * i] as Buffer, names[2 * i + 1] as Buffer),
@@ -21,7 +24,7 @@ export async function setAsideOn(
     }),
   );
   const count = found.reduce((sum, one) => sum + one.count, 0);
-  const examples = found.flatMap((one) => one.examples).slice(0, limits.fsckExamples);
+  const examples = found.flatMap((one) => one.examples).slice(0, storeLimits.fsckExamples);
   if (count === 0) return { count, warnings: [] };
   const what = `${count} ${count === 1 ? 'thing that cannot be read or stands for no job was' : 'things that cannot be read or stand for no job were'}`;
   return { count, warnings: [`${what} set aside: ${examples.join(' ')}; dq fsck names them`] };

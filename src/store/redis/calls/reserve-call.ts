@@ -1,9 +1,10 @@
 // reserve, spoken in its script: in mode `ring` while few topics have a room of their own, else from the topics that have ready
 // jobs and room, by a copy of the rings. Owns the copies. Invariant: both ways deal the same jobs; a copy that a server has left
-// behind delays a topic by limits.redisRingCopyMs at most.
+// behind delays a topic by redisLimits.redisRingCopyMs at most.
 
 import { limits } from '../../../core/limits.ts';
 import type { Partition, Reserved, ReserveRequest } from '../../../ports/job-store.ts';
+import { redisLimits } from '../limits.ts';
 import { readReserved } from '../scripts/records.ts';
 import type { Arg, Shards } from '../shard/shards.ts';
 import { type Listing, RingCopy } from './ring-copy.ts';
@@ -26,7 +27,7 @@ interface Answer {
   readonly now: Reserved['now'];
 }
 
-/** `roomsMax`: limits.redisRoomsMax, unless a test has fewer topics. */
+/** `roomsMax`: redisLimits.redisRoomsMax, unless a test has fewer topics. */
 export function reserveCall(shards: Shards, roomsMax: number) {
   const copies = new Map<Partition, RingCopy>();
 
@@ -57,7 +58,7 @@ export function reserveCall(shards: Shards, roomsMax: number) {
     ]);
     let answer = await ask(bucket, request, ['ring', ...rooms]);
     // Nothing was leased, because the next jobs were set aside; ask again at once.
-    for (let again = 1; answer.kind === setAside && again < limits.reservesAgainMax; again += 1)
+    for (let again = 1; answer.kind === setAside && again < redisLimits.reservesAgainMax; again += 1)
       answer = await ask(bucket, request, ['ring', ...rooms]);
     const { kind, jobs, now } = answer;
     return { jobs, more: kind === someRemain || kind === setAside, now };
@@ -77,7 +78,7 @@ export function reserveCall(shards: Shards, roomsMax: number) {
     let setAsides = 0;
     /** the rings were read to their end, or often enough */
     let isKnown = false;
-    for (let asked = 1; asked <= limits.redisRingPiecesMax; asked += 1) {
+    for (let asked = 1; asked <= redisLimits.redisRingPiecesMax; asked += 1) {
       const listing = copy.list(request);
       const { kind, gone, news, served, jobs, now } = await ask(bucket, request, listArgs(listing, isKnown));
       if (kind === olderThanKnown) {
@@ -89,7 +90,7 @@ export function reserveCall(shards: Shards, roomsMax: number) {
       const nameOf = (number: number) => listing.named[number - 1]?.topic ?? '';
       // A full piece: there may be more topics behind it.
       const isFull = [0, 1, 2].map(
-        (ring) => news.filter(([priority]) => priority === ring).length >= limits.redisRingPiece,
+        (ring) => news.filter(([priority]) => priority === ring).length >= redisLimits.redisRingPiece,
       );
       for (const [priority, topic, turn] of news) copy.learn(priority, topic, turn);
       for (const [number, priority] of gone) copy.forget(priority, nameOf(number));
@@ -101,11 +102,11 @@ export function reserveCall(shards: Shards, roomsMax: number) {
       const isUnread = isFull.includes(true);
       const isCut = gone.length > 0 && listing.cut.includes(true);
       if (kind === unnamedTopics) {
-        isKnown = !isUnread || asked + 1 === limits.redisRingPiecesMax;
+        isKnown = !isUnread || asked + 1 === redisLimits.redisRingPiecesMax;
         continue;
       }
       setAsides += kind === setAside ? 1 : 0;
-      if (kind === setAside && setAsides < limits.reservesAgainMax) continue;
+      if (kind === setAside && setAsides < redisLimits.reservesAgainMax) continue;
       // Those that were named may have gone, and others with room were not named.
       if (jobs.length === 0 && (isUnread || isCut)) continue;
       return { jobs, more: kind === someRemain || kind === setAside || isUnread || isCut, now };
@@ -129,7 +130,7 @@ function listArgs({ named, known, cut }: Listing, isKnown: boolean): readonly Ar
   return [
     isKnown ? 'listed' : 'look',
     ...known,
-    ...cut.map((isEnough) => (isEnough ? 0 : limits.redisRingPiece)),
+    ...cut.map((isEnough) => (isEnough ? 0 : redisLimits.redisRingPiece)),
     ...named.flatMap(({ topic, room, priority }) => [
       ...[topic, room.room, Math.ceil(room.leaseMs), priority ?? ''],
     ]),

@@ -8,6 +8,7 @@
 import { type BaseRooms, LayeredCapacities } from '../../../core/layered-capacities.ts';
 import { limits } from '../../../core/limits.ts';
 import type { ReserveRequest, TopicCapacity } from '../../../ports/job-store.ts';
+import { redisLimits } from '../limits.ts';
 
 export interface NamedTopic {
   readonly topic: string;
@@ -54,12 +55,12 @@ export class RingCopy {
 
   /** A server that lost its last writes may give turns out again, below those that are known here. */
   get isOld(): boolean {
-    return performance.now() - this.#since >= limits.redisRingCopyMs;
+    return performance.now() - this.#since >= redisLimits.redisRingCopyMs;
   }
 
   list(request: ReserveRequest): Listing {
     // One more than can be taken, so that the script knows whether any remain. Few are named anyway: some may have gone.
-    const most = 1 + Math.max(Math.min(request.max, limits.reserveMax), limits.redisNamedMin);
+    const most = 1 + Math.max(Math.min(request.max, limits.reserveMax), redisLimits.redisNamedMin);
     const topics = LayeredCapacities.of(request.topics);
     const roomOf = (topic: string) => topics.get(topic) ?? request.others;
     // Without room for others, and without a base, the over-layer names all that may have room.
@@ -108,7 +109,7 @@ export class RingCopy {
   served(topic: string): void {
     this.#recent.delete(topic);
     this.#recent.add(topic);
-    if (this.#recent.size > limits.redisRoomsMax)
+    if (this.#recent.size > redisLimits.redisRoomsMax)
       for (const oldest of this.#recent) {
         this.#recent.delete(oldest);
         break;

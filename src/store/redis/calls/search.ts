@@ -1,8 +1,8 @@
 // Looking for jobs: asks each bucket and puts the pages together. An id is looked up in each topic there is.
 
 import type { EndState, FoundJob, JobState } from '../../../core/job.ts';
-import { limits } from '../../../core/limits.ts';
 import type { Page, Partition, SearchFilter } from '../../../ports/job-store.ts';
+import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, mergedPage, type Order, type Part, type Place, placeOf } from '../../pages.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
 import { endCodes, type FoundReply, readEnded, readFound, stateCodes } from '../scripts/records.ts';
@@ -46,7 +46,7 @@ const walkEnded: Read = async (shards, bucket, filter, _order, from, limit) => {
   const [at, version, ...found] = (await shards.run('searchEnded', bucket, [
     ...[filter.topic ?? '', endCodes.indexOf(filter.state as EndState), ...range(filter)],
     // One more than the page holds: whether anything behind it matches is not known before it is found.
-    ...[from.at, from.version, limit + 1, limits.searchRowsMax],
+    ...[from.at, from.version, limit + 1, storeLimits.searchRowsMax],
   ])) as [number, number, ...EndedReply[]];
   return { items: found.map(foundEnded), edge: at < 0 ? null : { at, version } };
 };

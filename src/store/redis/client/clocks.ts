@@ -3,6 +3,7 @@
 
 import { formatDuration } from '../../../core/duration.ts';
 import { limits } from '../../../core/limits.ts';
+import { redisLimits } from '../limits.ts';
 import { type Client, isCluster } from './connection.ts';
 
 export interface ServerClock {
@@ -12,7 +13,7 @@ export interface ServerClock {
   readonly aheadMs: number;
 }
 
-/** Of every server that takes writes and answers within limits.redisClockMs. Not counted as a call of the shard: of a server that
+/** Of every server that takes writes and answers within redisLimits.redisClockMs. Not counted as a call of the shard: of a server that
  *  stands still this says nothing. */
 export async function clocksOf(client: Client): Promise<readonly ServerClock[]> {
   const servers = isCluster(client) ? client.nodes('master') : [client];
@@ -35,7 +36,7 @@ export async function clocksOf(client: Client): Promise<readonly ServerClock[]> 
 async function inTime<T>(answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('no answer')), limits.redisClockMs);
+    timer = setTimeout(() => reject(new Error('no answer')), redisLimits.redisClockMs);
   });
   try {
     return await Promise.race([answer, late]);

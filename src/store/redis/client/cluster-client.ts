@@ -3,7 +3,7 @@
 // Invariant: what fails with UnsentError was carried out by nobody, and never will be.
 
 import { Cluster, type ClusterNode, Command } from 'ioredis';
-import { limits } from '../../../core/limits.ts';
+import { redisLimits } from '../limits.ts';
 import { isRefusal, UnsentError } from './failures.ts';
 
 export type OfCluster = NonNullable<ConstructorParameters<typeof Cluster<'legacy'>>[1]>;
@@ -26,7 +26,8 @@ export class ClusterClient extends Cluster {
   /** Asks which node has which slots, unless that was asked just now. To be called whenever a node does not answer: it may have a
    *  successor, and nobody says so. The others redirect what comes to them, and what is sent to the dead one comes to none. */
   lookAgain(): void {
-    if (this.status !== 'ready' || performance.now() - this.#lookedAt < limits.redisSlotsOnFailureMs) return;
+    if (this.status !== 'ready' || performance.now() - this.#lookedAt < redisLimits.redisSlotsOnFailureMs)
+      return;
     this.#lookedAt = performance.now();
     this.refreshSlotsCache();
   }

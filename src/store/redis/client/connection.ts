@@ -4,8 +4,8 @@
 // caller's back; a connection that was lost is made again for ever.
 
 import { Redis, type RedisOptions } from 'ioredis';
-import { limits } from '../../../core/limits.ts';
 import { type RedisAddress, redisAddress } from '../../../core/url/redis-url.ts';
+import { redisLimits } from '../limits.ts';
 import { keysOf } from '../scripts/keys.ts';
 import { ClusterClient, type OfCluster } from './cluster-client.ts';
 
@@ -15,10 +15,10 @@ type Settings = Omit<RedisOptions, 'replyMapping'>;
 /** Anything but a number would end the client for good. */
 function reconnectMs(times: number): number {
   const waitMs = Math.min(
-    limits.redisReconnectMsMin * 2 ** Math.min(times - 1, 6),
-    limits.redisReconnectMsMax,
+    redisLimits.redisReconnectMsMin * 2 ** Math.min(times - 1, 6),
+    redisLimits.redisReconnectMsMax,
   );
-  return Math.ceil(waitMs * (1 + Math.random() * limits.redisReconnectJitter));
+  return Math.ceil(waitMs * (1 + Math.random() * redisLimits.redisReconnectJitter));
 }
 
 const settings: Settings = {
@@ -36,10 +36,10 @@ const settings: Settings = {
   autoResubscribe: false,
   // Under it the library sends commands of different buckets in one piece, and answers for all with the failure of one.
   enableAutoPipelining: false,
-  connectTimeout: limits.redisConnectMs,
+  connectTimeout: redisLimits.redisConnectMs,
   // A server that stands still says nothing at all: only this ends the connection.
-  socketTimeout: limits.redisSilentMs,
-  keepAlive: limits.redisKeepAliveMs,
+  socketTimeout: redisLimits.redisSilentMs,
+  keepAlive: redisLimits.redisKeepAliveMs,
   retryStrategy: reconnectMs,
 };
 
@@ -49,7 +49,7 @@ function reconnectOnReadOnly(): (error: Error) => 1 | false {
   let nextAt = 0;
   return ({ message }) => {
     if (!message.startsWith('READONLY') || performance.now() < nextAt) return false;
-    nextAt = performance.now() + limits.redisReconnectMsMax;
+    nextAt = performance.now() + redisLimits.redisReconnectMsMax;
     return 1;
   };
 }
@@ -85,7 +85,7 @@ export function createClient(
   client.on('error', (error: Error) => events.onError(error));
   client.on('end', () => {
     if (address.kind !== 'sentinel' || closing.has(client)) events.onEnd();
-    else setTimeout(() => connectAgain(client), limits.redisReconnectMsMin).unref();
+    else setTimeout(() => connectAgain(client), redisLimits.redisReconnectMsMin).unref();
   });
   return client;
 }
@@ -111,7 +111,7 @@ function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: S
     name: master ?? '',
     sentinelRetryStrategy: reconnectMs,
     sentinelReconnectStrategy: reconnectMs,
-    sentinelCommandTimeout: limits.redisConnectMs,
+    sentinelCommandTimeout: redisLimits.redisConnectMs,
     // A former master keeps its connections in a failover by hand, and in a partition.
     failoverDetector: true,
   } as Settings);
@@ -128,11 +128,11 @@ function clusterOf({ hosts }: RedisAddress, named: Settings): ClusterClient {
     clusterRetryStrategy: reconnectMs,
     // Without one a node that was lost is not connected to again before the slots change.
     clusterNodeRetryStrategy: reconnectMs,
-    maxRedirections: limits.redisRedirectionsMax,
+    maxRedirections: redisLimits.redisRedirectionsMax,
     // With a delay the library sends again what a broken connection may have carried out.
     retryDelayOnFailover: 0,
-    slotsRefreshTimeout: limits.redisConnectMs,
-    slotsRefreshInterval: limits.redisSlotsMs,
+    slotsRefreshTimeout: redisLimits.redisConnectMs,
+    slotsRefreshInterval: redisLimits.redisSlotsMs,
     redisOptions: { ...ofNodes, ...ofConnection } as NonNullable<OfCluster['redisOptions']>,
     scripts: (scripts ?? {}) as NonNullable<OfCluster['scripts']>,
   };
@@ -155,13 +155,13 @@ export async function infosOf(client: Client, section: string): Promise<readonly
 }
 
 /** Begins to connect, which goes on for ever. Resolves when it is connected for the first time; rejects when the first attempt fails, or
- *  has not ended in limits.redisConnectMs: sentinels that are away are gone through again and again as one attempt, and so is a server
+ *  has not ended in redisLimits.redisConnectMs: sentinels that are away are gone through again and again as one attempt, and so is a server
  *  that loads its data waited for. */
 export async function beginToConnect(client: Client): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    const error = new Error(`not connected in ${limits.redisConnectMs} ms`);
-    timer = setTimeout(() => reject(error), limits.redisConnectMs).unref();
+    const error = new Error(`not connected in ${redisLimits.redisConnectMs} ms`);
+    timer = setTimeout(() => reject(error), redisLimits.redisConnectMs).unref();
   });
   try {
     await Promise.race([client.connect(), late]);

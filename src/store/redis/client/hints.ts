@@ -1,9 +1,9 @@
 // Wake-up hints by publish and subscribe, on a connection of their own: a subscribed one takes no other commands. Lossy on
 // purpose. Invariant: whoever listens is told to look once after every time that hints may have been lost.
 
-import { limits } from '../../../core/limits.ts';
 import type { Hint, Partition } from '../../../ports/job-store.ts';
 import type { Log } from '../../../telemetry/log.ts';
+import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import { beginToConnect, type Client, closeClient, createClient } from './connection.ts';
 
@@ -47,7 +47,7 @@ export class Hints {
     // again is such a command, and mends what nothing tells of: a Cluster client chooses a node for it that may just be down.
     this.#pulse = setInterval(() => {
       if (this.#client.status === 'ready') void this.#subscribe();
-    }, limits.redisHintPulseMs);
+    }, redisLimits.redisHintPulseMs);
   }
 
   onHint(listener: (hint: Hint) => void): () => void {

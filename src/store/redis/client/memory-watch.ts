@@ -1,7 +1,7 @@
 // Whether a server, or one of a Cluster, is nearly full. Jobs that wait go before the memory of those that have ended: while it is, what ends leaves no
 // entry, and older entries may go before their time. Looks now and then, in the background, and never holds a call up.
 
-import { limits } from '../../../core/limits.ts';
+import { redisLimits } from '../limits.ts';
 
 export class MemoryWatch {
   readonly #infos: () => Promise<readonly string[]>;
@@ -16,7 +16,7 @@ export class MemoryWatch {
   /** As it was when it was last looked at. */
   get isTight(): boolean {
     const now = performance.now();
-    if (now - this.#lookedAt >= limits.redisMemoryMs) {
+    if (now - this.#lookedAt >= redisLimits.redisMemoryMs) {
       this.#lookedAt = now;
       void this.#look();
     }
@@ -33,5 +33,5 @@ export class MemoryWatch {
 export function isNearlyFull(info: string): boolean {
   const value = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
   const max = value('maxmemory');
-  return max > 0 && value('used_memory') > max * limits.redisTightShare;
+  return max > 0 && value('used_memory') > max * redisLimits.redisTightShare;
 }

@@ -13,9 +13,9 @@ import type {
   Priority,
   ReservedJob,
 } from '../../../core/job.ts';
-import { limits } from '../../../core/limits.ts';
 import type { AlertEntry, PushJob } from '../../../ports/job-store.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
+import { redisLimits } from '../limits.ts';
 import { idOf } from './keys.ts';
 
 export const stateCodes: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
@@ -39,7 +39,7 @@ const movedOn = 64;
 
 /** Its body is no part of its record. */
 export function liesApart({ body }: PushJob): boolean {
-  return body.length > limits.inlineBodyBytesMax;
+  return body.length > redisLimits.inlineBodyBytesMax;
 }
 
 export function flagsOf(job: PushJob): number {
@@ -50,7 +50,7 @@ export function flagsOf(job: PushJob): number {
 
 /** At most what `writeTail` writes. */
 export function tailBytesMax({ contentType, body }: PushJob): number {
-  return 2 + 3 * (contentType?.length ?? 0) + Math.min(body.length, limits.inlineBodyBytesMax);
+  return 2 + 3 * (contentType?.length ?? 0) + Math.min(body.length, redisLimits.inlineBodyBytesMax);
 }
 
 /** What of a job lies in its record behind the numbers. Answers where it ends. */

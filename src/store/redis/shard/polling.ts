@@ -6,6 +6,7 @@
 import { limits } from '../../../core/limits.ts';
 import type { JobStore, Partition, Promoted, Recovered, ReserveRequest } from '../../../ports/job-store.ts';
 import { isListed } from '../calls/reserve-call.ts';
+import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from './shard.ts';
 
@@ -15,7 +16,7 @@ const rings = ['a:0', 'a:1', 'a:2'];
 export function withPlainPolls(
   jobs: JobStore,
   shard: Shard,
-  roomsMax: number = limits.redisRoomsMax,
+  roomsMax: number = redisLimits.redisRoomsMax,
 ): JobStore {
   const due = new DuePoll(shard);
   const ready = new ReadyPoll(shard, roomsMax);
@@ -34,7 +35,7 @@ export function withPlainPolls(
   // None that was given out since has run out, or just now.
   const isAnyOver = async (bucket: Partition) => {
     const at = unleasedAt.get(bucket) ?? Number.NEGATIVE_INFINITY;
-    return performance.now() - at >= limits.unleasedMs && (await isAnyLeased(bucket));
+    return performance.now() - at >= redisLimits.unleasedMs && (await isAnyLeased(bucket));
   };
   return {
     ...jobs,

@@ -14,7 +14,7 @@ export interface RedisStoreOptions extends ShardOptions {
   readonly hints: boolean;
   /** false: promote and reserve always ask their scripts; for a test that has set the scripts another clock */
   readonly plainPolls?: boolean;
-  /** limits.redisRoomsMax, unless a test has fewer topics */
+  /** redisLimits.redisRoomsMax, unless a test has fewer topics */
   readonly roomsMax?: number;
 }
 

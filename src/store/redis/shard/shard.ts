@@ -9,6 +9,7 @@ import { limits } from '../../../core/limits.ts';
 import { redisAddress } from '../../../core/url/redis-url.ts';
 import { type Partition, StoreError } from '../../../ports/job-store.ts';
 import type { Log } from '../../../telemetry/log.ts';
+import { storeLimits } from '../../limits.ts';
 import { ClockWarnings, clocksOf } from '../client/clocks.ts';
 import {
   beginToConnect,
@@ -49,7 +50,7 @@ export interface ShardOptions {
   readonly listNumber?: () => number;
   /** false: what ends leaves nothing */
   readonly keepHistory: boolean;
-  /** limits.recoverHoldMs, unless a test has less time */
+  /** storeLimits.recoverHoldMs, unless a test has less time */
   readonly recoverHoldMs?: number;
   readonly onFatal: (error: Error) => void;
   /** for tests: other text for parts of the scripts, less time */
@@ -88,7 +89,7 @@ export class Shard implements Shards {
 
   constructor(options: ShardOptions) {
     this.#options = options;
-    this.recoverHoldMs = options.recoverHoldMs ?? limits.recoverHoldMs;
+    this.recoverHoldMs = options.recoverHoldMs ?? storeLimits.recoverHoldMs;
     this.#memory = new MemoryWatch(() => infosOf(this.#client, 'memory'));
     this.partitions = Array.from({ length: options.buckets }, (_, bucket) => bucket);
     this.#client = createClient(
@@ -219,7 +220,10 @@ export class Shard implements Shards {
     const prefix = prefixOf(bucket);
     const marker = this.#markerFor(prefix);
     const bytes = args.reduce<number>((sum, arg) => sum + (Buffer.isBuffer(arg) ? arg.length : 8), 0);
-    if (this.#underWay >= limits.pendingCallsMax || this.#underWayBytes + bytes > limits.pendingCallBytesMax)
+    if (
+      this.#underWay >= storeLimits.pendingCallsMax ||
+      this.#underWayBytes + bytes > storeLimits.pendingCallBytesMax
+    )
       throw new StoreError({ kind: 'not_stored', code: 'redis_behind' });
     this.#underWay += 1;
     this.#underWayBytes += bytes;

@@ -5,7 +5,6 @@
 // while this process lives; a shard that is away refuses its own calls and no other's.
 
 import type { JobKey, Lease } from '../../../core/job.ts';
-import { limits } from '../../../core/limits.ts';
 import { noShards, placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
 import {
   type Hint,
@@ -16,9 +15,11 @@ import {
   StoreError,
   type StoreHealth,
 } from '../../../ports/job-store.ts';
+import { storeLimits } from '../../limits.ts';
 import { adminCalls, healthOfAll } from '../calls/admin.ts';
 import { jobCalls } from '../calls/jobs.ts';
 import { alertCalls, deadCalls, historyCalls } from '../calls/outcomes.ts';
+import { redisLimits } from '../limits.ts';
 import { bucketOf } from '../scripts/keys.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { openRedisStore, type RedisStore, type RedisStoreOptions } from './redis-store.ts';
@@ -66,7 +67,7 @@ export class ShardedStore implements Shards {
 
   constructor(options: ShardedOptions) {
     this.#options = options;
-    this.recoverHoldMs = options.recoverHoldMs ?? limits.recoverHoldMs;
+    this.recoverHoldMs = options.recoverHoldMs ?? storeLimits.recoverHoldMs;
     const onHint = (listener: (hint: Hint) => void) => {
       this.#listeners.add(listener);
       return () => this.#listeners.delete(listener);
@@ -268,7 +269,7 @@ export class ShardedStore implements Shards {
     for (const lease of leases) this.#leases.set(leaseName(lease), partition);
     // Leases that nobody ever finishes.
     for (const name of this.#leases.keys()) {
-      if (this.#leases.size <= limits.leasesRememberedMax) break;
+      if (this.#leases.size <= redisLimits.leasesRememberedMax) break;
       this.#leases.delete(name);
     }
   }
@@ -282,7 +283,7 @@ export class ShardedStore implements Shards {
     if (anotherId === undefined || !this.#list.shards.some((one) => one.active && this.#answers(one.id)))
       return null;
     const failed = placesOf(this.#list, job).home;
-    for (let draw = 0; draw < limits.idDrawsMax; draw += 1) {
+    for (let draw = 0; draw < redisLimits.idDrawsMax; draw += 1) {
       const other = { ...job, id: anotherId() };
       const { home } = placesOf(this.#list, other);
       if (home !== null && home !== failed && this.#answers(home)) return other;

@@ -20,7 +20,7 @@ export interface Route {
 export interface Shards {
   /** Of every shard, in the same order in every process; those that are away are among them. */
   readonly partitions: readonly Partition[];
-  /** limits.recoverHoldMs, unless a test has less time */
+  /** storeLimits.recoverHoldMs, unless a test has less time */
   readonly recoverHoldMs: number;
   /** The raw reply: binary strings as buffers. Rejects with StoreError. */
   run(script: ScriptName, partition: Partition, args: readonly Arg[], list?: number): Promise<unknown>;

@@ -30,6 +30,7 @@ import { StoreError } from '../../../ports/job-store.ts';
 import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.ts';
 import { inBatches, pushBatches, type StepFilter } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
+import { sqliteLimits } from '../limits.ts';
 import { type RoomChanges, RoomsSent, roomsAside } from '../wire/capacity-delta.ts';
 import {
   readCancelOutcome,
@@ -59,12 +60,12 @@ export interface StoreConnection {
   readonly store: Store;
   readonly registry: Registry;
   readonly connected: boolean;
-  /** Resolves when connected; rejects with StoreError, and is closed, when that takes longer than limits.storeCallMs, or when
+  /** Resolves when connected; rejects with StoreError, and is closed, when that takes longer than sqliteLimits.storeCallMs, or when
    *  the owner speaks another protocol (code `protocol`). */
   start(): Promise<void>;
-  /** From now on calls wait limits.storeCloseMs at most for a store that is away. */
+  /** From now on calls wait sqliteLimits.storeCloseMs at most for a store that is away. */
   hurry(): void;
-  /** Waits up to limits.storeCloseMs for answers that are due. */
+  /** Waits up to sqliteLimits.storeCloseMs for answers that are due. */
   close(): Promise<void>;
 }
 
@@ -105,7 +106,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       if (hintListeners.size === 0) subscribe();
     };
   };
-  const close = () => link.close(limits.storeCloseMs);
+  const close = () => link.close(sqliteLimits.storeCloseMs);
   return {
     store: {
       jobs: { ...jobCalls(link), onHint },
@@ -130,7 +131,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       let timer: NodeJS.Timeout | undefined;
       const greeted = new Promise<string | null>((resolve) => {
         onGreeting = resolve;
-        timer = setTimeout(() => resolve('store_away'), options.callMs ?? limits.storeCallMs);
+        timer = setTimeout(() => resolve('store_away'), options.callMs ?? sqliteLimits.storeCallMs);
       });
       link.open();
       const refusal = await greeted;
@@ -216,12 +217,12 @@ interface Stepped {
 /** Bulk work in steps. Each step is a call of its own with a longer pause after it, in which the owner serves the other callers.
  *  A step that was surely not done ends the work with what the steps before have done; if an answer is lost, the count is unknown. */
 async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Promise<Stepped> {
-  const end = performance.now() + limits.bulkCallMs;
+  const end = performance.now() + sqliteLimits.bulkCallMs;
   let total = 0;
   for (;;) {
     const began = performance.now();
     try {
-      const { done, more } = await step(Math.min(max - total, limits.bulkStepMax));
+      const { done, more } = await step(Math.min(max - total, sqliteLimits.bulkStepMax));
       total += done;
       if (!more || total >= max || performance.now() >= end) return { done: total, more };
     } catch (error) {
@@ -229,8 +230,8 @@ async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Pr
         return { done: total, more: true };
       throw error;
     }
-    const pauseMs = limits.bulkPausePerStep * (performance.now() - began);
-    await sleep(Math.min(pauseMs, limits.bulkPauseMsMax));
+    const pauseMs = sqliteLimits.bulkPausePerStep * (performance.now() - began);
+    await sleep(Math.min(pauseMs, sqliteLimits.bulkPauseMsMax));
   }
 }
 
@@ -254,9 +255,9 @@ async function inFilteredSteps(
     return answer;
   };
   const { ids } = filter;
-  if (ids === undefined || ids.length > bound || ids.length <= limits.bulkStepMax)
+  if (ids === undefined || ids.length > bound || ids.length <= sqliteLimits.bulkStepMax)
     return inSteps(bound, (most) => next(filter, most));
-  const batches = [...inBatches(ids, limits.bulkStepMax)];
+  const batches = [...inBatches(ids, sqliteLimits.bulkStepMax)];
   return inSteps(bound, async (most) => {
     const { done, more } = await next({ ...filter, ids: batches[0] ?? [] }, most);
     if (!more) batches.shift();

@@ -1,6 +1,6 @@
 // One process's connection to the owner of the embedded store: sends calls, matches answers, survives the owner. Owns the
 // pending calls, their deadlines and the reconnecting; knows no payload.
-// Invariants: every call ends, within limits.storeCallMs at the latest; a call that was never written is held for a store
+// Invariants: every call ends, within sqliteLimits.storeCallMs at the latest; a call that was never written is held for a store
 // that is away and then known not to be stored; a call that was written and lost its answer is sent again if a repeat does no
 // harm, else it is unknown, and never sent twice. What is held is bounded in number and bytes.
 
@@ -8,6 +8,8 @@ import { connect, type Socket } from 'node:net';
 import { limits } from '../../../core/limits.ts';
 import { StoreError, type StoreFailure } from '../../../ports/job-store.ts';
 import type { Log } from '../../../telemetry/log.ts';
+import { storeLimits } from '../../limits.ts';
+import { sqliteLimits } from '../limits.ts';
 import { readFailure } from '../wire/messages.ts';
 import {
   type Frame,
@@ -25,7 +27,7 @@ export interface LinkOptions {
   /** process title, for the owner's log */
   readonly title: string;
   readonly log: Log;
-  /** limits.storeAwayMs and limits.storeCallMs, unless a test has less time */
+  /** sqliteLimits.storeAwayMs and sqliteLimits.storeCallMs, unless a test has less time */
   readonly awayMs?: number;
   readonly callMs?: number;
 }
@@ -81,7 +83,7 @@ export class Link {
 
   constructor(options: LinkOptions, events: LinkEvents) {
     this.#options = options;
-    this.#awayMs = options.awayMs ?? limits.storeAwayMs;
+    this.#awayMs = options.awayMs ?? sqliteLimits.storeAwayMs;
     this.#events = events;
   }
 
@@ -98,13 +100,14 @@ export class Link {
   /** Sends one call; rejects with StoreError. All calls of one turn of the event loop are one write. */
   call(kind: number, write: (w: Writer) => void, again: boolean, sizeHint?: number): Promise<Reader> {
     if (this.#closed) return refusal('closed');
-    if (this.#waiting.length + this.#sent.size >= limits.pendingCallsMax) return refusal('too_many_calls');
+    if (this.#waiting.length + this.#sent.size >= storeLimits.pendingCallsMax)
+      return refusal('too_many_calls');
     const id = this.#nextId();
     const w = new Writer(sizeHint);
     write(w.begin(id, kind));
     if (w.end() > limits.frameBytesMax) return refusal('too_large');
     const frame = w.done();
-    if (this.#pendingBytes + frame.length > limits.pendingCallBytesMax) return refusal('too_many_calls');
+    if (this.#pendingBytes + frame.length > storeLimits.pendingCallBytesMax) return refusal('too_many_calls');
     this.#pendingBytes += frame.length;
     this.#sweep ??= setInterval(() => this.#sweepDeadlines(), sweepMs);
     return new Promise((resolve, reject) => {
@@ -135,7 +138,7 @@ export class Link {
 
   /** The whole daemon ends: a store that is away comes back soon or not at all. */
   hurry(): void {
-    this.#awayMs = Math.min(this.#awayMs, limits.storeCloseMs);
+    this.#awayMs = Math.min(this.#awayMs, sqliteLimits.storeCloseMs);
   }
 
   /** Waits for the answers that are due, at most so long, then gives up the rest. */
@@ -203,7 +206,10 @@ export class Link {
     this.#waiting = [...lost.filter((call) => call.again), ...this.#waiting];
     for (const call of lost) if (!call.again) this.#fail(call, 'store_lost');
     this.#attempts += 1;
-    const waitMs = Math.min(limits.storeReconnectMsStep * this.#attempts, limits.storeReconnectMsMax);
+    const waitMs = Math.min(
+      sqliteLimits.storeReconnectMsStep * this.#attempts,
+      sqliteLimits.storeReconnectMsMax,
+    );
     this.#reconnect = setTimeout(() => {
       this.#reconnect = null;
       this.#dial();
@@ -279,7 +285,7 @@ export class Link {
     let bytes = socket.writableLength;
     let count = 0;
     for (const call of this.#waiting) {
-      if (bytes >= limits.storeUnderWayBytesMax) break;
+      if (bytes >= sqliteLimits.storeUnderWayBytesMax) break;
       bytes += call.frame.length;
       count += 1;
     }
@@ -295,7 +301,7 @@ export class Link {
 
   #sweepDeadlines(): void {
     const now = performance.now();
-    const { callMs = limits.storeCallMs } = this.#options;
+    const { callMs = sqliteLimits.storeCallMs } = this.#options;
     const isLate = (call: Call) => now - call.askedAt > (call.wasWritten ? callMs : this.#awayMs);
     const late = [...this.#waiting, ...this.#sent.values()].filter(isLate);
     if (late.length === 0) return;

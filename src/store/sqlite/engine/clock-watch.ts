@@ -1,22 +1,22 @@
 // Decides whether the clock of this machine may be used to remove what is too old: a clock that jumps ahead would make everything
-// too old at once. After a jump nothing is removed until the clock has stood for a hold: limits.clockHoldMs, or
-// limits.clockFarHoldMs where the jump is longer than the shortest retention and so makes every entry too old.
-// Jumps up to limits.clockJumpMs are ignored: each makes an entry go early by half of the smallest dead.retention at most, and a
+// too old at once. After a jump nothing is removed until the clock has stood for a hold: sqliteLimits.clockHoldMs, or
+// sqliteLimits.clockFarHoldMs where the jump is longer than the shortest retention and so makes every entry too old.
+// Jumps up to sqliteLimits.clockJumpMs are ignored: each makes an entry go early by half of the smallest dead.retention at most, and a
 // machine that pauses often would otherwise never remove anything.
 // While the process lives, a jump is a change of the distance between the wall clock and the monotonic clock. Across a restart it
 // is a large distance from the last time that was trusted, which is kept in jobs.db (meta, `clock`) and is not renewed during a
 // hold: a restart during a hold begins another hold. A long downtime looks like a jump and costs one hold.
 
 import { formatDuration } from '../../../core/duration.ts';
-import { limits } from '../../../core/limits.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
+import { sqliteLimits } from '../limits.ts';
 
 export interface ClockWatchOptions {
   /** the storage clock, epoch ms */
   readonly clock: () => number;
   /** ms; never set */
   readonly monotonic: () => number;
-  /** limits.clockHoldMs, unless a test has less time; 0: no hold at all */
+  /** sqliteLimits.clockHoldMs, unless a test has less time; 0: no hold at all */
   readonly holdMs: number;
   /** ms; the smallest of the configured retentions */
   readonly shortestRetentionMs: number;
@@ -78,7 +78,7 @@ export class ClockWatch {
   /** Inside a transaction that may remove old entries: whether it may. `mayNote`: the disk has space for the note. */
   mayRemove(now: number, mayNote: boolean): boolean {
     if (this.#look() !== null) return false;
-    if (mayNote && (this.#notedAt === null || Math.abs(now - this.#notedAt) >= limits.clockNoteMs)) {
+    if (mayNote && (this.#notedAt === null || Math.abs(now - this.#notedAt) >= sqliteLimits.clockNoteMs)) {
       this.#putNote.run(now);
       this.#notedAt = now;
     }
@@ -91,7 +91,7 @@ export class ClockWatch {
     const offset = clock() - at;
     const isJump = this.#holdAfter(offset - this.#reference.offset, at, true);
     // Renewed from time to time: a clock that is slowed or sped up to the right time does not jump.
-    if (isJump || at - this.#reference.at >= limits.clockNoteMs) this.#reference = { offset, at };
+    if (isJump || at - this.#reference.at >= sqliteLimits.clockNoteMs) this.#reference = { offset, at };
     if (this.#hold !== null && at >= this.#hold.until) this.#hold = null;
     return this.#hold;
   }
@@ -102,10 +102,10 @@ export class ClockWatch {
 
   /** Begins a hold where the distance is a jump, and answers that. A hold that runs does not end earlier. */
   #holdAfter(distanceMs: number, at: number, isJump: boolean): boolean {
-    if (Math.abs(distanceMs) <= limits.clockJumpMs) return false;
+    if (Math.abs(distanceMs) <= sqliteLimits.clockJumpMs) return false;
     const { holdMs } = this.#options;
     const isLong = holdMs > 0 && this.#isFar(distanceMs);
-    const ms = isLong ? Math.max(holdMs, limits.clockFarHoldMs) : holdMs;
+    const ms = isLong ? Math.max(holdMs, sqliteLimits.clockFarHoldMs) : holdMs;
     const until = Math.max(at + ms, this.#hold?.until ?? at);
     // The monotonic clock has fractions.
     this.#hold = { until, ms: Math.round((until - at) / 1_000) * 1_000, distanceMs, isJump };

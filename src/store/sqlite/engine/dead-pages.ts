@@ -7,6 +7,7 @@ import type { Database, Statement } from '../../../runtime/database.ts';
 import type { StepFilter } from '../../batches.ts';
 import { cursorOf, newest, type Place, placeOf } from '../../pages.ts';
 import { dead } from '../file/schema.ts';
+import { sqliteLimits } from '../limits.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { requeueRow } from './operator-moves.ts';
 import type { Snapshots } from './snapshots.ts';
@@ -84,7 +85,7 @@ export class DeadPages {
 
   #oldest(filter: StepFilter, max: number) {
     const versionMax = filter.versionMax ?? this.#bench.ledger.drawn;
-    const bound = stepMax(this.#bench, Math.min(max, limits.bulkStepMax));
+    const bound = stepMax(this.#bench, Math.min(max, sqliteLimits.bulkStepMax));
     const found = this.#find(filter, 'oldest', bound + 1, newest);
     return { bench: this.#bench, found: found.slice(0, bound), more: found.length > bound, versionMax };
   }

@@ -3,12 +3,13 @@
 // Invariant: outside a transaction the ledger says what the file says.
 
 import type { JobKey, Lease } from '../../../core/job.ts';
-import { limits } from '../../../core/limits.ts';
 import type { BuryItem, PushJob, RescheduleItem, RetryItem } from '../../../ports/job-store.ts';
 import { type Database, sqliteCode } from '../../../runtime/database.ts';
+import { storeLimits } from '../../limits.ts';
 import { reserveBytesFor, StoreReserve } from '../file/disk-reserve.ts';
 import { closeStoreFile, doubtStoreFile, type OpenedStoreFile, openStoreFile } from '../file/store-file.ts';
 import { WalSpace } from '../file/wal-space.ts';
+import { sqliteLimits } from '../limits.ts';
 import { Alerts } from './alerts.ts';
 import { ClockWatch } from './clock-watch.ts';
 import { DeadPages } from './dead-pages.ts';
@@ -38,9 +39,9 @@ export interface EngineOptions {
   readonly clock?: () => number;
   /** false: what ends leaves nothing */
   readonly keepHistory?: boolean;
-  /** limits.recoverHoldMs, unless a test has less time */
+  /** storeLimits.recoverHoldMs, unless a test has less time */
   readonly recoverHoldMs?: number;
-  /** limits.clockHoldMs, unless a test has less time */
+  /** sqliteLimits.clockHoldMs, unless a test has less time */
   readonly clockHoldMs?: number;
   /** ms; the smallest of the configured retentions; an hour, the smallest dead.retention, where it is not given */
   readonly shortestRetentionMs?: number;
@@ -141,9 +142,9 @@ export class Engine {
   /** Jobs that wait go before the memory of those that have ended. */
   #forgetForRoom(): void {
     let more = true;
-    for (let n = 0; more && n < limits.tightForgetSteps; n += 1)
+    for (let n = 0; more && n < sqliteLimits.tightForgetSteps; n += 1)
       this.#alone(() => {
-        more = this.history.forgetBefore(Number.MAX_SAFE_INTEGER, limits.tightStepMax).more;
+        more = this.history.forgetBefore(Number.MAX_SAFE_INTEGER, sqliteLimits.tightStepMax).more;
       });
   }
 
@@ -295,8 +296,8 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const {
     clock = Date.now,
     keepHistory = true,
-    recoverHoldMs = limits.recoverHoldMs,
-    clockHoldMs = limits.clockHoldMs,
+    recoverHoldMs = storeLimits.recoverHoldMs,
+    clockHoldMs = sqliteLimits.clockHoldMs,
     shortestRetentionMs = 3_600_000,
     monotonic = () => performance.now(),
     onDamage = () => {},

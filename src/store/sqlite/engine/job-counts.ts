@@ -1,9 +1,9 @@
 // Counting jobs and clearing a topic. Counts come from memory, so asking often costs nothing however many jobs there are.
 
-import { limits } from '../../../core/limits.ts';
 import type { StateCounts, StoreAdmin } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { dead, delayed, ready, reserved, type StateCode } from '../file/schema.ts';
+import { sqliteLimits } from '../limits.ts';
 import { jobColumns, jobRowOf } from './job-rows.ts';
 import { bulkStep, stepMax, type TransactionContext } from './transaction-context.ts';
 
@@ -36,7 +36,7 @@ export class JobCounts {
     const { ledger, now } = this.#bench;
     const topics: [string, StateCounts][] = [];
     const from = after ?? -1;
-    const max = after === null ? Number.POSITIVE_INFINITY : limits.countsPageTopics;
+    const max = after === null ? Number.POSITIVE_INFINITY : sqliteLimits.countsPageTopics;
     let end = from;
     let looked = 0;
     let isLast = true;
@@ -70,7 +70,7 @@ export class JobCounts {
     const { ledger, rows, now } = this.#bench;
     const no = ledger.topicNumber(topic);
     if (no === undefined) return { purged: 0, more: false };
-    const bound = stepMax(this.#bench, Math.min(max, limits.bulkStepMax));
+    const bound = stepMax(this.#bench, Math.min(max, sqliteLimits.bulkStepMax));
     const found = this.#ofTopic.all(no, bound + 1) as unknown[][];
     const purged = bulkStep(found.slice(0, bound), (columns) =>
       rows.end(jobRowOf(columns), { state: 'purged', at: now }),

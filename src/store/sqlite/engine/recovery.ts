@@ -5,6 +5,7 @@ import type { JobKey, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Recovered } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
+import { storeLimits } from '../../limits.ts';
 import { reasonCodes, reserved } from '../file/schema.ts';
 import { backInPlace } from './finish.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
@@ -83,7 +84,7 @@ export class Recovery {
     const { now } = this.#bench;
     const at = this.#monotonic();
     const gapMs = now - this.#askedAt;
-    if (gapMs > limits.recoverAwayMs) {
+    if (gapMs > storeLimits.recoverAwayMs) {
       this.#heldMs = Math.max(this.#holdMs, this.#leasesLeftMs(now, gapMs - (at - this.#askedMonotonic)));
       this.#heldUntil = now + this.#heldMs;
     }
@@ -98,7 +99,7 @@ export class Recovery {
    *  owners live and go on by the monotonic clock. At most the longest lease that is held; 0 without a jump. */
   #leasesLeftMs(now: number, jumpMs: number): number {
     // NaN at the first call: nothing is known of the time before.
-    if (this.#holdMs === 0 || !(jumpMs > limits.recoverAwayMs)) return 0;
+    if (this.#holdMs === 0 || !(jumpMs > storeLimits.recoverAwayMs)) return 0;
     const before = now - jumpMs;
     // Tokens are the clock in µs: later ones were given after the jump and have the right end.
     const { until } = this.#longest.get(before * 1_000) as { until: number | null };

@@ -1,11 +1,11 @@
 // Looking for jobs: by topic, state, id and due time, live ones in order of dueAt, ended ones from the latest end back. Writes
-// nothing. Invariant: one call looks at limits.searchRowsMax rows at most, whatever the filter; what it has not looked at
+// nothing. Invariant: one call looks at storeLimits.searchRowsMax rows at most, whatever the filter; what it has not looked at
 // lies behind its cursor. An id is looked up in each topic there is.
 
 import type { EndState, FoundJob } from '../../../core/job.ts';
-import { limits } from '../../../core/limits.ts';
 import type { Page, SearchFilter } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
+import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, cursorOf, type Order, type Place, placeOf } from '../../pages.ts';
 import { endCodes, stateCodes } from '../file/schema.ts';
 import { asBuffer } from './job-rows.ts';
@@ -59,7 +59,7 @@ export class Search {
   #walk(filter: SearchFilter, topic: number | null, order: Order, from: Place, limit: number) {
     const { state, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
     const path = isEnd(state) ? this.#ended : topic === null ? this.#live : this.#liveOfTopic;
-    const range = { ...from, since, until, topic, rows: limits.searchRowsMax };
+    const range = { ...from, since, until, topic, rows: storeLimits.searchRowsMax };
     const wanted = { state: stateNumber(state), endedAs: isEnd(state) ? endCodes.indexOf(state) : null };
     const found = this.#read(path.found.all({ ...range, ...wanted, limit: limit + 1 }));
     if (found.length > limit) return pageOf(found, order, limit);

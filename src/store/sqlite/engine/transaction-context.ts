@@ -1,9 +1,9 @@
 // What every operation works with: the file, the memory beside it, the rows, the clock of this transaction, and how a time
 // that was asked for is read by that clock.
 
-import { limits } from '../../../core/limits.ts';
 import type { When } from '../../../ports/job-store.ts';
 import type { Database } from '../../../runtime/database.ts';
+import { sqliteLimits } from '../limits.ts';
 import type { JobRows } from './job-rows.ts';
 import type { TopicCounters } from './topic-counters.ts';
 
@@ -21,12 +21,12 @@ export interface TransactionContext {
 
 /** Of the jobs that a step would move, how many it may. */
 export function stepMax({ isTight }: TransactionContext, max: number): number {
-  return isTight ? Math.min(max, limits.tightStepMax) : max;
+  return isTight ? Math.min(max, sqliteLimits.tightStepMax) : max;
 }
 
-/** Does so many of the rows that other callers wait limits.bulkStepMs at most, and one always. Answers how many. */
+/** Does so many of the rows that other callers wait sqliteLimits.bulkStepMs at most, and one always. Answers how many. */
 export function bulkStep<R>(rows: readonly R[], act: (row: R) => void): number {
-  const end = performance.now() + limits.bulkStepMs;
+  const end = performance.now() + sqliteLimits.bulkStepMs;
   for (const [done, row] of rows.entries()) {
     if (done > 0 && performance.now() >= end) return done;
     act(row);

@@ -5,14 +5,14 @@
 
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { limits } from '../../../core/limits.ts';
 import { type Database, pragma, type Statement } from '../../../runtime/database.ts';
+import { sqliteLimits } from '../limits.ts';
 
 /** How large the reserve of this file is: on small file systems a share, which is the same at every start. */
 export function reserveBytesFor(path: string): number {
   const { blocks, bsize } = statfsSync(dirname(path));
-  const share = Math.floor(blocks * bsize * limits.diskReserveShare);
-  return Math.min(Math.max(share, limits.diskReserveBytesMin), limits.diskReserveBytesMax);
+  const share = Math.floor(blocks * bsize * sqliteLimits.diskReserveShare);
+  return Math.min(Math.max(share, sqliteLimits.diskReserveBytesMin), sqliteLimits.diskReserveBytesMax);
 }
 
 /** Bytes that may still be written beside this file. */
@@ -35,7 +35,7 @@ export class StoreReserve {
   constructor(db: Database, path: string, bytes: number) {
     this.#path = path;
     // In pieces, each a transaction that the log has room for.
-    this.#pieceBytes = Math.min(limits.diskReservePieceBytes, bytes / 4);
+    this.#pieceBytes = Math.min(sqliteLimits.diskReservePieceBytes, bytes / 4);
     this.#pieces = Math.ceil(bytes / this.#pieceBytes);
     this.#pageBytes = Number(pragma(db, 'page_size'));
     this.#count = db.prepare('SELECT count(*) FROM body WHERE n < 0', { returnArrays: true });
@@ -52,7 +52,7 @@ export class StoreReserve {
   /** Whether there is room for what is missing, and some beside it: else it would be lost again with the next push. */
   fits(): boolean {
     const room = roomBeside(this.#path) + numberOf(this.#freePages) * this.#pageBytes;
-    return room >= this.missing * this.#pieceBytes * (1 + limits.diskReserveSlack);
+    return room >= this.missing * this.#pieceBytes * (1 + sqliteLimits.diskReserveSlack);
   }
 
   /** Makes one piece more. */

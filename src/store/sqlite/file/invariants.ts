@@ -1,7 +1,7 @@
 // What must be true of the tables at every moment between two transactions, whatever happened before: each as a query for
 // what breaks it. `dq fsck` and the tests ask the same list.
 
-import { limits } from '../../../core/limits.ts';
+import { storeLimits } from '../../limits.ts';
 
 export interface Invariant {
   /** the name in Problem */
@@ -109,5 +109,5 @@ export const countJobs = 'SELECT count(*) AS count FROM job WHERE state < 4';
 /** Columns count and example, a row for each example; none when nothing is wrong. */
 export function examplesOf({ sql }: Invariant): string {
   return `WITH wrong AS MATERIALIZED (${sql})
-    SELECT (SELECT count(*) FROM wrong) AS count, example FROM wrong LIMIT ${limits.fsckExamples}`;
+    SELECT (SELECT count(*) FROM wrong) AS count, example FROM wrong LIMIT ${storeLimits.fsckExamples}`;
 }

@@ -6,7 +6,6 @@
 
 import { closeSync, fsyncSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { limits } from '../../../core/limits.ts';
 import {
   askAndForget,
   type Database,
@@ -15,6 +14,7 @@ import {
   sqliteCode,
   sqliteCodes,
 } from '../../../runtime/database.ts';
+import { sqliteLimits } from '../limits.ts';
 import { forgetBoot, noteBoot, wasLeftOpen, wasOpenInThisBoot } from './boot-note.ts';
 import { applicationId, layoutVersion, schema } from './schema.ts';
 
@@ -143,7 +143,7 @@ function makeStoreFile(path: string): void {
 }
 
 function openAlone(path: string): Database {
-  const db = openDatabase(path, { waitMs: limits.storeLockMs });
+  const db = openDatabase(path, { waitMs: sqliteLimits.storeLockMs });
   try {
     pragma(db, 'locking_mode = EXCLUSIVE');
     const mode = pragma(db, 'journal_mode = WAL');
@@ -210,7 +210,7 @@ function judgeLayout(path: string, version: number): void {
  *  behind: with a prepared one the connection would outlive its close() until a garbage collection, and hold the lock that
  *  openAlone needs (seen: no dq-store could start after a kill -9). */
 function judgeLog(path: string, isDoubtful: boolean): void {
-  const db = openDatabase(path, { readOnly: true, waitMs: limits.storeLockMs });
+  const db = openDatabase(path, { readOnly: true, waitMs: sqliteLimits.storeLockMs });
   try {
     const verdict = isDoubtful ? askAndForget(db, 'quick_check', 'pragma_quick_check') : 'ok';
     if (verdict !== 'ok') throw new StoreFileRefused('damaged', damagedText(path, String(verdict)));

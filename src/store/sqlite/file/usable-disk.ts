@@ -6,6 +6,7 @@ import { closeSync, openSync, rmSync, statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
+import { sqliteLimits } from '../limits.ts';
 import { roomBeside } from './disk-reserve.ts';
 
 /** One sentence about the directory of this file; null = it can be used. */
@@ -26,5 +27,5 @@ export function whyUnusable(path: string, directory: string): string | null {
 /** Rejects when `leaving` is aborted. */
 export async function untilUsable(path: string, directory: string, leaving: AbortSignal): Promise<void> {
   while (whyUnusable(path, directory) !== null)
-    await sleep(limits.diskAgainMs, undefined, { signal: leaving });
+    await sleep(sqliteLimits.diskAgainMs, undefined, { signal: leaving });
 }

@@ -8,8 +8,8 @@
 // Hazard: the descriptor of the file is closed after SQLite has given up its lock, never before: closing any drops it.
 
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
-import { limits } from '../../../core/limits.ts';
 import { type Database, pragma, type Statement } from '../../../runtime/database.ts';
+import { sqliteLimits } from '../limits.ts';
 import { roomBeside } from './disk-reserve.ts';
 
 /** The file cannot grow by what the transaction has added. */
@@ -48,11 +48,11 @@ export class WalSpace {
     this.#pageBytes = Number(pragma(db, 'page_size'));
     this.#pages = db.prepare('PRAGMA page_count', { returnArrays: true });
     this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)', { returnArrays: true });
-    const bytes = Math.min(reserveBytes, limits.logBytesMax);
-    this.#pagesFull = Math.floor((bytes * limits.logShareFull) / (this.#pageBytes + frameHeaderBytes));
+    const bytes = Math.min(reserveBytes, sqliteLimits.logBytesMax);
+    this.#pagesFull = Math.floor((bytes * sqliteLimits.logShareFull) / (this.#pageBytes + frameHeaderBytes));
     // What it is cut back to after a transaction larger than usual.
     db.exec(`PRAGMA journal_size_limit = ${bytes}`);
-    this.#lengthen = () => lengthen(`${path}-wal`, bytes, roomBeside(path) - limits.recordRoomBytes);
+    this.#lengthen = () => lengthen(`${path}-wal`, bytes, roomBeside(path) - sqliteLimits.recordRoomBytes);
     this.#release();
     this.#file = openSync(path, 'r+');
   }

@@ -3,6 +3,8 @@
 
 import type { Socket } from 'node:net';
 import { limits } from '../../../core/limits.ts';
+import { storeLimits } from '../../limits.ts';
+import { sqliteLimits } from '../limits.ts';
 import { RoomsKnown } from '../wire/capacity-delta.ts';
 import {
   type Frame,
@@ -75,15 +77,15 @@ export class Connection {
     const bytes = this.#out.done();
     this.#out = null;
     if (this.#socket.writable) this.#socket.write(bytes);
-    if (this.#socket.writableLength > limits.pendingCallBytesMax)
+    if (this.#socket.writableLength > storeLimits.pendingCallBytesMax)
       this.end(new Error('does not read its answers'));
   }
 
   /** A request of this client waits for its turn, or has been answered and flushed. */
   waits(change: 1 | -1): void {
     this.#waiting += change;
-    if (this.#waiting > limits.groupItemsMax * 2) this.#socket.pause();
-    else if (this.#waiting < limits.groupItemsMax && this.#socket.isPaused()) this.#socket.resume();
+    if (this.#waiting > sqliteLimits.groupItemsMax * 2) this.#socket.pause();
+    else if (this.#waiting < sqliteLimits.groupItemsMax && this.#socket.isPaused()) this.#socket.resume();
     this.#finishIfServed();
   }
 

@@ -1,11 +1,11 @@
 // Keeps the reserve of a store that is served: sets it free when the disk is full, makes it whole again when there is room, and
 // tells people of both, once each. Owns the timer between two attempts.
 
-import { limits } from '../../../core/limits.ts';
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import type { Engine } from '../engine/engine.ts';
 import { NoRoom } from '../file/wal-space.ts';
+import { sqliteLimits } from '../limits.ts';
 
 export const diskFull = 'the disk is full: pushes are refused until there is room';
 
@@ -74,7 +74,7 @@ export class ReserveKeeper {
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
       this.#orBreak(() => this.#took(this.#mended()));
-    }, limits.diskReserveAgainMs);
+    }, sqliteLimits.diskReserveAgainMs);
   }
 }
 

@@ -14,6 +14,7 @@ import type { Service } from '../../../runtime/service.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { type Metrics, noMetrics } from '../../../telemetry/metrics.ts';
 import { type Engine, type EngineOptions, type Hints, openEngine } from '../engine/engine.ts';
+import { sqliteLimits } from '../limits.ts';
 import { writeFailure } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
 import { serveRegistry } from '../wire/registry-calls.ts';
@@ -67,7 +68,12 @@ export class StoreOwner implements Service {
 
   constructor(options: StoreOwnerOptions) {
     this.#options = options;
-    const { path, registryPath = null, heldLogBytesMax = limits.heldLogBytesMax, clock = Date.now } = options;
+    const {
+      path,
+      registryPath = null,
+      heldLogBytesMax = sqliteLimits.heldLogBytesMax,
+      clock = Date.now,
+    } = options;
     this.#sideWork = new StoreMaintenance({ path, registryPath, heldLogBytesMax, clock }, () =>
       this.#opened(),
     );
@@ -112,7 +118,7 @@ export class StoreOwner implements Service {
   /** Hands over: listens no more, finishes what has arrived, tells every client to come back to whoever owns the store next,
    *  refuses the rest as `handover`, closes the file. */
   drain(deadlineMs: number): Promise<void> {
-    this.#drained ??= this.#handOver(Math.min(deadlineMs, limits.storeHandoverMs));
+    this.#drained ??= this.#handOver(Math.min(deadlineMs, sqliteLimits.storeHandoverMs));
     return this.#drained;
   }
 
@@ -218,7 +224,7 @@ export class StoreOwner implements Service {
       items += request.work.items;
       bytes += request.bytes;
       if (request.work.isBulk || (isBulkNext && at > 0)) return true;
-      return items > limits.groupItemsMax || bytes > limits.groupBytesMax;
+      return items > sqliteLimits.groupItemsMax || bytes > sqliteLimits.groupBytesMax;
     });
     return this.#queue.splice(0, end < 0 ? this.#queue.length : Math.max(end, 1));
   }

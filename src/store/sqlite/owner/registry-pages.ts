@@ -5,8 +5,8 @@
 // The last page is never kept, because it says how far its reader is.
 
 import { setImmediate as turn } from 'node:timers/promises';
-import { limits } from '../../../core/limits.ts';
 import type { ChangePlace, Registry } from '../../../ports/registry.ts';
+import { sqliteLimits } from '../limits.ts';
 
 export class RegistryPages {
   readonly #bytesMax: number;
@@ -16,7 +16,7 @@ export class RegistryPages {
   #forget: NodeJS.Timeout | null = null;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(bytesMax: number = limits.registryPagesKeptBytes) {
+  constructor(bytesMax: number = sqliteLimits.registryPagesKeptBytes) {
     this.#bytesMax = bytesMax;
   }
 
@@ -58,7 +58,7 @@ export class RegistryPages {
     this.#forget ??= setTimeout(() => {
       this.#kept.clear();
       this.#keptBytes = 0;
-    }, limits.registryPagesKeptMs).unref();
+    }, sqliteLimits.registryPagesKeptMs).unref();
     this.#forget.refresh();
   }
 }

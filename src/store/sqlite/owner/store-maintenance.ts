@@ -9,13 +9,13 @@ import { chmod, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { reasonOf } from '../../../core/errors.ts';
-import { limits } from '../../../core/limits.ts';
 import type { Backup, Examination, LongWork, Problem } from '../../../ports/job-store.ts';
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import type { Engine } from '../engine/engine.ts';
 import { countJobs, examplesOf, type Invariant, invariants, wholeFile } from '../file/invariants.ts';
 import { type Reading, readBeside } from '../file/reading-thread.ts';
 import { logBytes } from '../file/store-file.ts';
+import { sqliteLimits } from '../limits.ts';
 
 export interface SideWorkOptions {
   /** jobs.db */
@@ -101,7 +101,7 @@ export class StoreMaintenance {
         abort.abort(new Error('too much was written meanwhile: try again at a quieter time'));
     };
     judge();
-    const timer = setInterval(judge, limits.heldLogCheckMs);
+    const timer = setInterval(judge, sqliteLimits.heldLogCheckMs);
     try {
       return await work((readings) => readBeside(readings, abort.signal));
     } finally {

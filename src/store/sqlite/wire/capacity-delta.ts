@@ -3,9 +3,9 @@
 // with, or the owner says that it does not know them (a new connection, a lost frame) and is told all of them.
 
 import { isSameRoom, LayeredCapacities, type TopicRooms } from '../../../core/layered-capacities.ts';
-import { limits } from '../../../core/limits.ts';
 import type { TopicCapacity } from '../../../ports/job-store.ts';
 import type { RingViews } from '../engine/ring.ts';
+import { sqliteLimits } from '../limits.ts';
 
 export interface RoomChanges {
   /** of the table that they change; 0 = of none, they are all there are; `aside` = they are all there are for one reserve, and the
@@ -73,7 +73,8 @@ export class RoomsKnown {
     if (base === 0) {
       this.#rooms.clear();
       this.#views = null;
-    } else if (base !== this.#number || this.#rooms.size + rooms.length > limits.roomTableMax) return null;
+    } else if (base !== this.#number || this.#rooms.size + rooms.length > sqliteLimits.roomTableMax)
+      return null;
     for (const [topic, room] of rooms) {
       if (room === null) this.#rooms.delete(topic);
       else this.#rooms.set(topic, room);
