@@ -1,6 +1,17 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
-export default defineConfig({
+/** Not part of `npm test`: faults, failovers, kills, long random runs, and system tests that wait for real time limits. */
+const slow = [
+  'test/fault/*.test.ts',
+  'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-shards}.test.ts',
+  'test/system/{bench,clocks,copied-directory,crash-loop,dead-requeue,fuzz-http,hung-names,instances}.test.ts',
+  'test/system/{many-topics,mysql,neighbours,process-death,reload,reload-*,restart,secrets,shards}.test.ts',
+  'test/system/{signals,silent-workers,standing-still,stop}.test.ts',
+];
+const all = ['test/**/*.test.ts'];
+
+// Without --mode every test can be named: `npx vitest run test/fault/kill.test.ts`.
+export default defineConfig(({ mode }) => ({
   // As the build does: a script is the text of its file.
   plugins: [
     {
@@ -9,7 +20,8 @@ export default defineConfig({
     },
   ],
   test: {
-    include: ['test/**/*.test.ts'],
+    include: mode === 'slow' ? slow : all,
+    exclude: mode === 'main' ? [...configDefaults.exclude, ...slow] : configDefaults.exclude,
     globalSetup: ['./test/support/services-setup.ts'],
     // Each file in a process of its own: tests start daemons, and a crash of one file must not take others along.
     pool: 'forks',
@@ -20,4 +32,4 @@ export default defineConfig({
     hookTimeout: 120_000,
     reporters: ['default', './test/support/summary-reporter.ts'],
   },
-});
+}));
