@@ -1,131 +1,103 @@
-// The settings of a topic as flags, and the JSON that they make for the API. Judges nothing that the API judges: one set
-// of rules, one wording. A flag that was not given makes no member.
+// topic-flags.ts makes the flags of `dq topic add` and `set` from core/topic/fields.ts, and the API's JSON from their
+// values. The API validates: one set of rules, one wording. A flag that is not given makes no member.
 
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
+import type { TopicField } from '../core/topic/field-kinds.ts';
+import { topicColumns, topicFields } from '../core/topic/fields.ts';
+import { apiName } from '../core/topic/settings.ts';
 import type { FlagNames } from './daemon/api-client.ts';
 import { Exit } from './exit.ts';
 import { parseHeaders } from './header-flag.ts';
 
+/** The values of the flags by commander's names, which follow from core/topic/fields.ts. */
 export interface TopicFlags {
   readonly callback?: string;
-  readonly delay?: string;
   readonly rule?: string;
-  readonly timeout?: string;
-  readonly maxAttempts?: string;
-  readonly backoff?: string;
-  readonly jitter?: string;
-  readonly priority?: string;
-  readonly concurrency?: string;
-  readonly rate?: string;
-  readonly method?: string;
-  readonly format?: string;
-  readonly emptyReply?: string;
-  readonly okStatus?: readonly string[];
-  readonly header?: readonly string[];
-  readonly alert?: readonly string[];
-  readonly title?: string;
-  readonly owner?: string;
 }
-
-/** The flags by the API's names of the fields. */
-export const topicFieldFlags: FlagNames = {
-  callbackUrl: '--callback',
-  delay: '--delay',
-  retryIf: '--rule',
-  timeout: '--timeout',
-  maxAttempts: '--max-attempts',
-  backoff: '--backoff',
-  jitter: '--jitter',
-  priority: '--priority',
-  concurrency: '--concurrency',
-  rate: '--rate',
-  method: '--method',
-  format: '--format',
-  emptyReply: '--empty-reply',
-  okStatus: '--ok-status',
-  headers: '--header',
-  alertEmails: '--alert',
-  title: '--title',
-  owner: '--owner',
-  secret: '--secret',
-};
 
 const gather = (text: string, all: readonly string[] | undefined): readonly string[] => [
   ...(all ?? []),
   text,
 ];
 
-/** All but the callback, which `add` requires. */
-export function withTopicFlags(command: Command): Command {
-  return command
-    .option('--delay <duration>', 'wait of a push that names none: 30s, 30m, 1h30m')
-    .option(
-      '--rule <expression>',
-      "retry rule: a reply for which it is true is tried again, '{res.code}!=200'",
-    )
-    .option('--timeout <duration>', 'of a whole attempt, 100ms to 60s')
-    .option('--max-attempts <n>', 'in all, the first included')
-    .option('--backoff <policy>', `2n+1, a ladder "15s,3m,1h", or the API's JSON`)
-    .option('--jitter <share>', 'share of the wait that is added at random, 0 to 0.5')
-    .option('--priority <priority>', 'high, normal or low')
-    .option('--concurrency <n>', 'callbacks in flight at once')
-    .option('--rate <n>', 'callbacks per second; 0 = no limit')
-    .option('--method <method>', 'POST or PUT; GET with --format form')
-    .option('--format <format>', 'raw: the body as pushed; form: its members as form fields')
-    .option('--empty-reply <what>', 'retry or accept a 2xx without a body; default: accept, form: retry')
-    .option('--ok-status <list>', 'statuses that may count as success: 2xx,404; repeatable', gather)
-    .option('--header <name: value>', "sent with every callback; repeatable; '' is none", gather)
-    .option(
-      '--alert <addresses>',
-      "told by mail when a job dies: a@b.c,d@e.f; repeatable; '' is nobody",
-      gather,
-    )
-    .option('--title <text>')
-    .option('--owner <text>');
+interface FieldFlag {
+  /** in the API's JSON */
+  readonly name: string;
+  readonly field: TopicField;
+  readonly option: Option;
+}
+
+const fieldFlags: readonly FieldFlag[] = Object.entries(topicFields).flatMap(
+  ([key, field]: [string, TopicField]) => {
+    if (field.flag === undefined) return [];
+    const isRepeatable = field.kind === 'list' || field.kind === 'headers';
+    const option = new Option(field.flag, isRepeatable ? `${field.help}; repeatable` : field.help);
+    if (isRepeatable) option.argParser(gather);
+    return [{ name: apiName(key, field), field, option }];
+  },
+);
+
+/** The flags by the API's names of the fields. */
+export const topicFieldFlags: FlagNames = Object.fromEntries(
+  [
+    ...fieldFlags.map(({ name, option }) => [name, option]),
+    ['secret', new Option(topicColumns.secret.flag)],
+  ].map(([name, option]) => [name, (option as Option).long]),
+);
+
+/** `requires`: fields that the command cannot do without, by the API's names. */
+export function withTopicFlags(command: Command, requires: readonly string[] = []): Command {
+  for (const { name, option } of fieldFlags) {
+    const { flags, description, parseArg } = option;
+    const own = new Option(flags, description).makeOptionMandatory(requires.includes(name));
+    if (parseArg !== undefined) own.argParser(parseArg);
+    command.addOption(own);
+  }
+  return command;
 }
 
 export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {
-  const json: Record<string, unknown> = {
-    callbackUrl: flags.callback,
-    delay: flags.delay,
-    retryIf: flags.rule,
-    timeout: flags.timeout,
-    maxAttempts: numberOf('--max-attempts', flags.maxAttempts),
-    backoff: backoffOf(flags.backoff),
-    jitter: numberOf('--jitter', flags.jitter),
-    priority: flags.priority,
-    concurrency: numberOf('--concurrency', flags.concurrency),
-    rate: numberOf('--rate', flags.rate),
-    method: flags.method,
-    format: flags.format,
-    emptyReply: flags.emptyReply,
-    okStatus: flags.okStatus?.flatMap(listOf),
-    headers:
-      flags.header === undefined ? undefined : parseHeaders(flags.header.filter((text) => text !== '')),
-    alertEmails: flags.alert?.flatMap(listOf).filter((address) => address !== ''),
-    title: flags.title,
-    owner: flags.owner,
-  };
-  return Object.fromEntries(Object.entries(json).filter(([, value]) => value !== undefined));
+  const values = flags as Readonly<Record<string, unknown>>;
+  const json: Record<string, unknown> = {};
+  for (const { name, field, option } of fieldFlags) {
+    const value = values[option.attributeName()];
+    if (value !== undefined) json[name] = jsonOf(field.kind, option.long ?? '', value);
+  }
+  return json;
+}
+
+function jsonOf(kind: TopicField['kind'], flag: string, value: unknown): unknown {
+  switch (kind) {
+    case 'text':
+    case 'boolean':
+      return value;
+    case 'number':
+      return numberOf(flag, value as string);
+    case 'list':
+      return (value as readonly string[]).flatMap(listOf).filter((item) => item !== '');
+    case 'headers':
+      return parseHeaders((value as readonly string[]).filter((text) => text !== ''));
+    case 'backoff':
+      return backoffOf(flag, value as string);
+  }
 }
 
 function listOf(text: string): string[] {
   return text.split(',').map((item) => item.trim());
 }
 
-function numberOf(flag: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  if (!/^\d{1,9}(\.\d{1,9})?$/.test(text)) throw new Exit('usage', `${flag}: "${text}" is no number`);
-  return Number(text);
+function numberOf(flag: string, text: string): number {
+  if (/^\d{1,9}(\.\d{1,9})?$/.test(text)) return Number(text);
+  throw new Exit('usage', `${flag}: invalid number "${text}"; write digits`);
 }
 
-/** "15s,3m" and "15s" are ladders; what begins as JSON is handed on as JSON. */
-function backoffOf(text: string | undefined): unknown {
-  if (text === undefined || text === '2n+1') return text;
+/** "15s,3m" and "15s" are ladders; text that begins as JSON goes to the API as JSON. */
+function backoffOf(flag: string, text: string): unknown {
+  if (text === '2n+1') return text;
   if (!/^\s*[[{]/.test(text)) return listOf(text);
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Exit('usage', `--backoff: ${(error as Error).message}`, { cause: error });
+    throw new Exit('usage', `${flag}: invalid JSON (${(error as Error).message})`, { cause: error });
   }
 }

@@ -5,11 +5,11 @@
 
 import { readFileSync } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import type { Option } from './options.ts';
 import { laterOptions } from './options.ts';
 import { isServiceLink } from './service-links.ts';
-import { suggest } from './suggest.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

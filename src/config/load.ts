@@ -1,6 +1,7 @@
 // The configuration of a start or a reload: flag > environment > file > default, judged as a whole. All that is wrong is
 // said at once, also about a value that a stronger source overrides. Reads files and writes nothing.
 
+import { suggest } from '../core/suggest.ts';
 import { findConfigFile, isGroup, readConfigFile } from './config-file.ts';
 import type { Origins } from './cross-checks.ts';
 import { crossCheck } from './cross-checks.ts';
@@ -10,7 +11,6 @@ import { openFilesMax } from './open-files.ts';
 import type { Config, Option } from './options.ts';
 import { defaultOf, laterOptions, options } from './options.ts';
 import { parseValue } from './parse.ts';
-import { suggest } from './suggest.ts';
 
 export interface ConfigInput {
   /** By option name: `{'server.port': '6790', noAuth: true}`. Undefined members are not given. Later options too: they

@@ -1,16 +1,16 @@
-// What is wrong with one input, gathered instead of thrown: whoever sends five bad fields hears of five.
+// Complaints collects everything that is wrong with one input. A caller with five bad fields gets all five.
 
 import { DqError, type FieldError } from './errors.ts';
 
 export class Complaints {
   readonly #errors: FieldError[] = [];
 
-  /** Answers undefined, so that a parser can refuse and return in one statement. */
-  refuse(field: string, message: string, position?: number): undefined {
+  /** Returns undefined, so that a parser can reject and return in one statement. */
+  reject(field: string, message: string, position?: number): undefined {
     this.#errors.push(position === undefined ? { field, message } : { field, message, position });
   }
 
-  /** null when nothing was refused. */
+  /** null when nothing was rejected. */
   error(): DqError | null {
     const errors = this.#errors;
     const [first] = errors;

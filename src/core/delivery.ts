@@ -1,19 +1,17 @@
-// What one delivery attempt carries besides the body: the webhook-id, the Standard Webhooks signature and the headers of
-// callback.md's table. Pure: takes the time, sends nothing. A secret never leaves this file except as a signature.
+// delivery.ts builds the headers of a callback: webhook-id, Standard Webhooks signature, dq's own.
+// Pure: takes the time, sends nothing. A secret leaves this file only as a signature.
 
-import { createHash, createHmac, randomBytes } from 'node:crypto';
-import { formatInstant, type Parsed } from './duration.ts';
+import { createHash, createHmac } from 'node:crypto';
+import { formatInstant } from './duration.ts';
 import type { JobKey, ReservedJob, Version } from './job.ts';
-import { limits } from './limits.ts';
-import type { Topic, TopicSecret } from './topic/topic.ts';
+import { secretPrefix, signingSecrets } from './topic/secrets.ts';
+import type { Topic } from './topic/topic.ts';
 
-const secretPrefix = 'whsec_';
-
-/** `msg_` + 25 characters [0-9a-z]: the receiver's idempotency key. Derived, so it needs no storage and is the same for
- *  every attempt and every version that keeps the origin. 128 bits of a digest: no dot, nothing of the user's text. Its
- *  value must never change between releases: receivers remember ids across an upgrade of dq. */
+/** The receiver's idempotency key: `msg_` + 25 characters [0-9a-z]. It is the same for every attempt and every version
+ *  that keeps the origin, and needs no storage: 128 bits of a digest, without dot and without text of the user.
+ *  The derivation must never change: receivers remember ids across an upgrade of dq. */
 export function webhookIdOf(job: JobKey & { readonly origin: Version }): string {
-  // A topic's name and a number hold no NUL, so no two jobs write the same text.
+  // Topic names and numbers contain no NUL, so no two jobs write the same text.
   const digest = createHash('sha256').update(`${job.topic}\0${job.origin}\0${job.id}`).digest('hex');
   return `msg_${BigInt(`0x${digest.slice(0, 32)}`)
     .toString(36)
@@ -21,7 +19,7 @@ export function webhookIdOf(job: JobKey & { readonly origin: Version }): string 
 }
 
 /** Standard Webhooks 1.0: `v1,` + base64 HMAC-SHA256 of `{id}.{timestamp}.{body}` for each secret, separated by blanks.
- *  `body`: the very bytes that are sent. */
+ *  `body`: the bytes that are sent. */
 export function signatureHeader(
   secrets: readonly string[],
   webhookId: string,
@@ -37,51 +35,11 @@ export function signatureHeader(
     .join(' ');
 }
 
-/** Those that sign now: the current one, and the one before it until its time is over. */
-export function signingSecrets(secrets: readonly TopicSecret[], nowMs: number): readonly string[] {
-  return unexpired(secrets, nowMs).map(({ secret }) => secret);
-}
-
-/** A topic's secrets with a new one at their head; the one that was current signs on for limits.secretOverlapMs, and those
- *  whose time is over are gone. */
-export function rotatedSecrets(
-  secrets: readonly TopicSecret[],
-  secret: string,
-  nowMs: number,
-): readonly TopicSecret[] {
-  const old = unexpired(secrets, nowMs).map((one) => ({
-    ...one,
-    untilAt: one.untilAt ?? nowMs + limits.secretOverlapMs,
-  }));
-  return [{ secret, untilAt: null }, ...old].slice(0, limits.topicSecretsMax);
-}
-
-export function unexpired(secrets: readonly TopicSecret[], nowMs: number): readonly TopicSecret[] {
-  return secrets.filter(({ untilAt }) => untilAt === null || untilAt > nowMs);
-}
-
-/** Only the canonical spelling passes: receivers' libraries decode base64 more strictly than Node does. The message never
- *  repeats the input. */
-export function parseSecret(input: unknown): Parsed<string> {
-  const text = typeof input === 'string' && input.startsWith(secretPrefix) ? input : null;
-  const encoded = text?.slice(secretPrefix.length) ?? '';
-  const key = Buffer.from(encoded, 'base64');
-  const { secretBytesMin: min, secretBytesMax: max } = limits;
-  if (text === null || key.toString('base64') !== encoded || key.length < min || key.length > max) {
-    return { ok: false, message: `must be ${secretPrefix} and the padded base64 of ${min} to ${max} bytes` };
-  }
-  return { ok: true, value: text };
-}
-
-export function makeSecret(): string {
-  return secretPrefix + randomBytes(limits.secretBytesMade).toString('base64');
-}
-
-/** What of a job the headers tell. */
+/** The fields of a job that headers carry. */
 export type HeaderJob = Pick<ReservedJob, 'topic' | 'id' | 'origin' | 'dueAt' | 'failures' | 'contentType'>;
 
-/** Lower-case names. Topic headers come first so that none of them can replace one of dq's own.
- *  `now` in epoch ms; `body` are the bytes that will be sent (a GET sends none: an empty one); `version` of dq. */
+/** Returns headers by lower-case names. Topic headers come first, so that none can replace a header of dq.
+ *  `nowMs` in epoch ms; `body`: the bytes that will be sent, empty for a GET; `version` of dq. */
 export function callbackHeaders(
   job: HeaderJob,
   topic: Pick<Topic, 'headers' | 'maxAttempts' | 'secrets'>,

@@ -11,16 +11,7 @@ export const limits = {
   /** Pushes of one batch (http-api.md, "Jobs"): ten calls to the store. */
   batchItemsMax: 1_000,
   /** Topics (http-api.md, "Topics"). */
-  topicLabelMax: 200,
-  callbackUrlMax: 2_048,
-  topicHeadersMax: 16,
-  topicHeaderValueMax: 1_024,
-  topicTimeoutMsMin: 100,
-  topicTimeoutMsMax: 60_000,
-  topicOkStatusMax: 50,
-  topicAttemptsMax: 100,
   topicConcurrencyMax: 10_000,
-  topicJitterMax: 0.5,
   topicEmailsMax: 50,
   /** Callbacks per second that a topic may be held to. */
   topicRateMax: 100_000,
@@ -63,11 +54,6 @@ export const limits = {
   leaseReserveMs: 2_000,
   /** Retry-After is obeyed up to this long. */
   retryAfterMsMax: 24 * 3_600_000,
-  /** A backoff's own ladder: steps, and the longest single wait of a ladder or formula (http-api.md, `backoff`). */
-  backoffStepsMax: 50,
-  backoffStepMsMax: 10 * 86_400_000,
-  /** Growth of an exponential backoff; from 100 on the second wait is the cap anyway. */
-  backoffFactorMax: 100,
   /** Keys of Standard Webhooks secrets, in bytes; the specification's own range. */
   secretBytesMin: 24,
   secretBytesMax: 64,

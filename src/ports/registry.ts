@@ -5,7 +5,8 @@
 
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
-import type { KnownTopic, Topic, TopicSecret, TopicState } from '../core/topic/topic.ts';
+import type { TopicSecret } from '../core/topic/secrets.ts';
+import type { KnownTopic, Topic, TopicState } from '../core/topic/topic.ts';
 
 export const statNames = ['pushed', 'delivered', 'retried', 'dead', 'cancelled'] as const;
 export type StatName = (typeof statNames)[number];

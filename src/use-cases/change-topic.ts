@@ -3,8 +3,8 @@
 
 import { timingSafeEqual } from 'node:crypto';
 import { Complaints } from '../core/complaints.ts';
-import { makeSecret, unexpired } from '../core/delivery.ts';
 import { DqError, invalidField } from '../core/errors.ts';
+import { makeSecret, unexpired } from '../core/topic/secrets.ts';
 import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic/settings.ts';
 import type { Topic, TopicSettings } from '../core/topic/topic.ts';
 import { StoreError } from '../ports/job-store.ts';

@@ -92,14 +92,14 @@ const memberNames = new Set(['topic', 'id', 'delay', 'at', 'mode', 'body', 'cont
 /** null only after a complaint. */
 function readPush(item: Item, complaints: Complaints): BatchPush | null {
   const topic = item.text('topic');
-  if (topic === undefined && !item.has('topic')) complaints.refuse('topic', 'is needed');
+  if (topic === undefined && !item.has('topic')) complaints.reject('topic', 'is needed');
   const id = item.text('id');
   const delay = item.textOrNumber('delay');
   const at = item.textOrNumber('at');
   const mode = item.text('mode');
   const contentType = item.text('contentType') ?? 'application/json';
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
-  if (body === undefined && !item.has('body')) complaints.refuse('body', 'is needed');
+  if (body === undefined && !item.has('body')) complaints.reject('body', 'is needed');
   if (topic === undefined || body === undefined) return null;
   return { topic, request: { id, delay, at, mode, inQuery: false, contentType, body, isLiteral: true } };
 }
@@ -115,8 +115,8 @@ class Item {
     this.#complaints = complaints;
     for (const { name: span, value } of members) {
       const name = decode(text.subarray(span.from, span.to));
-      if (!memberNames.has(name)) complaints.refuse(name, 'is no member of this object');
-      else if (this.#values.has(name)) complaints.refuse(name, 'is given twice');
+      if (!memberNames.has(name)) complaints.reject(name, 'is no member of this object');
+      else if (this.#values.has(name)) complaints.reject(name, 'is given twice');
       else this.#values.set(name, this.#text.subarray(value.from, value.to));
     }
   }
@@ -133,7 +133,7 @@ class Item {
   text(name: string): string | undefined {
     const value = this.#values.get(name);
     if (value === undefined) return undefined;
-    return isText(value) ? decode(value) : this.#complaints.refuse(name, 'must be a string');
+    return isText(value) ? decode(value) : this.#complaints.reject(name, 'must be a string');
   }
 
   /** A number as the characters it was written with: `1e3` and `1.5` are to be seen by whoever reads durations. */
@@ -143,17 +143,17 @@ class Item {
     if (isText(value)) return decode(value);
     const first = value[0] ?? 0;
     if (first === 0x2d || (first >= 0x30 && first <= 0x39)) return value.toString('latin1');
-    return this.#complaints.refuse(name, 'must be a string or a whole number');
+    return this.#complaints.reject(name, 'must be a string or a whole number');
   }
 
   textBytes(name: string): Buffer | undefined {
     const value = this.#values.get(name);
     if (value === undefined) return undefined;
     if (!isText(value))
-      return this.#complaints.refuse(name, 'must be a string, because contentType is not application/json');
+      return this.#complaints.reject(name, 'must be a string, because contentType is not application/json');
     const text = decode(value);
     // A lone surrogate has no UTF-8; it would be delivered as another character.
-    if (/\p{Cs}/u.test(text)) return this.#complaints.refuse(name, 'must be well-formed Unicode');
+    if (/\p{Cs}/u.test(text)) return this.#complaints.reject(name, 'must be well-formed Unicode');
     return Buffer.from(text);
   }
 }

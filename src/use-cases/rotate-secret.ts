@@ -1,8 +1,8 @@
 // The use case of giving a topic a new secret. The old one signs beside it for limits.secretOverlapMs, so that receivers can be
 // changed one after the other without refusing a callback.
 
-import { makeSecret, rotatedSecrets, signingSecrets } from '../core/delivery.ts';
 import { invalidField } from '../core/errors.ts';
+import { makeSecret, rotatedSecrets, signingSecrets } from '../core/topic/secrets.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import type { Registry } from '../ports/registry.ts';
 import { changeTopic } from './change-topic.ts';

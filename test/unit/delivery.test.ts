@@ -1,15 +1,13 @@
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
+import { callbackHeaders, signatureHeader, webhookIdOf } from '../../src/core/delivery.ts';
 import {
-  callbackHeaders,
   makeSecret,
   parseSecret,
   rotatedSecrets,
-  signatureHeader,
   signingSecrets,
-  webhookIdOf,
-} from '../../src/core/delivery.ts';
-import type { TopicSecret } from '../../src/core/topic/topic.ts';
+  type TopicSecret,
+} from '../../src/core/topic/secrets.ts';
 
 const job = {
   topic: 'order.close',

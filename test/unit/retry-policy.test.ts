@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { Complaints } from '../../src/core/complaints.ts';
 import { limits } from '../../src/core/limits.ts';
-import { formatBackoff, parseBackoff, retryAfterMs, retryDelayMs } from '../../src/core/retry-policy.ts';
-import type { Backoff } from '../../src/core/topic/topic.ts';
+import { retryAfterMs, retryDelayMs } from '../../src/core/retry-policy.ts';
+import type { Backoff } from '../../src/core/topic/backoff.ts';
+import { topicFields } from '../../src/core/topic/fields.ts';
 
 const never = () => 0;
 const waits = (backoff: Backoff, count: number, unitMs = 60_000) =>
@@ -89,6 +91,14 @@ describe('retryAfterMs', () => {
 });
 
 describe('backoff of a user', () => {
+  const { parse, print } = topicFields.backoff;
+
+  function parseBackoff(input: unknown) {
+    const complaints = new Complaints();
+    const value = parse(input, 'backoff', complaints, { refusesUrl: () => null });
+    return { value, message: complaints.error()?.message };
+  }
+
   it.each([
     ['2n+1', { type: 'odd' }],
     [['15s', '3m', '1500ms'], { type: 'ladder', stepsMs: [15_000, 180_000, 1_500] }],
@@ -98,18 +108,15 @@ describe('backoff of a user', () => {
       { type: 'exponential', base: '10s', factor: 2, cap: '1h' },
       { type: 'exponential', baseMs: 10_000, factor: 2, capMs: 3_600_000 },
     ],
-  ])('%j is read, and read again from what is shown', (input, backoff) => {
-    expect(parseBackoff(input)).toEqual({ ok: true, value: backoff });
-    expect(parseBackoff(JSON.parse(JSON.stringify(formatBackoff(backoff as Backoff))))).toEqual({
-      ok: true,
-      value: backoff,
-    });
+  ])('%j: printing it and parsing that returns the same', (input, backoff) => {
+    expect(parseBackoff(input)).toEqual({ value: backoff });
+    expect(parseBackoff(JSON.parse(JSON.stringify(print?.(backoff as Backoff))))).toEqual({ value: backoff });
   });
 
-  it('is shown as the documentation writes it', () => {
-    expect(formatBackoff({ type: 'odd' })).toBe('2n+1');
-    expect(formatBackoff({ type: 'ladder', stepsMs: [15_000, 180_000] })).toEqual(['15s', '3m']);
-    expect(formatBackoff({ type: 'exponential', baseMs: 10_000, factor: 2, capMs: 3_600_000 })).toEqual({
+  it('prints the notation of the manual', () => {
+    expect(print?.({ type: 'odd' })).toBe('2n+1');
+    expect(print?.({ type: 'ladder', stepsMs: [15_000, 180_000] })).toEqual(['15s', '3m']);
+    expect(print?.({ type: 'exponential', baseMs: 10_000, factor: 2, capMs: 3_600_000 })).toEqual({
       type: 'exponential',
       base: '10s',
       factor: 2,
@@ -124,22 +131,23 @@ describe('backoff of a user', () => {
     [5, /"2n\+1"/],
     [[], /1 to 50/],
     [Array(51).fill('1s'), /1 to 50/],
-    [['1s', '-1s'], /step 2/],
-    [['1s', null], /step 2/],
-    [['1s', 30], /step 2 30 has no unit/],
-    [['1s', '10d1ms'], /step 2 .*10d/],
+    [['1s', '-1s'], /backoff\[1\]/],
+    [['1s', null], /backoff\[1\]/],
+    [['1s', 30], /backoff\[1\]: 30 has no unit/],
+    [['1s', '10d1ms'], /backoff\[1\]: .*10d/],
     [{}, /"type":"exponential"/],
     [{ ...exponential, type: 'linear' }, /"type":"exponential"/],
-    [{ ...exponential, max: 1 }, /unknown member "max"/],
-    [{ ...exponential, base: '0s' }, /base/],
-    [{ ...exponential, base: undefined }, /base/],
-    [{ ...exponential, cap: '11d' }, /cap/],
-    [{ ...exponential, cap: '9s' }, /cap/],
-    [{ ...exponential, factor: 0.9 }, /factor/],
-    [{ ...exponential, factor: 101 }, /factor/],
-    [{ ...exponential, factor: '2' }, /factor/],
-    [{ ...exponential, factor: Number.NaN }, /factor/],
-  ])('%j is refused', (input, message) => {
-    expect(parseBackoff(input)).toEqual({ ok: false, message: expect.stringMatching(message) });
+    [{ ...exponential, max: 1 }, /backoff\.max: unknown member/],
+    [{ ...exponential, base: '0s' }, /backoff\.base: .*1ms/],
+    [{ ...exponential, base: undefined }, /backoff\.base/],
+    [{ ...exponential, cap: '11d' }, /backoff\.cap/],
+    [{ ...exponential, cap: '9s' }, /backoff\.cap/],
+    [{ ...exponential, factor: 0.9 }, /backoff\.factor/],
+    [{ ...exponential, factor: 101 }, /backoff\.factor/],
+    [{ ...exponential, factor: undefined }, /backoff\.factor: .*not nothing/],
+    [{ ...exponential, factor: '2' }, /backoff\.factor/],
+    [{ ...exponential, factor: Number.NaN }, /backoff\.factor/],
+  ])('%j is rejected', (input, message) => {
+    expect(parseBackoff(input)).toEqual({ message: expect.stringMatching(message) });
   });
 });

@@ -4,7 +4,7 @@ import { Exit } from '../../src/cli/exit.ts';
 import { topicJsonOf, withTopicFlags } from '../../src/cli/topic-flags.ts';
 
 function jsonOf(...args: string[]): Record<string, unknown> {
-  const command = withTopicFlags(new Command()).exitOverride().option('--callback <url>');
+  const command = withTopicFlags(new Command()).exitOverride();
   command.parse(args, { from: 'user' });
   return topicJsonOf(command.opts());
 }

@@ -155,15 +155,19 @@ describe('the other fields', () => {
   });
 });
 
-it('times that dq sets are to be left out', () => {
-  const parsed = parse({ callbackUrl: 'http://a.example/', createdAt: 'x', updatedAt: 'x', nope: 1 }, true);
+it('rejects times that dq sets and unknown fields, with a suggestion', () => {
+  const parsed = parse(
+    { callbackUrl: 'http://a.example/', createdAt: 'x', updatedAt: 'x', nope: 1, tiemout: 1 },
+    true,
+  );
   expect(parsed).toMatchObject({
     ok: false,
     error: {
       errors: [
         { field: 'createdAt', message: 'is set by dq; leave it out' },
         { field: 'updatedAt', message: 'is set by dq; leave it out' },
-        { field: 'nope', message: 'is no field of a topic' },
+        { field: 'nope', message: 'unknown field of a topic; leave it out' },
+        { field: 'tiemout', message: 'unknown field; did you mean timeout?' },
       ],
     },
   });

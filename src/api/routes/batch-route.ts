@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { catalogue, DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { topicNamePattern } from '../../core/topic/topic.ts';
+import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { acceptJob } from '../../use-cases/accept-job.ts';
 import { BatchFeeder } from '../../use-cases/batch-feeder.ts';

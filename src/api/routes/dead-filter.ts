@@ -6,7 +6,7 @@ import { parseInstant } from '../../core/duration.ts';
 import { DqError, type FieldError, invalidField } from '../../core/errors.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { limits } from '../../core/limits.ts';
-import { topicNamePattern } from '../../core/topic/topic.ts';
+import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { DeadFilter, Page } from '../../ports/job-store.ts';
 import type { TopicBook } from '../../registry/topic-book.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';

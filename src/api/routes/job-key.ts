@@ -3,7 +3,7 @@
 import { DqError, invalidField } from '../../core/errors.ts';
 import type { JobKey } from '../../core/job.ts';
 import { refusesId } from '../../core/job-id.ts';
-import { topicNamePattern } from '../../core/topic/topic.ts';
+import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { TopicBook } from '../../registry/topic-book.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 

@@ -38,16 +38,14 @@ export function register(program: Command): void {
   const add = family
     .command('add')
     .description('register one; prints its secret, this once')
-    .argument('<topic>')
-    .requiredOption('--callback <url>', 'where its jobs are delivered');
-  withTopicFlags(add).option(
+    .argument('<topic>');
+  withTopicFlags(add, ['callbackUrl']).option(
     '--secret <secret>',
     'sign with this whsec_… instead of a new one; the word trial takes a public one, for callbacks to this machine',
   );
   withDaemonOptions(add).action(addTopic);
 
   const set = family.command('set').description('change what is given').argument('<topic>');
-  set.option('--callback <url>', 'where its jobs are delivered');
   withDaemonOptions(withTopicFlags(set)).action(change);
 
   const secret = family

@@ -1,7 +1,7 @@
 // Which secrets the receiver holds for which topic: `whsec_…` for every topic, `TOPIC=whsec_…` for one, `trial` in either
 // place. A topic that it holds none for is not checked, which is something else than wrong.
 
-import { topicNamePattern } from '../../core/topic/topic.ts';
+import { topicNamePattern } from '../../core/topic/fields.ts';
 import { keyOf } from './signature-check.ts';
 import { trialSecret, trialWord } from './trial-secret.ts';
 

@@ -1,44 +1,101 @@
-// The retry policy of a topic as users write it: "2n+1", a ladder of waits, or a formula. Reads and writes it; the arithmetic
-// is retry-policy.ts.
+// The backoff of a topic as users write it: "2n+1", a ladder of waits, or an exponential formula. Reads and prints it;
+// retry-policy.ts computes waits from it.
 
 import type { Complaints } from '../complaints.ts';
 import { formatDuration } from '../duration.ts';
-import { limits } from '../limits.ts';
-import { duration, type FieldParser, fraction } from './field-parsers.ts';
-import type { Backoff } from './topic.ts';
+import {
+  durationSchema,
+  type FieldParser,
+  readDuration,
+  readFraction,
+  type TopicField,
+} from './field-kinds.ts';
 
-const step = duration(1, limits.backoffStepMsMax);
+/** The wait after failed attempt n+1 (n = failed attempts before it), without jitter. */
+export type Backoff =
+  /** (2n+1) × retry.unit: 1, 3, 5 … minutes */
+  | { readonly type: 'odd' }
+  /** one step after the other, the last repeats */
+  | { readonly type: 'ladder'; readonly stepsMs: readonly number[] }
+  /** min(cap, base × factor^n) */
+  | {
+      readonly type: 'exponential';
+      readonly baseMs: number;
+      readonly factor: number;
+      readonly capMs: number;
+    };
 
-export const backoff: FieldParser<Backoff> = (value, field, complaints) => {
+const stepsMax = 50;
+/** The longest single wait: 10 days. */
+const stepMsMax = 10 * 86_400_000;
+/** From 100 on the second wait is the cap. */
+const factorMax = 100;
+
+export function backoff(help: string, more: Pick<TopicField, 'flag' | 'more'>): TopicField<Backoff> {
+  return {
+    ...more,
+    help,
+    default: { type: 'odd' },
+    kind: 'backoff',
+    bounds: `\`"2n+1"\`, a ladder of 1 to ${stepsMax} waits, or a formula; waits of 1ms to ${formatDuration(stepMsMax)}`,
+    schema: {
+      anyOf: [
+        { const: '2n+1' },
+        { type: 'array', items: durationSchema, minItems: 1, maxItems: stepsMax },
+        {
+          type: 'object',
+          properties: {
+            type: { const: 'exponential' },
+            base: durationSchema,
+            factor: { type: 'number', minimum: 1, maximum: factorMax },
+            cap: durationSchema,
+          },
+          required: ['type', 'base', 'factor', 'cap'],
+          additionalProperties: false,
+        },
+      ],
+    },
+    parse,
+    print,
+  };
+}
+
+const parse: FieldParser<Backoff> = (value, field, complaints) => {
   if (value === '2n+1') return { type: 'odd' };
   if (Array.isArray(value)) return ladder(value, field, complaints);
   if (typeof value === 'object' && value !== null && 'type' in value && value.type === 'exponential')
     return exponential(value, field, complaints);
-  return complaints.refuse(
+  return complaints.reject(
     field,
     'must be "2n+1", a list of waits such as ["15s","3m"], or {"type":"exponential","base":"10s","factor":2,"cap":"1h"}',
   );
 };
 
 function ladder(steps: readonly unknown[], field: string, complaints: Complaints): Backoff | undefined {
-  if (steps.length === 0 || steps.length > limits.backoffStepsMax)
-    return complaints.refuse(field, `must be 1 to ${limits.backoffStepsMax} waits`);
-  const stepsMs = steps.map((wait, index) => step(wait, `${field}[${index}]`, complaints));
+  if (steps.length === 0 || steps.length > stepsMax)
+    return complaints.reject(field, `must be 1 to ${stepsMax} waits, not ${steps.length}`);
+  const stepsMs = steps.map((wait, index) => readWait(wait, `${field}[${index}]`, complaints));
   return stepsMs.includes(undefined) ? undefined : { type: 'ladder', stepsMs: stepsMs as number[] };
 }
 
 function exponential(value: object, field: string, complaints: Complaints): Backoff | undefined {
   const { type: _, base, factor, cap, ...rest } = value as Record<string, unknown>;
-  for (const name of Object.keys(rest)) complaints.refuse(`${field}.${name}`, 'is no field of a formula');
-  const baseMs = step(base, `${field}.base`, complaints);
-  const power = fraction(1, limits.backoffFactorMax)(factor, `${field}.factor`, complaints);
-  const capMs = step(cap, `${field}.cap`, complaints);
+  for (const name of Object.keys(rest))
+    complaints.reject(`${field}.${name}`, 'unknown member; write type, base, factor and cap');
+  const baseMs = readWait(base, `${field}.base`, complaints);
+  const power = readFraction(factor, `${field}.factor`, complaints, 1, factorMax);
+  const capMs = readWait(cap, `${field}.cap`, complaints);
   if (baseMs === undefined || power === undefined || capMs === undefined) return undefined;
-  if (capMs < baseMs) return complaints.refuse(`${field}.cap`, 'must not be below the base');
+  if (capMs < baseMs)
+    return complaints.reject(`${field}.cap`, `must be at least the base, ${formatDuration(baseMs)}`);
   return Object.keys(rest).length > 0 ? undefined : { type: 'exponential', baseMs, factor: power, capMs };
 }
 
-export function printBackoff(policy: Backoff): unknown {
+function readWait(value: unknown, field: string, complaints: Complaints): number | undefined {
+  return readDuration(value, field, complaints, 1, stepMsMax);
+}
+
+function print(policy: Backoff): unknown {
   switch (policy.type) {
     case 'odd':
       return '2n+1';

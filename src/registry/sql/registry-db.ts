@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
 import type { ShardList } from '../../core/shard-list.ts';
 import type { TokenRecord } from '../../core/token.ts';
+import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { KnownTopic, Topic, TopicState } from '../../core/topic/topic.ts';
-import { topicNamePattern } from '../../core/topic/topic.ts';
 import { StoreError } from '../../ports/job-store.ts';
 import type {
   ChangePlace,

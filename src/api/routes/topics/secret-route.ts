@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import { Complaints } from '../../../core/complaints.ts';
 import { formatInstant } from '../../../core/duration.ts';
 import { invalidField } from '../../../core/errors.ts';
-import { secretField } from '../../../core/topic/settings.ts';
+import { parseSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/rotate-secret.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { closed, Instant, problems, reply, topicParam } from '../../http/schemas.ts';
@@ -63,8 +63,9 @@ function readSecret(body: unknown): string | undefined {
     throw invalidField('body', 'must be a JSON object');
   const complaints = new Complaints();
   for (const name of Object.keys(body))
-    if (name !== 'secret') complaints.refuse(name, 'is no member of this object');
-  const secret = 'secret' in body ? secretField(body.secret, 'secret', complaints) : undefined;
+    if (name !== 'secret') complaints.reject(name, 'is no member of this object');
+  const parsed = 'secret' in body ? parseSecret(body.secret) : null;
+  if (parsed?.ok === false) complaints.reject('secret', parsed.message);
   complaints.throwIfAny();
-  return secret;
+  return parsed?.ok === true ? parsed.value : undefined;
 }

@@ -3,10 +3,10 @@
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { Type } from 'typebox';
-import { DqError, invalidField } from '../../../core/errors.ts';
-import { limits } from '../../../core/limits.ts';
+import { invalidField } from '../../../core/errors.ts';
+import { topicNamePattern, topicNameRule } from '../../../core/topic/fields.ts';
 import { parseTopicInput, type TopicInput, topicJson } from '../../../core/topic/settings.ts';
-import { type KnownTopic, topicNamePattern } from '../../../core/topic/topic.ts';
+import type { KnownTopic } from '../../../core/topic/topic.ts';
 import type { TopicBook } from '../../../registry/topic-book.ts';
 import {
   checkNamed,
@@ -265,6 +265,5 @@ export function nameToFind(name: string): string {
 
 function nameToWrite(name: string): string {
   if (topicNamePattern.test(name)) return name;
-  const message = `must be 1 to ${limits.topicNameMax} of A-Z a-z 0-9 . _ - and begin with a letter or digit`;
-  throw new DqError('invalid', `topic: ${message}`, { errors: [{ field: 'topic', message }] });
+  throw invalidField('topic', topicNameRule);
 }

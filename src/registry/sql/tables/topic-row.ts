@@ -2,14 +2,8 @@
 // its default. Members that this version does not know are left out. Secrets and headers are encrypted here and nowhere else, and
 // decrypted only when a topic is opened: that costs four times what reading the rest does, and most topics are not called for hours.
 
-import type {
-  KnownTopic,
-  PlainTopic,
-  Topic,
-  TopicSecret,
-  TopicSettings,
-  TopicState,
-} from '../../../core/topic/topic.ts';
+import type { TopicSecret } from '../../../core/topic/secrets.ts';
+import type { KnownTopic, PlainTopic, Topic, TopicSettings, TopicState } from '../../../core/topic/topic.ts';
 import { topicDefaults } from '../../../core/topic/topic.ts';
 import { StoreError } from '../../../ports/job-store.ts';
 import type { TopicDraft, TopicRecord } from '../../../ports/registry.ts';

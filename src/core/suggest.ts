@@ -1,8 +1,8 @@
-// "did you mean": the known name that a mistyped one is nearest to.
+// "did you mean": finds the known name that is nearest to a mistyped one.
 
-import { editDistance } from '../core/edit-distance.ts';
+import { editDistance } from './edit-distance.ts';
 
-/** The nearest of `known`, or null when none is near enough to be meant: at most one letter in three wrong. */
+/** The nearest of `known`, or null where more than one letter in three differs. */
 export function suggest(given: string, known: readonly string[]): string | null {
   const wanted = given.slice(0, 64).toLowerCase();
   let best: string | null = null;

@@ -1,0 +1,379 @@
+// The kinds of topic fields. A kind gives a field its parser and its JSON schema from the same bounds, the text of the
+// bounds for the manual, and its form on the command line.
+// A parser never coerces: "5" is no number, so a typo cannot become a setting. It returns the value, or rejects it under
+// the field's name with a remedy and returns undefined. Messages show the value, except of fields that can hold secrets.
+
+import type { Complaints } from '../complaints.ts';
+import { durationExamples, durationPattern, formatDuration, parseDuration } from '../duration.ts';
+import type { EgressPolicy } from '../egress-policy.ts';
+import { limits } from '../limits.ts';
+import { isMailAddress, mailAddressPattern } from '../mail-address.ts';
+import { parseRule } from '../rule/reply-rule.ts';
+
+/** Decides whether dq may call a URL. */
+export type UrlPolicy = Pick<EgressPolicy, 'refusesUrl'>;
+
+export type FieldParser<T> = (
+  value: unknown,
+  field: string,
+  complaints: Complaints,
+  policy: UrlPolicy,
+) => T | undefined;
+
+export interface TopicField<T = unknown> {
+  /** How the command line reads the flag's text: as it is, as a number, comma-separated, `name: value`, as a backoff. */
+  readonly kind: 'text' | 'number' | 'boolean' | 'list' | 'headers' | 'backoff';
+  readonly parse: FieldParser<T>;
+  /** the value in the API's JSON; as it is when absent */
+  print?(value: T): unknown;
+  /** JSON schema of the value in the API */
+  readonly schema: Readonly<Record<string, unknown>>;
+  /** the accepted values in the manual, Markdown; '' where `help` names them */
+  readonly bounds: string;
+  /** absent: every topic must name a value */
+  readonly default?: T;
+  /** one sentence for the manual, /openapi.json and the command line: at most 70 characters, no full stop */
+  readonly help: string;
+  /** further sentences for the manual and /openapi.json */
+  readonly more?: string;
+  /** the default in the manual, where another field changes it */
+  readonly defaultText?: string;
+  /** name in the API's JSON; the name in the table when absent */
+  readonly name?: string;
+  /** of `dq topic add` and `dq topic set`, as commander declares it: '--delay <duration>' */
+  readonly flag?: string;
+}
+
+type More = Pick<TopicField, 'name' | 'flag' | 'more' | 'defaultText'>;
+
+/** The value in a message: JSON, at most 40 characters. Nested ones can be too deep for JSON.stringify. */
+function shown(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const text = typeof value === 'object' && value !== null ? 'this value' : JSON.stringify(value);
+  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
+}
+
+/** Text for consoles, tables and mails: without control characters. */
+export function text(max: number, byDefault: string, help: string, more: More = {}): TopicField<string> {
+  return {
+    ...more,
+    help,
+    default: byDefault,
+    kind: 'text',
+    bounds: `at most ${max} characters`,
+    schema: { type: 'string', maxLength: max },
+    parse: (value, field, complaints) => {
+      if (typeof value !== 'string') return complaints.reject(field, `must be a string, not ${shown(value)}`);
+      const { length } = [...value];
+      if (length > max) return complaints.reject(field, `must be at most ${max} characters, not ${length}`);
+      if (/\p{Cc}|\p{Cs}/u.test(value))
+        return complaints.reject(field, 'must be text without control characters or line breaks');
+      return value;
+    },
+  };
+}
+
+export function choice<const T extends string>(
+  choices: readonly T[],
+  byDefault: NoInfer<T>,
+  help: string,
+  more: More = {},
+): TopicField<T> {
+  const list = choices.map((item) => `"${item}"`).join(', ');
+  return {
+    ...more,
+    help,
+    default: byDefault,
+    kind: 'text',
+    bounds: choices.map((item) => `\`${item}\``).join(', '),
+    schema: { enum: choices },
+    parse: (value, field, complaints) =>
+      choices.find((item) => item === value) ??
+      complaints.reject(field, `must be one of ${list}, not ${shown(value)}`),
+  };
+}
+
+export function boolean(byDefault: boolean, help: string, more: More = {}): TopicField<boolean> {
+  return {
+    ...more,
+    help,
+    default: byDefault,
+    kind: 'boolean',
+    bounds: '`true`, `false`',
+    schema: { type: 'boolean' },
+    parse: (value, field, complaints) =>
+      typeof value === 'boolean'
+        ? value
+        : complaints.reject(field, `must be true or false, not ${shown(value)}`),
+  };
+}
+
+export function integer(
+  min: number,
+  max: number,
+  byDefault: number,
+  help: string,
+  more: More = {},
+): TopicField<number> {
+  return {
+    ...more,
+    help,
+    default: byDefault,
+    kind: 'number',
+    bounds: `${min} to ${max}`,
+    schema: { type: 'integer', minimum: min, maximum: max },
+    parse: (value, field, complaints) =>
+      typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
+        ? value
+        : complaints.reject(field, `must be a whole number from ${min} to ${max}, not ${shown(value)}`),
+  };
+}
+
+export function fraction(
+  min: number,
+  max: number,
+  byDefault: number,
+  help: string,
+  more: More = {},
+): TopicField<number> {
+  return {
+    ...more,
+    help,
+    default: byDefault,
+    kind: 'number',
+    bounds: `${min} to ${max}`,
+    schema: { type: 'number', minimum: min, maximum: max },
+    parse: (value, field, complaints) => readFraction(value, field, complaints, min, max),
+  };
+}
+
+export function readFraction(
+  value: unknown,
+  field: string,
+  complaints: Complaints,
+  min: number,
+  max: number,
+): number | undefined {
+  return typeof value === 'number' && value >= min && value <= max
+    ? value
+    : complaints.reject(field, `must be a number from ${min} to ${max}, not ${shown(value)}`);
+}
+
+export const durationSchema = {
+  type: ['string', 'integer'],
+  description: `a duration such as ${durationExamples}; of numbers 0 alone`,
+  minimum: 0,
+  maximum: 0,
+  pattern: durationPattern,
+};
+
+/** milliseconds; durations such as "30s" in the API */
+export function duration(
+  minMs: number,
+  maxMs: number,
+  byDefaultMs: number,
+  help: string,
+  more: More = {},
+): TopicField<number> {
+  return {
+    ...more,
+    help,
+    default: byDefaultMs,
+    kind: 'text',
+    bounds: `${formatDuration(minMs)} to ${formatDuration(maxMs)}`,
+    schema: durationSchema,
+    parse: (value, field, complaints) => readDuration(value, field, complaints, minMs, maxMs),
+    print: formatDuration,
+  };
+}
+
+export function readDuration(
+  value: unknown,
+  field: string,
+  complaints: Complaints,
+  minMs: number,
+  maxMs: number,
+): number | undefined {
+  const parsed = parseDuration(value);
+  if (!parsed.ok) return complaints.reject(field, parsed.message);
+  if (parsed.value >= minMs && parsed.value <= maxMs) return parsed.value;
+  const range = `${formatDuration(minMs)} to ${formatDuration(maxMs)}`;
+  return complaints.reject(field, `must be from ${range}, not ${formatDuration(parsed.value)}`);
+}
+
+/** The callback URL, required, as the WHATWG parser writes it: dq dials what it has checked here. */
+export function url(max: number, help: string, more: More = {}): TopicField<string> {
+  return {
+    ...more,
+    help,
+    kind: 'text',
+    bounds: `at most ${max} characters`,
+    schema: { type: 'string', format: 'uri', maxLength: max },
+    parse: (value, field, complaints, policy) => {
+      const reason = typeof value === 'string' ? urlProblem(value, max, policy) : 'must be a string';
+      return reason === null ? new URL(value as string).href : complaints.reject(field, reason);
+    },
+  };
+}
+
+/** Never the URL itself: a query can hold a credential. */
+function urlProblem(value: string, max: number, policy: UrlPolicy): string | null {
+  // The WHATWG parser drops blanks, tabs and line breaks silently.
+  if (/[\s\p{Cc}\p{Cs}]/u.test(value)) return 'must not contain blanks; percent-encode them';
+  if (!URL.canParse(value) || value.length > max)
+    return `must be an http or https URL of at most ${max} characters`;
+  const parsed = new URL(value);
+  if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:')
+    return 'must begin with http:// or https://';
+  if (parsed.username !== '' || parsed.password !== '')
+    return 'must not contain a user name or password; use headers';
+  if (parsed.hash !== '') return 'must not have a fragment (#…); HTTP never sends it';
+  if (parsed.port === '0') return 'must not have port 0';
+  if (parsed.href.length > max) return `must be at most ${max} characters when percent-encoded`;
+  const reason = policy.refusesUrl(parsed);
+  return reason === null ? null : `may not be called: ${reason}`;
+}
+
+/** Source of a retry rule; '' = no rule. A mistake is rejected with its position. */
+export function retryRule(help: string, more: More = {}): TopicField<string> {
+  return {
+    ...more,
+    help,
+    default: '',
+    kind: 'text',
+    bounds: `at most ${limits.ruleCharsMax} characters`,
+    schema: { type: 'string', maxLength: limits.ruleCharsMax },
+    parse: (value, field, complaints) => {
+      if (typeof value !== 'string') return complaints.reject(field, `must be a string, not ${shown(value)}`);
+      const parsed = value === '' ? null : parseRule(value);
+      if (parsed === null || parsed.ok) return value;
+      return complaints.reject(field, parsed.message, parsed.position);
+    },
+  };
+}
+
+const statusPattern = /^[245](xx|\d\d)$/;
+
+/** HTTP statuses and classes: "204", "2xx". */
+export function statuses(
+  max: number,
+  byDefault: readonly string[],
+  help: string,
+  more: More = {},
+): TopicField<readonly string[]> {
+  return {
+    ...more,
+    help,
+    default: byDefault,
+    kind: 'list',
+    bounds: `1 to ${max} of \`"2xx"\`, \`"404"\` …`,
+    schema: {
+      type: 'array',
+      items: { type: 'string', pattern: statusPattern.source },
+      minItems: 1,
+      maxItems: max,
+    },
+    parse: (value, field, complaints) => {
+      if (!Array.isArray(value) || value.length === 0 || value.length > max)
+        return complaints.reject(
+          field,
+          `must be a list of 1 to ${max} statuses or classes, such as ["2xx", "404"]`,
+        );
+      return listOf(value, field, complaints, (item) => {
+        if (typeof item === 'string' && statusPattern.test(item)) return null;
+        const hint = typeof item !== 'object' && /^3/.test(String(item)) ? '; a 3xx is always a failure' : '';
+        return `must be a status such as "204" or a class such as "2xx", not ${shown(item)}${hint}`;
+      });
+    },
+  };
+}
+
+export function mailAddresses(max: number, help: string, more: More = {}): TopicField<readonly string[]> {
+  return {
+    ...more,
+    help,
+    default: [],
+    kind: 'list',
+    bounds: `at most ${max} addresses`,
+    schema: { type: 'array', items: { type: 'string', pattern: mailAddressPattern.source }, maxItems: max },
+    parse: (value, field, complaints) => {
+      if (!Array.isArray(value) || value.length > max)
+        return complaints.reject(field, `must be a list of at most ${max} addresses`);
+      return listOf(value, field, complaints, (item) =>
+        isMailAddress(item) ? null : `must be a mail address such as ops@example.org, not ${shown(item)}`,
+      );
+    },
+  };
+}
+
+/** `problemOf` returns the message of a bad item, or null. */
+function listOf(
+  items: readonly unknown[],
+  field: string,
+  complaints: Complaints,
+  problemOf: (item: unknown) => string | null,
+): readonly string[] | undefined {
+  const problems = items.map(problemOf);
+  for (const [index, problem] of problems.entries())
+    if (problem !== null) complaints.reject(`${field}[${index}]`, problem);
+  return problems.every((problem) => problem === null) ? (items as readonly string[]) : undefined;
+}
+
+const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/;
+const headerValue = /^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$|^$/;
+/** Hop-by-hop headers and headers that dq sets. dq sends every header that it accepts. */
+const reservedHeaders = new Set([
+  ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization', 'te'],
+  ...['trailer', 'transfer-encoding', 'upgrade', 'expect', 'host', 'content-length', 'content-type'],
+  ...['accept-encoding', 'user-agent', '__proto__'],
+]);
+
+/** Header values by lower-case names: two spellings of one header would both be sent. */
+export function headers(
+  max: number,
+  valueMax: number,
+  help: string,
+  more: More = {},
+): TopicField<Readonly<Record<string, string>>> {
+  return {
+    ...more,
+    help,
+    default: {},
+    kind: 'headers',
+    bounds: `at most ${max}, values at most ${valueMax} characters`,
+    schema: {
+      type: 'object',
+      additionalProperties: { type: 'string', maxLength: valueMax },
+      maxProperties: max,
+    },
+    parse: (value, field, complaints) => {
+      if (typeof value !== 'object' || value === null || Array.isArray(value))
+        return complaints.reject(field, 'must be an object of header names and values');
+      const entries = Object.entries(value);
+      if (entries.length > max)
+        return complaints.reject(field, `must be at most ${max} headers, not ${entries.length}`);
+      const accepted = new Map<string, string>();
+      for (const [name, item] of entries) {
+        const problem = headerProblem(name, item, valueMax, accepted);
+        if (problem === null) accepted.set(name.toLowerCase(), item as string);
+        else complaints.reject(`${field}.${name}`, problem);
+      }
+      return accepted.size === entries.length ? Object.fromEntries(accepted) : undefined;
+    },
+  };
+}
+
+/** Never the value: it can be a credential. */
+function headerProblem(
+  name: string,
+  value: unknown,
+  valueMax: number,
+  accepted: ReadonlyMap<string, string>,
+): string | null {
+  const lower = name.toLowerCase();
+  if (!headerName.test(name)) return 'invalid header name; use letters, digits and -';
+  if (reservedHeaders.has(lower) || /^(webhook|dq)-/.test(lower)) return 'reserved header; leave it out';
+  if (accepted.has(lower)) return 'duplicate header; names ignore case, write it once';
+  if (typeof value === 'string' && value.length <= valueMax && headerValue.test(value)) return null;
+  return `must be at most ${valueMax} visible ASCII characters, without blanks around them`;
+}

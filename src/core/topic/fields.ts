@@ -1,0 +1,79 @@
+// The one table of topic fields. The type of a topic's settings, their defaults, validation, the schema in /openapi.json,
+// the flags of `dq topic add` and `set`, and the manual's table derive from it: a new field is one line.
+// The order is the order of the stored settings: callbackUrl, title and owner differ per topic and stay in front
+// (registry/sql/tables/topic-row.ts). A default that changes later changes no stored topic, but applies to rows that were
+// written before the field existed.
+
+import { limits } from '../limits.ts';
+import { backoff } from './backoff.ts';
+import {
+  boolean,
+  choice,
+  duration,
+  fraction,
+  headers,
+  integer,
+  mailAddresses,
+  retryRule,
+  statuses,
+  type TopicField,
+  text,
+  url,
+} from './field-kinds.ts';
+import { parseSecret } from './secrets.ts';
+
+// biome-ignore format: one line per field
+export const topicFields = {
+  callbackUrl: url(2_048, 'http or https URL that dq calls for each job', { flag: '--callback <url>' }),
+  title: text(200, '', 'title for people', { flag: '--title <text>' }),
+  owner: text(200, '', 'person or team that owns the topic', { flag: '--owner <text>' }),
+  method: choice(['POST', 'PUT', 'GET'], 'POST', 'HTTP method of callbacks; GET needs format form', { flag: '--method <method>' }),
+  format: choice(['raw', 'form'], 'raw', 'raw: the body as pushed; form: its members as form fields', { flag: '--format <format>', more: 'With method GET the form fields go into the query' }),
+  headers: headers(16, 1_024, 'static headers of every callback', { flag: '--header <name: value>', more: 'They replace all earlier ones. Hop-by-hop headers and those that dq sets are rejected. Only callers with the scope `admin` see the values, others see `***`; `***` in a request keeps the stored value' }),
+  delayMs: duration(0, limits.delayMsMax, 0, 'delay of a push that gives none', { name: 'delay', flag: '--delay <duration>' }),
+  timeoutMs: duration(100, 60_000, 3_000, 'time limit of one attempt, from name lookup to the last byte', { name: 'timeout', flag: '--timeout <duration>' }),
+  retryIf: retryRule('retry rule: dq retries when it is true of the reply', { flag: '--rule <expression>' }),
+  okStatus: statuses(50, ['2xx'], 'statuses and classes that can count as success', { flag: '--ok-status <list>' }),
+  emptyReply: choice(['retry', 'accept'], 'accept', 'meaning of a 2xx reply without a body, except a 204', { flag: '--empty-reply <choice>', defaultText: '`accept`, with `format: form` `retry`', more: 'The value is stored when the topic is created: a PATCH of `format` alone keeps it' }),
+  maxAttempts: integer(1, 100, 10, 'attempts in all, the first one included', { flag: '--max-attempts <n>' }),
+  backoff: backoff('waits between attempts: 2n+1, a ladder or a formula', { flag: '--backoff <policy>', more: '`"2n+1"`: 1, 3, 5 … × `retry.unit`. A ladder such as `["15s","3m","1h"]` repeats its last step. A formula such as `{"type":"exponential","base":"10s","factor":2,"cap":"1h"}` waits min(cap, base × factor^n)' }),
+  jitter: fraction(0, 0.5, 0, 'share of the wait that dq adds at random', { flag: '--jitter <share>' }),
+  priority: choice(['high', 'normal', 'low'], 'normal', 'share of the slots when they are short: 5 : 3 : 2', { flag: '--priority <priority>' }),
+  concurrency: integer(1, limits.topicConcurrencyMax, 64, 'callbacks in flight at once, per instance', { flag: '--concurrency <n>' }),
+  rate: integer(0, limits.topicRateMax, 0, 'callbacks started per second and instance; 0 = no limit', { flag: '--rate <n>', more: 'Waiting for it costs no attempt' }),
+  alertEmails: mailAddresses(limits.topicEmailsMax, 'mail addresses for dead letters, beside alerts.emails', { flag: '--alert <addresses>' }),
+  dangerouslySkipTlsVerify: boolean(false, 'accept any certificate of the callback server', { more: 'For an authority of your own, start dq with `NODE_EXTRA_CA_CERTS=FILE` instead' }),
+} as const satisfies Readonly<Record<string, TopicField>>;
+
+export const topicNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+export const topicNameRule = `must be 1 to ${limits.topicNameMax} of A-Z a-z 0-9 . _ - and begin with a letter or digit`;
+
+/** The fields of a topic that are stored in columns of their own. */
+export const topicColumns = {
+  topic: {
+    kind: 'text',
+    help: 'name of the topic; it never changes',
+    bounds: `letters, digits, \`.\` \`_\` \`-\`, at most ${limits.topicNameMax}`,
+    schema: { type: 'string', pattern: topicNamePattern.source },
+    parse: (value, field, complaints) =>
+      typeof value === 'string' && topicNamePattern.test(value)
+        ? value
+        : complaints.reject(field, topicNameRule),
+  } satisfies TopicField<string>,
+  state: choice(['active', 'paused', 'offline'], 'active', 'state of the topic', {
+    more: '`paused`: pushes are accepted, deliveries held. `offline`: pushes are rejected, deliveries held. Neither drops a job',
+  }),
+  secret: {
+    kind: 'text',
+    help: 'signing secret; dq makes one when it is not given',
+    more: 'Given at creation or rotation; shown in that reply only',
+    bounds: `\`whsec_\` and base64 of ${limits.secretBytesMin} to ${limits.secretBytesMax} bytes`,
+    defaultText: 'made',
+    schema: { type: 'string', pattern: '^whsec_[A-Za-z0-9+/]+={0,2}$' },
+    flag: '--secret <secret>',
+    parse: (value, field, complaints) => {
+      const parsed = parseSecret(value);
+      return parsed.ok ? parsed.value : complaints.reject(field, parsed.message);
+    },
+  } satisfies TopicField<string>,
+} as const;
