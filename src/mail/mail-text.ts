@@ -4,7 +4,7 @@
 import { formatInstant } from '../core/duration.ts';
 import { limits } from '../core/limits.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
-import { withoutControls } from '../telemetry/log-line.ts';
+import { printable } from '../runtime/printable-text.ts';
 import { mailLimits } from './limits.ts';
 
 /** Who writes. */
@@ -65,6 +65,6 @@ export function letter(subject: string, lines: readonly string[], { host, versio
 
 /** One line of at most so many characters. */
 export function line(text: string, max: number): string {
-  const characters = [...withoutControls(text.slice(0, 2 * max + 2))];
+  const characters = [...printable(text.slice(0, 2 * max + 2))];
   return characters.length <= max ? characters.join('') : `${characters.slice(0, max - 1).join('')}…`;
 }

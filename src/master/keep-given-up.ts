@@ -10,8 +10,8 @@ import {
   newIncident,
   openIncidents,
 } from '../process/incident-files.ts';
+import { printable } from '../runtime/printable-text.ts';
 import type { Log } from '../telemetry/log.ts';
-import { withoutControls } from '../telemetry/log-line.ts';
 
 /** Never rejects: the log and the exit code tell too. */
 export async function keepGivenUp(dataDir: string, reason: string, log: Log): Promise<void> {
@@ -20,7 +20,7 @@ export async function keepGivenUp(dataDir: string, reason: string, log: Log): Pr
     const known = await files.list();
     // dq-upkeep was there, or an earlier end has not been followed by a start that lasted.
     if (openIncidents(known).some(({ kind }) => kind === givenUp.kind)) return;
-    const detail = withoutControls(givenUpDetail(reason)).slice(0, limits.logValueMax);
+    const detail = printable(givenUpDetail(reason)).slice(0, limits.logValueMax);
     const ids = known.map(({ id }) => id);
     await files.write(newIncident({ ...givenUp, state: 'begun', detail }, ids));
   } catch (error) {

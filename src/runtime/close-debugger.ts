@@ -1,7 +1,7 @@
-// Closes the debugger that Node opens at a SIGUSR1 while nobody has a handler for it yet: in the first 30 to 60 ms of a process,
-// which no line of ours precedes. Whoever on this machine reaches its port may do what dq may do.
+// Closes the debugger that Node opens at a SIGUSR1 in the first 30 to 60 ms of a process, before dq can install a handler.
+// Every local user who reaches its port has the rights of dq.
 
-/** Once handlers are there and before others rely on this process. One that was asked for by name stays. */
+/** Called once after the handlers are installed. Keeps a debugger that --inspect requested. */
 export async function closeDebugger(): Promise<void> {
   const asked = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].some((text) =>
     text.includes('--inspect'),

@@ -1,9 +1,10 @@
-// The one place that names the SQLite library, for the job store and for the cold path. Owns the opening of files, the
-// reading of pragmas and of error codes; knows no table. Node's own node:sqlite takes its place once the oldest supported
-// Node has it: the API is the same.
-// Hazards of @photostructure/sqlite 1.2, seen: statements are finalised by the garbage collector only, so close() leaves the
-// connection (and a lock it holds) behind until then — give up locks before closing; a database whose object is no longer
-// referenced is closed under its statements; TEXT is cut at a NUL, so bytes from outside belong in BLOB columns.
+// database.ts opens SQLite files and reads pragmas and error codes. The only file that imports the SQLite library. node:sqlite
+// can replace the library when the oldest supported Node has it: the API is the same.
+// Hazards of @photostructure/sqlite 1.2, all observed:
+//  * only the garbage collector finalises statements, so close() leaves the connection and its lock until then: release
+//    locks before closing;
+//  * a database whose object is unreferenced is closed under its statements;
+//  * TEXT ends at a NUL: bytes from outside belong in BLOB columns.
 
 import { DatabaseSync, type DatabaseSyncInstance, type StatementSyncInstance } from '@photostructure/sqlite';
 
@@ -11,13 +12,13 @@ export type Database = DatabaseSyncInstance;
 export type Statement = StatementSyncInstance;
 
 export interface OpenOptions {
-  /** nothing is written, not even by the recovery of a write-ahead log */
+  /** writes nothing, not even to recover a write-ahead log */
   readonly readOnly?: boolean;
-  /** ms that a call waits, blocking this process, for a lock of another one; 0 = not at all */
+  /** ms that a call blocks this process for a lock of another one; 0 = no wait */
   readonly waitMs?: number;
 }
 
-/** Opens or creates a file. SQL in the schema of a file is not trusted to be ours. */
+/** Opens or creates a file. Does not trust SQL in the schema of the file. */
 export function openDatabase(path: string, options: OpenOptions = {}): Database {
   const db = new DatabaseSync(path, {
     readOnly: options.readOnly ?? false,
@@ -28,13 +29,13 @@ export function openDatabase(path: string, options: OpenOptions = {}): Database 
   return db;
 }
 
-/** Runs `PRAGMA <text>` and answers its first value; undefined when it has none. Setting may be refused: compare. */
+/** Runs `PRAGMA <text>` and returns its first value or undefined. SQLite can ignore a setting: compare the value. */
 export function pragma(db: Database, text: string): unknown {
   return (db.prepare(`PRAGMA ${text}`, { returnArrays: true }).get() as unknown[] | undefined)?.[0];
 }
 
-/** Asks for one column of the first row and leaves no statement behind, so that close() closes: exec() finalises what it
- *  runs, and a function of ours inside the query catches the value. */
+/** Reads one column of the first row without leaving a statement, so that close() closes: exec() finalises its statements, and
+ *  a function inside the query receives the value. */
 export function askAndForget(db: Database, column: string, from: string): unknown {
   let answer: unknown;
   db.function('caught', (value: unknown) => {
@@ -45,7 +46,7 @@ export function askAndForget(db: Database, column: string, from: string): unknow
   return answer;
 }
 
-/** Primary result codes (sqlite.org/rescode.html) that somebody decides by. */
+/** Primary result codes (sqlite.org/rescode.html) that dq distinguishes. */
 export const sqliteCodes = {
   busy: 5,
   locked: 6,
@@ -58,7 +59,7 @@ export const sqliteCodes = {
   notADatabase: 26,
 } as const;
 
-/** all() and iterate() of this library tell no code (seen in 1.2); these are SQLite's own words (sqlite3_errstr). */
+/** all() and iterate() of this library give no code (1.2); these are SQLite's own messages (sqlite3_errstr). */
 const codesByMessage: Readonly<Record<string, number>> = {
   'database is locked': sqliteCodes.busy,
   'database table is locked': sqliteCodes.locked,

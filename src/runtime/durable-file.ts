@@ -1,10 +1,11 @@
-// A file that is always whole: written anew beside itself, then renamed over the old one. Invariant: who reads the name sees
-// what was written before or what is written now, whoever died in between.
+// durable-file.ts replaces whole files: writes a new file beside the old one, then renames it.
+// Invariant: a reader of the name sees the old or the new content, never a part, after any crash.
 
+import { renameSync, writeFileSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** For this user alone. On the disk when it resolves, its name too. Rejects with the system's error; then the old one stays. */
+/** Mode 0600. Content and name are on disk when it resolves. Rejects with the system's error and keeps the old file. */
 export async function writeDurably(path: string, text: string): Promise<void> {
   const fresh = `${path}.${process.pid}.new`;
   try {
@@ -17,7 +18,7 @@ export async function writeDurably(path: string, text: string): Promise<void> {
     }
     await rename(fresh, path);
   } catch (error) {
-    // On a full disk even the name of it is in the way; the next write makes it anew.
+    // On a full disk the new file only takes space; the next write creates it again.
     await rm(fresh, { force: true }).catch(() => undefined);
     throw error;
   }
@@ -27,4 +28,11 @@ export async function writeDurably(path: string, text: string): Promise<void> {
   } finally {
     await directory.close();
   }
+}
+
+/** The same without waiting for the disk: for records that a start of the machine removes. Throws the system's error. */
+export function writeWhole(path: string, text: string): void {
+  const fresh = `${path}.next`;
+  writeFileSync(fresh, text, { mode: 0o600 });
+  renameSync(fresh, path);
 }

@@ -1,14 +1,15 @@
-// One endless loop, the shape of every agent: step, sleep, step. Owns the sleeping, the waking and the survival:
-// a loop never ends on an exception, never sleeps longer than limits.loopSleepMsMax in one piece, and forgets no wake-up.
+// Loop runs the steps of an agent: step, sleep, step.
+// Invariant: a loop never ends on an exception, never sleeps longer than limits.loopSleepMsMax at once, loses no wake-up.
 
 import { limits } from '../core/limits.ts';
 import type { Service } from './service.ts';
+import { orAfter } from './timeout.ts';
 
 export interface LoopOptions {
   readonly name: string;
-  /** Does one piece of work; answers how long to sleep (ms; 0 = go on at once, after other events had their turn). */
+  /** One piece of work; returns the sleep after it (ms; 0 = continue after pending events). */
   readonly step: () => Promise<number>;
-  /** Told of every exception of a step; the loop then waits failureWaitMs. */
+  /** Called for every exception of a step; the loop then waits failureWaitMs. */
   readonly onFailure: (error: unknown) => void;
   readonly failureWaitMs?: number;
 }
@@ -32,23 +33,18 @@ export class Loop implements Service {
     this.#ended ??= this.#run();
   }
 
-  /** Cuts the current sleep short; during a step it cancels the sleep that would follow. */
+  /** Ends the current sleep; during a step, cancels the sleep after it. */
   wake(): void {
     this.#woken = true;
     this.#interrupt?.();
   }
 
-  /** No further step begins; resolves when the current one has ended (or deadlineMs has passed). */
+  /** Begins no further step; resolves when the current one has ended or after deadlineMs. */
   async drain(deadlineMs: number): Promise<void> {
     this.#draining = true;
     this.wake();
     if (this.#ended === null) return;
-    let timer: NodeJS.Timeout | undefined;
-    const deadline = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, deadlineMs);
-    });
-    await Promise.race([this.#ended, deadline]);
-    clearTimeout(timer);
+    await orAfter(deadlineMs, this.#ended, undefined);
   }
 
   async #run(): Promise<void> {
@@ -80,8 +76,8 @@ export class Loop implements Service {
   }
 }
 
-/** A step for what is done more rarely than a loop turns, which is once a second at least: `work` begins once in `everyMs`, also when
- *  it rejects; for the first time at the first turn, or everyMs later. */
+/** A step for work that is rarer than the turns of a loop (at least one a second): `work` begins once per `everyMs`, even when
+ *  it rejects. `first`: at the first turn, or everyMs later. */
 export function onceIn(
   everyMs: number,
   work: () => Promise<void>,

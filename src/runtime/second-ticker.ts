@@ -1,5 +1,4 @@
-// What the master or a worker does once a second, all of it in one wake-up: an idle process is woken seldom, and seven of them are idle
-// most of the time.
+// SecondTicker runs all once-a-second work of a process in one wake-up: most of the seven processes are idle most of the time.
 
 import { limits } from '../core/limits.ts';
 
@@ -13,7 +12,7 @@ export class SecondTicker {
     timer.unref();
   }
 
-  /** From now on; it must not throw. */
+  /** Calls `beat` once a second from now on; it must not throw. */
   each(beat: () => void): void {
     this.#beats.push(beat);
   }

@@ -1,4 +1,4 @@
-/** A worker cannot start, for a reason that a repetition would meet again, and that decides what the daemon exits with. */
+/** A worker cannot start and another attempt would fail too. Decides the exit code of the daemon. */
 export class StartImpossible extends Error {
   readonly exitCode: number;
   constructor(why: keyof typeof exitCodes, message: string, options?: ErrorOptions) {
@@ -8,5 +8,5 @@ export class StartImpossible extends Error {
   }
 }
 
-/** As the command line documents them (cli/exit.ts). */
+/** The documented exit codes (cli/exit.ts). */
 const exitCodes = { configuration: 78 } as const;

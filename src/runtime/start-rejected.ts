@@ -1,4 +1,4 @@
-/** The daemon cannot start, for a reason outside of it: one sentence for the user, without a stack. */
+/** The daemon cannot start for an external reason: one sentence for the user, without a stack. */
 export class StartRejected extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

@@ -1,13 +1,13 @@
-// The last words of a process: straight to stderr, before process.exit takes what the logs still hold.
+// Writes the last line of a process directly to stderr, because process.exit discards lines that the logs still hold.
 
 import { writeSync } from 'node:fs';
-import { withoutControls } from './log-line.ts';
+import { printable } from '../runtime/printable-text.ts';
 
-/** Written when it returns, or not at all: a pipe that is full or gone must not keep a dying process alive. */
+/** Written when it returns, or dropped: a full or closed pipe must not keep a dying process alive. */
 export function fatalLine(text: string): void {
   try {
-    writeSync(2, `${withoutControls(text)}\n`);
+    writeSync(2, `${printable(text)}\n`);
   } catch {
-    // Nobody is left to be told.
+    // There is no other place for the message.
   }
 }

@@ -1,17 +1,19 @@
-// Fixed limits of logs and metrics: bounds that users cannot configure, each with its reason.
+// Bounds of logs and metrics that users cannot configure, each with its reason.
 
 export const telemetryLimits = {
-  /** Lines of the log files are gathered this long or up to this many characters, then written at once. */
+  /** Characters of one log line. */
+  logLineMax: 16 * 1024,
+  /** Log lines are written together after this long or this many characters. */
   logFlushMs: 100,
   logBatchCharsMax: 64 * 1024,
-  /** Lines that wait for a disk that does not answer; more are dropped and counted. Some seconds of the busiest log. */
+  /** Characters of lines that wait for a stuck disk: some seconds of the busiest log. dq drops and counts more. */
   logBacklogCharsMax: 4 * 1024 * 1024,
-  /** How often a log file is compared with what lies at its path. */
+  /** Interval of checking that the open log file is still the one at its path. */
   logCheckMs: 1_000,
-  /** What a daemon in the background prints: nothing as a rule, 500 deaths of the runtime with their traces at most. */
+  /** Output of a background daemon: usually nothing; 500 crashes of the runtime with their traces fit. */
   outputBytesMax: 1024 * 1024,
-  /** How long an ending process waits for its last lines. */
+  /** An ending process waits this long for its last lines. */
   logCloseMs: 1_000,
-  /** Series that the master holds: many times what there is; topics that come and go leave some behind. */
+  /** Series that the master holds: many times the usual number; deleted topics leave some behind. */
   metricSeriesMax: 10_000,
 } as const;

@@ -1,12 +1,12 @@
-// Appends lines to a file whose name has the day in it. Gathers them and writes whole lines at once, so that two processes
-// may share the file. Never throws and never waits for the disk: what cannot be written is dropped and counted, and when
-// the disk takes lines again, `onRecovered` is told how many are missing. Writes at most `bytesMaxPerDay` a day: what is more is
-// dropped and counted in the same way, and told on the next day.
-// winston's file transports were measured and left: 4.8 µs a line, no reopening, no new directory when it is removed.
+// LineAppender appends lines to one file per day. It writes whole lines together, so that two processes can share the file.
+// Invariant: never throws and never waits for the disk. It drops and counts lines that it cannot write, and lines beyond
+// `bytesMaxPerDay`; `onRecovered` gets the number when writing works again or on the next day.
+// Rejected: winston's file transports, which cost 4.8 µs a line and neither reopen a file nor recreate its directory.
 
 import { join } from 'node:path';
 import type { Calendar } from '../core/calendar.ts';
 import { reasonOf } from '../core/errors.ts';
+import { orAfter } from '../runtime/timeout.ts';
 import { telemetryLimits } from './limits.ts';
 import { AppendError, LogFile } from './log-file.ts';
 
@@ -89,13 +89,8 @@ export class LineAppender {
   }
 
   async #end(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const deadline = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, telemetryLimits.logCloseMs);
-    });
-    // Past the deadline this goes on by itself, and lets its file go; nobody waits for it.
-    await Promise.race([this.#finish(), deadline]);
-    clearTimeout(timer);
+    // After the deadline it goes on and closes its file, but the caller does not wait.
+    await orAfter(telemetryLimits.logCloseMs, this.#finish(), undefined);
   }
 
   async #finish(): Promise<void> {

@@ -1,24 +1,21 @@
-// One line of a log: one JSON object that stays one line on every terminal and in every tool, whatever the values hold.
-// Never throws, and bounds what it is given: a log line is the last thing that may fail a delivery.
+// Formats one log line: one JSON object that is one line for every terminal and tool.
+// Invariant: never throws and bounds its output, because a log line must not fail a delivery.
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
+import { printable, printableJson } from '../runtime/printable-text.ts';
+import { telemetryLimits } from './limits.ts';
 
-/** What JSON leaves as it is and a terminal obeys or a reader splits at: DEL and C1 (a terminal's commands), line and
- *  paragraph separators, marks that turn the direction of text. */
-const unsafe = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-
-/** With its line feed. `head`: members that come first, written beforehand: to copy an object into another one costs as much as
- *  writing it. */
+/** A line with its line feed. `head`: the first members as text: copying an object costs as much as writing it. */
 export function formatLine(members: Readonly<Record<string, unknown>>, head = ''): string {
-  const text = escapeUnsafe(stringify(members));
+  const text = printableJson(stringify(members));
   if (head === '') return `${text}\n`;
   return text === '{}' ? `{${head}}\n` : `{${head},${text.slice(1)}\n`;
 }
 
-/** Of at least one member. */
+/** The `head` of at least one member. */
 export function headOf(members: Readonly<Record<string, unknown>>): string {
-  return escapeUnsafe(stringify(members)).slice(1, -1);
+  return printableJson(stringify(members)).slice(1, -1);
 }
 
 /** A notice for people: `2030-01-31T09:00:00.000Z dq-master ready url=http://127.0.0.1:6789`. */
@@ -32,21 +29,16 @@ export function formatReadable(
     const text = typeof value === 'string' ? cut(value) : (JSON.stringify(value, forLog) ?? '');
     return `${name}=${/^[^\s"\u0000-\u001f]+$/.test(text) || typeof value !== 'string' ? text : JSON.stringify(text)}`;
   });
-  return escapeUnsafe([at, title, withoutControls(message), ...words].join(' '));
-}
-
-/** For text that is printed as it is: one line, no terminal commands. */
-export function withoutControls(text: string): string {
-  return escapeUnsafe(text.replaceAll(/[\u0000-\u001f]/g, (char) => JSON.stringify(char).slice(1, -1)));
+  return printable([at, title, message, ...words].join(' '));
 }
 
 function stringify(members: Readonly<Record<string, unknown>>): string {
   try {
-    // The replacer costs three times the rest; a line of short texts and numbers needs none.
+    // The replacer triples the cost; a line of short texts and numbers needs none.
     const text = JSON.stringify(members, isPlain(members) ? undefined : forLog);
-    if (text.length <= limits.logLineMax) return text;
+    if (text.length <= telemetryLimits.logLineMax) return text;
   } catch {
-    // Circular, or a toJSON that throws: what is plain in the line is still worth having.
+    // A circular value, or a toJSON that throws: log the plain values.
   }
   const plain = Object.entries(members).filter(([, value]) => typeof value !== 'object' || value === null);
   return JSON.stringify({ ...Object.fromEntries(plain), cut: true }, forLog);
@@ -77,8 +69,4 @@ function cut(text: string): string {
   if (text.length <= limits.logValueMax) return text;
   const kept = text.slice(0, limits.logValueMax);
   return `${kept}…(${text.length - kept.length} more)`;
-}
-
-function escapeUnsafe(text: string): string {
-  return text.replace(unsafe, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatLine, formatReadable, headOf, withoutControls } from '../../src/telemetry/log-line.ts';
+import { formatLine, formatReadable, headOf } from '../../src/telemetry/log-line.ts';
 
 const parsed = (members: Record<string, unknown>) =>
   JSON.parse(formatLine(members)) as Record<string, unknown>;
@@ -78,17 +78,11 @@ describe('formatReadable', () => {
       text: 'a b',
       list: [1],
     });
-    expect(text).toBe('AT dq-master ready\\nnow url=http://x/ n=3 text="a b" list=[1]');
+    expect(text).toBe('AT dq-master ready\\u000anow url=http://x/ n=3 text="a b" list=[1]');
   });
 
   it('lets no value end the line or reach the terminal', () => {
     const text = formatReadable('AT', 'dq', 'x', { a: '\u001b[2J\n', b: '\u009b2J', c: ['\n'], d: '\u2028' });
     expect(text).toBe('AT dq x a="\\u001b[2J\\n" b=\\u009b2J c=["\\n"] d="\\u2028"');
-  });
-});
-
-describe('withoutControls', () => {
-  it('shows controls instead of sending them', () => {
-    expect(withoutControls('a\r\n\u001b[0m\u0085b')).toBe('a\\r\\n\\u001b[0m\\u0085b');
   });
 });
