@@ -1,7 +1,7 @@
-// The port of the cold path: topics, statistics, access tokens and the list of shards. Every value that passes is plain JSON, so
-// that an embedded registry can be reached through the socket of its owner.
-// Methods reject with StoreError: not_stored or unknown for writes, and for reads that found nobody to ask.
-// Whatever grows with the number of topics comes in pages of bounded rows and bytes.
+// The port of the cold path: topics, statistics, access tokens and the shard list. All values are plain JSON, so that they can
+// pass the socket of an embedded registry's owner.
+// Methods reject with StoreError: not_stored or unknown for writes, not_stored for reads of an unavailable registry.
+// Lists that grow with the number of topics come in pages of bounded rows and bytes.
 
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
@@ -25,7 +25,7 @@ export interface TopicStats {
   readonly today: Readonly<Record<StatName, number>>;
 }
 
-/** A topic as the registry stores it: settings as JSON, secrets encrypted. Registry.read() makes a topic of it. */
+/** A stored topic: settings as JSON, secrets encrypted. Registry.read() turns it into a topic. */
 export interface TopicRecord {
   readonly name: string;
   readonly state: string;
@@ -36,26 +36,26 @@ export interface TopicRecord {
   readonly updatedAt: number;
 }
 
-/** A place in the order of all changes: by revision, then by name. Everything up to it is known. */
+/** A place in the order of all changes, by revision, then by name. */
 export interface ChangePlace {
   readonly revision: number;
   /** null = every name of this revision */
   readonly name: string | null;
 }
 
-/** One page of the changes after a place, as of one moment. A topic that changes between two pages moves behind the last
- *  one, because its new revision is greater than any before; a deletion has a revision too. So whoever asks for page after
- *  page misses nothing, and may go on from any page later. */
+/** One page of the changes after a place, read at one moment. A topic that changes between two pages moves behind the last
+ *  page, because its new revision is the highest; a deletion has a revision too. So a reader of all pages misses nothing, and
+ *  can continue from any page later. */
 export interface TopicChanges {
   /** of the registry at that moment */
   readonly revision: number;
   readonly topics: readonly TopicRecord[];
   readonly deleted: readonly { readonly name: string; readonly revision: number }[];
-  /** where the next page begins; null = this was the last one, and everything up to `revision` is known */
+  /** where the next page begins; null = the reader knows everything up to `revision` */
   readonly next: ChangePlace | null;
 }
 
-/** What can be read of a stored topic, whatever of it is damaged. */
+/** The readable part of a damaged stored topic. */
 export interface TopicRemains {
   readonly revision: number;
   /** null = unreadable */
@@ -64,25 +64,25 @@ export interface TopicRemains {
 
 export interface StatPage {
   readonly stats: readonly TopicStats[];
-  /** the topic after which the next page begins; null = this was the last one */
+  /** the topic after which the next page begins; null = last page */
   readonly next: string | null;
 }
 
 export interface TokenChanges {
-  /** of the registry: pass it as `since` the next time */
+  /** of the registry: the `since` of the next call */
   readonly revision: number;
-  /** all there are, by name; null = nothing in the registry changed after `since` */
+  /** all tokens by name; null = the registry did not change after `since` */
   readonly tokens: readonly TokenRecord[] | null;
 }
 
 export interface ShardChanges {
-  /** of the last change of the list, 0 = none was ever written: pass it as `since`, or as what is expected */
+  /** of the last change of the list, 0 = never written: the next `since` or `expectedRevision` */
   readonly revision: number;
   /** null = not changed after `since` */
   readonly list: ShardList | null;
 }
 
-/** A topic to be written; the registry gives revision and times. */
+/** A topic to write; the registry sets revision and times. */
 export type TopicDraft = Omit<Topic, 'revision' | 'createdAt' | 'updatedAt'>;
 
 export type TurnOutcome =
@@ -90,23 +90,23 @@ export type TurnOutcome =
   | { readonly kind: 'changed' | 'absent' };
 
 export interface Registry {
-  /** 16 hexadecimal digits, drawn once for each registry: whose topics the jobs of a Redis belong to. */
+  /** 16 random hexadecimal digits per registry. A Redis belongs to one registry id. */
   id(): Promise<string>;
-  /** At most sqlLimits.registryPageRows rows of sqlLimits.registryPageBytes. Every process asks this every registryLimits.registryPollMs; where
-   *  nothing changed it is one indexed read. */
+  /** At most sqlLimits.registryPageRows rows and sqlLimits.registryPageBytes. Every process calls it each
+   *  registryLimits.registryPollMs; without a change it is one indexed read. */
   changes(after: ChangePlace): Promise<TopicChanges>;
-  /** Throws for a record that cannot be read: damaged, or written by a newer version. */
+  /** Throws for a record that is damaged or that a newer version wrote. */
   read(record: TopicRecord): KnownTopic;
-  /** Rejects with the code `unreadable_topic` for one that is stored and cannot be read. */
+  /** null = no such topic. Rejects with the code `unreadable_topic` for a damaged one. */
   get(topic: string): Promise<Topic | null>;
-  /** For a topic whose get() is unreadable: what it takes to replace or remove it. */
+  /** The parts of an unreadable topic that replacing or removing it needs. */
   remains(topic: string): Promise<TopicRemains | null>;
-  /** Compare-and-set of the state alone; the rest of the record stays as it is, readable or not. */
+  /** Compare-and-set of the state. The rest of the record stays unchanged, readable or not. */
   turn(topic: string, state: TopicState, expectedRevision: number): Promise<TurnOutcome>;
   create(
     draft: TopicDraft,
   ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' }>;
-  /** Compare-and-set: changes nothing when the topic's revision is another by now. */
+  /** Compare-and-set: changes nothing when the topic has another revision. */
   update(
     draft: TopicDraft,
     expectedRevision: number,
@@ -116,23 +116,22 @@ export interface Registry {
     | { readonly kind: 'absent' }
   >;
   remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'>;
-  /** All of a call or nothing. Counters of topics that are not registered (any more) are dropped. Not idempotent.
-   *  A call holds at most upkeepLimits.statsBatchMax. */
+  /** Adds all deltas of a call or none; drops those of unknown topics. Not idempotent. At most upkeepLimits.statsBatchMax. */
   addStats(deltas: readonly StatDelta[]): Promise<void>;
-  /** of one topic, null where it has none; `day` is today's number */
+  /** Of one topic, null without statistics; `day`: the number of today. */
   stats(topic: string, day: number): Promise<TopicStats | null>;
-  /** of all that have any, by name, from the first one after `after` on */
+  /** Of all topics with statistics, by name, after `after`. */
   statsPage(after: string, day: number): Promise<StatPage>;
-  /** since -1 = whatever there is. Every server asks this every registryLimits.registryPollMs. */
+  /** since -1 = always returns the list. Every server calls it each registryLimits.registryPollMs. */
   tokens(since: number): Promise<TokenChanges>;
-  /** `full`: there are limits.tokensMax. Not idempotent: repeated, it finds its own name. */
+  /** `full`: the registry has limits.tokensMax tokens. Not idempotent: a repeat finds its own name. */
   createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'>;
   removeToken(name: string): Promise<'removed' | 'absent'>;
-  /** since -1 = whatever there is. Every process that works on Redis asks this every registryLimits.registryPollMs. */
+  /** since -1 = always returns the list. Every process on Redis calls it each registryLimits.registryPollMs. */
   shards(since: number): Promise<ShardChanges>;
-  /** Compare-and-set of the whole list: changes nothing when its revision is another by now. */
+  /** Compare-and-set of the whole list: changes nothing when it has another revision. */
   writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'>;
-  /** Told, lossily, that something changed. Returns the unsubscribe. */
+  /** Calls the listener after changes; calls can be lost. Returns the unsubscribe. */
   onChange(listener: () => void): () => void;
   close(): Promise<void>;
 }

@@ -1,11 +1,11 @@
-// The port of what is done to the servers that are shards, beside the jobs on them. An embedded store has none.
+// The port of shards as servers: whose they are and what they hold. An embedded store has no shards.
 
 import type { ShardList } from '../core/shard-list.ts';
 
 export type Identified =
-  /** It is ours, or has been made so just now. */
+  /** It belongs to this registry, perhaps since this call. */
   | ({ readonly kind: 'ours'; readonly id: string } & Pick<ShardHolds, 'jobs' | 'list'>)
-  /** reason: why it can be no shard, the end of a sentence about it */
+  /** reason: why it cannot be a shard, the end of a sentence about it */
   | { readonly kind: 'refused'; readonly reason: string }
   | { readonly kind: 'away'; readonly reason: string };
 
@@ -14,25 +14,25 @@ export interface ShardHolds {
   readonly jobs: number;
   /** owed, or being mailed */
   readonly alerts: number;
-  /** number of the newest list of shards that it has heard of; 0 = of none */
+  /** number of the newest shard list that it knows; 0 = none */
   readonly list: number;
 }
 
 export interface ShardServers {
-  /** The list that this process works by. */
+  /** The shard list of this process. */
   readonly list: ShardList;
-  /** Asks a server whose it is, and makes it a shard of this registry where it is nobody's. */
+  /** Reads the owner of a server and claims a free one for this registry. */
   identify(url: string, buckets: number): Promise<Identified>;
-  /** Has every partition of it hear of the list that this process works by: from then on nobody who places by an earlier one can put
-   *  a job there. Answers what it holds at that moment. Rejects with StoreError when it does not answer. */
+  /** Sends the number of this process's shard list to every partition of the shard: from then on it rejects pushes placed by an
+   *  earlier list. Returns its contents at that moment. Rejects with StoreError when the shard does not answer. */
   announce(id: string): Promise<ShardHolds>;
-  /** What it holds now. Rejects with StoreError when it does not answer. */
+  /** The current contents. Rejects with StoreError when the shard does not answer. */
   holds(id: string): Promise<ShardHolds>;
-  /** Whether it holds no job whose home, by the list that this process works by, is another shard; and none can come. Rejects with
-   *  StoreError when it does not answer. */
+  /** true = by the shard list of this process, the shard holds no job with another home and cannot get one. Rejects with
+   *  StoreError when the shard does not answer. */
   isSettled(id: string): Promise<boolean>;
-  /** without what must not be shown */
+  /** the address without its login */
   nameOf(url: string): string;
-  /** how many buckets it gets where nobody says: 1, or a Cluster's */
+  /** default number of buckets: 1, or that of a Cluster */
   bucketsOf(url: string): number;
 }

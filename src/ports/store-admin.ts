@@ -1,0 +1,86 @@
+// The port of counts, health, backup and fsck. The rules of jobs.ts hold here too.
+
+import type { JobState } from '../core/job.ts';
+
+export type StateCounts = Readonly<Record<JobState, number>>;
+
+export interface StoreHealth {
+  /** the store answers and accepts pushes; of several servers, at least one does */
+  readonly ok: boolean;
+  /** one sentence: which failures stored jobs survive */
+  readonly durability: string;
+  /** reasons why it is not ok; when it is ok, dangerous parts of its configuration */
+  readonly warnings: readonly string[];
+  /** The clock of the embedded store jumped and is not stable yet: nothing is removed by its time. Absent: the clock is stable. */
+  readonly isClockHeld?: boolean;
+  /** The servers of the store, each with its own failures; absent without servers. `ok` with several: some of them work. */
+  readonly servers?: readonly StoreServer[];
+  /** Records in quarantine: unreadable, or in a place without a job. fsck names them; other jobs are not affected. Absent: 0. */
+  readonly setAside?: number;
+}
+
+export interface StoreServer {
+  /** an operator's name of it, without secrets */
+  readonly name: string;
+  /** why it does not work or rejects pushes: the end of a sentence; null = it works */
+  readonly trouble: string | null;
+}
+
+/** Work that takes longer than a call: the caller starts it and polls its state. The state ends with the process that works:
+ *  `none` after `running` means lost work, which may be started again. */
+export type LongWork<R> =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'running'; readonly startedAt: number }
+  | { readonly kind: 'done'; readonly startedAt: number; readonly endedAt: number; readonly result: R }
+  /** reason: a sentence for the operator; the work left nothing behind */
+  | {
+      readonly kind: 'failed';
+      readonly startedAt: number;
+      readonly endedAt: number;
+      readonly reason: string;
+    };
+
+export interface Backup {
+  /** contains jobs.db and registry.db like a data directory, but not the key that encrypts the topics' secrets */
+  readonly directory: string;
+  readonly bytes: number;
+}
+
+export interface Problem {
+  /** a code such as I1, `numbers`, `counts` or `file` */
+  readonly invariant: string;
+  readonly what: string;
+  readonly count: number;
+  /** some of them */
+  readonly examples: readonly string[];
+}
+
+export interface Examination {
+  readonly jobs: number;
+  readonly problems: readonly Problem[];
+}
+
+export interface StoreAdmin {
+  /** `held`: topics that are paused, offline or unknown. */
+  counts(held?: readonly string[]): Promise<{
+    /** the topics with jobs */
+    readonly topics: Readonly<Record<string, StateCounts>>;
+    /** how long the oldest job that waits for its turn has been due; null without one. Ready jobs of `held` topics do not count:
+     *  they are late on purpose. A delayed job of any topic counts from its due time: nothing promoted it. */
+    readonly oldestOverdueMs: number | null;
+    /** as in Page: parts whose jobs are not counted */
+    readonly missing?: readonly string[];
+  }>;
+  /** Removes jobs of one topic in any state, at most max (≤ limits.bulkMax). Their leases are lost; owed alerts stay owed. */
+  purgeTopic(topic: string, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
+  health(): Promise<StoreHealth>;
+  /** The storage clock, epoch ms; of several servers, the clock of one that answers. */
+  clock(): Promise<number>;
+  /** Copies the current store and registry into a new directory (an absolute path on the store's machine). At most one long work
+   *  runs at a time, else `busy`. */
+  startBackup(directory: string): Promise<'started' | 'busy'>;
+  backup(): Promise<LongWork<Backup>>;
+  /** Checks every invariant of the current store. Changes nothing. */
+  startFsck(): Promise<'started' | 'busy'>;
+  fsck(): Promise<LongWork<Examination>>;
+}
