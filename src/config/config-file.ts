@@ -6,9 +6,11 @@ import { dirname, resolve } from 'node:path';
 import type { Node, Pair } from 'yaml';
 import { isAlias, isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 import { reasonOf } from '../core/errors.ts';
-import { limits } from '../core/limits.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import { options } from './options.ts';
+
+/** Characters. A longer file is not a configuration file. */
+const configFileCharsMax = 1024 * 1024;
 
 export interface FoundFile {
   /** absolute */
@@ -28,7 +30,7 @@ export function findConfigFile(
     const path = resolve(cwd, label);
     try {
       const text = readFileSync(path, 'utf8');
-      if (text.length > limits.configFileCharsMax)
+      if (text.length > configFileCharsMax)
         return { file: null, problem: { where: label, message: 'is too large for a configuration file' } };
       return { file: { path, label, text }, problem: null };
     } catch (error) {

@@ -1,18 +1,18 @@
-// Which day it is in the configured time zone, for statistics of "today" and the names of log files; and what a clock there
-// shows, for receivers that are told times without an offset.
+// Days and clock times in the configured time zone: for statistics of "today", names of log files, and receivers that get
+// times without an offset.
 
 export interface Calendar {
   /** yyyymmdd of the instant (epoch ms) */
   dayOf(epochMs: number): number;
 }
 
-/** Answers the instant (epoch ms) as `YYYY-MM-DD HH:mm:ss`; a begun second is not over. */
+/** The instant (epoch ms) as `YYYY-MM-DD HH:mm:ss`, rounded down. */
 export type Clock = (epochMs: number) => string;
 
-/** Every zone's offset, and every change of one, is a multiple of 15 minutes: within such a slot of UTC the day is the same. */
+/** Offsets of zones and their changes are multiples of 15 minutes, so the day is constant within such a slot of UTC. */
 const slotMs = 15 * 60_000;
 
-/** `timezone` is an IANA name; another throws RangeError. */
+/** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createCalendar(timezone: string): Calendar {
   const format = new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
     timeZone: timezone,
@@ -35,7 +35,7 @@ export function createCalendar(timezone: string): Calendar {
   };
 }
 
-/** `timezone` is an IANA name; another throws RangeError. */
+/** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createClock(timezone: string): Clock {
   const format = new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
     timeZone: timezone,

@@ -1,4 +1,4 @@
-// How many calls one notifier runs at once beside its slots, and how many file descriptors that takes.
+// Computes how many calls one notifier runs beside its slots, and the file descriptors that they need.
 
 import { limits } from './limits.ts';
 
@@ -9,10 +9,10 @@ export interface CallAccounts {
   readonly slowMax: number;
 }
 
-/** A part of the descriptors stays for idle connections. */
+/** The rest of the descriptors is for idle connections. */
 const usableShare = 0.75;
 
-/** `openFilesMax`: the limit of the notifier's process; null = unknown or none */
+/** `openFilesMax`: limit of the notifier's process; null = unknown or unlimited */
 export function callAccounts(slots: number, openFilesMax: number | null): CallAccounts {
   const probesMax = probesOf(slots);
   const usable = openFilesMax === null ? Number.POSITIVE_INFINITY : Math.floor(openFilesMax * usableShare);
@@ -20,12 +20,12 @@ export function callAccounts(slots: number, openFilesMax: number | null): CallAc
   return { probesMax, slowMax: Math.max(0, Math.min(Math.floor(slots * limits.slowCallsPerSlot), fitting)) };
 }
 
-/** With fewer, slots and probes cannot all be used. */
+/** Fewer descriptors do not suffice for all slots and probes. */
 export function leastDescriptors(slots: number): number {
   return limits.descriptorsBesideSlots + slots + probesOf(slots);
 }
 
-/** With fewer, the slow account is smaller than limits.slowCallsPerSlot says. */
+/** Fewer descriptors reduce the slow calls below limits.slowCallsPerSlot. */
 export function fullDescriptors(slots: number): number {
   return Math.ceil((leastDescriptors(slots) + callAccounts(slots, null).slowMax) / usableShare);
 }

@@ -1,5 +1,5 @@
-// What one attempt sends: path, body and content type, as the topic's method and format want them. Pure; the headers, which
-// sign what is made here, are delivery.ts.
+// Builds path, body and content type of one attempt from the topic's method and format. Pure. delivery.ts builds the headers
+// and signs these bytes.
 
 import type { Clock } from './calendar.ts';
 import { addToQuery, type FormFields, formFields, writeForm } from './form-body.ts';
@@ -11,13 +11,13 @@ export interface CallbackRequest {
   readonly path: string;
   /** the bytes that are sent and signed; empty for a GET */
   readonly body: Buffer;
-  /** null = none is sent */
+  /** null = dq sends none */
   readonly contentType: string | null;
 }
 
 const nothing = Buffer.alloc(0);
 
-/** `path` with its query: the callback URL's. */
+/** `path`: of the callback URL, with its query. */
 export function callbackRequest(
   job: Pick<ReservedJob, 'body' | 'contentType' | 'dueAt' | 'acceptedAt' | 'failures'>,
   topic: Pick<Topic, 'method' | 'format'>,
@@ -31,7 +31,7 @@ export function callbackRequest(
   return { path, body: Buffer.from(writeForm(fields)), contentType: 'application/x-www-form-urlencoded' };
 }
 
-/** dq's own win over the body's, in the body's places: PHP's assignment to a member that is there. */
+/** Fields of dq replace fields of the body in their places, as PHP's assignment to an existing member does. */
 function addOwn(
   fields: FormFields,
   job: Pick<ReservedJob, 'dueAt' | 'acceptedAt' | 'failures'>,

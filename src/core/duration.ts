@@ -1,15 +1,14 @@
-// Durations and times as users write them (http-api.md, "Durations"). One grammar for the API, the configuration and the
-// command line. Owns no clock.
+// Durations and instants as users write them: one grammar for the API, the configuration and the command line. Pure.
 
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly message: string };
 
-/** Numbers below this are epoch seconds by mistake: as milliseconds they lie before March 1973. */
+/** Smaller numbers are epoch seconds by mistake: as milliseconds they are before March 1973. */
 const smallestEpochMs = 100_000_000_000;
 const instantPattern = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})$/;
 
-/** Milliseconds of each unit, by all its spellings. There is no week, month or year: they are rarely meant exactly. */
+/** Milliseconds of each unit, by all spellings. Weeks, months and years are rarely meant exactly, so they are missing. */
 const unitMs: ReadonlyMap<string, number> = new Map([
   ...['ms', 'millisecond', 'milliseconds'].map((name) => [name, 1] as const),
   ...['s', 'sec', 'secs', 'second', 'seconds'].map((name) => [name, 1_000] as const),
@@ -22,14 +21,14 @@ const part = `\\d{1,12} ?(?:${[...unitMs.keys()].join('|')})`;
 const iso = 'P(?=[\\dT])(?:(\\d{1,12})D)?(?:T(?=\\d)(?:(\\d{1,12})H)?(?:(\\d{1,12})M)?(?:(\\d{1,12})S)?)?';
 const isoPattern = new RegExp(`^${iso}$`);
 
-/** What parseDuration accepts as text, for a JSON schema. */
+/** The texts that parseDuration accepts, for a JSON schema. */
 export const durationPattern = `^(?:0|${part}(?: ?${part})*|${iso})$`;
 export const durationExamples = '"500ms", "30s", "10m", "1h30m", "2 hours", "3d", "PT30M"';
-/** Beyond the longest useful text, all units spelled out; it bounds the work of the patterns. */
+/** More than the longest useful text with all units spelled out; bounds the work of the patterns. */
 const durationTextMax = 200;
 
-/** Reads "500ms" "30s" "10m" "1h30m" "2 hours" "PT30M". A number needs its unit, because some callers count in seconds and
- *  others in milliseconds. Only 0 means the same in both, as a number and as text. */
+/** Reads "500ms" "30s" "10m" "1h30m" "2 hours" "PT30M" to milliseconds. A number needs a unit, because some callers count
+ *  in seconds and others in milliseconds; 0 is the same in both. */
 export function parseDuration(input: unknown): Parsed<number> {
   if (input === 0 || input === '0') return { ok: true, value: 0 };
   if (typeof input === 'number' && Number.isSafeInteger(input) && input > 0)
@@ -54,7 +53,7 @@ function isoSum([, days, hours, minutes, seconds]: RegExpExecArray): number {
   );
 }
 
-/** Milliseconds, or what is wrong. */
+/** Milliseconds, or the message. */
 function sumOf(text: string): number | string {
   if (!/^\d{1,12} ?[A-Za-z]{1,20}( ?\d{1,12} ?[A-Za-z]{1,20})*$/.test(text)) return unreadable(text);
   let total = 0;
@@ -103,15 +102,15 @@ export function formatDuration(ms: number): string {
   return text;
 }
 
-/** RFC 3339 with an offset, or epoch milliseconds as digits or a number. `fromQuery`: the blank that a query string makes
- *  of the `+` before an offset is read as `+`. Answers epoch ms, whole, never before the instant given. */
+/** RFC 3339 with an offset, or epoch milliseconds as digits or a number. `fromQuery`: reads a blank before the offset as the
+ *  `+` that the query string decoded. Returns whole epoch ms, never before the given instant. */
 export function parseInstant(input: unknown, fromQuery = false): Parsed<number> {
   if (typeof input === 'number' || (typeof input === 'string' && /^\d+$/.test(input))) {
     const value = Number(input);
     if (!Number.isSafeInteger(value) || value < 0)
       return { ok: false, message: 'must be whole epoch milliseconds' };
     if (value < smallestEpochMs)
-      return { ok: false, message: 'looks like seconds; epoch milliseconds are expected' };
+      return { ok: false, message: 'looks like seconds; write epoch milliseconds' };
     return { ok: true, value };
   }
   if (typeof input !== 'string')
@@ -127,12 +126,13 @@ export function parseInstant(input: unknown, fromQuery = false): Parsed<number> 
   const value = Date.parse(
     text.replace(' ', 'T').replace(/\.\d+/, fraction === '' ? '' : `.${fraction.slice(0, 3).padEnd(3, '0')}`),
   );
-  if (Number.isNaN(value) || !daysAgree(text)) return { ok: false, message: 'is no date of the calendar' };
-  // What was cut off the fraction would make it early by less than a millisecond; round up.
+  if (Number.isNaN(value) || !daysAgree(text))
+    return { ok: false, message: 'is not a calendar date; check day and month' };
+  // Digits beyond the millisecond round up, so that a job is never early.
   return { ok: true, value: /[1-9]/.test(fraction.slice(3)) ? value + 1 : value };
 }
 
-/** Date.parse turns 30 February into 2 March; a producer would rather hear of it. */
+/** Date.parse turns 30 February into 2 March. */
 function daysAgree(text: string): boolean {
   const [year, month, day] = text.slice(0, 10).split('-').map(Number) as [number, number, number];
   const date = new Date(Date.UTC(year, month - 1, day));

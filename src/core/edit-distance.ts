@@ -1,11 +1,11 @@
 // Levenshtein distance with an upper bound. Pure; the bound makes its cost linear in the length of the texts.
 
-/** Letters to insert, remove or change; `max` + 1 for every distance above `max`. */
+/** Letters to insert, remove or change; `max` + 1 for every larger distance. */
 export function editDistance(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) > max) return max + 1;
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
-    // Cells further from the diagonal than `max` are above it.
+    // Cells further than `max` from the diagonal exceed `max`.
     const from = Math.max(1, i - max);
     const to = Math.min(b.length, i + max);
     const row = new Array<number>(b.length + 1).fill(max + 1);

@@ -1,40 +1,39 @@
-// Where callbacks may go (callback.md, "Egress policy"). Pure: judges addresses, dials and resolves nothing.
-//
-// The order in which an address is judged; the first that applies decides:
-//  1. what cannot be read as an address is refused;
-//  2. dq's own endpoints are refused, whatever egress.allow says: an allowed 10.0.0.0/8 must not open the intake itself;
-//  3. egress.deny refuses;
+// The egress policy decides where callbacks may go. Pure: dials and resolves nothing.
+// The first rule that applies decides:
+//  1. text that is no address is rejected;
+//  2. dq's own endpoints are rejected, even inside egress.allow: an allowed 10.0.0.0/8 must not open the intake itself;
+//  3. egress.deny rejects;
 //  4. egress.allow allows;
-//  5. link-local, cloud metadata, multicast, broadcast and unspecified addresses are refused under every policy;
+//  5. link-local, cloud metadata, multicast, broadcast and unspecified addresses are rejected under every policy;
 //  6. the policy decides: private allows the rest, public only global unicast, allowlist nothing.
-// An IPv6 address that carries an IPv4 one (mapped, compatible, translated, NAT64, 6to4, Teredo) is judged as what it
-// carries, because that is where the packets go; own endpoints and egress.deny are compared with both forms.
-// Bytes are compared, never text: `new URL` writes [::ffff:127.0.0.1] as [::ffff:7f00:1], and no dotted pattern finds that.
+// An IPv6 address that contains an IPv4 one (mapped, compatible, translated, NAT64, 6to4, Teredo) counts as that one: its
+// packets go there. Own endpoints and egress.deny are compared with both forms.
+// Compares bytes, never text: `new URL` writes [::ffff:127.0.0.1] as [::ffff:7f00:1], which no dotted pattern finds.
 
 import ipaddr from 'ipaddr.js';
 import type { Parsed } from './duration.ts';
 
 export interface EgressPolicy {
-  /** Judges the very address that is dialled. null = allowed, else the reason in one short sentence. */
+  /** Checks the address that is dialled. null = allowed, else the reason in one short sentence. */
   refuses(address: string, port: number): string | null;
-  /** Judges a URL at registration: its literal host and port; a host name is judged when it is dialled. */
+  /** Checks a URL at registration by its literal host and port. A host name is checked when it is dialled. */
   refusesUrl(url: URL): string | null;
 }
 
 export interface Endpoint {
-  /** an IP address; a wildcard (0.0.0.0, ::) or anything else means every address of this machine */
+  /** an IP address; a wildcard (0.0.0.0, ::) or other text means every address of this machine */
   readonly address: string;
   readonly port: number;
 }
 
 export interface EgressOptions {
   readonly policy: 'private' | 'public' | 'allowlist';
-  /** CIDR ranges or single addresses, as parseRange reads them; a bad one is a programmer's error here and throws */
+  /** CIDR ranges or single addresses, as parseRange reads them; a bad one throws */
   readonly allow: readonly string[];
   readonly deny: readonly string[];
-  /** what dq listens on and connects to */
+  /** endpoints that dq listens on and connects to */
   readonly own: readonly Endpoint[];
-  /** the addresses of this machine now, without loopback; asked only for a port that a wildcard endpoint has */
+  /** current addresses of this machine without loopback; called only for the port of a wildcard endpoint */
   readonly localAddresses: () => readonly string[];
 }
 
@@ -73,7 +72,7 @@ export function createEgressPolicy(options: EgressOptions): EgressPolicy {
     refusesUrl(url) {
       const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
       const host = url.hostname.replace(/^\[|\]$/g, '');
-      // The one name whose addresses are known without asking anybody (RFC 6761); the resolver is not asked for a trailing dot.
+      // The one name with known addresses (RFC 6761). The resolver gets no trailing dot.
       const literals = /^(.+\.)?localhost\.?$/i.test(host) ? ['127.0.0.1', '::1'] : [host];
       if (literals[0] === host && !isLiteral(host)) return null;
       for (const literal of literals) {
@@ -85,7 +84,7 @@ export function createEgressPolicy(options: EgressOptions): EgressPolicy {
   };
 }
 
-/** "10.0.0.0/8", "fd00::/8", or one address. IPv4 in four decimal parts only: "10/8" reads as 0.0.0.10/8 elsewhere. */
+/** "10.0.0.0/8", "fd00::/8", or one address. IPv4 needs four decimal parts: other software reads "10/8" as 0.0.0.10/8. */
 export function parseRange(text: string): Parsed<Range> {
   const [base = '', bits, ...rest] = text.split('/');
   const address = parseAddress(base);
@@ -104,13 +103,13 @@ function rangeOf(text: string): Range {
   return parsed.value;
 }
 
-/** IPv4-mapped and -compatible addresses come out as the IPv4 address they are; zone ids are dropped. */
+/** Returns IPv4-mapped and -compatible addresses as IPv4; drops zone ids. */
 function parseAddress(text: string): Address | null {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
   if (!text.includes(':') || !ipaddr.IPv6.isValid(text)) return null;
   const address = new ipaddr.IPv6(ipaddr.IPv6.parse(text).parts);
   const [a, b, c, d, e, f, g = 0] = address.parts;
-  // ::/96 without :: and ::1, which are addresses of their own.
+  // ::/96 without :: and ::1, which are addresses in their own right.
   const compatible = !a && !b && !c && !d && !e && !f && g !== 0;
   return address.isIPv4MappedAddress() || compatible ? ipv4At(address, 12) : address;
 }
@@ -119,12 +118,12 @@ function isLiteral(host: string): boolean {
   return host.includes(':') || /^[\d.]+$/.test(host);
 }
 
-/** The IPv4 addresses that an IPv6 address leads to; none for an ordinary one. */
+/** The IPv4 addresses that an IPv6 address contains. */
 function carriedBy(address: Address): readonly ipaddr.IPv4[] {
   if (!(address instanceof ipaddr.IPv6)) return [];
   const [a, b, c, d, e] = address.parts;
   if (a === 0x2002) return [ipv4At(address, 2)];
-  // Teredo: the server, and the client with every bit turned.
+  // Teredo: the server, and the client with every bit inverted.
   if (a === 0x2001 && b === 0)
     return [
       ipv4At(address, 4),
@@ -141,8 +140,8 @@ function carriedBy(address: Address): readonly ipaddr.IPv4[] {
   return wellKnownNat64 || translated ? [ipv4At(address, 12)] : [];
 }
 
-/** 64:ff9b:1::/48 is a local network's to cut: RFC 6052 puts the IPv4 address at one of four places (byte 8 is always
- *  zero), and nothing tells which. All are judged; a reading that begins with 0 is the padding of another one. */
+/** A local network divides 64:ff9b:1::/48: RFC 6052 puts the IPv4 address at one of four places (byte 8 is always zero).
+ *  All four are checked; a reading that begins with 0 is the padding of another one. */
 const localNat64Places = [
   [6, 7, 9, 10],
   [7, 9, 10, 11],
@@ -193,9 +192,9 @@ function isOwn(address: Address, port: number, options: EgressOptions): boolean 
   return options.own.some((endpoint) => {
     if (endpoint.port !== port) return false;
     const own = parseAddress(endpoint.address);
-    // To dial the unspecified address reaches whatever listens on this machine.
+    // Dialling the unspecified address reaches every listener of this machine.
     if (address.range() === 'unspecified') return true;
-    // A name stands for an address of this machine that is not known here.
+    // A name means an unknown address of this machine.
     if (own === null || own.range() === 'unspecified') return isLocal(address, options.localAddresses());
     return own.toString() === address.toString();
   });

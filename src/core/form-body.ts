@@ -1,5 +1,5 @@
-// A job's body as form fields, for receivers written for php-delayqueue (callback.md, "The request"). Pure.
-// Invariant: what is written is plain ASCII in which `&`, `=` and `%` mean what they mean in forms, whatever was pushed.
+// form-body.ts turns a job's body into form fields for receivers written for php-delayqueue. Pure.
+// Invariant: the output is plain ASCII in which `&`, `=` and `%` have their form meaning, for every pushed body.
 
 import { isUtf8 } from 'node:buffer';
 import { membersOf, type Span } from './json-span.ts';
@@ -7,9 +7,9 @@ import { membersOf, type Span } from './json-span.ts';
 /** Name → text, in the order of sending. */
 export type FormFields = Map<string, string>;
 
-/** The top-level members of a JSON object: text as it is, numbers and nested values as the JSON that was pushed, true `1`,
- *  false and null empty. A name that repeats keeps its first place and its last value, as PHP's json_decode has it. A body
- *  that is no JSON object has no fields: its topic had another format when it was pushed. */
+/** The top-level members of a JSON object: text as it is, numbers and nested values as the pushed JSON, true as `1`, false
+ *  and null empty. A repeated name keeps its first place and its last value, as in PHP's json_decode. Any other body has no
+ *  fields: its topic had another format at the push. */
 export function formFields(body: Buffer): FormFields {
   const fields: FormFields = new Map();
   if (!isUtf8(body)) return fields;
@@ -38,13 +38,12 @@ function valueText(json: string): string {
   }
 }
 
-/** `a=1&b=x%20y`, as php-delayqueue joins what PHP's rawurlencode gave. */
+/** `a=1&b=x%20y`, as php-delayqueue joins the results of PHP's rawurlencode. */
 export function writeForm(fields: FormFields): string {
   return [...fields].map(([name, text]) => `${rawUrlEncode(name)}=${rawUrlEncode(text)}`).join('&');
 }
 
-/** RFC 3986: all but A-Z a-z 0-9 - _ . ~ is escaped. Half a surrogate pair, which JSON can write and UTF-8 cannot, becomes
- *  U+FFFD. */
+/** RFC 3986: escapes all but A-Z a-z 0-9 - _ . ~. A lone surrogate, which JSON can write and UTF-8 cannot, becomes U+FFFD. */
 function rawUrlEncode(text: string): string {
   return encodeURIComponent(Buffer.from(text).toString()).replace(
     /[!'()*]/g,
@@ -52,8 +51,8 @@ function rawUrlEncode(text: string): string {
   );
 }
 
-/** `path` with its query, the fields added. What the URL says already stays as it is written, but a parameter that a field
- *  names too: php-delayqueue sends the field instead, and receivers differ in which of two they read. */
+/** Adds the fields to the query of `path`. A field replaces a parameter of the same name, as in php-delayqueue: receivers
+ *  differ in which of two they read. Other parameters keep their spelling. */
 export function addToQuery(path: string, fields: FormFields): string {
   const from = path.indexOf('?');
   if (from < 0) return `${path}?${writeForm(fields)}`;

@@ -1,4 +1,4 @@
-// The records every layer speaks: jobs, leases, attempts. Pure and readonly; behaviour lives in functions that take them.
+// The records that all layers share: jobs, leases, attempts. Readonly, without behaviour.
 
 export type Priority = 'high' | 'normal' | 'low';
 export const priorities: readonly Priority[] = ['high', 'normal', 'low'];
@@ -7,8 +7,8 @@ export const priorities: readonly Priority[] = ['high', 'normal', 'low'];
 export type JobState = 'delayed' | 'ready' | 'reserved' | 'dead';
 export const jobStates: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
 
-/** How a job ended: delivered · by its producer · by an operator · as a dead letter whose retention was over. A replaced
- *  version is none of these: its id has a newer one, and that is what a reader of the id sees. */
+/** How a job ended: delivered · cancelled by its producer · purged by an operator · dead letter after its retention. A
+ *  replaced version has no end state: readers of its id see the newer version. */
 export type EndState = 'done' | 'cancelled' | 'purged' | 'expired';
 export const endStates: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
 
@@ -17,28 +17,28 @@ export interface JobKey {
   readonly id: string;
 }
 
-/** Numbers one push of an id. Drawn from one counter per bucket, next = max(last + 1, storage clock in µs), so a version
- *  is never used twice: not after removal, restart or loss of data. 51 bits: a double holds it. Decimal digits in the API. */
+/** Numbers one push of an id. One counter per bucket, next = max(last + 1, storage clock in µs), never gives a number twice:
+ *  not after removal, restart or loss of data. 51 bits fit a double. Decimal digits in the API. */
 export type Version = number;
-/** Fencing token of one lease, drawn from the same counter as Version. */
+/** Fencing token of one lease, from the same counter as Version. */
 export type Token = number;
 
-/** The right to finish a job: every finishing write presents it and changes nothing when version or token differ. */
+/** The right to finish a job. A finishing write changes nothing when version or token differ. */
 export interface Lease extends JobKey {
   readonly version: Version;
   readonly token: Token;
 }
 
-/** Who holds a lease: one life of one process of one instance. Neither number is used twice for another life. */
+/** The owner of a lease: one incarnation of one process of one instance. The pair of numbers is never used again. */
 export interface Owner {
-  /** 32 random bits, kept in the data directory. */
+  /** 32 random bits, stored in the data directory */
   readonly instance: number;
-  /** Given by the master at fork; rises over restarts of the master too. */
+  /** assigned by the master at fork; rises over restarts of the master too */
   readonly incarnation: number;
 }
 
-/** Why an attempt failed (callback.md, "The verdict", in its order); null for a success. `protocol` is a reply that is no
- *  HTTP. A call that a stop cut off is no attempt: its job is released. */
+/** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. A call that a stop interrupts is not
+ *  an attempt: its job is released. */
 export type AttemptReason =
   | 'blocked_address'
   | 'dns'
@@ -63,30 +63,31 @@ export interface AttemptRecord {
   readonly durationMs: number;
   readonly outcome: 'delivered' | 'failed';
   readonly reason: AttemptReason | null;
-  /** HTTP status of the reply; null when there was none */
+  /** HTTP status of the reply; null without one */
   readonly status: number | null;
-  /** first notifierLimits.replyExcerptMax characters of the reply (delivered: notifierLimits.deliveredExcerptMax), control characters escaped */
+  /** first notifierLimits.replyExcerptMax characters of the reply (delivered: notifierLimits.deliveredExcerptMax),
+   *  control characters escaped */
   readonly replyExcerpt: string;
-  /** title of the notifier, `dq-notifier-0` */
+  /** process title of the notifier, `dq-notifier-0` */
   readonly notifier: string;
-  /** host name of the machine that called */
+  /** host name of the calling machine */
   readonly host: string;
 }
 
-/** What a notifier holds while it calls back. */
+/** A job as its notifier holds it during the callback. */
 export interface ReservedJob extends Lease {
-  /** The first version of this job: requeue, run and reschedule make new versions that keep it. The webhook-id comes from it. */
+  /** the first version of this job; requeue, run and reschedule make new versions that keep it; `webhook-id` derives from it */
   readonly origin: Version;
   /** epoch ms by the storage clock */
   readonly dueAt: number;
   readonly acceptedAt: number;
-  /** failed attempts so far; this one is number failures + 1 */
+  /** failed attempts so far; this attempt is number failures + 1 */
   readonly failures: number;
-  /** leases of this job that ended with the death or silence of their notifier since the last outcome */
+  /** leases that a dead or silent notifier lost since the last outcome */
   readonly strikes: number;
-  /** how long the lease runs, counted from before the reserve was sent */
+  /** length of the lease, counted from before the reserve was sent */
   readonly leaseMs: number;
-  /** as pushed; null = none was given, and none is sent on */
+  /** as pushed; null = the push had none, and the callback has none */
   readonly contentType: string | null;
   readonly body: Buffer;
 }
@@ -108,7 +109,7 @@ export interface JobSnapshot extends JobKey {
   readonly buryReason: BuryReason | null;
 }
 
-/** A job as a search finds it, live, dead or ended: without what can be long. */
+/** A live, dead or ended job as a search returns it: without its long fields. */
 export interface FoundJob extends JobKey {
   readonly version: Version;
   readonly origin: Version;
@@ -122,7 +123,7 @@ export interface FoundJob extends JobKey {
   readonly endedAt: number | null;
 }
 
-/** What is kept of a job that has ended, for history.retention: everything but its body. */
+/** An ended job, kept for history.retention without its body. */
 export interface EndedJob extends JobKey {
   readonly version: Version;
   readonly origin: Version;
@@ -133,6 +134,6 @@ export interface EndedJob extends JobKey {
   readonly acceptedAt: number;
   /** failed attempts */
   readonly failures: number;
-  /** The last limits.attemptsKept, oldest first, the successful one among them. */
+  /** the last limits.attemptsKept, oldest first, including the successful one */
   readonly attempts: readonly AttemptRecord[];
 }

@@ -1,8 +1,7 @@
-// Finds values in JSON text by their first and last byte, so that a part of it can be handed on as the very bytes that came.
-// Accepts what JSON.parse accepts, and nothing else. Builds no value and never calls itself: the depth of a text costs a byte a
-// level and no stack. Every byte is looked at once. The text must be valid UTF-8 (`isUtf8`), which is not checked here.
-//
-// Positions are byte offsets. A mistake is the answer `~position`, always negative: nothing is allocated for a good text.
+// json-span.ts finds the first and last byte of values in JSON text, so that dq can pass on a part of it unchanged.
+// Accepts exactly what JSON.parse accepts. Builds no values and does not recurse: depth costs a byte per level and no stack.
+// Reads every byte once. Callers check that the text is valid UTF-8 (`isUtf8`).
+// Positions are byte offsets. A mistake is returned as `~position`, always negative: valid text costs no allocation.
 
 export interface Span {
   /** of its first byte */
@@ -17,7 +16,7 @@ export interface MemberSpan {
   readonly value: Span;
 }
 
-/** Byte offset of what is wrong. */
+/** Byte offset of the mistake. */
 export interface Mistake {
   readonly mistakeAt: number;
 }
@@ -31,10 +30,10 @@ const closeList = 0x5d;
 const openObject = 0x7b;
 const closeObject = 0x7d;
 
-/** Shared by all calls, which never overlap: they are synchronous. A deeper text grows one of its own. */
+/** Shared by all calls: they are synchronous and never overlap. A deeper text gets a stack of its own. */
 const fewLevels = new Uint8Array(256);
 
-/** The first byte from `at` on that is no white space. */
+/** The first byte at or after `at` that is not white space. */
 export function skipBlank(text: Uint8Array, at: number): number {
   for (let n = at; ; n++) {
     const byte = text[n];
@@ -42,7 +41,7 @@ export function skipBlank(text: Uint8Array, at: number): number {
   }
 }
 
-/** Behind the value that begins at `from` (no white space before it), or ~position of the mistake in it. */
+/** The end of the value that begins at `from` (no white space before it), or ~position of a mistake in it. */
 export function skipValue(text: Uint8Array, from: number): number {
   let closers = fewLevels;
   let depth = 0;
@@ -64,7 +63,7 @@ export function skipValue(text: Uint8Array, from: number): number {
       at = skipScalar(text, at);
       if (at < 0) return at;
     }
-    // A value has ended: so may what it is in.
+    // A value ended; its containers may end too.
     for (;;) {
       if (depth === 0) return at;
       const closer = closers[depth - 1];
@@ -89,7 +88,7 @@ function grown(closers: Uint8Array): Uint8Array<ArrayBuffer> {
   return larger;
 }
 
-/** Behind `"name" :` and the white space after it. */
+/** The end of `"name" :` and the white space after it. */
 function skipName(text: Uint8Array, at: number): number {
   if (text[at] !== quote) return ~at;
   const end = skipString(text, at);
@@ -157,7 +156,7 @@ function isHex(byte: number | undefined): boolean {
 
 function skipNumber(text: Uint8Array, from: number): number {
   let at = text[from] === 0x2d ? from + 1 : from;
-  // No digit may follow a leading zero; whoever reads on finds it.
+  // A digit after a leading zero fails in the next step.
   at = text[at] === 0x30 ? at + 1 : skipDigits(text, at);
   if (at >= 0 && text[at] === 0x2e) at = skipDigits(text, at + 1);
   if (at >= 0 && (text[at] === 0x65 || text[at] === 0x45)) {
@@ -178,8 +177,8 @@ function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
 
-/** The elements of a text that is one JSON list, white space around it allowed; null for a text that is another value. Reads no
- *  further than to element `max` + 1: a text of 16 MiB can hold eight million. */
+/** The elements of a text that is one JSON list, with white space around it; null for any other value. Stops after element
+ *  `max` + 1: a text of 16 MiB can hold eight million. */
 export function elementsOf(text: Uint8Array, max: number): readonly Span[] | Mistake | null {
   const start = skipBlank(text, 0);
   if (text[start] !== openList) {
@@ -200,8 +199,8 @@ export function elementsOf(text: Uint8Array, max: number): readonly Span[] | Mis
   }
 }
 
-/** The members of a text that is one JSON object, in order, repeated names too; null for a text that is another value. Reads no
- *  further than to member `max` + 1. */
+/** The members of a text that is one JSON object, in order and with repeated names; null for any other value. Stops after
+ *  member `max` + 1. */
 export function membersOf(text: Uint8Array, max: number): readonly MemberSpan[] | Mistake | null {
   const start = skipBlank(text, 0);
   if (text[start] !== openObject) {
@@ -228,7 +227,7 @@ export function membersOf(text: Uint8Array, max: number): readonly MemberSpan[] 
   }
 }
 
-/** The end of a text, which holds nothing more than white space, or ~position of what there is. */
+/** The end of a text that has only white space left, or ~position of the first other byte. */
 function ending(text: Uint8Array, at: number): number {
   const end = skipBlank(text, at);
   return end >= text.length ? end : ~end;

@@ -1,11 +1,10 @@
-// Capacity per topic in two layers: a base that many reserves share, and few topics whose capacity differs from it in one reserve.
-// Thousands of topics without capacity are neither copied nor compared for each reserve: consumers compare bases by identity.
-// Invariant: a base and an over-layer never change after they were made; a topic that leaves the over-layer has the capacity of
-// the base again.
+// Capacity per topic in two layers: a base that many reserves share, and an over-layer of the few topics that differ from it
+// in one reserve. A reserve neither copies nor compares thousands of topics: consumers compare bases by identity.
+// Invariant: a base and an over-layer never change. A topic that leaves the over-layer has the capacity of the base again.
 
-/** What a notifier has room for. */
+/** Capacity of a notifier for one topic. */
 export interface TopicCapacity {
-  /** most jobs of this topic in the answer; 0 = skip it (paused, at a limit, unknown to the caller) */
+  /** most jobs of this topic in the reply; 0 = skip it (paused, at a limit, unknown to the caller) */
   readonly room: number;
   /** lease of this topic's jobs: its timeout + lease.margin */
   readonly leaseMs: number;
@@ -37,7 +36,7 @@ export class LayeredCapacities implements TopicRooms {
 
   readonly base: BaseRooms;
   readonly over: ReadonlyMap<string, TopicCapacity>;
-  /** The part of each size of the base that this reserve may use; null: all. The over-layer is final. */
+  /** Share of each base capacity that this reserve may use; null: all. Capacities of the over-layer are final. */
   readonly parts: ReadonlyMap<number, number> | null;
 
   constructor(
@@ -50,7 +49,7 @@ export class LayeredCapacities implements TopicRooms {
     this.parts = parts;
   }
 
-  /** Any other map is copied into an over-layer: it may change later. */
+  /** Copies any other map into an over-layer: the map may change later. */
   static of(topics: TopicRooms): LayeredCapacities {
     return topics instanceof LayeredCapacities ? topics : new LayeredCapacities(noRooms, new Map(topics));
   }
@@ -72,7 +71,7 @@ export class LayeredCapacities implements TopicRooms {
       if (!this.over.has(topic)) yield [topic, this.#ofBase(topic) as TopicCapacity];
   }
 
-  /** What a topic of the base with capacity for `size` has here, unless the over-layer names it. */
+  /** The capacity of a base topic with `size`, unless the over-layer names it. */
   partOf(size: number): number {
     return this.parts === null ? size : (this.parts.get(size) ?? 0);
   }
@@ -87,7 +86,7 @@ export class LayeredCapacities implements TopicRooms {
     return names;
   }
 
-  /** Topics that are named here and not in `base`; those of another base are all among them. */
+  /** Topics that are named here and not in `base`; all topics when this has another base. */
   namesBeside(base: BaseRooms): Iterable<string> {
     return this.base === base ? this.over.keys() : [...this.over.keys(), ...this.base.topics.keys()];
   }

@@ -1,141 +1,167 @@
-// Every bound of dq that a user cannot configure, with where its number comes from. A loop, queue, batch, body or wait
-// without a number here (or an option in config/options.ts) is a mistake.
+// The bounds that two folders share or that a user meets. A bound of one folder is in that folder's limits.ts, a
+// configurable one in config/options.ts. Every loop, queue, batch, body and wait has its number in one of these.
 
 export const limits = {
-  /** Job ids: 1–256 bytes of UTF-8; a URL path segment carries them. */
+  // ── jobs and topics
+
+  /** Bytes of a job id in UTF-8. A URL path segment carries it. */
   idBytesMax: 256,
-  /** Topic names are at most this many ASCII characters. */
+  /** ASCII characters of a topic name. */
   topicNameMax: 128,
-  /** The longest delay of a push: 3650 days. */
-  delayMsMax: 3650 * 86_400_000,
-  /** Pushes of one batch (http-api.md, "Jobs"): ten calls to the store. */
-  batchItemsMax: 1_000,
-  /** Topics (http-api.md, "Topics"). */
   topicConcurrencyMax: 10_000,
-  topicEmailsMax: 50,
-  /** Callbacks per second that a topic may be held to. */
+  /** Callbacks per second. */
   topicRateMax: 100_000,
-  /** Access tokens: 256 bits that nobody guesses, and a readable id of 48 that does not repeat among `tokensMax`. */
-  tokenBytes: 32,
-  tokenIdBytes: 6,
-  /** Every server holds all of them. */
-  tokensMax: 1_000,
-  tokenTopicsMax: 50,
-  /** How long a rotated secret signs beside the new one (http-api.md), and how many sign at most: rotations in a hurry cut the
-   *  oldest off, a header of signatures stays short. */
-  secretOverlapMs: 24 * 3_600_000,
-  topicSecretsMax: 4,
-  /** Bytes of a secret that dq makes: as long as the digest of HMAC-SHA256, longer keys add nothing. */
-  secretBytesMade: 32,
-  /** A callback reply is read up to here; Standard Webhooks replies are empty, rules look at small JSON. */
-  replyBytesMax: 64 * 1024,
-  /** Slow calls beside each slot. With 512 slots, 2,000 topics that begin to hang at once fit: a hanging call costs a socket
-   *  and about 20 KB. */
-  slowCallsPerSlot: 4,
-  /** Calls to restricted topics, for each slot: 128 of 512 probe 2,000 topics within a minute when calls hang for 3 s. */
-  probesPerSlot: 0.25,
-  /** Share of the slots that only topics in good standing without a running call may take, and how many such topics a
-   *  notifier remembers: the list travels to the store when the other slots are used up. */
-  keptSlotsShare: 0.125,
-  keptTopicsMax: 256,
-  /** Finishing writes that travel to the store in one call: a transaction of 500 holds the other callers up for 10–20 ms. */
-  finishBatchMax: 500,
-  /** Attempt records kept with a job; older ones fall off. */
+  topicEmailsMax: 50,
+  /** The longest delay: 3650 days. */
+  delayMsMax: 3650 * 86_400_000,
+  /** Pushes of one batch: ten store calls. */
+  batchItemsMax: 1_000,
+  /** Attempt records that dq keeps with a job; older ones are dropped. */
   attemptsKept: 10,
-  /** Retry rule: source characters, nesting, nodes, steps of one path. */
+
+  // ── retry rules
+
   ruleCharsMax: 1024,
   ruleDepthMax: 32,
   ruleNodesMax: 200,
+  /** Steps of one path such as {res.a.b}. */
   rulePathStepsMax: 16,
-  /** Strikes from which a job is called alone, and with which it is buried as poison. */
-  strikesAlone: 2,
-  strikesPoison: 5,
-  /** A call starts only when its timeout plus this much of the lease is left. */
-  leaseReserveMs: 2_000,
-  /** Retry-After is obeyed up to this long. */
-  retryAfterMsMax: 24 * 3_600_000,
-  /** Keys of Standard Webhooks secrets, in bytes; the specification's own range. */
+
+  // ── access tokens and signing secrets
+
+  /** Every server holds all tokens in memory. */
+  tokensMax: 1_000,
+  tokenTopicsMax: 50,
+  /** 256 bits. */
+  tokenBytes: 32,
+  /** The readable id: 48 bits do not repeat among `tokensMax`. */
+  tokenIdBytes: 6,
+  /** Bytes of a signing secret: the range of Standard Webhooks. */
   secretBytesMin: 24,
   secretBytesMax: 64,
-  /** A job id, the dead-letter calls and purges handle at most this many jobs per call. */
-  bulkMax: 10_000,
-  /** Entries of the history, and dead letters, that one call removes because their time is over: some 10 ms of a store that has
-   *  other callers. */
-  forgetMax: 1_000,
-  expireMax: 500,
-  /** Jobs that one promote moves; measured 94,000/s at 200 a transaction, and a larger step holds the others up. */
-  promoteMax: 500,
-  /** Jobs that one reserve takes at most (a reply frame stays bounded by reserveBytesMax too). */
-  reserveMax: 250,
-  reserveBytesMax: 8 * 1024 * 1024,
-  /** Leases that one recover returns, and how often leases that ran out are looked for: a takeover after the death of a
-   *  notifier that nobody saw is allowed 15 s beyond the timeout (guarantees.md, G3). */
-  recoverMax: 500,
-  recoverEveryMs: 1_000,
-  /** A whole mail; twice this and the claims are still under the claim's time. */
-  mailMs: 25_000,
-  /** Pushes that travel to a store in one call, and their bytes (architecture.md, decision 13). */
+  /** Bytes of a secret that dq makes: the digest length of HMAC-SHA256; longer keys add nothing. */
+  secretBytesMade: 32,
+  /** A rotated secret signs beside the new one this long. */
+  secretOverlapMs: 24 * 3_600_000,
+  /** Secrets that sign at once. A further rotation drops the oldest, so the signature header stays short. */
+  topicSecretsMax: 4,
+
+  // ── callbacks
+
+  /** dq reads a reply up to here. Standard Webhooks replies are empty; rules read small JSON. */
+  replyBytesMax: 64 * 1024,
+  /** Slow calls beside each slot. 512 slots fit 2,000 topics that begin to hang at once; each such call costs a socket and
+   *  about 20 KB. */
+  slowCallsPerSlot: 4,
+  /** Calls of restricted topics per slot: 128 of 512 slots probe 2,000 topics in a minute when each call hangs for 3 s. */
+  probesPerSlot: 0.25,
+  /** Share of the slots that only topics whose last callback succeeded and that have no running call may use. */
+  keptSlotsShare: 0.125,
+  /** Such topics that a notifier remembers: it sends the list to the store when the other slots are used up. */
+  keptTopicsMax: 256,
+  /** File descriptors of a notifier that serve no callback: logs, store, cluster, libuv, resolver. About 30 measured. */
+  descriptorsBesideSlots: 64,
+  /** A call starts only when its timeout plus this much of the lease is left. */
+  leaseReserveMs: 2_000,
+  /** dq obeys Retry-After up to this long. */
+  retryAfterMsMax: 24 * 3_600_000,
+  /** Strikes from which a job is isolated, and with which it is buried as poison. */
+  strikesAlone: 2,
+  strikesPoison: 5,
+
+  // ── store calls: bounded work per call
+
+  /** A group of pushes in one call, and its bytes. */
   pushBatchMax: 100,
   pushBatchBytesMax: 1024 * 1024,
-  /** One frame on the store's socket. */
+  /** At 200 jobs a transaction 94,000/s were measured; larger steps delay the other callers. */
+  promoteMax: 500,
+  /** A reply frame is bounded by reserveBytesMax too. */
+  reserveMax: 250,
+  reserveBytesMax: 8 * 1024 * 1024,
+  /** Finishing writes in one call: a transaction of 500 delays the other callers by 10–20 ms. */
+  finishBatchMax: 500,
+  recoverMax: 500,
+  /** Interval of looking for expired leases. After an unnoticed death of a notifier, recovery may take 15 s beyond the timeout. */
+  recoverEveryMs: 1_000,
+  /** Jobs of one requeue or purge call. */
+  bulkMax: 10_000,
+  /** History entries and dead letters that one call removes after their retention: about 10 ms. */
+  forgetMax: 1_000,
+  expireMax: 500,
+  /** One frame on the socket of dq-store. */
   frameBytesMax: 17 * 1024 * 1024,
-  /** A start with less is refused: a log in which settles can be written on a full disk (64 pages; with 14, a promote did not
-   *  fit), the index of the registry's log (32 KiB), the records in run/. */
+  /** Linux allows 108 bytes in sun_path; libuv truncates a longer path silently. */
+  socketPathMax: 100,
+  /** Free bytes that a start needs: 64 pages of WAL, in which settles fit on a full disk (a promote does not fit in 14),
+   *  the index of the registry's WAL (32 KiB), and the records in run/. */
   startRoomBytes: 384 * 1024,
-  /** A call to Redis without an answer by now is unknown. A fork for a snapshot or a slow fsync of its log takes hundreds of ms;
-   *  whoever pushes is answered within 3 s. */
+
+  // ── Redis
+
+  /** A call without a reply by now has an unknown outcome. A fork for a snapshot or a slow fsync takes hundreds of ms;
+   *  a push must be answered within 3 s. */
   redisCallMs: 2_500,
-  /** pollCeiling, unless it is given: hints come on a connection of their own and are lost with it. */
+  /** Default of pollCeiling with Redis: hints have a connection of their own and are lost with it. */
   redisPollMs: 100,
-  /** Buckets of a Cluster: each is in one node, so they are how far its jobs can be spread; each costs polls. */
+  /** Buckets of a Cluster. A bucket lives on one node, so this many nodes can share the jobs; each bucket costs polls. */
   clusterBuckets: 32,
-  /** How long a closing client waits for answers that are due. */
+  /** A closing client waits this long for replies. */
   redisCloseMs: 1_000,
-  /** The longest alerts.window: a topic that was told of within it is remembered, though it holds nothing. */
-  alertWindowMsMax: 24 * 3_600_000,
-  /** How often shards are looked through for jobs of earlier lists, while there are any; and the pause between its pieces. */
-  settleEveryMs: 60_000,
+  /** Pause between the steps of looking through a shard for jobs of earlier lists. */
   settlePauseMs: 5,
-  /** A registry file that somebody else has locked is tried again this often, for this long. */
+
+  // ── registry
+
+  /** A locked registry file is tried again at this interval, for this long. */
   registryBusyStepMs: 10,
   registryBusyMs: 2_000,
-  /** From asking for a connection to the last answer of a transaction; a commit on a busy disk takes 500 ms. */
+  /** From requesting a connection to the last reply of a transaction; a commit on a busy disk takes 500 ms. */
   mysqlCallMs: 3_000,
-  /** Counters travel to upkeep this often, and from there to the registry this often. */
+
+  // ── upkeep and mail
+
+  /** Interval of looking for jobs of earlier shard lists, while there are any. */
+  settleEveryMs: 60_000,
+  /** The longest alerts.window: dq remembers a mailed topic for it. */
+  alertWindowMsMax: 24 * 3_600_000,
+  /** A whole mail. Twice this plus the claims is less than the claim's time. */
+  mailMs: 25_000,
+  /** Interval of counters to dq-upkeep, and from there to the registry. */
   countersToUpkeepMs: 1_000,
   countersToRegistryMs: 5_000,
-  /** Longest sleep of any loop: a stepped clock or a suspended machine costs at most this. */
+  /** Counters (topic, day, name) that the master holds without a dq-upkeep; it drops and reports more. */
+  countersHeldMax: 10_000,
+
+  // ── processes
+
+  /** The longest sleep of any loop: a stepped clock or a suspended machine delays work by at most this. */
   loopSleepMsMax: 1_000,
-  /** Characters of one value, and of one line, in a log. */
-  logValueMax: 1024,
-  logLineMax: 16 * 1024,
-  /** This many failures of a role within the window end the master, before the first ready or with none of it alive. */
+  /** Interval of a worker's load report, its check of the master and its watchdog signal. */
+  pulseMs: 1_000,
+  /** A draining worker is killed this long after its deadline. */
+  drainGraceMs: 2_000,
+  /** This many failures of a role within the window end the master: before the first ready, or with no worker of it alive. */
   crashLoopFailures: 10,
   crashLoopWindowMs: 60_000,
-  /** How long `dq reload` waits: for the callbacks of the reload before, for one reload that runs and for its own. */
+  /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its own. */
   reloadAnswerMs: 300_000,
   storeCheckBytesPerMs: 4 * 1024,
-  /** A worker's pulse: it reports its load, asks whether its master lives, shows its watchdog that it does. */
-  pulseMs: 1_000,
-  /** Counters (topic, day, name) that the master holds while dq-upkeep is away; more are dropped, and said to be. */
-  countersHeldMax: 10_000,
-  /** A draining worker that has not ended this much after its deadline is killed. */
-  drainGraceMs: 2_000,
-  /** sun_path holds 108 bytes; libuv cuts a longer path silently. */
-  socketPathMax: 100,
-  /** A configuration file longer than this is something else by mistake. */
-  configFileCharsMax: 1024 * 1024,
-  /** Descriptors of a notifier that are no callback: logs, store, cluster, libuv, resolver. Some 30 were counted. */
-  descriptorsBesideSlots: 64,
-  /** A request's header and whole time against slow clients, and how often they are looked at. */
+  /** Time for a request's header and for the whole request, against slow clients; interval of the check. */
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 15_000,
   connectionsCheckMs: 1_000,
-  /** dq doctor: fewer descriptors leave a server little room for clients; less room is soon full; slower disks hold every push up
-   *  for longer than its own work takes; a clock further behind its own files has been set back, and one further from the clock of
-   *  Redis is a warning, in /readyz too: machines that are synchronised by NTP differ by milliseconds. */
+
+  // ── logs and dq doctor
+
+  /** Characters of one value in a log line. */
+  logValueMax: 1024,
+  /** Fewer open files leave a server little room for clients. */
   openFilesWanted: 4_096,
   roomWantedBytes: 1024 ** 3,
+  /** A slower fsync delays every push by more than dq's own work. */
   syncSlowMs: 10,
+  /** A clock further behind its own files was set back. Further from the clock of Redis it is a warning, in /readyz too:
+   *  machines with NTP differ by milliseconds. */
   clockAheadMs: 2_000,
 } as const;

@@ -1,25 +1,25 @@
-// Access tokens: how one is made, known again and read, and what it lets its holder do (http-api.md, "Access"). Pure but for
-// the random bytes. The token itself is known to its holder alone: dq keeps its digest, and nothing here writes it anywhere.
+// Access tokens: making, recognising, and checking rights. Pure but for the random bytes.
+// dq keeps the digest of a token only and writes the token nowhere.
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { limits } from './limits.ts';
 
-/** push: pushes, cancel · read: every GET · operate: pause, run, requeue, purge, reschedule · admin: topics, tokens, and
- *  everything else. admin covers the others; none of the others covers another one. */
+/** push: pushes, cancel · read: every GET · operate: pause, run, requeue, purge, reschedule · admin: topics, tokens and all
+ *  the rest. admin includes the others; they include nothing else. */
 export const scopes = ['push', 'read', 'operate', 'admin'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** What a caller may do, and to which topics. */
+/** Rights of a caller. */
 export interface Rights {
   readonly scopes: readonly Scope[];
-  /** names in which `*` stands for any characters: `order.*`; `*` = every topic */
+  /** topic names; `*` matches any characters: `order.*` */
   readonly topics: readonly string[];
 }
 
 export interface TokenRecord extends Rights {
-  /** unique, chosen by people */
+  /** unique, chosen by an administrator */
   readonly name: string;
-  /** the readable part of the token, by which its record is found */
+  /** the readable part of the token, which finds its record */
   readonly id: string;
   /** SHA-256 of the whole token, hexadecimal */
   readonly digest: string;
@@ -30,21 +30,21 @@ export interface TokenRecord extends Rights {
 export const tokenNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const everyTopic = '*';
 export const allRights: Rights = { scopes: ['admin'], topics: [everyTopic] };
-/** All of them too, and told apart: of the token of this start, which only the daemon's own user can read. */
+/** All rights, as a value of its own: of the token of this start, which only the daemon's user can read. */
 export const ownerRights: Rights = { scopes: ['admin'], topics: [everyTopic] };
 export const noRights: Rights = { scopes: [], topics: [] };
 
 const prefix = 'dqk_';
 const tokenPattern = /^dqk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
 
-/** `dqk_<id>_<256 bits>`. The id is no secret: lists show it, so that a token that was found somewhere can be told. */
+/** `dqk_<id>_<256 bits>`. Lists show the id, so that a found token can be identified. */
 export function makeToken(): { readonly token: string; readonly id: string; readonly digest: string } {
   const id = randomBytes(limits.tokenIdBytes).toString('hex');
   const token = `${prefix}${id}_${randomBytes(limits.tokenBytes).toString('base64url')}`;
   return { token, id, digest: digestOf(token).toString('hex') };
 }
 
-/** null = this is no token that dq made. */
+/** null = dq cannot have made this token. */
 export function tokenIdOf(text: string): string | null {
   return tokenPattern.exec(text)?.[1] ?? null;
 }
@@ -53,7 +53,7 @@ export function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
-/** In constant time. Digests have one length, so that the comparison tells nothing about the token. */
+/** Compares in constant time. All digests have the same length. */
 export function isSameDigest(given: Buffer, known: Buffer): boolean {
   return timingSafeEqual(given, known);
 }
@@ -70,7 +70,7 @@ export function reachesEveryTopic(rights: Rights): boolean {
   return rights.topics.includes(everyTopic);
 }
 
-/** Piece by piece from the left; a regular expression made from `*a*a*a*b` would try all ways to split a name. */
+/** Matches piece by piece from the left: a regular expression made from `*a*a*a*b` would backtrack exponentially. */
 function matchesGlob(glob: string, name: string): boolean {
   const [first = '', ...rest] = glob.split('*');
   const last = rest.pop();

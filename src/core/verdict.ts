@@ -1,12 +1,12 @@
-// Judges one attempt: success, or failure with its reason and consequences, in the order of callback.md, "The verdict".
-// Pure. What becomes of the job is use-cases/settle-delivery.ts.
+// Judges one attempt: success, or failure with its reason and consequences. Pure.
+// use-cases/settle-delivery.ts applies the verdict to the job.
 
 import type { AttemptReason } from './job.ts';
 import { retryAfterMs } from './retry-policy.ts';
 import { evaluateRule, type Rule } from './rule/reply-rule.ts';
 import type { Topic } from './topic/topic.ts';
 
-/** No whole reply came: an attempt ends so whatever the topic says. */
+/** Outcomes without a whole reply; no topic setting changes them. */
 export type TransportReason = Extract<
   AttemptReason,
   'blocked_address' | 'dns' | 'connect' | 'tls' | 'timeout' | 'reset' | 'protocol'
@@ -15,13 +15,13 @@ export type TransportReason = Extract<
 export interface CallReply {
   readonly kind: 'replied';
   readonly status: number;
-  /** by lower-case name; null when the reply does not have it */
+  /** by lower-case name; null when absent */
   header(name: string): string | null;
-  /** what was read of the body, decoded; '' when there is none */
+  /** the part of the body that was read, decoded; '' when empty */
   readonly text: string;
   /** bytes of the body that were read */
   readonly bytes: number;
-  /** the body went on after limits.replyBytesMax and was dropped */
+  /** the body was longer than limits.replyBytesMax; the rest was dropped */
   readonly cut: boolean;
 }
 
@@ -31,15 +31,15 @@ export type CallOutcome = { readonly kind: 'no_reply'; readonly reason: Transpor
 export interface Failure {
   readonly outcome: 'failed';
   readonly reason: AttemptReason;
-  /** the receiver wants no further attempt of this job */
+  /** the receiver requests no further attempt of this job */
   readonly noMoreAttempts: 'gone' | 'no_retry' | null;
-  /** the receiver wants at least this much time; 0 = it said nothing usable */
+  /** wait that the receiver requests; 0 = no usable request */
   readonly retryAfterMs: number;
 }
 
 export type Verdict = { readonly outcome: 'delivered' } | Failure;
 
-/** `rule`: the topic's, parsed; null = it has none. `nowMs` stands in for the Date that a reply lacks. */
+/** `rule`: the topic's, parsed; null = no rule. `nowMs` replaces a missing Date of the reply. */
 export function judge(
   topic: Pick<Topic, 'okStatus' | 'emptyReply'>,
   rule: Rule | null,
@@ -65,20 +65,20 @@ function faultOf(
   reply: CallReply,
 ): AttemptReason | null {
   if (!isOkStatus(topic.okStatus, reply.status)) return 'status';
-  // Without a rule the status has decided; with one, half a reply would be judged as if it were the whole.
+  // Without a rule the status decides. A rule would judge half a reply as if it were the whole.
   if (rule !== null && reply.cut) return 'reply_too_large';
   if (topic.emptyReply === 'retry' && isSilent(reply)) return 'empty_reply';
   if (rule !== null && evaluateRule(rule, viewOf(reply, attempt))) return 'rule';
   return null;
 }
 
-/** A 3xx never counts: redirects are not followed, so nobody has got the job. */
+/** A 3xx never counts: dq does not follow redirects, so the job was not processed. */
 function isOkStatus(okStatus: readonly string[], status: number): boolean {
   const group = Math.floor(status / 100);
   return group !== 3 && (okStatus.includes(String(status)) || okStatus.includes(`${group}xx`));
 }
 
-/** A 204 says that there is nothing to say; any other 2xx without a body is what a broken endpoint answers. */
+/** A 204 has no body by definition; broken endpoints send any other 2xx without a body. */
 function isSilent(reply: CallReply): boolean {
   return reply.status >= 200 && reply.status <= 299 && reply.status !== 204 && reply.bytes === 0;
 }

@@ -6,7 +6,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { portOf } from '../core/url/url-parts.ts';
+import { portOf } from '../core/url/server-url.ts';
 import { version } from '../core/version.ts';
 import type { ProcessInfo } from '../process/messages.ts';
 import { closeDebugger } from '../runtime/close-debugger.ts';

@@ -7,9 +7,9 @@ import { DqError, invalidField } from '../core/errors.ts';
 import {
   draining,
   filled,
-  type Heard,
   type NewShard,
   type ShardList,
+  type ShardReports,
   settledAt,
   without,
   withShard,
@@ -172,7 +172,10 @@ async function listOf({
   return { revision, list };
 }
 
-async function change(shards: Shards, next: (list: ShardList, heard: Heard) => ShardList): Promise<void> {
+async function change(
+  shards: Shards,
+  next: (list: ShardList, reports: ShardReports) => ShardList,
+): Promise<void> {
   await shards.refresh();
   const heard = await heardBy(shards.servers);
   for (;;) {
@@ -187,7 +190,7 @@ async function change(shards: Shards, next: (list: ShardList, heard: Heard) => S
 }
 
 /** Who is away is not asked: if it has heard of more, it goes on refusing, and another change is above it. */
-async function heardBy(servers: ShardServers): Promise<Heard> {
+async function heardBy(servers: ShardServers): Promise<ShardReports> {
   const asked = await Promise.allSettled(servers.list.shards.map(({ id }) => servers.holds(id)));
   const numbers = asked.map((each) => (each.status === 'fulfilled' ? each.value.list : 0));
   return { number: Math.max(0, ...numbers), holding: [] };

@@ -285,10 +285,7 @@ describe('loadConfig: values', () => {
     ['- a', 'dq.yaml:1:1  must be a list of "option: value" lines'],
     ['server: &s {port: 1, s: *s}', /aliases are not read/],
     ['a: 1\n---\nb: 2', /multiple documents/],
-    [
-      'redis: [redis+sentinel://x]',
-      /^dq.yaml:1:1 {2}redis: must end with what the sentinels call the master/,
-    ],
+    ['redis: [redis+sentinel://x]', /^dq.yaml:1:1 {2}redis: must end with the sentinels' name of the master/],
     [
       'mysql: {url: mysql://u@x}',
       'dq.yaml:1:9  mysql.url: must name a database of letters, digits, _ and - after the host',
@@ -309,7 +306,10 @@ describe('loadConfig: values', () => {
     ],
     [{ DQ_NOAUTH: 'true' }, 'DQ_NOAUTH  is given on the command line only, as --no-auth'],
     [{ DQ_MYSQL__URL_FILE: '/x' }, /^DQ_MYSQL__URL_FILE {2}cannot be read: ENOENT/],
-    [{ DQ_MYSQL__URL: 'mysql://u:p%zz@h/dq' }, /^DQ_MYSQL__URL {2}mysql.url: needs a user/],
+    [
+      { DQ_MYSQL__URL: 'mysql://u:p%zz@h/dq' },
+      /^DQ_MYSQL__URL {2}mysql.url: must have user and password percent-encoded/,
+    ],
     [{ DQ_REDIS: 'http://x' }, /^DQ_REDIS {2}redis: must begin with redis:/],
     [
       { DQ_DATADIR: 'a', DQ_DATA_DIR: 'b' },

@@ -69,7 +69,7 @@ describe('redis addresses', () => {
     ['redis://h h', /must begin/],
     ['redis://user@h', /needs a password/],
     ['redis://u:%@h', /percent-encoded/],
-    ['redis+sentinel://a,b', /what the sentinels call the master/],
+    ['redis+sentinel://a,b', /sentinels' name of the master/],
     ['redis+cluster://a/0', /has no database/],
     ['redis+cluster://a,,b', /must be redis\+cluster/],
   ])('refuses %s', (url, message) => {

@@ -177,8 +177,8 @@ describe('precedence', () => {
 
 describe('a mistake names its place and the replacement', () => {
   it.each([
-    ['', 0, /needs a condition/],
-    ['  ', 0, /needs a condition/],
+    ['', 0, /rule is empty/],
+    ['  ', 0, /rule is empty/],
     ['{res}==1', 0, /\{res\.code\}/],
     ['1=={ res }', 3, /\{res\.code\}/],
     ['{res.a}=1', 7, /write "=="/],
@@ -229,8 +229,8 @@ describe('a mistake names its place and the replacement', () => {
     ['1<2<3', 3, /do not chain/],
     ['1==2!==3', 4, /do not chain/],
     ['1==2<3==4', 6, /do not chain/],
-    ['(1==1', 0, /never closed/],
-    ['1==1)', 4, /closes nothing/],
+    ['(1==1', 0, /no closing/],
+    ['1==1)', 4, /no opening/],
     ['(1 2)', 3, /"\)" is missing/],
     ['()', 1, /value is expected/],
     ['1==', 3, /value is expected/],

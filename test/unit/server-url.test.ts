@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { portOf } from '../../src/core/url/url-parts.ts';
+import { portOf } from '../../src/core/url/server-url.ts';
 
 it('portOf: answers 80 for an http URL, which leaves that port out', () => {
   expect(portOf(new URL('http://127.0.0.1:80').href)).toBe(80);

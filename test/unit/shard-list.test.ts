@@ -3,7 +3,6 @@ import {
   activeOf,
   draining,
   filled,
-  homesOf,
   noShards,
   placesOf,
   type ShardList,
@@ -52,16 +51,6 @@ describe('placement', () => {
   it('is by the ids of shards, never by their addresses or order', () => {
     const moved = filled([{ ...b, url: 'redis://elsewhere' }, a]);
     expect(homeIn(moved)).toEqual(homeIn(two));
-  });
-
-  it('has a next home for a job without an id of its own', () => {
-    const three = withShard(two, c);
-    for (const key of keys.slice(0, 50)) {
-      const homes = homesOf(three, key);
-      expect(homes[0]).toBe(placesOf(three, key).home);
-      expect([...homes].sort()).toEqual([a.id, b.id, c.id]);
-      expect(homes[1]).toBe(placesOf(draining(three, homes[0] ?? ''), key).home);
-    }
   });
 
   it('has no home where nothing is active', () => {

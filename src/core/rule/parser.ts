@@ -1,5 +1,5 @@
-// Builds the tree of a retry rule by precedence climbing. The tree's depth is the source's nesting, at most
-// limits.ruleDepthMax: chains of && and || are one node, so walking a tree by recursion is safe.
+// Builds the tree of a retry rule by precedence climbing. Its depth is the nesting of the source, at most
+// limits.ruleDepthMax: a chain of && or || is one node, so recursion over a tree is safe.
 
 import { limits } from '../limits.ts';
 import { type Literal, type Reference, RuleMistake, readTokens, type Token } from './tokens.ts';
@@ -18,7 +18,7 @@ export type RuleNode =
     }
   | { readonly kind: 'all' | 'any'; readonly operands: readonly RuleNode[] };
 
-/** How tightly an operator binds. Those of one comparison level do not chain. */
+/** Precedence of the operators. Comparisons of one level do not chain. */
 const levels: Readonly<Record<string, number>> = {
   '||': 1,
   '&&': 2,
@@ -33,7 +33,7 @@ const levels: Readonly<Record<string, number>> = {
 };
 const firstComparisonLevel = 3;
 
-/** The tree and its references, each once. Throws RuleMistake. */
+/** The tree and its distinct references. Throws RuleMistake. */
 export function parseTree(source: string): {
   readonly root: RuleNode;
   readonly references: readonly Reference[];
@@ -54,17 +54,19 @@ class RuleParser {
   }
 
   parse(): RuleNode {
-    if (this.#peek().kind === 'end') throw new RuleMistake('a rule needs a condition', 0);
+    if (this.#peek().kind === 'end')
+      throw new RuleMistake('the rule is empty; write a condition such as {res.code}!=200', 0);
     const root = this.#expression(1);
     const after = this.#peek();
     if (after.kind === 'end') return root;
-    if (after.source === ')') throw new RuleMistake('this ")" closes nothing', after.at);
-    if (/^[+-]/.test(after.source)) throw new RuleMistake('arithmetic is not available', after.at);
+    if (after.source === ')') throw new RuleMistake('this ")" has no opening "("; remove it', after.at);
+    if (/^[+-]/.test(after.source))
+      throw new RuleMistake('arithmetic is not available; compare the value itself', after.at);
     throw new RuleMistake('an operator such as "==" or "&&" is missing here', after.at);
   }
 
   #peek(): Token {
-    // The token `end` is never taken, so there is always one.
+    // Nothing consumes the token `end`, so there is always a token.
     return this.#tokens[this.#next] as Token;
   }
 
@@ -120,7 +122,7 @@ class RuleParser {
       this.#next += 1;
       return inner;
     }
-    if (token.kind === 'end') throw new RuleMistake('this "(" is never closed', open.at);
+    if (token.kind === 'end') throw new RuleMistake('this "(" has no closing ")"', open.at);
     throw new RuleMistake('an operator or ")" is missing here', token.at);
   }
 

@@ -1,13 +1,12 @@
-// How PHP 8 compares two values of a reply or rule: rules that people bring were written for it (callback.md, "The retry
-// rule"). Total: any JSON value meets any other, nothing throws, nothing recurses, the work is linear in the values.
-//
-// Not PHP's, on purpose: lists and objects under an order operator are never in order; every number is a double. Members
-// named like indexes ("0", "12") come first in a JavaScript object, so `===` cannot see that a reply had them elsewhere.
+// Compares two values of a reply or rule as PHP 8 does: existing retry rules were written for PHP.
+// Accepts every pair of JSON values, never throws, never recurses; the work is linear in the values.
+// Deliberate differences: lists and objects are never in order; every number is a double. JavaScript puts members named like
+// indexes ("0", "12") first in an object, so `===` cannot see their place in the reply.
 
 import { type Container, isContainer, memberOf } from './json-member.ts';
 import { compareBytes, compareNumbers, compareTexts, numberText, numericText } from './php-text.ts';
 
-/** PHP's (bool): false are null, false, 0, -0, "", "0", [] and {}. */
+/** PHP's (bool): null, false, 0, -0, "", "0", [] and {} are false. */
 export function isTruthy(value: unknown): boolean {
   if (isContainer(value)) return Object.keys(value).length > 0;
   return value !== null && value !== false && value !== 0 && value !== '' && value !== '0';
@@ -23,7 +22,7 @@ export function identical(a: unknown, b: unknown): boolean {
   return isContainer(a) && isContainer(b) ? sameMembers(a, b, 'identical') : a === b;
 }
 
-/** Negative, 0 or positive, for `< <= > >=`; null where a list or object takes part: then none of them holds. */
+/** Negative, 0 or positive, for `< <= > >=`; null with a list or object: then none of the operators holds. */
 export function compareOrder(a: unknown, b: unknown): number | null {
   return isContainer(a) || isContainer(b) ? null : compareScalars(a, b);
 }
@@ -36,7 +35,7 @@ function leavesEqual(a: unknown, b: unknown): boolean {
   return false;
 }
 
-/** Stacks instead of recursion: a reply of 64 KiB can be 30,000 lists deep. */
+/** Uses stacks, not recursion: a reply of 64 KiB can be 30,000 lists deep. */
 function sameMembers(a: Container, b: Container, how: 'loosely' | 'identical'): boolean {
   const lefts: unknown[] = [a];
   const rights: unknown[] = [b];
@@ -48,7 +47,7 @@ function sameMembers(a: Container, b: Container, how: 'loosely' | 'identical'): 
       continue;
     }
     if (Array.isArray(left) && Array.isArray(right)) {
-      // The keys of lists are the same when their lengths are; making them as text is five times the work.
+      // Lists of one length have the same keys; making these as text costs five times the work.
       if (left.length !== right.length) return false;
       for (let i = left.length - 1; i >= 0; i--) {
         lefts.push(left[i]);
@@ -73,7 +72,7 @@ function isBoolOrNull(value: unknown): boolean {
   return value === null || typeof value === 'boolean';
 }
 
-/** At most one of both may be a container, and only beside a bool or null. */
+/** At most one of both may be a container, and only with a bool or null. */
 function compareScalars(a: unknown, b: unknown): number {
   if (a === null && typeof b === 'string') return compareBytes('', b);
   if (b === null && typeof a === 'string') return compareBytes(a, '');

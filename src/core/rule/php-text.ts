@@ -1,21 +1,21 @@
-// Text as PHP 8 compares it: which text is a number, how numbers order, how a number is written as text. All of it linear
-// in the length of the texts: they come from a stranger's reply.
+// Compares text as PHP 8 does: numeric text, order of numbers, numbers as text. All work is linear in the length of the
+// texts: they come from untrusted replies.
 
-/** PHP's blanks around a number, and nobody else's: no NUL, no NBSP. */
+/** Blanks around a number exactly as in PHP: no NUL, no NBSP. */
 const numericPattern =
   /^[ \t\n\r\v\f]*(?:([+-]?\d+)|[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)[ \t\n\r\v\f]*$/;
 
 export interface NumericText {
   readonly value: number;
-  /** the digits with their sign, where it is an integer: these compare exactly, whatever their size */
+  /** digits and sign of an integer: integers of any size compare exactly; null for other numbers */
   readonly integer: string | null;
 }
 
-/** null for text that is no number to PHP: "", "abc", "200abc", "0x1A", "1e", ".". */
+/** null for text that PHP does not read as a number: "", "abc", "200abc", "0x1A", "1e", ".". */
 export function numericText(text: string): NumericText | null {
   const match = numericPattern.exec(text);
   if (match === null) return null;
-  // Number() strips more blanks than PHP, but the pattern has seen to that; it reads "1.", ".5" and "+1".
+  // The pattern already limits the blanks; Number() reads "1.", ".5" and "+1".
   return { value: Number(text), integer: match[1] ?? null };
 }
 
@@ -25,7 +25,7 @@ export function compareTexts(a: string, b: string): number {
   const y = x === null ? null : numericText(b);
   if (x === null || y === null) return compareBytes(a, b);
   if (x.integer !== null && y.integer !== null) return compareIntegers(x.integer, y.integer);
-  // 1e999 and 1e1000 are both infinite; PHP then looks at the text.
+  // 1e999 and 1e1000 are both infinite; PHP then compares the text.
   if (x.value === y.value && !Number.isFinite(x.value)) return compareBytes(a, b);
   return compareNumbers(x.value, y.value);
 }
@@ -34,7 +34,7 @@ export function compareNumbers(a: number, b: number): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/** Digits, not BigInt: parsing a BigInt of a reply's 64 KiB is not linear. */
+/** Compares digits: parsing a BigInt of 64 KiB is not linear. */
 function compareIntegers(a: string, b: string): number {
   const [x, y] = [significantDigits(a), significantDigits(b)];
   if (x.negative !== y.negative) return x.negative ? -1 : 1;
@@ -47,8 +47,8 @@ function significantDigits(integer: string): { readonly negative: boolean; reado
   return { negative: integer.startsWith('-') && digits !== '', digits };
 }
 
-/** The order of the UTF-8 bytes, which is the order of the code points; UTF-16 units differ from it where a surrogate
- *  meets U+E000–U+FFFF. */
+/** Compares by UTF-8 bytes, which is the order of the code points. UTF-16 units differ from it between surrogates and
+ *  U+E000–U+FFFF. */
 export function compareBytes(a: string, b: string): number {
   const end = Math.min(a.length, b.length);
   for (let i = 0; i < end; i++) {
@@ -59,7 +59,7 @@ export function compareBytes(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates stand for code points above all single units. */
+/** Surrogates encode code points above all single units. */
 function codePointRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
@@ -67,9 +67,9 @@ function codePointRank(unit: number): number {
 /** PHP's `precision` */
 const floatDigits = 14;
 
-/** A number as PHP writes it when it meets text that is no number. Whole numbers below 10^15 as PHP writes integers, all
- *  others as it writes floats: 14 digits, with an exponent where those do not reach the point, and below 10^-4. (A double
- *  does not tell 1e15, which PHP writes as 1.0E+15, from 1000000000000000, which it writes out.) */
+/** A number as PHP writes it to compare it with non-numeric text. Whole numbers below 10^15 like PHP integers, all others
+ *  like PHP floats: 14 digits, with an exponent where these do not reach the point, and below 10^-4. (PHP writes 1e15 as
+ *  1.0E+15 and 1000000000000000 in full; as doubles they are the same.) */
 export function numberText(n: number): string {
   if (Object.is(n, -0)) return '-0';
   if (!Number.isFinite(n)) return n > 0 ? 'INF' : '-INF';
@@ -86,8 +86,8 @@ export function numberText(n: number): string {
   return sign + (fraction === '' ? whole : `${whole}.${fraction}`);
 }
 
-/** n = d.ddd × 10^exponent with at most 14 digits, no zeros at the end. toPrecision would round a tie up, PHP rounds it to
- *  the even digit; 100 places are every digit that a double of a tie has. */
+/** n = d.ddd × 10^exponent with at most 14 digits, without trailing zeros. PHP rounds a tie to the even digit, toPrecision
+ *  rounds it up; 100 places are all digits of a tied double. */
 function roundHalfEven(n: number): { readonly digits: string; readonly exponent: number } {
   const [mantissa = '', power = '0'] = n.toExponential(100).split('e');
   const exact = mantissa.replace('.', '');

@@ -1,5 +1,5 @@
-// The retry rule: parsed once at registration, asked about every reply that the status let pass; true means retry.
-// Never eval, never a function or regular expression of the user's. Asking never throws, and costs at most nodes × reply.
+// The retry rule: parsed at registration, evaluated for every reply that passes the status check; true means retry.
+// No eval, no function or regular expression of the user. Evaluation never throws and costs at most nodes × reply.
 
 import { limits } from '../limits.ts';
 import { isContainer, memberOf } from './json-member.ts';
@@ -23,18 +23,17 @@ export interface ReplyView {
   readonly status: number;
   /** number of this attempt, from 1 */
   readonly attempt: number;
-  /** the body, decoded; '' when there is none */
+  /** the body, decoded; '' when empty */
   readonly text: string;
-  /** by lower-case name; null when the reply does not have it */
+  /** by lower-case name; null when absent */
   header(name: string): string | null;
 }
 
-/** `position` counts characters (code points) from 0. An empty source is a mistake here: a topic without a rule has none
- *  to parse. */
+/** `position` counts characters (code points) from 0. Rejects an empty source: callers skip topics without a rule. */
 export function parseRule(source: string): ParsedRule {
   const max = limits.ruleCharsMax;
   if (source.length > 2 * max || characters(source) > max)
-    return { ok: false, message: `a rule has at most ${max} characters`, position: max };
+    return { ok: false, message: `the rule is too long; write at most ${max} characters`, position: max };
   try {
     return { ok: true, rule: { source, ...parseTree(source) } };
   } catch (error) {
@@ -52,8 +51,8 @@ export function evaluateRule(rule: Rule, reply: ReplyView): boolean {
   return isTruthy(resolve(rule.root, new Facts(reply)));
 }
 
-/** The value of each reference, by the reference as written (`{res.code}`). Values nested deeper than limits.ruleDepthMax
- *  are cut with "…": whoever shows them writes JSON, and JSON.stringify overflows on a deep reply. */
+/** The value of each reference, by its text (`{res.code}`). Replaces values nested deeper than limits.ruleDepthMax by "…":
+ *  JSON.stringify overflows on a deep reply. */
 export function ruleValues(rule: Rule, reply: ReplyView): Record<string, unknown> {
   const facts = new Facts(reply);
   return Object.fromEntries(
@@ -71,7 +70,7 @@ function cutDeeper(value: unknown, depth: number): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cutDeeper(item, depth - 1)]));
 }
 
-/** What references look at. The text is parsed at the first look into it, once. */
+/** The values of references. Parses the reply once, at the first reference into it. */
 class Facts {
   readonly #reply: ReplyView;
   #json: { readonly value: unknown } | null = null;
@@ -80,7 +79,7 @@ class Facts {
     this.#reply = reply;
   }
 
-  /** null for what is missing. */
+  /** null for a missing value. */
   valueOf(reference: Reference): unknown {
     switch (reference.from) {
       case 'status':
@@ -105,17 +104,17 @@ class Facts {
   }
 }
 
-/** null for what is not JSON, and for JSON so deep that the parser gives up (RangeError). */
+/** null for text that is not JSON, and for JSON too deep for the parser (RangeError). */
 function parseReply(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    // Both are the receiver's doing; the rule decides on null what follows.
+    // Both come from the receiver; the rule decides what null means.
     return null;
   }
 }
 
-/** Recursion is bounded by the rule's depth, never by the reply's. */
+/** The rule's depth bounds the recursion. */
 function resolve(node: RuleNode, facts: Facts): unknown {
   switch (node.kind) {
     case 'literal':

@@ -1,13 +1,13 @@
-// Cuts the source of a retry rule into tokens (callback.md, "The retry rule"). What PHP would take and dq does not is
-// answered with the replacement: rules are brought along from elsewhere. Bounded by limits.ruleCharsMax.
+// Splits the source of a retry rule into tokens. A message names the replacement of PHP syntax that dq lacks, because users
+// bring rules from PHP. Bounded by limits.ruleCharsMax.
 
 import { limits } from '../limits.ts';
 
-/** Where a reference looks: into the reply's JSON, or at the call itself. */
+/** A reference to a value of the reply's JSON, or of the call itself. */
 export interface Reference {
   readonly kind: 'reference';
   readonly from: 'reply' | 'status' | 'attempt' | 'header';
-  /** steps into the reply, or the one name of a header */
+  /** steps into the reply, or the name of a header */
   readonly path: readonly string[];
   /** as written, blanks removed: `{res.data.status}` */
   readonly text: string;
@@ -18,14 +18,14 @@ export interface Literal {
   readonly value: null | boolean | number | string;
 }
 
-/** `end` stands after the last one. `at`: UTF-16 units from 0. */
+/** `end` follows the last one. `at`: UTF-16 units from 0. */
 export type Token = { readonly at: number; readonly source: string } & (
   | { readonly kind: 'operand'; readonly operand: Reference | Literal }
   | { readonly kind: 'sign' }
   | { readonly kind: 'end' }
 );
 
-/** What is wrong with a rule, and where. Thrown inside the parser only; parseRule turns it into a value. */
+/** A mistake in a rule and its place. Only the parser throws it; parseRule returns it as a value. */
 export class RuleMistake extends Error {
   readonly at: number;
   constructor(message: string, at: number) {
@@ -48,7 +48,7 @@ const words: Readonly<Record<string, null | boolean>> = { true: true, false: fal
 const replacements: Readonly<Record<string, string>> = {
   '<>': '"<>" is not available; write "!="',
   '<=>': '"<=>" is not available; write "<", "==" or ">"',
-  '=': 'a single "=" is no comparison; write "=="',
+  '=': 'a single "=" is not a comparison; write "=="',
   '&': 'a single "&" is not available; write "&&"',
   '|': 'a single "|" is not available; write "||"',
   and: '"and" is not available; write "&&"',
@@ -89,17 +89,17 @@ function readToken(source: string, at: number): Token {
   const found = take(sign, source, at);
   const mistake = replacements[found ?? first];
   if (mistake !== undefined) throw new RuleMistake(mistake, at);
-  if (found === null) throw new RuleMistake(strangerMessage(source, at), at);
+  if (found === null) throw new RuleMistake(unknownCharacter(source, at), at);
   return { kind: 'sign', source: found, at };
 }
 
-function strangerMessage(source: string, at: number): string {
+function unknownCharacter(source: string, at: number): string {
   const character = String.fromCodePoint(source.codePointAt(at) ?? 0);
   if (/[+\-*/%]/.test(character))
-    return `arithmetic is not available; a sign stands directly before its number`;
+    return 'arithmetic is not available; write a sign directly before its number';
   if (/[“”‘’「」＂＇]/.test(character)) return 'write text in straight quotes: \'…\' or "…"';
   const code = character.codePointAt(0) ?? 0;
-  return `the character ${JSON.stringify(character)} (U+${code.toString(16).toUpperCase().padStart(4, '0')}) means nothing here`;
+  return `the character ${JSON.stringify(character)} (U+${code.toString(16).toUpperCase().padStart(4, '0')}) is not part of a rule; write text in quotes`;
 }
 
 function readWord(name: string, at: number): Token {
@@ -113,8 +113,8 @@ function readWord(name: string, at: number): Token {
     };
   if (Object.hasOwn(replacements, lower)) throw new RuleMistake(replacements[lower] ?? '', at);
   if (/^(?:res|header)\.|^(?:status|attempt)$/.test(lower))
-    throw new RuleMistake(`a reference stands in braces; write {${name}}`, at);
-  throw new RuleMistake(`${JSON.stringify(name)} means nothing here; write text in quotes`, at);
+    throw new RuleMistake(`a reference needs braces; write {${name}}`, at);
+  throw new RuleMistake(`unknown word ${JSON.stringify(name)}; write text in quotes`, at);
 }
 
 function readNumber(source: string, at: number, digits: string): Token {
@@ -125,17 +125,16 @@ function readNumber(source: string, at: number, digits: string): Token {
     const decimal = Number.isNaN(value) ? 'it in decimal' : value;
     throw new RuleMistake(`hexadecimal, octal and binary numbers are not available; write ${decimal}`, at);
   }
-  if (rest.startsWith('_'))
-    throw new RuleMistake('"_" is not available within a number; write the digits alone', at);
+  if (rest.startsWith('_')) throw new RuleMistake('a number cannot contain "_"; write the digits alone', at);
   if (rest !== '')
-    throw new RuleMistake(`${JSON.stringify(digits + rest)} is no number; write text in quotes`, at);
+    throw new RuleMistake(`invalid number ${JSON.stringify(digits + rest)}; write text in quotes`, at);
   if (/^0\d/.test(unsigned))
     throw new RuleMistake(
-      `a number has no leading zeros; write ${unsigned.replace(/^0+(?=\d)/, '')}, or text in quotes`,
+      `a number cannot have leading zeros; write ${unsigned.replace(/^0+(?=\d)/, '')}, or text in quotes`,
       at,
     );
   const value = Number(digits);
-  // PHP's -0 is the integer 0; only -0.0 is a negative zero.
+  // In PHP -0 is the integer 0; only -0.0 is a negative zero.
   const whole = /^[+-]?\d+$/.test(digits);
   return {
     kind: 'operand',
@@ -151,7 +150,7 @@ function readText(source: string, at: number): Token {
   const inner = found.slice(1, -1);
   const value =
     found[0] === "'"
-      ? // Like PHP: any other backslash is one.
+      ? // As in PHP, any other backslash is literal.
         inner.replace(/\\(['\\])/g, '$1')
       : inner.replace(/\\(u\{[^}]*\}?|.)/gsu, (_, name: string, offset: number) =>
           escapedCharacter(name, at + 1 + offset),
@@ -159,7 +158,7 @@ function readText(source: string, at: number): Token {
   return { kind: 'operand', operand: { kind: 'literal', value }, source: found, at };
 }
 
-/** `name`: what follows the backslash. */
+/** `name`: the text after the backslash. */
 function escapedCharacter(name: string, at: number): string {
   switch (name) {
     case '"':
@@ -177,7 +176,7 @@ function escapedCharacter(name: string, at: number): string {
   if (point <= 0x10ffff && !(point >= 0xd800 && point <= 0xdfff)) return String.fromCodePoint(point);
   if (name.startsWith('u'))
     throw new RuleMistake('write a character as \\u{…} with the hexadecimal digits of its code point', at);
-  throw new RuleMistake('of escapes only \\" \\\\ \\n \\r \\t \\u{…} exist; write \\\\ for a backslash', at);
+  throw new RuleMistake('unknown escape; write \\" \\\\ \\n \\r \\t or \\u{…}, and \\\\ for a backslash', at);
 }
 
 function readReference(source: string, at: number): Token {
@@ -201,12 +200,11 @@ function referTo(inner: string, at: number): Pick<Reference, 'from' | 'path'> {
     if (headerName.test(name)) return { from: 'header', path: [name.toLowerCase()] };
     throw new RuleMistake('name a header of the reply; write {header.content-type}', at);
   }
-  throw new RuleMistake(`{${inner}} means nothing; write {res.…}, {status}, {attempt} or {header.…}`, at);
+  throw new RuleMistake(`unknown reference {${inner}}; write {res.…}, {status}, {attempt} or {header.…}`, at);
 }
 
 function checkPath(steps: readonly string[], at: number): readonly string[] {
-  if (steps.length === 0)
-    throw new RuleMistake('{res} alone compares nothing; name a member of it: {res.code}', at);
+  if (steps.length === 0) throw new RuleMistake('{res} needs a member; write {res.code}', at);
   if (steps.includes('')) throw new RuleMistake('a step of the path is empty; write {res.a.b}', at);
   if (steps.length > limits.rulePathStepsMax)
     throw new RuleMistake(`a path has at most ${limits.rulePathStepsMax} steps`, at);

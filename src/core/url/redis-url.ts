@@ -1,8 +1,8 @@
-// One address in `redis`: which server or group of servers, reached how. Reads it strictly and never repeats it in a message: it
-// may hold a password.
+// One address of `redis`: a server, a Sentinel group or a Cluster. Reads it strictly. A message never repeats it: it can
+// contain a password.
 
 import type { Parsed } from '../duration.ts';
-import { hostPattern } from './url-parts.ts';
+import { decodeLogin, hostPattern, withoutBrackets, wrong } from './server-url.ts';
 
 export interface RedisHost {
   /** a name or an address, without the brackets of IPv6 */
@@ -11,16 +11,16 @@ export interface RedisHost {
 }
 
 export interface RedisAddress {
-  /** `server`: one host · `sentinel`: the sentinels, who know the master · `cluster`: some of its nodes */
+  /** `server`: one host · `sentinel`: the sentinels, which know the master · `cluster`: some of its nodes */
   readonly kind: 'server' | 'sentinel' | 'cluster';
   readonly hosts: readonly RedisHost[];
   readonly tls: boolean;
-  /** what the sentinels call the master */
+  /** the sentinels' name of the master */
   readonly master: string | null;
   readonly user: string | null;
   readonly password: string | null;
   readonly database: number;
-  /** without what must not be shown */
+  /** the address without its login */
   readonly shown: string;
 }
 
@@ -31,7 +31,7 @@ const kinds = {
   'redis+cluster:': { kind: 'cluster', tls: false, port: 6379 },
 } as const;
 const pattern = /^([a-z+]+:)\/\/(?:([^@/\s]*)@)?([^@/?#\s]+)(?:\/([^/?#\s]*))?$/;
-/** a host, and perhaps a port behind it */
+/** a host with an optional port */
 const placePattern = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/;
 const form = {
   server: 'redis://[[user]:password@]host[:port][/database]',
@@ -54,7 +54,7 @@ export function parseRedisUrl(text: string): Parsed<RedisAddress> {
   if (kind === 'server' && !/^\d{0,4}$/.test(path))
     return wrong(`must end with the number of a database: ${form.server}`);
   if (kind === 'sentinel' && !/^[A-Za-z0-9._-]{1,100}$/.test(path))
-    return wrong(`must end with what the sentinels call the master: ${form.sentinel}`);
+    return wrong(`must end with the sentinels' name of the master: ${form.sentinel}`);
   if (kind === 'cluster' && path !== '') return wrong(`has no database: ${form.cluster}`);
   const credentials = loginOf(login);
   if (credentials === null) return wrong('needs a password with its user, each percent-encoded');
@@ -72,10 +72,10 @@ export function parseRedisUrl(text: string): Parsed<RedisAddress> {
   };
 }
 
-/** Of an address that was parsed before. */
+/** Parses an address that was valid before. */
 export function redisAddress(url: string): RedisAddress {
   const parsed = parseRedisUrl(url);
-  if (!parsed.ok) throw new Error(`an address of Redis ${parsed.message}`);
+  if (!parsed.ok) throw new Error(`invalid address of Redis: ${parsed.message}`);
   return parsed.value;
 }
 
@@ -83,24 +83,13 @@ function parseHost(text: string, usual: number): RedisHost | null {
   const [, name = '', digits] = placePattern.exec(text) ?? [];
   const port = digits === undefined ? usual : Number(digits);
   if (!hostPattern.test(name) || port === 0 || port > 65_535) return null;
-  return { host: name.replace(/^\[|\]$/g, ''), port };
+  return { host: withoutBrackets(name), port };
 }
 
 function loginOf(login: string | undefined): Pick<RedisAddress, 'user' | 'password'> | null {
   if (login === undefined) return { user: null, password: null };
   const colon = login.indexOf(':');
   if (colon < 0 || colon === login.length - 1) return null;
-  try {
-    const [user, password] = [login.slice(0, colon), login.slice(colon + 1)].map(decodeURIComponent) as [
-      string,
-      string,
-    ];
-    return { user: user === '' ? null : user, password };
-  } catch {
-    return null; // no percent-encoding
-  }
-}
-
-function wrong(message: string): Parsed<never> {
-  return { ok: false, message };
+  const decoded = decodeLogin(login.slice(0, colon), login.slice(colon + 1));
+  return decoded && { user: decoded.user === '' ? null : decoded.user, password: decoded.password };
 }

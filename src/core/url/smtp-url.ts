@@ -1,8 +1,7 @@
-// smtp.url: where mail is handed in, as one text. Reads it strictly and never repeats it in a message: it holds a password.
-// A user's password never travels in the clear unless the text says so.
+// smtp.url: the mail server as one text. A password never travels in the clear unless the text says so.
 
 import type { Parsed } from '../duration.ts';
-import { hostPattern, readSwitches } from './url-parts.ts';
+import { parseServerUrl, wrong } from './server-url.ts';
 
 export interface SmtpServer {
   /** a name or an address, without the brackets of IPv6 */
@@ -18,53 +17,24 @@ export interface SmtpServer {
   readonly login: { readonly user: string; readonly password: string } | null;
 }
 
-const ports: Readonly<Record<string, number>> = { 'smtp:': 25, 'smtps:': 465 };
-const switches = ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized'];
+const form = {
+  form: 'smtp://[user:password@]host[:port]',
+  ports: { 'smtp:': 25, 'smtps:': 465 },
+  switches: ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized'],
+};
 
 /** `smtp://[user:password@]host[:port][?requireTLS=true&ignoreTLS=true&tls.rejectUnauthorized=false]`, or `smtps://`. */
 export function parseSmtpUrl(text: string): Parsed<SmtpServer> {
-  if (/\s|\p{Cc}/u.test(text) || !URL.canParse(text))
-    return wrong('must be smtp://[user:password@]host[:port]');
-  const url = new URL(text);
-  const port = ports[url.protocol];
-  if (port === undefined) return wrong('must begin with smtp:// or smtps://');
-  if (!hostPattern.test(url.hostname)) return wrong('has no host, or one that is no name and no address');
-  if (url.port === '0') return wrong('must not have port 0');
-  if (!['', '/'].includes(url.pathname) || url.hash !== '')
-    return wrong('must end after the port or its switches');
-
-  const given = readSwitches(url, switches);
-  if (typeof given === 'string') return wrong(given);
-  const login = loginOf(url);
-  if (login === 'bad') return wrong('needs a user with a password, each percent-encoded');
-  const secure = url.protocol === 'smtps:';
-  const ignoreTls = given.get('ignoreTLS') ?? false;
-  const requireTls = given.get('requireTLS') ?? (login !== null && !secure && !ignoreTls);
-  if (requireTls && ignoreTls) return wrong('cannot both require and ignore TLS');
-  return {
-    ok: true,
-    value: {
-      host: url.hostname.replace(/^\[|\]$/g, ''),
-      port: url.port === '' ? port : Number(url.port),
-      secure,
-      requireTls,
-      ignoreTls,
-      verifyTls: given.get('tls.rejectUnauthorized') ?? true,
-      login,
-    },
-  };
-}
-
-function loginOf({ username, password }: URL): SmtpServer['login'] | 'bad' {
-  if (username === '' && password === '') return null;
-  if (username === '' || password === '') return 'bad';
-  try {
-    return { user: decodeURIComponent(username), password: decodeURIComponent(password) };
-  } catch {
-    return 'bad'; // the one way to learn that an escape is none
-  }
-}
-
-function wrong(message: string): Parsed<never> {
-  return { ok: false, message };
+  const parsed = parseServerUrl(text, form);
+  if (!parsed.ok) return parsed;
+  const { scheme, host, port, user, password, path, switches } = parsed.value;
+  if (path !== '' && path !== '/') return wrong('must end after the port or its switches');
+  if ((user === '') !== (password === '')) return wrong('needs both a user and a password');
+  const login = user === '' ? null : { user, password };
+  const secure = scheme === 'smtps:';
+  const ignoreTls = switches.get('ignoreTLS') ?? false;
+  const requireTls = switches.get('requireTLS') ?? (login !== null && !secure && !ignoreTls);
+  if (requireTls && ignoreTls) return wrong('cannot both require and ignore TLS; write one of them');
+  const verifyTls = switches.get('tls.rejectUnauthorized') ?? true;
+  return { ok: true, value: { host, port, secure, requireTls, ignoreTls, verifyTls, login } };
 }

@@ -3,7 +3,7 @@
 
 import type { Config } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
-import { portOf } from '../../core/url/url-parts.ts';
+import { portOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../../process/messages.ts';
 import { titleOf } from '../../process/process-title.ts';
