@@ -1,5 +1,7 @@
-// Puts the job store on shards together: the list of the registry, the servers that it names, and the first list where there is
-// none. Of compose.ts, which gives it the registry.
+// Builds the job store on Redis: the shard list of the registry, a store over its shards, and the first list
+// of a new registry.
+// Invariant: the first list is written only when every server of `redis` answers and belongs to this
+// registry.
 
 import { limits } from '../core/limits.ts';
 import { noShards } from '../core/shard-list.ts';
@@ -15,29 +17,30 @@ import { fillShards } from '../use-cases/change-shards.ts';
 export interface ShardedJobs extends WatchedStore {
   readonly store: Store;
   readonly shards: { readonly servers: ShardServers; readonly refresh: () => Promise<void> };
-  /** What the configuration says and the registry does not; '' = they agree, or the registry is not known yet. */
+  /** One sentence if `redis` and the shard list name different servers; '' = they agree, or the list is not
+   *  known yet. */
   difference(): string;
 }
 
 export interface ShardedJobsOptions extends Omit<ShardedOptions, 'refresh' | 'whyNone'> {
   readonly registry: Registry;
-  /** the list that lies beside a registry in MySQL */
+  /** reads the copy of the shard list on disk, of a registry in MySQL */
   readonly kept?: (() => Promise<KeptShards | null>) | undefined;
-  /** of the configuration */
+  /** option `redis` */
   readonly urls: readonly string[];
 }
 
 export function openShardedJobs({ registry, kept, urls, ...options }: ShardedJobsOptions): ShardedJobs {
   const { log } = options;
-  let waiting: string | null = 'the registry has not told yet which Redis it has';
+  let waiting: string | null = 'the shard list has not been read from the registry yet';
   const sharded = new ShardedStore({
     ...options,
     refresh: () => book.refresh(),
     whyNone: () => waiting,
   });
   const servers = shardServers(sharded, options);
-  let refused: string | null = null;
-  let said = false;
+  let foreign: string | null = null;
+  let isReported = false;
   const book: ShardBook = new ShardBook({
     registry,
     log,
@@ -45,26 +48,29 @@ export function openShardedJobs({ registry, kept, urls, ...options }: ShardedJob
     ...(kept === undefined ? {} : { kept }),
     whileEmpty: async () => {
       const missing = await fillShards({ registry, servers }, urls);
-      refused = null;
+      foreign = null;
       waiting = null;
       if (missing === null) return;
       const { url, why } = missing;
       waiting = `${servers.nameOf(url)}: ${why.reason}`;
-      if (why.kind === 'refused') refused = `${servers.nameOf(url)}: ${why.reason}`;
-      const sentence = 'the first list of shards waits until every server of `redis` answers and is ours';
-      if (!said)
-        log.error(sentence, new StoreError({ kind: 'not_stored', code: 'redis_away' }), {
-          redis: servers.nameOf(url),
-          reason: why.reason,
-        });
-      said = true;
+      if (why.kind === 'refused') foreign = `${servers.nameOf(url)}: ${why.reason}`;
+      if (!isReported)
+        log.error(
+          'shards: cannot write the first shard list',
+          new StoreError({ kind: 'not_stored', code: 'redis_away' }),
+          {
+            redis: servers.nameOf(url),
+            reason: why.reason,
+          },
+        );
+      isReported = true;
     },
   });
   return {
     store: sharded.store,
     admin: sharded.store.admin,
     shards: { servers, refresh: () => book.refresh() },
-    foreign: () => sharded.foreign ?? refused,
+    foreign: () => sharded.foreign ?? foreign,
     infos: () => sharded.infos(),
     difference: () => differenceOf(servers, urls),
     async start() {
@@ -85,5 +91,5 @@ function differenceOf(servers: ShardServers, urls: readonly string[]): string {
   const [wanted, inForce] = [names(urls), names(servers.list.shards.map(({ url }) => url))];
   return wanted === inForce
     ? ''
-    : `warning: \`redis\` says ${wanted}, and the shards are ${inForce}: they are changed with \`dq shard add\`, \`drain\` and \`rm\``;
+    : `warning: \`redis\` names ${wanted}, the shard list names ${inForce}; change the list with \`dq shard add\`, \`drain\`, \`rm\``;
 }

@@ -50,7 +50,7 @@ describe('an I/O error in COMMIT', () => {
     });
     // Repeated with its id, as one is told to.
     await until('the push to be taken', async () => codeOf(await push(daemon, 'unlucky')) === 'stored');
-    expect(lines(daemon, 'error', 'can no longer be trusted').length).toBeGreaterThan(0);
+    expect(lines(daemon, 'error', 'can no longer trust its store').length).toBeGreaterThan(0);
     const checked = await until('the check to be told of', () => {
       const [line] = lines(daemon, 'notice', 'the store was not closed');
       return line;
@@ -87,7 +87,7 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
     await expectRefusing(daemon);
     await until(
       'dq-store to wait for its disk',
-      () => lines(daemon, 'error', 'it waits for its disk').length > 0,
+      () => lines(daemon, 'error', 'waiting for its disk').length > 0,
     );
     const deaths = () => lines(daemon, 'error', 'dq-store (pid').length;
     const before = deaths();
@@ -108,7 +108,7 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
     await until('a push to be refused', async () => codeOf(await push(daemon, 'refused')) !== 'stored');
     await until(
       'dq-store to wait for its disk',
-      () => lines(daemon, 'error', 'it waits for its disk').length > 0,
+      () => lines(daemon, 'error', 'waiting for its disk').length > 0,
     );
     const stopped = await runDq(['stop', '--data-dir', daemon.dataDir], { timeoutMs: 60_000 });
     expect(stopped).toMatchObject({ code: 0, stderr: 'dq: stopped\n' });

@@ -55,7 +55,9 @@ it(
     await expectNamed(daemon, /redis:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1/, env);
     const lines = errorLines(daemon);
     expect(lines.filter(({ stack }) => stack !== undefined)).toEqual([]);
-    const ofOutage = lines.filter(({ message }) => message.startsWith('the first list of shards waits'));
+    const ofOutage = lines.filter(({ message }) =>
+      message.startsWith('shards: cannot write the first shard list'),
+    );
     const kinds = ofOutage.map((line) => line.process.replace(/-\d+$/, ''));
     expect(kinds.length).toBeGreaterThan(0);
     expect(kinds.sort()).toEqual([...new Set(kinds)]);

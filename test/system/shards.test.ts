@@ -75,7 +75,7 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     expect(await daemon.stop()).toBe(0);
 
     const again = await startDaemon({ directory, config: { redis: urls } });
-    await until('it is said', () => /warning: `redis` says .* `dq shard add`/.test(again.output()));
+    await until('it is said', () => /warning: `redis` names .* `dq shard add`/.test(again.output()));
     expect((await again.push('t', '1', { id: 'after' })).status).toBe(201);
     await until('it arrives', () => sink.arrivals.some(({ id }) => id === 'after'));
   });

@@ -1,0 +1,211 @@
+// Runs dq-store: owns jobs.db and registry.db and serves them; with `redis` it also reports the durability of
+// the shards.
+// Invariant: beside an older dq-store, start() only checks that a handover is possible. takeOver() opens the
+// files.
+// The class is in compose, not in a folder of its own, because it names the adapters that it opens.
+
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../config/options.ts';
+import { reasonOf } from '../core/errors.ts';
+import { StoreError } from '../ports/job-store.ts';
+import type { Registry } from '../ports/registry.ts';
+import { checkExposure } from '../process/exposure.ts';
+import type { MasterChannel } from '../process/master-channel.ts';
+import type { Role } from '../process/role.ts';
+import type { Init } from '../process/worker-life.ts';
+import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
+import { openRegistryDb } from '../registry/sql/registry-db.ts';
+import { isOfThisSchema } from '../registry/sql/sqlite/registry-file.ts';
+import type { DurabilityWatch } from '../store/redis/client/durability-watch.ts';
+import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
+import { whyNotAfter } from '../store/sqlite/owner/handover-check.ts';
+import { StoreOwner } from '../store/sqlite/owner/owner.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { OpenLog } from '../telemetry/open-log.ts';
+import { endProcess, keyPathOf, shardedJobsOf } from './adapters.ts';
+
+export interface StoreRoleOptions {
+  readonly init: Init;
+  readonly log: OpenLog;
+  readonly channel: MasterChannel;
+  readonly metrics: Metrics;
+  /** null = the registry is registry.db */
+  readonly mysql: MysqlRegistry | null;
+  /** aborted when a drain begins: ends the wait for a usable disk */
+  readonly leaving: AbortSignal;
+}
+
+export class StoreRole implements Role {
+  readonly name = 'store';
+  readonly url = null;
+  readonly #options: StoreRoleOptions;
+  readonly #jobsPath: string;
+  readonly #registryPath: string;
+  #note: string | null = null;
+  #opened: { readonly owner: StoreOwner; readonly registry: Registry } | null = null;
+  #durability: DurabilityWatch | null = null;
+
+  constructor(options: StoreRoleOptions) {
+    const { dataDir } = options.init.config;
+    this.#options = options;
+    this.#jobsPath = join(dataDir, 'jobs.db');
+    this.#registryPath = join(dataDir, 'registry.db');
+  }
+
+  /** one sentence on the durability of the store; null before it is open */
+  get note(): string | null {
+    return this.#note;
+  }
+
+  async start(): Promise<void> {
+    const { init, log, mysql } = this.#options;
+    if (init.restarts === 0) {
+      const unusable = this.#whyUnusable();
+      if (unusable !== null) throw new Error(unusable);
+      if (mysql !== null && existsSync(this.#registryPath))
+        log.notice(
+          `warning: the registry is in MySQL; the topics and tokens in ${this.#registryPath} are not in force`,
+        );
+    }
+    if (!init.takesOver) await this.#open();
+    else if (init.restarts === 0) await this.#checkHandover();
+  }
+
+  async takeOver(): Promise<void> {
+    await this.#open();
+  }
+
+  inFlight(): number {
+    return this.#opened?.owner.inFlight() ?? 0;
+  }
+
+  /** Waits at most deadlineMs until the other workers, which have lost their master too, have released their
+   *  jobs. */
+  async awaitUsers(deadlineMs: number): Promise<void> {
+    const end = performance.now() + deadlineMs;
+    while ((this.#opened?.owner.clients ?? 0) > 0 && performance.now() < end) await sleep(20);
+  }
+
+  async drain(deadlineMs: number): Promise<void> {
+    await this.#durability?.close();
+    await this.#opened?.owner.drain(deadlineMs);
+    await (this.#opened?.registry ?? this.#options.mysql)?.close();
+  }
+
+  async #open(): Promise<void> {
+    const { init, mysql } = this.#options;
+    // A wrong key or schema ends a first start. Later it is an error in the log.
+    const isFirst = init.restarts === 0 && !init.takesOver;
+    const registry = mysql ?? (await this.#onUsableDisk(() => this.#openRegistry()));
+    if (isFirst) {
+      await mysql?.prove();
+      // Not after a crash: if the last token was removed meanwhile, the servers reject all callers.
+      await this.#checkExposure(registry);
+    }
+    const owner = this.#ownerOf(registry);
+    this.#opened = { owner, registry };
+    await this.#onUsableDisk(() => owner.start());
+    this.#note = owner.durability;
+    if (init.config.redis.length > 0) await this.#watchRedis(owner, registry, isFirst);
+  }
+
+  #openRegistry(): ReturnType<typeof openRegistryDb> {
+    const { init, log } = this.#options;
+    return openRegistryDb(this.#registryPath, {
+      keyPath: keyPathOf(init.config),
+      warn: (sentence) => log.notice(`warning: ${sentence}`),
+      refuseEmpty: existsSync(this.#jobsPath),
+    });
+  }
+
+  #ownerOf(registry: Registry): StoreOwner {
+    const { init, log, channel, metrics, mysql } = this.#options;
+    return new StoreOwner({
+      path: this.#jobsPath,
+      socketPath: init.socketPath,
+      log,
+      ...(mysql === null ? { registry, registryPath: this.#registryPath } : {}),
+      metrics,
+      keepHistory: init.config['history.retention'] > 0,
+      shortestRetentionMs: shortestRetentionOf(init.config),
+      onFatal: (error) =>
+        endProcess(channel, 'dq-store', `this process can no longer trust its store: ${reasonOf(error)}`),
+    });
+  }
+
+  async #watchRedis(owner: StoreOwner, registry: Registry, isFirst: boolean): Promise<void> {
+    const { init, log, channel, mysql } = this.#options;
+    const { watchDurability } = await import('../store/redis/client/durability-watch.ts');
+    const redis = await shardedJobsOf({ init, title: 'dq-store', log, channel, registry, mysql });
+    if (redis === null) return;
+    const noteOf = (durability: string) =>
+      [durability, redis.difference()].filter((part) => part !== '').join('; ');
+    this.#durability = watchDurability(redis, log, (durability) =>
+      channel.send({ kind: 'note', note: noteOf(durability) }),
+    );
+    const left = owner.jobs;
+    if (left > 0) log.error(`${left} jobs in ${this.#jobsPath} are not delivered while \`redis\` is set`);
+    // Later an unusable Redis is an error in the log: the other workers go on with calls that need no Redis.
+    this.#note = noteOf(await this.#durability.start(isFirst));
+    const difference = redis.difference();
+    if (difference !== '') log.error(difference);
+  }
+
+  /** Checks beside a serving dq-store whether this process could follow it. Opens nothing. */
+  async #checkHandover(): Promise<void> {
+    const { init, log, mysql } = this.#options;
+    if (mysql !== null) await mysql.prove();
+    else if (!isOfThisSchema(this.#registryPath))
+      throw new Error(`${this.#registryPath} has another schema than this version: needs \`dq restart\``);
+    const { connectStore } = await import('../store/sqlite/client/client.ts');
+    const serving = connectStore({ socketPath: init.socketPath, title: 'the next dq-store', log });
+    const why = await whyNotAfter(serving, this.#jobsPath);
+    if (why !== null) throw new Error(why);
+    try {
+      await this.#checkExposure(mysql ?? serving.registry);
+    } finally {
+      await serving.close();
+    }
+  }
+
+  async #checkExposure(registry: Registry): Promise<void> {
+    try {
+      await checkExposure(this.#options.init.config, registry);
+    } catch (error) {
+      // MySQL is unavailable and there is no copy: the servers reject all callers until they know the tokens.
+      if (this.#options.mysql === null || !(error instanceof StoreError)) throw error;
+    }
+  }
+
+  #whyUnusable(): string | null {
+    return whyUnusable(this.#jobsPath, this.#options.init.config.dataDir);
+  }
+
+  /** A first start ends with the reason. After a crash or in a handover this process waits for the disk and
+   *  then ends, so that the next one starts: ending at once would repeat until the master gives up. */
+  async #onUsableDisk<T>(open: () => Promise<T>): Promise<T> {
+    const { init, log, leaving } = this.#options;
+    try {
+      return await open();
+    } catch (error) {
+      const why = this.#whyUnusable();
+      if ((init.restarts > 0 || init.takesOver) && why !== null) {
+        log.error('dq-store: cannot open the store; waiting for its disk', new Error(why, { cause: error }));
+        await untilUsable(this.#jobsPath, init.config.dataDir, leaving);
+      }
+      throw error;
+    }
+  }
+}
+
+/** ms. A history shorter than 1 h (the least `dead.retention`) counts as 1 h: removals must not be held after
+ *  each downtime. */
+function shortestRetentionOf(config: Config): number {
+  const history = config['history.retention'];
+  return Math.min(
+    config['dead.retention'],
+    history > 0 ? Math.max(history, 3_600_000) : Number.POSITIVE_INFINITY,
+  );
+}
