@@ -1,6 +1,7 @@
-// The entry of every worker process. Its first statements are the signal handlers, and everything else is imported after
-// them: a worker killed by a signal that was meant for the master is a worker lost for nothing, and while SIGUSR1 has no
-// handler Node answers it by opening its debugger. (What arrives before these lines kills; the master forks again.)
+// The entry of every worker process. Installs the signal handlers first and imports everything else after
+// them:
+// without a handler a signal meant for the master kills a worker, and at SIGUSR1 Node opens its debugger.
+// A signal that arrives before these lines kills the process; the master starts another one.
 
 const hooks = { terminated: false, onTerm: (): void => {}, onReopen: (): void => {} };
 for (const name of ['SIGUSR2', 'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGPIPE']) process.on(name, () => {});
@@ -14,7 +15,7 @@ const [{ runWorker }, { compose, importAll }] = await Promise.all([
   import('./process/worker-life.ts'),
   import('./compose/compose.ts'),
 ]);
-// Of a restart, which asks whether the workers of this build begin at all before it ends those that work.
+// --check: `dq restart` checks that the workers of this build can start before it ends the running ones.
 if (process.argv[2] === '--check') await importAll();
 else await runWorker(compose, hooks);
 

@@ -1,6 +1,7 @@
-// The life of a worker: told who it is, composed, started, ready, and one day drained: by the master, by SIGTERM, or by
-// itself when its master is gone. Knows no role. Invariant: once a drain has begun the process ends, by a hard deadline if
-// not by itself.
+// Runs one worker process: waits for its init message, composes and starts its role, and drains it at the
+// end.
+// Knows no role. A drain is asked for by the master, by SIGTERM, or by this process when its master is gone.
+// Invariant: once a drain has begun the process exits: by itself, or by force after the deadline.
 
 import cluster from 'node:cluster';
 import { writeSync } from 'node:fs';
@@ -19,174 +20,203 @@ import { startWatchdog, watchdogTicksOf } from './watchdog.ts';
 
 export type Init = Extract<ToWorker, { kind: 'init' }>;
 
-/** What compose.ts makes of an init message. */
+/** A role with its connections, built by compose.ts from an init message. */
 export interface Composed {
-  /** Rejects when the role cannot start; the reason goes to the master. */
+  /** Rejects if the role cannot start; the reason goes to the master. */
   start(): Promise<{ readonly url: string | null; readonly note: string | null }>;
   inFlight(): number;
-  /** After start() of an init that takesOver, when the older process has exited. Answers the note; rejects as start(). */
+  /** Called after start() if the init says takesOver, when the older process has exited. Returns the note;
+   *  rejects as start(). */
   takeOver(): Promise<string | null>;
-  /** of a drain whose master is gone: waits for those who need this process, at most deadlineMs */
+  /** Called before a drain without a master: waits at most deadlineMs for the workers that need this process.
+   *  */
   awaitUsers(deadlineMs: number): Promise<void>;
-  /** Finishes, hands back, flushes, closes. Never rejects. */
+  /** Finishes, releases, flushes, closes. Never rejects. */
   drain(deadlineMs: number): Promise<void>;
-  /** A drain that runs has this much time now, if it had more. */
+  /** Shortens the deadline of a running drain to deadlineMs from now. */
   hurry(deadlineMs: number): void;
-  /** The whole daemon ends: what is away now is not waited for. */
+  /** The whole daemon ends: calls to unavailable processes fail at once. */
   stopping(): void;
   reopenLogs(): void;
-  /** Once a second. Must not throw. */
+  /** Called once a second. Must not throw. */
   beat(): void;
 }
 
-/** Filled in by the entry before anything was imported. */
+/** Signal handlers of the entry, installed before anything was imported. */
 export interface SignalHooks {
   terminated: boolean;
   onTerm: () => void;
   onReopen: () => void;
 }
 
-/** `leaving`: aborted when a drain begins; a start that waits for something gives up. */
+/** `leaving`: aborted when a drain begins, so that a start that waits for something gives up. */
 export type Compose = (init: Init, channel: MasterChannel, leaving: AbortSignal) => Promise<Composed>;
 
-export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<void> {
-  const channel = new MasterChannel();
-  surviveClosedOutput();
-  process.on('uncaughtExceptionMonitor', (error) =>
-    channel.send({ kind: 'crashed', message: reasonOf(error) }),
-  );
+type DrainCause = 'stop' | 'reload' | 'sigterm' | 'orphaned';
 
-  let title = process.title;
-  let composed: Composed | null = null;
-  let ending = false;
-  const leaving = new AbortController();
-  /** a start or a taking over: a drain lets it finish, unless it waits for something */
-  let beginning: Promise<void> = Promise.resolve();
-  const end = (deadlineMs: number, why: 'stop' | 'reload' | 'alone' | 'orphaned'): void => {
-    if (why === 'stop' || why === 'orphaned') composed?.stopping();
-    if (ending) {
-      composed?.hurry(deadlineMs);
+/** Resolves when the worker is ready; the process then lives until its drain ends. */
+export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<void> {
+  await new WorkerLife(compose, hooks).run();
+}
+
+class WorkerLife {
+  readonly #compose: Compose;
+  readonly #hooks: SignalHooks;
+  readonly #channel = new MasterChannel();
+  readonly #ticker = new SecondTicker();
+  /** aborted when the drain begins */
+  readonly #leaving = new AbortController();
+  #initialize: (init: Init) => void = () => {};
+  readonly #initialized = new Promise<Init>((resolve) => {
+    this.#initialize = resolve;
+  });
+  #allowTakeOver = (): void => {};
+  readonly #takeOverAllowed = new Promise<void>((resolve) => {
+    this.#allowTakeOver = resolve;
+  });
+  #title = process.title;
+  /** null before the init message */
+  #composed: Composed | null = null;
+  /** the start or the takeover in progress: a drain waits for it */
+  #beginning: Promise<void> = Promise.resolve();
+
+  constructor(compose: Compose, hooks: SignalHooks) {
+    this.#compose = compose;
+    this.#hooks = hooks;
+  }
+
+  async run(): Promise<void> {
+    ignoreClosedOutput();
+    process.on('uncaughtExceptionMonitor', (error) =>
+      this.#channel.send({ kind: 'crashed', message: reasonOf(error) }),
+    );
+    // Before `awake`: init and drain may arrive together.
+    this.#channel.onMessage((message) => this.#receive(message));
+    this.#onMasterGone(() => this.#drain(processLimits.orphanDrainMs, 'orphaned'));
+    this.#channel.send({ kind: 'awake' });
+
+    const init = await this.#initialized;
+    this.#title = titleOf(init.role, init.index);
+    process.title = this.#title;
+    if (this.#isDraining) return;
+    await this.#begin(() => this.#start(init));
+    if (init.takesOver) void this.#takeOver(init.role);
+    else this.#watchSoon(init.role);
+    this.#attachSignals(init);
+    this.#ticker.each(reporter(this.#channel, () => this.#composed?.inFlight() ?? 0));
+    this.#ticker.each(() => this.#composed?.beat());
+    // Once more: on a busy machine Node opens its debugger some time after SIGUSR1.
+    setTimeout(() => void closeDebugger(), processLimits.watchdogStartMs).unref();
+  }
+
+  get #isDraining(): boolean {
+    return this.#leaving.signal.aborted;
+  }
+
+  #receive(message: ToWorker): void {
+    if (message.kind === 'init') this.#initialize(message);
+    else if (message.kind === 'drain') this.#drain(message.deadlineMs, message.why);
+    else if (message.kind === 'take_over') this.#allowTakeOver();
+    else if (message.kind === 'reopen_logs') this.#composed?.reopenLogs();
+  }
+
+  async #start(init: Init): Promise<void> {
+    this.#composed = await this.#compose(init, this.#channel, this.#leaving.signal);
+    const { url, note } = await this.#composed.start();
+    await closeDebugger();
+    if (!this.#isDraining) await this.#channel.sent({ kind: 'ready', version, url, note });
+  }
+
+  async #takeOver(role: RoleName): Promise<void> {
+    await this.#takeOverAllowed;
+    if (this.#isDraining) return;
+    await this.#begin(async () => {
+      const note = (await this.#composed?.takeOver()) ?? null;
+      await this.#channel.sent({ kind: 'took_over', note });
+    });
+    this.#watchSoon(role);
+  }
+
+  /** Runs a start or a takeover. A failure ends the process and its reason goes to the master. */
+  #begin(work: () => Promise<void>): Promise<void> {
+    this.#beginning = work().catch(async (error: unknown) => {
+      // During a drain no process waits for it, and it holds no work.
+      if (this.#isDraining) process.exit(0);
+      const exitCode = error instanceof StartImpossible ? error.exitCode : 1;
+      await this.#channel.sent({ kind: 'failed', message: reasonOf(error), exitCode });
+      process.exit(1);
+    });
+    return this.#beginning;
+  }
+
+  /** Called again it may shorten the deadline. */
+  #drain(deadlineMs: number, cause: DrainCause): void {
+    if (cause === 'stop' || cause === 'orphaned') this.#composed?.stopping();
+    if (this.#isDraining) {
+      this.#composed?.hurry(deadlineMs);
       return;
     }
-    ending = true;
-    leaving.abort();
-    process.title = `${title} (draining)`;
-    endByForce(title, deadlineMs + limits.drainGraceMs);
-    void (async () => {
-      await beginning;
-      if (why === 'orphaned') await composed?.awaitUsers(deadlineMs);
-      await composed?.drain(deadlineMs);
-      process.exit(0);
-    })();
-  };
-  let takeOver = (): void => {};
-  const mayTakeOver = new Promise<void>((resolve) => {
-    takeOver = resolve;
-  });
-  // One listener from the start: init and drain may arrive in one piece.
-  const told = new Promise<Init>((resolve) => {
-    channel.onMessage((message) => {
-      if (message.kind === 'init') resolve(message);
-      else if (message.kind === 'drain') end(message.deadlineMs, message.why);
-      else if (message.kind === 'take_over') takeOver();
-      else if (message.kind === 'reopen_logs') composed?.reopenLogs();
-    });
-  });
-  const pulse = new SecondTicker();
-  onMasterGone(pulse, () => end(processLimits.orphanDrainMs, 'orphaned'));
-
-  channel.send({ kind: 'awake' });
-  const init = await told;
-  title = titleOf(init.role, init.index);
-  process.title = title;
-  // Told to leave before it had begun.
-  if (ending) return;
-  const orFail = (begin: () => Promise<void>) => beginOrFail(channel, leaving.signal, begin);
-  beginning = orFail(async () => {
-    composed = await compose(init, channel, leaving.signal);
-    const { url, note } = await composed.start();
-    await closeDebugger();
-    if (!ending) await channel.sent({ kind: 'ready', version, url, note });
-  });
-  await beginning;
-  if (init.takesOver)
-    void mayTakeOver.then(async () => {
-      if (ending) return;
-      beginning = orFail(async () => {
-        const note = (await composed?.takeOver()) ?? null;
-        await channel.sent({ kind: 'took_over', note });
-      });
-      await beginning;
-      watchSoon(title, init.role, pulse);
-    });
-  else watchSoon(title, init.role, pulse);
-
-  hooks.onReopen = () => composed?.reopenLogs();
-  // dq-store is the last to leave, whoever asks: the others could not finish without it. The master tells it when.
-  if (init.role !== 'store') {
-    hooks.onTerm = () => end(init.config.shutdownTimeout, 'alone');
-    if (hooks.terminated) hooks.onTerm();
+    this.#leaving.abort();
+    process.title = `${this.#title} (draining)`;
+    exitByForce(this.#title, deadlineMs + limits.drainGraceMs);
+    void this.#drainAndExit(deadlineMs, cause);
   }
-  pulse.each(reporter(channel, () => composed?.inFlight() ?? 0));
-  pulse.each(() => composed?.beat());
-  // Once more: on a busy machine Node opens it some time after the signal.
-  setTimeout(() => void closeDebugger(), processLimits.watchdogStartMs).unref();
-}
 
-/** Until then the master watches: it ends a worker that reports nothing, or that takes too long to take over. */
-function watchSoon(title: string, role: RoleName, pulse: SecondTicker): void {
-  setTimeout(() => {
-    const lost = (error: unknown) => process.stderr.write(`${title}: no watchdog: ${reasonOf(error)}\n`);
-    try {
-      pulse.each(startWatchdog(title, watchdogTicksOf(role), lost));
-    } catch (error) {
-      // No memory for a thread: the process is worth more than its watchdog.
-      lost(error);
-    }
-  }, processLimits.watchdogStartMs).unref();
-}
+  async #drainAndExit(deadlineMs: number, cause: DrainCause): Promise<void> {
+    await this.#beginning;
+    if (cause === 'orphaned') await this.#composed?.awaitUsers(deadlineMs);
+    await this.#composed?.drain(deadlineMs);
+    process.exit(0);
+  }
 
-/** What cannot begin ends the process, with its reason. */
-async function beginOrFail(
-  channel: MasterChannel,
-  leaving: AbortSignal,
-  begin: () => Promise<void>,
-): Promise<void> {
-  try {
-    await begin();
-  } catch (error) {
-    // Nobody waits for it any more, and it has nothing in hand.
-    if (leaving.aborted) process.exit(0);
-    const exitCode = error instanceof StartImpossible ? error.exitCode : 1;
-    await channel.sent({ kind: 'failed', message: reasonOf(error), exitCode });
-    process.exit(1);
+  #attachSignals({ role, config }: Init): void {
+    this.#hooks.onReopen = () => this.#composed?.reopenLogs();
+    // dq-store drains last, when the master says so: the other workers need it to finish.
+    if (role === 'store') return;
+    this.#hooks.onTerm = () => this.#drain(config.shutdownTimeout, 'sigterm');
+    if (this.#hooks.terminated) this.#hooks.onTerm();
+  }
+
+  /** Starts the watchdog after the start of the daemon. Until then the master ends a worker that sends
+   *  nothing. */
+  #watchSoon(role: RoleName): void {
+    setTimeout(() => {
+      const failed = (error: unknown) =>
+        process.stderr.write(`${this.#title}: watchdog: cannot run: ${reasonOf(error)}\n`);
+      try {
+        this.#ticker.each(startWatchdog(this.#title, watchdogTicksOf(role), failed));
+      } catch (error) {
+        // No memory for a thread: the process works on without its watchdog.
+        failed(error);
+      }
+    }, processLimits.watchdogStartMs).unref();
+  }
+
+  /** node:cluster would exit a worker without its master at once; this one drains first. */
+  #onMasterGone(listener: () => void): void {
+    if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
+    process.on('disconnect', listener);
+    const master = process.ppid;
+    // The event is not always emitted for a broken channel.
+    this.#ticker.each(() => {
+      if (process.ppid !== master || !process.connected) listener();
+    });
   }
 }
 
-/** node:cluster would end a worker without its master at once; this one finishes first. */
-function onMasterGone(pulse: SecondTicker, listener: () => void): void {
-  if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
-  process.on('disconnect', listener);
-  const master = process.ppid;
-  // A broken channel alone is not always noticed.
-  pulse.each(() => {
-    if (process.ppid !== master || !process.connected) listener();
-  });
-}
-
-function endByForce(title: string, afterMs: number): void {
+function exitByForce(title: string, afterMs: number): void {
   setTimeout(() => {
     try {
       writeSync(2, `${title}: the drain did not end in time; ended by force\n`);
     } catch {
-      // Nobody reads; the exit code says it too.
+      // stderr is closed; the exit code says it too.
     }
     process.exit(1);
   }, afterMs).unref();
 }
 
-/** A daemon does not live by the terminal it was started from. */
-function surviveClosedOutput(): void {
+/** A closed terminal must not end a daemon that was started from it. */
+function ignoreClosedOutput(): void {
   process.stdout.on('error', () => {});
   process.stderr.on('error', () => {});
 }
