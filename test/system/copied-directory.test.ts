@@ -29,7 +29,7 @@ it('copied data directory: its commands do not reach the original, and its daemo
   expect((await original.api('GET', '/readyz')).status).toBe(200);
   expect((await copy.api('GET', '/readyz')).status).toBe(200);
   expect(copy.log('notice').map(({ message }) => message)).not.toContainEqual(
-    expect.stringContaining('ended what a killed master had left'),
+    expect.stringContaining('ended workers of a killed master'),
   );
   // Each is reached by its own directory.
   const found = await runDq(['status', '--json', '--data-dir', dataDir], here);

@@ -102,7 +102,7 @@ describe('kill -9 of the master', () => {
     expect(workers.filter(isAlive)).toEqual([]);
     expect(next.url).toBe(daemon.url);
     expect((await next.api('GET', '/readyz')).status).toBe(200);
-    const ended = /^ended what a killed master had left: .*dq-store.*dq-server-0/;
+    const ended = /^ended workers of a killed master: .*dq-store.*dq-server-0/;
     await until('it is logged', () => next.log('notice').some(({ message }) => ended.test(String(message))));
     expect(await next.stop()).toBe(0);
   });

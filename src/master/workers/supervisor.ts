@@ -39,7 +39,7 @@ export interface SupervisorOptions {
   readonly readConfig: ReadConfig;
   readonly service: ServiceManager;
   /** of the master */
-  readonly pulse: SecondTicker;
+  readonly ticker: SecondTicker;
   /** a reload has put this configuration in force */
   readonly onReloaded: (config: Config) => void;
 }
@@ -81,7 +81,7 @@ export class Supervisor implements SlotHost {
       log: options.log,
       dropped: () => options.log.dropped(),
     });
-    options.pulse.each(() => {
+    options.ticker.each(() => {
       for (const worker of this.#fleet.workers()) worker.tick();
     });
   }

@@ -1,0 +1,89 @@
+// Runs the commands that reach the master by the control socket or by a signal: status, stop, reload, restart, reopen logs.
+// Remembers whether the daemon is started again after the stop: true after `dq restart`, false after any later stop.
+
+import { version } from '../../core/version.ts';
+import type { OpenLog } from '../../telemetry/open-log.ts';
+import type { DataDirectory } from '../data/data-directory.ts';
+import type { Supervisor } from '../workers/supervisor.ts';
+import type { ControlAnswer, DaemonStatus } from './control-protocol.ts';
+import type { ControlHandlers } from './control-socket.ts';
+
+/** Exit code of `dq reload`: the configuration is in force, but something does not work yet (cli/exit.ts). */
+const exitPartly = 5;
+
+export interface ControlOptions {
+  readonly supervisor: Supervisor;
+  readonly data: DataDirectory;
+  readonly log: OpenLog;
+  /** one sentence: why a start with the current configuration would fail; null = it would be tried */
+  readonly whyNotRestart: () => Promise<string | null>;
+  /** one sentence: the code on disk is newer than the master's; null = it is not */
+  readonly whyRestart: () => string | null;
+}
+
+export class ControlCommands implements ControlHandlers {
+  readonly #options: ControlOptions;
+  #startsAgain = false;
+
+  constructor(options: ControlOptions) {
+    this.#options = options;
+  }
+
+  get startsAgain(): boolean {
+    return this.#startsAgain;
+  }
+
+  status(): DaemonStatus {
+    const { supervisor, data } = this.#options;
+    return {
+      version,
+      state: supervisor.state,
+      startedAt: data.startedAt,
+      url: supervisor.url,
+      dataDir: data.path,
+      durability: supervisor.durability,
+      processes: supervisor.processes(),
+    };
+  }
+
+  stop(timeoutMs?: number): void {
+    this.#startsAgain = false;
+    this.#options.supervisor.stop(timeoutMs);
+  }
+
+  stopAtOnce(): void {
+    this.#startsAgain = false;
+    this.#options.supervisor.stopAtOnce();
+  }
+
+  async reload(answer: (answer: ControlAnswer) => void = () => {}): Promise<number> {
+    const { supervisor, whyRestart } = this.#options;
+    const report = (message: string): void => answer({ message });
+    const outcome = await supervisor.reload(report);
+    if (outcome.kind === 'refused') {
+      answer({ refused: outcome.reason });
+      return 1;
+    }
+    for (const flaw of outcome.flaws) report(flaw);
+    report(`reloaded: generation ${supervisor.generation}`);
+    const restart = whyRestart();
+    if (restart !== null) report(restart);
+    return outcome.flaws.length === 0 ? 0 : exitPartly;
+  }
+
+  async restart(): Promise<string | null> {
+    const { supervisor, log, whyNotRestart } = this.#options;
+    const why = await whyNotRestart();
+    if (why !== null) return why;
+    if (supervisor.state === 'draining') return 'the daemon is being stopped';
+    log.notice('restarting');
+    this.#startsAgain = true;
+    supervisor.stop();
+    return null;
+  }
+
+  reopenLogs(): void {
+    this.#options.log.reopen();
+    this.#options.supervisor.reopenLogs();
+  }
+}
