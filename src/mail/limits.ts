@@ -1,12 +1,12 @@
-// Fixed limits of mail: bounds that users cannot configure, each with its reason.
+// Fixed limits of mails, each with its reason. Users cannot configure them.
 
 export const mailLimits = {
-  /** Of them, shown one by one (callback.md), with so many characters of the reply. */
+  /** Alerts that a mail shows one by one, and the characters of each reply. */
   alertsShown: 10,
   alertExcerptMax: 300,
-  /** Characters of a subject: RFC 5322 asks for lines of at most 78. */
+  /** Characters of a subject: RFC 5322 recommends lines of at most 78. */
   mailSubjectMax: 78,
-  /** Parts of it: name, connection and greeting each; a server that says nothing. */
+  /** ms for name lookup, connection and greeting, each; and for a silent server. */
   mailConnectMs: 10_000,
   mailIdleMs: 15_000,
   mailReplyBytesMax: 64 * 1024,

@@ -1,10 +1,12 @@
-// The one way out for mails of this process: after a failure that is the server's own, or the way's to it, everybody waits,
-// longer each time. Owns when that ends, and says once that it began and once that it is over.
+// Sends the mails of this process and stops all of them for a while after a failure of the mail server or of
+// the way to it.
+// Owns the backoff: each failure in a row doubles the pause, from `min` to `max` ms.
 
 import type { Log } from '../telemetry/log.ts';
-import type { Letter, MailSender, Sent } from './smtp-sender.ts';
+import type { Mail, MailSender, Sent } from './smtp-sender.ts';
 
-export interface AgainTimes {
+/** ms */
+export interface BackoffTimes {
   readonly min: number;
   readonly max: number;
 }
@@ -12,41 +14,43 @@ export interface AgainTimes {
 export class MailCircuitBreaker {
   readonly #sender: MailSender | null;
   readonly #log: Log;
-  readonly #times: AgainTimes;
+  readonly #times: BackoffTimes;
   #failures = 0;
-  #closedUntil = 0;
+  /** performance.now() */
+  #openUntil = 0;
 
-  constructor(sender: MailSender | null, log: Log, times: AgainTimes) {
+  constructor(sender: MailSender | null, log: Log, times: BackoffTimes) {
     this.#sender = sender;
     this.#log = log;
     this.#times = times;
   }
 
-  /** false = there is no mail server to send by, now or later */
+  /** false = no mail server is configured */
   get canSend(): boolean {
     return this.#sender !== null;
   }
 
-  isClosed(): boolean {
-    return performance.now() < this.#closedUntil;
+  /** true = no mail is sent now */
+  isOpen(): boolean {
+    return performance.now() < this.#openUntil;
   }
 
-  /** How long to wait after so many failures in a row. */
-  againMs(failures: number): number {
+  /** ms to wait after `failures` (1 or more) in a row */
+  backoffMs(failures: number): number {
     return Math.min(this.#times.min * 2 ** Math.min(failures - 1, 30), this.#times.max);
   }
 
-  async send(letter: Letter, signal: AbortSignal): Promise<Sent> {
-    if (this.#sender === null) throw new Error('there is no mail server');
-    const sent = await this.#sender.send(letter, signal);
+  async send(mail: Mail, signal: AbortSignal): Promise<Sent> {
+    if (this.#sender === null) throw new Error('no mail server is configured');
+    const sent = await this.#sender.send(mail, signal);
     if (sent.kind === 'answered') {
-      if (this.#failures > 0) this.#log.notice('mails can be sent again');
+      if (this.#failures > 0) this.#log.notice('mailer: mails are sent again');
       this.#failures = 0;
     } else if (!signal.aborted) {
       this.#failures += 1;
-      const againMs = this.againMs(this.#failures);
-      this.#closedUntil = performance.now() + againMs;
-      this.#log.error('no mail can be sent; it is tried again', undefined, { reason: sent.reason, againMs });
+      const retryMs = this.backoffMs(this.#failures);
+      this.#openUntil = performance.now() + retryMs;
+      this.#log.error('mailer: cannot send mails', undefined, { reason: sent.reason, retryMs });
     }
     return sent;
   }

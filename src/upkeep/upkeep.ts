@@ -1,20 +1,21 @@
-// The upkeep role: the agents that keep an instance healthy, in one process. Starts and ends them and hands them what the
-// master says; what each does is its own file's. Invariants: an agent that fails is its own affair, none waits for another; incidents are
-// known to one process at a time, because two would find and mail the same trouble twice.
+// Runs the upkeep role: starts and drains the agents that keep an instance healthy and passes the master's
+// messages to them.
+// Invariants: an agent that fails or waits stops no other agent; one process at a time records incidents,
+// because two would record and mail each of them twice.
 
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../core/limits.ts';
-import { type AgainTimes, MailCircuitBreaker } from '../mail/mail-circuit-breaker.ts';
+import { type BackoffTimes, MailCircuitBreaker } from '../mail/mail-circuit-breaker.ts';
 import { openMailSender } from '../mail/smtp-sender.ts';
 import { givenUp, IncidentFiles } from '../process/incident-files.ts';
+import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';
 import type { Service } from '../runtime/service.ts';
-import type { AlertSource } from './alerts/alert-source.ts';
 import { Incidents } from './alerts/incidents.ts';
-import { Mailer } from './alerts/mailer.ts';
-import { OutboxAlerts } from './alerts/outbox-alerts.ts';
+import { type AlertSource, Mailer } from './alerts/mailer.ts';
+import { outboxAlerts } from './alerts/outbox-alerts.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
 import { Janitor } from './janitor.ts';
 import { upkeepLimits } from './limits.ts';
@@ -25,7 +26,7 @@ import { StatsRecorder } from './stats-recorder.ts';
 import { StoreMetrics } from './store-metrics.ts';
 
 export interface UpkeepTimes {
-  readonly mailAgain: AgainTimes;
+  readonly mailBackoff: BackoffTimes;
   readonly alertPollMs: number;
   readonly deathPollMs: number;
   readonly alertClaimMs: number;
@@ -33,7 +34,7 @@ export interface UpkeepTimes {
 }
 
 const usualTimes: UpkeepTimes = {
-  mailAgain: { min: upkeepLimits.mailAgainMsMin, max: upkeepLimits.mailAgainMsMax },
+  mailBackoff: { min: upkeepLimits.mailAgainMsMin, max: upkeepLimits.mailAgainMsMax },
   alertPollMs: upkeepLimits.alertPollMs,
   deathPollMs: upkeepLimits.deathPollMs,
   alertClaimMs: upkeepLimits.alertClaimMs,
@@ -45,7 +46,7 @@ const usualTimes: UpkeepTimes = {
   },
 };
 
-/** `times`: for tests that cannot wait for the limits. */
+/** `times`: shorter in tests. */
 export function createUpkeep(ctx: RoleContext, times: Partial<UpkeepTimes> = {}): Role {
   return new Upkeep(ctx, { ...usualTimes, ...times });
 }
@@ -54,58 +55,57 @@ class Upkeep implements Role {
   readonly name = 'upkeep';
   readonly url = null;
   readonly #ctx: RoleContext;
+  readonly #recoverer: Recoverer;
+  readonly #recorder: StatsRecorder;
+  readonly #storeMetrics: StoreMetrics;
+  readonly #health: HealthChecker;
   readonly #incidents: Incidents;
-  readonly #mailerOfIncidents: Mailer;
+  readonly #deadJobsMailer: Mailer;
+  readonly #incidentMailer: Mailer;
   /** in the order of their start */
   readonly #agents: readonly Service[];
-  /** those that know incidents; begun when no other upkeep is at work */
+  /** started when no other dq-upkeep works */
   readonly #soleAgents: readonly Service[];
   #isSole = false;
   #gaveUp: Promise<void> | null = null;
 
   constructor(ctx: RoleContext, times: UpkeepTimes) {
-    const { config, log, metrics, store, topics } = ctx;
-    const writer = { host: hostname(), version: ctx.version };
-    const recoverer = new Recoverer(ctx);
-    const kept = new StatFiles(config.dataDir, config['mysql.url'] !== '');
-    const recorder = new StatsRecorder(ctx.registry, log, kept);
-    const incidents = new Incidents(new IncidentFiles(config.dataDir), log, writer);
-    const storeMetrics = new StoreMetrics(topics, metrics);
-    const health = new HealthChecker({
+    const { config, log, metrics, registry, shards, store, topics } = ctx;
+    const daemon = { host: hostname(), version: ctx.version };
+    const breaker = new MailCircuitBreaker(openMailSender(config), log, times.mailBackoff);
+    const mailerOf = (source: AlertSource, pollMs: number, perHour: number | null) =>
+      new Mailer({ source, breaker, config, log, metrics, pollMs, perHour });
+    const deadJobs = outboxAlerts({ outbox: store.alerts, topics, daemon, claimMs: times.alertClaimMs });
+    this.#ctx = ctx;
+    this.#recoverer = new Recoverer(ctx);
+    this.#recorder = new StatsRecorder(
+      registry,
+      log,
+      new StatFiles(config.dataDir, config['mysql.url'] !== ''),
+    );
+    this.#storeMetrics = new StoreMetrics(topics, metrics);
+    this.#incidents = new Incidents(new IncidentFiles(config.dataDir), log, daemon);
+    this.#deadJobsMailer = mailerOf(deadJobs, times.deathPollMs, upkeepLimits.mailsPerHourMax);
+    this.#incidentMailer = mailerOf(this.#incidents, times.alertPollMs, null);
+    this.#health = new HealthChecker({
       admin: store.admin,
       partitions: () => store.jobs.partitions().length,
       topics,
-      incidents,
+      incidents: this.#incidents,
       log,
-      metrics: storeMetrics,
+      metrics: this.#storeMetrics,
       times: times.health,
     });
-    const gate = new MailCircuitBreaker(openMailSender(config), log, times.mailAgain);
-    const outbox = new OutboxAlerts(store.alerts, topics, writer, times.alertClaimMs);
-    const mailerOf = (source: AlertSource, pollMs: number, perHour: number | null) =>
-      new Mailer({ source, gate, config, log, metrics, pollMs, perHour });
-    const mailerOfDeaths = mailerOf(outbox, times.deathPollMs, upkeepLimits.mailsPerHourMax);
-    this.#ctx = ctx;
-    this.#incidents = incidents;
-    this.#mailerOfIncidents = mailerOf(incidents, times.alertPollMs, null);
-    const removals = new RemovalWatch({ registry: ctx.registry, topics, log });
-    this.#agents = [recoverer, recorder, new Janitor(ctx), mailerOfDeaths, removals];
-    const settler = ctx.shards && new ShardClearer({ registry: ctx.registry, ...ctx.shards }, log);
-    this.#soleAgents = [health, this.#mailerOfIncidents, ...(settler === undefined ? [] : [settler])];
-    ctx.link.onMessage((message) => {
-      if (message.kind === 'owner_dead') recoverer.ownerDied(message.incarnation);
-      else if (message.kind === 'living') recoverer.onlyTheseLive(message.incarnations);
-      else if (message.kind === 'counters') {
-        recorder.add(message.deltas);
-        storeMetrics.counted(message.deltas);
-        if (message.deltas.some(({ name }) => name === 'dead')) mailerOfDeaths.wakeSoon();
-      }
-      // Told again at every further death.
-      else if (message.kind === 'crash_loop' && this.#isSole)
-        health.crashed(message.role, message.how ?? 'died too often', message.reason);
-      // Else the master keeps it.
-      else if (message.kind === 'gave_up' && this.#isSole) this.#gaveUp ??= health.gaveUp(message.reason);
-    });
+    this.#agents = [
+      this.#recoverer,
+      this.#recorder,
+      new Janitor(ctx),
+      this.#deadJobsMailer,
+      new RemovalWatch({ registry, topics, log }),
+    ];
+    const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
+    this.#soleAgents = [this.#health, this.#incidentMailer, ...clearer];
+    ctx.link.onMessage((message) => this.#receive(message));
   }
 
   inFlight(): number {
@@ -120,24 +120,51 @@ class Upkeep implements Role {
   async takeOver(): Promise<void> {
     await this.#incidents
       .load()
-      .catch((error: unknown) => this.#ctx.log.error('earlier incidents cannot be read', error));
+      .catch((error: unknown) => this.#ctx.log.error('incidents: cannot read earlier incidents', error));
     this.#isSole = true;
     for (const agent of this.#soleAgents) await agent.start();
   }
 
   async drain(deadlineMs: number): Promise<void> {
-    if (this.#gaveUp !== null) await this.#tellOfTheEnd(this.#gaveUp, deadlineMs / 2);
+    if (this.#gaveUp !== null) await this.#mailGivenUp(this.#gaveUp, deadlineMs / 2);
     await Promise.all([...this.#agents, ...this.#soleAgents].map((agent) => agent.drain(deadlineMs)));
-    // The next dq-upkeep reads the incidents from here on; the master reports a crash loop again at the next death.
+    // From here on the next dq-upkeep reads the incidents; the master reports a crash loop again at the next
+    // death.
     this.#isSole = false;
     await this.#incidents.flush();
   }
 
-  /** Once this process has ended nobody mails it before the next start, and nobody may come to make one. */
-  async #tellOfTheEnd(begun: Promise<void>, deadlineMs: number): Promise<void> {
+  #receive(message: ToWorker): void {
+    switch (message.kind) {
+      case 'owner_dead':
+        this.#recoverer.ownerDied(message.incarnation);
+        break;
+      case 'living':
+        this.#recoverer.onlyTheseLive(message.incarnations);
+        break;
+      case 'counters':
+        this.#recorder.add(message.deltas);
+        this.#storeMetrics.counted(message.deltas);
+        if (message.deltas.some(({ name }) => name === 'dead')) this.#deadJobsMailer.wakeSoon();
+        break;
+      // Sent again at every further death.
+      case 'crash_loop':
+        if (this.#isSole) this.#health.crashed(message.role, message.how ?? 'died too often', message.reason);
+        break;
+      // If this process is not the sole one, the master records it.
+      case 'gave_up':
+        if (this.#isSole) this.#gaveUp ??= this.#health.gaveUp(message.reason);
+        break;
+      default:
+    }
+  }
+
+  /** Waits at most deadlineMs for the mail about the end of the daemon: a next start that would mail it may
+   *  never come. */
+  async #mailGivenUp(recorded: Promise<void>, deadlineMs: number): Promise<void> {
     const end = performance.now() + deadlineMs;
-    await begun;
-    this.#mailerOfIncidents.wake();
+    await recorded;
+    this.#incidentMailer.wake();
     while (this.#incidents.isOwed(givenUp) && performance.now() < end) await sleep(20);
   }
 }

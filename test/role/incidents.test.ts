@@ -16,7 +16,7 @@ import { owner, type Rig, startRig } from './rig.ts';
 const times = (health: Partial<UpkeepTimes['health']> = {}): Partial<UpkeepTimes> => ({
   alertPollMs: 20,
   deathPollMs: 20,
-  mailAgain: { min: 50, max: 50 },
+  mailBackoff: { min: 50, max: 50 },
   health: { everyMs: 20, afterMs: 1_000, lateMs: 60_000, crashWindowMs: 60_000, ...health },
 });
 
@@ -275,15 +275,15 @@ describe('incidents', () => {
     };
     await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }) });
     rig.tell(crash('timer'));
-    await until('it is reported', () => errors(rig, 'an incident cannot be kept') === 1);
-    await until('it was mailed', () => rig.lines.some(({ message }) => message === 'incidents were mailed'));
+    await until('it is reported', () => errors(rig, 'cannot write an incident file') === 1);
+    await until('it was mailed', () => rig.lines.some(({ message }) => message === 'mailer: sent a mail about incidents'));
     // Long enough for its mark: from now on nothing is new that would be written anyway.
     const seen = looks;
     await until('time has passed', () => looks > seen + 10);
     rmSync(join(dataDir, 'alerts'));
     await until('it is kept', async () => (await kept(dataDir)).includes('crash_loop timer begun sent'));
     expect(smtp.mails).toHaveLength(1);
-    expect(errors(rig, 'an incident cannot be kept')).toBe(1);
+    expect(errors(rig, 'cannot write an incident file')).toBe(1);
   });
 
   it('without anybody to tell are in the log and in the directory', async () => {
@@ -291,7 +291,7 @@ describe('incidents', () => {
     await startUpkeep(rig, null, dataDir);
     rig.tell(crash('timer'));
     await until('it is marked', async () => (await kept(dataDir)).includes('crash_loop timer begun nobody'));
-    expect(errors(rig, 'no mail is sent, because no smtp.url is given')).toBe(1);
+    expect(errors(rig, 'not mailed: no smtp.url is configured')).toBe(1);
   });
 
   it('are bounded: the oldest that were told go first', async () => {

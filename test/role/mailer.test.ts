@@ -15,7 +15,7 @@ import type { TopicDraft } from '../../src/ports/registry.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
-import { OutboxAlerts } from '../../src/upkeep/alerts/outbox-alerts.ts';
+import { outboxAlerts } from '../../src/upkeep/alerts/outbox-alerts.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
@@ -25,7 +25,7 @@ import { until } from '../support/until.ts';
 import { startUpkeepProcess } from '../support/upkeep-process.ts';
 import { defaultConfig, owner, type Rig, secret, startRig } from './rig.ts';
 
-const quick: Partial<UpkeepTimes> = { alertPollMs: 20, deathPollMs: 20, mailAgain: { min: 100, max: 400 } };
+const quick: Partial<UpkeepTimes> = { alertPollMs: 20, deathPollMs: 20, mailBackoff: { min: 100, max: 400 } };
 
 function directory(): string {
   const path = mkdtempSync(join(tmpdir(), 'dq-mailer-'));
@@ -76,10 +76,16 @@ async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: 
   const { config, log, metrics } = rig.context({
     config: configOf(smtp, { ...more, 'alerts.window': window }),
   });
-  const sender = { host: 'h', version: 'v' };
+  const daemon = { host: 'h', version: 'v' };
   const mailer = new Mailer({
-    source: new OutboxAlerts(rig.store.alerts, rig.topics, sender, 60_000, perMail),
-    gate: new MailCircuitBreaker(openMailSender(config), log, { min: 5, max: 10 }),
+    source: outboxAlerts({
+      outbox: rig.store.alerts,
+      topics: rig.topics,
+      daemon,
+      claimMs: 60_000,
+      ...(perMail === undefined ? {} : { perMail }),
+    }),
+    breaker: new MailCircuitBreaker(openMailSender(config), log, { min: 5, max: 10 }),
     config,
     log,
     metrics,
@@ -236,7 +242,7 @@ describe('alerts of dead jobs', () => {
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
     await startMailer(rig, first, { 'alerts.emails': ['b@x.org'] });
     await die(rig.store, 't', ['1', '2']);
-    await until('it has failed twice', () => failures(rig, 'no mail can be sent') >= 2);
+    await until('it has failed twice', () => failures(rig, 'mailer: cannot send mails') >= 2);
     expect(await states(rig.store)).toEqual(['1 owed', '2 owed']);
     const smtp = await startSmtpSink({ port: first.port });
     await until('all are marked', () => allSent(rig.store));
@@ -244,7 +250,7 @@ describe('alerts of dead jobs', () => {
     expect(smtp.mails.map(({ parsed }) => parsed.subject)).toEqual(
       smtp.mails.map(() => 'dq: 2 jobs died: t'),
     );
-    expect(rig.lines.some(({ message }) => message === 'mails can be sent again')).toBe(true);
+    expect(rig.lines.some(({ message }) => message === 'mailer: mails are sent again')).toBe(true);
   });
 
   it('are tried again less and less often while the server itself fails, whatever the topic', async () => {
@@ -344,7 +350,7 @@ describe('alerts of dead jobs', () => {
     const upkeep = await rig.run(createUpkeep(rig.context({ topics, config: configOf(smtp) }), quick));
     onTestFinished(() => upkeep.drain(2_000));
     await until('the other is told', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
-    expect(failures(rig, 'dead jobs cannot be mailed')).toBe(1);
+    expect(failures(rig, 'mailer: cannot mail dead jobs')).toBe(1);
   });
 
   it.each([
@@ -359,7 +365,9 @@ describe('alerts of dead jobs', () => {
     await die(rig.store, 't', ['1']);
     await until('it is marked', () => allSent(rig.store));
     expect(smtp.mails).toEqual([]);
-    expect(rig.lines.find(({ message }) => message.includes('refused for good'))).toMatchObject({
+    expect(
+      rig.lines.find(({ message }) => message === 'mailer: the mail server rejected a mail'),
+    ).toMatchObject({
       kind: 'error',
       address: 'gone@x.org',
       key: 't',
@@ -408,7 +416,7 @@ describe('alerts of dead jobs', () => {
     );
     expect(smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text))).toEqual(ids);
     expect(new Set(smtp.mails.map(({ to }) => to.join()))).toEqual(new Set(['a@x.org']));
-    const given = rig.lines.find(({ message }) => message.includes('will not be told of all'));
+    const given = rig.lines.find(({ message }) => message.includes('misses alerts'));
     expect(given).toMatchObject({ kind: 'error', key: 't', addresses: ['full@x.org'] });
     // Fewer than are taken at once are still owed to it.
     await until('the others are marked', async () => (await states(rig.store)).includes('job-5 sent'));
@@ -456,8 +464,8 @@ describe('alerts of dead jobs', () => {
     expect(
       rig.lines.filter(({ kind, message }) => kind === 'error' && message.includes('died')),
     ).toMatchObject([
-      { message: 'dq: 1 job died: t; no mail is sent, because no address is given', alerts: 1 },
-      { message: 'dq: 1 job died: t; no mail is sent, because no smtp.url is given', alerts: 1 },
+      { message: 'dq: 1 job died: t; not mailed: no address is configured', alerts: 1 },
+      { message: 'dq: 1 job died: t; not mailed: no smtp.url is configured', alerts: 1 },
     ]);
   });
 
@@ -535,7 +543,7 @@ describe('alerts of dead jobs', () => {
     );
     await rig.run(createUpkeep(rig.context({ topics, config: configOf(smtp) }), quick));
     await die(rig.store, 't', ['1']);
-    await until('it is reported', () => failures(rig, 'dead jobs cannot be mailed') === 1);
+    await until('it is reported', () => failures(rig, 'mailer: cannot mail dead jobs') === 1);
     expect(await states(rig.store)).toEqual(['1 owed']);
     away = false;
     await until('it is marked', () => allSent(rig.store));
@@ -575,7 +583,7 @@ describe('alerts of dead jobs', () => {
     await startMailer(rig, smtp, { 'alerts.window': 1_000 }, { ...rig.store, alerts }, times);
     await die(rig.store, 't', ['1']);
     await until('the mail', () => smtp.mails.length === 1);
-    await until('it is reported', () => failures(rig, 'dead jobs cannot be mailed') === 1);
+    await until('it is reported', () => failures(rig, 'mailer: cannot mail dead jobs') === 1);
     down = false;
     await until('it is marked', () => allSent(rig.store));
     expect(smtp.mails).toHaveLength(1);

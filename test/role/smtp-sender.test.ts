@@ -73,7 +73,7 @@ describe('a letter', () => {
     const smtp = await startSmtpSink();
     const sender = open(smtp.url);
     for (const to of ['a@x.org\r\nRCPT TO:<b@x.org>', 'a@x.org, b@x.org', '<a@x.org>', ''])
-      await expect(sender.send(letter('c@x.org', to))).rejects.toThrow('no mail address');
+      await expect(sender.send(letter('c@x.org', to))).rejects.toThrow('invalid mail address');
     expect(smtp.connections()).toBe(0);
   });
 

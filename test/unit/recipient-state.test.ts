@@ -1,74 +1,163 @@
 import { describe, expect, it } from 'vitest';
 import { RecipientState } from '../../src/upkeep/alerts/recipient-state.ts';
 
-const groupsOf = (
-  standings: RecipientState,
-  ids: readonly number[],
-  now: number,
-  addresses = ['a', 'b', 'c'],
-) => standings.plan('t', addresses, ids, now).map((group) => [group.addresses.join(), [...group.ids].join()]);
+const everyone = ['a', 'b', 'c'];
+const windowMs = 300;
+const hourMs = 3_600_000;
+/** Waits 10 ms after the first failure, 20 ms after the second. */
+const open = (perHour: number | null = null) => new RecipientState(perHour, (failures) => 10 * failures);
+
+const plan = (state: RecipientState, ids: readonly number[], now: number, addresses = everyone) =>
+  state.plan('t', addresses, ids, now).map((batch) => [batch.addresses.join(), [...batch.ids].join()]);
+
+interface Answered {
+  readonly ids: readonly number[];
+  readonly deferred?: readonly string[];
+  readonly now?: number;
+  readonly window?: number;
+}
+
+/** The server has answered one mail of key t. */
+function answer(state: RecipientState, addresses: readonly string[], answered: Answered): void {
+  const { ids, deferred = [], now = 0, window = windowMs } = answered;
+  state.answered('t', { addresses, ids: new Set(ids) }, new Set(deferred), now, window);
+}
 
 describe('RecipientState', () => {
-  it('tells everybody of everything in one letter', () => {
-    expect(groupsOf(new RecipientState(), [1, 2], 0)).toEqual([['a,b,c', '1,2']]);
+  it('plans one mail about all alerts for all recipients', () => {
+    expect(plan(open(), [1, 2], 0)).toEqual([['a,b,c', '1,2']]);
   });
 
-  it('writes again to those that were put off alone, and keeps newer alerts for the others until their window ends', () => {
-    const standings = new RecipientState();
-    standings.told('t', { addresses: ['a', 'c'], ids: new Set([1, 2]) }, 0, 300);
-    standings.deferred('t', 'b', 0, () => 10);
-    expect(standings.nextAt('t', ['a', 'b', 'c'])).toBe(10);
-    expect(groupsOf(standings, [1, 2, 3], 9)).toEqual([]);
-    expect(groupsOf(standings, [1, 2, 3], 10)).toEqual([['b', '1,2,3']]);
-    expect(groupsOf(standings, [1, 2, 3], 300)).toEqual([
+  it('retries deferred recipients alone; the others get newer alerts when their window ends', () => {
+    const state = open();
+    answer(state, everyone, { ids: [1, 2], deferred: ['b'] });
+    expect(state.nextAt('t', everyone)).toBe(10);
+    expect(plan(state, [1, 2, 3], 9)).toEqual([]);
+    expect(plan(state, [1, 2, 3], 10)).toEqual([['b', '1,2,3']]);
+    expect(plan(state, [1, 2, 3], 300)).toEqual([
       ['a,c', '3'],
       ['b', '1,2,3'],
     ]);
-    expect(standings.finished('t', ['a', 'b', 'c'], [1, 2, 3])).toEqual([]);
-    standings.told('t', { addresses: ['b'], ids: new Set([1, 2, 3]) }, 0, 310);
-    expect(standings.finished('t', ['a', 'b', 'c'], [1, 2, 3])).toEqual([1, 2]);
-    expect(groupsOf(standings, [3], 310)).toEqual([['a,c', '3']]);
+    expect(state.finished('t', everyone, [1, 2, 3])).toEqual([]);
+    answer(state, ['b'], { ids: [1, 2, 3], window: 310 });
+    expect(state.finished('t', everyone, [1, 2, 3])).toEqual([1, 2]);
+    expect(plan(state, [3], 310)).toEqual([['a,c', '3']]);
   });
 
-  it('waits longer each time an address is put off, and shortly again after it was told', () => {
-    const standings = new RecipientState();
-    const waits: number[] = [];
-    const wait = (failures: number) => {
-      waits.push(failures);
-      return failures;
-    };
-    for (let n = 0; n < 3; n += 1) standings.deferred('t', 'a', 0, wait);
-    standings.told('t', { addresses: ['a'], ids: new Set([1]) }, 0, 0);
-    standings.deferred('t', 'a', 0, wait);
-    expect(waits).toEqual([1, 2, 3, 1]);
+  it('backs off longer with each deferral in a row; an accepted mail ends the row', () => {
+    const state = open();
+    const defer = () => answer(state, ['a'], { ids: [1], deferred: ['a'] });
+    const waits = [1, 2, 3].map(() => {
+      defer();
+      return state.nextAt('t', ['a']);
+    });
+    answer(state, ['a'], { ids: [1], window: 0 });
+    defer();
+    expect([...waits, state.nextAt('t', ['a'])]).toEqual([10, 20, 30, 10]);
   });
 
-  it('an address that joins later is told of what is still owed, at once', () => {
-    const standings = new RecipientState();
-    standings.told('t', { addresses: ['a'], ids: new Set([1]) }, 0, 300);
-    expect(standings.nextAt('t', ['a', 'new'])).toBe(0);
-    expect(groupsOf(standings, [1], 5, ['a', 'new'])).toEqual([['new', '1']]);
+  it('mails a new recipient about alerts that are still owed, at once', () => {
+    const state = open();
+    answer(state, ['a'], { ids: [1] });
+    expect(state.nextAt('t', ['a', 'new'])).toBe(0);
+    expect(plan(state, [1], 5, ['a', 'new'])).toEqual([['new', '1']]);
   });
 
-  it('an address that goes is waited for no more', () => {
-    const standings = new RecipientState();
-    standings.told('t', { addresses: ['a'], ids: new Set([1]) }, 0, 300);
-    standings.deferred('t', 'b', 0, () => 10);
-    expect(standings.finished('t', ['a'], [1])).toEqual([1]);
+  it('does not wait for a recipient that was removed', () => {
+    const state = open();
+    answer(state, ['a', 'b'], { ids: [1], deferred: ['b'] });
+    expect(state.finished('t', ['a', 'b'], [1])).toEqual([]);
+    expect(state.finished('t', ['a'], [1])).toEqual([1]);
   });
 
-  it('keeps keys apart, and forgets one', () => {
-    const standings = new RecipientState();
-    standings.told('t', { addresses: ['a'], ids: new Set([1]) }, 0, 300);
-    expect(standings.nextAt('u', ['a'])).toBe(0);
-    standings.forget('t');
-    expect(groupsOf(standings, [1], 0, ['a'])).toEqual([['a', '1']]);
+  it('keeps keys apart and forgets one', () => {
+    const state = open();
+    answer(state, ['a'], { ids: [1] });
+    expect(state.nextAt('u', ['a'])).toBe(0);
+    state.forget('t');
+    expect(plan(state, [1], 0, ['a'])).toEqual([['a', '1']]);
   });
 
-  it('forgets what is owed no more', () => {
-    const standings = new RecipientState();
-    standings.told('t', { addresses: ['a'], ids: new Set([1, 2]) }, 0, 0);
-    standings.prune('t', [2, 3]);
-    expect(standings.finished('t', ['a'], [1, 2, 3])).toEqual([2]);
+  it('forgets alerts that are settled', () => {
+    const state = open();
+    answer(state, ['a'], { ids: [1, 2], window: 0 });
+    plan(state, [2, 3], 0, ['a']);
+    expect(state.finished('t', ['a'], [1, 2, 3])).toEqual([2]);
+  });
+
+  it('serves a failed key last and each of its recipients alone, the failing one last', () => {
+    const state = open();
+    const [batch] = state.plan('t', everyone, [1], 0);
+    state.serverFailed('t', batch ?? { addresses: [], ids: new Set() }, everyone, 0);
+    expect(state.inOrder(['t', 'u'])).toEqual(['u', 't']);
+    expect(plan(state, [1], 0)).toEqual([
+      ['a', '1'],
+      ['b', '1'],
+      ['c', '1'],
+    ]);
+    state.serverFailed('t', { addresses: ['a'], ids: new Set([1]) }, everyone, 0);
+    expect(plan(state, [1], 9).map(([address]) => address)).toEqual(['b', 'c']);
+    expect(plan(state, [1], 10).map(([address]) => address)).toEqual(['b', 'c', 'a']);
+    answer(state, ['b'], { ids: [1], now: 10 });
+    expect(state.inOrder(['t', 'u'])).toEqual(['t', 'u']);
+    expect(plan(state, [1], 10)).toEqual([['a,c', '1']]);
+  });
+
+  it('does not let the only recipient of a key back off when the server fails', () => {
+    const state = open();
+    state.serverFailed('t', { addresses: ['a'], ids: new Set([1]) }, ['a'], 0);
+    expect(state.nextAt('t', ['a'])).toBe(0);
+  });
+
+  it('forgets that a key failed when it is no longer due', () => {
+    const state = open();
+    state.failed('t');
+    expect(state.inOrder(['u'])).toEqual(['u']);
+    expect(state.inOrder(['t', 'u'])).toEqual(['t', 'u']);
+  });
+});
+
+describe('RecipientState with a cap', () => {
+  /** Sends as many mails to the address as it may get from fromMs until toMs, each about another key; their times. */
+  function sendAll(state: RecipientState, address: string, fromMs: number, toMs: number): number[] {
+    const times: number[] = [];
+    for (let now = fromMs; ; ) {
+      const key = `key ${times.length}`;
+      now = Math.max(now, state.nextAt(key, [address]));
+      if (now >= toMs) return times;
+      state.answered(key, { addresses: [address], ids: new Set([1]) }, new Set(), now, 0);
+      state.forget(key);
+      times.push(now);
+    }
+  }
+
+  it('sends half of the mails at once, spreads the rest, and never exceeds the cap in any hour', () => {
+    const times = sendAll(open(120), 'a', 1_000, 1_000 + 5 * hourMs);
+    expect(times.filter((at) => at === 1_000)).toHaveLength(60);
+    for (const from of times) {
+      const inHour = times.filter((at) => at >= from && at < from + hourMs).length;
+      expect(inHour).toBeLessThanOrEqual(120);
+    }
+    expect(times.length).toBeGreaterThanOrEqual(60 + 5 * 60 - 1);
+  });
+
+  it('caps each address by itself', () => {
+    const state = open(10);
+    sendAll(state, 'a', 1, 2);
+    expect(state.nextAt('t', ['a'])).toBeGreaterThan(2);
+    expect(state.nextAt('t', ['b'])).toBeLessThanOrEqual(2);
+  });
+
+  it('allows half of the mails at once again after an hour without one', () => {
+    const state = open(10);
+    sendAll(state, 'a', 1, 2);
+    sendAll(state, 'b', 1 + hourMs, 2 + hourMs);
+    expect(sendAll(state, 'a', 1 + hourMs, 2 + hourMs)).toHaveLength(5);
+  });
+
+  it('does not cap without a limit', () => {
+    const state = open(null);
+    for (let n = 0; n < 1_000; n += 1) answer(state, ['a'], { ids: [n], now: 5, window: 0 });
+    expect(state.nextAt('t', ['a'])).toBeLessThanOrEqual(5);
   });
 });

@@ -1,12 +1,14 @@
-// The troubles of this instance: begun, over, mailed. Owns their files and decides what is news: a trouble that goes on is
-// told once. A source of alerts whose keys are troubles (`crash_loop notifier`); the window of a key is found in its files.
-// Invariant: an incident is known here at the latest when begin() or end() resolves, also where the disk takes no file:
-// a full disk is one of the troubles.
+// Records the incidents of this instance: the start and the end of each failure state, once, in a log line, a
+// file and a mail.
+// As a source of alerts its keys are failure states (`crash_loop notifier`); the window of a key is found in
+// its files.
+// Invariant: begin() and end() take effect even if the disk takes no file: a full disk is one of the failure
+// states.
 
 import { formatInstant } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
 import { mailLimits } from '../../mail/limits.ts';
-import { letter, line, type Sender } from '../../mail/mail-text.ts';
+import { type Daemon, mailText, oneLine } from '../../mail/mail-text.ts';
 import {
   type Incident,
   type IncidentFiles,
@@ -15,117 +17,115 @@ import {
 } from '../../process/incident-files.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
-import type { AlertSource, Owed } from './alert-source.ts';
+import type { AlertSource, Claim } from './mailer.ts';
 
-type Trouble = Pick<Incident, 'kind' | 'about'>;
+type FailureState = Pick<Incident, 'kind' | 'about'>;
 
-const keyOf = ({ kind, about }: Trouble) => `${kind} ${about}`.trim();
+const keyOf = ({ kind, about }: FailureState) => `${kind} ${about}`.trim();
 
 export class Incidents implements AlertSource {
   readonly name = 'incidents';
   readonly #files: IncidentFiles;
   readonly #log: Log;
-  readonly #sender: Sender;
+  readonly #daemon: Daemon;
   /** by id, oldest first */
   #known = new Map<number, Incident>();
   readonly #unsaved = new Set<number>();
   #saving: Promise<void> = Promise.resolve();
   #saveFailing = false;
 
-  constructor(files: IncidentFiles, log: Log, sender: Sender) {
+  constructor(files: IncidentFiles, log: Log, daemon: Daemon) {
     this.#files = files;
     this.#log = log;
-    this.#sender = sender;
+    this.#daemon = daemon;
   }
 
-  /** Reads what an earlier process has left. */
+  /** Reads the incidents that earlier processes have recorded. */
   async load(): Promise<void> {
     this.#known = new Map((await this.#files.list()).map((incident) => [incident.id, incident]));
   }
 
-  /** The troubles that go on. */
+  /** The starts of the failure states that last. */
   open(): readonly Incident[] {
     return openIncidents([...this.#known.values()]);
   }
 
-  isOpen(trouble: Trouble): boolean {
-    return this.open().some((incident) => keyOf(incident) === keyOf(trouble));
+  /** Whether a mail about this failure state is still to be sent. */
+  isOwed(failure: FailureState): boolean {
+    return this.#owed().some((incident) => keyOf(incident) === keyOf(failure));
   }
 
-  /** Somebody is still to be told of it. */
-  isOwed(trouble: Trouble): boolean {
-    return [...this.#known.values()].some(
-      (incident) => incident.alert === 'owed' && keyOf(incident) === keyOf(trouble),
-    );
+  /** No-op while the failure state lasts. */
+  async begin(failure: FailureState, detail: string): Promise<void> {
+    if (this.#isOpen(failure)) return;
+    this.#log.error(detail, undefined, { incident: keyOf(failure) });
+    await this.#add(failure, 'begun', detail);
   }
 
-  async begin(trouble: Trouble, detail: string): Promise<void> {
-    if (this.isOpen(trouble)) return;
-    this.#log.error(detail, undefined, { incident: keyOf(trouble) });
-    await this.#add(trouble, 'begun', detail);
+  /** No-op unless the failure state lasts. */
+  async end(failure: FailureState, detail: string): Promise<void> {
+    if (!this.#isOpen(failure)) return;
+    this.#log.notice(detail, { incident: keyOf(failure) });
+    await this.#add(failure, 'over', detail);
   }
 
-  async end(trouble: Trouble, detail: string): Promise<void> {
-    if (!this.isOpen(trouble)) return;
-    this.#log.notice(detail, { incident: keyOf(trouble) });
-    await this.#add(trouble, 'over', detail);
+  /** Resolves when all incidents are in files, or the disk has rejected them. */
+  flush(): Promise<void> {
+    return this.#save([]);
   }
 
-  async #add({ kind, about }: Trouble, state: Incident['state'], detail: string): Promise<void> {
-    const text = line(detail, limits.logValueMax);
+  #isOpen(failure: FailureState): boolean {
+    return this.open().some((incident) => keyOf(incident) === keyOf(failure));
+  }
+
+  #owed(): readonly Incident[] {
+    return [...this.#known.values()].filter(({ alert }) => alert === 'owed');
+  }
+
+  async #add({ kind, about }: FailureState, state: Incident['state'], detail: string): Promise<void> {
+    const text = oneLine(detail, limits.logValueMax);
     const incident = newIncident({ kind, about, state, detail: text }, this.#known.keys());
     this.#known.set(incident.id, incident);
     await this.#save([incident.id]);
     await this.#dropOldest();
   }
 
-  /** Resolves when what can be kept is kept. */
-  flush(): Promise<void> {
-    return this.#save([]);
-  }
-
   // AlertSource
 
   async due(windowMs: number): Promise<readonly string[]> {
     await this.flush();
-    const all = [...this.#known.values()];
     const now = Date.now();
-    const inWindow = (key: string) =>
-      all.some(({ sentAt, ...trouble }) => {
-        const age = sentAt === null ? -1 : now - sentAt;
-        return keyOf(trouble) === key && age >= 0 && age < windowMs;
-      });
-    const owed = new Set(all.filter(({ alert }) => alert === 'owed').map(keyOf));
-    return [...owed].filter((key) => !inWindow(key));
+    // A mail from the future: the clock was set back.
+    const mailed = [...this.#known.values()].filter(
+      ({ sentAt }) => sentAt !== null && sentAt <= now && now - sentAt < windowMs,
+    );
+    const inWindow = new Set(mailed.map(keyOf));
+    return [...new Set(this.#owed().map(keyOf))].filter((key) => !inWindow.has(key));
   }
 
-  /** alerts.emails alone: no topic is concerned more than another. */
+  /** Only alerts.emails: incidents concern no single topic. */
   async addresses(): Promise<readonly string[]> {
     return [];
   }
 
-  async take(key: string): Promise<Owed> {
-    const owed = [...this.#known.values()].filter(
-      (incident) => incident.alert === 'owed' && keyOf(incident) === key,
-    );
+  async claim(key: string): Promise<Claim> {
+    const owed = this.#owed().filter((incident) => keyOf(incident) === key);
     return {
       ids: owed.map(({ id }) => id),
       names: [],
-      isCut: false,
-      letter: (ids) => {
-        const told = owed.filter(({ id }) => ids.has(id));
-        const shown = told.slice(-mailLimits.alertsShown);
-        return letter(
-          told.at(-1)?.detail ?? key,
-          shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`),
-          this.#sender,
-        );
+      isFull: false,
+      mail: (ids) => {
+        const chosen = owed.filter(({ id }) => ids.has(id));
+        const lines = chosen
+          .slice(-mailLimits.alertsShown)
+          .map(({ at, detail }) => `${formatInstant(at)}  ${detail}`);
+        return mailText(chosen.at(-1)?.detail ?? key, lines, this.#daemon);
       },
       settle: async (ids, as) => {
         if (as === 'owed') return;
+        const sentAt = as === 'sent' ? Date.now() : null;
         for (const id of ids) {
           const incident = this.#known.get(id);
-          const sentAt = as === 'sent' ? Date.now() : null;
           if (incident?.alert === 'owed') this.#known.set(id, { ...incident, alert: as, sentAt });
         }
         await this.#save(ids);
@@ -133,43 +133,43 @@ export class Incidents implements AlertSource {
     };
   }
 
-  /** Never rejects: what the disk does not take now is tried again at every look. One after the other. */
+  /** Writes one file after the other. Never rejects: files that the disk rejects are written again at each
+   *  look. */
   #save(ids: readonly number[]): Promise<void> {
     for (const id of ids) this.#unsaved.add(id);
-    if (this.#unsaved.size > 0) this.#saving = this.#saving.then(() => this.#saveAll());
+    this.#saving = this.#saving.then(() => this.#writeUnsaved());
     return this.#saving;
   }
 
-  async #saveAll(): Promise<void> {
+  async #writeUnsaved(): Promise<void> {
     try {
       for (const id of [...this.#unsaved]) {
-        this.#unsaved.delete(id);
         const incident = this.#known.get(id);
-        if (incident === undefined) continue;
-        try {
-          await this.#files.write(incident);
-        } catch (error) {
-          this.#unsaved.add(id);
-          throw error;
-        }
+        // Before the write: a change during it is written again.
+        this.#unsaved.delete(id);
+        if (incident !== undefined)
+          await this.#files.write(incident).catch((error: unknown) => {
+            this.#unsaved.add(id);
+            throw error;
+          });
       }
       this.#saveFailing = false;
     } catch (error) {
-      if (!this.#saveFailing) this.#log.error('an incident cannot be kept in the data directory', error);
+      if (!this.#saveFailing) this.#log.error('incidents: cannot write an incident file', error);
       this.#saveFailing = true;
     }
   }
 
-  /** Never one that goes on: its end would be told to nobody, and its beginning once more. */
+  /** Keeps the failure states that last: their end must be mailed, and their start must not be mailed again.
+   *  */
   async #dropOldest(): Promise<void> {
-    const goOn = new Set(this.open());
-    const over = [...this.#known.values()].filter((incident) => !goOn.has(incident));
-    const settled = over.filter(({ alert }) => alert !== 'owed');
-    const order = [...settled, ...over].map(({ id }) => id);
-    for (const id of order) {
+    const open = new Set(this.open());
+    const closed = [...this.#known.values()].filter((incident) => !open.has(incident));
+    const mailedFirst = [...closed.filter(({ alert }) => alert !== 'owed'), ...closed];
+    for (const { id } of mailedFirst) {
       if (this.#known.size <= upkeepLimits.incidentsKept) return;
       if (!this.#known.delete(id)) continue;
-      // Left behind, it is read again at the next start and dropped then.
+      // A file that stays is read at the next start and dropped then.
       await this.#files.remove(id).catch(() => undefined);
     }
   }

@@ -1,62 +1,83 @@
-// Mails what one source of alerts owes. Owns the order of things: claim, send, remember who was told, mark. A death between
-// the server's answer and the mark costs a second mail, never the first.
-// Invariants: an alert is marked as sent only when every address has accepted it or refused it for good, and as `nobody` only
-// when there is nobody to tell; an address or a server that puts a letter off delays no other key; a key that fails, whatever
-// the reason, goes behind all others, because it may be the reason: a letter at which the server hangs up each time.
+// Mails the alerts of one source: claims them, sends the mails that are due, settles them.
+// Invariants: an alert is settled as `sent` only when every address has accepted or rejected it for good, and
+// as `nobody` only if there is no address or no mail server; a deferred address or a failing key delays no
+// other key.
+// A crash between the server's answer and the settle costs a second mail, never the first: the claim expires.
 
 import type { Config } from '../../config/options.ts';
 import { limits } from '../../core/limits.ts';
 import type { MailCircuitBreaker } from '../../mail/mail-circuit-breaker.ts';
-import { MailRateLimit } from '../../mail/mail-rate-limit.ts';
+import type { MailText } from '../../mail/mail-text.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { upkeepLimits } from '../limits.ts';
-import type { AlertSource, Owed } from './alert-source.ts';
-import { type Group, RecipientState } from './recipient-state.ts';
+import { type Batch, RecipientState } from './recipient-state.ts';
+
+/** Alerts under keys: topics, or the incidents of this instance. Each key has its own window. */
+export interface AlertSource {
+  /** in log lines */
+  readonly name: string;
+  /** Keys with owed alerts and no mail within windowMs, the longest waiting first. */
+  due(windowMs: number): Promise<readonly string[]>;
+  /** Recipients of this key, beside alerts.emails. Rejects while they cannot be read. */
+  addresses(key: string): Promise<readonly string[]>;
+  /** Claims the owed alerts of the key until they are settled, or until upkeepLimits.alertClaimMs are over.
+   *  */
+  claim(key: string): Promise<Claim>;
+}
+
+export interface Claim {
+  /** oldest first; empty if another process was faster */
+  readonly ids: readonly number[];
+  /** The claim is full: younger alerts may be owed, too. */
+  readonly isFull: boolean;
+  /** names of the oldest mailLimits.alertsShown, for the log */
+  readonly names: readonly string[];
+  /** A mail about these of the alerts. */
+  mail(ids: ReadonlySet<number>): MailText;
+  /** `sent` begins the window of the key; `owed` releases the claim. */
+  settle(ids: readonly number[], as: 'sent' | 'nobody' | 'owed'): Promise<void>;
+}
 
 export interface MailerOptions {
   readonly source: AlertSource;
-  readonly gate: MailCircuitBreaker;
+  readonly breaker: MailCircuitBreaker;
   readonly config: Pick<Config, 'alerts.emails' | 'alerts.window'>;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly pollMs: number;
-  /** letters that an address may get in an hour; null = as many as there are windows */
+  /** mails that an address may get in an hour; null = no cap */
   readonly perHour: number | null;
 }
 
 export class Mailer implements Service {
   readonly #options: MailerOptions;
-  readonly #standings: RecipientState;
-  /** Topics without recipients; bounded by the topics logged in one window. Value: performance.now() of the next line, one
-   *  window after the last. */
+  readonly #recipients: RecipientState;
+  /** Keys without recipients → performance.now() of their next log line; bounded by the keys of one window.
+   *  */
   readonly #nextLineAt = new Map<string, number>();
-  /** Keys whose last round failed, the latest last. */
-  readonly #failed = new Set<string>();
   readonly #loop: Loop;
   readonly #ending = new AbortController();
   #failing = false;
-  /** performance.now() of the next look that nobody has woken it for */
-  #nextAt = 0;
-  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** performance.now() */
+  #lastRoundAt = Number.NEGATIVE_INFINITY;
+  #nextRoundAt = 0;
 
   constructor(options: MailerOptions) {
-    const { source, log } = options;
+    const { source, log, breaker, perHour, pollMs } = options;
     this.#options = options;
-    this.#standings = new RecipientState(
-      options.perHour === null ? null : new MailRateLimit(options.perHour),
-    );
+    this.#recipients = new RecipientState(perHour, (failures) => breaker.backoffMs(failures));
     this.#loop = new Loop({
       name: `mailer of ${source.name}`,
-      step: () => this.#inTime(),
+      step: () => this.#step(),
       onFailure: (error) => {
-        this.#nextAt = 0;
-        if (!this.#failing) log.error(`${source.name} cannot be mailed; it is tried again`, error);
+        this.#nextRoundAt = 0;
+        if (!this.#failing) log.error(`mailer: cannot mail ${source.name}`, error);
         this.#failing = true;
       },
-      failureWaitMs: options.pollMs,
+      failureWaitMs: pollMs,
     });
   }
 
@@ -64,180 +85,154 @@ export class Mailer implements Service {
     await this.#loop.start();
   }
 
-  /** Looks at once. */
+  /** Begins a round at once. */
   wake(): void {
-    this.#nextAt = 0;
+    this.#nextRoundAt = 0;
     this.#loop.wake();
   }
 
-  /** Looks soon: deaths that go on are told of by every process once a second. */
+  /** Begins a round soon: while jobs die, each process reports it once a second. */
   wakeSoon(): void {
-    this.#nextAt = Math.min(this.#nextAt, this.#lookedAt + upkeepLimits.deathPauseMs);
+    this.#nextRoundAt = Math.min(this.#nextRoundAt, this.#lastRoundAt + upkeepLimits.deathPauseMs);
     this.#loop.wake();
   }
 
-  /** A letter on its way has nearly until the deadline. */
+  /** A mail that is being sent has half of the deadline. */
   async drain(deadlineMs: number): Promise<void> {
     const timer = setTimeout(() => this.#ending.abort(), deadlineMs / 2);
     await this.#loop.drain(deadlineMs);
     clearTimeout(timer);
   }
 
-  /** The loop turns at least once a second; the store is asked once in pollMs. */
-  async #inTime(): Promise<number> {
-    const waitMs = this.#nextAt - performance.now();
-    if (waitMs > 0) return waitMs;
-    // Before the work: whoever wakes it meanwhile means the next look.
-    this.#lookedAt = performance.now();
-    this.#nextAt = this.#lookedAt + this.#options.pollMs;
-    return this.#step();
-  }
-
+  /** The loop turns at least once a second; a round begins every pollMs. */
   async #step(): Promise<number> {
-    const { source, gate, config, pollMs, log } = this.#options;
-    // What concerns nobody waits too: the store is not asked for nothing while no mail can go.
-    if (gate.isClosed()) return pollMs;
+    const waitMs = this.#nextRoundAt - performance.now();
+    if (waitMs > 0) return waitMs;
+    // Before the round: a wake-up during it asks for the next one.
+    this.#lastRoundAt = performance.now();
+    this.#nextRoundAt = this.#lastRoundAt + this.#options.pollMs;
+    // While no mail can be sent the store is not asked.
+    if (!this.#options.breaker.isOpen()) await this.#round();
+    return this.#options.pollMs;
+  }
+
+  async #round(): Promise<void> {
+    const { source, config, log } = this.#options;
     for (const [key, at] of this.#nextLineAt) if (at <= performance.now()) this.#nextLineAt.delete(key);
-    for (const key of this.#inTurn(await source.due(config['alerts.window']))) {
-      if (this.#ending.signal.aborted) return pollMs;
-      await this.#serve(key).catch((error: unknown) => {
-        this.#goesLast(key);
+    for (const key of this.#recipients.inOrder(await source.due(config['alerts.window']))) {
+      if (this.#ending.signal.aborted) return;
+      try {
+        await this.#serve(key);
+      } catch (error) {
+        this.#recipients.failed(key);
         throw error;
-      });
+      }
     }
-    if (this.#failing) log.notice(`${source.name} can be mailed again`);
+    if (this.#failing) log.notice(`mailer: ${source.name} are mailed again`);
     this.#failing = false;
-    return pollMs;
   }
 
-  #inTurn(due: readonly string[]): readonly string[] {
-    const all = new Set(due);
-    for (const key of this.#failed) if (!all.delete(key)) this.#failed.delete(key);
-    return [...all, ...this.#failed];
-  }
-
-  #goesLast(key: string): void {
-    this.#failed.delete(key);
-    this.#failed.add(key);
-  }
-
+  /** Claims only what can be mailed or logged now: each claim is a write to the disk. */
   async #serve(key: string): Promise<void> {
-    const { source, gate, config } = this.#options;
+    const { source, breaker, config } = this.#options;
     const addresses = distinct([...(await source.addresses(key)), ...config['alerts.emails']]);
-    const canSend = gate.canSend && addresses.length > 0;
-    // Nothing is claimed for nothing: each claim is written to the disk.
-    if (canSend && (gate.isClosed() || this.#standings.nextAt(key, addresses) > performance.now())) return;
-    if (!canSend && this.#nextLineAt.has(key)) return;
-    const owed = await source.take(key);
-    if (owed.ids.length === 0) return;
-    if (canSend) await this.#tell(key, addresses, owed);
-    else await this.#logAll(key, owed);
+    const canMail = breaker.canSend && addresses.length > 0;
+    if (canMail && (breaker.isOpen() || this.#recipients.nextAt(key, addresses) > performance.now())) return;
+    if (!canMail && this.#nextLineAt.has(key)) return;
+    const claim = await source.claim(key);
+    if (claim.ids.length === 0) return;
+    if (canMail) await this.#mail(key, addresses, claim);
+    else await this.#logAll(key, claim);
   }
 
-  async #tell(key: string, addresses: readonly string[], owed: Owed): Promise<void> {
-    const standings = this.#standings;
-    standings.prune(key, owed.ids);
-    const takenAt = performance.now();
-    for (const group of this.#letters(key, standings.plan(key, addresses, owed.ids, takenAt))) {
-      // Another letter could outlast the claim.
-      if (performance.now() - takenAt > limits.mailMs || this.#options.gate.isClosed()) break;
-      if (await this.#send(key, group, owed)) continue;
-      this.#goesLast(key);
-      const [only = ''] = group.addresses;
-      if (group.addresses.length === 1 && addresses.length > 1)
-        standings.deferred(key, only, performance.now(), (n) => this.#options.gate.againMs(n));
+  async #mail(key: string, addresses: readonly string[], claim: Claim): Promise<void> {
+    const recipients = this.#recipients;
+    const claimedAt = performance.now();
+    for (const batch of recipients.plan(key, addresses, claim.ids, claimedAt)) {
+      // A further mail could outlast the claim.
+      if (performance.now() - claimedAt > limits.mailMs || this.#options.breaker.isOpen()) break;
+      await this.#send(key, batch, addresses, claim);
     }
-    const finished = new Set(standings.finished(key, this.#awaited(key, addresses, owed), owed.ids));
-    const rest = owed.ids.filter((id) => !finished.has(id));
-    if (finished.size > 0) await owed.settle([...finished], 'sent');
-    if (rest.length > 0) await owed.settle(rest, 'owed');
-    else standings.forget(key);
+    const finished = new Set(recipients.finished(key, this.#awaited(key, addresses, claim), claim.ids));
+    const rest = claim.ids.filter((id) => !finished.has(id));
+    if (finished.size > 0) await claim.settle([...finished], 'sent');
+    if (rest.length > 0) await claim.settle(rest, 'owed');
+    else recipients.forget(key);
   }
 
-  /** After a failure each address has a letter to itself, the one at which most have failed the last: the server may hang up at
-   *  the name of one of them, which must not keep the alert from the others. */
-  #letters(key: string, groups: readonly Group[]): readonly Group[] {
-    if (!this.#failed.has(key)) return groups;
-    const failures = ({ addresses: [only = ''] }: Group) => this.#standings.failures(key, only);
-    return groups
-      .flatMap(({ addresses, ids }) => addresses.map((address) => ({ addresses: [address], ids })))
-      .sort((a, b) => failures(a) - failures(b));
+  async #send(key: string, batch: Batch, addresses: readonly string[], claim: Claim): Promise<void> {
+    const { config, breaker, log, metrics, source } = this.#options;
+    const mail = { to: batch.addresses, ...claim.mail(batch.ids) };
+    const sent = await breaker.send(mail, this.#ending.signal);
+    const now = performance.now();
+    // The breaker has logged it and is open.
+    if (sent.kind === 'failed') {
+      metrics.count('dq_mails_total', batch.addresses.length, 'failed');
+      this.#recipients.serverFailed(key, batch, addresses, now);
+      return;
+    }
+    const deferred = new Set<string>();
+    for (const [address, answer] of sent.answers) {
+      metrics.count('dq_mails_total', 1, answer.kind);
+      if (answer.kind === 'deferred') deferred.add(address);
+      if (answer.kind === 'accepted') continue;
+      const verb = answer.kind === 'refused' ? 'rejected' : 'deferred';
+      log.error(`mailer: the mail server ${verb} a mail`, undefined, { address, key, reason: answer.reason });
+    }
+    this.#recipients.answered(key, batch, deferred, now, config['alerts.window']);
+    const served = batch.addresses.length - deferred.size;
+    if (served > 0)
+      log.notice(`mailer: sent a mail about ${source.name}`, {
+        key,
+        alerts: batch.ids.size,
+        addresses: served,
+      });
   }
 
-  /** Whose answers the alerts wait for. Behind a mailbox that stays full for days everything piles up, and what is younger than
-   *  the most that is taken would be told to nobody: then what the others have been told is marked. */
-  #awaited(key: string, addresses: readonly string[], owed: Owed): readonly string[] {
-    if (!owed.isCut) return addresses;
-    const patient = this.#standings.patient(key, addresses, upkeepLimits.mailTriesMax);
-    if (patient.length < addresses.length)
-      this.#options.log.error(
-        'an address puts mails off again and again; it will not be told of all',
-        undefined,
-        {
-          key,
-          addresses: addresses.filter((address) => !patient.includes(address)),
-        },
-      );
+  /** The addresses that must be served before an alert is settled. A full claim skips those that were
+   *  deferred too often: behind a mailbox that stays full, alerts younger than the claim would never be
+   *  mailed. */
+  #awaited(key: string, addresses: readonly string[], claim: Claim): readonly string[] {
+    if (!claim.isFull) return addresses;
+    const patient = this.#recipients.patient(key, addresses, upkeepLimits.mailTriesMax);
+    const skipped = addresses.filter((address) => !patient.includes(address));
+    if (skipped.length > 0)
+      this.#options.log.error('mailer: an address was deferred too often and misses alerts', undefined, {
+        key,
+        addresses: skipped,
+      });
     return patient;
   }
 
-  /** Whether the server has decided. */
-  async #send(key: string, group: Group, owed: Owed): Promise<boolean> {
-    const { config, gate, log, metrics, source } = this.#options;
-    const { subject, text } = owed.letter(group.ids);
-    const sent = await gate.send({ to: group.addresses, subject, text }, this.#ending.signal);
-    // The gate has logged it and stays closed for a while.
-    if (sent.kind === 'failed') {
-      metrics.count('dq_mails_total', group.addresses.length, 'failed');
-      return false;
-    }
-    this.#failed.delete(key);
-    const now = performance.now();
-    const done: string[] = [];
-    for (const [address, answer] of sent.answers) {
-      metrics.count('dq_mails_total', 1, answer.kind);
-      if (answer.kind === 'deferred') this.#standings.deferred(key, address, now, (n) => gate.againMs(n));
-      else done.push(address);
-      if (answer.kind === 'accepted') continue;
-      const what = answer.kind === 'refused' ? 'was refused for good' : 'was put off; it is tried again';
-      log.error(`a mail ${what} by the mail server`, undefined, { address, key, reason: answer.reason });
-    }
-    if (done.length === 0) return true;
-    this.#standings.told(key, { addresses: done, ids: group.ids }, now, config['alerts.window']);
-    log.notice(`${source.name} were mailed`, { key, alerts: group.ids.size, addresses: done.length });
-    return true;
-  }
-
-  /** One line for all that the window has collected, as one mail would be. A take has a bound: a line for each. */
-  async #logAll(key: string, first: Owed): Promise<void> {
+  /** One line for each full claim, and one for the rest: in total one for a window, as with mails. */
+  async #logAll(key: string, first: Claim): Promise<void> {
     const { source, config } = this.#options;
-    let owed = first;
-    await this.#logOnly(key, owed);
-    while (owed.isCut && !this.#ending.signal.aborted) {
-      owed = await source.take(key);
-      if (owed.ids.length > 0) await this.#logOnly(key, owed);
+    let claim = first;
+    await this.#logAndSettle(key, claim);
+    while (claim.isFull && !this.#ending.signal.aborted) {
+      claim = await source.claim(key);
+      if (claim.ids.length > 0) await this.#logAndSettle(key, claim);
     }
-    // Last: after a failed settle the topic is tried again without waiting for a window.
+    // Last: after a failed settle the key is tried again without a wait for the window.
     this.#nextLineAt.set(key, performance.now() + config['alerts.window']);
   }
 
-  /** Logs before it settles: a crash between the two repeats the line. The log keeps a line in memory for up to telemetryLimits.logFlushMs;
-   *  a kill -9 within that time loses the line. */
-  async #logOnly(key: string, owed: Owed): Promise<void> {
-    const { gate, log, source } = this.#options;
-    const why = gate.canSend ? 'no address is given' : 'no smtp.url is given';
-    const { subject } = owed.letter(new Set(owed.ids));
-    log.error(`${subject}; no mail is sent, because ${why}`, undefined, {
+  /** Logs before it settles: a crash between the two repeats the line. A kill -9 within
+   *  telemetryLimits.logFlushMs loses it. */
+  async #logAndSettle(key: string, claim: Claim): Promise<void> {
+    const { breaker, log, source } = this.#options;
+    const why = breaker.canSend ? 'no address is configured' : 'no smtp.url is configured';
+    log.error(`${claim.mail(new Set(claim.ids)).subject}; not mailed: ${why}`, undefined, {
       source: source.name,
       key,
-      alerts: owed.ids.length,
-      ...(owed.names.length > 0 ? { ids: owed.names } : {}),
+      alerts: claim.ids.length,
+      ...(claim.names.length > 0 ? { ids: claim.names } : {}),
     });
-    await owed.settle(owed.ids, 'nobody');
+    await claim.settle(claim.ids, 'nobody');
   }
 }
 
-/** One spelling of each: a mailbox that is named twice gets one letter. */
+/** A mailbox that is named in two spellings of the case gets one mail. */
 function distinct(addresses: readonly string[]): readonly string[] {
   return [...new Map(addresses.map((address) => [address.toLowerCase(), address])).values()];
 }

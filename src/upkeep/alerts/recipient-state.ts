@@ -1,116 +1,166 @@
-// What each address still has to hear of one key while not all of them could be told: a mail server may take a letter for one
-// address and put another off. Pure; the caller says what time it is. In memory only: after a death every address is told
-// once more.
-// Invariant: nobody is told twice of what it has accepted or refused for good, nor more often than once a window, while what
-// somebody else waits for never keeps newer alerts from the rest.
+// Decides which recipients of a key get a mail now, and about which alerts. A key is a topic or an incident.
+// A recipient of a key is ready, or in one of three states, which are kept in memory only:
+//
+//   waiting      it got a mail or rejected one for good: no further mail before the window ends
+//   backing off  the mail server deferred it: a retry after 10, 20, 40 … 300 s
+//   capped       it got its mails of the hour, about all keys: half of them at once, the rest spread over it
+//
+// Invariant: a recipient gets each alert once (a restart may repeat one) and never delays another recipient.
+// Pure: the caller passes the time, performance.now().
 
-import type { MailRateLimit } from '../../mail/mail-rate-limit.ts';
-
-export interface Group {
+/** One mail: these recipients, about these alerts. */
+export interface Batch {
   readonly addresses: readonly string[];
   readonly ids: ReadonlySet<number>;
 }
 
-interface Standing {
-  /** alerts that this address needs no more, while somebody else does */
-  told: ReadonlySet<number>;
-  /** before then it is not written to */
-  nextAt: number;
-  failures: number;
+interface Recipient {
+  /** alerts that this recipient needs no more, while another recipient does */
+  readonly done: ReadonlySet<number>;
+  /** end of the window or of the backoff */
+  readonly nextAt: number;
+  /** deferred so many times in a row */
+  readonly failures: number;
 }
 
-export class RecipientState {
-  readonly #keys = new Map<string, Map<string, Standing>>();
-  readonly #quota: MailRateLimit | null;
+const fresh: Recipient = { done: new Set(), nextAt: 0, failures: 0 };
+const hourMs = 3_600_000;
 
-  /** `quota`: of letters about all keys; null = none. */
-  constructor(quota: MailRateLimit | null = null) {
-    this.#quota = quota;
+export class RecipientState {
+  readonly #backoffMs: (failures: number) => number;
+  readonly #atOnce: number;
+  readonly #everyMs: number;
+  /** key → address */
+  readonly #keys = new Map<string, Map<string, Recipient>>();
+  /** address → when it may get #atOnce mails at once again */
+  readonly #uncappedAt = new Map<string, number>();
+  /** keys whose last mail failed, the latest last */
+  readonly #failed = new Set<string>();
+
+  /** `perHour`: mails that an address may get in an hour; null = no cap. `backoffMs`: after so many failures
+   *  in a row. */
+  constructor(perHour: number | null, backoffMs: (failures: number) => number) {
+    this.#backoffMs = backoffMs;
+    this.#atOnce = perHour === null ? 1 : Math.max(1, Math.floor(perHour / 2));
+    this.#everyMs = perHour === null ? 0 : hourMs / Math.max(1, perHour - this.#atOnce);
   }
 
-  /** When the first of the addresses (1 or more) may be written to; what is not known may be at once. */
+  /** The keys in the order in which they get their mails: a key that failed may be the cause and goes last.
+   *  */
+  inOrder(due: readonly string[]): readonly string[] {
+    const keys = new Set(due);
+    for (const key of this.#failed) if (!keys.delete(key)) this.#failed.delete(key);
+    return [...keys, ...this.#failed];
+  }
+
+  /** When the first of the addresses (1 or more) is ready. */
   nextAt(key: string, addresses: readonly string[]): number {
     return Math.min(...addresses.map((address) => this.#nextAt(key, address)));
   }
 
-  #nextAt(key: string, address: string): number {
-    return Math.max(this.#of(key, address).nextAt, this.#quota?.nextAt(address) ?? 0);
-  }
-
-  /** Forgets alerts that are not owed any more, so that what is kept stays as small as what is owed. */
-  prune(key: string, owed: readonly number[]): void {
-    for (const standing of this.#keys.get(key)?.values() ?? [])
-      if (standing.told.size > 0) standing.told = new Set(owed.filter((id) => standing.told.has(id)));
-  }
-
-  /** Who is to be told now, and of what. */
-  plan(key: string, addresses: readonly string[], ids: readonly number[], now: number): readonly Group[] {
-    const groups: { addresses: string[]; ids: ReadonlySet<number> }[] = [];
-    const all = new Set(ids);
+  /** The mails to send now. `owed`: all alerts that are owed; others are forgotten. */
+  plan(key: string, addresses: readonly string[], owed: readonly number[], now: number): readonly Batch[] {
+    this.#forgetSettled(key, owed);
+    const batches: { readonly addresses: string[]; readonly ids: ReadonlySet<number> }[] = [];
+    const all = new Set(owed);
     for (const address of addresses) {
       if (this.#nextAt(key, address) > now) continue;
-      const { told } = this.#of(key, address);
-      const rest = told.size === 0 ? all : new Set(ids.filter((id) => !told.has(id)));
-      if (rest.size === 0) continue;
-      const like = groups.find((group) => group.ids === rest || isSame(group.ids, rest));
-      if (like !== undefined) like.addresses.push(address);
-      else groups.push({ addresses: [address], ids: rest });
+      const { done } = this.#of(key, address);
+      const ids = done.size === 0 ? all : new Set(owed.filter((id) => !done.has(id)));
+      if (ids.size === 0) continue;
+      // After a failure each address gets its own mail: the server may hang up at one of them.
+      const same = this.#failed.has(key) ? undefined : batches.find((batch) => isSame(batch.ids, ids));
+      if (same === undefined) batches.push({ addresses: [address], ids });
+      else same.addresses.push(address);
     }
-    return groups;
+    const failures = ({ addresses: [first = ''] }: Batch) => this.#of(key, first).failures;
+    return batches.sort((a, b) => failures(a) - failures(b));
   }
 
-  /** They need no more of these, and nothing else before the window ends. */
-  told(key: string, { addresses, ids }: Group, now: number, windowMs: number): void {
-    for (const address of addresses) {
-      const before = this.#of(key, address).told;
-      const told = before.size === 0 ? ids : new Set([...before, ...ids]);
-      this.#put(key, address, { told, nextAt: now + windowMs, failures: 0 });
-      this.#quota?.take(address, now);
+  /** The mail server has answered for each address of the batch. */
+  answered(key: string, batch: Batch, deferred: ReadonlySet<string>, now: number, windowMs: number): void {
+    this.#failed.delete(key);
+    for (const address of batch.addresses) {
+      if (deferred.has(address)) {
+        this.#backOff(key, address, now);
+        continue;
+      }
+      const { done } = this.#of(key, address);
+      this.#put(key, address, {
+        done: new Set([...done, ...batch.ids]),
+        nextAt: now + windowMs,
+        failures: 0,
+      });
+      this.#countMail(address, now);
     }
   }
 
-  /** Put off; `waitMs` of the n-th time in a row. */
-  deferred(key: string, address: string, now: number, waitMs: (failures: number) => number): void {
-    const { told, failures } = this.#of(key, address);
-    this.#put(key, address, { told, failures: failures + 1, nextAt: now + waitMs(failures + 1) });
+  /** The mail server failed at this mail. An address that fails alone, while the key has others, backs off.
+   *  */
+  serverFailed(key: string, batch: Batch, addresses: readonly string[], now: number): void {
+    this.failed(key);
+    const [only = ''] = batch.addresses;
+    if (batch.addresses.length === 1 && addresses.length > 1) this.#backOff(key, only, now);
   }
 
-  /** How often in a row the address was put off. */
-  failures(key: string, address: string): number {
-    return this.#of(key, address).failures;
+  /** The key failed for any reason: it goes last in the next round. */
+  failed(key: string): void {
+    this.#failed.delete(key);
+    this.#failed.add(key);
   }
 
-  /** Those of the addresses that were not put off so many times in a row; all where that leaves none. */
-  patient(key: string, addresses: readonly string[], tries: number): readonly string[] {
-    const few = addresses.filter((address) => this.failures(key, address) < tries);
+  /** The addresses that were deferred fewer than `most` times in a row; all of them if there are none. */
+  patient(key: string, addresses: readonly string[], most: number): readonly string[] {
+    const few = addresses.filter((address) => this.#of(key, address).failures < most);
     return few.length > 0 ? few : addresses;
   }
 
-  /** Those of the alerts that no address waits for. */
-  finished(key: string, addresses: readonly string[], ids: readonly number[]): readonly number[] {
-    const all = addresses.map((address) => this.#of(key, address).told);
-    return ids.filter((id) => all.every((told) => told.has(id)));
+  /** The alerts that none of the addresses needs any more. */
+  finished(key: string, addresses: readonly string[], owed: readonly number[]): readonly number[] {
+    const done = addresses.map((address) => this.#of(key, address).done);
+    return owed.filter((id) => done.every((ids) => ids.has(id)));
   }
 
-  /** After all that was owed has been settled. */
+  /** Every alert of the key is settled: the store knows when its window ends. */
   forget(key: string): void {
     this.#keys.delete(key);
   }
 
-  #of(key: string, address: string): Standing {
-    return this.#keys.get(key)?.get(address) ?? { told: none, nextAt: 0, failures: 0 };
+  #nextAt(key: string, address: string): number {
+    const uncappedAt = (this.#uncappedAt.get(address) ?? 0) - (this.#atOnce - 1) * this.#everyMs;
+    return Math.max(this.#of(key, address).nextAt, uncappedAt);
   }
 
-  #put(key: string, address: string, standing: Standing): void {
-    const known = this.#keys.get(key) ?? new Map<string, Standing>();
-    this.#keys.set(key, known.set(address, standing));
+  #backOff(key: string, address: string, now: number): void {
+    const { done, failures } = this.#of(key, address);
+    const nextAt = now + this.#backoffMs(failures + 1);
+    this.#put(key, address, { done, nextAt, failures: failures + 1 });
+  }
+
+  #countMail(address: string, now: number): void {
+    for (const [known, at] of this.#uncappedAt) if (at <= now) this.#uncappedAt.delete(known);
+    this.#uncappedAt.set(address, Math.max(this.#uncappedAt.get(address) ?? 0, now) + this.#everyMs);
+  }
+
+  #forgetSettled(key: string, owed: readonly number[]): void {
+    for (const [address, recipient] of this.#keys.get(key) ?? [])
+      if (recipient.done.size > 0)
+        this.#put(key, address, {
+          ...recipient,
+          done: new Set(owed.filter((id) => recipient.done.has(id))),
+        });
+  }
+
+  #of(key: string, address: string): Recipient {
+    return this.#keys.get(key)?.get(address) ?? fresh;
+  }
+
+  #put(key: string, address: string, recipient: Recipient): void {
+    const known = this.#keys.get(key) ?? new Map<string, Recipient>();
+    this.#keys.set(key, known.set(address, recipient));
   }
 }
 
-const none: ReadonlySet<number> = new Set();
-
 function isSame(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {
-  if (a.size !== b.size) return false;
-  for (const id of a) if (!b.has(id)) return false;
-  return true;
+  return a === b || (a.size === b.size && [...a].every((id) => b.has(id)));
 }
