@@ -1,5 +1,5 @@
-// The master's own code as it lies on the disk: a reload replaces every process but the master, so somebody has to say when
-// that one has become old. Reads one small file; the names of all others that it loads stand in it with their digests.
+// Compares the master's code with the build on disk: a reload replaces every process but the master.
+// Reads only cli.js: it names all other files with their digests.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ export interface CodeOnDisk {
   readonly digest: string;
 }
 
-/** null = there is no build there, for the moment of an upgrade or for good. */
+/** null = there is no build, during an upgrade or for good. */
 export function readCode(distDir: string): CodeOnDisk | null {
   try {
     const digest = createHash('sha256')
@@ -19,15 +19,15 @@ export function readCode(distDir: string): CodeOnDisk | null {
       .digest('hex');
     return { version: readFileSync(join(distDir, 'version'), 'utf8').trim(), digest };
   } catch {
-    // Whoever starts a worker from there says it better.
+    // The next start of a worker reports it.
     return null;
   }
 }
 
-/** One sentence for the operator; null = the master runs what is on the disk, or nobody can tell. */
+/** One sentence for the operator; null = the master runs the code on disk, or one of the two is unknown. */
 export function whyRestart(own: CodeOnDisk | null, now: CodeOnDisk | null): string | null {
   if (own === null || now === null || own.digest === now.digest) return null;
   const which =
     now.version === version ? `another build of ${version}` : `version ${now.version}, it runs ${version}`;
-  return `dq-master itself was not replaced (on the disk is ${which}): \`dq restart\` when it suits you`;
+  return `dq-master was not replaced (on disk is ${which}): run \`dq restart\` at a convenient time`;
 }

@@ -1,5 +1,6 @@
-// Keeps in the data directory that the daemon has given up, where no dq-upkeep was left to be told: the next start mails it.
-// Invariant: called when every worker has ended, so that nobody else writes incidents.
+// Records in the data directory that the daemon has given up, if dq-upkeep could not: the next start mails
+// it.
+// Invariant: called when every worker has ended, so that no other process writes incidents.
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
@@ -13,17 +14,17 @@ import {
 import { printable } from '../runtime/printable-text.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** Never rejects: the log and the exit code tell too. */
+/** Never rejects: the log and the exit code report it, too. */
 export async function keepGivenUp(dataDir: string, reason: string, log: Log): Promise<void> {
   try {
     const files = new IncidentFiles(dataDir);
     const known = await files.list();
-    // dq-upkeep was there, or an earlier end has not been followed by a start that lasted.
+    // dq-upkeep has recorded it, or no start has lasted since an earlier one.
     if (openIncidents(known).some(({ kind }) => kind === givenUp.kind)) return;
     const detail = printable(givenUpDetail(reason)).slice(0, limits.logValueMax);
     const ids = known.map(({ id }) => id);
     await files.write(newIncident({ ...givenUp, state: 'begun', detail }, ids));
   } catch (error) {
-    log.error('nobody will be mailed that the daemon has ended', undefined, { reason: reasonOf(error) });
+    log.error('master: cannot record that the daemon gave up', undefined, { reason: reasonOf(error) });
   }
 }

@@ -1,6 +1,5 @@
-// The metrics of this instance: what the workers report, added up, and what only the master knows about its processes. A scrape
-// is answered from here alone and asks no worker, so one that hangs or has died neither delays nor empties it: its last numbers
-// stand, and what it had counted stays counted.
+// Sums the metrics of the workers, adds those of the processes, and answers scrapes.
+// Invariant: a scrape asks no worker. A worker that hangs or died delays no scrape, and its counts stay.
 
 import { readdirSync } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
@@ -17,7 +16,7 @@ export interface MetricsHubOptions {
   /** the master first */
   readonly processes: () => readonly ProcessInfo[];
   readonly log: Log;
-  /** lines that the master's own log has dropped */
+  /** lines that the master's log has dropped */
   readonly dropped: () => number;
 }
 
@@ -25,20 +24,21 @@ export class MetricsHub {
   readonly #options: MetricsHubOptions;
   readonly #tally = new MetricTally();
   readonly #own = new MetricBuffer();
-  #cpuTold = 0;
-  #droppedTold = 0;
-  #fullTold = false;
+  #countedCpuMs = 0;
+  #countedDrops = 0;
+  #fullReported = false;
 
   constructor(options: MetricsHubOptions) {
     this.#options = options;
   }
 
-  /** For what the master itself counts. */
+  /** Counts of the master itself. */
   get metrics(): Metrics {
     return this.#own;
   }
 
-  heard(from: Pick<WorkerProcess, 'title' | 'send'>, message: ToMaster): void {
+  /** Handles a worker's message; ignores messages of other kinds. */
+  receive(from: Pick<WorkerProcess, 'title' | 'send'>, message: ToMaster): void {
     if (message.kind === 'metrics') this.#tally.add(message.metrics);
     else if (message.kind === 'report') this.#countCpu(from.title, message.report.cpuMs);
     else if (message.kind === 'scrape') void this.#answer(from, message.call);
@@ -48,14 +48,14 @@ export class MetricsHub {
     this.#own.count('dq_worker_deaths_total', 1, role);
   }
 
-  /** Exposition format of Prometheus. */
+  /** All metrics in Prometheus exposition format. */
   async text(): Promise<string> {
-    this.#lookAround();
+    this.#measure();
     const report = this.#own.take();
     if (report !== null) this.#tally.add(report);
-    if (this.#tally.dropped > 0 && !this.#fullTold)
-      this.#options.log.error('metrics: too many series; new series are left out until others are dropped');
-    this.#fullTold = this.#tally.dropped > 0;
+    if (this.#tally.dropped > 0 && !this.#fullReported)
+      this.#options.log.error('metrics: too many series, new ones are omitted');
+    this.#fullReported = this.#tally.dropped > 0;
     return exposition(this.#tally.families());
   }
 
@@ -63,26 +63,26 @@ export class MetricsHub {
     try {
       from.send({ kind: 'scrape', call, text: await this.text() });
     } catch (error) {
-      // The server answers 503 when nothing comes.
-      this.#options.log.error('the metrics cannot be written', error, { reason: reasonOf(error) });
+      // Without a reply the server answers 503.
+      this.#options.log.error('metrics: cannot write the exposition', error, { reason: reasonOf(error) });
     }
   }
 
-  /** Workers of an earlier version say nothing of it. */
+  /** undefined: from a worker of an earlier version. */
   #countCpu(title: string, cpuMs: number | undefined): void {
     if (cpuMs !== undefined) this.#own.count('dq_process_cpu_seconds_total', cpuMs / 1_000, title);
   }
 
-  #lookAround(): void {
+  #measure(): void {
     const { version, dropped } = this.#options;
     const processes = this.#options.processes();
     const used = process.cpuUsage();
     const cpuMs = (used.user + used.system) / 1_000;
-    this.#countCpu('dq-master', cpuMs - this.#cpuTold);
-    this.#cpuTold = cpuMs;
+    this.#countCpu('dq-master', cpuMs - this.#countedCpuMs);
+    this.#countedCpuMs = cpuMs;
     const lines = dropped();
-    this.#own.count('dq_log_lines_dropped_total', lines - this.#droppedTold);
-    this.#droppedTold = lines;
+    this.#own.count('dq_log_lines_dropped_total', lines - this.#countedDrops);
+    this.#countedDrops = lines;
     const own = this.#own;
     own.set('dq_info', [[version, 1]]);
     own.set('dq_in_flight', [
@@ -92,21 +92,21 @@ export class MetricsHub {
         ({ inFlight }) => inFlight,
       ),
     ]);
-    // In a reload two processes have one title: they count as one.
+    // In a reload two processes have the same title: their values are added.
     const byTitle = (numberOf: (info: ProcessInfo) => number) => [
       ...summed(processes, ({ title }) => title, numberOf),
     ];
     own.set(
       'dq_process_resident_memory_bytes',
-      // Of one that has not reported yet nobody knows.
+      // 0: the worker has not reported yet.
       byTitle(({ rssBytes }) => rssBytes).filter(([, bytes]) => bytes > 0),
     );
     own.set(
       'dq_process_open_fds',
       byTitle(({ pid }) => openFilesOf(pid)).filter(([, n]) => n > 0),
     );
-    const begun = new Map(processes.map(({ title, startedAt }) => [title, startedAt / 1_000]));
-    own.set('dq_process_start_time_seconds', [...begun]);
+    const started = new Map(processes.map(({ title, startedAt }) => [title, startedAt / 1_000]));
+    own.set('dq_process_start_time_seconds', [...started]);
   }
 }
 
@@ -120,7 +120,7 @@ function summed<K extends string>(
   return sums;
 }
 
-/** 0 where it cannot be told: the process has ended, or there is no /proc. */
+/** 0 = unknown: the process has ended, or there is no /proc. */
 function openFilesOf(pid: number): number {
   try {
     return readdirSync(`/proc/${pid}/fd`).length;

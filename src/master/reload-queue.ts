@@ -1,45 +1,46 @@
-// One reload after the other: at most one runs and one waits. Whoever asks while one runs gets the one that waits, because
-// the running one may have read the configuration before it was changed.
+// Runs one reload after the other: at most one runs and one waits. A request during a reload gets the waiting
+// one, because the running one may have read the configuration before it was changed.
 
-export type Say = (line: string) => void;
+/** Receives the progress of a reload, one line each. */
+export type Report = (line: string) => void;
 
 export type ReloadOutcome =
-  /** `flaws`: what is in force and does not work yet, one sentence each */
+  /** The configuration is in force. `flaws`: parts that do not work yet, one sentence each */
   | { readonly kind: 'reloaded'; readonly flaws: readonly string[] }
-  /** nothing has changed; one sentence or several lines */
+  /** Nothing has changed. `reason`: one sentence or several lines */
   | { readonly kind: 'refused'; readonly reason: string };
 
 interface Turn {
-  readonly says: Set<Say>;
+  readonly reports: Set<Report>;
   readonly outcome: Promise<ReloadOutcome>;
 }
 
 export class ReloadQueue {
-  readonly #run: (say: Say) => Promise<ReloadOutcome>;
+  readonly #run: (report: Report) => Promise<ReloadOutcome>;
   #waiting: Turn | null = null;
   #last: Promise<unknown> = Promise.resolve();
 
   /** `run` must not reject. */
-  constructor(run: (say: Say) => Promise<ReloadOutcome>) {
+  constructor(run: (report: Report) => Promise<ReloadOutcome>) {
     this.#run = run;
   }
 
-  /** `say` hears how it goes, from now on. */
-  ask(say: Say): Promise<ReloadOutcome> {
+  /** `report` receives the lines from now on. */
+  request(report: Report): Promise<ReloadOutcome> {
     this.#waiting ??= this.#queue();
-    this.#waiting.says.add(say);
+    this.#waiting.reports.add(report);
     return this.#waiting.outcome;
   }
 
   #queue(): Turn {
-    const says = new Set<Say>();
+    const reports = new Set<Report>();
     const outcome = this.#last.then(() => {
       this.#waiting = null;
       return this.#run((line) => {
-        for (const say of says) say(line);
+        for (const report of reports) report(line);
       });
     });
     this.#last = outcome;
-    return { says, outcome };
+    return { reports, outcome };
   }
 }

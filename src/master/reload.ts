@@ -1,14 +1,15 @@
-// One reload: read and check, try one new worker of every role beside the old ones, then change over, or leave everything as
-// it was. Owns that procedure; processes and their order are the fleet's. Invariants: before the change-over no old worker is
-// told anything, so a reload that fails has changed nothing; after it there is no way back, and whatever dies is started
-// again like any worker.
+// Runs one reload: reads the configuration, starts one new worker of every role beside the old ones, then
+// changes over.
+// Invariant: before the change-over no old worker gets a message, so a reload that fails changes nothing.
+// After it there is no way back: a worker that dies is started again. The fleet owns the processes and the
+// order in which they leave.
 
 import { needsRestart } from '../config/needs-restart.ts';
 import type { Config } from '../config/options.ts';
 import { limits } from '../core/limits.ts';
 import { titleOf } from '../process/process-title.ts';
 import { masterLimits } from './limits.ts';
-import type { ReloadOutcome, Say } from './reload-queue.ts';
+import type { ReloadOutcome, Report } from './reload-queue.ts';
 import type { Fleet } from './workers/fleet.ts';
 import type { Generation } from './workers/generation.ts';
 
@@ -18,12 +19,12 @@ export type ReadConfig = () =>
 
 export interface ReloadOptions {
   readonly fleet: Fleet;
-  /** with the flags and the environment of the start */
+  /** reads the current configuration, with the flags and the environment of the start */
   readonly readConfig: ReadConfig;
   readonly makeGeneration: (config: Config) => Generation;
-  /** The new generation is in force. */
+  /** called when the new generation is in force */
   readonly onChanged: (config: Config) => void;
-  readonly say: Say;
+  readonly report: Report;
 }
 
 export class Reload {
@@ -34,33 +35,34 @@ export class Reload {
     this.#options = options;
   }
 
-  /** One of the new workers cannot start, or has died. */
+  /** A new worker cannot start, or died. */
   failed(reason: string): void {
     this.#failure ??= reason;
     this.#options.fleet.changed();
   }
 
   async run(): Promise<ReloadOutcome> {
-    const { fleet, readConfig, makeGeneration, say } = this.#options;
+    const { fleet, readConfig, makeGeneration, report } = this.#options;
     await this.#untilOthersHaveLeft();
     if (fleet.isStopping) return stopping;
     const read = readConfig();
     if (!read.ok) return refused(read.reason);
-    for (const warning of read.warnings) say(`warning: ${warning}`);
+    for (const warning of read.warnings) report(`warning: ${warning}`);
     const change = needsRestart(fleet.current.config, read.config);
     if (change !== null) return refused(`${change}: needs \`dq restart\``);
 
     const next = makeGeneration(read.config);
     fleet.begin(next);
-    say('starting one new process of every role');
+    report('starting one new process of every role');
     next.startFirst();
     await this.#within(() => next.isReady('first'));
     if (fleet.isStopping) return stopping;
     if (next.isReady('first') && this.#failure === null) return this.#changeOver(next);
     const reason = this.#failure ?? `${unready(next, 'first')} not ready within ${seconds} s`;
-    say('ending the new processes');
+    report('ending the new processes');
     const failed = fleet.abandon();
-    // What is not ready may hang for good, and has nothing in hand but a server, which may listen already.
+    // A worker that is not ready may hang for good. It holds no work, except a server, which may listen
+    // already.
     for (const worker of failed.workers('store', 'upkeep', 'timer', 'notifier'))
       if (worker.state === 'starting') worker.kill();
     await fleet.drain([failed], limits.drainGraceMs, 'reload');
@@ -68,26 +70,29 @@ export class Reload {
   }
 
   async #changeOver(next: Generation): Promise<ReloadOutcome> {
-    const { fleet, onChanged, say } = this.#options;
+    const { fleet, onChanged, report } = this.#options;
     const old = fleet.commit();
     next.startRest();
     onChanged(next.config);
-    say('the new processes are at work; the old ones finish');
+    report('the new processes work; the old ones finish');
     await fleet.drain([old], masterLimits.reloadCallbacksMs, 'reload');
-    // The new dq-store opens the file only now.
+    // The new dq-store opens the file after the old one has exited.
     await this.#within(() => next.isReady() && next.isInPlace());
     if (fleet.isStopping) return stopping;
     const calling = old.workers('notifier').map(({ title, pid }) => `${title} (pid ${pid})`);
-    if (calling.length > 0)
-      say(`${calling.join(' and ')} of before end${calling.length > 1 ? '' : 's'} with the last callback`);
+    if (calling.length > 0) {
+      const finish = calling.length > 1 ? 'finish their' : 'finishes its';
+      report(`${calling.join(' and ')} of the previous generation ${finish} last callbacks`);
+    }
     if (next.isReady() && next.isInPlace()) return { kind: 'reloaded', flaws: [] };
     return { kind: 'reloaded', flaws: [`${unready(next, 'all')} not ready yet: see the error log`] };
   }
 
-  /** Notifiers of the reload before may still wait for a callback: with a third generation there would be too many. */
+  /** Notifiers of an earlier generation may still wait for callbacks: with a third generation there would be
+   *  too many. */
   async #untilOthersHaveLeft(): Promise<void> {
-    const { fleet, say } = this.#options;
-    if (fleet.leaving.length > 0) say('waiting for callbacks that began before the last reload');
+    const { fleet, report } = this.#options;
+    if (fleet.leaving.length > 0) report('waiting for callbacks that began before the last reload');
     await fleet.until(() => fleet.isStopping || fleet.leaving.length === 0);
   }
 

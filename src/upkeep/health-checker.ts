@@ -1,6 +1,7 @@
-// Looks at the store, at each server it lies on and at how late jobs are, and says when trouble begins and when it is over; says
-// aloud what of their configuration is dangerous, whenever it becomes so. Also ends a crash loop that
-// the master has told of and tells of no more, and what was told of a daemon that ended by itself. Changes nothing.
+// Checks the store, each Redis and the lateness of jobs, and records the start and the end of a failure state
+// as incidents.
+// Logs dangerous settings of the servers when they appear and when they are gone. Ends the incident of a
+// crash loop that the master reports no more, and of a daemon that gave up. Changes nothing in the store.
 
 import { formatDuration } from '../core/duration.ts';
 import { reasonOf } from '../core/errors.ts';
@@ -17,7 +18,7 @@ import type { StoreMetrics } from './store-metrics.ts';
 
 export interface HealthTimes {
   readonly everyMs: number;
-  /** trouble that is shorter is none */
+  /** least duration of a failure state that is an incident */
   readonly afterMs: number;
   readonly lateMs: number;
   readonly crashWindowMs: number;
@@ -25,12 +26,12 @@ export interface HealthTimes {
 
 export interface HealthCheckerOptions {
   readonly admin: StoreAdmin;
-  /** how many the store has */
+  /** number of partitions of the store */
   readonly partitions: () => number;
   readonly topics: TopicBook;
   readonly incidents: Incidents;
   readonly log: Log;
-  /** what it finds is told there too */
+  /** receives the results, too */
   readonly metrics: StoreMetrics;
   readonly times: HealthTimes;
 }
@@ -43,20 +44,20 @@ const crashLoop = (role: string) => ({ kind: 'crash_loop', about: role }) as con
 export class HealthChecker implements Service {
   readonly #options: HealthCheckerOptions;
   readonly #loop: Loop;
-  /** performance.now() since when; null = it is well */
-  #awaySince: number | null = null;
+  /** performance.now() of the first failure in a row; null = the last check succeeded */
+  #unavailableSince: number | null = null;
   #lateSince: number | null = null;
-  /** performance.now() of the next look at how late jobs are */
+  /** performance.now() of the next check of the lateness */
   #latenessAt = 0;
-  /** topics whose jobs were late on purpose when they were last looked at */
+  /** topics that were not active at the last check: their jobs are late on purpose */
   #held: readonly string[] = [];
-  /** server → performance.now() since when it has been out of work */
+  /** server → performance.now() of its first failure in a row */
   readonly #downSince = new Map<string, number>();
-  /** what was said aloud */
+  /** logged and still in effect */
   #warnings: ReadonlySet<string> = new Set();
-  /** role → performance.now() of the last word of its crash loop */
+  /** role → performance.now() of the last report of its crash loop */
   readonly #crashes = new Map<string, number>();
-  /** performance.now() of the start after which nobody has given up yet; null = nobody had before it */
+  /** performance.now() of this start, if the daemon gave up before it; null = it did not */
   #aliveSince: number | null = null;
 
   constructor(options: HealthCheckerOptions) {
@@ -64,20 +65,20 @@ export class HealthChecker implements Service {
     this.#loop = new Loop({
       name: 'health-checker',
       step: onceIn(options.times.everyMs, () => this.#check(), 'later'),
-      onFailure: (error) => options.log.error('the health of this instance cannot be judged', error),
+      onFailure: (error) => options.log.error('health-checker: cannot check this instance', error),
       failureWaitMs: options.times.everyMs,
     });
   }
 
-  /** Told by the master at every further death of a role that dies again and again. */
+  /** Called at every further death of a role in a crash loop. */
   crashed(role: RoleName, how: string, reason: string): void {
     this.#crashes.set(role, performance.now());
     const detail = `dq-${role} ${how} and is started again and again; the last time: ${reason}`;
-    // begin() never rejects: what cannot be kept is said in the log.
+    // begin() never rejects: it logs a file that cannot be written.
     void this.#options.incidents.begin(crashLoop(role), detail);
   }
 
-  /** Told by the master before it ends everything. */
+  /** Called before the master ends the daemon. */
   async gaveUp(reason: string): Promise<void> {
     this.#aliveSince = null;
     await this.#options.incidents.begin(givenUp, givenUpDetail(reason));
@@ -100,7 +101,7 @@ export class HealthChecker implements Service {
     await this.#endCrashLoops();
     if ((await this.#checkStore()) && performance.now() >= this.#latenessAt)
       await this.#checkLateness().catch((error: unknown) => {
-        // A store that does not answer is told of by the check above.
+        // #checkStore reports a store that does not answer.
         if (!(error instanceof StoreError)) throw error;
       });
   }
@@ -117,7 +118,7 @@ export class HealthChecker implements Service {
     await this.#options.incidents.end(givenUp, 'the daemon stays up again');
   }
 
-  /** Whether it answered. */
+  /** Returns whether the store answered. */
   async #checkStore(): Promise<boolean> {
     const { admin, incidents, metrics, times } = this.#options;
     let health: StoreHealth;
@@ -125,21 +126,21 @@ export class HealthChecker implements Service {
       health = await admin.health();
     } catch (error) {
       metrics.judged(null);
-      this.#awaySince ??= performance.now();
-      if (performance.now() - this.#awaySince >= times.afterMs)
+      this.#unavailableSince ??= performance.now();
+      if (performance.now() - this.#unavailableSince >= times.afterMs)
         await incidents.begin(store, `the job store does not answer: ${reasonOf(error)}`);
       return false;
     }
     metrics.judged(health);
-    this.#awaySince = null;
+    this.#unavailableSince = null;
     if (health.ok) this.#warn(health.warnings);
     await this.#checkServers(health.servers ?? []);
-    if (health.ok || health.servers !== undefined) await incidents.end(store, 'the job store is well again');
-    else await incidents.begin(store, `the job store is in trouble: ${health.warnings.join('; ')}`);
+    if (health.ok || health.servers !== undefined) await incidents.end(store, 'the job store works again');
+    else await incidents.begin(store, `the job store has failed: ${health.warnings.join('; ')}`);
     return true;
   }
 
-  /** Each by itself: of several, the others work on. */
+  /** Each server has its own incident: the other shards work on. */
   async #checkServers(servers: readonly StoreServer[]): Promise<void> {
     const { incidents, times } = this.#options;
     const now = performance.now();
@@ -157,29 +158,31 @@ export class HealthChecker implements Service {
     for (const name of this.#downSince.keys()) if (!names.has(name)) this.#downSince.delete(name);
     for (const { kind, about } of incidents.open())
       if (kind === 'redis' && !names.has(about))
-        await incidents.end(redis(about), `Redis at ${about} is in use no more`);
+        await incidents.end(redis(about), `Redis at ${about} is no longer in use`);
   }
 
   #warn(warnings: readonly string[]): void {
     const { log } = this.#options;
-    const before = this.#warnings;
+    const previous = this.#warnings;
     this.#warnings = new Set(warnings);
-    for (const warning of this.#warnings) if (!before.has(warning)) log.error(`warning: ${warning}`);
-    for (const warning of before) if (!this.#warnings.has(warning)) log.notice(`no longer so: ${warning}`);
+    for (const warning of this.#warnings) if (!previous.has(warning)) log.error(`warning: ${warning}`);
+    for (const warning of previous)
+      if (!this.#warnings.has(warning)) log.notice(`warning is over: ${warning}`);
   }
 
-  /** Of topics that are delivered: what is held because its topic is paused or unknown is late on purpose. */
+  /** Counts active topics only: jobs of paused, offline and unknown topics are late on purpose. */
   async #checkLateness(): Promise<void> {
     const { admin, metrics, partitions, times, topics } = this.#options;
-    // A question to each partition, some ten commands of a Redis.
+    // counts() asks each partition: some ten commands to a Redis.
     const rounds = partitions() > upkeepLimits.fewPartitions ? upkeepLimits.latenessRounds : 1;
-    const before = this.#held;
-    let counts = await admin.counts(before);
+    const previous = this.#held;
+    let counts = await admin.counts(previous);
     this.#held = Object.keys(counts.topics).filter((name) => topics.get(name)?.state !== 'active');
-    // Mostly the same topics as before, and then once is enough.
-    const isSame = this.#held.length === before.length && this.#held.every((name) => before.includes(name));
+    // Usually the same topics as before: then one count is enough.
+    const isSame =
+      this.#held.length === previous.length && this.#held.every((name) => previous.includes(name));
     if (!isSame) counts = await admin.counts(this.#held);
-    // Half a round less: the one in which it is due begins a little sooner or later.
+    // Half a round less: rounds begin a little early or late.
     this.#latenessAt = performance.now() + (rounds - 0.5) * times.everyMs;
     metrics.stored(counts.topics, counts.oldestOverdueMs);
     await this.#judgeLateness(counts.oldestOverdueMs ?? 0);
@@ -189,13 +192,13 @@ export class HealthChecker implements Service {
     const { incidents, times } = this.#options;
     if (lateMs < times.lateMs) {
       this.#lateSince = null;
-      // Half: what swings about the limit is one trouble.
+      // Half: values that swing about the limit are one incident.
       if (lateMs < times.lateMs / 2) await incidents.end(late, 'jobs are delivered in time again');
       return;
     }
     this.#lateSince ??= performance.now();
     if (performance.now() - this.#lateSince < times.afterMs) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
-    await incidents.begin(late, `jobs are late: the one that has waited longest was due ${text} ago`);
+    await incidents.begin(late, `jobs are late: the oldest was due ${text} ago`);
   }
 }

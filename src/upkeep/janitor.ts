@@ -1,7 +1,8 @@
-// Removes what has outlived its time: log files older than log.days, entries of the history older than history.retention,
-// dead letters older than dead.retention. Each in a loop of its own, so that none waits for another. A failure is
-// logged once and tried again; nothing waits for it. The store decides what is too old, by its own clock, and keeps every dead
-// letter whose alert is owed.
+// Removes log files older than log.days, history entries older than history.retention, dead letters older
+// than dead.retention. Each kind has its own loop, so that none waits for another; a failure is logged once
+// and retried.
+// Invariant: the store decides by its own clock what is too old, and keeps every dead letter whose alert is
+// owed.
 
 import { limits } from '../core/limits.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -17,9 +18,9 @@ export class Janitor implements Service {
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
     this.#loops = [
-      this.#loop('old log files', () => this.#removeLogs()),
-      this.#loop('ended jobs', () => this.#forgetEnded()),
-      this.#loop('old dead letters', () => this.#expireDead()),
+      this.#loop('log files', () => this.#removeLogs()),
+      this.#loop('history entries', () => this.#forgetHistory()),
+      this.#loop('dead letters', () => this.#expireDead()),
     ];
   }
 
@@ -31,7 +32,8 @@ export class Janitor implements Service {
     await Promise.all(this.#loops.map((loop) => loop.drain(deadlineMs)));
   }
 
-  /** `round` answers how long to wait for the next one (ms); the loop turns at least once a second and lets the rest go by. */
+  /** `round` returns the ms until the next one; the loop turns at least once a second and skips the turns
+   *  between. */
   #loop(what: string, round: () => Promise<number>): Loop {
     let [nextAt, failing] = [0, false];
     return new Loop({
@@ -45,7 +47,7 @@ export class Janitor implements Service {
         return waitMs;
       },
       onFailure: (error) => {
-        if (!failing) this.#ctx.log.error(`${what} cannot be removed`, error);
+        if (!failing) this.#ctx.log.error(`janitor: cannot remove ${what}`, error);
         failing = true;
       },
       failureWaitMs: limits.loopSleepMsMax,
@@ -54,35 +56,36 @@ export class Janitor implements Service {
 
   async #removeLogs(): Promise<number> {
     const { config, log, clock, store } = this.#ctx;
-    // The clock that has jumped is the storage clock: log files follow the hold of the store. Unknown: they wait too.
+    // After a jump of the storage clock the store removes nothing for a while. Log files wait, too, as while
+    // it is unknown.
     const health = await store.admin.health().catch(() => null);
     if (health === null || health.isClockHeld === true) {
-      // By its size alone.
+      // By size only.
       await trimOutput(config.logDir, Number.POSITIVE_INFINITY, 0);
       return upkeepLimits.retentionManyMs;
     }
     const now = await clock.read();
     const removed = await removeOldLogs(config.logDir, config['log.days'], now);
     await trimOutput(config.logDir, config['log.days'], now);
-    if (removed.length > 0) log.notice('old log files were removed', { files: removed });
+    if (removed.length > 0) log.notice('janitor: removed old log files', { files: removed });
     return upkeepLimits.janitorEveryMs;
   }
 
-  async #forgetEnded(): Promise<number> {
+  async #forgetHistory(): Promise<number> {
     const { config, store } = this.#ctx;
-    // Without a history too: there may be one from before.
+    // Also with retention 0: entries of an earlier configuration may exist.
     const { more } = await store.history.forget(config['history.retention'], limits.forgetMax);
-    return this.#again(more);
+    return this.#waitMs(more);
   }
 
   async #expireDead(): Promise<number> {
     const { config, store, log } = this.#ctx;
     const { expired, more } = await store.dead.expire(config['dead.retention'], limits.expireMax);
-    if (expired > 0) log.notice('dead letters older than dead.retention were removed', { expired });
-    return this.#again(more);
+    if (expired > 0) log.notice('janitor: removed dead letters older than dead.retention', { expired });
+    return this.#waitMs(more);
   }
 
-  #again(more: boolean): number {
+  #waitMs(more: boolean): number {
     if (more) return upkeepLimits.retentionPauseMs;
     const isMany = this.#ctx.store.jobs.partitions().length > upkeepLimits.fewPartitions;
     return isMany ? upkeepLimits.retentionManyMs : upkeepLimits.retentionEveryMs;

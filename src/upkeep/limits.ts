@@ -1,60 +1,61 @@
-// Fixed limits of upkeep: bounds that users cannot configure, each with its reason.
+// Fixed limits of upkeep, each with its reason. Users cannot configure them.
 
 export const upkeepLimits = {
-  /** How often dq-upkeep looks for removals of topics that were cut off, and after which time one is: it waits for topicChangeMs and two
-   *  answers of the store (storeCallMs each). */
+  /** How often topics are checked for a removal that was cut off, and its least age: a removal takes up to
+   *  topicChangeMs and two calls of the store (storeCallMs each). */
   removalCheckMs: 5_000,
   removalStaleMs: 30_000,
-  /** How often upkeep asks which notifiers live, for a takeover within 5 s where the message about a death was lost; and how
-   *  old an answer may be: two restarts of a notifier take longer. */
+  /** How often `who_lives` is sent, so that leases are recovered within 5 s if the message about a death was
+   *  lost; and the greatest age of an answer: two restarts of a notifier take longer. */
   whoLivesEveryMs: 3_000,
   livingFreshMs: 500,
-  /** How often incidents are looked for that are to be mailed. */
+  /** How often incidents are checked for owed mails. */
   alertPollMs: 1_000,
-  /** The first death of a topic is mailed within 2 s (callback.md, "The alert"): its count wakes the mailer, countersToUpkeepMs later at
-   *  most. The outbox is asked this often anyway: the process that counted may have died, and windows and delays end. */
+  /** How often the outbox is read. The first dead job of a topic is mailed within 2 s all the same: its
+   *  counter wakes the mailer after at most countersToUpkeepMs. The process that counts may die, and windows
+   *  and backoffs end. */
   deathPollMs: 5_000,
-  /** Between two looks of which the second was woken. */
+  /** Least pause before a round that a counter woke. */
   deathPauseMs: 500,
-  /** A claimed alert is owed again after this long; longer than a mail may take. */
+  /** A claim expires after this time; longer than a mail may take. */
   alertClaimMs: 60_000,
-  /** Alerts of one claim: some 5 ms of the store, and a frame of 5 MB where all ids and replies are long. */
+  /** Alerts of one call of the store: some 5 ms, and a frame of 5 MB if all ids and replies are long. */
   alertClaimMax: 1_000,
-  /** Deaths that one mail counts, held in memory meanwhile (some 500 bytes each); those beyond wait for the next window. */
+  /** Dead jobs of one mail, held in memory (some 500 bytes each); further ones wait for the next window. */
   alertsPerMail: 20_000,
-  /** Mails that were not accepted are tried again after 10, 20, 40 … 300 s (callback.md). */
+  /** Backoff of mails: 10, 20, 40 … 300 s. */
   mailAgainMsMin: 10_000,
   mailAgainMsMax: 300_000,
-  /** An address that was put off so often in a row, 70 minutes by the line above, is not waited for any more where too much
-   *  piles up behind it. */
+  /** Deferrals in a row, 70 minutes by the line above, after which a full claim does not wait for the
+   *  address. */
   mailTriesMax: 18,
-  /** Letters about dead jobs that one address gets in an hour, half of them at once: ten topics that die all the time. A person
-   *  reads no more, and mail servers take more from nobody they do not know. */
+  /** Mails about dead jobs that one address gets in an hour, half of them at once: ten topics whose jobs die
+   *  all the time. A person does not read more, and mail servers reject more from an unknown sender. */
   mailsPerHourMax: 120,
-  /** Incidents of an instance that are kept as files; the oldest go first, those that were mailed before the others. */
+  /** Incident files of an instance; mailed ones are removed first, the oldest of them first. */
   incidentsKept: 100,
-  /** How often upkeep looks at store and lateness, how long trouble lasts before it counts (callback.md: 30 s), and from
-   *  which lateness on it is trouble: a takeover after the death of a notifier may take most of it (guarantees.md, G3). */
+  /** How often store and lateness are checked; how long a failure state lasts before it is an incident; the
+   *  lateness that is one: the recovery after the death of a notifier may take most of it
+   *  (src/manual/guarantees.md). */
   healthEveryMs: 5_000,
-  /** Of a store of more partitions the jobs are counted, and what has outlived its time is looked for, less often: each question goes
-   *  to each of them. Counted in so many rounds of the health. */
+  /** A store with more partitions is counted and searched for old entries less often, because each call goes
+   *  to each partition. Rounds of the health check between two counts. */
   fewPartitions: 8,
   latenessRounds: 3,
   incidentAfterMs: 30_000,
   lateMs: 60_000,
-  /** How often the store is asked for what has outlived its retention, and the pause while there is more of it: 20,000 entries
-   *  a second, of which other callers notice little. */
+  /** How often old entries are removed, and the pause between calls while more remain: 20,000 entries a
+   *  second, with little effect on other callers. */
   retentionEveryMs: 10_000,
   retentionPauseMs: 50,
-  /** Of many partitions (fewPartitions). */
+  /** With more than fewPartitions. */
   retentionManyMs: 60_000,
-  /** Log files are kept for days; an hour more is nothing. */
+  /** Log files are kept for days: an hour more does not matter. */
   janitorEveryMs: 3_600_000,
-  /** Counters of one transaction of the registry: some 10 ms of the process that serves the job store too. */
+  /** Counters of one transaction of the registry: some 10 ms of dq-store, which also serves jobs. */
   statsBatchMax: 200,
-  /** Counters held while the registry is away: topics × names × days. More topics than that are dropped and told of. */
+  /** Counters kept while the registry is unavailable: topics × names × days. More are dropped and logged. */
   statsHeldMax: 50_000,
-  /** Topics that have metrics of their own, those registered first; the rest is summed up. Nine series each: 900 are what a
-   *  Prometheus takes from one target without a thought. */
+  /** Topics with their own series, nine each: Prometheus takes 900 from one target easily. */
   metricTopicsMax: 100,
 } as const;

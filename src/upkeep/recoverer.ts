@@ -1,7 +1,8 @@
-// Returns jobs whose lease ran out or whose process is dead. Owns no job: each return is one atomic step of the store, fenced
-// like every other, so two recoverers beside each other (a reload) do no harm.
-// Invariant: a lease of a process that lives is never given back before it has run out. The master's list of the living names
-// the next life of each notifier, too, and the store leaves alone whoever is younger than all of them; what is old is not acted on.
+// Recovers leases that have expired or whose process is dead. Each return is one atomic, fenced step of the
+// store, so two recoverers beside each other (in a reload) do no harm.
+// Invariant: a lease of a living process is not recovered before it expires. The master's list of living
+// notifiers includes the next incarnation of each slot; the store skips incarnations newer than the list; an
+// old list is not used.
 
 import { limits } from '../core/limits.ts';
 import { type Partition, type Recovered, StoreError } from '../ports/job-store.ts';
@@ -13,12 +14,12 @@ import { upkeepLimits } from './limits.ts';
 export class Recoverer implements Service {
   readonly #ctx: RoleContext;
   readonly #loop: Loop;
-  /** incarnations whose leases are still to be given back */
+  /** incarnations whose leases are still to be recovered */
   readonly #dead = new Set<number>();
   #living: readonly number[] | null = null;
-  /** performance.now() of the last question for it */
+  /** performance.now() of the last `who_lives` */
   #askedAt = Number.NEGATIVE_INFINITY;
-  /** performance.now() of the next look for leases that ran out */
+  /** performance.now() of the next check for expired leases */
   #nextAt = 0;
   #failing = false;
 
@@ -29,13 +30,13 @@ export class Recoverer implements Service {
       step: () => this.#step(),
       onFailure: (error) => {
         this.#nextAt = 0;
-        if (!this.#failing) ctx.log.error('leases cannot be recovered', error);
+        if (!this.#failing) ctx.log.error('recoverer: cannot recover leases', error);
         this.#failing = true;
       },
     });
   }
 
-  /** The process of that incarnation has exited: its leases need not be waited for. */
+  /** The process of this incarnation has exited: recovers its leases before they expire. */
   ownerDied(incarnation: number): void {
     this.#dead.add(incarnation);
     this.#loop.wake();
@@ -59,7 +60,7 @@ export class Recoverer implements Service {
     const { jobs } = this.#ctx.store;
     const { instance } = this.#ctx.owner;
     const living = this.#freshLiving();
-    // A part of the store that does not answer holds up no other.
+    // A partition that does not answer delays no other.
     const failures: unknown[] = [];
     if (living !== null)
       failures.push(
@@ -74,19 +75,20 @@ export class Recoverer implements Service {
       failures.push(...failed);
       if (failed.length === 0) this.#dead.delete(dead);
     }
-    // Not once more because a death or the living were told of.
+    // Not earlier because of a wake-up by a message.
     if (performance.now() >= this.#nextAt) {
       this.#nextAt = performance.now() + limits.recoverEveryMs;
       failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
     }
     if (failures.length > 0) throw failures[0];
-    if (this.#failing) this.#ctx.log.notice('leases are being recovered again');
+    if (this.#failing) this.#ctx.log.notice('recoverer: leases are recovered again');
     this.#failing = false;
     return Math.max(this.#nextAt - performance.now(), 0);
   }
 
-  /** Asked for again and again, because a message about a death may have met nobody: this process was not there yet, or the
-   *  one that died belonged to an earlier master. A list is used once. */
+  /** The master's answer to `who_lives`, used once; null = none, or too old. Asked regularly: the message
+   *  about a death may have been lost, because this process did not exist yet or the notifier belonged to an
+   *  earlier master. */
   #freshLiving(): readonly number[] | null {
     const living = this.#living;
     const ageMs = performance.now() - this.#askedAt;
@@ -94,13 +96,13 @@ export class Recoverer implements Service {
     if (living !== null && ageMs <= upkeepLimits.livingFreshMs) return living;
     if (living !== null || ageMs >= upkeepLimits.whoLivesEveryMs) {
       this.#askedAt = performance.now();
-      // Without a master nobody answers, and this process ends soon.
+      // Without a master no answer comes, and this process drains.
       this.#ctx.link.send({ kind: 'who_lives' });
     }
     return null;
   }
 
-  /** Answers the failures of the partitions that failed. */
+  /** Returns the errors of the partitions that failed. */
   async #recoverAll(recover: (partition: Partition) => Promise<Recovered>): Promise<unknown[]> {
     const failures: unknown[] = [];
     for (const partition of this.#ctx.store.jobs.partitions()) {
@@ -123,12 +125,11 @@ export class Recoverer implements Service {
     const recovered = returned + poisoned.length;
     if (recovered > 0) metrics.count('dq_leases_recovered_total', recovered);
     if (poisoned.length > 0) metrics.count('dq_strikes_poisoned_total', poisoned.length);
-    if (returned > 0)
-      log.notice('jobs were taken back from notifiers that did not finish them', { returned });
+    if (returned > 0) log.notice('recoverer: recovered jobs', { returned });
     for (const { topic, id } of poisoned) {
       counters.add(topic, 'dead');
       log.notify({ topic, id, outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'poison' });
-      log.error('a job was buried: its notifier died or fell silent each time it was called', undefined, {
+      log.error('recoverer: buried a poison job: its notifier died at each attempt', undefined, {
         topic,
         id,
       });

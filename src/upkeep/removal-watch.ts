@@ -1,5 +1,6 @@
-// Gives topics their state back whose removal was cut off: the process that set them offline for it has died. Any upkeep may do
-// it, of any instance: the write is compare-and-set. Judges by its own monotonic clock, so no clock of another machine matters.
+// Restores the state of topics whose removal was cut off: the process that set them offline for it has died.
+// Invariant: the write is compare-and-set, so that dq-upkeep of any instance may do it. The age of a removal
+// is measured by this process's monotonic clock: clocks of other machines do not matter.
 
 import type { Registry } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
@@ -26,7 +27,7 @@ export class RemovalWatch implements Service {
   readonly #options: RemovalWatchOptions;
   readonly #times: RemovalTimes;
   readonly #loop: Loop;
-  /** removals under way, by topic: since when this process has seen this very one */
+  /** topic → the removal in progress, and performance.now() of its first sight */
   #seen = new Map<string, { readonly revision: number; readonly sinceMs: number }>();
   #isFailing = false;
 
@@ -67,8 +68,7 @@ export class RemovalWatch implements Service {
     for (const [topic, { sinceMs }] of seen) {
       if (now - sinceMs < this.#times.staleMs) continue;
       const state = await endRemoval(registry, topic);
-      if (state !== null)
-        log.notice('removal-watch: a removal was cut off, the topic has its former state', { topic, state });
+      if (state !== null) log.notice('removal-watch: restored the state of a topic', { topic, state });
     }
     this.#isFailing = false;
   }

@@ -1,6 +1,8 @@
-// Finds out when a shard holds no more job that an earlier list of shards has put there: from then on nobody looks for ids there
-// whose home is elsewhere, and a shard that is away costs its own ids alone. Owns the rhythm; what is found stands in the registry.
-// A shard whose jobs wait for weeks is looked at as long: it stops at the first that does not belong there.
+// Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there.
+// From then on ids with another home are not looked up there, and if it is unavailable only its own ids are
+// affected.
+// A check stops at the first job of an earlier list, so that a shard whose jobs are delayed for weeks costs
+// little.
 
 import { limits } from '../core/limits.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
@@ -14,14 +16,15 @@ export class ShardClearer implements Service {
 
   constructor(shards: Shards, log: Log, everyMs: number = limits.settleEveryMs) {
     this.#loop = new Loop({
-      name: 'shard-settler',
+      name: 'shard-clearer',
       step: onceIn(everyMs, async () => {
         for (const id of await settleShards(shards))
-          log.notice('a shard holds no more job of an earlier list', { shard: id });
+          log.notice('shard-clearer: a shard holds no job of an earlier list', { shard: id });
         this.#failing = false;
       }),
       onFailure: (error) => {
-        if (!this.#failing) log.error('whether shards hold jobs of earlier lists cannot be found out', error);
+        if (!this.#failing)
+          log.error('shard-clearer: cannot check the shards for jobs of earlier lists', error);
         this.#failing = true;
       },
       failureWaitMs: limits.loopSleepMsMax,

@@ -1,7 +1,8 @@
-// Adds the counters of all processes to the registry every limits.countersToRegistryMs. Keeps them while the registry is
-// away, up to upkeepLimits.statsHeldMax, and flushes at the drain; what cannot be recorded then waits on the disk (stat-files.ts). Never
-// counts anything twice: what may have been written is not written again, so statistics can be short after a failure and are never
-// too high.
+// Adds the counters of all processes to the registry every limits.countersToRegistryMs. While the registry is
+// unavailable it keeps up to upkeepLimits.statsHeldMax of them; at the drain it writes the rest to the
+// registry or to disk (stat-files.ts).
+// Invariant: counters that may have been written are not written again. After a failure statistics may be too
+// low, never too high.
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
@@ -21,8 +22,8 @@ export class StatsRecorder implements Service {
   readonly #held = new StatBuffer(upkeepLimits.statsHeldMax);
   readonly #loop: Loop;
   #failing = false;
-  /** what was said last of the disk */
-  #toldOfDisk = '';
+  /** reason of the disk failure that was logged last */
+  #loggedReason = '';
   #drained: Promise<void> | null = null;
 
   constructor(registry: Registry, log: Log, files: StatFiles) {
@@ -33,23 +34,23 @@ export class StatsRecorder implements Service {
       name: 'stats-recorder',
       step: onceIn(limits.countersToRegistryMs, () => this.#recordAll(), 'later'),
       onFailure: (error) => {
-        if (!this.#failing) log.error('statistics cannot be recorded; they are kept meanwhile', error);
+        if (!this.#failing) log.error('stats-recorder: cannot record statistics', error);
         this.#failing = true;
       },
       failureWaitMs: limits.loopSleepMsMax,
     });
   }
 
-  /** What a `counters` message brings. */
+  /** Adds the counters of one `counters` message. */
   add(deltas: readonly StatDelta[]): void {
     for (const delta of deltas) this.#held.add(delta);
   }
 
   async start(): Promise<void> {
-    const copied = await this.#ofDisk(this.#files.copied(), []);
+    const copied = await this.#readDisk(this.#files.copied(), []);
     if (copied.length > 0)
       this.#log.notice(
-        'statistics that were copied from another data directory are not recorded; remove the files',
+        'stats-recorder: ignores statistics copied from another data directory; remove the files',
         { files: copied },
       );
     await this.#loop.start();
@@ -61,12 +62,12 @@ export class StatsRecorder implements Service {
   }
 
   async #recordAll(): Promise<void> {
-    // First: while nothing can be recorded nobody gets to the lines after it.
+    // First: a failure of the registry skips the following lines.
     const dropped = this.#held.takeDropped();
-    if (dropped > 0) this.#log.error('statistics were dropped', undefined, { counts: dropped });
+    if (dropped > 0) this.#log.error('stats-recorder: dropped statistics', undefined, { dropped });
     await this.#record();
     await this.#recordKept();
-    if (this.#failing) this.#log.notice('statistics are being recorded again');
+    if (this.#failing) this.#log.notice('stats-recorder: statistics are recorded again');
     this.#failing = false;
   }
 
@@ -74,8 +75,8 @@ export class StatsRecorder implements Service {
     const end = performance.now() + deadlineMs;
     await this.#loop.drain(deadlineMs);
     try {
-      // What could not be recorded a moment ago need not be tried once more: what is under way when the time is over may have been
-      // done, and is lost then.
+      // No further attempt after a failure: counters of a call that is cut off may have been written and
+      // would be lost.
       if (this.#failing || performance.now() >= end) throw new Error('the registry does not answer');
       await within(this.#record(), end - performance.now());
     } catch (error) {
@@ -83,50 +84,48 @@ export class StatsRecorder implements Service {
     }
   }
 
-  /** For the next start. */
+  /** Writes the counters to disk for the next start. */
   async #keep(reason: unknown): Promise<void> {
     const left = this.#held.take();
     if (left.length === 0) {
-      if (!this.#failing) this.#log.error('the last statistics could not be recorded', reason);
+      if (!this.#failing) this.#log.error('stats-recorder: cannot record the last statistics', reason);
       return;
     }
     try {
       await this.#files.write(left);
-      this.#log.notice(
-        'statistics wait in the data directory for the next start: they cannot be recorded now',
-      );
+      this.#log.notice('stats-recorder: wrote the statistics to the data directory for the next start');
     } catch (error) {
-      this.#log.error('the last statistics are lost: they can neither be recorded nor kept', error);
+      this.#log.error('stats-recorder: lost the last statistics', error);
     }
   }
 
-  /** What earlier ends have left. It stays on the disk as long as the registry does not answer. */
+  /** Records counters that earlier processes wrote to disk. They stay there until the registry answers. */
   async #recordKept(): Promise<void> {
-    if (await this.#ofDisk(this.#files.isEmpty(), true)) return;
+    if (await this.#readDisk(this.#files.isEmpty(), true)) return;
     await this.#registry.stats('', 0);
-    const take = () => this.#ofDisk(this.#files.take(), []);
+    const take = () => this.#readDisk(this.#files.take(), []);
     for (let kept = await take(); kept.length > 0; kept = await take()) {
       this.add(kept);
       await this.#record();
     }
   }
 
-  /** A disk that fails is told of once, and is no failure of the registry. */
-  async #ofDisk<T>(reading: Promise<T>, otherwise: T): Promise<T> {
+  /** Logs a disk failure once; it does not count as a failure of the registry. */
+  async #readDisk<T>(reading: Promise<T>, otherwise: T): Promise<T> {
     try {
       return await reading;
     } catch (error) {
-      const told = reasonOf(error);
-      if (told !== this.#toldOfDisk)
-        this.#log.error('statistics that an earlier end has left cannot be read', error);
-      this.#toldOfDisk = told;
+      const reason = reasonOf(error);
+      if (reason !== this.#loggedReason)
+        this.#log.error('stats-recorder: cannot read statistics from disk', error);
+      this.#loggedReason = reason;
       return otherwise;
     }
   }
 
-  /** Rejects at the first failure; what had surely not been written is held again. */
+  /** Rejects at the first failure; counters that were surely not written are kept. */
   async #record(): Promise<void> {
-    // What comes meanwhile is for the next time: a slow registry must not keep this from its end.
+    // Counters that arrive meanwhile wait for the next call: a slow registry must not prolong this one.
     for (let left = this.#held.size; left > 0; left -= upkeepLimits.statsBatchMax) {
       const deltas = this.#held.take(upkeepLimits.statsBatchMax);
       try {
@@ -140,7 +139,7 @@ export class StatsRecorder implements Service {
   }
 }
 
-/** Rejects when it takes longer; it goes on then. */
+/** Rejects after waitMs; the work goes on. */
 async function within(work: Promise<void>, waitMs: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -1,7 +1,7 @@
-// What is stored, and what happened to the jobs of each topic, as metrics. Owns the rule which topics have series of their own:
-// the upkeepLimits.metricTopicsMax that were registered first, because that does not change when another one is registered or the
-// daemon starts anew; the rest is summed up as `_other`, which no topic can be called. Series of topics that are deleted, or no longer
-// among the first, are dropped.
+// Publishes stored jobs and topic events as metrics. Decides which topics have their own series: the first
+// upkeepLimits.metricTopicsMax by creation, a choice that new topics and restarts do not change. All others
+// are summed as `_other`, an invalid topic name. Series of deleted topics, or of topics no longer among the
+// first, are dropped.
 
 import { jobStates } from '../core/job.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
@@ -16,9 +16,9 @@ export class StoreMetrics {
   readonly #topics: TopicBook;
   readonly #metrics: Metrics;
   readonly #max: number;
-  /** null: to be worked out anew */
+  /** null = to be computed again */
   #own: ReadonlySet<string> | null = null;
-  /** when the last of them was created */
+  /** creation time of the last of them */
   #youngest = Number.POSITIVE_INFINITY;
 
   constructor(topics: TopicBook, metrics: Metrics, max: number = upkeepLimits.metricTopicsMax) {
@@ -30,15 +30,15 @@ export class StoreMetrics {
     });
   }
 
-  /** The counters of all processes. */
+  /** Adds the counters of any process. */
   counted(deltas: readonly StatDelta[]): void {
     for (const { topic, name, n } of deltas)
       this.#metrics.count('dq_topic_events_total', n, this.#labelOf(topic), name);
   }
 
-  /** `oldestOverdueMs`: of topics that are delivered; null when nothing waits */
+  /** `oldestOverdueMs`: of active topics; null = no job waits */
   stored(topics: Readonly<Record<string, StateCounts>>, oldestOverdueMs: number | null): void {
-    // Asked for regularly, whether anything is counted or not: series of deleted topics go now.
+    // Called regularly: drops the series of deleted topics even if no event is counted.
     this.#ownTopics();
     const byLabel = new Map<string, Record<(typeof jobStates)[number], number>>();
     const all = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
@@ -66,7 +66,7 @@ export class StoreMetrics {
     metrics.set('dq_oldest_overdue_seconds', [[(oldestOverdueMs ?? 0) / 1_000]]);
   }
 
-  /** null: it does not answer */
+  /** null = the store does not answer */
   judged(health: StoreHealth | null): void {
     this.#metrics.set('dq_store_up', [[health?.ok === true ? 1 : 0]]);
     if (health?.servers !== undefined)
@@ -86,13 +86,13 @@ export class StoreMetrics {
   #ownTopics(): ReadonlySet<string> {
     if (this.#own !== null) return this.#own;
     this.#own = this.#firstRegistered();
-    // The whole list and not what went: series may be those of an earlier life of this process.
+    // The whole list, not the difference: series may come from an earlier incarnation of this process.
     if (this.#topics.isKnown)
       this.#metrics.keep('dq_topic_events_total', new Set([...this.#own, otherLabel]));
     return this.#own;
   }
 
-  /** Whether this topic has gone from the first ones, or may belong to them now. */
+  /** Whether this topic was removed from the first ones, or may belong to them now. */
   #mayChange(name: string): boolean {
     if (this.#own === null) return false;
     const topic = this.#topics.get(name);
@@ -101,7 +101,7 @@ export class StoreMetrics {
     return this.#own.size < this.#max || topic.createdAt <= this.#youngest;
   }
 
-  /** One pass, because there may be 100,000. */
+  /** One pass: there may be 100,000 topics. */
   #firstRegistered(): ReadonlySet<string> {
     const first: KnownTopic[] = [];
     for (const topic of this.#topics.all()) {

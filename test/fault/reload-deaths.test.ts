@@ -101,7 +101,7 @@ it('kill -9 of the master: both generations end, and the next start finds everyt
   expect((await answer).code).not.toBe(0);
   await until('the master is gone', () => !isAlive(daemon.pid));
   const next = await startDaemon({ directory: daemon.directory });
-  await until('no worker of before is left', () => !workers.some(isAlive));
+  await until('no previous worker is left', () => !workers.some(isAlive));
   await until('the job is delivered', () => receiver.arrivals.get('a') === 1);
   expect((await reload(next)).code).toBe(0);
 });

@@ -33,7 +33,7 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const remedy = (path: string) =>
-  `end it with dq stop --data-dir ${path}, or start this one with another --data-dir and --port`;
+  `end it with dq stop --data-dir ${path}, or start with another --data-dir and --port`;
 
 const refusal = async (path: string): Promise<string> => {
   const error = await DataDirectory.open(path).then(
@@ -205,7 +205,7 @@ describe('data directory', () => {
     cpSync(original, copy, { recursive: true });
     const copied = 'the data directory was copied or moved to another file system';
     const renamed = 'the path of the data directory, the host name or the machine id changed';
-    const end = `leases of instance ${instance} end by time`;
+    const end = `leases of instance ${instance} expire`;
     expect(await open(copy)).toBe(`new instance identity: ${copied}, and ${renamed}; ${end}`);
     expect(await open(copy)).toBeNull();
     renameSync(original, aside);
@@ -355,7 +355,7 @@ describe('socket directory', () => {
     onTestFinished(() => rmSync(short, { recursive: true, force: true }));
     rmSync(short, { recursive: true });
     symlinkSync(root, short);
-    expect(() => makeSocketDir(long)).toThrow('not a directory of ours alone');
+    expect(() => makeSocketDir(long)).toThrow('not a directory of this user alone');
     expect(existsSync(join(root, 'control.sock'))).toBe(false);
   });
 });

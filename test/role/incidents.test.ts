@@ -193,8 +193,8 @@ describe('the job store', () => {
     ok = true;
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)).toEqual([
-      'dq: the job store is in trouble: disk full: pushes are refused',
-      'dq: the job store is well again',
+      'dq: the job store has failed: disk full: pushes are refused',
+      'dq: the job store works again',
     ]);
   });
 
@@ -223,7 +223,7 @@ describe('lateness', () => {
     await rig.push('t', 'a');
     await startUpkeep(rig, smtp, dataDir, { health: { lateMs: 200 } });
     await until('the mail', () => smtp.mails.length === 1);
-    expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: the one that has waited longest was due \S+ ago$/);
+    expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: the oldest was due \S+ ago$/);
     const others = { room: 1, leaseMs: 60_000 };
     await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
     await until('the second mail', () => smtp.mails.length === 2);
@@ -276,7 +276,9 @@ describe('incidents', () => {
     await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }) });
     rig.tell(crash('timer'));
     await until('it is reported', () => errors(rig, 'cannot write an incident file') === 1);
-    await until('it was mailed', () => rig.lines.some(({ message }) => message === 'mailer: sent a mail about incidents'));
+    await until('it was mailed', () =>
+      rig.lines.some(({ message }) => message === 'mailer: sent a mail about incidents'),
+    );
     // Long enough for its mark: from now on nothing is new that would be written anyway.
     const seen = looks;
     await until('time has passed', () => looks > seen + 10);

@@ -106,7 +106,7 @@ describe.skipIf(await lacks('redis'))('a Redis', () => {
       lines(rig, 'error').some((line) => line.startsWith(`Redis at ${name} `)),
     );
     admin = other.admin;
-    await until('it is over', () => lines(rig, 'notice').includes(`Redis at ${name} is in use no more`));
+    await until('it is over', () => lines(rig, 'notice').includes(`Redis at ${name} is no longer in use`));
   });
 
   it.each([
@@ -163,7 +163,7 @@ describe.skipIf(await lacks('redis'))('a Redis', () => {
     await server.ask('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
     await until(
       'both are over',
-      () => lines(rig, 'notice').filter((line) => line.startsWith('no longer so: ')).length === 2,
+      () => lines(rig, 'notice').filter((line) => line.startsWith('warning is over: ')).length === 2,
     );
     expect(lines(rig, 'error')).toHaveLength(2);
     expect(await store.admin.health()).toMatchObject({ ok: true, warnings: [] });

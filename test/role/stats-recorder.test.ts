@@ -112,10 +112,10 @@ it('keeps everything while the registry is away, and says so once', async () => 
   recorder.add([pushed('a', 2)]);
   await pass(limits.countersToRegistryMs);
   expect(calls.length).toBeGreaterThan(1);
-  expect(said).toEqual(['statistics cannot be recorded; they are kept meanwhile']);
+  expect(said).toEqual(['stats-recorder: cannot record statistics']);
   away = null;
   await pass(limits.countersToRegistryMs + 100);
-  await until('it is said', () => said.at(-1) === 'statistics are being recorded again');
+  await until('it is said', () => said.at(-1) === 'stats-recorder: statistics are recorded again');
   expect(await totalOf('a')).toBe(3);
 });
 
@@ -137,7 +137,7 @@ it('holds a bounded number, and says how much it dropped', async () => {
   const recorder = await start();
   recorder.add(Array.from({ length: upkeepLimits.statsHeldMax + 3 }, (_, i) => pushed(`t${i}`, 1)));
   await pass(limits.countersToRegistryMs + 100);
-  await until('it was said', () => said.includes('statistics were dropped'));
+  await until('it was said', () => said.includes('stats-recorder: dropped statistics'));
   expect(calls.reduce((sum, n) => sum + n, 0)).toBe(upkeepLimits.statsHeldMax);
 });
 
@@ -162,7 +162,7 @@ it('drain: ends at its deadline when the registry does not answer, and says so',
   expect(ended).toBe(false);
   await pass(200);
   await draining;
-  expect(said).toEqual(['the last statistics could not be recorded']);
+  expect(said).toEqual(['stats-recorder: cannot record the last statistics']);
 });
 
 const keptFiles = () =>
@@ -237,7 +237,7 @@ it('a file that cannot be read stays, is said once, and holds up neither a young
   recorder.add([pushed('a', 1)]);
   await recorder.drain(1_000);
   expect(await totalOf('a')).toBe(5);
-  expect(said).toEqual(['statistics that an earlier end has left cannot be read']);
+  expect(said).toEqual(['stats-recorder: cannot read statistics from disk']);
   expect(keptFiles()).toEqual([unreadable]);
 });
 

@@ -109,7 +109,7 @@ describe('upkeep: leases', () => {
     await startUpkeep(rig, { ...rig.store, jobs });
     rig.tell({ kind: 'owner_dead', incarnation: 11 });
     await until('it is reported', () =>
-      rig.lines.some(({ message }) => message === 'leases cannot be recovered'),
+      rig.lines.some(({ message }) => message === 'recoverer: cannot recover leases'),
     );
     down = false;
     await until('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
@@ -203,7 +203,7 @@ describe('upkeep: the rest', () => {
     const rig = await startRig();
     await startUpkeep(rig, rig.store, join(logDirectory(), 'absent'));
     await until('it is reported', () =>
-      rig.lines.some(({ message }) => message === 'old log files cannot be removed'),
+      rig.lines.some(({ message }) => message === 'janitor: cannot remove log files'),
     );
     await rig.push('t', 'a');
     await reserve(rig, 1, 100);

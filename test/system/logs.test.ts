@@ -87,7 +87,7 @@ describe.each([
         await until('more jobs are pushed', () => pushed >= goal);
         rotate(daemon, round);
         // Else the next round might come before a process has heard of this one.
-        await until('every file of before is let go', () => oldFilesOpen(daemon) === 0);
+        await until('no old file is open', () => oldFilesOpen(daemon) === 0);
       }
       const goal = pushed + 100;
       await until('more jobs are pushed', () => pushed >= goal);

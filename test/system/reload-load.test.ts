@@ -22,7 +22,11 @@ it('one after the other refuse no connection, reset none, lose no job and double
   for (let n = 1; n <= reloads; n += 1) {
     const { code, stderr } = await reload(daemon);
     expect(code, stderr).toBe(0);
-    await until('the notifiers of before are gone', () => daemon.workers().length === before.length, 60_000);
+    await until(
+      'the previous notifiers have exited',
+      () => daemon.workers().length === before.length,
+      60_000,
+    );
     const processes = await processesOf(daemon);
     expect(processes.map(({ generation }) => generation)).toEqual(processes.map(() => n + 1));
     const now = daemon.workers().map(({ pid }) => pid);

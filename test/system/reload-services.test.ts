@@ -38,7 +38,7 @@ it.skipIf(isMissing)(
       expect(code, stderr).toBe(0);
       generation += 1;
       await until(
-        'those of before are gone',
+        'the previous workers have exited',
         () => !daemon.workers().some(({ pid }) => before.includes(pid)),
         60_000,
       );

@@ -68,7 +68,7 @@ it('new code behind a switched link runs after a reload, the port is open at eve
   symlinkSync('2', current);
   const { code, stderr } = await reload(daemon);
   expect(code).toBe(0);
-  expect(stderr).toContain('dq-master itself was not replaced (on the disk is version 8.0.2, it runs 8.0.1)');
+  expect(stderr).toContain('dq-master was not replaced (on disk is version 8.0.2, it runs 8.0.1)');
   expect(await versions()).toEqual(['8.0.1', ...daemon.workers().map(() => '8.0.2')]);
   const { body } = await daemon.api('GET', '/v1/processes');
   expect(body.processes.map(({ generation }: { generation: number }) => generation)).toEqual(

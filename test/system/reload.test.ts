@@ -97,7 +97,9 @@ describe('a reload', () => {
     const usual = daemon.workers().length;
     const { code, stderr } = await reload(daemon);
     expect(code).toBe(0);
-    expect(stderr).toContain(`dq-notifier-0 (pid ${caller}) of before ends with the last callback`);
+    expect(stderr).toContain(
+      `dq-notifier-0 (pid ${caller}) of the previous generation finishes its last callbacks`,
+    );
     await until('the others of before are gone', () => daemon.workers().length === usual + 1);
     const old = async () => (await processesOf(daemon)).find(({ pid }) => pid === caller);
     // Each says once a second what it has in hand.

@@ -122,7 +122,9 @@ describe('SIGTERM to a worker alone', () => {
     // It ended by itself: no signal killed it.
     for (const { title, pid } of others)
       await until(`the log tells of ${title}`, () =>
-        daemon.log('notice').some(({ message }) => message === `${title} (pid ${pid}) has drained by itself`),
+        daemon
+          .log('notice')
+          .some(({ message }) => message === `${title} (pid ${pid}) drained after a signal of its own`),
       );
     expect(daemon.log('error')).toEqual([]);
   });

@@ -84,7 +84,7 @@ describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${miss
     expect(heard()[3]?.[0]).toBe('RELOADING=1');
     expect(heard()[4]).toEqual([
       'READY=1',
-      expect.stringMatching(/^STATUS=the last reload was refused: .*log\.days\?/),
+      expect.stringMatching(/^STATUS=the last reload was rejected: .*log\.days\?/),
     ]);
 
     expect(await daemon.stop()).toBe(0);

@@ -18,7 +18,7 @@ describe('CrashLoop', () => {
     const verdicts = Array.from({ length: 30 }, (_, n) => loop.died('notifier', n, false));
     expect(verdicts).toEqual([
       ...Array<string>(9).fill('restart'),
-      ...Array<string>(21).fill('restart_and_tell'),
+      ...Array<string>(21).fill('restart_and_report'),
     ]);
     expect(loop.died('notifier', 31, true)).toBe('give_up');
   });
@@ -28,7 +28,7 @@ describe('CrashLoop', () => {
     const second = 1_000;
     for (let n = 0; n < 10; n += 1) loop.died('notifier', n, false);
     const later = Array.from({ length: 20 }, (_, n) => loop.died('notifier', (n + 1) * 10 * second, false));
-    expect(later).toEqual(Array<string>(20).fill('restart_and_tell'));
+    expect(later).toEqual(Array<string>(20).fill('restart_and_report'));
     expect(loop.died('notifier', 260 * second, false)).toBe('restart');
   });
 
@@ -37,7 +37,7 @@ describe('CrashLoop', () => {
     const hang = (n: number, hopeless: boolean) => loop.died('timer', n * 120_000, hopeless, true);
     expect([0, 1, 2].map((n) => hang(n, true))).toEqual(['restart', 'restart', 'give_up']);
     expect(loop.how('timer')).toBe('was not ready in time 3 times in a row');
-    expect([3, 4].map((n) => hang(n, false))).toEqual(['restart_and_tell', 'restart_and_tell']);
+    expect([3, 4].map((n) => hang(n, false))).toEqual(['restart_and_report', 'restart_and_report']);
     loop.ready('timer');
     expect(hang(5, true)).toBe('restart');
     expect(loop.how('timer')).toBe('died 10 times within 60 s');

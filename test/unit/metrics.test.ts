@@ -208,7 +208,7 @@ it('a hub that was full says so again when it is full again, and not in between'
   const log = { ...silentLog, error: (message: string) => void said.push(message) };
   const hub = new MetricsHub({ version: '1', processes: () => [], log, dropped: () => 0 });
   const from = { title: 'dq-upkeep', send: () => true };
-  const hear = (metrics: MetricReport) => hub.heard(from, { kind: 'metrics', metrics });
+  const hear = (metrics: MetricReport) => hub.receive(from, { kind: 'metrics', metrics });
   const fill = () =>
     hear(
       report({
@@ -277,7 +277,7 @@ it('the master counts two processes of one title as one, and what its log has dr
   });
   const from = { title: 'dq-notifier-0', send() {} };
   for (const cpuMs of [100, 150])
-    hub.heard(from, {
+    hub.receive(from, {
       kind: 'report',
       report: { inFlight: 0, rssBytes: 0, cpuPercent: 0, cpuMs },
     });

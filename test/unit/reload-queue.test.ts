@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { type ReloadOutcome, ReloadQueue, type Say } from '../../src/master/reload-queue.ts';
+import { type ReloadOutcome, ReloadQueue, type Report } from '../../src/master/reload-queue.ts';
 import { until } from '../support/until.ts';
 
 /** Reloads that last until they are told to end. */
 function heldReloads() {
-  const running: { readonly say: Say; end(outcome: ReloadOutcome): void }[] = [];
+  const running: { readonly say: Report; end(outcome: ReloadOutcome): void }[] = [];
   let begun = 0;
   const queue = new ReloadQueue((say) => {
     begun += 1;
@@ -26,9 +26,9 @@ const outcome = (flaw: string): ReloadOutcome => ({ kind: 'reloaded', flaws: [fl
 it('one runs, and all that ask meanwhile get the same one after it', async () => {
   const { queue, running, begun } = heldReloads();
   const heard: string[] = [];
-  const first = queue.ask((line) => heard.push(`first ${line}`));
+  const first = queue.request((line) => heard.push(`first ${line}`));
   await until('it runs', () => running.length === 1);
-  const others = Array.from({ length: 50 }, (_, n) => queue.ask((line) => heard.push(`${n} ${line}`)));
+  const others = Array.from({ length: 50 }, (_, n) => queue.request((line) => heard.push(`${n} ${line}`)));
   running[0]?.say('a');
   running[0]?.end(outcome('1'));
   expect(await first).toEqual(outcome('1'));
@@ -43,7 +43,7 @@ it('one runs, and all that ask meanwhile get the same one after it', async () =>
 
 it('those that ask in the same moment get one reload', async () => {
   const { queue, running, begun } = heldReloads();
-  const both = [queue.ask(() => {}), queue.ask(() => {})];
+  const both = [queue.request(() => {}), queue.request(() => {})];
   await until('it runs', () => running.length === 1);
   running[0]?.end(outcome('1'));
   await Promise.all(both);

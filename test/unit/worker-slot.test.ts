@@ -10,7 +10,7 @@ function poorHost(goesOn: () => boolean) {
     fork: () => {
       throw new Error('spawn ENOMEM');
     },
-    unborn: (_slot, error) => {
+    spawnFailed: (_slot, error) => {
       errors.push(error);
       return goesOn();
     },
@@ -28,7 +28,7 @@ function countingHost() {
       born.push(worker);
       return worker;
     },
-    unborn: () => true,
+    spawnFailed: () => true,
     died: () => true,
   };
   return { host, born };
@@ -63,9 +63,9 @@ describe('a slot', () => {
     const { host, born } = countingHost();
     const slot = new WorkerSlot(place, host, () => 1);
     slot.fill();
-    slot.emptied(born[0] as WorkerProcess, killed(10_001));
+    slot.exited(born[0] as WorkerProcess, killed(10_001));
     expect(born).toHaveLength(2);
-    slot.emptied(born[1] as WorkerProcess, killed(9_999));
+    slot.exited(born[1] as WorkerProcess, killed(9_999));
     expect(born).toHaveLength(2);
     await until('it is filled', () => born.length === 3);
     slot.release();
@@ -77,9 +77,9 @@ describe('a slot', () => {
     const slot = new WorkerSlot(place, { ...host, died: () => told.push('death') > 0 }, () => 1);
     slot.fill();
     for (const signal of ['SIGHUP', 'SIGINT', 'SIGUSR1', 'SIGUSR2'] as const)
-      slot.emptied(born.at(-1) as WorkerProcess, killed(0, signal));
+      slot.exited(born.at(-1) as WorkerProcess, killed(0, signal));
     expect([born.length, told]).toEqual([5, []]);
-    slot.emptied(born.at(-1) as WorkerProcess, killed(1, 'SIGHUP'));
+    slot.exited(born.at(-1) as WorkerProcess, killed(1, 'SIGHUP'));
     expect([born.length, told]).toEqual([5, ['death']]);
     slot.release();
   });
@@ -89,7 +89,7 @@ describe('a slot', () => {
     const slot = new WorkerSlot(place, host, () => 1);
     slot.fill();
     slot.release();
-    slot.emptied(born[0] as WorkerProcess, killed(20_000));
+    slot.exited(born[0] as WorkerProcess, killed(20_000));
     expect(born).toHaveLength(1);
   });
 });

@@ -1,5 +1,5 @@
-// A command's end of the control socket. Answers what the master said; decides nothing by files alone: a record whose
-// socket nobody answers is the trace of a killed master, and then nothing is running.
+// Sends a command to the running master over the control socket and reads its answers.
+// Invariant: files alone prove nothing: a record without an answering socket was left by a killed master.
 
 import type { Socket } from 'node:net';
 import { connect } from 'node:net';
@@ -11,12 +11,12 @@ import type { ControlAnswer, ControlRequest } from './control-protocol.ts';
 export interface Answered {
   readonly master: MasterRecord;
   readonly answers: readonly ControlAnswer[];
-  /** what the last line says; null = the master went without one */
+  /** exit code in the last line; null = the connection ended without one */
   readonly exit: number | null;
 }
 
-/** null = no daemon runs on this data directory. Rejects when one runs and does not answer within waitMs. `onAnswer` hears each
- *  answer as it comes. */
+/** null = no daemon runs on this data directory. Rejects if one runs and does not answer within waitMs.
+ *  `onAnswer` is called with each answer as it arrives. */
 export async function askMaster(
   dataDir: string,
   request: ControlRequest,
@@ -48,7 +48,7 @@ function open(path: string): Promise<Socket | null> {
   });
 }
 
-/** Every line the other end says until it closes. */
+/** Calls onLine for every line until the other end closes. */
 function exchange(
   socket: Socket,
   request: string,
@@ -64,11 +64,11 @@ function exchange(
     socket.setEncoding('utf8');
     socket.on('data', (chunk: string) => {
       const lines = (text + chunk).split('\n');
-      // Without its end it is no line yet, or was cut off and says nothing.
+      // The rest is an incomplete line, or one that was cut off.
       text = lines.pop() ?? '';
       for (const line of lines) onLine(line);
     });
-    // A reset is an end like any other: what counts is whether a last line was said.
+    // A reset is treated like a close: the last line counts.
     socket.on('error', () => {});
     socket.on('close', () => {
       clearTimeout(timer);

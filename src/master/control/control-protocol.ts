@@ -1,15 +1,16 @@
-// What commands say to a running master: one JSON request on one line, answered by JSON lines, the last one `done`.
-// Both ends live here; a request or a member that the other end does not know is an error, or is ignored.
+// Defines the messages of the control socket: one JSON request on one line, answered by JSON lines, the last
+// one `done`.
+// An unknown request is an error; unknown members are ignored.
 
 import type { ProcessInfo } from '../../process/messages.ts';
 
 export type ControlRequest =
   | { readonly cmd: 'status' }
-  /** timeoutMs instead of shutdownTimeout; answered when everything has ended and the data directory is free */
+  /** timeoutMs replaces shutdownTimeout; answered when everything has ended and the data directory is free */
   | { readonly cmd: 'stop'; readonly timeoutMs?: number }
-  /** answered with a message for each step, and when it is over */
+  /** answered with a message for each step, and at the end */
   | { readonly cmd: 'reload' }
-  /** as `stop`, and the daemon is started again; or refused, and nothing has ended */
+  /** as `stop`, then the daemon starts again; or rejected, and nothing has ended */
   | { readonly cmd: 'restart' }
   | { readonly cmd: 'reopen_logs' }
   | { readonly cmd: 'where' };
@@ -22,7 +23,7 @@ export interface DaemonStatus {
   /** null before a server listens */
   readonly url: string | null;
   readonly dataDir: string;
-  /** null while there is no store */
+  /** null before dq-store is ready */
   readonly durability: string | null;
   readonly processes: readonly ProcessInfo[];
 }
@@ -31,6 +32,6 @@ export type ControlAnswer =
   | { readonly status: DaemonStatus }
   | { readonly url: string | null }
   | { readonly message: string }
-  /** why a reload has changed nothing, or a restart ended nothing */
+  /** why the reload has changed nothing, or the restart has ended nothing */
   | { readonly refused: string }
   | { readonly done: true; readonly exit: number };

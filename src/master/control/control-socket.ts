@@ -1,5 +1,7 @@
-// The master's end of the control socket: how `dq stop` and `dq status` reach it without the HTTP API. Who may open the
-// socket may stop the daemon, hence 0600 in a directory of ours alone. Bounded: one request per connection, of one line.
+// Serves the control socket, by which `dq stop`, `dq status` and others reach the master without the HTTP
+// API.
+// Invariant: only the owner can open it (0600 in a 0700 directory), because it can stop the daemon.
+// Bounded: one request per connection, of one line.
 
 import { chmodSync, rmSync } from 'node:fs';
 import type { Server, Socket } from 'node:net';
@@ -9,11 +11,11 @@ import type { ControlAnswer, ControlRequest, DaemonStatus } from './control-prot
 
 export interface ControlHandlers {
   status(): DaemonStatus;
-  /** Begins a stop. */
+  /** Begins a stop. timeoutMs: undefined = shutdownTimeout */
   stop(timeoutMs: number | undefined): void;
-  /** Resolves with what the command exits with. */
-  reload(tell: (answer: ControlAnswer) => void): Promise<number>;
-  /** Begins a stop with a start after it; answers why not. */
+  /** Resolves with the exit code of the command. */
+  reload(answer: (answer: ControlAnswer) => void): Promise<number>;
+  /** Begins a stop with a start after it; returns why not, or null. */
   restart(): Promise<string | null>;
   reopenLogs(): void;
 }
@@ -21,7 +23,7 @@ export interface ControlHandlers {
 export class ControlSocket {
   readonly #server: Server;
   readonly #handlers: ControlHandlers;
-  /** told at the very end */
+  /** sockets that are answered when everything has ended */
   readonly #waiting = new Set<Socket>();
 
   constructor(handlers: ControlHandlers) {
@@ -29,7 +31,7 @@ export class ControlSocket {
     this.#server = createServer((socket) => this.#serve(socket));
   }
 
-  /** The caller holds the data directory's lock, so a socket file that is there is nobody's. */
+  /** The caller holds the data directory's lock, so an existing socket file is a leftover. */
   async listen(path: string): Promise<void> {
     rmSync(path, { force: true });
     await new Promise<void>((resolve, reject) => {
@@ -38,16 +40,16 @@ export class ControlSocket {
     });
     chmodSync(path, 0o600);
     this.#server.on('error', () => {
-      // An accept that failed (out of descriptors); the next one may not.
+      // One accept failed (no free descriptor); the next one may succeed.
     });
   }
 
-  /** Takes no further request, and removes the socket file. */
+  /** Accepts no further request, and removes the socket file. */
   close(): void {
     this.#server.close();
   }
 
-  /** Answers those who wait for the end. */
+  /** Answers the commands that wait for the end. */
   async finish(exit: number): Promise<void> {
     await Promise.all(
       [...this.#waiting].map(
@@ -60,7 +62,7 @@ export class ControlSocket {
     let text = '';
     socket.setEncoding('utf8');
     socket.on('error', () => {
-      // The command was ended; nobody waits for the answer.
+      // The command has ended and needs no answer.
     });
     socket.on('close', () => this.#waiting.delete(socket));
     socket.on('data', (chunk: string) => {

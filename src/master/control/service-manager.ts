@@ -1,9 +1,9 @@
-// What the service manager that started this daemon (systemd, Type=notify) hears of it: ready, reloading, stopping, and a
-// sentence for `systemctl status`. Node cannot send to a Unix datagram socket, so the tool that comes with systemd does.
-// Invariants: in the order of what happened; dq waits for none of it and fails for none of it; nothing follows STOPPING.
-// Not with --no-block: systemd tells by the sender's process whose message it is, and one that has exited before the message
-// was read may belong to nobody (systemd-notify(1); a lost READY is a failed start). Without it the tool stays until it was
-// read, which costs only the tool's time; and systemd before 246 does not know the option.
+// Sends sd_notify messages to systemd (Type=notify): READY, RELOADING, STOPPING and a status line.
+// Invariants: messages keep their order; dq waits and fails for none of them; none follows STOPPING.
+// It runs systemd-notify, because Node cannot send to a Unix datagram socket. Without --no-block: systemd
+// finds the unit by the sending process, and may find none if that has exited (systemd-notify(1)); a lost
+// READY is a failed start. The tool then waits until the message is read. systemd before 246 does not know
+// the option.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Log } from '../../telemetry/log.ts';
@@ -16,42 +16,42 @@ export class ServiceManager {
   #stopping = false;
   #failed = false;
 
-  /** `socket`: $NOTIFY_SOCKET; without one nobody is told. */
+  /** `socket`: $NOTIFY_SOCKET; undefined = no messages. */
   constructor(socket: string | undefined, log: Log) {
     this.#socket = socket;
     this.#log = log;
   }
 
   ready(status: string): void {
-    this.#tell('READY=1', `STATUS=${oneLine(status)}`);
+    this.#send('READY=1', `STATUS=${oneLine(status)}`);
   }
 
   reloading(): void {
-    // systemd compares it with its own clock, to tell this reload from an earlier one.
+    // systemd compares this time with its own clock to distinguish this reload from an earlier one.
     const now = process.hrtime.bigint() / 1_000n;
-    this.#tell('RELOADING=1', `MONOTONIC_USEC=${now}`, 'STATUS=reloading');
+    this.#send('RELOADING=1', `MONOTONIC_USEC=${now}`, 'STATUS=reloading');
   }
 
   stopping(): void {
-    this.#tell('STOPPING=1', 'STATUS=stopping');
+    this.#send('STOPPING=1', 'STATUS=stopping');
     this.#stopping = true;
   }
 
-  #tell(...words: readonly string[]): void {
+  #send(...words: readonly string[]): void {
     const socket = this.#socket;
     if (socket === undefined || this.#stopping) return;
-    this.#last = this.#last.then(() => this.#send(socket, words));
+    this.#last = this.#last.then(() => this.#notify(socket, words));
   }
 
   /** Never rejects. */
-  #send(socket: string, words: readonly string[]): Promise<void> {
+  #notify(socket: string, words: readonly string[]): Promise<void> {
     return new Promise((resolve) => {
       const child = this.#spawn(socket, words);
       if (child === null) {
         resolve();
         return;
       }
-      // It must not keep a master that has ended everything else.
+      // The child must not keep the master running.
       child.unref();
       child.once('error', (error) => {
         this.#fail(error);
@@ -64,7 +64,7 @@ export class ServiceManager {
     });
   }
 
-  /** null = no process could be made: spawn() throws for want of memory, and tells other reasons by an event. */
+  /** null = no process could be made: spawn() throws if memory is short; other failures come as an event. */
   #spawn(socket: string, words: readonly string[]): ChildProcess | null {
     try {
       return spawn('systemd-notify', words, {
@@ -80,12 +80,12 @@ export class ServiceManager {
   }
 
   #fail(error: unknown): void {
-    if (!this.#failed) this.#log.error('the service manager cannot be told how dq is', error);
+    if (!this.#failed) this.#log.error('service-manager: cannot notify systemd', error);
     this.#failed = true;
   }
 }
 
-/** Short, too: what is wrong with a configuration can be longer than Linux lets an argument be; `dq reload` says it whole. */
+/** Also cut: a configuration error can exceed the limit of an argument; `dq reload` prints it completely. */
 function oneLine(text: string): string {
   return text.slice(0, masterLimits.serviceStatusMax).replaceAll(/[\u0000-\u001f]+/g, ' ');
 }

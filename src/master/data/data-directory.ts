@@ -1,5 +1,6 @@
-// The data directory as the master holds it: locked, its run/ folder made, leftovers of a dead master ended, the identity
-// of this instance known. Nothing below it is touched before the lock is held, and nothing is unlinked but by its holder.
+// Holds the data directory for the master: locks it, makes run/, kills leftovers of a dead master, reads the
+// instance identity.
+// Invariant: only the holder of the lock changes or removes files below it.
 
 import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,23 +33,24 @@ export class DataDirectory {
   readonly storeSocket: string;
   readonly controlSocket: string;
   readonly startedAt = Date.now();
-  /** Told of a record that could not be written (a full disk). Nobody ends for that: it is right again with its next change, and
-   *  a start that reads the older one draws incarnations by the clock and ends the leftovers that it names. */
+  /** Called when a record cannot be written (a full disk). The daemon goes on: the next change writes it
+   *  again, and a start that reads the older record draws incarnations by the clock and kills the leftovers
+   *  in it. */
   onUnwritten: (error: unknown) => void = () => {};
   readonly #workers: WorkerRecord;
   #leftovers: readonly string[] = [];
   readonly #lock: DirectoryLock;
   #identity: InstanceIdentity;
-  /** One sentence where this start has drawn a new identity for the directory; null = it has not */
+  /** one sentence if this start drew a new identity for the directory; null = it did not */
   readonly identityChanged: string | null;
   #closed = false;
 
-  /** Rejects with StartRejected. `isShared`: other instances may have leases in the same store. */
+  /** Rejects with StartRejected. `isShared`: other instances may use the same store. */
   static async open(path: string, isShared = false): Promise<DataDirectory> {
     const runDir = runDirOf(path);
     let lock: DirectoryLock | null;
     try {
-      // Before mkdir: on a read-only file system that says "no such file".
+      // Before mkdir, which reports "no such file" on a read-only file system.
       if (existsSync(path)) accessSync(path, constants.W_OK | constants.X_OK);
       makeDirectory(runDir, 0o700);
       chmodSync(runDir, 0o700);
@@ -83,7 +85,8 @@ export class DataDirectory {
     const sockets = makeSocketDir(runDirOf(path));
     this.storeSocket = join(sockets, 'store.sock');
     this.controlSocket = join(sockets, 'control.sock');
-    // What an earlier master left says nothing about this one, and a second start is told of the one that holds the lock.
+    // Records of an earlier master are obsolete. The new one tells a second start which process holds the
+    // lock.
     removeRecords(path);
     writeMasterRecord(path, {
       pid: process.pid,
@@ -92,7 +95,7 @@ export class DataDirectory {
     });
   }
 
-  /** titles of processes of an earlier master that were still there */
+  /** titles of the workers of an earlier master that were killed */
   get leftovers(): readonly string[] {
     return this.#leftovers;
   }
@@ -131,7 +134,7 @@ export class DataDirectory {
     }
   }
 
-  /** The last act of the holder, once: records first, so that nobody finds them beside a free lock. */
+  /** Called last. Removes the records first, so that no process finds them beside a free lock. Acts once. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -140,7 +143,8 @@ export class DataDirectory {
   }
 }
 
-/** The holder writes its record just after it has taken the lock; until then there is none, or one of a master that is dead. */
+/** The holder writes its record after it has taken the lock; until then there is none, or that of a dead
+ *  master. */
 async function alreadyRunning(path: string): Promise<string> {
   const end = performance.now() + masterLimits.lockHolderMs;
   do {
@@ -154,10 +158,10 @@ async function alreadyRunning(path: string): Promise<string> {
 }
 
 function remedyOf(path: string): string {
-  return `end it with dq stop --data-dir ${path}, or start this one with another --data-dir and --port`;
+  return `end it with dq stop --data-dir ${path}, or start with another --data-dir and --port`;
 }
 
-/** Its address, once it is ready. */
+/** `, URL` if it is ready; else ''. */
 function placeOf(path: string, pid: number): string {
   const record = readRunRecord(path);
   return record?.pid === pid ? `, ${record.url}` : '';

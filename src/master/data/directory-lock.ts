@@ -1,7 +1,8 @@
-// One instance per data directory: a lock that the kernel holds for the master and drops with it, whatever its end. Asking
-// "is the pid alive" would be a guess. The lock is SQLite's, on a database that stays empty: no native module but the one
-// that is there already.
-// Invariant: this process opens the lock file once. POSIX drops a lock when any descriptor of the file is closed.
+// Locks a data directory for one master. The kernel releases the lock when the process ends; a pid file would
+// be a guess.
+// The lock is SQLite's, on an empty database, so that no second native module is needed.
+// Invariant: this process opens the lock file once: POSIX drops a lock when any descriptor of the file is
+// closed.
 
 import { join } from 'node:path';
 import { openDatabase, sqliteCode, sqliteCodes } from '../../runtime/database.ts';
@@ -11,9 +12,10 @@ export interface DirectoryLock {
   release(): void;
 }
 
-/** null = somebody else holds it. Throws when the file cannot be used. */
+/** null = another process holds it. Throws if the file cannot be used. */
 export function takeDirectoryLock(runDir: string): DirectoryLock | null {
-  // With a wait: on its way to an exclusive lock SQLite passes through lesser ones, and two starts at once would refuse each other.
+  // With a wait: SQLite takes weaker locks before the exclusive one, and two starts at once would reject each
+  // other.
   const db = openDatabase(join(runDir, 'lock.db'), { waitMs: masterLimits.lockWaitMs });
   try {
     db.exec('BEGIN EXCLUSIVE');

@@ -1,6 +1,7 @@
-// Who this instance is: the number under which its leases lie in the store, drawn once for a data directory. Invariant: two
-// instances on one Redis never have the same, also where a machine or a directory was copied: each would take the other's
-// processes for dead, and their jobs away from them.
+// Reads or draws the identity of this instance: the number of its leases in the store, drawn once per data
+// directory.
+// Invariant: two instances on one Redis have different numbers, even if a machine or a directory was copied.
+// Otherwise each would take the processes of the other for dead and recover their leases.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync, realpathSync } from 'node:fs';
@@ -11,28 +12,28 @@ import { placeOf } from '../../runtime/place.ts';
 export interface InstanceIdentity {
   /** 32 random bits */
   readonly instance: number;
-  /** the last that was given to a worker */
+  /** of the worker that was started last */
   readonly incarnation: number;
   /** machine and path that it was drawn for */
   readonly home: string;
-  /** Inode of the data directory that it was drawn for: a copy that took the original's path has another one. Without the device:
-   *  its number may change with each boot. undefined in files of earlier versions of dq. */
+  /** inode of the data directory that it was drawn for: a copy at the same path has another one. Without the
+   *  device number, which may change at each boot. undefined in files of earlier versions */
   readonly inode?: string;
 }
 
-/** Beside run/, not in it: leases in the store belong to this instance, and run/ may be cleaned away. */
+/** Not in run/, which may be removed: leases in the store belong to this instance. */
 export function identityPath(dataDir: string): string {
   return join(dataDir, 'instance.json');
 }
 
 export interface ReadIdentity {
   readonly identity: InstanceIdentity;
-  /** One sentence where the directory had another identity so far; null = it has not */
+  /** one sentence if the directory had another identity before; null = it did not */
   readonly changed: string | null;
 }
 
-/** `isShared`: others may have leases in the same store. With a store of its own a moved directory stays who it was, so that its
- *  leases are taken back at the start, not when they run out. */
+/** `isShared`: other instances may use the same store. With a store of its own a moved directory keeps its
+ *  identity, so that a start recovers its leases before they expire. */
 export function readInstanceIdentity(dataDir: string, isShared: boolean): ReadIdentity {
   const home = homeOf(dataDir);
   const { inode } = placeOf(dataDir);
@@ -40,7 +41,7 @@ export function readInstanceIdentity(dataDir: string, isShared: boolean): ReadId
   try {
     kept = JSON.parse(readFileSync(identityPath(dataDir), 'utf8')) as Partial<InstanceIdentity>;
   } catch {
-    // A first start, or a file damaged by a power cut: leases of the former identity end by their time.
+    // A first start, or a file damaged by a power cut: leases of the former identity expire.
     kept = {};
   }
   const causes = [
@@ -57,7 +58,7 @@ export function readInstanceIdentity(dataDir: string, isShared: boolean): ReadId
     inode: isCopy ? inode : (kept.inode ?? inode),
   };
   const changed = isCopy
-    ? `new instance identity: ${causes.reverse().join(', and ')}; leases of instance ${kept.instance} end by time`
+    ? `new instance identity: ${causes.reverse().join(', and ')}; leases of instance ${kept.instance} expire`
     : null;
   return { identity, changed };
 }
@@ -65,7 +66,7 @@ export function readInstanceIdentity(dataDir: string, isShared: boolean): ReadId
 const differs = (kept: string | undefined, now: string): boolean => kept !== undefined && kept !== now;
 const draw = (): number => randomBytes(4).readUInt32LE();
 
-/** Copies of a machine keep the machine's id now and then, and its name never for long. */
+/** Some copies of a machine keep its machine id; few keep its host name. */
 function homeOf(dataDir: string): string {
   const parts = [machineId(), hostname(), realpathSync(dataDir)];
   return createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 16);
@@ -75,7 +76,7 @@ function machineId(): string {
   try {
     return readFileSync('/etc/machine-id', 'utf8').trim();
   } catch {
-    // Not every system has one; name and place still tell most copies.
+    // Not every system has one; host name and path identify most copies.
     return '';
   }
 }

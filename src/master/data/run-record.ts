@@ -1,8 +1,9 @@
-// How commands on this machine find the daemon of a data directory: run/master.json from the moment it holds the lock,
-// run/dq.json once it is ready. Both are written and removed by the master alone; what outlived a kill -9 is replaced by the
-// next start. dq.json holds a token, so nobody else may read it (0600). Whether the daemon lives is decided by its lock and
-// by who answers on the control socket, never by these files. Invariant: a record that was copied with its data directory is
-// not read. It leads to the daemon of the original, with an admin token.
+// Reads and writes the records by which commands find the daemon of a data directory: run/master.json while
+// the master holds the lock, run/dq.json while it is ready. Only the master writes them; the next start
+// replaces those of a killed one.
+// Invariants: dq.json has mode 0600, because it contains a token; the lock and the control socket decide
+// whether the daemon lives, not these files; a record that was copied with its directory is not read, because
+// it names the original daemon.
 
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +16,7 @@ export interface RunRecord {
   readonly startedAt: number;
   /** base of the HTTP API, `http://127.0.0.1:6789` */
   readonly url: string;
-  /** admin token of this start; does not count as "a token exists" */
+  /** admin token of this start; not one of the registry's access tokens */
   readonly adminToken: string;
   readonly version: string;
 }
@@ -34,12 +35,12 @@ export function runDirOf(dataDir: string): string {
 const runRecordPath = (dataDir: string) => join(runDirOf(dataDir), 'dq.json');
 const masterRecordPath = (dataDir: string) => join(runDirOf(dataDir), 'master.json');
 
-/** null = there is none: nothing has been ready on this data directory, or it has stopped. */
+/** null = no daemon is ready on this data directory. */
 export function readRunRecord(dataDir: string): RunRecord | null {
   return readRecord<RunRecord>(dataDir, runRecordPath(dataDir));
 }
 
-/** null = there is none: nothing runs on this data directory, or it has taken the lock this very moment. */
+/** null = no daemon runs on this data directory, or it has just taken the lock. */
 export function readMasterRecord(dataDir: string): MasterRecord | null {
   return readRecord<MasterRecord>(dataDir, masterRecordPath(dataDir));
 }
@@ -57,7 +58,7 @@ export function removeRecords(dataDir: string): void {
   rmSync(masterRecordPath(dataDir), { force: true });
 }
 
-/** A file of ours, 0600, replaced in one step: a reader sees the old text or the new one, whole. */
+/** Replaces a file of mode 0600 in one step: a reader sees the old text or the new one. */
 export function writeWhole(path: string, text: string): void {
   const next = `${path}.next`;
   writeFileSync(next, text, { mode: 0o600 });
@@ -69,7 +70,8 @@ function writeRecord(dataDir: string, path: string, record: RunRecord | MasterRe
   writeWhole(path, `${JSON.stringify(placed, null, 2)}\n`);
 }
 
-/** null also for a record of another directory: this one is a copy. Records of earlier versions of dq name no place. */
+/** null also for a record of another directory: this one is a copy. Records of earlier versions have no
+ *  place. */
 function readRecord<T>(dataDir: string, path: string): T | null {
   try {
     const record = JSON.parse(readFileSync(path, 'utf8')) as T & { readonly place?: Place };
@@ -77,7 +79,7 @@ function readRecord<T>(dataDir: string, path: string): T | null {
     return place === undefined || isSameFile(place, placeOf(runDirOf(dataDir))) ? record : null;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // A power cut may leave an empty file, and then nothing runs.
+    // A power cut may leave an empty file; then no daemon runs.
     if (code === 'ENOENT' || code === 'ENOTDIR' || error instanceof SyntaxError) return null;
     throw error;
   }

@@ -1,10 +1,9 @@
-// When a role dies again and again: limits.crashLoopFailures deaths within limits.crashLoopWindowMs. Restarting is of no use
-// while nothing of the role is alive or the daemon was never ready; else it goes on, and somebody is told. Pure; the caller says
-// what time it is.
-// One that is not ready in time counts too: each of its lives lasts so long that ten of them never fall into one window, and a
-// start whose worker hangs would be waited for without end. So masterLimits.crashLoopHangs of them in a row count as a loop.
-// Invariant: a loop that was told of is told of at every further death until a whole window has passed without one. The back-off
-// makes deaths rarer than that many in a window, and who is told of none takes the trouble for over.
+// Detects crash loops: limits.crashLoopFailures deaths of a role within limits.crashLoopWindowMs, or
+// masterLimits.crashLoopHangs workers in a row that are not ready in time: these die too slowly for the window.
+// The daemon gives up if no worker of the role lives or if it was never ready; otherwise it restarts the worker.
+// Invariant: a reported loop is reported at every further death until a whole window has passed without one.
+// The backoff makes deaths rarer than the limit, and dq-upkeep takes a loop without reports for over.
+// Pure: the caller passes the time.
 
 import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
@@ -12,8 +11,8 @@ import { masterLimits } from '../limits.ts';
 
 export class CrashLoop {
   readonly #deaths = new Map<RoleName, number[]>();
-  readonly #told = new Set<RoleName>();
-  /** in a row, with no worker of the role ready in between */
+  readonly #reported = new Set<RoleName>();
+  /** in a row, without a ready worker of the role in between */
   readonly #hangs = new Map<RoleName, number>();
 
   /** A worker of this role is ready. */
@@ -21,26 +20,27 @@ export class CrashLoop {
     this.#hangs.delete(role);
   }
 
-  /** Counts a death at `nowMs` (monotonic). `hung`: it was ended because it was not ready in time. */
+  /** Counts a death at `nowMs` (monotonic). `hopeless`: a restart is of no use. `hung`: killed because it was
+   *  not ready in time. */
   died(
     role: RoleName,
     nowMs: number,
     hopeless: boolean,
     hung = false,
-  ): 'restart' | 'restart_and_tell' | 'give_up' {
+  ): 'restart' | 'restart_and_report' | 'give_up' {
     const recent = (this.#deaths.get(role) ?? []).filter((at) => nowMs - at < limits.crashLoopWindowMs);
-    if (recent.length === 0) this.#told.delete(role);
+    if (recent.length === 0) this.#reported.delete(role);
     recent.push(nowMs);
     this.#deaths.set(role, recent.slice(-limits.crashLoopFailures));
     if (hung) this.#hangs.set(role, (this.#hangs.get(role) ?? 0) + 1);
     if (recent.length >= limits.crashLoopFailures || this.#hangsOn(role)) {
       if (hopeless) return 'give_up';
-      this.#told.add(role);
+      this.#reported.add(role);
     }
-    return this.#told.has(role) ? 'restart_and_tell' : 'restart';
+    return this.#reported.has(role) ? 'restart_and_report' : 'restart';
   }
 
-  /** Of a role whose loop is told of: what it did, for a sentence. */
+  /** Describes the loop of a role: `died 10 times within 60 s`. */
   how(role: RoleName): string {
     if (this.#hangsOn(role)) return `was not ready in time ${this.#hangs.get(role)} times in a row`;
     return `died ${limits.crashLoopFailures} times within ${limits.crashLoopWindowMs / 1_000} s`;
@@ -51,7 +51,7 @@ export class CrashLoop {
   }
 }
 
-/** After so many early deaths in a row: 0 (the one that ended a long life), 0.1, 0.2, 0.4 … 10 s. */
+/** ms before the next start, after 0, 1, 2, 3 … early deaths in a row: 0, 100, 200, 400 … 10,000. */
 export function restartDelayMs(earlyDeaths: number): number {
   return earlyDeaths === 0
     ? 0

@@ -1,7 +1,8 @@
-// Every generation that has processes: the one in force, the one that a reload tries, those that leave. Owns their order:
-// who leaves when, which port is asked for, when dq-store and dq-upkeep are handed on. Decides nothing about deaths.
-// Invariants: of dq-store and of dq-upkeep one process at a time does what only one may do; a generation that leaves starts
-// nobody any more; the next one is begun only when none leaves, so there are never more than twice the processes.
+// Keeps all generations that have processes: the one in force, the one that a reload tries, those that leave.
+// Owns the order in which workers drain, the port that servers ask for, and the handover of dq-store and
+// dq-upkeep.
+// Invariants: one dq-store and one dq-upkeep work at a time; a leaving generation starts no worker; a new
+// generation begins only when none leaves, so there are at most twice the processes.
 
 import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
@@ -10,7 +11,7 @@ import type { Generation } from './generation.ts';
 import type { WorkerProcess } from './worker-process.ts';
 import type { WorkerSlot } from './worker-slot.ts';
 
-type Why = 'stop' | 'reload';
+type DrainCause = 'stop' | 'reload';
 
 export class Fleet {
   #current: Generation;
@@ -28,7 +29,7 @@ export class Fleet {
     return this.#current;
   }
 
-  /** of a reload that has not succeeded yet */
+  /** of a reload that has not succeeded yet; null = none */
   get next(): Generation | null {
     return this.#next;
   }
@@ -48,13 +49,14 @@ export class Fleet {
     return this.all().flatMap((generation) => generation.workers(...wanted));
   }
 
-  /** The one that has this place; one that has ended is remembered by nobody. */
+  /** The generation of this slot; undefined = it has ended. */
   of(slot: WorkerSlot): Generation | undefined {
     return this.all().find((generation) => generation.slots.includes(slot));
   }
 
-  /** Servers share one listening socket only while they ask for the same port, 0 included: one that joins others that listen
-   *  asks as they did; the first after all were gone asks for the port that was bound. */
+  /** The port that a server of this generation asks for. Servers share a listening socket only if they ask
+   *  for the same port, 0 included: beside listening servers it is the port that they asked for, otherwise
+   *  the port that was bound. */
   portFor(generation: Generation): number {
     const listening = this.all()
       .filter(({ host, askedPort }) => host === generation.host && askedPort === generation.askedPort)
@@ -64,27 +66,27 @@ export class Fleet {
     return generation.askedPort;
   }
 
-  // ── a reload
+  // Reload
 
   begin(next: Generation): void {
     this.#next = next;
   }
 
-  /** The next one is in force; answers the one that was. */
+  /** Puts the next generation in force; returns the previous one. */
   commit(): Generation {
     const old = this.#current;
-    if (this.#next === null) throw new Error('there is no generation to put in force');
+    if (this.#next === null) throw new Error('no next generation');
     this.#current = this.#next;
     this.#next = null;
     this.#leave(old);
-    this.handOn();
+    this.handOver();
     return old;
   }
 
-  /** Back to what is in force; answers the one that has failed. */
+  /** Gives up the next generation and returns it. */
   abandon(): Generation {
     const failed = this.#next;
-    if (failed === null) throw new Error('there is no generation to give up');
+    if (failed === null) throw new Error('no next generation');
     this.#next = null;
     this.#leave(failed);
     return failed;
@@ -92,44 +94,44 @@ export class Fleet {
 
   #leave(generation: Generation): void {
     generation.release();
-    // One without processes (none could be forked) is gone already: no exit would ever tell that it is.
+    // Without processes (no fork succeeded) no exit would remove it.
     if (generation.workers().length > 0) this.#leaving.add(generation);
   }
 
-  // ── what only one process may do
+  // Handover
 
-  /** Whether a worker of this place waits until it is told to. A notifier on trial does: beside the old ones it would call
-   *  beyond a topic's limits, and a reload that fails would have to wait for its callbacks. */
+  /** Whether a worker of this slot waits for `take_over`. A notifier on trial does: beside the old notifiers
+   *  it would exceed the limits of topics, and a failed reload would have to wait for its callbacks. */
   takesOver(slot: WorkerSlot): boolean {
     const isOnTrial = this.of(slot) === this.#next;
     if (slot.role === 'notifier') return isOnTrial;
     if (slot.role !== 'store' && slot.role !== 'upkeep') return false;
-    return isOnTrial || this.#hasElders(slot.role);
+    return isOnTrial || this.#hasOlder(slot.role);
   }
 
-  /** Called when a generation comes into force, and whenever something has ended: who waits for the last older process of its
-   *  role to be gone goes on. */
-  handOn(): void {
+  /** Sends `take_over` to the workers in force whose older process has exited. Called at each exit and each
+   *  change-over. */
+  handOver(): void {
     for (const worker of this.#current.workers('notifier')) worker.takeOver();
     for (const role of ['store', 'upkeep'] as const) {
-      if (this.#hasElders(role)) continue;
+      if (this.#hasOlder(role)) continue;
       for (const worker of this.#current.workers(role)) worker.takeOver();
     }
   }
 
-  /** In older generations that leave; one that a reload gave up has never been in place. */
-  #hasElders(role: RoleName): boolean {
+  /** In older generations that leave; a generation that a reload gave up never took over. */
+  #hasOlder(role: RoleName): boolean {
     return this.leaving.some(
       (generation) => generation.number < this.#current.number && generation.workers(role).length > 0,
     );
   }
 
-  // ── the end
+  // Drain
 
-  /** Who needs whom: servers, timers and notifiers need upkeep (for their counters) and the store; upkeep needs the store.
-   *  Notifiers begin at once with the servers. In a stop their end is waited for: callbacks have callbacksMs from the signal on,
-   *  and reserved jobs that nobody calls any more are handed back at once. A reload lets them finish beside the next ones. */
-  async drain(generations: readonly Generation[], callbacksMs: number, why: Why): Promise<void> {
+  /** Drains servers, timers and notifiers, then dq-upkeep (it receives their counters), then dq-store (all
+   *  others need it). A stop waits for the notifiers: callbacks have callbacksMs from the signal on, and jobs
+   *  without a call are released at once. A reload does not wait: they finish beside the next ones. */
+  async drain(generations: readonly Generation[], callbacksMs: number, why: DrainCause): Promise<void> {
     const workers = (...wanted: readonly RoleName[]) =>
       generations.flatMap((generation) => {
         generation.release(...wanted);
@@ -149,7 +151,7 @@ export class Fleet {
       ['upkeep', why === 'reload' ? limits.mailMs : masterLimits.upkeepDrainMs],
       ['store', masterLimits.storeDrainMs],
     ] as const) {
-      // A stop has begun meanwhile: these are still needed, and it tells them when.
+      // A stop has begun meanwhile: it drains these two in its own order.
       if (why === 'reload' && this.#stopping) return;
       const last = workers(role);
       for (const worker of last) worker.drain(deadlineMs, why);
@@ -157,7 +159,7 @@ export class Fleet {
     }
   }
 
-  /** Resolves when nobody is left. */
+  /** Resolves when every worker has exited. */
   async stop(callbacksMs: number): Promise<void> {
     this.#stopping = true;
     this.changed();
@@ -175,15 +177,16 @@ export class Fleet {
     }
   }
 
-  // ── waiting
+  // Waiting
 
-  /** Something has changed that somebody may wait for. */
+  /** Checks the conditions of until() again. */
   changed(): void {
     for (const generation of this.#leaving)
       if (generation.workers().length === 0) this.#leaving.delete(generation);
     for (const look of [...this.#waiting]) look();
   }
 
+  /** Resolves when the condition holds; it is checked at each changed(). */
   until(condition: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       const look = () => {

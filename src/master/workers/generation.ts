@@ -1,5 +1,5 @@
-// All workers of one configuration: their slots, and the order in which they start. A reload is a second generation beside
-// the first; who of several is in force, and how they leave, is the fleet's.
+// Holds the slots of all workers of one configuration and starts them in order. A reload makes a second
+// generation beside the first; the fleet decides which one is in force and how the other one leaves.
 
 import type { Config } from '../../config/options.ts';
 import type { RoleName } from '../../process/messages.ts';
@@ -14,12 +14,12 @@ export class Generation {
   readonly number: number;
   readonly config: Config;
   readonly slots: readonly WorkerSlot[];
-  /** what its servers ask the master for; those that ask alike share one listening socket */
+  /** the port that its servers ask for: servers that ask for the same port share one listening socket */
   askedPort: number;
-  /** what they got; null before the first listens */
+  /** the port that they got; null before the first one listens */
   boundPort: number | null;
 
-  /** `before`: the one that it is to follow. */
+  /** `before`: the generation in force; null at the start. */
   constructor(config: Config, host: SlotHost, drawIncarnation: () => number, before: Generation | null) {
     this.number = (before?.number ?? 0) + 1;
     this.config = config;
@@ -58,19 +58,19 @@ export class Generation {
     return slots.flatMap((slot) => slot.worker ?? []);
   }
 
-  /** Whether all of them, or the first of each role, do their work, or would if an older process had left it to them. */
+  /** Whether all workers, or the first of each role, are ready: they work, or wait for `take_over`. */
   isReady(which: 'all' | 'first' = 'all'): boolean {
     return this.slots.every(
       (slot) => slot.worker?.state === 'ready' || (which === 'first' && slot.index > 0),
     );
   }
 
-  /** Nobody is left in front of any of them. */
+  /** Whether no worker waits for an older process any more. */
   isInPlace(): boolean {
     return this.workers().every((worker) => worker.isInPlace);
   }
 
-  /** dq-store alone; the others find nothing to talk to before it listens. */
+  /** dq-store alone: the others need its socket. */
   startStore(): void {
     for (const slot of this.of('store')) slot.fill();
   }
@@ -88,7 +88,7 @@ export class Generation {
     for (const slot of this.slots) if (slot.index > 0) slot.fill();
   }
 
-  /** None of them is started again. */
+  /** Starts none of these workers again; without arguments, no worker at all. */
   release(...which: readonly RoleName[]): void {
     for (const slot of which.length === 0 ? this.slots : this.of(...which)) slot.release();
   }

@@ -1,26 +1,27 @@
-// Which process is which, told by /proc: a process id alone may belong to a stranger by now, a process id with its start
-// time may not. Reads only. Where there is no /proc nothing is known, and nobody is ended on a guess.
+// Identifies processes by /proc: pid and start time. A pid alone may belong to another process by now.
+// Reads only. Without /proc no process is identified, and none is killed.
 
 import { readFileSync } from 'node:fs';
 
 /** Title of the master in the process table. */
 export const masterTitle = 'dq-master';
 
-/** One life of one process of this boot. */
+/** One process of this boot. */
 export interface ProcessIdentity {
   readonly pid: number;
   /** clock ticks since boot, /proc/PID/stat field 22 */
   readonly startTicks: number;
-  /** start times count from it */
+  /** of the boot that startTicks counts from */
   readonly bootId: string;
 }
 
+/** null = it has ended, or there is no /proc. */
 export function identityOf(pid: number): ProcessIdentity | null {
   const stat = readStat(pid);
   return stat === null ? null : { pid, startTicks: stat.startTicks, bootId: bootId() };
 }
 
-/** A zombie has ended: it holds nothing any more. */
+/** false for a zombie: it holds no file or lock. */
 export function isAlive(identity: ProcessIdentity): boolean {
   const stat = readStat(identity.pid);
   return (
@@ -31,8 +32,8 @@ export function isAlive(identity: ProcessIdentity): boolean {
   );
 }
 
-/** Whether the parent of a process is a dq-master that has not ended. This process does not count: an orphan can be its child
- *  where it is process 1 of a container. */
+/** Whether the parent of a process is a running dq-master. This process does not count: as process 1 of a
+ *  container it can be the parent of an orphan. */
 export function hasLivingMaster(pid: number): boolean {
   const parent = readStat(pid)?.parent;
   if (parent === undefined || parent === process.pid) return false;
@@ -40,7 +41,7 @@ export function hasLivingMaster(pid: number): boolean {
   return state !== undefined && !hasEnded(state) && titleOf(parent) === masterTitle;
 }
 
-/** As `ps` shows it; empty for a process that has ended. */
+/** As `ps` shows it; '' for a process that has ended. */
 function titleOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
@@ -62,10 +63,10 @@ function readStat(pid: number): Stat | null {
   try {
     text = readFileSync(`/proc/${pid}/stat`, 'utf8');
   } catch {
-    // ENOENT or ESRCH: it has ended. Anything else: it cannot be identified, which comes to the same.
+    // ENOENT, ESRCH: it has ended. Other errors: it cannot be identified, which has the same effect.
     return null;
   }
-  // The second field is the command in parentheses, and may hold blanks and parentheses itself.
+  // The second field is the command in parentheses; it may contain blanks and parentheses.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return { state: fields[0] ?? '', parent: Number(fields[1]), startTicks: Number(fields[19]) };
 }

@@ -1,6 +1,7 @@
-// How long a worker may take until it is ready before it is taken for stuck and killed. dq-store reads the whole file after
-// an unclean end (store-file.ts), in one piece and without a sign of life, so its time grows with the file: with a fixed one, a
-// store too large to be read in it could never be opened again. The others read all topics before they are ready. Reads file sizes only.
+// Computes how long a worker may take until it is ready; then the master kills it. Reads file sizes only.
+// The time of dq-store grows with jobs.db: after an unclean end it reads the whole file without sending a
+// message, and with a fixed time a large store could never be opened again. The other roles read all topics
+// first.
 
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,9 +10,10 @@ import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
 import { masterLimits } from '../limits.ts';
 
-type Places = Pick<Config, 'dataDir' | 'mysql.url'>;
+type Paths = Pick<Config, 'dataDir' | 'mysql.url'>;
 
-export function readyMsOf(role: RoleName, config: Places): number {
+/** ms */
+export function readyMsOf(role: RoleName, config: Paths): number {
   const { dataDir } = config;
   if (role !== 'store')
     return (
@@ -21,8 +23,9 @@ export function readyMsOf(role: RoleName, config: Places): number {
   return masterLimits.storeReadyMs + Math.ceil(bytes / limits.storeCheckBytesPerMs);
 }
 
-/** Of a registry in MySQL the copy shows the size; at a first start there is no copy, and an old one may be much smaller. */
-function registryBytes({ dataDir, 'mysql.url': mysql }: Places): number {
+/** The copy shows the size of a registry in MySQL; at a first start there is none, and an old one may be much
+ *  smaller. */
+function registryBytes({ dataDir, 'mysql.url': mysql }: Paths): number {
   const copy = sizeOf(join(dataDir, 'registry-copy.json'));
   const inMysql = mysql === '' ? copy : Math.max(copy, masterLimits.registryInMysqlBytes);
   return sizeOf(join(dataDir, 'registry.db')) + inMysql;
@@ -32,7 +35,7 @@ function sizeOf(path: string): number {
   try {
     return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   } catch {
-    // Whatever is wrong with the directory, dq-store says it better.
+    // dq-store reports an unreadable directory.
     return 0;
   }
 }

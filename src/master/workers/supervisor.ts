@@ -1,5 +1,5 @@
-// Starts the workers, keeps them alive, changes them for others in a reload, ends them. The only one who decides that it is
-// no use. Does no business of dq's own and opens no file of the store.
+// Starts the workers, restarts dead ones, replaces all of them in a reload, and ends them.
+// Invariant: only this class decides that the daemon gives up. It opens no file of the store.
 
 import type { Config } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
@@ -12,7 +12,7 @@ import type { OpenLog } from '../../telemetry/open-log.ts';
 import type { ServiceManager } from '../control/service-manager.ts';
 import { MetricsHub } from '../metrics-hub.ts';
 import { type ReadConfig, Reload } from '../reload.ts';
-import { type ReloadOutcome, ReloadQueue, type Say } from '../reload-queue.ts';
+import { type ReloadOutcome, ReloadQueue, type Report } from '../reload-queue.ts';
 import { CrashLoop } from './crash-loop.ts';
 import { Fleet } from './fleet.ts';
 import { Generation } from './generation.ts';
@@ -28,45 +28,45 @@ export interface SupervisorOptions {
   readonly storeSocket: string;
   readonly adminToken: string;
   readonly drawIncarnation: () => number;
-  /** of dist/worker.js, asked at every fork: an upgrade switches a symbolic link under us */
+  /** path of dist/worker.js, read at every fork: an upgrade may switch a symbolic link */
   readonly workerPath: () => string;
   readonly onFork: (pid: number, title: string) => void;
   readonly onExit: (pid: number) => void;
-  /** the master's own line of the process table */
+  /** the master's own entry of the process table */
   readonly self: () => ProcessInfo;
-  /** every role is ready for the first time */
+  /** called once, when every worker is ready for the first time */
   readonly onReady: () => void;
   readonly readConfig: ReadConfig;
   readonly service: ServiceManager;
-  /** of the master */
+  /** the master's */
   readonly ticker: SecondTicker;
-  /** a reload has put this configuration in force */
+  /** called when a reload has put this configuration in force */
   readonly onReloaded: (config: Config) => void;
 }
 
 export interface Outcome {
   readonly exitCode: number;
-  /** why it ended, when nobody asked it to */
+  /** why it ended without a stop; null = it was stopped */
   readonly reason: string | null;
 }
 
-/** As the command line documents it (cli/exit.ts). */
+/** Exit code after a crash loop (cli/exit.ts). */
 export const exitCrashLoop = 70;
 
 export class Supervisor implements SlotHost {
   readonly #options: SupervisorOptions;
   readonly #fleet: Fleet;
-  readonly #switchboard: WorkerRelay;
+  readonly #relay: WorkerRelay;
   readonly #metrics: MetricsHub;
   readonly #crashLoop = new CrashLoop();
-  readonly #reloads = new ReloadQueue((say) => this.#reload(say));
-  /** that runs */
+  readonly #reloads = new ReloadQueue((report) => this.#reload(report));
+  /** the running one */
   #reloading: Reload | null = null;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #outcome: Outcome = { exitCode: 0, reason: null };
   #othersStarted = false;
   #finish: (outcome: Outcome) => void = () => {};
-  /** Resolves when no worker is left. */
+  /** Resolves when every worker has exited. */
   readonly ended = new Promise<Outcome>((resolve) => {
     this.#finish = resolve;
   });
@@ -74,7 +74,7 @@ export class Supervisor implements SlotHost {
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.#fleet = new Fleet(new Generation(options.config, this, options.drawIncarnation, null));
-    this.#switchboard = new WorkerRelay(this.#fleet, () => this.processes(), options.log);
+    this.#relay = new WorkerRelay(this.#fleet, () => this.processes(), options.log);
     this.#metrics = new MetricsHub({
       version,
       processes: () => this.processes(),
@@ -90,7 +90,7 @@ export class Supervisor implements SlotHost {
     this.#fleet.current.startStore();
   }
 
-  /** Everybody finishes, callbacks for up to callbacksMs. Calling it again changes nothing. */
+  /** Drains all workers; callbacks have callbacksMs. Calling it again changes nothing. */
   stop(callbacksMs: number = this.#fleet.current.config.shutdownTimeout): void {
     if (this.#phase === 'stopping') return;
     this.#phase = 'stopping';
@@ -99,43 +99,41 @@ export class Supervisor implements SlotHost {
     void this.#fleet.stop(callbacksMs).then(() => this.#finish(this.#outcome));
   }
 
-  /** Nobody finishes: leases come back when the next start asks who lives, and the store is whole after any kill. */
+  /** Kills all workers: the next start recovers their leases, and the store survives any kill. */
   stopAtOnce(): void {
-    this.#options.log.notice('ending everything at once');
+    this.#options.log.notice('killing all workers');
     this.#fleet.killAll();
     this.stop();
   }
 
-  /** Changes the workers for others with the configuration and the code that are on the disk now. */
-  reload(say: Say = () => {}): Promise<ReloadOutcome> {
-    return this.#reloads.ask(say);
+  /** Replaces the workers by new ones with the configuration and the code on disk. */
+  reload(report: Report = () => {}): Promise<ReloadOutcome> {
+    return this.#reloads.request(report);
   }
 
-  async #reload(say: Say): Promise<ReloadOutcome> {
+  async #reload(report: Report): Promise<ReloadOutcome> {
     const { log, readConfig, onReloaded, drawIncarnation, service } = this.#options;
     const fleet = this.#fleet;
     await fleet.until(() => this.#phase !== 'starting');
-    const tell = (line: string): void => {
-      log.notice(`reload: ${line}`);
-      say(line);
-    };
     service.reloading();
     this.#reloading = new Reload({
       fleet,
       readConfig,
       makeGeneration: (config) => new Generation(config, this, drawIncarnation, fleet.current),
       onChanged: onReloaded,
-      say: tell,
+      report: (line) => {
+        log.notice(`reload: ${line}`);
+        report(line);
+      },
     });
     const outcome = await this.#reloading.run();
     this.#reloading = null;
     this.#metrics.metrics.count('dq_reloads_total', 1, outcome.kind);
-    if (outcome.kind === 'refused')
-      log.error(`the reload was refused, nothing has changed: ${outcome.reason}`);
+    if (outcome.kind === 'refused') log.error(`reload: rejected, nothing has changed: ${outcome.reason}`);
     else log.notice('reloaded', { generation: fleet.current.number });
     service.ready(
       outcome.kind === 'refused'
-        ? `the last reload was refused: ${outcome.reason}`
+        ? `the last reload was rejected: ${outcome.reason}`
         : `ready, ${this.url ?? ''}`,
     );
     return outcome;
@@ -163,7 +161,7 @@ export class Supervisor implements SlotHost {
     return this.#fleet.current.workers('server').find((worker) => worker.url !== null)?.url ?? null;
   }
 
-  /** what the store says about its durability */
+  /** one sentence of dq-store; null before it is ready */
   get durability(): string | null {
     return this.#fleet.workers('store').find((worker) => worker.note !== null)?.note ?? null;
   }
@@ -194,7 +192,7 @@ export class Supervisor implements SlotHost {
         takesOver: fleet.takesOver(slot),
         isOnTrial: this.#isOnTrial(slot),
       },
-      onMessage: (from, message) => this.#heard(slot, from, message),
+      onMessage: (from, message) => this.#receive(slot, from, message),
       onEnd: (from, ending) => this.#ended(slot, from, ending),
     });
     this.#options.onFork(worker.pid, worker.title);
@@ -208,50 +206,50 @@ export class Supervisor implements SlotHost {
       return false;
     }
     if (ending.wasReady && ending.code === 0) {
-      // Somebody sent it a TERM of its own: no failure.
-      this.#options.log.notice(`${worker.title} (pid ${worker.pid}) has drained by itself`);
+      // The worker itself got a SIGTERM: no failure.
+      this.#options.log.notice(`${worker.title} (pid ${worker.pid}) drained after a signal of its own`);
       return true;
     }
     if (this.#phase === 'starting' && ending.refusal !== null) {
       this.#giveUp(ending.refusal.exitCode, ending.refusal.message);
       return false;
     }
-    return this.#goesOnAfter(slot.role, sentence, ending.hung);
+    return this.#restartsAfter(slot.role, sentence, ending.hung);
   }
 
-  unborn(slot: WorkerSlot, error: unknown): boolean {
-    const sentence = `${titleOf(slot.role, slot.index)} could not be started: ${reasonOf(error)}`;
-    if (!this.#isOnTrial(slot)) return this.#goesOnAfter(slot.role, sentence);
+  spawnFailed(slot: WorkerSlot, error: unknown): boolean {
+    const sentence = `${titleOf(slot.role, slot.index)} cannot start: ${reasonOf(error)}`;
+    if (!this.#isOnTrial(slot)) return this.#restartsAfter(slot.role, sentence);
     this.#reloading?.failed(sentence);
     return false;
   }
 
-  /** Whether a reload has not decided for it yet. */
+  /** Whether the slot belongs to a reload that has not succeeded yet. */
   #isOnTrial(slot: WorkerSlot): boolean {
     return this.#fleet.next !== null && this.#fleet.of(slot) === this.#fleet.next;
   }
 
-  /** A death, told by `sentence`; false = it was one too many. */
-  #goesOnAfter(role: RoleName, sentence: string, hangs = false): boolean {
+  /** Counts a death, which `sentence` describes; false = the daemon gives up. */
+  #restartsAfter(role: RoleName, sentence: string, hangs = false): boolean {
     this.#options.log.error(sentence);
     this.#metrics.workerDied(role);
     const isStarting = this.#phase === 'starting';
-    // Later dq-store may wait for its disk, and dq-upkeep tells of a store that does not answer.
+    // Later dq-store may wait for its disk, and dq-upkeep reports that the store does not answer.
     const hung = hangs && (isStarting || role !== 'store');
     const noneAlive = !this.#fleet.current.workers(role).some((other) => other.state === 'ready');
-    // What hangs in a daemon that has been ready may wait for something that comes back.
+    // After the start a worker that hangs may wait for a server that will be available again.
     const hopeless = isStarting || (noneAlive && !hung);
     const verdict = this.#crashLoop.died(role, performance.now(), hopeless, hung);
     const how = this.#crashLoop.how(role);
-    if (verdict === 'restart_and_tell') this.#switchboard.crashLoop(role, how, sentence);
+    if (verdict === 'restart_and_report') this.#relay.crashLoop(role, how, sentence);
     if (verdict !== 'give_up') return true;
     this.#giveUp(exitCrashLoop, `dq-${role} ${how}; the last time: ${sentence}`);
     return false;
   }
 
-  #heard(slot: WorkerSlot, from: WorkerProcess, message: ToMaster): void {
-    this.#switchboard.heard(from, message);
-    this.#metrics.heard(from, message);
+  #receive(slot: WorkerSlot, from: WorkerProcess, message: ToMaster): void {
+    this.#relay.receive(from, message);
+    this.#metrics.receive(from, message);
     if (message.kind === 'ready' || message.kind === 'took_over') this.#fleet.changed();
     if (message.kind !== 'ready') return;
     this.#crashLoop.ready(from.role);
@@ -263,7 +261,7 @@ export class Supervisor implements SlotHost {
     const generation = this.#fleet.of(slot);
     if (generation !== undefined && from.role === 'server' && from.url !== null)
       generation.boundPort = portOf(from.url);
-    this.#tellPorts(from);
+    this.#sendPorts(from);
     if (this.#phase !== 'starting') return;
     const first = this.#fleet.current;
     if (from.role === 'store' && !this.#othersStarted) {
@@ -277,9 +275,9 @@ export class Supervisor implements SlotHost {
     }
   }
 
-  /** Whoever of them is ready later, the server or the notifier: before that nobody in it listens. In a reload there may be two
-   *  ports, and callbacks may go to neither. */
-  #tellPorts({ role }: WorkerProcess): void {
+  /** Sends the bound ports to the notifiers when a server or a notifier is ready. In a reload there may be
+   *  two ports; callbacks may go to neither of them. */
+  #sendPorts({ role }: WorkerProcess): void {
     if (role !== 'server' && role !== 'notifier') return;
     for (const { boundPort } of this.#fleet.all())
       for (const worker of boundPort === null ? [] : this.#fleet.workers('notifier'))
@@ -288,24 +286,26 @@ export class Supervisor implements SlotHost {
 
   #ended(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): void {
     this.#options.onExit(worker.pid);
-    if (slot.role === 'notifier') this.#switchboard.notifierDied(worker.incarnation);
+    if (slot.role === 'notifier') this.#relay.notifierDied(worker.incarnation);
     const leaves = this.#fleet.leaving.some((generation) => generation.slots.includes(slot));
     if (leaves && this.#phase !== 'stopping' && ending.code !== 0)
-      this.#options.log.error(`${worker.title} (pid ${worker.pid}) of before ${ending.reason}`);
-    slot.emptied(worker, ending);
-    this.#fleet.handOn();
+      this.#options.log.error(
+        `${worker.title} (pid ${worker.pid}) of a previous generation ${ending.reason}`,
+      );
+    slot.exited(worker, ending);
+    this.#fleet.handOver();
     this.#fleet.changed();
   }
 
   #giveUp(exitCode: number, reason: string): void {
     this.#options.log.error(`giving up: ${reason}`);
     if (this.#phase === 'stopping') {
-      // What cannot be kept alive cannot be waited for.
+      // A role that cannot run cannot drain.
       this.stopAtOnce();
       return;
     }
     this.#outcome = { exitCode, reason };
-    if (exitCode === exitCrashLoop) this.#switchboard.gaveUp(reason);
+    if (exitCode === exitCrashLoop) this.#relay.gaveUp(reason);
     this.stop();
   }
 }

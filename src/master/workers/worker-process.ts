@@ -1,5 +1,6 @@
-// One life of one worker process, from fork to exit, as the master sees it. Knows the channel and the process, and decides
-// nothing: who restarts, and what its messages mean, is the supervisor's.
+// Controls one worker process from fork to exit: sends and receives its messages, kills it when a deadline
+// passes.
+// It restarts nothing: the supervisor decides that, and what the messages mean.
 
 import type { Worker } from 'node:cluster';
 import cluster from 'node:cluster';
@@ -8,7 +9,8 @@ import type { ProcessInfo, RoleName, ToMaster, ToWorker, WorkerReport } from '..
 import { readyMsOf } from './ready-time.ts';
 import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
 
-// A connection that was handed by the master to a worker that dies hangs for ever; shared listening sockets have no hand-over.
+// With round robin a connection passed to a dying worker hangs for ever. Workers share listening sockets
+// instead.
 cluster.schedulingPolicy = cluster.SCHED_NONE;
 
 export type Init = Extract<ToWorker, { kind: 'init' }>;
@@ -17,13 +19,13 @@ export interface Ending {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly wasReady: boolean;
-  /** how long it had been ready; 0 = never was */
+  /** how long it had been ready, ms; 0 = never */
   readonly readyMs: number;
-  /** it was ended because it was not ready in time */
+  /** it was killed because it was not ready in time */
   readonly hung: boolean;
-  /** one sentence: what it said itself, or how it ended */
+  /** one sentence: its own report, or its exit code or signal */
   readonly reason: string;
-  /** it said that it cannot start, and what the daemon should exit with for that */
+  /** its report that it cannot start, and the exit code of the daemon for that; null = none */
   readonly refusal: { readonly message: string; readonly exitCode: number } | null;
 }
 
@@ -36,17 +38,17 @@ export interface SpawnOptions {
   /** Generation.number */
   readonly generation: number;
   readonly onMessage: (worker: WorkerProcess, message: ToMaster) => void;
-  /** the process has exited: never called for a mere disconnect */
+  /** called when the process has exited, not at a mere disconnect */
   readonly onEnd: (worker: WorkerProcess, ending: Ending) => void;
 }
 
 export class WorkerProcess {
-  readonly birth: SpawnOptions;
+  readonly #options: SpawnOptions;
   readonly startedAt = Date.now();
   readonly pid: number;
   state: ProcessInfo['state'] = 'starting';
   url: string | null = null;
-  /** what it has to say about itself: dq-store its durability; a later word of its own counts more than that of its start */
+  /** one sentence about itself: dq-store reports its durability; a later one replaces that of the start */
   note: string | null = null;
   /** resolves after onEnd */
   readonly ended: Promise<void>;
@@ -56,49 +58,50 @@ export class WorkerProcess {
   #readySince: number | null = null;
   #hung = false;
   #refusal: Ending['refusal'] = null;
-  #lastWords: string | null = null;
+  #lastReport: string | null = null;
   #killTimer: NodeJS.Timeout | undefined;
   readonly #silence: WorkerSilence;
   #hasTakenOver: 'no' | 'asked' | 'yes';
-  /** what waits for it to be awake; null once it is */
+  /** messages that wait until it is awake; null afterwards */
   #outbox: ToWorker[] | null;
 
-  constructor(birth: SpawnOptions) {
-    this.birth = birth;
-    this.#silence = new WorkerSilence(birth.init.role);
+  constructor(options: SpawnOptions) {
+    this.#options = options;
+    this.#silence = new WorkerSilence(options.init.role);
     cluster.setupPrimary({
-      exec: birth.path,
-      // Seen in `ps` until the worker has given itself its title, and room for it: a title is cut to the length of this line.
-      args: [birth.title],
+      exec: options.path,
+      // `ps` shows it until the worker sets its title; the length of this line limits the length of the
+      // title.
+      args: [options.title],
       execArgv: [],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#worker = cluster.fork(environment());
     this.pid = this.#worker.process.pid ?? 0;
-    this.#worker.on('message', (message: ToMaster) => this.#heard(message));
-    // Sending to a process that is going fails with an event; its exit is what counts.
+    this.#worker.on('message', (message: ToMaster) => this.#receive(message));
+    // A send to an exiting process emits this event; the exit counts.
     this.#worker.on('error', (error) => {
-      this.#lastWords ??= error.message;
+      this.#lastReport ??= error.message;
     });
-    this.#outbox = [birth.init];
-    this.#hasTakenOver = birth.init.takesOver ? 'no' : 'yes';
+    this.#outbox = [options.init];
+    this.#hasTakenOver = options.init.takesOver ? 'no' : 'yes';
     this.ended = this.#watch();
     this.#killLate('was not ready');
   }
 
   get role(): RoleName {
-    return this.birth.init.role;
+    return this.#options.init.role;
   }
 
   get title(): string {
-    return this.birth.title;
+    return this.#options.title;
   }
 
   get incarnation(): number {
-    return this.birth.init.incarnation;
+    return this.#options.init.incarnation;
   }
 
-  /** No older process of its role is left in front of it, and it does all that its role does. */
+  /** Whether it does all work of its role: no older process is left, or it has taken over. */
   get isInPlace(): boolean {
     return this.#hasTakenOver === 'yes';
   }
@@ -116,7 +119,8 @@ export class WorkerProcess {
     else if (this.#worker.isConnected()) this.#worker.process.send?.(message, undefined, undefined, () => {});
   }
 
-  /** Asks it to end, and ends it by force some time after the deadline. Called again it may shorten the time. */
+  /** Sends `drain`, and kills the worker 2 × limits.drainGraceMs after the deadline. Called again it may
+   *  shorten the time. */
   drain(deadlineMs: number, why: 'stop' | 'reload'): void {
     this.state = 'draining';
     this.send({ kind: 'drain', deadlineMs, why });
@@ -124,7 +128,7 @@ export class WorkerProcess {
   }
 
   kill(): void {
-    // Not worker.kill(): it waits for a disconnect, which a stuck process never does.
+    // worker.kill() waits for a disconnect, and a stuck process never disconnects.
     this.#worker.process.kill('SIGKILL');
   }
 
@@ -135,27 +139,27 @@ export class WorkerProcess {
       role: this.role,
       pid: this.pid,
       version: this.#version,
-      generation: this.birth.generation,
+      generation: this.#options.generation,
       state: this.state,
       startedAt: this.startedAt,
-      restarts: this.birth.restarts,
+      restarts: this.#options.restarts,
       inFlight,
       rssBytes,
       cpuPercent,
     };
   }
 
-  /** Once a second. Ends a worker that sends nothing any more. Until it is ready and in place a deadline watches over it: dq-store
-   *  that takes over may have to read its whole file in one piece. */
+  /** Called once a second: kills a silent worker. Before it is ready and in place a deadline applies instead:
+   *  a dq-store that takes over may read its whole file without sending a message. */
   tick(): void {
     if (this.state === 'starting' || !this.isInPlace) this.#silence.end();
     else if (this.#silence.tick()) {
-      this.#lastWords = `has sent nothing for ${silentTicksOf(this.role)} s`;
+      this.#lastReport = `has sent nothing for ${silentTicksOf(this.role)} s`;
       this.kill();
     }
   }
 
-  #heard(message: ToMaster): void {
+  #receive(message: ToMaster): void {
     this.#silence.end();
     switch (message.kind) {
       case 'awake': {
@@ -190,24 +194,24 @@ export class WorkerProcess {
         this.#refusal = { message: message.message, exitCode: message.exitCode };
         break;
       case 'crashed':
-        this.#lastWords = message.message;
+        this.#lastReport = message.message;
         break;
       default:
     }
-    this.birth.onMessage(this, message);
+    this.#options.onMessage(this, message);
   }
 
   async #watch(): Promise<void> {
     const { process: child } = this.#worker;
     const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) => {
       child.once('exit', (...ending) => resolve(ending));
-      // The fork itself failed: no process, no memory.
+      // The fork failed: no memory or no free pid.
       child.once('error', (error) => {
-        this.#lastWords = error.message;
+        this.#lastReport = error.message;
         if (child.pid === undefined) resolve([null, null]);
       });
     });
-    // Its last messages may still be in the channel.
+    // The channel may still hold its last messages.
     if (child.connected) {
       await new Promise<void>((resolve) => {
         child.once('disconnect', resolve);
@@ -216,20 +220,20 @@ export class WorkerProcess {
     }
     clearTimeout(this.#killTimer);
     const how = signal === null ? `exited with code ${code}` : `was ended by ${signal}`;
-    const said = this.#refusal?.message ?? this.#lastWords;
-    this.birth.onEnd(this, {
+    const report = this.#refusal?.message ?? this.#lastReport;
+    this.#options.onEnd(this, {
       code,
       signal,
       wasReady: this.#readySince !== null,
       readyMs: since(this.#readySince),
       hung: this.#hung,
-      reason: said === null ? how : `${how}: ${said}`,
+      reason: report === null ? how : `${how}: ${report}`,
       refusal: this.#refusal,
     });
   }
 
   #killLate(what: string): void {
-    const { role, config } = this.birth.init;
+    const { role, config } = this.#options.init;
     const readyMs = readyMsOf(role, config);
     this.#killAfter(readyMs, `${what} within ${Math.round(readyMs / 1000)} s`);
   }
@@ -238,25 +242,26 @@ export class WorkerProcess {
     clearTimeout(this.#killTimer);
     this.#killTimer = setTimeout(() => {
       this.#hung = this.state === 'starting';
-      this.#lastWords = reason;
+      this.#lastReport = reason;
       this.kill();
     }, ms);
   }
 }
 
-/** ms; 0 = not yet */
+/** ms; 0 = never */
 function since(at: number | null): number {
   return at === null ? 0 : performance.now() - at;
 }
 
-/** What workers inherit. Configuration reaches them with their first message and not by /proc/PID/environ. */
+/** The environment of workers. Their configuration comes in the first message, so that /proc/PID/environ does
+ *  not show it. */
 function environment(): Record<string, string | undefined> {
   const ours = Object.keys(process.env).filter((name) => /^DQ_(?!FAIL$|TEST_)/.test(name));
   return {
     ...Object.fromEntries(ours.map((name) => [name, undefined])),
-    // Options meant for the master's Node (a debugger, a loader) are not meant for seven processes.
+    // Options of the master's Node (a debugger, a loader) must not reach the workers.
     NODE_OPTIONS: undefined,
-    // Half of them run look-ups of host names (notifierLimits.lookupThreads); files need threads, too.
+    // Half of them resolve host names (notifierLimits.lookupThreads); files need threads, too.
     UV_THREADPOOL_SIZE: '16',
   };
 }

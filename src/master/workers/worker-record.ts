@@ -1,7 +1,9 @@
-// run/workers.json: which processes this master has forked, so that a start after its kill -9 can end those that are still
-// there: one that is stopped or stuck may hold the store's file, and a timer or notifier of the dead master would work
-// on beside the new ones. Invariants: a process is ended only when its start time agrees; only by the record of the directory
-// that its master worked in, never by a copy of that record; never while its parent is a living dq-master.
+// Records in run/workers.json the processes that this master has forked, so that a start after its kill -9
+// can end them:
+// a stuck one may hold the store's file, and timers and notifiers of the dead master would work beside the
+// new ones.
+// Invariants: a process is killed only if its start time matches; only by the record of its master's
+// directory, never by a copy of it; never while its parent is a running dq-master.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +16,7 @@ import { hasLivingMaster, identityOf, isAlive } from './process-table.ts';
 
 interface RecordedWorker extends ProcessIdentity {
   readonly title: string;
-  /** of run/; undefined in records of earlier versions of dq */
+  /** of run/; undefined in records of earlier versions */
   readonly place?: Place;
 }
 
@@ -40,7 +42,7 @@ export class WorkerRecord {
     if (this.#workers.delete(pid)) this.#write();
   }
 
-  /** Ends what a dead master left behind; answers their titles. Rejects when one does not go away. */
+  /** Kills the workers of a dead master and returns their titles. Rejects when one does not exit in time. */
   async endLeftovers(): Promise<readonly string[]> {
     const alive = this.#read().filter(
       (worker) => this.#isOurs(worker) && isAlive(worker) && !hasLivingMaster(worker.pid),
@@ -50,7 +52,7 @@ export class WorkerRecord {
     for (const worker of alive) {
       while (isAlive(worker)) {
         if (performance.now() > end)
-          throw new Error(`${worker.title} (pid ${worker.pid}) of an earlier start cannot be ended`);
+          throw new Error(`${worker.title} (pid ${worker.pid}) of an earlier start does not exit`);
         await sleep(10);
       }
     }
@@ -70,7 +72,7 @@ export class WorkerRecord {
     try {
       return JSON.parse(readFileSync(this.#path, 'utf8')) as RecordedWorker[];
     } catch {
-      // None yet, or damaged by a power cut, and then the processes are gone with it.
+      // No record, or damaged by a power cut, which has ended the processes, too.
       return [];
     }
   }

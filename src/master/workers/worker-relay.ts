@@ -1,5 +1,5 @@
-// What workers tell the master for one another: counters on their way to dq-upkeep, who lives, which processes there are.
-// Keeps counters while dq-upkeep is away, so many and no more. Starts and ends nobody.
+// Relays messages between workers: counters to dq-upkeep, the list of living notifiers, the process table.
+// Keeps at most limits.countersHeldMax counters while dq-upkeep is unavailable. Starts and ends no worker.
 
 import { limits } from '../../core/limits.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../../process/messages.ts';
@@ -20,7 +20,8 @@ export class WorkerRelay {
     this.#log = log;
   }
 
-  heard(from: WorkerProcess, message: ToMaster): void {
+  /** Handles a worker's message; ignores messages of other kinds. */
+  receive(from: WorkerProcess, message: ToMaster): void {
     switch (message.kind) {
       case 'ready':
         if (from === this.#upkeep()) this.#sendHeld(from);
@@ -43,28 +44,29 @@ export class WorkerRelay {
     }
   }
 
-  /** Its leases go back at once instead of when they run out. An upkeep that is away asks `who_lives` when it is back. */
+  /** dq-upkeep releases the leases before they expire. If it is unavailable it asks `who_lives` after its
+   *  start. */
   notifierDied(incarnation: number): void {
     this.#upkeep()?.send({ kind: 'owner_dead', incarnation });
   }
 
-  /** Lost while upkeep is away; the next death tells again. */
+  /** Lost while dq-upkeep is unavailable; the next death sends it again. */
   crashLoop(role: RoleName, how: string, reason: string): void {
     this.#upkeep()?.send({ kind: 'crash_loop', role, how, reason });
   }
 
-  /** The daemon ends by itself. Without an upkeep it is kept for the next start (keep-given-up.ts). */
+  /** The daemon gives up. Without dq-upkeep the master records it (keep-given-up.ts). */
   gaveUp(reason: string): void {
     this.#upkeep()?.send({ kind: 'gave_up', reason });
   }
 
-  /** Of the generation in force: one that leaves may have written for the last time. */
+  /** Of the generation in force: a leaving one may have flushed for the last time. */
   #upkeep(): WorkerProcess | undefined {
     return this.#fleet.current.workers('upkeep').find((worker) => worker.state !== 'starting');
   }
 
-  /** Of all generations; with the next life of each slot: a notifier born while upkeep still works on the answer must not lose
-   *  its leases to it. */
+  /** Of all generations, and the next incarnation of each slot: a notifier that starts while dq-upkeep works
+   *  on the answer must not lose its leases. */
   #livingNotifiers(): number[] {
     return this.#fleet
       .all()
@@ -76,6 +78,7 @@ export class WorkerRelay {
     const deltas = this.#held.take();
     if (deltas.length > 0) upkeep.send({ kind: 'counters', deltas });
     const dropped = this.#held.takeDropped();
-    if (dropped > 0) this.#log.error(`statistics were dropped while dq-upkeep was away: ${dropped}`);
+    if (dropped > 0)
+      this.#log.error('statistics: dropped while dq-upkeep was unavailable', undefined, { dropped });
   }
 }

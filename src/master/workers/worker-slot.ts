@@ -1,6 +1,7 @@
-// One numbered place of a role, kept filled: forks its worker, and forks again when it has died: at once after a long life (the
-// only server of an instance is the port that it listens on), with a growing delay after early deaths.
-// Invariant: at most one live process per slot; after release() none is started any more.
+// Keeps one numbered slot of a role filled: forks its worker, and forks again when the worker has died: at
+// once after a long run (a single server is the only one on the port), after a growing delay if it died
+// early.
+// Invariant: at most one live process per slot; none is started after release().
 
 import type { RoleName } from '../../process/messages.ts';
 import { masterLimits } from '../limits.ts';
@@ -8,15 +9,15 @@ import { restartDelayMs } from './crash-loop.ts';
 import type { Ending, WorkerProcess } from './worker-process.ts';
 
 export interface SlotHost {
-  /** Throws where no process can be made: no memory, or its file is away for the moment of an upgrade. */
+  /** Throws if no process can be made: no memory, or its file is missing during an upgrade. */
   fork(slot: WorkerSlot): WorkerProcess;
-  /** A fork has thrown; false = do not try again. */
-  unborn(slot: WorkerSlot, error: unknown): boolean;
-  /** A worker of a slot that is kept filled has died by itself; false = do not start another. */
+  /** fork() has thrown; false = do not try again. */
+  spawnFailed(slot: WorkerSlot, error: unknown): boolean;
+  /** The worker died without a drain; false = do not start another. */
   died(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): boolean;
 }
 
-/** What a signal to the whole process group does to a worker that has not reached its first line. */
+/** A signal to the process group kills a worker that has not installed its handlers yet. */
 const groupSignals: readonly (NodeJS.Signals | null)[] = [
   'SIGHUP',
   'SIGINT',
@@ -31,7 +32,8 @@ export class WorkerSlot {
   readonly count: number;
   restarts = 0;
   worker: WorkerProcess | null = null;
-  /** of the life after the current one: drawn early, so that it can be named among the living before it exists */
+  /** of the worker after the current one: drawn early, so that dq-upkeep counts it as living before it exists
+   *  */
   nextIncarnation: number;
   readonly #host: SlotHost;
   readonly #drawIncarnation: () => number;
@@ -58,29 +60,29 @@ export class WorkerSlot {
       this.worker = this.#host.fork(this);
     } catch (error) {
       this.#earlyDeaths += 1;
-      if (this.#host.unborn(this, error)) this.#fillLater();
+      if (this.#host.spawnFailed(this, error)) this.#fillLater();
       return;
     }
     this.nextIncarnation = this.#drawIncarnation();
   }
 
-  /** No worker is started here any more; the current one stays until somebody ends it. */
+  /** Starts no further worker here; the current one stays until it is drained or killed. */
   release(): void {
     this.#released = true;
     clearTimeout(this.#timer);
   }
 
   /** The slot's worker has exited. */
-  emptied(worker: WorkerProcess, ending: Ending): void {
+  exited(worker: WorkerProcess, ending: Ending): void {
     this.worker = null;
     if (this.#released) return;
-    // No crash and no life: what was born so is another first one.
+    // Killed by a group signal before its handlers: not a crash.
     if (!ending.wasReady && groupSignals.includes(ending.signal)) {
       this.fill();
       return;
     }
     this.restarts += 1;
-    // A life longer than the longest delay ends the row.
+    // A run longer than the longest delay ends the row.
     this.#earlyDeaths = ending.readyMs > masterLimits.restartMsMax ? 0 : this.#earlyDeaths + 1;
     if (this.#host.died(this, worker, ending)) this.#fillLater();
   }
