@@ -1,22 +1,24 @@
-// Capacity per topic in two layers: a base that many reserves share, and an over-layer of the few topics that differ from it
-// in one reserve. A reserve neither copies nor compares thousands of topics: consumers compare bases by identity.
-// Invariant: a base and an over-layer never change. A topic that leaves the over-layer has the capacity of the base again.
+// Holds capacity per topic in two layers: a base that many reserves share, and the few topics that differ from it in
+// one reserve.
+// Invariant: a base and an over-layer never change after they were made. A topic that leaves the over-layer has the
+// capacity of the base again.
+// Thousands of topics without capacity are neither copied nor compared per reserve: bases are compared by identity.
 
-/** Capacity of a notifier for one topic. */
+/** The jobs that a notifier may still take of one topic. Both names are part of the wire format of a reserve. */
 export interface TopicCapacity {
-  /** most jobs of this topic in the reply; 0 = skip it (paused, at a limit, unknown to the caller) */
+  /** at most this many jobs of the topic in the answer; 0 = skip it (paused, at a limit, unknown to the caller) */
   readonly room: number;
-  /** lease of this topic's jobs: its timeout + lease.margin */
+  /** lease of this topic's jobs, in ms: its timeout + lease.margin */
   readonly leaseMs: number;
 }
 
 /** Capacity by topic. */
-export interface TopicRooms extends Iterable<readonly [topic: string, room: TopicCapacity]> {
+export interface TopicCapacities extends Iterable<readonly [topic: string, capacity: TopicCapacity]> {
   readonly size: number;
   get(topic: string): TopicCapacity | undefined;
 }
 
-export class BaseRooms {
+export class CapacityBase {
   readonly topics: ReadonlyMap<string, TopicCapacity>;
   /** the distinct capacities above 0 */
   readonly sizes: ReadonlySet<number>;
@@ -29,18 +31,18 @@ export class BaseRooms {
   }
 }
 
-const noRooms = new BaseRooms(new Map());
+const emptyBase = new CapacityBase(new Map());
 
-export class LayeredCapacities implements TopicRooms {
-  static readonly none = new LayeredCapacities(noRooms, new Map());
+export class LayeredCapacities implements TopicCapacities {
+  static readonly none = new LayeredCapacities(emptyBase, new Map());
 
-  readonly base: BaseRooms;
+  readonly base: CapacityBase;
   readonly over: ReadonlyMap<string, TopicCapacity>;
-  /** Share of each base capacity that this reserve may use; null: all. Capacities of the over-layer are final. */
+  /** The part of each size of the base that this reserve may use; null: all. The over-layer is not divided. */
   readonly parts: ReadonlyMap<number, number> | null;
 
   constructor(
-    base: BaseRooms,
+    base: CapacityBase,
     over: ReadonlyMap<string, TopicCapacity>,
     parts: ReadonlyMap<number, number> | null = null,
   ) {
@@ -49,9 +51,9 @@ export class LayeredCapacities implements TopicRooms {
     this.parts = parts;
   }
 
-  /** Copies any other map into an over-layer: the map may change later. */
-  static of(topics: TopicRooms): LayeredCapacities {
-    return topics instanceof LayeredCapacities ? topics : new LayeredCapacities(noRooms, new Map(topics));
+  /** Copies any other map into an over-layer, because it may change later. */
+  static of(topics: TopicCapacities): LayeredCapacities {
+    return topics instanceof LayeredCapacities ? topics : new LayeredCapacities(emptyBase, new Map(topics));
   }
 
   get size(): number {
@@ -71,7 +73,7 @@ export class LayeredCapacities implements TopicRooms {
       if (!this.over.has(topic)) yield [topic, this.#ofBase(topic) as TopicCapacity];
   }
 
-  /** The capacity of a base topic with `size`, unless the over-layer names it. */
+  /** Capacity here of a base topic of this `size` that the over-layer does not name. */
   partOf(size: number): number {
     return this.parts === null ? size : (this.parts.get(size) ?? 0);
   }
@@ -86,18 +88,18 @@ export class LayeredCapacities implements TopicRooms {
     return names;
   }
 
-  /** Topics that are named here and not in `base`; all topics when this has another base. */
-  namesBeside(base: BaseRooms): Iterable<string> {
+  /** Topics that are named here and not in `base`. With another base, all of its topics are among them. */
+  namesBeside(base: CapacityBase): Iterable<string> {
     return this.base === base ? this.over.keys() : [...this.over.keys(), ...this.base.topics.keys()];
   }
 
   #ofBase(topic: string): TopicCapacity | undefined {
-    const room = this.base.topics.get(topic);
-    if (room === undefined || this.parts === null) return room;
-    return { room: this.partOf(room.room), leaseMs: room.leaseMs };
+    const capacity = this.base.topics.get(topic);
+    if (capacity === undefined || this.parts === null) return capacity;
+    return { room: this.partOf(capacity.room), leaseMs: capacity.leaseMs };
   }
 }
 
-export function isSameRoom(a: TopicCapacity | undefined, b: TopicCapacity | undefined): boolean {
+export function isSameCapacity(a: TopicCapacity | undefined, b: TopicCapacity | undefined): boolean {
   return a === b || (a?.room === b?.room && a?.leaseMs === b?.leaseMs);
 }

@@ -6,7 +6,7 @@
 // kept for topics in good standing that run no call.
 
 import type { AttemptReason } from '../core/job.ts';
-import { BaseRooms, isSameRoom, LayeredCapacities, type TopicCapacity } from '../core/layered-capacities.ts';
+import { CapacityBase, isSameCapacity, LayeredCapacities, type TopicCapacity } from '../core/layered-capacities.ts';
 import { limits } from '../core/limits.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
 import { topicDefaults } from '../core/topic/topic.ts';
@@ -42,7 +42,7 @@ export interface RoomsOptions {
 interface Plan {
   readonly others: TopicCapacity;
   /** the exceptions, and the restricted topics, which have no room at rest */
-  readonly base: BaseRooms;
+  readonly base: CapacityBase;
   /** of exceptions from which on another room may be the one that most share */
   readonly worth: number;
 }
@@ -239,7 +239,7 @@ export class Capacity {
       for (const [lane, free] of this.#probes.offers(now))
         over.set(lane.topic.topic, this.#roomNow(lane, free, now));
     for (const name of skipped) over.set(name, { room: 0, leaseMs: others.leaseMs });
-    for (const [name, room] of over) if (isSameRoom(room, base.topics.get(name) ?? others)) over.delete(name);
+    for (const [name, room] of over) if (isSameCapacity(room, base.topics.get(name) ?? others)) over.delete(name);
     return { slots, others, topics: new LayeredCapacities(base, over) };
   }
 
@@ -406,12 +406,12 @@ export class Capacity {
     const rooms = new Map(base.topics);
     for (const name of this.#changed) {
       const room = this.#roomAtRest(name, others);
-      if (isSameRoom(room, others)) rooms.delete(name);
+      if (isSameCapacity(room, others)) rooms.delete(name);
       else rooms.set(name, room);
     }
     if (rooms.size - this.#probes.size >= worth) return this.#makePlan();
     this.#changed.clear();
-    return { others, base: new BaseRooms(rooms), worth };
+    return { others, base: new CapacityBase(rooms), worth };
   }
 
   /** Two passes, because a room for each of 100,000 topics would hold all calls up. */
@@ -431,14 +431,14 @@ export class Capacity {
     const rooms = new Map<string, TopicCapacity>();
     for (const topic of this.#options.topics.all()) {
       const room = this.#wholeRoom(topic);
-      if (!isSameRoom(room, others)) rooms.set(topic.topic, room);
+      if (!isSameCapacity(room, others)) rooms.set(topic.topic, room);
     }
     for (const name of this.#unknown) rooms.set(name, { room: 0, leaseMs: others.leaseMs });
     const worth = 2 * rooms.size + notifierLimits.plannedAnew;
     for (const { topic } of this.#probes.lanes())
       rooms.set(topic.topic, { room: 0, leaseMs: this.#leaseMs(topic) });
     this.#changed.clear();
-    return { others, base: new BaseRooms(rooms), worth };
+    return { others, base: new CapacityBase(rooms), worth };
   }
 
   /** Of a topic none of whose calls runs, with all its tokens. */

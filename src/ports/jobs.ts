@@ -22,7 +22,7 @@ import type {
   Token,
   Version,
 } from '../core/job.ts';
-import type { TopicCapacity, TopicRooms } from '../core/layered-capacities.ts';
+import type { TopicCapacities, TopicCapacity } from '../core/layered-capacities.ts';
 import type { StoreFailure } from './store-error.ts';
 
 /** Port index of a bucket. Promote, reserve and recover work on one: the single bucket of an embedded store or a Redis, each
@@ -123,7 +123,7 @@ export interface ReserveRequest {
   readonly max: number;
   /** capacity of every topic that `topics` does not name */
   readonly others: TopicCapacity;
-  readonly topics: TopicRooms;
+  readonly topics: TopicCapacities;
 }
 
 export interface Reserved {

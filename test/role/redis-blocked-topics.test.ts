@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { type Priority, priorities } from '../../src/core/job.ts';
-import { BaseRooms, LayeredCapacities, type TopicRooms } from '../../src/core/layered-capacities.ts';
+import { CapacityBase, LayeredCapacities, type TopicCapacities } from '../../src/core/layered-capacities.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { redisLimits } from '../../src/store/redis/limits.ts';
 import { jobOf, owner, Trial } from '../conformance/trial.ts';
@@ -28,7 +28,7 @@ const leaseMs = 60_000;
 const without: TopicCapacity = { room: 0, leaseMs };
 const names = (count: number) => Array.from({ length: count }, (_, n) => `paused${n}`);
 const blocked = (topics: readonly string[]) => new Map(topics.map((topic) => [topic, without]));
-const reserve = async ({ jobs }: Trial, topics: TopicRooms, max = 100, others = 5) =>
+const reserve = async ({ jobs }: Trial, topics: TopicCapacities, max = 100, others = 5) =>
   (await jobs.reserve(0, { owner, max, others: { room: others, leaseMs }, topics })).jobs;
 
 async function pushAll({ jobs }: Trial, topics: readonly string[]): Promise<void> {
@@ -83,7 +83,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
   it('reserve: a topic that leaves the over-layer has the capacity of the base again', async () => {
     const { trial } = await opened();
     const paused = names(300);
-    const base = new BaseRooms(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
+    const base = new CapacityBase(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
     const take = async (over: Record<string, number>) => {
       const rooms = Object.entries(over).map(([topic, room]) => [topic, { room, leaseMs }] as const);
       const jobs = await reserve(trial, new LayeredCapacities(base, new Map(rooms)));
@@ -97,7 +97,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     expect(await take({ paused200: 1, open: 0 })).toEqual(['paused200 1', 'unnamed 2']);
     expect(await take({})).toEqual(['open 2']);
     expect(await take({})).toEqual([]);
-    const fewer = new BaseRooms(blocked(paused.filter((topic) => topic !== 'paused7')));
+    const fewer = new CapacityBase(blocked(paused.filter((topic) => topic !== 'paused7')));
     const resumed = await reserve(trial, new LayeredCapacities(fewer, new Map()));
     expect(resumed.map(({ topic, id }) => `${topic} ${id}`)).toEqual(['paused7 2']);
   });
@@ -125,7 +125,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     const topics = Array.from({ length: 4 * redisLimits.redisNamedMin }, (_, n) => `topic${n}`);
     const some = (share: number) =>
       new Map(topics.filter(() => dice(4) < share).map((topic) => [topic, { room: dice(3), leaseMs }]));
-    let base = new BaseRooms(some(3));
+    let base = new CapacityBase(some(3));
     let dealt = 0;
     for (let step = 0; step < 100; step += 1) {
       const pushes = Array.from({ length: dice(30) }, (_, n) => {
@@ -133,7 +133,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
         return jobOf(`${step}-${n}`, { topic: topics[dice(topics.length)] as string, priority });
       });
       for (const trial of both) await trial.jobs.push(pushes);
-      if (dice(5) === 0) base = new BaseRooms(some(3));
+      if (dice(5) === 0) base = new CapacityBase(some(3));
       const others = dice(4) === 0 ? 0 : 5;
       // A reserve for topics in good standing alone has no base.
       const rooms = others === 0 && dice(2) === 0 ? some(3) : new LayeredCapacities(base, some(dice(2)));

@@ -2,7 +2,7 @@
 // it is.
 
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { BaseRooms, LayeredCapacities, type TopicRooms } from '../../src/core/layered-capacities.ts';
+import { CapacityBase, LayeredCapacities, type TopicCapacities } from '../../src/core/layered-capacities.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { TopicCounters } from '../../src/store/sqlite/engine/topic-counters.ts';
 import { RoomsKnown } from '../../src/store/sqlite/wire/capacity-delta.ts';
@@ -27,7 +27,7 @@ async function push(topics: readonly string[], id = '1'): Promise<void> {
   await store.client.store.jobs.push(topics.map((topic) => jobOf(id, { topic })));
 }
 
-async function reserve(topics: TopicRooms, others = 5): Promise<string[]> {
+async function reserve(topics: TopicCapacities, others = 5): Promise<string[]> {
   const request = { owner, max: 100, others: { room: others, leaseMs }, topics };
   return (await store.client.store.jobs.reserve(0, request)).jobs.map(({ topic, id }) => `${topic} ${id}`);
 }
@@ -62,7 +62,7 @@ it('reserve: takes from topics that are resumed, in the order of their turns', a
 
 it('reserve: a topic that leaves the over-layer has the capacity of the base again', async () => {
   const paused = names(300);
-  const base = new BaseRooms(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
+  const base = new CapacityBase(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
   const over = (rooms: Record<string, number>) =>
     new LayeredCapacities(
       base,
@@ -78,7 +78,7 @@ it('reserve: a topic that leaves the over-layer has the capacity of the base aga
   expect(await reserve(over({}))).toEqual([]);
   // Another base, of the same topics but one.
   const fewer = blocked(paused.filter((topic) => topic !== 'paused7'));
-  expect(await reserve(new LayeredCapacities(new BaseRooms(fewer), new Map()))).toEqual(['paused7 2']);
+  expect(await reserve(new LayeredCapacities(new CapacityBase(fewer), new Map()))).toEqual(['paused7 2']);
 });
 
 it('reserve: without room for others takes from the named topics, and from the others when there is some again', async () => {

@@ -1,6 +1,6 @@
 // The rooms as the owner has them against the rooms that were asked with: the same, or the owner says that it does not know.
 import { describe, expect, it, vi } from 'vitest';
-import { BaseRooms, LayeredCapacities } from '../../src/core/layered-capacities.ts';
+import { CapacityBase, LayeredCapacities } from '../../src/core/layered-capacities.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { RoomsKnown, RoomsSent, roomsAside } from '../../src/store/sqlite/wire/capacity-delta.ts';
@@ -60,7 +60,7 @@ describe('rooms', () => {
 
   it('of a topic that leaves the over-layer are those of the base again', () => {
     const [sent, known] = [new RoomsSent(), new RoomsKnown()];
-    const base = new BaseRooms(rooms({ closed: 0, open: 5 }));
+    const base = new CapacityBase(rooms({ closed: 0, open: 5 }));
     const tell = (over: Record<string, number>) => {
       const changes = sent.changesTo(new LayeredCapacities(base, rooms(over)));
       return [known.with(changes), changes.rooms.map(([topic]) => topic)];
@@ -81,9 +81,9 @@ describe('rooms', () => {
     for (let round = 0; round < 200; round += 1) {
       const sent = new RoomsSent();
       let known = new RoomsKnown();
-      let base = new BaseRooms(some());
+      let base = new CapacityBase(some());
       for (let step = 0; step < 30; step += 1) {
-        if (dice(6) === 0) base = new BaseRooms(some());
+        if (dice(6) === 0) base = new CapacityBase(some());
         const over = some();
         const asked = dice(8) === 0 ? over : new LayeredCapacities(base, over);
         if (dice(10) === 0) known = new RoomsKnown();
@@ -101,7 +101,7 @@ describe('rooms', () => {
 
   it('of a base that was told are not looked at again', () => {
     const sent = new RoomsSent();
-    const base = new BaseRooms(rooms({ a: 0, b: 0 }));
+    const base = new CapacityBase(rooms({ a: 0, b: 0 }));
     sent.changesTo(new LayeredCapacities(base, new Map()));
     const looks = [vi.spyOn(base.topics, 'keys'), vi.spyOn(base.topics, 'entries')];
     expect(sent.changesTo(new LayeredCapacities(base, rooms({ a: 1 }))).rooms).toEqual([['a', room(1)]]);

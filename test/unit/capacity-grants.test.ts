@@ -1,14 +1,14 @@
 // How the room of a notifier is divided among reserves that are under way at once.
 import { describe, expect, it, vi } from 'vitest';
 import type { ReservedJob } from '../../src/core/job.ts';
-import { BaseRooms, LayeredCapacities } from '../../src/core/layered-capacities.ts';
+import { CapacityBase, LayeredCapacities } from '../../src/core/layered-capacities.ts';
 import { CapacityGrants, type Free, isSpent, type Share } from '../../src/notifier/capacity-grants.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 
 type Numbers = Readonly<Record<string, number>>;
 const roomsOf = (numbers: Numbers) =>
   new Map(Object.entries(numbers).map(([name, room]) => [name, { room, leaseMs: 1 }]));
-const noBase = new BaseRooms(new Map());
+const noBase = new CapacityBase(new Map());
 const free = (slots: number, others: number, topics: Numbers = {}, base = noBase): Free => ({
   slots,
   others: { room: others, leaseMs: 1 },
@@ -50,7 +50,7 @@ describe('shares', () => {
   });
 
   it('copy no topic of the base', () => {
-    const base = new BaseRooms(new Map([['b', { room: 0, leaseMs: 1 }], ...roomsOf({ c: 5, d: 5 })]));
+    const base = new CapacityBase(new Map([['b', { room: 0, leaseMs: 1 }], ...roomsOf({ c: 5, d: 5 })]));
     const looks = vi.spyOn(base.topics, 'keys');
     const entries = vi.spyOn(base.topics, 'entries');
     const shares = new CapacityGrants();
@@ -75,11 +75,11 @@ describe('shares', () => {
       const rooms: Numbers = { a: draw(8), b: draw(8), d: draw(8) };
       // Some topics have no capacity in a base, as restricted ones; others are absent from it.
       const bases = [noBase, rooms, { a: 0, b: draw(8) }, { d: rooms['d'] as number }].map((base) =>
-        base instanceof BaseRooms ? base : new BaseRooms(roomsOf(base)),
+        base instanceof CapacityBase ? base : new CapacityBase(roomsOf(base)),
       );
       const taken: Share[] = [];
       for (let n = 0; n < 12; n += 1) {
-        const base = bases[draw(bases.length)] as BaseRooms;
+        const base = bases[draw(bases.length)] as CapacityBase;
         // A topic whose room is that of the base, or of the others, need not be named.
         const over = Object.entries(rooms).filter(
           ([name, room]) => room !== (base.topics.get(name)?.room ?? others) || draw(2) === 0,

@@ -5,7 +5,7 @@
 // nothing but departures, and the script reports those of the topics that were named; a topic stands in the copy of a ring once,
 // and the copy is in the order of turns.
 
-import { type BaseRooms, LayeredCapacities } from '../../../core/layered-capacities.ts';
+import { type CapacityBase, LayeredCapacities } from '../../../core/layered-capacities.ts';
 import { limits } from '../../../core/limits.ts';
 import type { ReserveRequest, TopicCapacity } from '../../../ports/job-store.ts';
 import { redisLimits } from '../limits.ts';
@@ -42,7 +42,7 @@ export class RingCopy {
     ...{ priority, topics: new Map(), open: new Map(), last: 0 },
   }));
   /** of the last list: `open` is by it */
-  #base: BaseRooms = LayeredCapacities.none.base;
+  #base: CapacityBase = LayeredCapacities.none.base;
   /** Topics that had jobs lately, the latest last: named before they come back, they cost no second script. */
   readonly #recent = new Set<string>();
 
@@ -120,7 +120,7 @@ export class RingCopy {
     return (this.#base.topics.get(topic)?.room ?? 1) > 0;
   }
 
-  #passOver(base: BaseRooms): void {
+  #passOver(base: CapacityBase): void {
     if (this.#base === base) return;
     this.#base = base;
     for (const { topics, open } of this.#rings) {

@@ -2,7 +2,7 @@
 // cost the owner more than the jobs. Both ends stand here. Invariant: a reserve runs with exactly the rooms that it was asked
 // with, or the owner says that it does not know them (a new connection, a lost frame) and is told all of them.
 
-import { isSameRoom, LayeredCapacities, type TopicRooms } from '../../../core/layered-capacities.ts';
+import { isSameCapacity, LayeredCapacities, type TopicCapacities } from '../../../core/layered-capacities.ts';
 import type { TopicCapacity } from '../../../ports/job-store.ts';
 import type { RingViews } from '../engine/ring.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -22,7 +22,7 @@ const aside = -1;
 
 /** Few rooms, of a reserve without room for others. Asked for between requests with the table, their difference to it would be as
  *  large as the table. */
-export function roomsAside(topics: TopicRooms): RoomChanges {
+export function roomsAside(topics: TopicCapacities): RoomChanges {
   return { base: aside, number: aside, rooms: [...topics] };
 }
 
@@ -33,12 +33,12 @@ export class RoomsSent {
   #number = 0;
 
   /** Looks at the over-layers alone where both reserves share a base. */
-  changesTo(topics: TopicRooms): RoomChanges {
+  changesTo(topics: TopicCapacities): RoomChanges {
     const asked = LayeredCapacities.of(topics);
     const rooms: [string, TopicCapacity | null][] = [];
     for (const topic of asked.changedSince(this.#rooms)) {
       const room = asked.get(topic);
-      if (!isSameRoom(this.#rooms.get(topic), room)) rooms.push([topic, room ?? null]);
+      if (!isSameCapacity(this.#rooms.get(topic), room)) rooms.push([topic, room ?? null]);
     }
     this.#rooms = asked;
     const base = this.#base;
