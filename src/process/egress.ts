@@ -1,5 +1,6 @@
-// The egress policy of this process, made from its configuration and this machine: the one place that knows which
-// endpoints are dq's own. Registration (intake) and dialling (notifier) must judge alike, so both take it from here.
+// Creates the egress policy of this process from its configuration and this machine. Only this file knows
+// which endpoints are dq's own. Registration (intake) and dialling (notifier) use it, so that both judge
+// alike.
 
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
@@ -11,19 +12,19 @@ import { redisAddress } from '../core/url/redis-url.ts';
 import { parseSmtpUrl } from '../core/url/smtp-url.ts';
 import type { MasterLink } from './role.ts';
 
-/** `link`: of a process that does not listen itself and may be told of the port later. */
+/** `link`: of a process that does not listen itself, and may receive the port later. */
 export function egressPolicyOf(config: Config, link?: Pick<MasterLink, 'onMessage'>): EgressPolicy {
   const address = config['server.host'];
   const own: Endpoint[] = [{ address, port: config['server.port'] }];
   link?.onMessage((message) => {
     if (message.kind !== 'listening') return;
-    // Said again by every server that comes up.
+    // Every server that starts repeats it.
     if (!own.some(({ port }) => port === message.port)) own.push({ address, port: message.port });
   });
-  // A callback to one of them would be a way to write mails, or to guess passwords.
+  // A callback to one of them could write mails, or guess passwords.
   const [smtp, mysql] = [parseSmtpUrl(config['smtp.url']), parseMysqlUrl(config['mysql.url'])];
   for (const server of [smtp, mysql]) if (server.ok) addServer(own, server.value);
-  // Of a group those that it names; which others are in it, only the connection to it knows.
+  // Of a group only the named members: the others are known to its connection alone.
   for (const url of config.redis) for (const server of redisAddress(url).hosts) addServer(own, server);
   return createEgressPolicy({
     policy: config['egress.policy'],
@@ -34,8 +35,8 @@ export function egressPolicyOf(config: Config, link?: Pick<MasterLink, 'onMessag
   });
 }
 
-/** The addresses of a name join the list when the resolver has answered; a name that it does not know is taken for one of this
- *  machine. */
+/** Adds the addresses of a name when the resolver has answered. An unknown name counts as an address of
+ *  this machine. */
 function addServer(own: Endpoint[], { host, port }: { readonly host: string; readonly port: number }): void {
   if (isIP(host) !== 0) own.push({ address: host, port });
   else
@@ -45,7 +46,7 @@ function addServer(own: Endpoint[], { host, port }: { readonly host: string; rea
     });
 }
 
-/** Read when asked: addresses come and go while a process lives. */
+/** Reads them each time: addresses come and go. */
 function localAddresses(): readonly string[] {
   return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
 }

@@ -1,18 +1,17 @@
-// Who can reach the API, and whether that is safe: on an address of this machine alone anybody is served while no access token
-// exists; where other machines get there, only if somebody said --no-auth. The start and every request are judged by the same
-// words.
+// Judges whether the API may serve callers without a token while no access token exists: on a loopback
+// address, or with --no-auth. The start and every request use the same rule.
 
 import { isLoopback } from '../config/cross-checks.ts';
 import type { Config } from '../config/options.ts';
 import type { Registry } from '../ports/registry.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
 
-/** Whether callers without a token are served while none exists. */
+/** Whether callers without a token are served while no token exists. */
 export function servesStrangers(config: Config): boolean {
   return isLoopback(config['server.host']) || config.noAuth;
 }
 
-/** Rejects with StartImpossible when nobody but this machine's command line could be served. */
+/** Rejects with StartImpossible where only this machine's command line could be served. */
 export async function checkExposure(config: Config, registry: Pick<Registry, 'tokens'>): Promise<void> {
   if (servesStrangers(config)) return;
   const { tokens } = await registry.tokens(-1);

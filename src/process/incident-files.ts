@@ -1,6 +1,7 @@
-// Incidents of this instance, each in a small file of its own under <dataDir>/alerts: they tell of a store that is in
-// trouble, so they are not kept in it. Written by dq-upkeep, and by a master that has nobody left; read by dq-server too.
-// Invariant: a file of an incident's name is a whole incident, whoever died while it was written.
+// Stores the incidents of this instance, each in a small file under <dataDir>/alerts. Not in the store:
+// incidents report failures of the store. dq-upkeep writes them, and a master without workers; dq-server
+// reads them, too.
+// Invariant: a file with the name of an incident is a whole incident, also after a crash during the write.
 
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,12 +9,12 @@ import { writeDurably } from '../runtime/durable-file.ts';
 
 export const incidentKinds = ['crash_loop', 'given_up', 'store', 'redis', 'late'] as const;
 
-/** The beginning or the end of one trouble. */
+/** The start or the end of a failure state. */
 export interface Incident {
   /** rises with time, never used twice in a data directory */
   readonly id: number;
   readonly kind: (typeof incidentKinds)[number];
-  /** whose trouble it is where there can be several at once: a role, a server; else '' */
+  /** the failing part where several can fail at once: a role, a server; else '' */
   readonly about: string;
   readonly state: 'begun' | 'over';
   /** epoch ms by this machine's clock */
@@ -25,18 +26,18 @@ export interface Incident {
   readonly sentAt: number | null;
 }
 
-/** That the master has ended the daemon, because it could not be kept alive. */
+/** The incident of a daemon that the master ended because its workers did not stay alive. */
 export const givenUp = { kind: 'given_up', about: '' } as const;
 export const givenUpDetail = (reason: string): string => `the daemon has ended by itself: ${reason}`;
 
-/** What has just happened, owed to whoever is to be told. `known`: the ids that are in use. */
+/** An incident of now, whose alert is owed. `known`: the ids in use. */
 export function newIncident(
-  news: Pick<Incident, 'kind' | 'about' | 'state' | 'detail'>,
+  facts: Pick<Incident, 'kind' | 'about' | 'state' | 'detail'>,
   known: Iterable<number>,
 ): Incident {
   const at = Date.now();
   const id = Math.max(at * 1_000, ...[...known].map((used) => used + 1));
-  return { ...news, id, at, alert: 'owed', sentAt: null };
+  return { ...facts, id, at, alert: 'owed', sentAt: null };
 }
 
 const nameOf = (id: number) => `${String(id).padStart(16, '0')}.json`;
@@ -49,7 +50,7 @@ export class IncidentFiles {
     this.#directory = join(dataDir, 'alerts');
   }
 
-  /** Oldest first. What is no incident is left out: another version of dq may have put it there. */
+  /** Oldest first. Leaves out other files: another version of dq may have written them. */
   async list(): Promise<readonly Incident[]> {
     const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return [];
@@ -79,14 +80,14 @@ export class IncidentFiles {
       const read: unknown = JSON.parse(await readFile(join(this.#directory, name), 'utf8'));
       return isIncident(read) ? read : null;
     } catch (error) {
-      // Gone between the listing and the reading, or no JSON: no incident.
+      // Removed after the listing, or not JSON: not an incident.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return null;
       throw error;
     }
   }
 }
 
-/** The troubles that have begun and are not over. */
+/** The failure states that have started and not ended. */
 export function openIncidents(oldestFirst: readonly Incident[]): readonly Incident[] {
   const last = new Map(oldestFirst.map((incident) => [`${incident.kind} ${incident.about}`, incident]));
   return [...last.values()].filter(({ state }) => state === 'begun');

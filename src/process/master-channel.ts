@@ -1,4 +1,5 @@
-// A worker's end of the cluster channel. Losing it loses messages and nothing else: a worker without its master drains.
+// Sends and receives messages at the worker's end of the cluster channel. Its loss costs messages only: a
+// worker without a master drains.
 
 import type { ToMaster, ToWorker } from './messages.ts';
 import type { MasterLink } from './role.ts';
@@ -11,11 +12,11 @@ export class MasterChannel implements MasterLink {
   }
 
   send(message: ToMaster): void {
-    // The callback takes the error of a channel that closes meanwhile; without one it would be thrown as an event.
+    // Without a callback, an error of a closing channel would be thrown as an event.
     if (process.connected) process.send?.(message, undefined, undefined, () => {});
   }
 
-  /** As send, and resolves when the master's end has it or nobody will. */
+  /** As send; resolves when the message is sent, or the channel is closed. */
   sent(message: ToMaster): Promise<void> {
     return new Promise((resolve) => {
       if (process.connected && process.send !== undefined)
@@ -28,7 +29,7 @@ export class MasterChannel implements MasterLink {
     this.#listeners.add(listener);
   }
 
-  /** As if the master had sent it. */
+  /** Delivers a message as if the master had sent it. */
   deliver(message: ToWorker): void {
     for (const listener of this.#listeners) listener(message);
   }

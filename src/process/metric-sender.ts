@@ -1,4 +1,4 @@
-// The metrics of one process on their way: handed to the master at every beat of the pulse, and once more at the end.
+// Sends the metrics of one process to the master: at every tick, and once more at its end.
 
 import { MetricBuffer } from '../telemetry/metric-buffer.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
@@ -8,7 +8,7 @@ export class MetricSender {
   readonly meter = new MetricBuffer();
   readonly #channel: Pick<MasterChannel, 'send' | 'sent'>;
   readonly #log: Pick<OpenLog, 'dropped'>;
-  #droppedTold = 0;
+  #droppedSent = 0;
 
   constructor(channel: Pick<MasterChannel, 'send' | 'sent'>, log: Pick<OpenLog, 'dropped'>) {
     this.#channel = channel;
@@ -20,7 +20,7 @@ export class MetricSender {
     if (metrics !== null) this.#channel.send({ kind: 'metrics', metrics });
   }
 
-  /** Resolves when the master has them, or nobody will. */
+  /** Resolves when the metrics are sent, or the channel is closed. */
   async flush(): Promise<void> {
     const metrics = this.#take();
     if (metrics !== null) await this.#channel.sent({ kind: 'metrics', metrics });
@@ -28,9 +28,9 @@ export class MetricSender {
 
   #take(): ReturnType<MetricBuffer['take']> {
     const dropped = this.#log.dropped();
-    if (dropped > this.#droppedTold)
-      this.meter.count('dq_log_lines_dropped_total', dropped - this.#droppedTold);
-    this.#droppedTold = dropped;
+    if (dropped > this.#droppedSent)
+      this.meter.count('dq_log_lines_dropped_total', dropped - this.#droppedSent);
+    this.#droppedSent = dropped;
     return this.meter.take();
   }
 }

@@ -1,8 +1,8 @@
-// The name of a worker in the process table.
+// Names a worker in the process table.
 
 import type { RoleName } from './messages.ts';
 
-/** As `ps` shows it. Roles that exist once carry no number. */
+/** As `ps` shows it. Roles with one process have no number. */
 export function titleOf(role: RoleName, index: number): string {
   return role === 'store' || role === 'upkeep' ? `dq-${role}` : `dq-${role}-${index}`;
 }

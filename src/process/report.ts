@@ -1,8 +1,8 @@
-// What a worker costs and has in hand, told to the master at every beat of the pulse.
+// Reports the cost and the running work of a worker to the master at every tick.
 
 import type { MasterLink } from './role.ts';
 
-/** Answers the beat. */
+/** Returns the function for each tick. */
 export function reporter(link: MasterLink, inFlight: () => number): () => void {
   let cpu = process.cpuUsage();
   let at = performance.now();

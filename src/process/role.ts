@@ -1,4 +1,5 @@
-// What a role is given and what it is, seen from the worker entry. compose.ts builds the context; a role never names an adapter.
+// Declares what a role receives and what it provides. The compose folder builds the context; a role names
+// no adapter.
 
 import type { Config } from '../config/options.ts';
 import type { Owner } from '../core/job.ts';
@@ -14,12 +15,12 @@ import type { StorageClock } from './store-clock.ts';
 
 /** The cluster channel as a role sees it. */
 export interface MasterLink {
-  /** Lossy when the master is gone. */
+  /** Drops the message when the master is gone. */
   send(message: ToMaster): void;
   onMessage(listener: (message: ToWorker) => void): void;
 }
 
-/** Adds to a topic's statistics; buffered in the process and handed on every limits.countersToUpkeepMs. */
+/** Adds to a topic's statistics; buffered in the process and sent every limits.countersToUpkeepMs. */
 export interface Counters {
   add(topic: string, name: StatName, n?: number): void;
 }
@@ -36,7 +37,7 @@ export interface RoleContext {
   readonly store: Store;
   /** absent: the jobs are in the embedded store */
   readonly shards?: { readonly servers: ShardServers; readonly refresh: () => Promise<void> } | undefined;
-  /** the store's, not this machine's */
+  /** of the store, not of this machine */
   readonly clock: StorageClock;
   readonly registry: Registry;
   /** the registered topics, cached in this process */
@@ -45,9 +46,9 @@ export interface RoleContext {
   readonly metrics: Metrics;
   readonly link: MasterLink;
   readonly adminToken: string;
-  /** lives of this place before this one; 0 in a start or a reload */
+  /** earlier processes of this slot; 0 in a start or a reload */
   readonly restarts: number;
-  /** an older process of this role is at work still, until takeOver(): see `init` in messages.ts */
+  /** an older process of this role still works, until takeOver(): see `init` in messages.ts */
   readonly takesOver: boolean;
 }
 
@@ -55,9 +56,9 @@ export interface Role extends Service {
   readonly name: RoleName;
   /** http URL of a listening server, once started; null for the others */
   readonly url: string | null;
-  /** whatever the role's unit of work is, in progress now */
+  /** running units of the role's work: requests, callbacks, calls */
   inFlight(): number;
-  /** Begins what was left to an older process. Called once, after start(), where the context said takesOver; a drain may come
-   *  instead. */
+  /** Starts the work of the older process. Called once after start(), where the context has takesOver; a
+   *  drain may come instead. */
   takeOver?(): Promise<void>;
 }

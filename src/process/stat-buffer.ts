@@ -1,5 +1,6 @@
-// Statistics on their way: added up until somebody takes them. Held in memory only; a kill -9 loses what is here, and that
-// is all it may lose (statistics, never jobs). Bounded: beyond `max` entries new ones are dropped and counted.
+// Adds up statistics until they are sent. They are in memory only: a kill -9 loses them (statistics, never
+// jobs).
+// Invariant: beyond `max` entries new ones are dropped and counted.
 
 import type { StatDelta, StatName } from '../ports/registry.ts';
 
@@ -12,7 +13,7 @@ export class StatBuffer {
     this.#max = max;
   }
 
-  /** What comes now is dropped, unless it adds to what is here. */
+  /** New entries are dropped from now on; known ones still add up. */
   get isFull(): boolean {
     return this.#entries.size >= this.#max;
   }
@@ -29,7 +30,7 @@ export class StatBuffer {
     else this.#dropped += delta.n;
   }
 
-  /** Empties it, or takes the `max` that came first. */
+  /** Takes the `max` oldest entries; all without `max`. */
   take(max = this.#max): StatDelta[] {
     const taken: StatDelta[] = [];
     for (const [key, delta] of this.#entries) {
@@ -40,7 +41,7 @@ export class StatBuffer {
     return taken;
   }
 
-  /** What was dropped since the last time this was asked. */
+  /** Returns and resets the count of dropped increments. */
   takeDropped(): number {
     const dropped = this.#dropped;
     this.#dropped = 0;

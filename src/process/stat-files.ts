@@ -1,8 +1,9 @@
-// Statistics that could not be recorded before dq-upkeep ended: what each end leaves is a file of its own under
-// <dataDir>/statistics, taken up by whoever records next. Invariants: a file of such a name is whole; what it says is given out once
-// at most, because it is gone from the disk before (a power cut between the two costs it: statistics may be short, never too high).
-// Where other instances record in the same registry, a file that was copied with its data directory is left alone: the name
-// of a file holds the inode of its directory, and the instance of the original records it.
+// Stores statistics that dq-upkeep could not record before its end, one file per end under
+// <dataDir>/statistics. The next dq-upkeep takes them.
+// Invariants: a file of such a name is whole; its statistics are taken at most once, because the file is
+// removed before (a power cut in between loses them: statistics may be too low, never too high).
+// Where other instances record in the same registry, copied files are left alone: a file name holds the
+// inode of its directory, and the instance of the original records it.
 
 import { mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +12,7 @@ import { writeDurably } from '../runtime/durable-file.ts';
 import { placeOf } from '../runtime/place.ts';
 import { processLimits } from './limits.ts';
 
-/** time, process, inode of the directory; files of earlier versions of dq have no inode in their name */
+/** time, process, inode of the directory; earlier versions of dq wrote no inode */
 const namePattern = /^\d{16}-\d+(?:-(?<inode>\d+))?\.json$/;
 
 export class StatFiles {
@@ -24,7 +25,8 @@ export class StatFiles {
     this.#isShared = isShared;
   }
 
-  /** On the disk when it resolves. Rejects with the system's error, and when there are processLimits.statFilesMax already. */
+  /** The file is on the disk when it resolves. Rejects with the system's error, and beyond
+   *  processLimits.statFilesMax files. */
   async write(deltas: readonly StatDelta[]): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     if ((await this.#names()).length >= processLimits.statFilesMax)
@@ -38,8 +40,9 @@ export class StatFiles {
     return (await this.#names()).length === 0;
   }
 
-  /** What the oldest file says; of two that ask at once the other gets nothing of it. Empty = there is none. Rejects for one that
-   *  somebody broke: it is gone too; and when none is left but those that cannot be read or removed: they stay. */
+  /** Removes the oldest file and returns its statistics; [] without a file. Of two calls at once, one gets
+   *  them. Rejects for a damaged file, which is removed, and where all files that are left cannot be read
+   *  or removed. */
   async take(): Promise<readonly StatDelta[]> {
     let failure: unknown;
     for (const name of await this.#names()) {
@@ -47,7 +50,7 @@ export class StatFiles {
       let text: string;
       try {
         text = await readFile(path, 'utf8');
-        // Of several that have read it one removes it.
+        // Of several readers one removes it.
         await unlink(path);
         await this.#sync();
       } catch (error) {
@@ -60,7 +63,7 @@ export class StatFiles {
     return [];
   }
 
-  /** Paths of the files that are left alone, because they were copied from another data directory. */
+  /** Paths of files that were copied from another data directory, and are left alone. */
   async copied(): Promise<readonly string[]> {
     const all = await this.#all();
     return all.filter((name) => !this.#isOurs(name)).map((name) => join(this.#directory, name));
@@ -84,7 +87,7 @@ export class StatFiles {
     return names.filter((name) => namePattern.test(name)).sort();
   }
 
-  /** A power cut must not bring back what is counted. */
+  /** A power cut must not bring taken files back. */
   async #sync(): Promise<void> {
     const directory = await open(this.#directory, 'r');
     try {
@@ -102,7 +105,7 @@ function deltasOf(text: string, path: string): readonly StatDelta[] {
   } catch {
     // Judged below.
   }
-  if (!Array.isArray(read) || !read.every(isDelta)) throw new Error(`${path} held no statistics`);
+  if (!Array.isArray(read) || !read.every(isDelta)) throw new Error(`${path}: the file holds no statistics`);
   return read;
 }
 

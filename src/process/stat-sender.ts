@@ -1,6 +1,6 @@
-// The counters of one process: added up, and handed to the master every limits.countersToUpkeepMs, or as soon as the buffer is
-// full; the master passes them on to dq-upkeep. In dq-upkeep itself they go straight to its own listener: nobody else would bring
-// them back at the end. What a full buffer cannot take while the one before it is on its way is dropped, and said to be.
+// Sends the counters of one process to the master every limits.countersToUpkeepMs, or as soon as the buffer
+// is full. The master passes them to dq-upkeep. In dq-upkeep itself they go to its own listener, also at
+// its end. While the previous part is being sent, counts beyond a full buffer are dropped and logged.
 
 import type { Calendar } from '../core/calendar.ts';
 import { createCalendar } from '../core/calendar.ts';
@@ -16,7 +16,7 @@ export class StatSender implements Counters {
   readonly #send: (deltas: readonly StatDelta[]) => Promise<void>;
   readonly #log: Log;
   readonly #calendar: Calendar;
-  /** hosts with different clocks would count into different days */
+  /** Not this machine's: hosts with different clocks would count into different days. */
   readonly #clock: StorageClock;
   readonly #timer: NodeJS.Timeout;
   #sending: Promise<void> | null = null;
@@ -36,12 +36,12 @@ export class StatSender implements Counters {
   }
 
   add(topic: string, name: StatName, n = 1): void {
-    // Thousands of topics within a second: the next part need not wait for the second to end.
+    // With thousands of topics a second the next part does not wait for the timer.
     if (this.#buffer.isFull) void this.#sendHeld();
     this.#buffer.add({ topic, day: this.#calendar.dayOf(this.#clock.now()), name, n });
   }
 
-  /** Resolves when all that was counted before has been sent. */
+  /** Resolves when all earlier counts have been sent. */
   async flush(): Promise<void> {
     await this.#sending;
     await this.#sendHeld();
@@ -52,7 +52,7 @@ export class StatSender implements Counters {
     await this.flush();
   }
 
-  /** One part at a time: a master that does not read must not become a queue here. */
+  /** One part at a time: a master that does not read must not grow a queue here. */
   #sendHeld(): Promise<void> {
     this.#sending ??= this.#sendAll().finally(() => {
       this.#sending = null;
@@ -64,7 +64,7 @@ export class StatSender implements Counters {
     const deltas = this.#buffer.take();
     const counts = this.#buffer.takeDropped();
     if (counts > 0)
-      this.#log.error('statistics were dropped: the master does not take them', undefined, { counts });
+      this.#log.error('statistics: dropped, because the master does not read them', undefined, { counts });
     if (deltas.length > 0) await this.#send(deltas);
   }
 }

@@ -1,28 +1,29 @@
-// The storage clock as one process knows it: read now and then, and counted on from there by the monotonic clock. A wrong clock of
-// this machine changes nothing that is decided by it. Before the first answer it is the clock of this machine.
+// Follows the storage clock: reads it from time to time, and adds the monotonic clock in between. So a
+// wrong clock of this machine does not matter. Before the first answer it returns the clock of this machine.
 
 import { processLimits } from './limits.ts';
 
 /** Epoch ms. */
 export interface StorageClock {
-  /** At once; renewed in the background every processLimits.storeClockMs while it is asked for. */
+  /** Returns at once; reads the store in the background, at most every processLimits.storeClockMs. */
   now(): number;
-  /** Asks the store; where it does not answer, now(). */
+  /** Reads the store first; without an answer, the same as now(). */
   read(): Promise<number>;
 }
 
 export class StoreClock implements StorageClock {
-  readonly #ask: () => Promise<number>;
+  readonly #readStore: () => Promise<number>;
   /** storage clock minus performance.now(); null: not known yet */
   #offset: number | null = null;
-  #askedAt = Number.NEGATIVE_INFINITY;
+  #readAt = Number.NEGATIVE_INFINITY;
 
-  constructor(ask: () => Promise<number>) {
-    this.#ask = ask;
+  /** `readStore`: resolves with epoch ms. */
+  constructor(readStore: () => Promise<number>) {
+    this.#readStore = readStore;
   }
 
   now(): number {
-    if (performance.now() - this.#askedAt >= processLimits.storeClockMs) void this.#renew();
+    if (performance.now() - this.#readAt >= processLimits.storeClockMs) void this.#renew();
     return this.#offset === null ? Date.now() : Math.round(this.#offset + performance.now());
   }
 
@@ -33,12 +34,12 @@ export class StoreClock implements StorageClock {
 
   async #renew(): Promise<void> {
     const from = performance.now();
-    this.#askedAt = from;
+    this.#readAt = from;
     try {
-      const now = await this.#ask();
+      const now = await this.#readStore();
       this.#offset = now - (from + performance.now()) / 2;
     } catch {
-      // What was known stays; the store's own callers report that it does not answer.
+      // The last offset stays; the callers of the store report the failure.
     }
   }
 }

@@ -1,18 +1,19 @@
-// Ends this process when its main loop stands still: its leases would run out unseen, its connections hang, and nobody else
-// can tell a stuck process from a busy one. A thread of its own looks; it counts its own ticks and not the clock, so that a
-// pause of the whole process (SIGSTOP, a suspended machine) is no stall.
-// Measured: a thread costs 30 ms of a core and 8 MB, so it is started when the start of the daemon is over.
+// Kills this process when its main loop is stuck: its leases would expire and its connections hang, and
+// from outside a stuck process looks like a busy one. A thread checks; it counts its own ticks and not the
+// clock, so that a pause of the whole process (SIGSTOP, a suspended machine) is not a stall.
+// A thread costs 30 ms of a core and 8 MB, so it starts when the start of the daemon is over.
 
 import { Worker } from 'node:worker_threads';
 import { processLimits } from './limits.ts';
 import type { RoleName } from './messages.ts';
 
-/** Seconds without the main loop after which a process of this role is stuck. */
+/** Seconds without a beat of the main loop after which a process of this role is stuck. */
 export function watchdogTicksOf(role: RoleName): number {
   return role === 'store' ? processLimits.watchdogStoreTicks : processLimits.watchdogTicks;
 }
 
-/** Runs in the thread; text, because a bundle has no second file to point at and an entry of its own would be loaded anew. */
+/** Runs in the thread. It is text, because the bundle has no second file, and its own entry would load
+ *  everything again. */
 const code = `
 const { workerData } = require('node:worker_threads');
 const { writeSync } = require('node:fs');
@@ -26,14 +27,14 @@ for (;;) {
   last = now;
   if (still >= workerData.ticks) {
     try {
-      writeSync(2, workerData.title + ': the main loop has stood still for ' + still + ' s; ended by its watchdog\\n');
+      writeSync(2, workerData.title + ': watchdog: the main loop stood still for ' + still + ' s; process killed\\n');
     } catch {}
     process.kill(process.pid, 'SIGKILL');
   }
 }`;
 
-/** Answers the beat that must go on: so many `ticks` (seconds) without one end the process. `onLost`: told that nobody watches
- *  any more. */
+/** Returns the beat: `ticks` seconds without a call of it kill the process. `onLost`: receives the error
+ *  that ended the watchdog. */
 export function startWatchdog(title: string, ticks: number, onLost: (error: unknown) => void): () => void {
   const beat = new SharedArrayBuffer(8);
   const cell = new Int32Array(beat);

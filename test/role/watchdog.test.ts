@@ -23,7 +23,7 @@ function watched(body: string): { child: ReturnType<typeof spawn>; text: () => s
 it('watchdog: ends a process whose main loop stands still, with the reason', async () => {
   const { child, text } = watched('for (;;) {}');
   expect((await once(child, 'exit'))[1]).toBe('SIGKILL');
-  expect(text()).toBe('dq-test: the main loop has stood still for 2 s; ended by its watchdog\n');
+  expect(text()).toBe('dq-test: watchdog: the main loop stood still for 2 s; process killed\n');
 });
 
 it('watchdog: keeps no idle process alive', async () => {

@@ -36,7 +36,7 @@ describe('a worker whose main loop stands still', () => {
     sink.answer((arrival) => sink.finish(arrival));
     await until('another has its place', () => another(daemon, title, pid));
     await until('its last words', () =>
-      daemon.output().includes(`${title}: the main loop has stood still for 15 s; ended by its watchdog`),
+      daemon.output().includes(`${title}: watchdog: the main loop stood still for 15 s; process killed`),
     );
     await logged(daemon, `${title} (pid ${pid}) was ended by SIGKILL`);
     await until('upkeep is another one', () => another(daemon, 'dq-upkeep', upkeep));

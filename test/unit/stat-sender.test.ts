@@ -51,6 +51,6 @@ it('stat sender: what a master that takes nothing leaves no room for is dropped 
   slow(false);
   await until('it is said', () => said.length > 0);
   await sender.flush();
-  expect(said).toEqual(['statistics were dropped: the master does not take them 14']);
+  expect(said).toEqual(['statistics: dropped, because the master does not read them 14']);
   expect(count()).toBe(4 * limits.countersHeldMax);
 });
