@@ -1,12 +1,15 @@
-// Holds capacity per topic in two layers: a base that many reserves share, and the few topics that differ from it in
-// one reserve.
-// Invariant: a base and an over-layer never change after they were made. A topic that leaves the over-layer has the
-// capacity of the base again.
-// Thousands of topics without capacity are neither copied nor compared per reserve: bases are compared by identity.
+// Holds capacity per topic in two layers: a base that many reserves share, and the few topics that differ
+// from it in one reserve.
+// Invariant: a base and an over-layer never change after they were made. A topic that leaves the over-layer
+// has the capacity of the base again.
+// Thousands of topics without capacity are neither copied nor compared per reserve: bases are compared by
+// identity.
 
-/** The jobs that a notifier may still take of one topic. Both names are part of the wire format of a reserve. */
+/** The jobs that a notifier may still take of one topic. Both names are part of the wire format of a
+ *  reserve. */
 export interface TopicCapacity {
-  /** at most this many jobs of the topic in the answer; 0 = skip it (paused, at a limit, unknown to the caller) */
+  /** at most this many jobs of the topic in the answer; 0 = skip it (paused, at a limit, unknown to the
+   *  caller) */
   readonly room: number;
   /** lease of this topic's jobs, in ms: its timeout + lease.margin */
   readonly leaseMs: number;
@@ -38,7 +41,8 @@ export class LayeredCapacities implements TopicCapacities {
 
   readonly base: CapacityBase;
   readonly over: ReadonlyMap<string, TopicCapacity>;
-  /** The part of each size of the base that this reserve may use; null: all. The over-layer is not divided. */
+  /** The part of each size of the base that this reserve may use; null: all. The over-layer is not divided.
+   *  */
   readonly parts: ReadonlyMap<number, number> | null;
 
   constructor(

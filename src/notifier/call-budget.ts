@@ -1,8 +1,8 @@
-// Counts the slots that running calls occupy. A hanging endpoint keeps its call for up to a minute, so calls are booked on
-// three accounts:
-//   slots   calls younger than notifierLimits.slowCallMs, and slow calls that the slow account cannot hold
-//   slow    calls that are older than that
-//   probes  calls of a topic that was restricted when they began (probes.ts)
+// Counts the calls that run, per topic and per account. A hanging endpoint keeps its call for up to a
+// minute, so there are three accounts:
+//   slots   calls younger than notifierLimits.slowCallMs, and slow calls beyond the slow account
+//   slow    calls older than that
+//   probes  calls of topics that were restricted when the calls started (probes.ts)
 // Invariant: at most slots + slowMax + probesMax calls run at once, so sockets and memory are bounded.
 
 import { callAccounts } from '../core/call-accounts.ts';
@@ -11,11 +11,11 @@ import { notifierLimits } from './limits.ts';
 import type { TopicTarget } from './topic-target.ts';
 
 export interface RunningCall {
-  readonly lane: TopicTarget;
+  readonly target: TopicTarget;
   /** performance.now() */
   readonly startedAt: number;
   readonly isProbe: boolean;
-  /** Its topic had no result yet when it began. */
+  /** Its topic had no result when the call started. */
   readonly isUntried: boolean;
   isSlow: boolean;
   hasEnded: boolean;
@@ -38,6 +38,9 @@ export class CallBudget {
   readonly #onSlow: CallBudgetOptions['onSlow'];
   /** In the order of their start. */
   readonly #young = new Set<RunningCall>();
+  /** Running calls by topic. Not counted per target: calls outlive the target that they started with, also
+   *  where the topic was deleted and registered again meanwhile. */
+  readonly #byTopic = new Map<string, number>();
   #slow = 0;
   #probes = 0;
   #untried = 0;
@@ -56,6 +59,11 @@ export class CallBudget {
     return this.slots - this.#young.size - Math.max(0, this.#slow - this.slowMax);
   }
 
+  /** Free slots that any topic may take. */
+  get openSlots(): number {
+    return this.freeSlots - this.keptSlots;
+  }
+
   /** Young calls of topics without a result. */
   get untried(): number {
     return this.#untried;
@@ -65,12 +73,18 @@ export class CallBudget {
     return Math.max(0, this.probesMax - this.#probes);
   }
 
+  /** Calls of the topic that run, probes included. */
+  runningOf(topic: string): number {
+    return this.#byTopic.get(topic) ?? 0;
+  }
+
   /** A call of a restricted topic beyond the probe account takes a slot. */
-  start(lane: TopicTarget, isRestricted: boolean, nowMs: number): RunningCall {
+  start(target: TopicTarget, isRestricted: boolean, nowMs: number): RunningCall {
     const isProbe = isRestricted && this.#probes < this.probesMax;
-    const isUntried = !isProbe && !lane.isTried;
-    const call: RunningCall = { lane, startedAt: nowMs, isProbe, isUntried, isSlow: false, hasEnded: false };
-    if (isProbe) this.#countProbe(lane, 1);
+    const isUntried = !isProbe && !target.isTried;
+    const call = { target, startedAt: nowMs, isProbe, isUntried, isSlow: false, hasEnded: false };
+    this.#countTopic(target.topic.topic, 1);
+    if (isProbe) this.#countProbe(target, 1);
     else {
       this.#young.add(call);
       if (isUntried) this.#untried += 1;
@@ -81,17 +95,13 @@ export class CallBudget {
 
   end(call: RunningCall): void {
     call.hasEnded = true;
-    if (call.isProbe) this.#countProbe(call.lane, -1);
+    this.#countTopic(call.target.topic.topic, -1);
+    if (call.isProbe) this.#countProbe(call.target, -1);
     else if (call.isSlow) this.#slow -= 1;
     else this.#noLongerYoung(call);
   }
 
-  #noLongerYoung(call: RunningCall): void {
-    this.#young.delete(call);
-    if (call.isUntried) this.#untried -= 1;
-  }
-
-  /** Books calls that have become slow. The timer calls it; tests may, too. */
+  /** Moves calls that have become slow to their account. The timer calls it; tests may, too. */
   sweep(nowMs: number): void {
     const slow: RunningCall[] = [];
     for (const call of this.#young) {
@@ -106,13 +116,24 @@ export class CallBudget {
     if (slow.length > 0) this.#onSlow(slow, nowMs);
   }
 
-  #countProbe(lane: TopicTarget, n: 1 | -1): void {
-    this.#probes += n;
-    lane.probes += n;
-    lane.health.probes += n;
+  #noLongerYoung(call: RunningCall): void {
+    this.#young.delete(call);
+    if (call.isUntried) this.#untried -= 1;
   }
 
-  /** One timer for all calls; a sweep of calls that began within notifierLimits.slowCallStepMs of each other is one. */
+  #countTopic(topic: string, n: 1 | -1): void {
+    const running = this.runningOf(topic) + n;
+    if (running > 0) this.#byTopic.set(topic, running);
+    else this.#byTopic.delete(topic);
+  }
+
+  #countProbe(target: TopicTarget, n: 1 | -1): void {
+    this.#probes += n;
+    target.probes += n;
+    target.health.probes += n;
+  }
+
+  /** One timer for all calls; calls that started within notifierLimits.slowCallStepMs share a sweep. */
   #schedule(waitMs: number): void {
     if (this.#timer !== null) return;
     this.#timer = setTimeout(

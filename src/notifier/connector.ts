@@ -1,12 +1,12 @@
-// Opens the connections that callbacks travel on. Owns the egress check at the moment of dialling: the literal address,
-// every looked-up address, and the address the socket is really connected to, before a byte is written to it.
-// Names every failure by the phase it happened in, because error codes do not: ECONNRESET may be any of them.
+// Opens the connections of callbacks. Checks the egress policy at the moment of dialling: the literal
+// address, every looked-up address, and the address of the connected socket, before a byte is written to it.
+// Names every failure by its phase, because error codes do not: ECONNRESET occurs in each.
 
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { buildConnector } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import { notifierLimits } from './limits.ts';
-import { type Found, LookupNotBegun, type NameLookups, type PendingLookup } from './name-lookups.ts';
+import { type Found, LookupNotStarted, type NameLookups, type PendingLookup } from './name-lookups.ts';
 
 export type DialReason = 'blocked_address' | 'dns' | 'connect' | 'tls';
 
@@ -20,10 +20,10 @@ export class DialError extends Error {
   }
 }
 
-/** The look-up of the host name had no turn, so the call never started. Not a failure of the receiver. */
+/** The look-up of the host name got no turn, so the call never started. Not a failure of the receiver. */
 export class NotStartedError extends Error {
   constructor(options?: ErrorOptions) {
-    super('the look-up of the host name had no turn', options);
+    super('the look-up of the host name got no turn', options);
     this.name = 'NotStartedError';
   }
 }
@@ -37,19 +37,20 @@ export interface Dial {
 
 export interface ConnectorOptions {
   readonly egress: EgressPolicy;
-  /** false for topics that say dangerouslySkipTlsVerify */
+  /** false for topics with dangerouslySkipTlsVerify */
   readonly verifyTls: boolean;
   readonly lookups: NameLookups;
-  /** given every socket in the moment it starts to dial, so that its call can give it up */
+  /** receives every socket when it starts to dial, so that its call can destroy it */
   readonly onDial: (dial: Dial) => void;
 }
 
 export function createConnector(options: ConnectorOptions): buildConnector.connector {
   const { egress, lookups, onDial } = options;
-  /** Node asks for a name inside of connect, so a look-up that appears meanwhile belongs to the socket that it returns. */
+  /** Node looks a name up inside connect, so a look-up that appears in it belongs to the returned socket. */
   let lookup = null as PendingLookup | null;
-  // By port, because a lookup is told a name alone and own endpoints are judged by address and port; and not by
-  // connection, because each of these keeps the TLS sessions that spare later handshakes.
+  // By port: a look-up receives the name only, and own endpoints are judged by address and port. Not by
+  // connection:
+  // each dialer keeps the TLS sessions that shorten later handshakes.
   const dialers = new Map<number, buildConnector.connector>();
 
   function dialerFor(port: number): buildConnector.connector {
@@ -59,10 +60,10 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
       lookup: judgingLookup(egress, port, (name, found) => {
         lookup = lookups.find(name, found);
       }),
-      // Tries the addresses of a name one after the other, and is what makes Node ask lookup for all of them.
+      // Tries the addresses of a name in turn, and makes Node ask the look-up for all of them.
       autoSelectFamily: true,
       rejectUnauthorized: options.verifyTls,
-      // Node's own default today; a flag of Node lowers it.
+      // Node's default, which a flag of Node could lower.
       minVersion: 'TLSv1.2',
       timeout: notifierLimits.connectMsMax,
     });
@@ -72,44 +73,45 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
 
   return (target, callback) => {
     const port = Number(target.port) || (target.protocol === 'https:' ? 443 : 80);
-    // Node looks no literal up.
+    // Node does not look up literal addresses.
     const blocked = isIP(target.hostname) === 0 ? null : egress.refuses(target.hostname, port);
     if (blocked !== null) {
       queueMicrotask(() => callback(new DialError('blocked_address', blocked), null));
       return;
     }
-    let refusal: DialError | null = null;
+    let rejection: DialError | null = null;
     let phase: DialReason = 'connect';
     lookup = null as PendingLookup | null;
     // undici returns the socket, though its types do not say so.
     const socket = dialerFor(port)(target, (error, connected) => {
-      if (error === null && refusal === null) callback(null, connected);
-      else callback(refusal ?? asDialError(error, phase), null);
+      if (error === null && rejection === null) callback(null, connected);
+      else callback(rejection ?? asDialError(error, phase), null);
     }) as unknown as Socket;
-    // Before the listeners that write: TLS sends its first bytes on this event, too.
+    // Before the listeners that write: TLS sends its first bytes on this event.
     socket.prependOnceListener('connect', () => {
       phase = 'tls';
-      refusal = judgeSocket(socket, egress, port);
-      if (refusal !== null) socket.destroy(refusal);
+      rejection = judgeSocket(socket, egress, port);
+      if (rejection !== null) socket.destroy(rejection);
     });
-    const asked = lookup;
+    const pending = lookup;
     onDial({
       socket,
       get isQueued() {
-        return asked !== null && !asked.hasBegun;
+        return pending !== null && !pending.hasStarted;
       },
     });
   };
 }
 
 function judgeSocket(socket: Socket, egress: EgressPolicy, port: number): DialError | null {
-  if (socket.remoteAddress === undefined) return new DialError('connect', 'the peer closed at once');
+  if (socket.remoteAddress === undefined)
+    return new DialError('connect', 'the peer closed the connection at once');
   const reason = egress.refuses(socket.remoteAddress, port);
   return reason === null ? null : new DialError('blocked_address', reason);
 }
 
-/** Hands on only what was judged, so no second answer of the resolver is ever dialled. One forbidden address refuses the
- *  name: which of them is dialled would be chance. */
+/** Returns only judged addresses, so no second answer of the resolver is ever dialled. One forbidden
+ *  address rejects the name: which address is dialled would be chance. */
 function judgingLookup(
   egress: EgressPolicy,
   port: number,
@@ -117,7 +119,7 @@ function judgingLookup(
 ): LookupFunction {
   return (name, _options, found) => {
     find(name, (error, addresses) => {
-      if (error instanceof LookupNotBegun) return found(new NotStartedError({ cause: error }), []);
+      if (error instanceof LookupNotStarted) return found(new NotStartedError({ cause: error }), []);
       if (error) return found(new DialError('dns', error.code ?? error.message, { cause: error }), []);
       if (addresses.length === 0) return found(new DialError('dns', 'the name has no address'), []);
       for (const { address } of addresses) {

@@ -1,5 +1,6 @@
-// From a held job to its settlement: builds the request, runs the call, has the end judged, hands the outcome to the settler.
-// Owns the calls that run. Never reserves, and never calls a job that its caller has not checked against its lease.
+// Calls held jobs: builds the request, runs the call, judges its end, and passes the outcome to the settler.
+// Owns the running calls. Reserves nothing; its caller has checked each job against its lease
+// (job-starter.ts).
 
 import { hostname } from 'node:os';
 import { type Clock, createClock } from '../core/calendar.ts';
@@ -21,8 +22,8 @@ import type { TopicTarget } from './topic-target.ts';
 
 interface Ended {
   readonly held: Held;
-  readonly lane: TopicTarget;
-  readonly booked: RunningCall;
+  readonly target: TopicTarget;
+  readonly running: RunningCall;
   readonly startedAt: number;
   readonly end: CallEnd;
   readonly durationMs: number;
@@ -32,16 +33,16 @@ interface Ended {
 export interface DelivererOptions {
   readonly ctx: RoleContext;
   readonly pools: Pools;
-  readonly rooms: Capacity;
+  readonly capacity: Capacity;
   readonly settler: Settler;
-  /** told once a tick in which calls ended */
+  /** called once per tick in which calls ended */
   readonly onEnded: () => void;
 }
 
 const host = hostname();
 
-/** The storage clock now, epoch ms: sent to receivers and compared with due times. Counted from the reserve, so a
- *  wrong clock of this machine changes nothing. */
+/** The storage clock now, epoch ms: sent to receivers and compared with due times. Counted from the
+ *  reserve, so that a wrong clock of this machine does not matter. */
 function storageNow({ clockOffset }: Held): number {
   return Math.round(clockOffset + performance.now());
 }
@@ -55,7 +56,7 @@ export class Deliverer {
   readonly #options: DelivererOptions;
   readonly #running = new Map<
     Held,
-    { readonly call: Call; readonly booked: RunningCall; readonly startedAt: number }
+    { readonly call: Call; readonly running: RunningCall; readonly startedAt: number }
   >();
   readonly #clock: Clock;
   #ended: Ended[] = [];
@@ -69,33 +70,33 @@ export class Deliverer {
     return this.#running.size;
   }
 
-  call(held: Held, lane: TopicTarget): void {
-    const { pools, rooms } = this.#options;
+  call(held: Held, target: TopicTarget): void {
+    const { pools, capacity } = this.#options;
     const startedAt = storageNow(held);
-    const booked = rooms.callStarted(lane);
+    const running = capacity.started(target);
     const onEnd: OnEnd = (end, durationMs, detail) => {
-      // Only noted here, inside the HTTP client: whatever threw from here would be taken for an error of the connection.
+      // Judged later: an exception inside the HTTP client would count as an error of the connection.
       if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
-      this.#ended.push({ held, lane, booked, startedAt, end, durationMs, detail });
+      this.#ended.push({ held, target, running, startedAt, end, durationMs, detail });
     };
     let request: CallRequest;
     try {
-      request = this.#requestFor(held, lane, startedAt);
+      request = this.#requestFor(held, target, startedAt);
     } catch (error) {
-      // It will not be built the next time either; as an attempt it is seen by somebody and ends.
+      // The next request would fail, too. A failed attempt is visible, and attempts end.
       onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
       return;
     }
-    this.#running.set(held, { call: new Call(pools, request, onEnd), booked, startedAt });
+    this.#running.set(held, { call: new Call(pools, request, onEnd), running, startedAt });
   }
 
-  #requestFor({ job }: Held, lane: TopicTarget, nowMs: number): CallRequest {
-    const { topic } = lane;
-    const { path, body, contentType } = callbackRequest(job, topic, lane.path, this.#clock);
+  #requestFor({ job }: Held, target: TopicTarget, nowMs: number): CallRequest {
+    const { topic } = target;
+    const { path, body, contentType } = callbackRequest(job, topic, target.path, this.#clock);
     const { version } = this.#options.ctx;
     return {
       options: {
-        origin: lane.origin,
+        origin: target.origin,
         path,
         method: topic.method,
         headers: callbackHeaders({ ...job, contentType }, topic, { nowMs, body, version }),
@@ -106,15 +107,16 @@ export class Deliverer {
     };
   }
 
-  /** Ends every call that still runs without an outcome and releases its job; the receiver may have got it all the same. */
+  /** Ends every running call without an outcome, and releases its job. The receiver may have got the
+   *  request. Returns the number of calls. */
   interruptAll(): number {
     this.#judgeEnded();
-    const { rooms, settler } = this.#options;
+    const { capacity, settler } = this.#options;
     const interrupted = this.#running.size;
-    for (const [held, { call, booked, startedAt }] of this.#running) {
+    for (const [held, { call, running, startedAt }] of this.#running) {
       call.interrupt();
       this.#observeLateness(held, startedAt);
-      rooms.callEnded(booked);
+      capacity.released(running);
       settler.release(held);
     }
     this.#running.clear();
@@ -127,10 +129,10 @@ export class Deliverer {
     this.#ended = [];
     for (const one of ended) {
       this.#running.delete(one.held);
-      this.#options.rooms.callEnded(one.booked);
+      this.#options.capacity.released(one.running);
       if (one.end.kind === 'not_started') {
         // Release: no request was sent.
-        this.#options.rooms.notBegun(one.booked);
+        this.#options.capacity.notStarted(one.running);
         this.#options.settler.release(one.held);
         continue;
       }
@@ -140,22 +142,22 @@ export class Deliverer {
     this.#options.onEnded();
   }
 
-  /** At the end of a call: one without a request is not an attempt. */
+  /** At the end of a call, because a call without a request does not count as an attempt. */
   #observeLateness({ job }: Held, startedAt: number): void {
     const lateMs = Math.max(0, startedAt - job.dueAt);
     this.#options.ctx.metrics.observe('dq_delivery_lateness_seconds', lateMs / 1_000);
   }
 
-  #settle({ held, lane, booked, startedAt, durationMs, detail }: Ended, outcome: CallOutcome): void {
-    const { ctx, rooms, settler } = this.#options;
+  #settle({ held, target, running, startedAt, durationMs, detail }: Ended, outcome: CallOutcome): void {
+    const { ctx, capacity, settler } = this.#options;
     const { job } = held;
     const attemptNumber = job.failures + 1;
-    // The policy is the topic's at the moment of settling; a topic that was deleted meanwhile keeps the one it had.
-    const now = rooms.laneOf(job.topic) ?? lane;
+    // The policy at the moment of settling applies; a topic that was deleted meanwhile keeps its last one.
+    const { topic, rule } = capacity.targetOf(job.topic) ?? target;
     const call = { attempt: attemptNumber, nowMs: storageNow(held) };
-    const verdict = judge(now.topic, now.rule, call, outcome);
+    const verdict = judge(topic, rule, call, outcome);
     const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
-    rooms.judged(booked, reason);
+    capacity.judged(running, reason);
     const attempt: AttemptRecord = {
       attempt: attemptNumber,
       startedAt,
@@ -167,7 +169,7 @@ export class Deliverer {
       notifier: ctx.title,
       host,
     };
-    const settlement = settle(now.topic, job.failures, verdict, ctx.config['retry.unit'], Math.random);
+    const settlement = settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random);
     ctx.metrics.count('dq_attempts_total', 1, settlement.kind, reason ?? 'none');
     ctx.metrics.observe('dq_callback_seconds', durationMs / 1_000);
     this.#log(held, attempt, settlement, detail);

@@ -1,97 +1,105 @@
 // Fixed limits of the notifiers: bounds that users cannot configure, each with its reason.
 
 export const notifierLimits = {
-  /** A topic held to a rate may catch up on this much of it at once: shorter than a receiver notices, long enough to reserve
-   *  a batch and not single jobs at thousands a second. */
+  /** A topic with a rate may start this much of it at once: shorter than a receiver notices, long enough to
+   *  reserve a batch and not single jobs at thousands a second. */
   rateBurstMs: 100,
-  /** Bytes of a reply that an attempt record keeps, and characters of it that a log line shows. */
+  /** Bytes of a reply that an attempt record keeps, and characters of it in a log line. */
   replyExcerptMax: 1024,
-  /** Characters of the reply to a successful attempt that are kept: there is one with every delivered job for history.retention,
-   *  and what acknowledges is seldom longer. */
+  /** Characters of the reply to a successful attempt that are kept: every delivered job keeps one for
+   *  history.retention, and such replies are seldom longer. */
   deliveredExcerptMax: 100,
-  /** A receiver that has not accepted a connection by now (lookup and TLS included) is given up as `connect`, also where its
-   *  topic's timeout is longer; undici's own default. */
+  /** A receiver without an accepted connection by then (look-up and TLS included) fails as `connect`, also
+   *  where its topic's timeout is longer; undici's default. */
   connectMsMax: 10_000,
-  /** Deadline of a host name look-up; then the attempt fails as `dns`. Longer than 5 s, after which glibc asks the next
-   *  name server; shorter than connectMsMax. */
+  /** Deadline of a host name look-up; then the attempt fails as `dns`. Longer than 5 s, after which glibc
+   *  asks the next name server; shorter than connectMsMax. */
   lookupMs: 6_000,
-  /** The same for a name that had no answer the last time: long enough for a name server that is back, and a slot is free again
-   *  soon. */
+  /** The same for a name without an answer the last time: long enough for a name server that works again,
+   *  and the slot is free soon. */
   lookupAgainMs: 1_500,
-  /** A call waits this long for a look-up that waits for a thread. Then the job is released; the look-up stays queued, and the
-   *  topic is called again after its turn. */
+  /** A call waits this long for a look-up that waits for a thread. Then the job is released; the look-up
+   *  stays queued, and the topic is called again after its turn. */
   lookupTurnMs: 1_500,
-  /** How often a topic whose look-up is queued is checked, so at most one release a second and topic. Shorter than
-   *  lookupFailedMs, so that the next call gets the result. Checks within the second time are one. */
+  /** How often a topic whose look-up is queued is checked, so at most one release a second and topic.
+   *  Shorter than lookupFailedMs, so that the next call gets the result. Checks within the second time are
+   *  one. */
   lookupPauseMs: 1_000,
   lookupPauseStepMs: 100,
-  /** The probe before it: a packet is sent again after the first time, and then to the next server. The whole probe is given
-   *  up after the second. */
+  /** The probe before a look-up: a packet is sent again after the first time, and then to the next server.
+   *  The whole probe ends after the second. */
   lookupPacketMs: 1_000,
   lookupProbeMs: 3_000,
-  /** A look-up that takes longer occupies a thread that others need. Answers of healthy resolvers take 200 ms at most. */
+  /** A look-up that takes longer occupies a thread that others need. Answers of healthy resolvers take 200
+   *  ms at most. */
   lookupSlowMs: 1_000,
-  /** Look-ups by the system's resolver in use at once up to which a name of this rank starts one (name-lookups.ts). */
+  /** A name of this rank starts a look-up by the system while fewer than this many run (name-lookups.ts). */
   lookupThreads: { silent: 2, new: 4, good: 6 },
-  /** How long an answer is used: a burst of connections costs one look-up, and a change is followed at once. */
+  /** How long an answer is used: a burst of connections costs one look-up, and a change is followed at
+   *  once. */
   lookupFreshMs: 5_000,
-  /** How long a call waits for a newer answer while there is an old one, and how long an old one may be used. A name server
-   *  that restarts or fails over is back by then; RFC 8767 allows days. */
+  /** How long a call waits for a newer answer while there is an old one, and how long an old one may be
+   *  used. A name server that restarts or fails over is back by then; RFC 8767 allows days. */
   lookupPatienceMs: 500,
   lookupOldMs: 300_000,
-  /** Cache time of a failed look-up: of a name that was refused, of one that had no answer. */
+  /** Cache time of a failed look-up: of a rejected name, of a name without an answer. */
   lookupFailedMs: 2_000,
   lookupSilentMs: 5_000,
-  /** Host names that are remembered, 1 KiB each at most. */
+  /** Host names in the cache, 1 KiB each at most. */
   lookupNamesMax: 10_000,
   /** How often hosts and resolv.conf are checked for a change, and the size up to which they are read. */
   lookupFileMs: 1_000,
   lookupFileBytesMax: 4 * 1024 * 1024,
-  /** A callback connection takes no request after this age, so that a changed DNS record is followed. One handshake
-   *  a minute costs little. */
+  /** A callback connection takes no request after this age, so that a changed DNS record is followed. One
+   *  handshake a minute costs little. */
   connectionAgeMsMax: 60_000,
-  /** Idle callback connections are kept this long, or as long as the receiver says up to the second number. Short, because a
-   *  request that meets a closing connection fails as `reset`; long enough for a busy endpoint never to dial. */
+  /** Idle callback connections are kept this long, or as long as the receiver says, up to the second
+   *  number. Short, because a request that meets a closing connection fails as `reset`; a busy endpoint
+   *  still never dials. */
   callbackKeepAliveMs: 3_000,
   callbackKeepAliveMsMax: 10_000,
-  /** A topic is ailing after this many attempts in a row that ended in connect, tls, dns or timeout, and then holds at most so
-   *  many slots of a notifier, until an attempt succeeds (architecture.md, decision 7). */
+  /** A topic is ailing after this many attempts in a row that ended in connect, tls, dns or timeout. Until
+   *  an attempt succeeds it gets at most the second number of calls at once. */
   ailingAttempts: 10,
   ailingCallsMax: 2,
-  /** An origin is ailing after ailingAttempts as well; then its restricted topics hold this many probes in total. */
+  /** An origin is ailing after ailingAttempts as well; then its restricted topics hold this many probes in
+   *  total. */
   ailingOriginCallsMax: 8,
-  /** A call that runs for longer leaves its slot for the slow account: above the p99 of usual receivers, and two waves of
-   *  newly hanging topics delay a healthy topic by less than 2 s. */
+  /** A call that runs for longer leaves its slot for the slow account: above the p99 of usual receivers,
+   *  and two waves of newly hanging topics delay a healthy topic by less than 2 s. */
   slowCallMs: 500,
-  /** The ages of running calls are compared with it at most this often. */
+  /** The ages of running calls are compared with slowCallMs at most this often. */
   slowCallStepMs: 20,
-  /** While there are more restricted topics than probes, other topics have their turn after this long. */
+  /** While there are more restricted topics than probes, other topics get their turn after this long. */
   probeTurnMs: 100,
-  /** With a smaller share of the slots free, topics in good standing without a running call are asked for first, this often. */
+  /** With a smaller share of the slots free, topics in good standing without a running call go first, this
+   *  often. */
   calmShare: 0.75,
   keptFirstMs: 50,
-  /** Calls of topics without a result: while so many are young, one reserve brings no more. Each opens a connection, 0.3 ms of
-   *  the event loop. */
+  /** While this many young calls of topics without a result run, one reserve brings no more. Each opens a
+   *  connection, 0.3 ms of the event loop. */
   untriedAtOnce: 64,
   /** A finishing write without an answer is sent again after this long. */
   finishAgainMs: 200,
-  /** What a drain waits, beyond its deadline, for the answers to its last finishing writes: a commit on a busy disk may take
-   *  this long. */
+  /** How long a drain waits, beyond its deadline, for the answers to its last finishing writes: a commit on
+   *  a busy disk may take this long. */
   lastFinishMs: 2_000,
-  /** How long suspects are called one after another while others wait, and what a reserve between them takes: one turn of the
-   *  wheel, so that it shows whether any priority waits; all but one of them are handed back. */
-  silenceMs: 100,
-  silenceReserveMax: 10,
-  /** How long the room that a reserve was promised is kept from the other partitions of the store: what a lost hint may cost. An
-   *  answer takes 1 ms as a rule; of one that takes longer, what has no room any more is handed back. */
-  shareMs: 100,
-  /** A notifier looks for the room that most topics share again when twice as many differ from it as at the last time, and so many. */
-  plannedAnew: 100,
-  /** Topics whose capacity at rest changed since the base of all reserves was made: each costs a reserve 0.5 µs. With more, a new
-   *  base is made: 2 ms for 5,000 topics, at both ends. */
-  changedRoomsMax: 64,
-  /** How often a notifier gives back leases of its own that it does not hold: after the last reserve without an answer, for so long as
-   *  a server that stood still may take to run it, and as a rule. */
+  /** How long jobs are called alone while others wait, and how many jobs a reserve between them takes: one
+   *  turn of the wheel, which shows whether any priority waits; all but one of them are released. */
+  isolationMs: 100,
+  isolationReserveMax: 10,
+  /** How long the grant of a reserve is kept from the other partitions: the cost of a lost hint. An answer
+   *  usually takes 1 ms; jobs of a later one are released where there is no capacity left. */
+  grantMs: 100,
+  /** A notifier computes the capacity that most topics share again when twice as many topics differ from it
+   *  as the last time, and at least this many. */
+  exceptionsMin: 100,
+  /** Topics whose capacity at rest differs from the base: each costs a reserve 0.5 µs. With more, a new
+   *  base is made:
+   *  2 ms for 5,000 topics, at both ends. */
+  changedTopicsMax: 64,
+  /** How often a notifier releases its leases that it does not hold: after a failed reserve, for as long as
+   *  a frozen server may take to run it, and otherwise. */
   releaseUnheldMs: 5_000,
   unheldAfterMs: 60_000,
   releaseUnheldRarelyMs: 60_000,

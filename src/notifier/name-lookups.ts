@@ -2,21 +2,24 @@
 // resolver.
 // Invariant: names that do not resolve cannot take the look-ups that other names need.
 //
-// The system's resolver (getaddrinfo) decides, because it alone honours /etc/hosts, nsswitch modules and search domains.
-// It needs a thread per question, for 10 s and more where a name server does not answer, and libuv runs eight at once
-// (half of UV_THREADPOOL_SIZE). So three rules protect those threads:
-// 1. A probe without a thread (name-probe.ts) goes first. All names are probed at once. Only the name of an answered probe
-//    gets a full chance of a thread; a name whose probe is silent gets one of the few threads of its rank.
-// 2. Places are nested by rank: a silent or slow name starts only while fewer than two threads are in use, a new name
-//    while fewer than four, a name in good standing while fewer than six. Two stay for other users of the process, such
-//    as the connection to Redis.
-// 3. Where the system's resolver has no free thread or is slow, addresses that the probe has found are used, provided
-//    that the system would have asked for the same name first.
+// The system's resolver (getaddrinfo) decides, because it alone honours /etc/hosts, nsswitch modules and
+// search domains. Each look-up needs a thread, for 10 s and more where a name server does not answer, and
+// libuv runs eight at once (half of UV_THREADPOOL_SIZE). Three rules protect these threads:
+// 1. A probe without a thread (name-probe.ts) goes first. All names are probed at once. Only the name of an
+//    answered probe gets a full chance of a thread; a name whose probe is silent gets one of the few
+//    threads of its rank.
+// 2. Places are nested by rank: a silent or slow name starts only while fewer than two threads are in use,
+//    a new name while fewer than four, a name in good standing while fewer than six. Two stay for other
+//    users of the process, such as the connection to Redis.
+// 3. Where the system's resolver has no free thread or is slow, addresses that the probe has found are
+//    used, provided that the system would have asked for the same name first.
 // A queued look-up keeps its place after its callers have left: its result is cached for the next call.
-// Answers are kept for seconds. An old answer is used for minutes while newer look-ups hang; failures are kept for seconds.
+// Answers are kept for seconds. An old answer is used for minutes while newer look-ups hang; failures are
+// kept for seconds.
 //
-// Rejected: getaddrinfo alone, because 30 hung names fill any number of threads and a new name cannot be told from
-// them; c-ares alone, because names from mDNS, LDAP, systemd-resolved or search domains would no longer resolve.
+// Rejected: getaddrinfo alone, because 30 hung names fill any number of threads and a new name cannot be
+// told from them; c-ares alone, because names from mDNS, LDAP, systemd-resolved or search domains would no
+// longer resolve.
 
 import { ADDRCONFIG, type LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
@@ -27,20 +30,20 @@ export type Found = (error: NodeJS.ErrnoException | null, addresses: readonly Lo
 
 /** The look-up that a call waits for. */
 export interface PendingLookup {
-  /** false: no question was sent for it yet, or it waits for a thread */
-  readonly hasBegun: boolean;
+  /** false: no query was sent for it yet, or it waits for a thread */
+  readonly hasStarted: boolean;
 }
 
 /** The look-up got no thread in time. Not a failure of the name. */
-export class LookupNotBegun extends Error {
+export class LookupNotStarted extends Error {
   constructor() {
-    super('the look-up had no turn');
-    this.name = 'LookupNotBegun';
+    super('the look-up got no turn');
+    this.name = 'LookupNotStarted';
   }
 }
 
 export interface NameLookupsOptions {
-  /** the system's resolver; asked with all: true */
+  /** the system's resolver; called with all: true */
   readonly lookup: LookupFunction;
   /** null: every name counts as answered, without addresses */
   readonly probe: NameProbe | null;
@@ -64,21 +67,22 @@ interface Name {
   foundAt: number;
   failure: NodeJS.ErrnoException | null;
   failedUntil: number;
-  /** performance.now() of the last call that wanted it */
-  wantedAt: number;
-  /** the system's last look-up took longer than notifierLimits.lookupSlowMs, or still runs since then */
+  /** performance.now() of the last call that used it */
+  usedAt: number;
+  /** the system's last look-up took longer than notifierLimits.lookupSlowMs, or has been running for longer
+   *  */
   isSlow: boolean;
-  /** the system is looking it up */
-  isAsked: boolean;
+  /** a look-up by the system runs */
+  isRunning: boolean;
   pending: Pending | null;
 }
 
-/** Lives until the name has an answer or a failure; its callers may leave before. */
+/** Exists until the name has an answer or a failure; its callers may leave before. */
 interface Pending extends PendingLookup {
-  hasBegun: boolean;
+  hasStarted: boolean;
   readonly name: Name;
   readonly waiting: Caller[];
-  /** of the callers that wait */
+  /** of the waiting callers */
   readonly timers: NodeJS.Timeout[];
   /** uses the addresses of the probe */
   probeTimer: NodeJS.Timeout | null;
@@ -93,18 +97,18 @@ interface Pending extends PendingLookup {
 interface Caller {
   readonly found: Found;
   /** null while it waits */
-  begun: boolean | null;
+  hasStarted: boolean | null;
 }
 
 export class NameLookups {
   readonly #options: NameLookupsOptions;
   readonly #freshMs: number;
-  /** In the order of their last use. */
+  /** By host name, in the order of the last use. */
   readonly #names = new Map<string, Name>();
   readonly #unprobed = new Set<Pending>();
   readonly #queues: Record<Rank, Set<Pending>> = { silent: new Set(), new: new Set(), good: new Set() };
   #probing = 0;
-  #asking = 0;
+  #running = 0;
 
   constructor(options: NameLookupsOptions) {
     this.#options = options;
@@ -115,7 +119,7 @@ export class NameLookups {
   find(host: string, found: Found): PendingLookup {
     const now = performance.now();
     const name = this.#nameOf(host);
-    name.wantedAt = now;
+    name.usedAt = now;
     if (name.addresses.length > 0 && now < name.foundAt + this.#freshMs) return answered(name, null, found);
     if (now < name.failedUntil) {
       if (isUsable(name, now)) return answered(name, null, found);
@@ -124,61 +128,62 @@ export class NameLookups {
     if (name.pending?.isOverdue === true && isUsable(name, now)) return answered(name, null, found);
     const pending = name.pending ?? createPending(name);
     name.pending = pending;
-    const caller: Caller = { found, begun: null };
+    const caller: Caller = { found, hasStarted: null };
     const isFirst = pending.waiting.length === 0;
     pending.waiting.push(caller);
-    if (isFirst) this.#begin(pending, now);
+    if (isFirst) this.#start(pending, now);
     return {
-      get hasBegun() {
-        return caller.begun ?? pending.hasBegun;
+      get hasStarted() {
+        return caller.hasStarted ?? pending.hasStarted;
       },
     };
   }
 
-  /** The look-up of the name waits for its turn; a call would have to wait, too. Counts as a use of the name. */
+  /** Whether the look-up of the name waits for its turn, so that a call would wait, too. Counts as a use of
+   *  the name. */
   isQueued(host: string): boolean {
     const name = this.#names.get(host);
-    if (name === undefined || name.pending === null || name.pending.hasBegun) return false;
+    if (name === undefined || name.pending === null || name.pending.hasStarted) return false;
     const now = performance.now();
     if (isUsable(name, now) || now < name.failedUntil) return false;
-    this.#nameOf(host).wantedAt = now;
+    this.#nameOf(host).usedAt = now;
     return true;
   }
 
   /** Ends all look-ups. */
   close(): void {
     for (const { pending } of this.#names.values())
-      if (pending !== null) this.#end(pending, new LookupNotBegun());
+      if (pending !== null) this.#end(pending, new LookupNotStarted());
   }
 
-  /** For its first caller, and for the first one after all callers have left. */
-  #begin(pending: Pending, now: number): void {
+  /** For the first caller, and for the first one after all callers have left. */
+  #start(pending: Pending, now: number): void {
     const { name } = pending;
     const { probe } = this.#options;
-    // A name that was silent the last time does not hold its calls for long; a look-up by the system goes on for the next one.
+    // Calls do not wait long for a name that was silent the last time; its look-up goes on for the next call.
     const wasSilent = name.addresses.length === 0 && name.failure?.code === silenceCode;
-    const givenMs = wasSilent ? notifierLimits.lookupAgainMs : notifierLimits.lookupMs;
+    const deadlineMs = wasSilent ? notifierLimits.lookupAgainMs : notifierLimits.lookupMs;
     clearTimers(pending);
-    pending.hasBegun = name.isAsked || pending.cancelProbe !== null;
+    pending.hasStarted = name.isRunning || pending.cancelProbe !== null;
     pending.timers.push(
-      later(givenMs, () => this.#onLate(pending, givenMs)),
+      later(deadlineMs, () => this.#onLate(pending, deadlineMs)),
       ...(isUsable(name, now) ? [later(notifierLimits.lookupPatienceMs, () => answerOverdue(pending))] : []),
     );
-    // The system does not hang on a local name, so it is never slow: only this process may have been.
+    // The system finds a local name without a name server, so its look-up never hangs.
     if (probe === null || probe.isLocal(name.name)) this.#enqueue(pending, 'good');
     else if (pending.cancelProbe === null) {
       if (this.#probing < this.#options.probesMax) this.#probe(pending, probe);
       else this.#unprobed.add(pending);
     }
-    // The end of its probe would come too late: the name may be one that only an nsswitch module knows.
+    // Not only after its probe, which would be too late: perhaps only an nsswitch module knows the name.
     if (wasSilent && pending.queue === null) this.#enqueue(pending, 'silent');
-    if (!pending.hasBegun) this.#awaitTurn(pending);
+    if (!pending.hasStarted) this.#awaitTurn(pending);
   }
 
   #probe(pending: Pending, probe: NameProbe): void {
     const { name } = pending;
     this.#probing += 1;
-    pending.hasBegun = true;
+    pending.hasStarted = true;
     const cancel = probe.probe(name.name, (result) => {
       pending.cancelProbe = null;
       this.#onProbeEnded(probe);
@@ -188,7 +193,7 @@ export class NameLookups {
         return;
       }
       // Waiting for a thread is not a failure of the name.
-      pending.hasBegun = false;
+      pending.hasStarted = false;
       const { addresses } = result;
       clearTimeout(pending.probeTimer ?? undefined);
       if (addresses.length > 0)
@@ -196,7 +201,7 @@ export class NameLookups {
           this.#found(name, addresses),
         );
       this.#enqueue(pending, name.isSlow ? 'silent' : name.addresses.length > 0 ? 'good' : 'new');
-      if (!pending.hasBegun) this.#awaitTurn(pending);
+      if (!pending.hasStarted) this.#awaitTurn(pending);
     });
     pending.cancelProbe = () => {
       pending.cancelProbe = null;
@@ -213,10 +218,10 @@ export class NameLookups {
     this.#probe(next, probe);
   }
 
-  /** Where the queue is that of before, it keeps its place. */
+  /** In the same queue as before it keeps its place. */
   #enqueue(pending: Pending, rank: Rank): void {
-    // An earlier look-up of the name still runs; its answer will be this one's, too.
-    if (pending.name.isAsked) pending.hasBegun = true;
+    // An earlier look-up of the name still runs; its answer is used.
+    if (pending.name.isRunning) pending.hasStarted = true;
     else if (pending.queue !== rank) {
       this.#dequeue(pending);
       this.#queues[rank].add(pending);
@@ -234,29 +239,29 @@ export class NameLookups {
     const now = performance.now();
     for (const rank of [...ranks].reverse())
       for (const pending of this.#queues[rank]) {
-        if (this.#asking >= notifierLimits.lookupThreads[rank]) break;
+        if (this.#running >= notifierLimits.lookupThreads[rank]) break;
         this.#dequeue(pending);
-        if (isWanted(pending, now)) this.#ask(pending);
-        else this.#end(pending, new LookupNotBegun());
+        if (isWanted(pending, now)) this.#lookUp(pending);
+        else this.#end(pending, new LookupNotStarted());
       }
   }
 
-  #ask(pending: Pending): void {
+  #lookUp(pending: Pending): void {
     const { name } = pending;
-    pending.hasBegun = true;
-    name.isAsked = true;
-    this.#asking += 1;
+    pending.hasStarted = true;
+    name.isRunning = true;
+    this.#running += 1;
     let isSlow = false;
     const watch = afterSteps(notifierLimits.lookupSlowMs, () => {
       isSlow = true;
       name.isSlow = true;
     });
-    // The hint is the one that Node gives: no IPv6 addresses for a machine without IPv6.
+    // Node's own hint: no IPv6 addresses on a machine without IPv6.
     this.#options.lookup(name.name, { all: true, hints: ADDRCONFIG }, (error, found) => {
       watch.cancel();
-      name.isAsked = false;
+      name.isRunning = false;
       name.isSlow = isSlow;
-      this.#asking -= 1;
+      this.#running -= 1;
       if (error !== null) this.#failed(name, error);
       else this.#found(name, Array.isArray(found) ? found : []);
       this.#startNext();
@@ -277,26 +282,26 @@ export class NameLookups {
     if (name.pending !== null) this.#end(name.pending, isUsable(name, now) ? null : failure);
   }
 
-  /** Its callers leave; it keeps its place. */
-  #onLate(pending: Pending, givenMs: number): void {
+  /** The callers leave; the look-up keeps its place. */
+  #onLate(pending: Pending, deadlineMs: number): void {
     const { name } = pending;
     const now = performance.now();
-    const failure = pending.hasBegun ? silence(givenMs) : new LookupNotBegun();
-    if (pending.hasBegun) {
+    const failure = pending.hasStarted ? silence(deadlineMs) : new LookupNotStarted();
+    if (pending.hasStarted) {
       name.failure = failure;
       name.failedUntil = now + notifierLimits.lookupSilentMs;
     }
     clearTimers(pending);
     pending.isOverdue = false;
-    tell(pending, isUsable(name, now) ? null : failure);
+    answerCallers(pending, isUsable(name, now) ? null : failure);
   }
 
-  /** Calls do not wait for the turn: the look-up keeps its place without them. */
+  /** Calls leave after a while: the look-up keeps its place without them. */
   #awaitTurn(pending: Pending): void {
     const leave = () => {
-      if (pending.hasBegun || isUsable(pending.name, performance.now())) return;
+      if (pending.hasStarted || isUsable(pending.name, performance.now())) return;
       clearTimers(pending);
-      tell(pending, new LookupNotBegun());
+      answerCallers(pending, new LookupNotStarted());
     };
     pending.timers.push(later(notifierLimits.lookupTurnMs, leave));
   }
@@ -310,10 +315,10 @@ export class NameLookups {
     this.#unprobed.delete(pending);
     this.#dequeue(pending);
     pending.cancelProbe?.();
-    tell(pending, failure);
+    answerCallers(pending, failure);
   }
 
-  /** Forgets the names that were not used for longest. */
+  /** Forgets the least recently used name where there are too many. */
   #nameOf(host: string): Name {
     const known = this.#names.get(host);
     const name = known ?? {
@@ -322,16 +327,16 @@ export class NameLookups {
       foundAt: 0,
       failure: null,
       failedUntil: 0,
-      wantedAt: 0,
+      usedAt: 0,
       isSlow: false,
-      isAsked: false,
+      isRunning: false,
       pending: null,
     };
     this.#names.delete(host);
     if (known === undefined && this.#names.size >= notifierLimits.lookupNamesMax)
-      for (const [other, { pending, isAsked }] of this.#names) {
-        if (isAsked || (pending !== null && pending.waiting.length > 0)) continue;
-        if (pending !== null) this.#end(pending, new LookupNotBegun());
+      for (const [other, { pending, isRunning }] of this.#names) {
+        if (isRunning || (pending !== null && pending.waiting.length > 0)) continue;
+        if (pending !== null) this.#end(pending, new LookupNotStarted());
         this.#names.delete(other);
         break;
       }
@@ -343,7 +348,7 @@ export class NameLookups {
 function createPending(name: Name): Pending {
   return {
     name,
-    hasBegun: false,
+    hasStarted: false,
     waiting: [],
     timers: [],
     probeTimer: null,
@@ -354,25 +359,25 @@ function createPending(name: Name): Pending {
   };
 }
 
-/** Old addresses may still be used. */
+/** Whether its old addresses may be used. */
 function isUsable({ addresses, foundAt }: Name, now: number): boolean {
   return addresses.length > 0 && now < foundAt + notifierLimits.lookupOldMs;
 }
 
 function answered({ addresses }: Name, failure: NodeJS.ErrnoException | null, found: Found): PendingLookup {
   process.nextTick(() => found(failure, failure === null ? addresses : []));
-  return { hasBegun: true };
+  return { hasStarted: true };
 }
 
 function answerOverdue(pending: Pending): void {
   pending.isOverdue = true;
-  tell(pending, null);
+  answerCallers(pending, null);
 }
 
-function tell({ name, waiting }: Pending, failure: Error | null): void {
+function answerCallers({ name, waiting }: Pending, failure: Error | null): void {
   for (const caller of waiting.splice(0)) {
-    // A call with an answer counts as begun.
-    caller.begun = !(failure instanceof LookupNotBegun);
+    // A call with an answer counts as started.
+    caller.hasStarted = !(failure instanceof LookupNotStarted);
     caller.found(failure, failure === null ? name.addresses : []);
   }
 }
@@ -381,29 +386,29 @@ function clearTimers({ timers }: Pending): void {
   for (const timer of timers.splice(0)) clearTimeout(timer);
 }
 
-/** A call waits for it, or used the name lately and can use the result. */
+/** Whether a call waits for it, or used the name recently and may use the result. */
 function isWanted({ name, waiting }: Pending, now: number): boolean {
-  return waiting.length > 0 || now < name.wantedAt + notifierLimits.lookupOldMs;
+  return waiting.length > 0 || now < name.usedAt + notifierLimits.lookupOldMs;
 }
 
 function silence(ms: number): NodeJS.ErrnoException {
   return Object.assign(new Error(`no answer within ${ms} ms`), { code: silenceCode });
 }
 
-function later(ms: number, what: () => void): NodeJS.Timeout {
-  const timer = setTimeout(what, ms);
+function later(ms: number, run: () => void): NodeJS.Timeout {
+  const timer = setTimeout(run, ms);
   timer.unref();
   return timer;
 }
 
-/** Time in which this process stands still counts as one step, so a stall of the event loop is not taken for a slow answer. */
-function afterSteps(ms: number, what: () => void): { cancel(): void } {
+/** A stall of the event loop counts as one step of four, so it is not taken for a slow answer. */
+function afterSteps(ms: number, run: () => void): { cancel(): void } {
   const steps = 4;
   let step = 0;
   let timer = later(ms / steps, next);
   function next(): void {
     step += 1;
-    if (step === steps) what();
+    if (step === steps) run();
     else timer = later(ms / steps, next);
   }
   return { cancel: () => clearTimeout(timer) };

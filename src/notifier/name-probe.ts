@@ -1,6 +1,7 @@
-// Asks the name servers for a name without a thread (c-ares), before the system's resolver looks the name up. The probe
-// shows whether a look-up would hang; it does not replace the look-up: c-ares knows no nsswitch module and no search domain.
-// Also reads the two files that the system's resolver reads first: hosts and resolv.conf.
+// Queries the name servers for a name without a thread (c-ares), before the system's resolver looks the
+// name up. The probe shows whether a look-up would hang. It does not replace the look-up: c-ares knows no
+// nsswitch module and no search domain. Also reads the two files that the system's resolver reads first:
+// hosts and resolv.conf.
 
 import { type LookupAddress, Resolver } from 'node:dns';
 import { readFileSync, statSync } from 'node:fs';
@@ -8,13 +9,14 @@ import { hostname, networkInterfaces } from 'node:os';
 import { notifierLimits } from './limits.ts';
 
 export type ProbeResult =
-  /** A look-up by the system will not hang. `addresses`: the system would find the same; empty where that is not sure. */
+  /** A look-up by the system will not hang. `addresses`: the system would find the same; empty where that
+   *  is not sure. */
   | { readonly kind: 'answered'; readonly addresses: readonly LookupAddress[] }
   /** no usable answer in time */
   | { readonly kind: 'silent' };
 
 export interface NameProbe {
-  /** The system finds this name without asking a name server. */
+  /** Whether the system finds this name without a name server. */
   isLocal(name: string): boolean;
   /** Calls `done` once, never within this call. Returns a function that ends the probe without a result. */
   probe(name: string, done: (result: ProbeResult) => void): () => void;
@@ -45,7 +47,8 @@ function probeOnce(
   ndots: () => number,
   done: (result: ProbeResult) => void,
 ): () => void {
-  // One per probe: it reads the present resolv.conf, and a malformed answer ends all questions of its resolver. 0.2 ms.
+  // One per probe: it reads the present resolv.conf, and a malformed answer ends all queries of its
+  // resolver. 0.2 ms.
   const resolver = new Resolver({ timeout: notifierLimits.lookupPacketMs, tries: 2 });
   if (servers !== undefined) resolver.setServers(servers);
   const startedAt = performance.now();
@@ -80,7 +83,8 @@ function probeOnce(
   return () => end(null);
 }
 
-/** A server that fails at once makes the system's look-up fail soon, too. glibc waits on after a malformed answer. */
+/** A server that fails at once makes the system's look-up fail soon, too. glibc keeps waiting after a
+ *  malformed answer. */
 function isAnswer(code: string | undefined, tookMs: number): boolean {
   if (code === 'ENOTFOUND' || code === 'ENODATA') return true;
   return tookMs < notifierLimits.lookupSlowMs && code !== 'EBADRESP' && code !== 'ETIMEOUT';
@@ -111,7 +115,7 @@ function isBlank(letter: string | undefined): boolean {
   return letter === undefined || letter === ' ' || letter === '\t' || letter === '\n';
 }
 
-/** Without an IPv6 address of its own, the machine's resolver does not ask for others. */
+/** On a machine without an IPv6 address, the resolver does not look up IPv6 addresses. */
 function hasIpv6(): boolean {
   return Object.values(networkInterfaces()).some((list) =>
     list?.some(({ family, internal }) => family === 'IPv6' && !internal),

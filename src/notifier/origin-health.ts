@@ -1,32 +1,33 @@
-// Judges the origin (scheme, host, port) that several topics share. The restricted topics of an ailing origin share a few
-// probes, so 400 topics on one dead server cost little more than one.
+// Judges the origin (scheme, host, port) that several topics share. The restricted topics of an ailing
+// origin share a few probes, so 400 topics on one dead server cost little more than one.
 
 import { notifierLimits } from './limits.ts';
 
 export class OriginHealth {
-  /** Lanes that use it. */
-  lanes = 0;
+  /** Topic targets that use it. */
+  targets = 0;
   /** Probes that run. */
   probes = 0;
-  #awayInRow = 0;
-  #ailing = false;
+  #unreachedInRow = 0;
+  #isAiling = false;
   #repliedAt = Number.NEGATIVE_INFINITY;
 
   get isAiling(): boolean {
-    return this.#ailing;
+    return this.#isAiling;
   }
 
-  /** An attempt failed as if the receiver were unreachable, or has become slow. `startedAt`: a reply after it wins. */
-  countAway(startedAt: number): void {
+  /** An attempt did not reach the receiver, or its call became slow. Ignored where a reply came after
+   *  `startedAt`. */
+  countUnreached(startedAt: number): void {
     if (this.#repliedAt >= startedAt) return;
-    this.#awayInRow += 1;
-    if (this.#awayInRow >= notifierLimits.ailingAttempts) this.#ailing = true;
+    this.#unreachedInRow += 1;
+    if (this.#unreachedInRow >= notifierLimits.ailingAttempts) this.#isAiling = true;
   }
 
-  /** Any quick reply, or a success. */
+  /** Counts a success, or any quick reply. */
   countReply(nowMs: number): void {
     this.#repliedAt = nowMs;
-    this.#awayInRow = 0;
-    this.#ailing = false;
+    this.#unreachedInRow = 0;
+    this.#isAiling = false;
   }
 }

@@ -1,122 +1,132 @@
-// The rule for jobs that may be killing their notifiers: from limits.strikesAlone strikes on, a job is called when nothing else
-// is held here, and nothing else is taken until it is settled, so it can only kill itself.
+// Decides when a job that may be killing its notifiers is called alone: from limits.strikesAlone strikes
+// on, while this notifier holds nothing else, so that the job can only kill itself. Calls and releases
+// nothing.
 //
-// How it goes: a reserved suspect is kept and the rest of its batch released; nothing is reserved until what runs has ended
-// (bounded by the topics' timeouts) and is settled (bounded by the leases); then the suspect is called. In this silence the
-// next one follows at once: a crash marks everything its notifier held, and a silence for each of those would cost the end of
-// all other calls each time. Why it ends:
-//  * its lease grows short while it waits → it is released, and the next reserve, in silence, brings it back fresh;
-//  * others were seen to wait, and suspects have been called for notifierLimits.silenceMs, or for as long as it took to become silent
-//    → a recess as long as the silence was: the suspects' topics are skipped and the others flow. So hanging suspects cost
-//    the others at most half of the time, and the others' calls, however long, cost the suspects three quarters of it;
-//  * no wait here is for another notifier, and every one of them ends by a timeout or a lease: nothing can wait for ever.
+// Course: a reserved candidate is kept, and the rest of its batch is released. Nothing is reserved until
+// the running calls have ended (bounded by the topics' timeouts) and are settled (bounded by the leases).
+// Then the candidate is called. The next candidate follows at once in the same isolation: a crash gives a
+// strike to everything that its notifier held, and one isolation for each of those jobs would cost the end
+// of all other calls each time.
+//
+// Why an isolation ends:
+// - The lease of a waiting candidate grows short: it is released, and the next reserve brings it back with
+//   a new lease.
+// - Others wait, and candidates were called for notifierLimits.isolationMs, or for as long as the isolation
+//   took to begin: then comes a pause as long as the isolation. In it the topics of the candidates are
+//   skipped and the others flow. So hanging candidates cost the others at most half of the time, and the
+//   calls of the others cost the candidates at most three quarters of it.
+// - No wait here is for another notifier, and each one ends by a timeout or a lease, so nothing waits for
+//   ever.
 
 import { limits } from '../core/limits.ts';
 import { notifierLimits } from './limits.ts';
 import type { Held } from './settler.ts';
 
 export class PoisonIsolation {
-  #suspect: Held | null = null;
-  #called = false;
-  /** reserve nothing before everything is settled */
-  #quiet = false;
-  #quietFrom = 0;
-  /** when the first suspect of this silence was called */
+  #candidate: Held | null = null;
+  #isCalled = false;
+  #isActive = false;
+  #activeFrom = 0;
+  /** when the first candidate of this isolation was called */
   #calledFrom: number | null = null;
-  /** jobs that are no suspects were handed back in this silence */
+  /** jobs of other kinds were released in this isolation */
   #othersWait = false;
-  /** topics of the suspects of this silence, then of the recess after it */
-  readonly #resting = new Set<string>();
-  #recessUntil = 0;
+  /** topics of the candidates of this isolation, then of the pause after it */
+  readonly #topics = new Set<string>();
+  #pauseUntil = 0;
 
+  /** Whether this job is called alone. */
   static concerns(held: Held): boolean {
     return held.job.strikes >= limits.strikesAlone;
   }
 
   /** Reserved and not called yet. */
   get waiting(): Held | null {
-    return this.#called ? null : this.#suspect;
+    return this.#isCalled ? null : this.#candidate;
   }
 
-  /** Chosen and not settled: whatever else comes is handed back. */
-  get isTaken(): boolean {
-    return this.#suspect !== null;
+  /** Chosen and not settled: other jobs that come are released. */
+  get hasCandidate(): boolean {
+    return this.#candidate !== null;
   }
 
-  get quiet(): boolean {
-    return this.#quiet;
+  /** Nothing is reserved before everything is settled. */
+  get isActive(): boolean {
+    return this.#isActive;
   }
 
-  /** Topics whose jobs are left in the store for now. */
+  /** Topics whose jobs stay in the store for now. */
   skipped(nowMs: number): ReadonlySet<string> {
-    if (this.#quiet) return none;
-    if (nowMs >= this.#recessUntil) this.#resting.clear();
-    return this.#resting;
+    if (this.#isActive) return noTopics;
+    if (nowMs >= this.#pauseUntil) this.#topics.clear();
+    return this.#topics;
   }
 
-  /** Until the topics in recess may be asked for again; 0 = none rests. */
-  recessMs(nowMs: number): number {
-    return this.#quiet || this.#resting.size === 0 ? 0 : Math.max(0, this.#recessUntil - nowMs);
+  /** ms until the skipped topics may be asked for again; 0 = no topic is skipped. */
+  pauseMs(nowMs: number): number {
+    return this.#isActive || this.#topics.size === 0 ? 0 : Math.max(0, this.#pauseUntil - nowMs);
   }
 
-  /** Takes one of a batch's suspects, or none: where one is taken, in a recess, and when one begins. Then their topics rest, too. The caller
-   *  releases the other suspects, and where one was taken the whole rest of the batch. `others`: there is such a rest. */
-  choose(suspects: readonly Held[], others: boolean, nowMs: number): Held | null {
-    this.#othersWait ||= this.#quiet && others;
-    if (this.#suspect !== null) return null;
-    const [first] = suspects;
+  /** Chooses one of a batch's candidates. null: there is none, another one is chosen already, or a pause
+   *  runs; in a pause the topics of the candidates are skipped, too. The caller releases the other
+   *  candidates, and where one is chosen the whole rest of the batch. `others`: the batch has such a rest. */
+  choose(candidates: readonly Held[], others: boolean, nowMs: number): Held | null {
+    this.#othersWait ||= this.#isActive && others;
+    if (this.#candidate !== null) return null;
+    const [first] = candidates;
     if (first === undefined) {
-      // In silence: another notifier has it.
-      if (this.#quiet) this.#endSilence(nowMs);
+      // In an isolation: another notifier has the candidate.
+      if (this.#isActive) this.#end(nowMs);
       return null;
     }
-    if (this.#isOver(nowMs)) this.#endSilence(nowMs);
-    if (!this.#quiet && nowMs < this.#recessUntil) {
-      for (const { job } of suspects) this.#resting.add(job.topic);
+    if (this.#isOver(nowMs)) this.#end(nowMs);
+    if (!this.#isActive && nowMs < this.#pauseUntil) {
+      for (const { job } of candidates) this.#topics.add(job.topic);
       return null;
     }
-    if (!this.#quiet) {
-      this.#quiet = true;
-      this.#quietFrom = nowMs;
+    if (!this.#isActive) {
+      this.#isActive = true;
+      this.#activeFrom = nowMs;
       this.#calledFrom = null;
       this.#othersWait = others;
-      this.#resting.clear();
+      this.#topics.clear();
     }
-    this.#suspect = first;
-    this.#called = false;
+    this.#candidate = first;
+    this.#isCalled = false;
     return first;
   }
 
   called(nowMs: number): void {
-    this.#called = true;
+    this.#isCalled = true;
     this.#calledFrom ??= nowMs;
   }
 
-  /** Handed back uncalled; silence goes on until everything else is settled, and the next reserve brings it again. */
+  /** The candidate was released without a call. The isolation goes on, and the next reserve brings the job
+   *  again. */
   released(): void {
-    this.#suspect = null;
+    this.#candidate = null;
   }
 
-  /** Nothing is held any more. */
+  /** This notifier holds no job any more. */
   settled(nowMs: number): void {
-    if (this.#suspect === null || !this.#called) return;
-    this.#resting.add(this.#suspect.job.topic);
-    this.#suspect = null;
-    this.#called = false;
-    if (this.#isOver(nowMs)) this.#endSilence(nowMs);
+    if (this.#candidate === null || !this.#isCalled) return;
+    this.#topics.add(this.#candidate.job.topic);
+    this.#candidate = null;
+    this.#isCalled = false;
+    if (this.#isOver(nowMs)) this.#end(nowMs);
   }
 
   #isOver(nowMs: number): boolean {
-    if (!this.#quiet || !this.#othersWait || this.#calledFrom === null) return false;
-    const untilQuietMs = this.#calledFrom - this.#quietFrom;
-    return nowMs - this.#calledFrom >= Math.max(notifierLimits.silenceMs, untilQuietMs);
+    if (!this.#isActive || !this.#othersWait || this.#calledFrom === null) return false;
+    const untilFirstCallMs = this.#calledFrom - this.#activeFrom;
+    return nowMs - this.#calledFrom >= Math.max(notifierLimits.isolationMs, untilFirstCallMs);
   }
 
-  #endSilence(nowMs: number): void {
-    this.#quiet = false;
-    if (this.#othersWait) this.#recessUntil = nowMs + (nowMs - this.#quietFrom);
-    else this.#resting.clear();
+  #end(nowMs: number): void {
+    this.#isActive = false;
+    if (this.#othersWait) this.#pauseUntil = nowMs + (nowMs - this.#activeFrom);
+    else this.#topics.clear();
   }
 }
 
-const none: ReadonlySet<string> = new Set();
+const noTopics: ReadonlySet<string> = new Set();

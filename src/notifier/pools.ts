@@ -1,12 +1,13 @@
-// The keep-alive connections of one notifier: one pool per origin, a second set for topics whose certificates are not
-// verified. Owns how connections are kept, never what is sent on them or how an answer is judged.
-// No limit of connections: a call that waited for one in here would spend its deadline unseen (32 of 64 calls were seen to
-// time out unsent). The notifier's slots bound them.
+// Keeps the connections of one notifier: one pool per origin, and a second set for topics whose
+// certificates are not verified. Sends nothing itself and judges no reply.
+// The notifier's slots bound the connections. A limit here would let calls spend their deadline in a queue
+// (with one, 32 of 64 calls timed out unsent).
 //
-// A pool is used for a limited time, so that busy connections follow a changed DNS record and are judged by the egress
-// policy again. A pool that is too old takes no further request. Its running requests finish, then its connections close.
-// undici's clientTtl is not used: while an old connection has a running request, each dispatch to its pool would register
-// one more listener for its end.
+// A pool is used for a limited time, so that busy connections follow a changed DNS record and pass the
+// egress policy again. A pool that is too old takes no further request; its running requests finish, then
+// its connections close.
+// Rejected: undici's clientTtl. While an old connection has a running request, each dispatch would add a
+// listener.
 
 import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
@@ -17,14 +18,14 @@ import { notifierLimits } from './limits.ts';
 import { NameLookups } from './name-lookups.ts';
 import { createNameProbe, type NameProbe } from './name-probe.ts';
 
-/** A handler that is told which socket is being dialled for it. */
+/** A handler that receives the socket that is dialled for it. */
 export interface Caller extends Dispatcher.DispatchHandler {
   onDial(dial: Dial): void;
 }
 
 /** For tests. */
 export interface PoolSeams {
-  /** instead of the system's resolver; without a probe unless one is given */
+  /** instead of the system's resolver; without a probe unless `probe` is given */
   readonly lookup?: LookupFunction;
   readonly probe?: NameProbe;
   /** instead of notifierLimits.lookupFreshMs */
@@ -42,7 +43,7 @@ export interface PoolsOptions {
 
 interface AgedPool {
   readonly pool: Pool;
-  /** performance.now() from which on it takes no request */
+  /** performance.now() from which on the pool takes no request */
   readonly usedUntil: number;
 }
 
@@ -53,12 +54,12 @@ export class Pools {
   readonly #verified: Connect;
   readonly #unverified: Connect;
   readonly #ageMsMax: number;
-  /** by verification and origin */
+  /** By verification and origin. */
   readonly #pools = new Map<string, AgedPool>();
-  /** Too old, with requests that still run. */
+  /** Pools that are too old, with running requests. */
   readonly #closing = new Set<Pool>();
   readonly #sweep: NodeJS.Timeout;
-  /** undici dials inside dispatch, so a socket that appears meanwhile belongs to this caller. */
+  /** undici dials inside dispatch, so a socket that appears in it belongs to this caller. */
   #dispatching: Caller | null = null;
 
   constructor({ egress, slots, seams = {} }: PoolsOptions) {
@@ -70,24 +71,24 @@ export class Pools {
     const common = { egress, lookups: this.#lookups, onDial };
     this.#verified = createConnector({ ...common, verifyTls: true });
     this.#unverified = createConnector({ ...common, verifyTls: false });
-    // For pools without a request meanwhile; dispatch replaces those that are in use.
+    // For pools without requests; dispatch replaces pools in use.
     this.#sweep = setInterval(() => this.#closeOld(), this.#ageMsMax);
     this.#sweep.unref();
   }
 
-  /** Every failure goes to the caller's onResponseError; nothing is thrown. */
+  /** Does not throw: every failure goes to the caller's onResponseError. */
   dispatch(request: Dispatcher.DispatchOptions, verifyTls: boolean, caller: Caller): void {
     this.#dispatching = caller;
     this.#poolFor(String(request.origin), verifyTls).dispatch(request, caller);
     this.#dispatching = null;
   }
 
-  /** The look-up of this host name waits for its turn. */
+  /** Whether the look-up of this host name waits for its turn. */
   isLookupQueued(hostname: string): boolean {
     return this.#lookups.isQueued(hostname);
   }
 
-  /** Cuts what is still open. */
+  /** Destroys all connections. */
   async close(): Promise<void> {
     clearInterval(this.#sweep);
     this.#lookups.close();
@@ -107,7 +108,7 @@ export class Pools {
       if (connected + size === 0 && this.#pools.get(key)?.pool === pool) this.#closeAfterUse(key, pool);
     };
     pool.on('disconnect', closeUnused).on('connectionError', closeUnused);
-    // Not the same for all: pools that began together would all dial again at the same time.
+    // At random: pools that started together would all dial again at the same time.
     const usedUntil = now + this.#ageMsMax * (1 - Math.random() / 4);
     this.#pools.set(key, { pool, usedUntil });
     return pool;
@@ -122,7 +123,7 @@ export class Pools {
   #closeAfterUse(key: string, pool: Pool): void {
     this.#pools.delete(key);
     this.#closing.add(pool);
-    // It rejects only where close() below has destroyed the pool meanwhile.
+    // It rejects only where close() has destroyed the pool meanwhile.
     const closed = () => void this.#closing.delete(pool);
     pool.close().then(closed, closed);
   }
@@ -135,7 +136,8 @@ export class Pools {
       pipelining: 1,
       keepAliveTimeout: notifierLimits.callbackKeepAliveMs,
       keepAliveMaxTimeout: notifierLimits.callbackKeepAliveMsMax,
-      // The call has one deadline over everything; these two start anew with each phase or chunk and are seconds coarse.
+      // The call has one deadline over everything. These timeouts restart with each phase or chunk, and are
+      // coarse.
       headersTimeout: 0,
       bodyTimeout: 0,
     });

@@ -1,4 +1,5 @@
-// A callback's reply as the verdict reads it. Text from outside: nothing of it is trusted, copied whole or printed raw.
+// Holds a callback's reply as the verdict reads it. It is untrusted text: never copied whole, never printed
+// raw.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { CallReply } from '../core/verdict.ts';
@@ -6,7 +7,7 @@ import type { CallReply } from '../core/verdict.ts';
 export class Reply implements CallReply {
   readonly kind = 'replied';
   readonly status: number;
-  /** the body went on after limits.replyBytesMax and was dropped */
+  /** the body was longer than limits.replyBytesMax; the rest was dropped */
   readonly cut: boolean;
   readonly #headers: IncomingHttpHeaders;
   readonly #chunks: readonly Buffer[];
@@ -25,7 +26,8 @@ export class Reply implements CallReply {
     return total;
   }
 
-  /** Decoded as UTF-8 whatever the reply claims; bytes that are none become U+FFFD. Only rules and excerpts ask for it. */
+  /** Decoded as UTF-8 whatever the reply claims; invalid bytes become U+FFFD. Decoded only for rules and
+   *  excerpts. */
   get text(): string {
     const [first] = this.#chunks;
     this.#text ??=
@@ -33,7 +35,7 @@ export class Reply implements CallReply {
     return this.#text;
   }
 
-  /** A header that came several times is joined by commas, as HTTP reads it. */
+  /** A repeated header is joined by commas, as in HTTP. */
   header(name: string): string | null {
     if (!Object.hasOwn(this.#headers, name)) return null;
     const value = this.#headers[name];
@@ -41,12 +43,13 @@ export class Reply implements CallReply {
   }
 }
 
-// C0, DEL and C1, the two line ends that JSON leaves alone, what turns the direction of text, and halves of a pair.
+// C0, DEL and C1, the two line ends that JSON does not escape, marks of text direction, and single
+// surrogates.
 const unprintable =
   /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
-/** The beginning of a text from outside, fit for logs, mails and terminals: at most so many characters, what is not printable
- *  written as \u followed by four digits. */
+/** The beginning of an untrusted text, safe for logs, mails and terminals: at most `charactersMax`
+ *  characters, with unprintable ones written as \u and four digits. */
 export function excerptOf(text: string, charactersMax: number): string {
   const escaped = text
     .slice(0, charactersMax)

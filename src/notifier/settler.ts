@@ -1,8 +1,10 @@
-// Carries outcomes to the store: what ended in one tick travels in one call per verb and partition, so that nobody waits for the
-// answer of another partition. Owns every finishing write until it is answered, and the tokens that this notifier holds.
-// Invariant: a token is held until the store has answered for it. A write without an answer is sent again: fenced by (version,
-// token), a second one does no harm. The end of its lease is no reason to give it up: a store that was away has taken nothing
-// back meanwhile. Such late ones are as many as `lateMax`; of more, the jobs are the Recoverer's.
+// Sends outcomes to the store: one call per tick, verb and partition, so that no outcome waits for another
+// partition. Owns every finishing write until it is answered, and the tokens of the jobs that this notifier
+// holds.
+// Invariant: a token is held until the store has answered its write. A write without an answer is sent
+// again, also after the end of its lease: it is fenced by (version, token), so a repeat does no harm, and a
+// store that was unavailable has recovered nothing meanwhile. At most `lateMax` such late writes are kept;
+// the recoverer returns the jobs of the others.
 
 import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
@@ -13,12 +15,12 @@ import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { notifierLimits } from './limits.ts';
 
-/** A job in this notifier's hands. */
+/** A job that this notifier holds. */
 export interface Held {
   readonly job: ReservedJob;
-  /** that it was reserved from */
+  /** where it was reserved */
   readonly partition: Partition;
-  /** performance.now() from before the reserve was sent: the lease has begun nowhere before */
+  /** performance.now() from before the reserve was sent: the lease did not start earlier */
   readonly leaseFrom: number;
   /** performance.now() from which on the lease has ended on the store's clock as well */
   readonly surelyEndsAt: number;
@@ -29,24 +31,24 @@ export interface Held {
 interface Finish<Item extends Lease> {
   readonly held: Held;
   readonly item: Item;
-  /** an earlier try got no answer; where it was applied after all, this one is told lease_lost */
+  /** an earlier send got no answer; where the store applied it, this one gets lease_lost */
   unsure: boolean;
   /** sent before, and not answered with an outcome */
   isRepeated: boolean;
-  /** without an answer when its lease had surely ended */
+  /** its lease ended before an answer came */
   isLate: boolean;
 }
 
-/** One verb of the store with what waits for it. */
+/** The writes of one verb that wait to be sent. */
 interface Outbox<Item extends Lease> {
   readonly verb: 'ack' | 'retry' | 'bury' | 'release';
   /** how a success is counted */
   readonly stat: StatName | null;
   readonly send: (items: readonly Item[]) => Promise<readonly FinishOutcome<string>[]>;
   waiting: Finish<Item>[];
-  /** of those that wait or are under way, how many are repeated */
+  /** how many of the waiting and sent writes are repeated */
   repeated: number;
-  /** said in the log, and not over */
+  /** the failure is in the log, its end is not */
   isFailing: boolean;
 }
 
@@ -56,15 +58,15 @@ export interface SettlerOptions {
   readonly counters: Counters;
   readonly metrics: Metrics;
   readonly lateMax: number;
-  /** false: no attempt travels to the store that would not stay there */
+  /** false: attempts of successful calls are not sent to the store */
   readonly keepsHistory: boolean;
-  /** told when jobs have left this notifier's hands */
+  /** called after an answer; jobs may have been settled */
   readonly onSettled: () => void;
 }
 
 export class Settler {
   readonly #options: SettlerOptions;
-  /** Not by token: two shards, which draw their numbers apart, may have given the same one to two jobs. */
+  /** Not by token: two shards number their tokens independently, so two jobs may have the same one. */
   readonly #held = new Set<Held>();
   readonly #acks: Outbox<AckItem>;
   readonly #retries: Outbox<RetryItem>;
@@ -72,7 +74,7 @@ export class Settler {
   readonly #releases: Outbox<Lease>;
   #unsettled = 0;
   #late = 0;
-  /** finishing writes that have no answer yet, and are not late, by partition; none where there are none */
+  /** By partition: finishing writes without an answer that are not late; no entry for 0. */
   readonly #awaited = new Map<Partition, number>();
   #flush: NodeJS.Immediate | null = null;
   #again: NodeJS.Timeout | null = null;
@@ -92,9 +94,14 @@ export class Settler {
     return this.#held.size;
   }
 
-  /** Of them, those whose outcome is kept for a store that did not answer while their lease ran. */
+  /** Held jobs whose lease ended before the store answered their outcome. */
   get late(): number {
     return this.#late;
+  }
+
+  /** Held jobs whose lease may run: they would be called again after the end of this process. */
+  get leased(): number {
+    return this.#held.size - this.#late;
   }
 
   /** Finishing writes to this partition that have no answer yet, and are not late. */
@@ -102,7 +109,7 @@ export class Settler {
     return this.#awaited.get(partition) ?? 0;
   }
 
-  /** Of all partitions: a shard that gets another address is another partition, and its leases are the same. */
+  /** Of all partitions: a shard that gets another address is another partition with the same leases. */
   tokens(): readonly Token[] {
     return Array.from(this.#held, ({ job }) => job.token);
   }
@@ -124,12 +131,13 @@ export class Settler {
     this.#add(this.#buries, held, { ...leaseOf(held.job), reason, attempt });
   }
 
-  /** Back to its place in the queue, without cost. */
+  /** The job is ready again at its old place, without an attempt. */
   release(held: Held): void {
     this.#add(this.#releases, held, leaseOf(held.job));
   }
 
-  /** No further try; what has no answer is the Recoverer's. Answers how many that are. */
+  /** Sends nothing more; the recoverer returns the jobs without an answer. Returns the number of unsettled
+   *  jobs. */
   abandon(): number {
     this.#abandoned = true;
     if (this.#flush !== null) clearImmediate(this.#flush);
@@ -167,8 +175,8 @@ export class Settler {
     try {
       outcomes = await outbox.send(finishes.map(({ item }) => item));
     } catch (error) {
-      // The port answers item by item; whatever this is, nobody knows what was applied.
-      this.#options.log.error(`${outbox.verb} failed`, error);
+      // The port answers each item and does not reject, so the writes are in an unknown state.
+      this.#options.log.error(`notifier: unhandled error in ${outbox.verb}`, error);
       outcomes = [];
     }
     let unanswered = 0;
@@ -212,11 +220,15 @@ export class Settler {
 
   #giveUp<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
     const { topic, id, version } = finish.item;
-    this.#options.log.error(`${outbox.verb} was never answered; the job will be delivered again`, undefined, {
-      topic,
-      id,
-      version,
-    });
+    this.#options.log.error(
+      `notifier: ${outbox.verb} was never answered; the job is delivered again`,
+      undefined,
+      {
+        topic,
+        id,
+        version,
+      },
+    );
     this.#drop(outbox, finish);
   }
 
@@ -240,13 +252,16 @@ export class Settler {
     if (lost > 0) metrics.count('dq_leases_lost_total', lost, verb);
     if (unanswered > 0) metrics.count('dq_settles_repeated_total', unanswered);
     if (lost > 0)
-      log.notice('leases were lost: their jobs were cancelled, replaced or taken over', { verb, lost });
+      log.notice('notifier: leases were lost; their jobs were cancelled, replaced or recovered', {
+        verb,
+        lost,
+      });
     if (unanswered > 0 && !outbox.isFailing) {
-      log.error(`${verb} has no answer from the store; it is repeated`, undefined, { unanswered });
+      log.error(`notifier: ${verb} gets no answer from the store; it is repeated`, undefined, { unanswered });
       outbox.isFailing = true;
     }
     if (outbox.repeated > 0 || !outbox.isFailing) return;
-    log.notice(`${verb} is answered again`);
+    log.notice(`notifier: ${verb} is answered again`);
     outbox.isFailing = false;
   }
 }

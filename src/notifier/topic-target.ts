@@ -1,11 +1,12 @@
-// What one notifier knows of one topic: how it is called, how many calls it may have at once, how its endpoint has been.
-// Made anew with every change of the topic, so its constants are worked out once per revision and not once per job.
+// Holds what one notifier knows about calling one topic: the endpoint, the calls allowed at once, its health.
+// Built again with every change of the topic, so its constants are computed once per revision and not once
+// per job.
 //
 // A topic is restricted while it is
-//   suspect  a call has been running for longer than usual, or failed after such a time, and no call that began later has
-//            succeeded; a success or a quick reply ends it
-//   ailing   notifierLimits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
-//   queued   the look-up of its host name had no turn for a call; the next call that begins ends it
+//   slow    a call has been running for longer than usual, or failed after such a time, and no later call has
+//           succeeded; a success or a quick reply ends it
+//   ailing  notifierLimits.ailingAttempts attempts in a row did not reach the receiver; a success ends it
+//   queued  the look-up of its host name got no turn for a call; the next call that starts ends it
 // Restricted topics get probes only (probes.ts).
 
 import type { AttemptReason } from '../core/job.ts';
@@ -14,8 +15,9 @@ import type { KnownTopic, Topic } from '../core/topic/topic.ts';
 import { notifierLimits } from './limits.ts';
 import type { OriginHealth } from './origin-health.ts';
 
-/** How a receiver fails that is away or hangs. Anything else is an answer of some kind and frees its slot soon. */
-const awayReasons: ReadonlySet<AttemptReason> = new Set(['connect', 'tls', 'dns', 'timeout']);
+/** Failures of a receiver that is unreachable or hangs. Any other failure is a reply and frees its slot
+ *  soon. */
+const unreachedReasons: ReadonlySet<AttemptReason> = new Set(['connect', 'tls', 'dns', 'timeout']);
 
 /** An attempt that has ended. */
 export interface Judged {
@@ -24,7 +26,7 @@ export interface Judged {
   /** performance.now() */
   readonly startedAt: number;
   readonly endedAt: number;
-  /** The origin was told when the call became slow. */
+  /** The origin counted the call when it became slow. */
   readonly isCounted: boolean;
 }
 
@@ -35,23 +37,24 @@ export class TopicTarget {
   readonly hostname: string;
   /** path and query */
   readonly path: string;
+  /** Calls at once that this notifier may make for the topic in good standing. */
+  readonly share: number;
   /** Probes that run. */
   probes = 0;
   /** The look-up of its host name still waits for its turn, or did a moment ago. */
   isPaused = false;
-  readonly #share: number;
   readonly #health: OriginHealth;
-  #awayInRow = 0;
-  #ailing = false;
-  #suspect = false;
+  #unreachedInRow = 0;
+  #isAiling = false;
+  #isSlow = false;
   #isQueued = false;
   #isTried = false;
   #succeededAt = Number.NEGATIVE_INFINITY;
-  /** How long successful calls take: the longest of late, which fades. */
+  /** Duration of successful calls: the longest recent one, which fades. */
   #successMs = 0;
 
-  /** `share`: calls at once that this notifier may make for the topic. Throws where the registry holds what no registration
-   *  accepts, or what cannot be decrypted. */
+  /** `share`: calls at once. Throws where the registry holds what no registration accepts, or what cannot be
+   *  decrypted. */
   constructor(known: KnownTopic, share: number, healthOf: (origin: string) => OriginHealth) {
     const topic = known.open();
     const url = new URL(topic.callbackUrl);
@@ -62,7 +65,7 @@ export class TopicTarget {
     this.origin = url.origin;
     this.hostname = url.hostname;
     this.path = url.pathname + url.search;
-    this.#share = share;
+    this.share = share;
     this.#health = healthOf(url.origin);
   }
 
@@ -70,17 +73,34 @@ export class TopicTarget {
     return this.#health;
   }
 
-  /** It is probed, never hammered and never withheld for ever, and delays no other topic. */
-  get isRestricted(): boolean {
-    return this.#ailing || this.#suspect || this.#isQueued;
+  get isAiling(): boolean {
+    return this.#isAiling;
   }
 
-  /** It has a result. */
+  get isSlow(): boolean {
+    return this.#isSlow;
+  }
+
+  get isQueued(): boolean {
+    return this.#isQueued;
+  }
+
+  /** Attempts in a row that did not reach the receiver. */
+  get unreachedInRow(): number {
+    return this.#unreachedInRow;
+  }
+
+  /** It gets probes: some calls at all times, few at once, and it delays no other topic. */
+  get isRestricted(): boolean {
+    return this.#isAiling || this.#isSlow || this.#isQueued;
+  }
+
+  /** An attempt has ended with a result. */
   get isTried(): boolean {
     return this.#isTried;
   }
 
-  /** Its last known success stands. */
+  /** A call has succeeded, and the topic is not restricted. */
   get isTrusted(): boolean {
     return this.#succeededAt > Number.NEGATIVE_INFINITY && !this.isRestricted;
   }
@@ -88,28 +108,28 @@ export class TopicTarget {
   /** Calls at once. */
   get capacity(): number {
     // Calls of one name share one look-up.
-    if (this.#isQueued) return this.isPaused ? 0 : Math.min(this.#share, 1);
-    return this.#ailing ? Math.min(this.#share, notifierLimits.ailingCallsMax) : this.#share;
+    if (this.#isQueued) return this.isPaused ? 0 : Math.min(this.share, 1);
+    return this.#isAiling ? Math.min(this.share, notifierLimits.ailingCallsMax) : this.share;
   }
 
-  /** A call of this topic is unusual from this age on. */
+  /** Age in ms from which on a call of this topic is unusually long. */
   get patienceMs(): number {
     return Math.max(notifierLimits.slowCallMs, 2 * this.#successMs);
   }
 
   /** Before the first result, an ailing origin is the best guess. */
   started(): void {
-    if (!this.#isTried && this.#health.isAiling) this.#suspect = true;
+    if (!this.#isTried && this.#health.isAiling) this.#isSlow = true;
   }
 
-  /** A call ended without a request, because the look-up of the host name had no turn. */
-  notBegun(): void {
+  /** A call ended without a request, because the look-up of the host name got no turn. */
+  notStarted(): void {
     this.#isQueued = true;
   }
 
-  /** A call that began at `startedAt` still runs and is unusually old. */
-  suspect(startedAt: number): void {
-    if (this.#succeededAt < startedAt) this.#suspect = true;
+  /** A call that started at `startedAt` still runs and is unusually old. */
+  becameSlow(startedAt: number): void {
+    if (this.#succeededAt < startedAt) this.#isSlow = true;
   }
 
   judged({ reason, startedAt, endedAt, isCounted }: Judged): void {
@@ -117,21 +137,21 @@ export class TopicTarget {
     this.#isTried = true;
     this.#isQueued = false;
     if (reason === null) {
-      this.#ailing = false;
-      this.#suspect = false;
-      this.#awayInRow = 0;
+      this.#isAiling = false;
+      this.#isSlow = false;
+      this.#unreachedInRow = 0;
       this.#succeededAt = endedAt;
       this.#successMs = Math.max(durationMs, this.#successMs * 0.9);
       this.#health.countReply(endedAt);
-    } else if (awayReasons.has(reason)) {
-      this.#awayInRow += 1;
-      if (this.#awayInRow >= notifierLimits.ailingAttempts) this.#ailing = true;
-      if (durationMs >= notifierLimits.slowCallMs) this.suspect(startedAt);
-      if (!isCounted) this.#health.countAway(startedAt);
+    } else if (unreachedReasons.has(reason)) {
+      this.#unreachedInRow += 1;
+      if (this.#unreachedInRow >= notifierLimits.ailingAttempts) this.#isAiling = true;
+      if (durationMs >= notifierLimits.slowCallMs) this.becameSlow(startedAt);
+      if (!isCounted) this.#health.countUnreached(startedAt);
     } else {
-      this.#awayInRow = 0;
+      this.#unreachedInRow = 0;
       if (durationMs >= notifierLimits.slowCallMs) return;
-      this.#suspect = false;
+      this.#isSlow = false;
       this.#health.countReply(endedAt);
     }
   }

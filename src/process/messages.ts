@@ -1,68 +1,76 @@
-// What the master and its workers say to each other: JSON over the cluster channel. A kind that the receiver does not know
-// is ignored: after an upgrade on disk, an old master talks to new workers.
+// Declares the messages between the master and its workers: JSON over the cluster channel.
+// Invariant: a receiver ignores unknown kinds, because after an upgrade on disk an old master talks to new
+// workers.
 
 import type { Config } from '../config/options.ts';
+import type { CapacityReason } from '../core/capacity-reasons.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { MetricReport } from '../telemetry/metrics.ts';
 
 export type RoleName = 'store' | 'server' | 'timer' | 'notifier' | 'upkeep';
 
 export type ToWorker =
-  /** the first message: who this worker is. Configuration travels here, not in the environment: all workers of one
-   *  generation have the same one, and /proc/PID/environ shows no secret. */
+  /** The first message: what this worker is. It holds the configuration, so that all workers of a
+   *  generation have the same one and /proc/PID/environ shows no secret. */
   | {
       readonly kind: 'init';
       readonly role: RoleName;
       /** number of this worker within its role, 0 … count - 1 */
       readonly index: number;
       readonly count: number;
-      /** lives of this place before this one; 0 in a start or a reload, where a refusal does no harm */
+      /** earlier processes of this slot; 0 in a start or a reload, where a failed start does no harm */
       readonly restarts: number;
       readonly instance: number;
       readonly incarnation: number;
       readonly config: Config;
-      /** of the embedded store's owner; paths in config are absolute already */
+      /** of dq-store; paths in `config` are absolute */
       readonly socketPath: string;
       /** admin token of this start, for the command line */
       readonly adminToken: string;
-      /** An older process of this role is at work still (a reload): what only one of them may do is left to it until
-       *  `take_over`. Of dq-store, dq-upkeep and a notifier on trial; false for the others. */
+      /** An older process of this role still works (a reload), and does what only one of them may do until
+       *  `take_over`. For dq-store, dq-upkeep and a notifier on trial; false for the others. */
       readonly takesOver: boolean;
-      /** One of the first workers of a reload: if it cannot do its work, the older ones go on. Absent: from an older master. */
+      /** One of the first workers of a reload: if it cannot start, the older ones go on. Absent: an older
+       *  master. */
       readonly isOnTrial?: boolean;
     }
-  /** to one that takes over: the older process has exited; to a notifier: the old ones take no new jobs any more */
+  /** To a worker with `takesOver`: the older process has exited. To a notifier: the old ones take no new
+   *  jobs. */
   | { readonly kind: 'take_over' }
-  /** Take no new work, finish or hand back the current within deadlineMs, then exit 0. Said again it may shorten the time:
-   *  a stop during a reload. */
+  /** Take no new work, finish or release the rest within deadlineMs, then exit 0. A second one may shorten
+   *  the time: a stop during a reload. */
   | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: 'stop' | 'reload' }
   | { readonly kind: 'reopen_logs' }
-  /** to a notifier: the port that the servers of this instance got where 0 was asked for. No callback may go there. */
+  /** to a notifier: the port of this instance's servers, where option port is 0. No callback may go there. */
   | { readonly kind: 'listening'; readonly port: number }
-  /** to upkeep: this notifier's process has exited */
+  /** to upkeep: the process of this notifier has exited */
   | { readonly kind: 'owner_dead'; readonly incarnation: number }
-  /** to upkeep: the incarnations of notifiers that live now; the answer to `who_lives` */
+  /** to upkeep: the incarnations of living notifiers; the answer to `who_lives` */
   | { readonly kind: 'living'; readonly incarnations: readonly number[] }
-  /** to upkeep: a role whose others live has died too often, once more; told at every further death. `how`: "died 10 times …"
-   *  (an older master does not say it); `reason`: of the last time */
+  /** to upkeep: a process of this role died again after too many deaths, while others of its role live.
+   *  `how`: "died 10 times …" (absent: an older master); `reason`: of the last death */
   | {
       readonly kind: 'crash_loop';
       readonly role: RoleName;
       readonly how?: string;
       readonly reason: string;
     }
-  /** to upkeep: the master ends the daemon by itself; a drain follows */
+  /** to upkeep: the master gives up and ends the daemon; a drain follows */
   | { readonly kind: 'gave_up'; readonly reason: string }
   /** to upkeep: counters of the other workers */
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
   /** to a server: the processes of this instance, the answer to `processes` with the same number */
   | { readonly kind: 'processes'; readonly call: number; readonly processes: readonly ProcessInfo[] }
   /** to a server: the answer to `scrape` with the same number */
-  | { readonly kind: 'scrape'; readonly call: number; readonly text: string };
+  | { readonly kind: 'scrape'; readonly call: number; readonly text: string }
+  /** to a notifier: asks for an `explained` with the same number */
+  | { readonly kind: 'explain'; readonly call: number; readonly topic: string }
+  /** to a server: the answer to its `explain` with the same number */
+  | { readonly kind: 'explained'; readonly call: number; readonly notifiers: readonly ExplainedBy[] };
 
 export type ToMaster =
-  /** this worker listens now; answered by `init`. What was sent before would be lost: node:cluster takes it off the channel
-   *  before the first line of a worker has run. */
+  /** This worker receives messages now; the answer is `init`. An earlier message would be lost:
+   *  node:cluster reads the channel before the first line of a worker runs. */
   | { readonly kind: 'awake' }
   | {
       readonly kind: 'ready';
@@ -70,31 +78,44 @@ export type ToMaster =
       readonly url: string | null;
       readonly note: string | null;
     }
-  /** the answer to `take_over`, once it does alone what only one may do; `note` as in `ready` */
+  /** the answer to `take_over`: this worker does now what only one of its role may do; `note` as in `ready`
+   *  */
   | { readonly kind: 'took_over'; readonly note: string | null }
-  /** in place of that of `ready` or `took_over`: what it has to say about itself is known better by now */
+  /** replaces the note of `ready` or `took_over` */
   | { readonly kind: 'note'; readonly note: string }
-  /** this worker cannot start, for a reason that a repetition would meet again: a taken port, an unreadable file */
+  /** this worker cannot start, and neither could another try: a port in use, an unreadable file */
   | { readonly kind: 'failed'; readonly message: string; readonly exitCode: number }
-  /** the last words of a process that dies of an exception */
+  /** this process ends by an exception */
   | { readonly kind: 'crashed'; readonly message: string }
   | { readonly kind: 'report'; readonly report: WorkerReport }
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
-  /** what has been counted since the last one; sent with the report */
+  /** the increments since the last one; sent with the report */
   | { readonly kind: 'metrics'; readonly metrics: MetricReport }
   | { readonly kind: 'who_lives' }
   | { readonly kind: 'processes'; readonly call: number }
   /** asks for the metrics of this instance */
-  | { readonly kind: 'scrape'; readonly call: number };
+  | { readonly kind: 'scrape'; readonly call: number }
+  /** of a server: asks why the notifiers call no job of a topic */
+  | { readonly kind: 'explain'; readonly call: number; readonly topic: string }
+  /** of a notifier: the answer to `explain` with the same number */
+  | { readonly kind: 'explained'; readonly call: number; readonly reasons: readonly CapacityReason[] };
+
+/** The answer of one notifier. */
+export interface ExplainedBy {
+  /** title of its process */
+  readonly notifier: string;
+  /** null: it did not answer in time */
+  readonly reasons: readonly CapacityReason[] | null;
+}
 
 /** Sent about once a second. */
 export interface WorkerReport {
-  /** requests being answered, callbacks running, calls being served: whatever the role's work is */
+  /** running units of the role's work: requests, callbacks, calls */
   readonly inFlight: number;
   readonly rssBytes: number;
   /** of one core, since the last report */
   readonly cpuPercent: number;
-  /** processor time since the last report */
+  /** processor time since the last report, ms */
   readonly cpuMs: number;
 }
 
@@ -103,7 +124,7 @@ export interface ProcessInfo {
   readonly role: RoleName | 'master';
   readonly pid: number;
   readonly version: string;
-  /** 1 for the start, one more for each reload that succeeded; of the master: the one in force */
+  /** 1 for the start, one more for each successful reload; of the master: the current one */
   readonly generation: number;
   readonly state: 'starting' | 'ready' | 'draining';
   readonly startedAt: number;

@@ -53,6 +53,11 @@ export class TopicBook implements Service {
     return this.#topics.get(name);
   }
 
+  /** Whether the stored record of this topic cannot be read. */
+  isUnreadable(name: string): boolean {
+    return this.#unreadable.has(name);
+  }
+
   /** Asks the registry once for a topic that this process does not know: it may be younger than the last refresh. */
   async lookUp(name: string): Promise<KnownTopic | undefined> {
     const known = this.#topics.get(name);

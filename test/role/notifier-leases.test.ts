@@ -175,7 +175,9 @@ describe('notifier: leases', () => {
       const jobs = await Promise.all(kept.map((id) => rig.store.jobs.get({ topic: 't', id })));
       return jobs.every((job) => job === null);
     });
-    await until('it is said', () => rig.lines.some(({ message }) => message === 'ack is answered again'));
+    await until('it is said', () =>
+      rig.lines.some(({ message }) => message === 'notifier: ack is answered again'),
+    );
     expect(sink.arrivals.filter(({ id }) => kept.includes(id))).toHaveLength(2);
     await until('nothing is under way', () => notifier.inFlight() === 0);
   });
@@ -212,12 +214,12 @@ describe('notifier: leases', () => {
     await rig.run(createNotifier(rig.context({ store })));
     await rig.push('t', 'a');
     await until('it is reported', () =>
-      rig.lines.some(({ message }) => message === 'jobs cannot be reserved'),
+      rig.lines.some(({ message }) => message === 'notifier: cannot reserve jobs'),
     );
     down = false;
     await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
-    expect(rig.lines.filter(({ message }) => message === 'jobs cannot be reserved')).toHaveLength(1);
-    expect(rig.lines.filter(({ message }) => message === 'jobs are being reserved again')).toHaveLength(1);
+    expect(rig.lines.filter(({ message }) => message === 'notifier: cannot reserve jobs')).toHaveLength(1);
+    expect(rig.lines.filter(({ message }) => message === 'notifier: reserves jobs again')).toHaveLength(1);
   });
 });
 
@@ -435,8 +437,8 @@ describe('notifier: a drain', () => {
     await rig.push('t', 'a');
     await until('it is called', () => sink.arrivals.length === 1);
     await notifier.drain(100);
-    expect(rig.lines.some(({ message, unsettled }) => message.includes('unsettled') && unsettled === 1)).toBe(
-      true,
-    );
+    expect(
+      rig.lines.some(({ message, unsettled }) => message.includes('cannot settle jobs') && unsettled === 1),
+    ).toBe(true);
   });
 });

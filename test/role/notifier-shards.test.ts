@@ -70,7 +70,7 @@ it.skipIf(await lacks('redis'))(
     expect(sink.arrivals.map(({ id }) => id).sort()).toEqual([short, long].sort());
     sink.finish(sink.open()[0]);
     await until('it to be delivered', () => rig.counted('t', 'delivered') === 2);
-    expect(rig.lines.filter(({ message }) => message.startsWith('leases were lost'))).toEqual([]);
+    expect(rig.lines.filter(({ message }) => message.startsWith('notifier: leases were lost'))).toEqual([]);
   },
 );
 

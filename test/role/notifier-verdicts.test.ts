@@ -421,7 +421,7 @@ describe('notifier: a receiver', () => {
     await until('the second strict attempt', () => rig.notified().length === 3);
     expect(rig.notified()[2]).toMatchObject({ topic: 'strict', reason: 'tls' });
     expect(bodies).toEqual(['{"id":"b"}']);
-    const warned = rig.lines.filter(({ message }) => message === 'certificates are not verified');
+    const warned = rig.lines.filter(({ message }) => message === 'notifier: certificates are not verified');
     expect(warned).toMatchObject([{ topic: 'trusting' }]);
   });
 });

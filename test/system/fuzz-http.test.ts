@@ -15,7 +15,7 @@ it('three seconds, and a thousand, of random and damaged requests: no failure, n
   // An idle server has some 80 MiB; what a leak of a body a request would leave is far more.
   expect(Math.max(...report.rssBytes)).toBeLessThan(400 * 2 ** 20);
   // Some of what it pushes dies, or is reserved as its topic goes, and is told of.
-  const held = 'jobs of an unknown topic are held';
+  const held = 'notifier: jobs of an unknown topic are held';
   const errors = daemon
     .log('error')
     .filter(({ source, message }) => source !== 'dead jobs' && message !== held);

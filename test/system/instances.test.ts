@@ -164,7 +164,7 @@ describe.skipIf(isMissing)('several instances', async () => {
     await addTopic(moved, 't', sink.url);
     await until('it arrives', () => sink.arrivals.some(({ id }) => id === 'kept'));
     // It may come due before its topic is there.
-    const held = 'jobs of an unknown topic are held';
+    const held = 'notifier: jobs of an unknown topic are held';
     expect(moved.log('error').filter(({ message }) => message !== held)).toEqual([]);
   });
 });

@@ -129,7 +129,7 @@ describe('a stop', () => {
     expect(await stopped).toBe(0);
     expect(daemon.log('notice')).toContainEqual(
       expect.objectContaining({
-        message: 'callbacks were cut short and their jobs released',
+        message: 'notifier: callbacks were cut short and their jobs released',
         interrupted: 1,
       }),
     );

@@ -1,8 +1,13 @@
-// What a notifier asks the store for, while topics come, change and go.
+// What a notifier asks the store for while topics come, change and go, and how it explains what it does not ask for.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { ReservedJob } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
 import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
-import { Capacity } from '../../src/notifier/capacity.ts';
+import { Capacity, type CapacityOptions } from '../../src/notifier/capacity.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
+import { PoisonIsolation } from '../../src/notifier/poison-isolation.ts';
+import type { Held } from '../../src/notifier/settler.ts';
+import type { TopicTarget } from '../../src/notifier/topic-target.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 
@@ -10,6 +15,7 @@ function bookOf(topics: Map<string, Topic>) {
   const book = {
     looks: 0,
     get: (name: string) => topics.get(name),
+    isUnreadable: (name: string) => name === 'unreadable',
     all() {
       book.looks += 1;
       return topics.values();
@@ -18,7 +24,7 @@ function bookOf(topics: Map<string, Topic>) {
   return book;
 }
 
-const roomsOf = (book: object, isLookupQueued = () => false) =>
+const capacityOf = (book: object, more: Partial<CapacityOptions> = {}) =>
   new Capacity({
     topics: book as TopicBook,
     log: silentLog,
@@ -26,10 +32,15 @@ const roomsOf = (book: object, isLookupQueued = () => false) =>
     count: 1,
     slots: 100,
     leaseMarginMs: 10_000,
+    pollCeilingMs: 1_000,
     openFilesMax: null,
-    isLookupQueued,
-    onFreed: () => {},
-    onProbed: () => {},
+    lookups: { isLookupQueued: () => false },
+    settler: { leased: 0, unsettled: () => 0 },
+    isolation: new PoisonIsolation(),
+    partitions: () => [0],
+    failures: { counts: { all: 1, failing: 0 } },
+    onGain: () => {},
+    ...more,
   });
 
 const topicOf = (topic: string, more: Partial<Topic> = {}): Topic => ({
@@ -38,20 +49,36 @@ const topicOf = (topic: string, more: Partial<Topic> = {}): Topic => ({
   ...{ revision: 1, createdAt: 0, updatedAt: 0 },
   ...more,
 });
-
-const none = new Set<string>();
-const asked = (rooms: Capacity, name: string) => {
-  const { others, topics } = rooms.free(none);
-  return topics.get(name) ?? others;
+/** As the topic book has them. */
+const known = (topic: string, more: Partial<Topic> = {}): Topic => {
+  const record = topicOf(topic, more);
+  return { ...record, open: () => record } as Topic;
 };
 
-describe('rooms', () => {
-  it('that follow changes one by one are those of who learns all at once', () => {
+/** What a reserve of now would ask for. */
+function ask(capacity: Capacity) {
+  const grant = capacity.request(0);
+  if (grant === null) throw new Error('nothing is granted');
+  capacity.granted(grant, []);
+  return grant;
+}
+const askFor = (capacity: Capacity, name: string) => {
+  const { others, topics } = ask(capacity);
+  return topics.get(name) ?? others;
+};
+function targetIn(capacity: Capacity, name: string): TopicTarget {
+  const target = capacity.targetOf(name);
+  if (target === undefined) throw new Error(`no target of ${name}`);
+  return target;
+}
+
+describe('capacity', () => {
+  it('is the same after single changes and after reading all topics at once', () => {
     const dice = (n: number) => Math.floor(Math.random() * n);
     const topics = new Map<string, Topic>();
-    const rooms = roomsOf(bookOf(topics));
+    const capacity = capacityOf(bookOf(topics));
     const names = Array.from({ length: 300 }, (_, n) => `t${n}`);
-    rooms.free(none);
+    ask(capacity);
     for (let step = 0; step < 1_000; step += 1) {
       const name = names[dice(names.length)] as string;
       if (dice(4) === 0) topics.delete(name);
@@ -62,94 +89,219 @@ describe('rooms', () => {
           topicOf(name, { state, concurrency: 1 + dice(3), timeoutMs: 1_000 * (1 + dice(2)) }),
         );
       }
-      rooms.topicsChanged([name]);
-      if (dice(10) === 0 && !topics.has(name)) rooms.markUnknown(name);
-      if (dice(3) === 0) rooms.free(none);
+      capacity.topicsChanged([name]);
+      if (dice(10) === 0 && !topics.has(name)) capacity.hold(name);
+      if (dice(3) === 0) ask(capacity);
     }
-    const anew = roomsOf(bookOf(topics));
-    for (const name of topics.keys()) expect(asked(rooms, name), name).toEqual(asked(anew, name));
+    const fresh = capacityOf(bookOf(topics));
+    for (const name of topics.keys()) expect(askFor(capacity, name), name).toEqual(askFor(fresh, name));
   });
 
-  it('do not look at every topic for each that is registered, however unlike they are', () => {
+  it('does not read every topic for each registered one', () => {
     const topics = new Map<string, Topic>();
     const book = bookOf(topics);
-    const rooms = roomsOf(book);
+    const capacity = capacityOf(book);
     for (let n = 0; n < 1_000; n += 1) {
       topics.set(`t${n}`, topicOf(`t${n}`, { timeoutMs: 1_000 + n }));
-      rooms.topicsChanged([`t${n}`]);
-      expect(asked(rooms, `t${n}`).leaseMs).toBe(11_000 + n);
+      capacity.topicsChanged([`t${n}`]);
+      expect(askFor(capacity, `t${n}`).leaseMs).toBe(11_000 + n);
     }
     expect(book.looks).toBeLessThan(10);
   });
 
-  it('give a topic whose look-up is queued no call before the turn, and its token back', () => {
+  it('is 0 for a topic whose look-up is queued, and keeps the token', () => {
     onTestFinished(() => void vi.useRealTimers());
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     let isQueued = true;
-    const known = topicOf('t', { callbackUrl: 'http://queued.test/', rate: 1 });
-    const book = bookOf(new Map([['t', { ...known, open: () => known } as Topic]]));
-    const rooms = roomsOf(book, () => isQueued);
-    const lane = rooms.laneOf('t');
-    if (lane === undefined) throw new Error('no lane');
-    const call = rooms.callStarted(lane);
-    rooms.callEnded(call);
-    expect(asked(rooms, 't').room).toBe(0);
-    rooms.notBegun(call);
+    const book = bookOf(new Map([['t', known('t', { callbackUrl: 'http://queued.test/', rate: 1 })]]));
+    const capacity = capacityOf(book, { lookups: { isLookupQueued: () => isQueued } });
+    const call = capacity.started(targetIn(capacity, 't'));
+    capacity.released(call);
+    expect(askFor(capacity, 't').room).toBe(0);
+    capacity.notStarted(call);
+    expect(capacity.explain('t').map(({ code }) => code)).toEqual(['lookup_queued']);
     vi.advanceTimersByTime(3 * notifierLimits.lookupPauseMs);
-    expect(asked(rooms, 't').room).toBe(0);
+    expect(askFor(capacity, 't').room).toBe(0);
     isQueued = false;
     vi.advanceTimersByTime(notifierLimits.lookupPauseMs);
-    expect(asked(rooms, 't').room).toBe(1);
+    expect(askFor(capacity, 't').room).toBe(1);
   });
 
-  it('share one base while topics come, change and go, and follow its successor', () => {
+  it('keeps one base for many requests while topics change', () => {
     const topics = new Map<string, Topic>();
     for (let n = 0; n < 5_000; n += 1)
       topics.set(`t${n}`, topicOf(`t${n}`, { state: n < 4_000 ? 'paused' : 'active' }));
-    const rooms = roomsOf(bookOf(topics));
-    const first = rooms.free(none).topics;
+    const capacity = capacityOf(bookOf(topics));
+    const first = ask(capacity).topics;
     const bases = new Set([first.base]);
     const change = (name: string, state: Topic['state']) => {
       topics.set(name, topicOf(name, { state }));
-      rooms.topicsChanged([name]);
-      bases.add(rooms.free(none).topics.base);
+      capacity.topicsChanged([name]);
+      bases.add(ask(capacity).topics.base);
     };
     for (let n = 0; n < 200; n += 1) {
       change(`t${n}`, 'active');
       change(`t${4_999 - n}`, 'paused');
-      expect(rooms.free(none).topics.over.size).toBeLessThanOrEqual(notifierLimits.changedRoomsMax);
+      expect(ask(capacity).topics.over.size).toBeLessThanOrEqual(notifierLimits.changedTopicsMax);
     }
-    expect(bases.size).toBeLessThan(400 / notifierLimits.changedRoomsMax + 2);
-    const anew = roomsOf(bookOf(topics));
-    for (const name of topics.keys()) expect(asked(rooms, name), name).toEqual(asked(anew, name));
+    expect(bases.size).toBeLessThan(400 / notifierLimits.changedTopicsMax + 2);
+    const fresh = capacityOf(bookOf(topics));
+    for (const name of topics.keys()) expect(askFor(capacity, name), name).toEqual(askFor(fresh, name));
     expect(first.get('t0')?.room).toBe(0);
   });
 
-  it('of a topic whose call ends, or that is skipped no longer, are those of the base again', () => {
-    const known = topicOf('t', { concurrency: 2 });
-    const topics = new Map([['t', { ...known, open: () => known } as Topic]]);
+  it('is that of the base again after the end of a call', () => {
+    const topics = new Map([['t', known('t', { concurrency: 2 })]]);
     for (const name of ['a', 'b', 'c']) topics.set(name, topicOf(name));
-    const rooms = roomsOf(bookOf(topics));
-    const { base } = rooms.free(none).topics;
-    const lane = rooms.laneOf('t');
-    if (lane === undefined) throw new Error('no lane');
-    const call = rooms.callStarted(lane);
-    expect(asked(rooms, 't').room).toBe(1);
-    expect(rooms.free(new Set(['t', 'a'])).topics.get('a')?.room).toBe(0);
-    rooms.callEnded(call);
-    const { topics: after } = rooms.free(none);
+    const capacity = capacityOf(bookOf(topics));
+    const { base } = ask(capacity).topics;
+    const call = capacity.started(targetIn(capacity, 't'));
+    expect(askFor(capacity, 't').room).toBe(1);
+    capacity.released(call);
+    const { topics: after } = ask(capacity);
     expect([after.base, after.over.size, after.get('t')?.room]).toEqual([base, 0, 2]);
   });
 
-  it('of a request that is under way do not change with a topic', () => {
+  it('of a running request does not change with a topic', () => {
     const topics = new Map([['t', topicOf('t', { timeoutMs: 1_000 })]]);
     for (const name of ['a', 'b']) topics.set(name, topicOf(name));
-    const rooms = roomsOf(bookOf(topics));
-    const before = rooms.free(none).topics;
+    const capacity = capacityOf(bookOf(topics));
+    const before = ask(capacity).topics;
     expect(before.get('t')?.leaseMs).toBe(11_000);
     topics.set('t', topicOf('t', { timeoutMs: 60_000 }));
-    rooms.topicsChanged(['t']);
-    expect(asked(rooms, 't').leaseMs).toBe(70_000);
+    capacity.topicsChanged(['t']);
+    expect(askFor(capacity, 't').leaseMs).toBe(70_000);
     expect(before.get('t')?.leaseMs).toBe(11_000);
+  });
+
+  it('topics in the pause after an isolation have none', () => {
+    const isolation = new PoisonIsolation();
+    const capacity = capacityOf(bookOf(new Map(['t', 'a', 'b'].map((name) => [name, known(name)]))), {
+      isolation,
+    });
+    const held = { job: { topic: 't', strikes: limits.strikesAlone } } as Held;
+    const now = performance.now();
+    isolation.choose([held], true, now);
+    expect(capacity.request(0)).toBeNull();
+    expect(capacity.explain('a').map(({ code }) => code)).toEqual(['isolation']);
+    isolation.called(now);
+    isolation.settled(now + 100_000);
+    expect(['t', 'a'].map((name) => askFor(capacity, name).room)).toEqual([0, 50]);
+    expect(capacity.explain('t').map(({ code }) => code)).toEqual(['isolation_pause']);
+    expect(capacity.explain('a')).toEqual([]);
+  });
+});
+
+describe('explain', () => {
+  const codes = (capacity: Capacity, topic = 't') => capacity.explain(topic).map(({ code }) => code);
+  const one = (more: Partial<Topic>) => bookOf(new Map([['t', known('t', more)]]));
+
+  it('names topics that cannot be called', () => {
+    const capacity = capacityOf(one({ callbackUrl: 'no url' }));
+    expect(codes(capacity)).toEqual(['cannot_be_called']);
+    expect(codes(capacity, 'unreadable')).toEqual(['unreadable_topic']);
+    expect(codes(capacity, 'absent')).toEqual(['unknown_topic']);
+  });
+
+  it('names states and shares of 0', () => {
+    expect(codes(capacityOf(one({ state: 'paused' })))).toEqual(['paused']);
+    expect(codes(capacityOf(one({ state: 'offline' })))).toEqual(['offline']);
+    expect(codes(capacityOf(one({ concurrency: 1 }), { index: 1, count: 2 }))).toEqual(['no_share']);
+    expect(codes(capacityOf(one({ rate: 1 }), { index: 1, count: 2 }))).toEqual(['no_share']);
+    expect(codes(capacityOf(one({ concurrency: 1 }), { index: 0, count: 2 }))).toEqual([]);
+  });
+
+  it('counts calls against the concurrency, half of the slots, and the rate', () => {
+    const full = capacityOf(one({ concurrency: 2, rate: 2 }));
+    full.started(targetIn(full, 't'));
+    full.started(targetIn(full, 't'));
+    expect(full.explain('t')).toMatchObject([
+      { code: 'concurrency_reached', values: { running: 2, limit: 2 } },
+      { code: 'rate_reached', values: { rate: 2 } },
+    ]);
+    const half = capacityOf(one({ concurrency: 1_000 }), { slots: 4 });
+    half.started(targetIn(half, 't'));
+    half.started(targetIn(half, 't'));
+    expect(half.explain('t')).toMatchObject([
+      { code: 'half_of_slots', values: { running: 2, limit: 2, slots: 4 } },
+    ]);
+  });
+
+  it('names full slots, except for topics that may take kept slots', () => {
+    const topics = new Map(['t', 'fine', 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })]));
+    const capacity = capacityOf(bookOf(topics), { slots: 16 });
+    const first = capacity.started(targetIn(capacity, 'fine'));
+    capacity.released(first);
+    capacity.judged(first, null);
+    for (let n = 0; n < 14; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    expect(capacity.explain('t')).toMatchObject([
+      { code: 'no_free_slot', values: { slots: 16, used: 14, kept: 2 } },
+    ]);
+    expect(codes(capacity, 'fine')).toEqual([]);
+    const grant = capacity.request(0);
+    expect([grant?.slots, grant?.others.room, grant?.topics.get('fine')?.room]).toEqual([2, 0, 1]);
+  });
+
+  it('names an ailing topic and its origin', () => {
+    const capacity = capacityOf(one({}));
+    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
+      const call = capacity.started(targetIn(capacity, 't'));
+      capacity.released(call);
+      capacity.judged(call, 'connect');
+    }
+    expect(capacity.explain('t')).toMatchObject([
+      { code: 'ailing', values: { attemptsInRow: notifierLimits.ailingAttempts, running: 0 } },
+      { code: 'origin_ailing', values: { origin: 'http://127.0.0.1', topics: 1 } },
+    ]);
+  });
+
+  it('names a slow call', () => {
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const capacity = capacityOf(one({}));
+    capacity.started(targetIn(capacity, 't'));
+    expect(codes(capacity)).toEqual([]);
+    vi.advanceTimersByTime(2 * notifierLimits.slowCallMs);
+    expect(capacity.explain('t')).toMatchObject([{ code: 'slow_calls', values: { running: 1 } }]);
+  });
+
+  it('names a store that does not answer', () => {
+    const capacity = capacityOf(one({}), {
+      settler: { leased: 100, unsettled: () => 100 },
+      failures: { counts: { all: 1, failing: 1 } },
+    });
+    expect(capacity.request(0)).toBeNull();
+    expect(capacity.explain('t')).toMatchObject([
+      { code: 'settling', values: { unsettled: 100, partitions: 1 } },
+      { code: 'store_unavailable', values: { failing: 1, partitions: 1 } },
+    ]);
+  });
+
+  it('has numbers, a message and a remedy for each reason', () => {
+    const capacity = capacityOf(one({ concurrency: 1 }));
+    capacity.started(targetIn(capacity, 't'));
+    expect(capacity.explain('t')).toEqual([
+      {
+        code: 'concurrency_reached',
+        message: '1 of 1 calls run (concurrency 1 over 1 notifiers)',
+        remedy: 'answer faster, or raise concurrency: dq topic set t --concurrency N',
+        values: { running: 1, limit: 1, concurrency: 1, notifiers: 1 },
+      },
+    ]);
+  });
+});
+
+describe('requests', () => {
+  it('end with the jobs that they brought', () => {
+    const gains: string[] = [];
+    const capacity = capacityOf(bookOf(new Map()), {
+      partitions: () => [0, 1],
+      onGain: (gain) => void gains.push(gain),
+    });
+    const grant = capacity.request(0);
+    if (grant === null) throw new Error('nothing is granted');
+    expect([capacity.openRequests, grant.isDivided]).toEqual([1, true]);
+    expect(capacity.granted(grant, [{ topic: 't' } as ReservedJob])).toBeNull();
+    expect([capacity.openRequests, gains]).toEqual([0, ['grants']]);
   });
 });

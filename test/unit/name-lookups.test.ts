@@ -125,7 +125,7 @@ it('look-up: names that hang after an answered probe leave threads to names in g
 
 it('look-up: a silent name fails after its time, and at once for seconds after that', async () => {
   const trial = createTrial();
-  expect(trial.find('hung.test').hasBegun).toBe(true);
+  expect(trial.find('hung.test').hasStarted).toBe(true);
   trial.probed('hung.test', silent);
   await pass(notifierLimits.lookupMs);
   expect(trial.ends).toEqual(['hung.test: ETIMEOUT']);
@@ -176,11 +176,11 @@ it('look-up: without a turn it ends as not begun, and the name is not blamed', a
     trial.probed(`late${n}.test`, answered());
   }
   const queued = trial.find('queued.test');
-  expect(queued.hasBegun).toBe(true);
+  expect(queued.hasStarted).toBe(true);
   trial.probed('queued.test', answered());
-  expect(queued.hasBegun).toBe(false);
+  expect(queued.hasStarted).toBe(false);
   await pass(notifierLimits.lookupMs);
-  expect(trial.ends).toContain('queued.test: LookupNotBegun');
+  expect(trial.ends).toContain('queued.test: LookupNotStarted');
   trial.find('queued.test');
   expect(trial.probing()).toEqual(['queued.test']);
 });
@@ -193,7 +193,7 @@ it('look-up: a queued name keeps its place after its callers have left', async (
     trial.probed(name, answered());
   }
   await pass(notifierLimits.lookupMs);
-  expect(trial.ends).toContain('queued.test: LookupNotBegun');
+  expect(trial.ends).toContain('queued.test: LookupNotStarted');
   expect(trial.lookups.isQueued('queued.test')).toBe(true);
   for (const name of ids('later', 3)) {
     trial.find(name);
@@ -275,9 +275,9 @@ it('look-up: probes beyond their number wait, and have not begun', async () => {
   const trial = createTrial({ probesMax: 1 });
   trial.find('first.test');
   const second = trial.find('second.test');
-  expect(second.hasBegun).toBe(false);
+  expect(second.hasStarted).toBe(false);
   trial.probed('first.test', answered());
-  expect(second.hasBegun).toBe(true);
+  expect(second.hasStarted).toBe(true);
   expect(trial.probing()).toEqual(['second.test']);
   trial.lookups.close();
   expect(trial.cancelled).toEqual(['second.test']);
@@ -289,7 +289,7 @@ it('look-up: addresses of the probe are used where the system is slow', async ()
   trial.probed('slow.test', answered(address(1)));
   await pass(notifierLimits.lookupSlowMs);
   expect(trial.ends).toEqual(['slow.test: 192.0.2.1']);
-  expect(pending.hasBegun).toBe(true);
+  expect(pending.hasStarted).toBe(true);
   await trial.answer('slow.test', absent);
   trial.find('slow.test');
   await nextTick();

@@ -1,4 +1,4 @@
-// How long suspects take, and what they leave to the others, on a clock that the test turns.
+// How long jobs that are called alone take, and how much time is left to the others. The test turns the clock.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
@@ -6,51 +6,54 @@ import { PoisonIsolation } from '../../src/notifier/poison-isolation.ts';
 import type { Held } from '../../src/notifier/settler.ts';
 
 const held = (topic: string, strikes: number) => ({ job: { topic, strikes } }) as Held;
-const suspect = held('suspect', limits.strikesAlone);
+const candidate = held('strikes', limits.strikesAlone);
 
 interface Scene {
-  readonly suspects: number;
-  /** of one suspect's call */
+  readonly candidates: number;
+  /** of the call of one candidate */
   readonly callMs: number;
-  /** until what runs of the others has ended; null = there are no others */
+  /** until the running calls of others have ended; null = there are no others */
   readonly othersMs: number | null;
 }
 
-/** What a notifier does with it. Answers the whole time, and how much of it others could be reserved. */
-function play({ suspects, callMs, othersMs }: Scene) {
-  const alone = new PoisonIsolation();
+/** Plays the notifier. Returns the whole time, how much of it was open to others, and the longest isolation, in ms. */
+function play({ candidates, callMs, othersMs }: Scene) {
+  const isolation = new PoisonIsolation();
   const others = othersMs !== null;
-  let [now, openMs, left, longest] = [0, 0, suspects, 0];
-  let quietFrom: number | null = null;
+  let [now, openMs, left, longest] = [0, 0, candidates, 0];
+  let activeFrom: number | null = null;
   while (left > 0) {
-    const before = alone.quiet;
-    const seen = alone.skipped(now).has('suspect') ? [] : [suspect];
-    const chosen = alone.choose(seen, others, now);
+    const before = isolation.isActive;
+    const seen = isolation.skipped(now).has('strikes') ? [] : [candidate];
+    const chosen = isolation.choose(seen, others, now);
     if (chosen === null) {
-      // Others flow until the recess is over.
-      const pauseMs = alone.recessMs(now);
-      if (quietFrom !== null) longest = Math.max(longest, now - quietFrom);
-      quietFrom = null;
+      // Others flow until the pause is over.
+      const pauseMs = isolation.pauseMs(now);
+      if (activeFrom !== null) longest = Math.max(longest, now - activeFrom);
+      activeFrom = null;
       if (!others) expect(pauseMs).toBe(0);
       openMs += pauseMs;
       now += pauseMs;
       continue;
     }
     if (!before) {
-      quietFrom = now;
+      activeFrom = now;
       now += othersMs ?? 0;
     }
-    alone.called(now);
+    isolation.called(now);
     now += callMs;
     left -= 1;
-    alone.settled(now);
+    isolation.settled(now);
   }
   return { now, openMs, longest };
 }
 
-describe('suspects', () => {
-  it('that nobody else waits for take their own time and no pause', () => {
-    expect(play({ suspects: 10_000, callMs: 10, othersMs: null })).toMatchObject({ now: 100_000, openMs: 0 });
+describe('poison isolation', () => {
+  it('without other jobs: there is no pause', () => {
+    expect(play({ candidates: 10_000, callMs: 10, othersMs: null })).toMatchObject({
+      now: 100_000,
+      openMs: 0,
+    });
   });
 
   it.each([
@@ -58,37 +61,34 @@ describe('suspects', () => {
     { callMs: 10, othersMs: 50 },
     { callMs: 1, othersMs: 5_000 },
     { callMs: 700, othersMs: 20 },
-  ])(
-    'beside others take four times theirs at most, and leave half of the time: %j',
-    ({ callMs, othersMs }) => {
-      const { now, openMs, longest } = play({ suspects: 10_000, callMs, othersMs });
-      expect(now).toBeLessThanOrEqual(10_000 * callMs * 4 + 4 * othersMs + notifierLimits.silenceMs);
-      expect(openMs).toBeGreaterThanOrEqual(now / 2 - 2 * othersMs - notifierLimits.silenceMs - callMs);
-      expect(longest).toBeLessThanOrEqual(othersMs + Math.max(othersMs, notifierLimits.silenceMs) + callMs);
-    },
-  );
-
-  it('of other topics that come in a recess wait with them; in the next silence they are called', () => {
-    const alone = new PoisonIsolation();
-    expect(alone.choose([suspect], true, 0)).toBe(suspect);
-    alone.called(0);
-    alone.settled(500);
-    expect([...alone.skipped(500)]).toEqual(['suspect']);
-    expect(alone.choose([held('second', 3)], true, 600)).toBeNull();
-    expect([...alone.skipped(700)].sort()).toEqual(['second', 'suspect']);
-    expect(alone.recessMs(700)).toBe(300);
-    expect([...alone.skipped(1_000)]).toEqual([]);
-    expect(alone.choose([suspect], false, 1_000)).toBe(suspect);
+  ])('beside other jobs: takes at most four times its own time: %j', ({ callMs, othersMs }) => {
+    const { now, openMs, longest } = play({ candidates: 10_000, callMs, othersMs });
+    expect(now).toBeLessThanOrEqual(10_000 * callMs * 4 + 4 * othersMs + notifierLimits.isolationMs);
+    expect(openMs).toBeGreaterThanOrEqual(now / 2 - 2 * othersMs - notifierLimits.isolationMs - callMs);
+    expect(longest).toBeLessThanOrEqual(othersMs + Math.max(othersMs, notifierLimits.isolationMs) + callMs);
   });
 
-  it('that are gone when their silence has come leave the others what it took', () => {
-    const alone = new PoisonIsolation();
-    alone.choose([suspect], true, 0);
-    alone.released();
-    expect(alone.quiet).toBe(true);
-    expect(alone.choose([], true, 100)).toBeNull();
-    expect(alone.quiet).toBe(false);
-    expect(alone.choose([suspect], true, 150)).toBeNull();
-    expect(alone.recessMs(150)).toBe(50);
+  it('candidates of other topics wait for the end of the pause', () => {
+    const isolation = new PoisonIsolation();
+    expect(isolation.choose([candidate], true, 0)).toBe(candidate);
+    isolation.called(0);
+    isolation.settled(500);
+    expect([...isolation.skipped(500)]).toEqual(['strikes']);
+    expect(isolation.choose([held('second', 3)], true, 600)).toBeNull();
+    expect([...isolation.skipped(700)].sort()).toEqual(['second', 'strikes']);
+    expect(isolation.pauseMs(700)).toBe(300);
+    expect([...isolation.skipped(1_000)]).toEqual([]);
+    expect(isolation.choose([candidate], false, 1_000)).toBe(candidate);
+  });
+
+  it('a candidate that is gone ends the isolation and starts the pause', () => {
+    const isolation = new PoisonIsolation();
+    isolation.choose([candidate], true, 0);
+    isolation.released();
+    expect(isolation.isActive).toBe(true);
+    expect(isolation.choose([], true, 100)).toBeNull();
+    expect(isolation.isActive).toBe(false);
+    expect(isolation.choose([candidate], true, 150)).toBeNull();
+    expect(isolation.pauseMs(150)).toBe(50);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { capacityAt, TokenBucket } from '../../src/notifier/token-bucket.ts';
+import { bucketCapacity, TokenBucket } from '../../src/notifier/token-bucket.ts';
 
-/** Starts a call at every moment at which one may start; answers the moments. */
+/** Starts a call as soon as one may start. Returns the times of the starts. */
 function starts(bucket: TokenBucket, toMs: number, stepMs: number): number[] {
   const all: number[] = [];
   for (let now = 0; now <= toMs; now += stepMs)
@@ -14,7 +14,7 @@ function starts(bucket: TokenBucket, toMs: number, stepMs: number): number[] {
 
 describe('token bucket', () => {
   it.each([1, 2, 3, 7, 10, 19, 64, 1_000, 99_999])(
-    '%d a second: never more than that and a burst in any span, and no less over a long one',
+    'at %d a second: starts at most rate and burst in any second',
     (perSecond) => {
       const all = starts(new TokenBucket(perSecond, 0), 5_000, 0.5);
       expect(all.length).toBeGreaterThanOrEqual(5 * perSecond);
@@ -25,12 +25,12 @@ describe('token bucket', () => {
         while (at - (all[from] ?? 0) >= span) from += 1;
         mostInSpan = Math.max(mostInSpan, n - from + 1);
       }
-      expect(mostInSpan).toBeLessThanOrEqual(perSecond + capacityAt(perSecond));
-      expect(all.length).toBeLessThanOrEqual(5 * perSecond + capacityAt(perSecond));
+      expect(mostInSpan).toBeLessThanOrEqual(perSecond + bucketCapacity(perSecond));
+      expect(all.length).toBeLessThanOrEqual(5 * perSecond + bucketCapacity(perSecond));
     },
   );
 
-  it('begins full, gathers no more than its capacity, and no more for a clock that stands still', () => {
+  it('starts full and gathers at most its capacity', () => {
     const bucket = new TokenBucket(100, 1_000);
     expect(bucket.tokens(1_000)).toBe(10);
     expect(bucket.tokens(1_000_000)).toBe(10);
@@ -39,32 +39,34 @@ describe('token bucket', () => {
     expect(bucket.tokens(1_030)).toBe(1);
   });
 
-  it('tells when half of it is there', () => {
+  it('knows when half of its capacity is there', () => {
     const bucket = new TokenBucket(100, 0);
     expect(bucket.worthAt(0)).toBe(0);
     for (let n = 0; n < 10; n += 1) bucket.take(0);
     expect(bucket.worthAt(0)).toBe(50);
     expect(bucket.worthAt(20)).toBe(50);
+    expect([bucket.waitMs(0), bucket.waitMs(4), bucket.waitMs(10)]).toEqual([10, 6, 0]);
     const slow = new TokenBucket(2, 0);
     slow.take(0);
     expect(slow.worthAt(0)).toBe(500);
   });
 
-  it('gives nothing away when the rate changes', () => {
+  it('adds no tokens when the rate changes', () => {
     expect(new TokenBucket(100, 0, 0.5).tokens(0)).toBe(0.5);
     expect(new TokenBucket(10, 0, 8).tokens(0)).toBe(1);
   });
 
-  it('has the token of a call that did not start again, and no more than its capacity', () => {
+  it('takes the token of a call that did not start back', () => {
     const bucket = new TokenBucket(10, 0);
     bucket.take(0);
-    bucket.giveBack(10);
+    bucket.putBack(10);
     expect(bucket.tokens(10)).toBe(1);
   });
 
-  it('a share of nothing never has a token', () => {
+  it('without a rate share it never has a token', () => {
     const none = new TokenBucket(0, 0);
     expect(none.tokens(1e9)).toBe(0);
     expect(none.worthAt(5)).toBe(Number.POSITIVE_INFINITY);
+    expect(none.waitMs(5)).toBe(Number.POSITIVE_INFINITY);
   });
 });

@@ -1,0 +1,36 @@
+// Lists the reasons why a notifier calls no job of a topic, or few. Codes are part of the API.
+
+export const capacityCodes = [
+  'unknown_topic',
+  'unreadable_topic',
+  'cannot_be_called',
+  'paused',
+  'offline',
+  'no_share',
+  'concurrency_reached',
+  'half_of_slots',
+  'rate_reached',
+  'no_free_slot',
+  'ailing',
+  'slow_calls',
+  'origin_ailing',
+  'lookup_queued',
+  'isolation',
+  'isolation_pause',
+  'settling',
+  'store_unavailable',
+  'standby',
+  'draining',
+  'no_ready_job',
+  'no_notifier',
+] as const;
+
+export interface CapacityReason {
+  readonly code: (typeof capacityCodes)[number];
+  /** one sentence, with the numbers of `values` */
+  readonly message: string;
+  /** what to do about it; one sentence */
+  readonly remedy: string;
+  /** by name: counts, times in ms, names of topics and hosts */
+  readonly values: Readonly<Record<string, number | string>>;
+}

@@ -1,0 +1,236 @@
+// Explains why a notifier calls no job of a topic now, or few: a reason for each rule of capacity.ts that
+// applies. Reads only: asking changes nothing.
+
+import type { CapacityReason } from '../core/capacity-reasons.ts';
+import { formatDuration } from '../core/duration.ts';
+import type { KnownTopic } from '../core/topic/topic.ts';
+import type { Partition } from '../ports/job-store.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
+import type { CallBudget } from './call-budget.ts';
+import { notifierLimits } from './limits.ts';
+import type { NotifierShare } from './notifier-share.ts';
+import type { PartitionFailures } from './partition-failures.ts';
+import type { PoisonIsolation } from './poison-isolation.ts';
+import type { Probes } from './probes.ts';
+import type { Settler } from './settler.ts';
+import type { TopicRates } from './topic-rates.ts';
+import type { TopicTarget } from './topic-target.ts';
+import type { TopicTargets } from './topic-targets.ts';
+
+/** The parts of a notifier's capacity, to be read. */
+export interface CapacityView {
+  readonly topics: Pick<TopicBook, 'get' | 'isUnreadable'>;
+  readonly settler: Pick<Settler, 'unsettled'>;
+  readonly isolation: PoisonIsolation;
+  readonly partitions: () => readonly Partition[];
+  readonly failures: Pick<PartitionFailures, 'counts'>;
+  readonly share: NotifierShare;
+  readonly budget: CallBudget;
+  readonly targets: TopicTargets;
+  readonly rates: TopicRates;
+  readonly probes: Probes;
+}
+
+/** `nowMs`: performance.now() */
+export function explainCapacity(view: CapacityView, name: string, nowMs: number): readonly CapacityReason[] {
+  const topic = view.topics.get(name);
+  const target = view.targets.get(name);
+  return [
+    ...(topic === undefined ? unknown(view, name) : ofTopic(view, topic, nowMs)),
+    ...(target === undefined ? [] : ofTarget(view, target)),
+    ...ofNotifier(view, name, nowMs),
+  ];
+}
+
+function unknown({ topics }: CapacityView, topic: string): readonly CapacityReason[] {
+  return topics.isUnreadable(topic)
+    ? [
+        {
+          code: 'unreadable_topic',
+          message: 'the stored record of the topic cannot be read',
+          remedy:
+            'replace the topic with PUT /v1/topics/{topic}, or remove it; the error log names the cause',
+          values: {},
+        },
+      ]
+    : [
+        {
+          code: 'unknown_topic',
+          message: 'this notifier knows no topic of this name',
+          remedy: 'register the topic with dq topic add; a new topic is known everywhere within 2 s',
+          values: {},
+        },
+      ];
+}
+
+function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly CapacityReason[] {
+  const { topic: name, concurrency, rate } = topic;
+  const { share, budget, rates, targets } = view;
+  const reasons: CapacityReason[] = [];
+  if (targets.isHeld(name)) {
+    const failure = targets.failureOf(name) ?? 'unknown cause';
+    reasons.push({
+      code: 'cannot_be_called',
+      message: `the stored topic cannot be called: ${failure}`,
+      remedy: 'replace the topic with PUT /v1/topics/{topic}; its jobs are held until then',
+      values: { failure },
+    });
+  }
+  if (topic.state === 'paused')
+    reasons.push({
+      code: 'paused',
+      message: 'the topic is paused',
+      remedy: `dq topic resume ${name}`,
+      values: {},
+    });
+  if (topic.state === 'offline')
+    reasons.push({
+      code: 'offline',
+      message: 'the topic is offline',
+      remedy: `dq topic resume ${name}`,
+      values: {},
+    });
+  const calls = share.callsOf(topic);
+  const running = budget.runningOf(name);
+  const { index, count: notifiers } = share;
+  if (calls === 0)
+    reasons.push({
+      code: 'no_share',
+      message: `concurrency ${concurrency} is smaller than the number of notifiers (${notifiers}), and the share of this one is 0`,
+      remedy: `the first notifiers call this topic; for calls from every notifier raise concurrency to ${notifiers}`,
+      values: { concurrency, notifiers, index },
+    });
+  else if (rate > 0 && share.of(rate) === 0)
+    reasons.push({
+      code: 'no_share',
+      message: `rate ${rate} is smaller than the number of notifiers (${notifiers}), and the share of this one is 0`,
+      remedy: `the first notifiers call this topic; for calls from every notifier raise rate to ${notifiers}`,
+      values: { rate, notifiers, index },
+    });
+  else {
+    if (running >= calls) reasons.push(fullReason(view, topic, running, calls));
+    const waitMs = Math.ceil(rates.waitMs(topic, nowMs));
+    if (waitMs > 0)
+      reasons.push({
+        code: 'rate_reached',
+        message: `rate ${rate} a second is used up; the next call may start in ${formatDuration(waitMs)}`,
+        remedy: `wait, or raise rate: dq topic set ${name} --rate N (0 = no limit)`,
+        values: { rate, share: share.of(rate), waitMs },
+      });
+  }
+  return reasons;
+}
+
+function fullReason(
+  { share, budget }: CapacityView,
+  { topic, concurrency }: KnownTopic,
+  running: number,
+  calls: number,
+): CapacityReason {
+  if (share.of(concurrency) > share.callsMax)
+    return {
+      code: 'half_of_slots',
+      message: `${running} calls run, and one topic gets at most half of the ${budget.slots} slots (${calls})`,
+      remedy: 'answer faster, raise notifier.slots or notifier.workers',
+      values: { running, limit: calls, slots: budget.slots },
+    };
+  return {
+    code: 'concurrency_reached',
+    message: `${running} of ${calls} calls run (concurrency ${concurrency} over ${share.count} notifiers)`,
+    remedy: `answer faster, or raise concurrency: dq topic set ${topic} --concurrency N`,
+    values: { running, limit: calls, concurrency, notifiers: share.count },
+  };
+}
+
+function ofTarget({ budget, probes }: CapacityView, target: TopicTarget): readonly CapacityReason[] {
+  const reasons: CapacityReason[] = [];
+  const { health, hostname: host, unreachedInRow } = target;
+  const running = budget.runningOf(target.topic.topic);
+  const restricted = { running, restrictedTopics: probes.size, probesMax: budget.probesMax };
+  if (target.isAiling)
+    reasons.push({
+      code: 'ailing',
+      message: `${unreachedInRow} attempts in a row did not reach the receiver; at most ${target.capacity} calls probe it at once, ${running} run`,
+      remedy: 'one success lifts this; the notify log has the error of each attempt',
+      values: { attemptsInRow: unreachedInRow, ...restricted },
+    });
+  if (target.isSlow)
+    reasons.push({
+      code: 'slow_calls',
+      message: `a call ran for longer than ${formatDuration(Math.round(target.patienceMs))}, so the topic gets probes only; ${running} run`,
+      remedy: 'one success or quick reply lifts this; check why the receiver hangs',
+      values: { patienceMs: Math.round(target.patienceMs), ...restricted },
+    });
+  if (health.isAiling)
+    reasons.push({
+      code: 'origin_ailing',
+      message: `${target.origin} does not answer; its ${health.targets} called topics share ${notifierLimits.ailingOriginCallsMax} probes, ${health.probes} run`,
+      remedy: 'bring the server of the callback URL back; one reply of it lifts this',
+      values: {
+        origin: target.origin,
+        topics: health.targets,
+        probes: health.probes,
+        probesMax: notifierLimits.ailingOriginCallsMax,
+      },
+    });
+  if (target.isQueued)
+    reasons.push({
+      code: 'lookup_queued',
+      message: `the look-up of the host name ${host} waits for its turn`,
+      remedy: 'check the name servers of this machine: look-ups that hang delay others',
+      values: { host },
+    });
+  return reasons;
+}
+
+function ofNotifier(view: CapacityView, name: string, nowMs: number): readonly CapacityReason[] {
+  const { budget, isolation, settler, failures, targets } = view;
+  const reasons: CapacityReason[] = [];
+  const target = targets.get(name);
+  const mayTakeKept = target?.isTrusted === true && budget.runningOf(name) === 0 && budget.freeSlots > 0;
+  if (budget.openSlots <= 0 && !mayTakeKept && target?.isRestricted !== true) {
+    const { slots, keptSlots, freeSlots } = budget;
+    reasons.push({
+      code: 'no_free_slot',
+      message: `${slots - freeSlots} of ${slots} slots are in use; the last ${keptSlots} are kept for topics in good standing without a call`,
+      remedy: 'raise notifier.slots or notifier.workers',
+      values: { slots, used: slots - freeSlots, kept: keptSlots },
+    });
+  }
+  // Without the topic of that job: the caller may be allowed to see this topic only.
+  if (isolation.isActive)
+    reasons.push({
+      code: 'isolation',
+      message: 'a job that may have killed a notifier is called alone; all others wait for its end',
+      remedy: 'wait for its call; the error log names deaths of notifiers',
+      values: {},
+    });
+  else if (isolation.skipped(nowMs).has(name)) {
+    const waitMs = Math.ceil(isolation.pauseMs(nowMs));
+    reasons.push({
+      code: 'isolation_pause',
+      message: `jobs with strikes of this topic were called alone; other topics go first for ${formatDuration(waitMs)}`,
+      remedy: 'wait; the error log names deaths of notifiers',
+      values: { waitMs },
+    });
+  }
+  const all = view.partitions();
+  const unsettled = all.reduce((sum, partition) => sum + settler.unsettled(partition), 0);
+  const settling = all.filter((partition) => settler.unsettled(partition) >= budget.slots).length;
+  if (settling > 0)
+    reasons.push({
+      code: 'settling',
+      message: `${unsettled} outcomes wait for an answer of the store; ${settling} of ${all.length} partitions get no reserve`,
+      remedy: 'check the store: dq doctor, GET /readyz',
+      values: { unsettled, partitions: all.length, waiting: settling },
+    });
+  const { failing } = failures.counts;
+  if (failing > 0)
+    reasons.push({
+      code: 'store_unavailable',
+      message: `${failing} of ${all.length} partitions of the store did not answer the last reserve`,
+      remedy: 'check the store: dq doctor, GET /readyz',
+      values: { failing, partitions: all.length },
+    });
+  return reasons;
+}

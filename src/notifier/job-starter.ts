@@ -1,0 +1,113 @@
+// Starts the call of each reserved job, or releases the job: where its topic cannot be called, its lease is
+// too short, the capacity was granted to others meanwhile, or another job is called alone.
+// Invariant: a call starts only while its topic's timeout plus limits.leaseReserveMs of its lease are left,
+// counted from before the reserve was sent. So no attempt outlives its lease.
+
+import { limits } from '../core/limits.ts';
+import type { Partition, Reserved } from '../ports/job-store.ts';
+import type { RoleContext } from '../process/role.ts';
+import type { Capacity } from './capacity.ts';
+import type { CapacityGrant } from './capacity-grants.ts';
+import type { Deliverer } from './deliverer.ts';
+import { PoisonIsolation } from './poison-isolation.ts';
+import type { Held, Settler } from './settler.ts';
+import type { TopicTarget } from './topic-target.ts';
+
+export interface JobStarterOptions {
+  readonly ctx: Pick<RoleContext, 'log' | 'metrics' | 'topics'>;
+  readonly capacity: Capacity;
+  readonly settler: Settler;
+  readonly deliverer: Deliverer;
+  readonly isolation: PoisonIsolation;
+}
+
+export class JobStarter {
+  readonly #options: JobStarterOptions;
+  #isDraining = false;
+
+  constructor(options: JobStarterOptions) {
+    this.#options = options;
+  }
+
+  /** Ends a request with its answer, and starts every call of it in this tick. `leaseFrom`:
+   *  performance.now() from before the reserve was sent. Returns whether any job was kept. */
+  start(partition: Partition, grant: CapacityGrant, reserved: Reserved, leaseFrom: number): boolean {
+    const { capacity, settler, isolation, deliverer } = this.#options;
+    const now = performance.now();
+    const clockOffset = (reserved.now ?? Date.now()) - now;
+    const fitting = capacity.granted(grant, reserved.jobs);
+    const batch: { held: Held; target: TopicTarget }[] = [];
+    for (const job of reserved.jobs) {
+      const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs, clockOffset };
+      settler.hold(held);
+      const target = fitting?.has(job) === false ? null : this.#callable(held);
+      if (target === null) settler.release(held);
+      else batch.push({ held, target });
+    }
+    const candidates = batch.filter(({ held }) => PoisonIsolation.concerns(held)).map(({ held }) => held);
+    const hadCandidate = isolation.hasCandidate;
+    const chosen = isolation.choose(candidates, batch.length > candidates.length, now);
+    for (const { held, target } of batch) {
+      if (held === chosen) continue;
+      if (hadCandidate || chosen !== null || PoisonIsolation.concerns(held)) settler.release(held);
+      else deliverer.call(held, target);
+    }
+    this.callIsolated();
+    return batch.length > 0 && !hadCandidate;
+  }
+
+  /** Calls the job that waits to be called alone, when nothing else is held here and no reserve may bring
+   *  more. Releases it where its lease has grown short. */
+  callIsolated(): void {
+    const { capacity, settler, isolation, deliverer, ctx } = this.#options;
+    const held = isolation.waiting;
+    if (held === null) return;
+    const target = this.#callable(held);
+    if (target === null) this.#releaseIsolated();
+    else if (settler.leased === 1 && capacity.openRequests === 0) {
+      isolation.called(performance.now());
+      ctx.metrics.count('dq_strikes_alone_total', 1);
+      deliverer.call(held, target);
+    }
+  }
+
+  /** Starts no call from now on. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#releaseIsolated();
+  }
+
+  #releaseIsolated(): void {
+    const { isolation, settler } = this.#options;
+    const held = isolation.waiting;
+    if (held === null) return;
+    isolation.released();
+    settler.release(held);
+  }
+
+  /** null: this job cannot be called: its topic, the rest of its lease, or a drain forbids it. */
+  #callable(held: Held): TopicTarget | null {
+    const { capacity } = this.#options;
+    const { topic } = held.job;
+    const target = capacity.targetOf(topic);
+    if (target === undefined) {
+      if (capacity.hold(topic)) void this.#lookUp(topic);
+      return null;
+    }
+    const leftMs = held.leaseFrom + held.job.leaseMs - performance.now();
+    const isEnough = leftMs >= target.topic.timeoutMs + limits.leaseReserveMs;
+    return isEnough && target.topic.state === 'active' && !this.#isDraining ? target : null;
+  }
+
+  /** A topic that is younger than this process's knowledge comes as a change of the topic book, which ends
+   *  the hold. */
+  async #lookUp(topic: string): Promise<void> {
+    const { topics, log } = this.#options.ctx;
+    try {
+      if ((await topics.lookUp(topic)) === undefined)
+        log.error('notifier: jobs of an unknown topic are held', undefined, { topic });
+    } catch (error) {
+      log.error('notifier: cannot look up a topic; its jobs are held', error, { topic });
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// Owns the target of each topic that was called, the health of each origin, and the names of topics that
+// cannot be called. The jobs of such a name are held: they are not reserved until the topic book changes.
+
+import type { KnownTopic } from '../core/topic/topic.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { NotifierShare } from './notifier-share.ts';
+import { OriginHealth } from './origin-health.ts';
+import { TopicTarget } from './topic-target.ts';
+
+export class TopicTargets {
+  readonly #topics: Pick<TopicBook, 'get'>;
+  readonly #share: NotifierShare;
+  readonly #log: Log;
+  readonly #targets = new Map<string, TopicTarget>();
+  /** By origin, as long as a target uses it. */
+  readonly #origins = new Map<string, OriginHealth>();
+  /** Names whose jobs are held. The text says why the topic cannot be called; null: no topic has this name.
+   *  */
+  readonly #held = new Map<string, string | null>();
+
+  constructor(topics: Pick<TopicBook, 'get'>, share: NotifierShare, log: Log) {
+    this.#topics = topics;
+    this.#share = share;
+    this.#log = log;
+  }
+
+  get(name: string): TopicTarget | undefined {
+    return this.#targets.get(name);
+  }
+
+  /** False for a target from before a change of its topic: the change may have been the cure. */
+  isCurrent(target: TopicTarget): boolean {
+    return this.#targets.get(target.topic.topic) === target;
+  }
+
+  /** Builds the target of a topic that has none. null: the topic cannot be called, and its jobs are held
+   *  from now on; undefined: its jobs were held before, or this process does not know the topic. */
+  build(name: string): TopicTarget | null | undefined {
+    const topic = this.#topics.get(name);
+    if (topic === undefined || this.#held.has(name)) return undefined;
+    try {
+      const target = this.#targetOf(topic);
+      if (topic.dangerouslySkipTlsVerify)
+        this.#log.notice('notifier: certificates are not verified', { topic: name, url: target.origin });
+      this.#targets.set(name, target);
+      target.health.targets += 1;
+      return target;
+    } catch (error) {
+      this.#log.error('notifier: cannot call topic; its jobs are held until it changes', error, {
+        topic: name,
+      });
+      this.#held.set(name, error instanceof Error ? error.message : String(error));
+      return null;
+    }
+  }
+
+  /** The target goes, and so does the hold of the name. Returns the target. */
+  forget(name: string): TopicTarget | undefined {
+    this.#held.delete(name);
+    const target = this.#targets.get(name);
+    if (target === undefined) return undefined;
+    this.#targets.delete(name);
+    target.health.targets -= 1;
+    if (target.health.targets === 0) this.#origins.delete(target.origin);
+    return target;
+  }
+
+  /** Holds the jobs of an unknown name. Returns false where they were held before. */
+  hold(name: string): boolean {
+    if (this.#held.has(name)) return false;
+    this.#held.set(name, null);
+    return true;
+  }
+
+  isHeld(name: string): boolean {
+    return this.#held.has(name);
+  }
+
+  heldNames(): Iterable<string> {
+    return this.#held.keys();
+  }
+
+  /** Why the topic cannot be called; null where that is not known. */
+  failureOf(name: string): string | null {
+    return this.#held.get(name) ?? null;
+  }
+
+  #targetOf(topic: KnownTopic): TopicTarget {
+    return new TopicTarget(topic, this.#share.callsOf(topic), (origin) => {
+      const health = this.#origins.get(origin) ?? new OriginHealth();
+      this.#origins.set(origin, health);
+      return health;
+    });
+  }
+}
