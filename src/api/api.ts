@@ -34,6 +34,7 @@ import { searchRoute } from './routes/search-route.ts';
 import { shardRoutes } from './routes/shard-routes.ts';
 import { statsRoutes } from './routes/stats-routes.ts';
 import { tokenRoutes } from './routes/token-routes.ts';
+import { capacityRoute } from './routes/topics/capacity-route.ts';
 import { secretRoute } from './routes/topics/secret-route.ts';
 import { topicRoutes } from './routes/topics/topic-routes.ts';
 import { topicStateRoutes } from './routes/topics/topic-state-routes.ts';
@@ -135,6 +136,7 @@ function takeJson(api: Api, context: ApiContext, tokens: TokenBook, room: BodyBu
   healthRoutes(api, context);
   const questions = new MasterQuestions(context.role.link);
   statsRoutes(api, context, questions);
+  capacityRoute(api, context, questions);
   metricsRoute(api, questions);
   ruleRoute(api);
   longWorkRoutes(api, context);

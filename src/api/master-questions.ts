@@ -1,9 +1,13 @@
 // Asks the master what only it knows: the processes of this instance, and its metrics. Every question has a number, an answer
 // and an end: without an answer within apiLimits.masterAnswerMs it is null, because a master that is gone never says no.
 
-import type { ProcessInfo, ToMaster, ToWorker } from '../process/messages.ts';
+import type { ExplainedBy, ProcessInfo, ToWorker } from '../process/messages.ts';
 import type { MasterLink } from '../process/role.ts';
 import { apiLimits } from './limits.ts';
+
+type Question =
+  | { readonly kind: 'processes' | 'scrape' }
+  | { readonly kind: 'explain'; readonly topic: string };
 
 export class MasterQuestions {
   readonly #link: MasterLink;
@@ -13,22 +17,29 @@ export class MasterQuestions {
   constructor(link: MasterLink) {
     this.#link = link;
     link.onMessage((message) => {
-      if (message.kind === 'processes' || message.kind === 'scrape') this.#open.get(message.call)?.(message);
+      if (message.kind === 'processes' || message.kind === 'scrape' || message.kind === 'explained')
+        this.#open.get(message.call)?.(message);
     });
   }
 
   async processes(): Promise<readonly ProcessInfo[] | null> {
-    const answer = await this.#ask('processes');
+    const answer = await this.#ask({ kind: 'processes' });
     return answer?.kind === 'processes' ? answer.processes : null;
   }
 
   /** Exposition format of Prometheus. */
   async scrape(): Promise<string | null> {
-    const answer = await this.#ask('scrape');
+    const answer = await this.#ask({ kind: 'scrape' });
     return answer?.kind === 'scrape' ? answer.text : null;
   }
 
-  #ask(kind: Extract<ToMaster, { readonly call: number }>['kind']): Promise<ToWorker | null> {
+  /** Why the notifiers of this instance call no job of a topic, or few. */
+  async explain(topic: string): Promise<readonly ExplainedBy[] | null> {
+    const answer = await this.#ask({ kind: 'explain', topic });
+    return answer?.kind === 'explained' ? answer.notifiers : null;
+  }
+
+  #ask(question: Question): Promise<ToWorker | null> {
     const call = ++this.#last;
     return new Promise((resolve) => {
       const settle = (answer: ToWorker | null) => {
@@ -38,7 +49,7 @@ export class MasterQuestions {
       };
       const timer = setTimeout(() => settle(null), apiLimits.masterAnswerMs);
       this.#open.set(call, settle);
-      this.#link.send({ kind, call });
+      this.#link.send({ ...question, call });
     });
   }
 }

@@ -33,6 +33,7 @@ const built = [
   'POST /v1/dead/requeue',
   'POST /v1/topics/{topic}/secret',
   'GET /v1/topics/{topic}/stats',
+  'GET /v1/topics/{topic}/capacity',
   'GET /v1/shards',
   'POST /v1/shards',
   'POST /v1/shards/{id}/drain',

@@ -237,6 +237,80 @@ describe('processes', () => {
   });
 });
 
+describe('topic capacity', () => {
+  const url = '/v1/topics/t/capacity';
+  const reasons = [{ code: 'paused', message: 'the topic is paused', remedy: 'resume', values: {} }] as const;
+
+  it('passes the reasons of each notifier on, null for one that is silent', async () => {
+    const dq = await startIntake({
+      onSend: (message, answer) => {
+        if (message.kind !== 'explain') return;
+        const { call, topic } = message;
+        const notifiers = [
+          { notifier: `${topic} 0`, reasons },
+          { notifier: `${topic} 1`, reasons: null },
+        ];
+        answer({ kind: 'explained', call, notifiers });
+      },
+    });
+    await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
+    await dq.push('t', '1');
+    expect(await dq.api('GET', url)).toMatchObject({
+      status: 200,
+      body: {
+        topic: 't',
+        states: { delayed: 0, ready: 1, reserved: 0, dead: 0 },
+        reasons: [],
+        notifiers: [
+          { notifier: 't 0', reasons },
+          { notifier: 't 1', reasons: null },
+        ],
+      },
+    });
+  });
+
+  it('answers without a store, without a notifier, and for unregistered topics with jobs', async () => {
+    let isStoreDown = false;
+    const unknown = [{ code: 'unknown_topic', message: 'm', remedy: 'r', values: {} }] as const;
+    let notifiers: readonly { notifier: string; reasons: typeof unknown }[] = [];
+    const dq = await startIntake({
+      onSend: (message, answer) => {
+        if (message.kind === 'explain') answer({ kind: 'explained', call: message.call, notifiers });
+      },
+      store: (store) => ({
+        ...store,
+        admin: Object.assign(Object.create(store.admin), {
+          counts: () => (isStoreDown ? Promise.reject(new Error('down')) : store.admin.counts()),
+        }),
+      }),
+    });
+    await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
+    const codes = async () =>
+      (await dq.api('GET', url)).body.reasons.map(({ code }: { code: string }) => code);
+    expect(await codes()).toEqual(['no_notifier', 'no_ready_job']);
+    isStoreDown = true;
+    expect(await codes()).toEqual(['no_notifier', 'store_unavailable']);
+    isStoreDown = false;
+    notifiers = [{ notifier: 'n', reasons: unknown }];
+    expect(await dq.api('GET', '/v1/topics/absent/capacity')).toMatchObject({ status: 404 });
+    const when = { delayMs: 0 };
+    const body = Buffer.from('1');
+    await dq.store.jobs.push([
+      { topic: 'orphan', id: '1', when, mode: 'replace', priority: 'normal', contentType: '', body },
+    ]);
+    expect(await dq.api('GET', '/v1/topics/orphan/capacity')).toMatchObject({
+      status: 200,
+      body: { states: { ready: 1 }, notifiers },
+    });
+  });
+
+  it('is unavailable when the master does not answer', async () => {
+    const dq = await startIntake();
+    await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
+    expect(await dq.api('GET', url)).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+  });
+});
+
 describe('health', () => {
   it('tells the durability in force', async () => {
     const dq = await startIntake();

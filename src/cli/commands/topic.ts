@@ -7,6 +7,7 @@ import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
+import { deliveryLines } from '../output/delivery-lines.ts';
 import { agree, printData, printRecord, printTable, say, withCaret } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../sink/trial-secret.ts';
@@ -33,7 +34,9 @@ export function register(program: Command): void {
   const ls = family.command('ls').description('list them');
   ls.option('--search <text>', 'part of the name, title or owner').option('--owner <owner>');
   withDaemonOptions(ls).action(list);
-  withDaemonOptions(family.command('get').description('show one').argument('<topic>')).action(get);
+  withDaemonOptions(
+    family.command('get').description('show a topic, and why its jobs are not called').argument('<topic>'),
+  ).action(get);
 
   const add = family
     .command('add')
@@ -104,7 +107,11 @@ async function get(topic: string, flags: DaemonOptions): Promise<void> {
     needs: ['topic'],
   });
   if (flags.json) printData(reply.text);
-  else printRecord(Object.entries(reply.json).map(([name, value]) => [name, shown(value)]));
+  else
+    printRecord([
+      ...Object.entries(reply.json).map(([name, value]) => [name, shown(value)] as const),
+      ...(await deliveryLines(topic, flags)),
+    ]);
 }
 
 function shown(value: unknown): string {

@@ -5,11 +5,13 @@ import { limits } from '../../core/limits.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../../process/messages.ts';
 import { StatBuffer } from '../../process/stat-buffer.ts';
 import type { Log } from '../../telemetry/log.ts';
+import { ExplainRelay } from './explain-relay.ts';
 import type { Fleet } from './fleet.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
 export class WorkerRelay {
   readonly #held = new StatBuffer(limits.countersHeldMax);
+  readonly #explains = new ExplainRelay();
   readonly #fleet: Fleet;
   readonly #processes: () => readonly ProcessInfo[];
   readonly #log: Log;
@@ -39,6 +41,14 @@ export class WorkerRelay {
         break;
       case 'processes':
         from.send({ kind: 'processes', call: message.call, processes: this.#processes() });
+        break;
+      case 'explain': {
+        const notifiers = this.#fleet.current.workers('notifier').filter(({ state }) => state === 'ready');
+        this.#explains.ask(from, message, notifiers);
+        break;
+      }
+      case 'explained':
+        this.#explains.answered(from, message);
         break;
       default:
     }

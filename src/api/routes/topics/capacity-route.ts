@@ -1,0 +1,110 @@
+// Serves GET /v1/topics/{topic}/capacity: why jobs of a topic are not called now, as each notifier explains it.
+// Works while the store or the registry is unavailable: it reads neither to find the topic.
+
+import { Type } from 'typebox';
+import { type CapacityReason, capacityCodes } from '../../../core/capacity-reasons.ts';
+import { DqError } from '../../../core/errors.ts';
+import { jobStates } from '../../../core/job.ts';
+import type { StateCounts } from '../../../ports/job-store.ts';
+import type { ExplainedBy } from '../../../process/messages.ts';
+import { topicNotFound } from '../../../use-cases/change-topic.ts';
+import type { Api, ApiContext } from '../../api-context.ts';
+import { closed, nullable, problems, reply, topicParam } from '../../http/schemas.ts';
+import type { MasterQuestions } from '../../master-questions.ts';
+import { noJobs } from '../stats-table.ts';
+import { nameToFind } from './topic-routes.ts';
+
+const Reason = closed({
+  code: Type.Enum([...capacityCodes]),
+  message: Type.String(),
+  remedy: Type.String(),
+  values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
+    description: 'the numbers and names of the message',
+  }),
+});
+const States = closed(Object.fromEntries(jobStates.map((state) => [state, Type.Integer()])));
+
+export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
+  const { store, topics } = role;
+
+  api.get(
+    '/v1/topics/:topic/capacity',
+    {
+      schema: {
+        operationId: 'topicCapacity',
+        tags: ['topics'],
+        summary: 'Why jobs of a topic are not called now',
+        params: closed(topicParam),
+        response: {
+          200: reply(
+            'now; without any reason, jobs of the topic are called as soon as they are due',
+            closed({
+              topic: Type.String(),
+              states: Type.Union([States, Type.Null()], { description: 'null: the store does not answer' }),
+              reasons: Type.Array(Reason, { description: 'of the whole instance' }),
+              notifiers: Type.Array(
+                closed({
+                  notifier: Type.String({ description: 'its process, as in /v1/processes' }),
+                  reasons: nullable('array', {
+                    description: 'as `reasons`, of this notifier; null: it did not answer in time',
+                  }),
+                }),
+              ),
+            }),
+          ),
+          ...problems(404, 503),
+        },
+      },
+      config: { access: { scope: 'read', topics: 'path' } },
+    },
+    async (request) => {
+      const topic = nameToFind(request.params.topic);
+      const [notifiers, states] = await Promise.all([questions.explain(topic), statesOf(topic)]);
+      if (notifiers === null) throw new DqError('unavailable', 'the master does not answer');
+      const isKnown = topics.get(topic) !== undefined || topics.isUnreadable(topic);
+      if (!isKnown && states !== null && !hasJobs(states) && notifiers.every(isUnknownTo))
+        throw topicNotFound(topic);
+      return { topic, states, reasons: reasonsOf(states, notifiers), notifiers };
+    },
+  );
+
+  /** null: the store does not answer. */
+  async function statesOf(topic: string): Promise<StateCounts | null> {
+    const counts = await store.admin.counts().catch(() => null);
+    if (counts === null) return null;
+    return Object.hasOwn(counts.topics, topic) ? (counts.topics[topic] ?? noJobs) : noJobs;
+  }
+}
+
+const hasJobs = (states: StateCounts) => Object.values(states).some((jobs) => jobs > 0);
+
+const isUnknownTo = ({ reasons }: ExplainedBy) =>
+  reasons?.some(({ code }) => code === 'unknown_topic') === true;
+
+function reasonsOf(states: StateCounts | null, notifiers: readonly ExplainedBy[]): readonly CapacityReason[] {
+  const reasons: CapacityReason[] = [];
+  if (notifiers.length === 0)
+    reasons.push({
+      code: 'no_notifier',
+      message: 'no notifier of this instance is ready',
+      remedy: 'dq status shows the processes; the error log names the cause',
+      values: {},
+    });
+  if (states === null)
+    reasons.push({
+      code: 'store_unavailable',
+      message: 'the store does not answer',
+      remedy: 'check the store: dq doctor, GET /readyz',
+      values: {},
+    });
+  else if (states.ready === 0) {
+    const { delayed, reserved, dead } = states;
+    reasons.push({
+      code: 'no_ready_job',
+      message: `no job of the topic is ready: ${delayed} delayed, ${reserved} reserved, ${dead} dead`,
+      remedy: 'delayed jobs become ready when they are due; requeue dead jobs with dq dead requeue',
+      values: { delayed, reserved, dead },
+    });
+  }
+  return reasons;
+}
