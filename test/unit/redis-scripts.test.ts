@@ -1,4 +1,4 @@
-// The grammar of the scripts: what a reader finds at the top of each, and what each may do on a full server.
+// The grammar of the scripts: their headers, their flags and what they may do on a full server.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -13,17 +13,17 @@ const operations = names(directory).map(
 const parts = names(join(directory, 'shared')).map(
   (name) => [name, readFileSync(join(directory, 'shared', name), 'utf8')] as const,
 );
-/** They make the store larger, and stop first when it is full. */
-const refusedWhenFull = ['push.lua', 'requeue.lua', 'dead-requeue.lua'];
+/** These make the store larger, so a full server rejects them. */
+const rejectedWhenFull = ['push.lua', 'requeue.lua', 'dead-requeue.lua'];
 const reading =
   /^(get|dead-list|history-get|alert-due|alert-list|counts|examine|set-aside|ids|search-.*)\.lua$/;
 const writingCalls = /call\('(HSET|HDEL|ZADD|ZREM|ZREMRANGEBYRANK|PUBLISH|SET)'/;
 
 describe('scripts', () => {
-  it.each(operations)('%s opens with its flags and its contract', (name, text) => {
+  it.each(operations)('%s begins with its flags and its contract', (name, text) => {
     const [first, verb, ...rest] = text.split('\n');
     expect(first).toBe(
-      refusedWhenFull.includes(name)
+      rejectedWhenFull.includes(name)
         ? '#!lua'
         : `#!lua flags=${reading.test(name) ? 'no-writes,' : ''}allow-oom`,
     );
@@ -39,11 +39,11 @@ describe('scripts', () => {
     expect(reading.test(name) && writingCalls.test(text)).toBe(false);
   });
 
-  it.each(parts)('shared/%s says what it is', (name, text) => {
+  it.each(parts)('shared/%s begins with its name', (name, text) => {
     expect(text.split('\n')[0]).toMatch(new RegExp(`^-- ${name.slice(0, -4)}: \\S`));
   });
 
-  it('every file of an operation is a script', () => {
+  it('every file is a script', () => {
     const camel = operations.map(([name]) =>
       name.slice(0, -4).replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase()),
     );
@@ -51,24 +51,24 @@ describe('scripts', () => {
   });
 
   it.each([...operations, ...parts])(
-    '%s reads the clock in one place, and compares no strings',
+    '%s reads the clock only in clock.lua, and prints whole numbers',
     (name, text) => {
       expect(text.includes("call('TIME')")).toBe(name === 'clock.lua');
-      // %d of a version would be cut to 32 bits on some builds, and a number in a text loses its last digits.
+      // %d cuts a version to 32 bits on some builds, and %g drops its last digits.
       expect(text).not.toMatch(/'%d'|%g/);
     },
   );
 
-  it('every command that a script uses is tried before a bucket is used, but hints', () => {
+  it('mark tries every command of the scripts except PUBLISH', () => {
     const mark = operations.find(([name]) => name === 'mark.lua')?.[1] ?? '';
     const used = [...operations, ...parts].flatMap(([, text]) => [...text.matchAll(/\bp?call\('([A-Z]+)'/g)]);
     const tried = new Set([...mark.matchAll(/\{ '([A-Z]+)'/g)].map(([, name]) => name));
     expect(new Set(used.map(([, name]) => name).filter((name) => name !== 'PUBLISH'))).toEqual(tried);
-    // And asked one by one when something is denied, to name all that is.
+    // When one is denied, rights.ts probes all of them.
     expect(probedCommands).toEqual(expect.arrayContaining([...tried]));
   });
 
-  it('a part that does not exist is a mistake, not an empty text', () => {
+  it('composeScripts: replaces parts and keeps the shebang', () => {
     expect(() => composeScripts({ clock: 'x' })).not.toThrow();
     for (const text of Object.values(composeScripts())) expect(text.startsWith('#!lua')).toBe(true);
   });

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
--- ack: reserved → gone.
+-- ack: removes acked jobs, reserved → gone.
 -- @keys P
--- @args the leases (shared/leases.lua); attempt: JSON; the only one of a job as first-attempt.ts packs it; '' = none is to be kept
+-- @args the leases (shared/leases.lua); attempt: JSON, a job's only attempt packed as in first-attempt.ts, ''
+--   = keep none
 -- @returns a byte per lease: 1 acked, 0 lost
 -- @writes the lease, then record, body, history
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, leases, aside

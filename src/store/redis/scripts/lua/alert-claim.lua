@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- alert-claim: takes owed entries of a topic, oldest death first, for a bounded time.
+-- alert-claim: claims owed alerts of a topic for a bounded time, oldest death first.
 -- @keys P
 -- @args topic, claim (ms), max
--- @returns per entry: version, record
--- @writes per entry: the set of its old state, record, the claimed set
+-- @returns per alert: version, record
+-- @writes per alert: the set of its old state, record, the claimed set
 -- @include clock, numbers, topics, jobs, queues, alerts, aside
 local no = topic_number(ARGV[4])
 local until_ms, max = now + tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -12,7 +12,7 @@ if not no then return {} end
 local function is_claimed(alert) return alert.state == 1 end
 local function is_owed(alert) return alert.state == 0 and alert.no == no end
 
--- Those whose claim ran out are owed again.
+-- Alerts whose claim has expired are owed again.
 for _, claim in ipairs(call('ZRANGEBYSCORE', P .. ':oc', '-inf', digits(now))) do
   local its = #claim == 10 and struct.unpack('>I3', claim, 8)
   if its == no then

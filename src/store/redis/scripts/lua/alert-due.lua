@@ -1,9 +1,9 @@
 #!lua flags=no-writes,allow-oom
--- alert-due: topics that are owed an alert and were not told of within a window, the longest waiting first.
+-- alert-due: names the topics that are owed an alert and had no mail within a window, the longest owed first.
 -- @keys P
 -- @args window (ms)
--- @returns per topic that is owed anything: name, death and version of the entry that waits longest; topics that were told of
---   within the window
+-- @returns topics with owed alerts: name, deadAt and version of the longest owed alert; topics with a mail in
+--   the window
 -- @include clock, numbers, topics, alerts
 local window = tonumber(ARGV[4])
 local waiting = {}
@@ -17,12 +17,12 @@ for _, no in ipairs(numbers_in_use()) do
   local first = call('ZRANGE', P .. ':ow:' .. no, 0, 0, 'WITHSCORES')
   if first[1] then waits(no, tonumber(first[2]), #first[1] >= 7 and struct.unpack('>I7', first[1]) or 0) end
 end
--- Claims that ran out are owed again; the next claim of their topic puts them back.
+-- Alerts with an expired claim count as owed; the next claim of their topic moves them.
 for _, claim in ipairs(call('ZRANGEBYSCORE', P .. ':oc', '-inf', digits(now))) do
   local version, no = 0, nil
   if #claim == 10 then version, no = struct.unpack('>I7I3', claim) end
   local alert = no and find_alert(version)
-  -- Of a claim without its alert the topic is told of too: the claim that follows sets it aside.
+  -- A claim without its alert also names its topic: the next claim quarantines it.
   if no then waits(no, alert and alert.dead_at or 0, version) end
 end
 local owed, told = {}, {}
@@ -30,7 +30,7 @@ for no, first in pairs(waiting) do owed[#owed + 1] = { topic_name(no), first.dea
 local times = call('HGETALL', P .. ':ot')
 for i = 1, #times, 2 do
   local age = now - tonumber(times[i + 1])
-  -- A window that began in the future is a clock's that was wrong: it must not keep anybody silent.
+  -- A window from the future comes from a wrong clock: it must not suppress mails.
   if age >= 0 and age < window then told[#told + 1] = topic_name(tonumber(times[i])) end
 end
 return { owed, told }

@@ -1,8 +1,8 @@
 #!lua flags=no-writes,allow-oom
--- alert-list: entries before a place, newest death first.
+-- alert-list: lists alerts before a place, newest death first.
 -- @keys P
 -- @args limit, place (ms, version)
--- @returns storage clock (ms), 1 when more come behind; per entry: topic, version, record
+-- @returns storage clock (ms), 1 when more follow; per alert: topic, version, record
 -- @include clock, numbers, topics, alerts, places
 local limit = tonumber(ARGV[4])
 local rank = rank_of(P .. ':oa', tonumber(ARGV[5]), tonumber(ARGV[6]))

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- alert-settle: ends the owing of entries, or gives a claim back.
+-- alert-settle: settles alerts, or returns claims.
 -- @keys P
--- @args as (0 owed, 2 sent, 3 nobody), versions
--- @returns how many were settled or given back
--- @writes per entry: the set of its old state, record, the set of its new one; the topic's window
+-- @args as (0 owed, 2 sent, 3 `nobody`), versions
+-- @returns how many alerts changed
+-- @writes per alert: the set of its old state, record, the set of its new one; the topic's window
 -- @include clock, numbers, topics, jobs, alerts
 local as = tonumber(ARGV[4])
 local count = 0

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- cancel: removes jobs from whatever state they are in.
+-- cancel: removes jobs in any state.
 -- @keys P
 -- @args per job: topic, tag+id
--- @returns per job: 0 absent, 1 cancelled, 2 cancelled while a lease was out
--- @writes the job leaves its place, then record, body, history
+-- @returns per job: 0 absent, 1 cancelled, 2 cancelled while reserved
+-- @writes the set of its state, then record, body, history
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, ends, aside
 local answers = {}
 for i = 4, #ARGV, 2 do

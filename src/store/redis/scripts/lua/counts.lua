@@ -1,12 +1,11 @@
 #!lua flags=no-writes,allow-oom
--- counts: how many jobs of each topic are in each state, and since when the oldest that waits for its turn is due.
+-- counts: counts the jobs of each topic by state, and finds the oldest overdue job.
 -- @keys P
--- @args topics whose ready jobs do not count for the oldest
--- @returns storage clock (ms), the earliest due time of a job that is ready, or due and not promoted (-1 = none); per topic with a job: name, delayed,
---   ready, reserved, dead
+-- @args topics whose ready jobs do not count as overdue
+-- @returns storage clock (ms), earliest due time of a ready, or due and delayed, job (-1 = none); per topic
+--   with jobs: name, delayed, ready, reserved, dead
 -- @include clock, numbers, topics
--- Why: the sets know how long they are, so nothing is counted twice and no count can go wrong. Leases are bounded by the
---   slots of all notifiers.
+-- Why: sizes of sets are exact, so no counter can drift. Leases are bounded by the slots of all notifiers.
 if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, -1 } end
 local held = {}
 for i = 4, #ARGV do held[ARGV[i]] = true end

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- dead-expire: removes dead letters whose time is over and whose alert is settled, oldest death first.
+-- dead-expire: removes old dead letters whose alert is settled, oldest death first.
 -- @keys P
--- @args max, age (ms): older ones go
--- @returns expired, 1 when more have
+-- @args max, age (ms): removes older ones
+-- @returns expired, 1 when more exist
 -- @writes as cancel
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside
--- Why: from the settled alerts, each of which has its dead letter: those whose alert cannot be sent for weeks are not looked
---   through each time.
+-- Why: walks the settled alerts, one per dead letter, so it never passes over those whose mail waits for
+--   weeks.
 local max = tonumber(ARGV[4])
 local function is_settled(alert) return alert.state >= 2 end
 
@@ -19,7 +19,7 @@ for i = 1, math.min(#found, max) do
     end_job(job, 3)
     expired = expired + 1
   elseif alert then
-    -- Of what it is about nothing can be read: fsck names that.
+    -- The alert has no readable dead letter: quarantined, and fsck names it.
     keep_aside(topic_name(alert.no), alert.tid, part('o', alert_record(alert)))
     remove_alert(alert)
   end

@@ -1,8 +1,8 @@
 #!lua flags=no-writes,allow-oom
--- dead-list: dead letters before a place, newest death first.
+-- dead-list: lists dead letters before a place, newest death first.
 -- @keys P
--- @args limit, most bytes, place (ms, version), filter
--- @returns 1 when more come behind; jobs with empty bodies
+-- @args limit, max bytes, place (ms, version), filter
+-- @returns 1 when more follow; jobs with empty bodies
 -- @include clock, numbers, topics, jobs, queues, places, dead, whole
 local limit, bytes_max = tonumber(ARGV[4]), tonumber(ARGV[5])
 local at, version = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -10,7 +10,7 @@ local filter = read_filter(8)
 local key, no = dead_keys(filter)
 if not key then return { 0 } end
 
--- Answers the next job before the last, or nil.
+-- Iterates: each call returns the next older job, nil at the end.
 local function newest_first()
   if filter.ids then
     local found = dead_of_ids(filter, no)

@@ -2,7 +2,7 @@
 -- dead-purge: removes dead letters, oldest death first; owed alerts stay owed.
 -- @keys P
 -- @args max, filter
--- @returns purged, 1 when more match, the last version before: no later step of the call takes one above it
+-- @returns purged, 1 when more match, the newest version before the call: later steps pass over newer ones
 -- @writes as cancel
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside, dead
 local max, last = tonumber(ARGV[4]), math.max(seq, us - 1)

@@ -1,8 +1,8 @@
 #!lua
--- dead-requeue: brings dead letters back, oldest death first.
+-- dead-requeue: requeues dead letters, oldest death first.
 -- @keys P
 -- @args max, filter
--- @returns requeued, 1 when more match, the last version before: no later step of the call takes one above it
+-- @returns requeued, 1 when more match, the newest version before the call: later steps pass over newer ones
 -- @writes as requeue
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, aside, dead
 local max, last = tonumber(ARGV[4]), math.max(seq, us - 1)

@@ -1,11 +1,11 @@
 #!lua flags=no-writes,allow-oom
--- examine: looks at a piece of what the bucket holds and names what should not be.
+-- examine: examines one piece of the bucket and names broken invariants.
 -- @keys P
 -- @args step, cursor ('0' = from the start)
--- @returns next cursor ('0' = the end of this step), jobs seen; per problem: its number (examination.ts), topic and tag+id of an example
+-- @returns next cursor ('0' = end of the step), jobs seen; per problem: its number (examination.ts), topic
+--   and tag+id
 -- @include clock, numbers, topics, jobs, queues, alerts
--- Why: in pieces, so that nobody waits for it: each piece is one moment, and a job is judged whole in one. It never changes
---   anything.
+-- Why: bounded pieces between other calls; one piece judges each of its jobs whole. It never writes.
 local step, cursor = ARGV[4], ARGV[5]
 local problems, jobs = {}, 0
 local function wrong(number, no, tid)
@@ -16,7 +16,7 @@ end
 
 local function split(f) return struct.unpack('>I3', f), f:sub(4) end
 
--- In how many places a job stands, and whether it stands where its state says.
+-- Whether the job is in exactly one set, and in the set of its state.
 local function judge_place(job)
   local entry = entry_of(job)
   local delayed = call('ZSCORE', P .. ':d:' .. job.no, entry)
@@ -55,7 +55,7 @@ local function is_there(no, tid, version)
   return job and job.version == version
 end
 
--- A row of a hash that belongs to a job or an entry.
+-- Rows of the hashes, by field.
 local judge_field = {
   j = judge_job,
   m = function(f) if call('HEXISTS', P .. ':j', f) == 0 then wrong(6, split(f)) end end,
@@ -84,7 +84,7 @@ local judge_field = {
   end,
 }
 
--- A member of a sorted set that stands for a job.
+-- Members of the sorted sets.
 local function judge_member(set, no, member)
   if set == 'l' then
     if not is_lease(member) then return wrong(12, nil, '') end
@@ -106,7 +106,7 @@ local function judge_member(set, no, member)
   end
 end
 
--- The heads of the delayed topics and the rings of the ready ones say what the sets say.
+-- Whether the head of the topic's delayed set and its rings match its sets.
 local function judge_topic(no)
   local first = call('ZRANGE', P .. ':d:' .. no, 0, 0, 'WITHSCORES')
   if first[1] then

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- history-forget: removes entries in the order in which they ended.
+-- history-forget: removes old history entries, the oldest end first.
 -- @keys P
--- @args max, age (ms): older ones go
+-- @args max, age (ms): removes older ones
 -- @returns forgotten, 1 when more are older
--- @writes record and attempts, then the order
+-- @writes record and attempts, then the index
 -- @include clock
 local max, age = tonumber(ARGV[4]), tonumber(ARGV[5])
 local found = call('ZRANGEBYSCORE', P .. ':e', '-inf', '(' .. string.format('%.0f', now - age), 'LIMIT', 0, max + 1)

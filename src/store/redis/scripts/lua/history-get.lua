@@ -1,8 +1,8 @@
 #!lua flags=no-writes,allow-oom
--- history-get: what is kept of the job that ended last under an id.
+-- history-get: returns the history entry of an id.
 -- @keys P
 -- @args topic, tag+id
--- @returns record, attempts ('' = none); nothing where there is no entry
+-- @returns record, attempts ('' = none); nothing without an entry
 -- @include topics, jobs
 local no = topic_number(ARGV[4])
 local f = no and field_of(no, ARGV[5])

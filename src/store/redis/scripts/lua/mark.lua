@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
--- mark: makes an empty bucket ours, and says whose it is.
+-- mark: returns the marker of a bucket, and writes one to an unmarked bucket.
 -- @keys P of the bucket
--- @args the marker it shall have, the number of the shard list; '1' to mark an unmarked bucket
--- @returns the marker that it has now; '' where it has none. NOPERM: a command that the scripts use is denied to this user
--- @writes a key that is gone at its end; marker and list number, where there was no marker; numbers of topics in use, where none was known
--- Why: every other script refuses a bucket without the caller's marker, so this one alone begins without frame. Also on a full
---   server: a daemon that starts there must be able to drain it. Nothing is undone of a script that meets a command it may not
---   use, so each is tried here, on a bucket that is not somebody else's; what removes first, so that nothing stays.
+-- @args the wanted marker, number of the shard list; '1' = write it to an unmarked bucket
+-- @returns the marker now; '' without one. NOPERM: the user lacks a command that the scripts need
+-- @writes a try key that is gone at its end; marker and list number, if there was no marker; numbers of
+--   topics in use, if unknown
+-- Why: every other script rejects a bucket without the caller's marker, so only this one has no frame. It
+--   runs on a full server too, which a new daemon must be able to drain. Redis does not roll back a script
+--   that meets a denied command, so this script tries each command first, unless the bucket is foreign.
+--   Removals come first, so that nothing stays behind.
 local call = redis.call
 local P = KEYS[1]
 local marker = call('HGET', P .. ':n', 'marker')
@@ -27,7 +29,7 @@ if not marker and ARGV[3] == '1' then
   call('HSET', P .. ':n', 'marker', ARGV[1], 'list', ARGV[2])
   marker = ARGV[1]
 end
--- Numbers of topics that a version gave which knew no :u: nobody may count before they are there.
+-- Topics of versions before :u existed: counts need them.
 if marker == ARGV[1] and call('EXISTS', P .. ':u') == 0 then
   for _, no in ipairs(call('HKEYS', P .. ':T')) do call('ZADD', P .. ':u', 0, no) end
 end

@@ -1,18 +1,20 @@
 #!lua flags=allow-oom
--- promote: moves delayed jobs that are due to the ready queues, earliest first, equal ones by version.
+-- promote: moves due jobs to the ready queues, earliest first, equal ones by version.
 -- @keys P
 -- @args max
 -- @returns moved; ms until the next delayed job is due (0 = more are due now, -1 = none is delayed)
--- @writes per piece: its jobs enter the ready sets, leave the delayed ones, the heads are renewed
+-- @writes per piece: ready sets, delayed sets, heads
 -- @include clock, numbers, topics, jobs, queues, aside
--- Why: no record is read or written: the members say all that a queue asks. Jobs of several topics mostly come in turn, so pieces of
---   the queues of the first topics are moved together, as far as is known that no other job comes between: of four topics each job
---   takes 2 µs, of a thousand 14; in runs of one topic, which were of one job each, it took 16 and 11.
+-- Why: reads and writes no record, because the members hold all that a queue needs. Jobs of several topics
+--   usually alternate, so a piece moves the first jobs of several topics together, up to the first job of
+--   another topic. This costs 2 µs per job with four topics, 14 with a thousand. Runs of one topic, mostly
+--   one job long, cost 16 and 11.
 local max = tonumber(ARGV[4])
--- Topics of the next piece: more where the topics after them were its end, fewer where a queue was longer than its share.
+-- Topics of the next piece: doubled if another topic ended the last one, halved if a queue exceeded its
+-- share.
 local together, together_max = 16, 128
 
--- What is among the heads and can be none may have been any topic's: each is asked anew for its own.
+-- An unreadable head may be any topic's: quarantines it and renews the heads of all topics.
 local function renew_heads(head)
   set_member_aside(nil, '', ':d', head)
   for _, no in ipairs(numbers_in_use()) do
@@ -21,17 +23,17 @@ local function renew_heads(head)
   end
 end
 
--- Whether one that is due then, of that version, comes no later than a place.
+-- Whether (due, version) comes no later than a place.
 local function is_within(due, version, place) return due < place.due or (due == place.due and version <= place.version) end
 
--- Topics with the earliest of all, and the place up to which nobody else's jobs come between theirs.
+-- The topics with the earliest jobs, and the place of the first job of any other topic.
 local function first_topics(heads, most)
   local found, seen = {}, {}
   for i = 1, #heads, 2 do
     local head, due = heads[i], tonumber(heads[i + 1])
     if due > now then break end
     local no = #head == 10 and struct.unpack('>I3', head, 8)
-    -- A head that somebody broke is looked at when it is the first.
+    -- A damaged head is handled when it is the first.
     if not no or seen[no] then return found, { due = due, version = math.huge } end
     if #found == most then return found, { due = due, version = version_of(head) } end
     found[#found + 1] = { no = no, head = head, set = ':d:' .. no }
@@ -40,8 +42,8 @@ local function first_topics(heads, most)
   return found, { due = now, version = math.huge }
 end
 
--- Fetches the first of each, no more than all may move together. Of one that may be longer no more is known than that: its last one
--- is the place then.
+-- Fetches the first jobs of each topic, an equal share of `most`. Beyond a full share a queue is unknown, so
+-- its last fetched job becomes the place.
 local function fetch_shares(found, place, most)
   local share = math.floor(most / #found)
   local is_longer = false
@@ -58,7 +60,8 @@ local function fetch_shares(found, place, most)
   return place
 end
 
--- Adds the queues that the jobs of a piece go to. Answers how many members the delayed set loses, and how many of them were no jobs.
+-- Adds the ready queues of a topic's jobs. Returns how many members leave the delayed set, and how many were
+-- invalid.
 local function sort_out(topic, place, queues)
   local queue_of, count, none = {}, 0, 0
   for i = 1, #topic.rows, 2 do
@@ -83,7 +86,7 @@ local function sort_out(topic, place, queues)
   return count, none
 end
 
--- Moves the first jobs of all, of several topics at once; answers how many, and how many members were none.
+-- Moves one piece. Returns how many jobs moved, and how many members were invalid.
 local function move_piece(heads, most)
   if #heads[1] ~= 10 then
     renew_heads(heads[1])
@@ -97,13 +100,14 @@ local function move_piece(heads, most)
     topic.count, none = sort_out(topic, place, queues)
     moved, asides = moved + topic.count - none, asides + none
   end
-  -- Who comes first has the turn before the others.
+  -- The queue with the earliest job gets the first turn.
   table.sort(queues, function(a, b) return a.due < b.due or (a.due == b.due and a.version < b.version) end)
   for _, queue in ipairs(queues) do put_all_ready(queue.prio, queue.no, queue.members) end
   local left, firsts = {}, {}
   for i, topic in ipairs(found) do
     left[i] = topic.head
-    -- Of none it would remove all (0 … -1): a head that somebody broke must not cost its topic every delayed job.
+    -- With count 0 the call would remove all (0 … -1): a damaged head must not cost its topic every delayed
+    -- job.
     if topic.count > 0 then call('ZREMRANGEBYRANK', P .. topic.set, 0, topic.count - 1) end
     local first = call('ZRANGE', P .. topic.set, 0, 0, 'WITHSCORES')
     if first[1] then
@@ -116,7 +120,8 @@ local function move_piece(heads, most)
   return moved, asides
 end
 
--- Each piece moves something or puts a head right; were there one that did neither, the caller would ask for ever, and not Redis.
+-- Each piece moves a job or repairs a head. `pieces` bounds the loop even if one did neither: Redis must
+-- never hang.
 local moved, asides, pieces = 0, 0, 0
 local function look() return call('ZRANGE', P .. ':d', 0, together, 'WITHSCORES') end
 local heads = look()

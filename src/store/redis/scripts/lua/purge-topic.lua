@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- purge-topic: removes jobs of one topic, whatever their state. Leases are lost; owed alerts stay owed.
+-- purge-topic: removes jobs of one topic in any state; leases are lost, owed alerts stay owed.
 -- @keys P
 -- @args topic, max
 -- @returns purged, 1 when more are left

@@ -1,15 +1,18 @@
 #!lua
--- push: stores jobs, in order, each checked by itself.
+-- push: stores jobs in order, each checked by itself.
 -- @keys P
--- @args all jobs in one text, then each body that lies apart, in their order. Per job: length (1) and topic, length (2) and tag+id, mode (r replace, k keep, j reject), 1 = only
---   where the id lives, the number that its version has to be above (7), flags (priority + 4 × content type + 32 with a body apart), d = due so many ms from now or a = at
---   this epoch ms (6), length (2) and tail of the record
--- @returns one text, per job: kind (1 stored, 2 a live job stays as it was, 3 absent), state, 1 a live job was replaced + 2 it was reserved, version (7; absent: a number above
---   all that were given here), due (6)
--- @writes the number of the list, where it was lower; the old job leaves its place, then record, body, place; new jobs in one piece; numbers last
+-- @args one text with all jobs, then each body that lies apart, in their order. Per job: length (1) and
+--   topic, length (2) and tag+id, mode (r replace, k keep, j reject), 1 = only if the id lives here, number
+--   that the version must exceed (7), flags (priority + 4 × content type + 32 with a body apart), d = delay
+--   or a = epoch (ms, 6), length (2) and tail
+-- @returns one text, per job: kind (1 stored, 2 a live job is unchanged, 3 absent), state, 1 replaced + 2 was
+--   reserved, version (7; absent: a number no lower than any given here), due (6)
+-- @writes the list number, if it was lower; the replaced job's set, then record, body, set; new jobs in one
+--   piece; numbers
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, aside
--- Why: the flags of line 1 let a server over its maxmemory refuse all of it before it begins. Ids that are new, as most are, are
---   looked for and written together: of a hundred in a call each takes 6 µs, with commands of its own it took 10.
+-- Why: without allow-oom a server over its maxmemory rejects the whole script before its first write. Most
+--   ids are new: looked up and written together, a hundred per call take 6 µs each; with commands of their
+--   own they took 10.
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 
 local pushes, fields = {}, {}
@@ -26,7 +29,7 @@ while at <= #ARGV[4] do
   if f then fields[#fields + 1] = f end
 end
 
--- Neither a job nor an entry of the history; of an id that comes twice here the first one.
+-- Ids with neither a job nor a history entry; of an id that comes twice, only the first.
 local is_new = {}
 if fields[1] then
   local records, ended = call('HMGET', P .. ':j', unpack(fields)), call('HMGET', P .. ':h', unpack(fields))
@@ -35,7 +38,7 @@ if fields[1] then
   end
 end
 
--- The clock has dropped the part of a millisecond: without one more it would be early by that part.
+-- now has lost its fraction of a millisecond: without one more the job would be early by it.
 local function due_of(push)
   if push.from == 'a' then return math.max(push.ms, now) end
   return push.ms == 0 and now or now + push.ms + 1
@@ -53,7 +56,8 @@ local function answer(kind, job, state, bits)
   answers[#answers + 1] = struct.pack('>BBBI7I6', kind, state, bits, job.version, job.due)
 end
 
--- New jobs whose records and places are still to be written; the places in the order of their first jobs, who get the turns.
+-- New jobs, gathered and written in one piece; queues in the order of their first jobs, which is the order of
+-- turns.
 local records, bodies, places, place_of = {}, {}, {}, {}
 local function gather(f, job, body)
   local n = #records
@@ -72,7 +76,7 @@ end
 local function write_gathered()
   if not records[1] then return end
   call('HSET', P .. ':j', unpack(records))
-  -- What a record that was lost has left there would be said of the new job.
+  -- A lost record may have left a state record, which must not apply to the new job.
   local fields_of_new = {}
   for i = 1, #records, 2 do fields_of_new[#fields_of_new + 1] = records[i] end
   call('HDEL', P .. ':m', unpack(fields_of_new))
@@ -84,7 +88,7 @@ local function write_gathered()
   records, bodies, places, place_of = {}, {}, {}, {}
 end
 
--- An id has either a job or an entry of the history: what has ended gives way to the new version.
+-- An id has either a job or a history entry: a push removes the entry.
 local function forget(f)
   local ended = call('HGET', P .. ':h', f)
   if not ended then return end

@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- raise-list: the bucket hears of a list of shards, and says what it holds.
+-- raise-list: raises the list number of the bucket, and counts its jobs and alerts.
 -- @keys P
--- @args none; the number is the caller's
--- @returns jobs in any state, alerts that are still to be sent, the newest list that it has heard of now
--- @writes list number, where it was lower
+-- @args none; the number is the caller's (frame)
+-- @returns jobs in any state, alerts owed or claimed, the list number now
+-- @writes the list number, if it was lower
 -- @include clock, numbers, topics
--- Why: in this order and one step: what is empty now stays so, because no older list can place a job here any more.
+-- Why: one step, in this order: a bucket that counts as empty stays so, because no older list can place a job
+--   here.
 local list, its_list = tonumber(head[2] or '0'), tonumber(ARGV[2])
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 local owed = call('ZCARD', P .. ':oc')

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- recoverOwners: takes back leases of an instance's processes that are dead, without waiting for their end.
+-- recoverOwners: recovers leases of an instance's dead processes before they expire.
 -- @keys P
 -- @args max, instance, which ('dead' or 'living'), incarnations
 -- @returns as recover
@@ -15,7 +15,7 @@ for i = 7, #ARGV do
 end
 local function is_wanted(incarnation)
   if ARGV[6] == 'dead' then return named[incarnation] or false end
-  -- Who is younger than all of the living was not there when they were counted.
+  -- An incarnation above all named ones started after the list was made: it is spared.
   return not named[incarnation] and incarnation < youngest
 end
 return strike(leases_of(tonumber(ARGV[5]), is_wanted, max + 1), max)

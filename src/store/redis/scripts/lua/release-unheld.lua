@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- releaseUnheld: gives back leases that their owner does not know it has (the answer to a reserve was lost); no strike.
+-- releaseUnheld: releases leases that their owner does not hold (the reply of a reserve was lost); no strike.
 -- @keys P
 -- @args instance, incarnation, tokens that it holds
--- @returns how many were given back
--- @writes per lease: the lease, then what has happened to the job, its place
+-- @returns how many were released
+-- @writes per lease: the lease, then the state record, its set
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, aside, owners
--- Why: reserve is not repeated by a client; this mends a lost answer before its leases run out.
+-- Why: a client never repeats reserve; this repairs a lost reply before its leases expire.
 local mine = tonumber(ARGV[5])
 local held = {}
 for i = 6, #ARGV do held[tonumber(ARGV[i])] = true end

@@ -1,9 +1,9 @@
 #!lua
--- requeue: brings dead letters back from the start, as new versions of themselves.
+-- requeue: makes dead letters ready as new versions, with attempts from the start.
 -- @keys P
 -- @args per job: topic, tag+id
 -- @returns per job: kind (0 absent, 1 requeued, 2 not dead), version, due, state before
--- @writes attempts, the job leaves its place, then record, place; numbers last
+-- @writes attempts, the dead sets, then record, ready set; numbers last
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, aside
 local answers = {}
 for i = 4, #ARGV, 2 do

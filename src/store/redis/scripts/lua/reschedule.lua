@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- reschedule: gives waiting jobs another due time, as new versions of themselves.
+-- reschedule: gives delayed or ready jobs another due time, as new versions.
 -- @keys P
--- @args per job: topic, tag+id, due (d<ms from now> or a<epoch ms>)
--- @returns per job: kind (0 absent, 1 rescheduled, 2 in flight, 3 dead), version, due, state (0 delayed, 1 ready)
--- @writes the job leaves its place, then record, place; numbers last
+-- @args per job: topic, tag+id, due (d<delay ms> or a<epoch ms>)
+-- @returns per job: kind (0 absent, 1 rescheduled, 2 in flight, 3 dead), version, due, state (0 delayed, 1
+--   ready)
+-- @writes its set, then record, its new set; numbers last
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, aside
 local answers = {}
 for i = 4, #ARGV, 3 do

@@ -1,30 +1,32 @@
 #!lua flags=allow-oom
--- reserve: leases ready jobs to one owner: by the wheel over priorities, in turn over topics, earliest due first inside one.
+-- reserve: leases ready jobs to one owner: wheel over priorities, turns over topics, earliest due first.
 -- @keys P
--- @args instance, incarnation, max, most bytes of the answer, room and lease (ms) of every other topic, mode; not in mode `ring`:
---   per priority the turn up to which the caller knows the ring, then per priority how many topics behind it to look at (0 = it
---   knows enough);
---   per named topic: name, room, lease (ms), priority of the ring that it stands in as far as the caller knows ('' = in none)
--- @returns kind; per named topic that has left the known part of a ring: its number in the list, priority; per topic behind it:
---   priority, name, turn; per named topic that got a new turn: its number in the list, priority, turn; where jobs were leased, the
---   storage clock (ms); per job: topic, tag+id, token, what has happened to it, record, body apart ('' = it lies in the record)
---   kind: 0 no ready jobs remain that had room, 1 some remain, 2 none was leased because some of the next were set aside, 3 none
---   was leased because there are topics that the caller did not name, 4 because the rings are older than what it knows
--- @writes the ready sets, the rings, then leases and what has happened to each; numbers last
+-- @args instance, incarnation, max, max bytes of the reply, capacity and lease (ms) of every other topic,
+--   mode. Not in mode `ring`: per priority the last known turn of its ring, then per priority how many later
+--   topics to read (0 = enough known). Per named topic: name, capacity, lease (ms), priority of its last
+--   known ring ('' = in none)
+-- @returns kind; per named topic that has left the known part of a ring: its number in the list, priority;
+--   per topic after the known turns: priority, name, turn; per named topic with a new turn: its number in the
+--   list, priority, turn; with leased jobs the storage clock (ms); per job: topic, tag+id, token, state
+--   record, record, body apart ('' = in the record). kind: 0 no ready job with capacity remains, 1 some
+--   remain, 2 none leased: some of the next were quarantined, 3 none leased: there are topics that the caller
+--   did not name, 4 none leased: the rings are older than the known turns
+-- @writes ready sets, rings, then leases and state records; numbers last
 -- @include clock, numbers, topics, jobs, queues, aside, wheel
--- Why: planned from the rings before anything is written; a plan cut short by the bytes of the answer is made again, smaller, and
---   one that met a member without its job is given up: what it met is set aside, and the caller asks again.
---   Mode `ring` takes from all topics, and the named ones have a room of their own (no priority). It reads the rings from the
---   start, past each topic without room. Modes `look` and `listed` take from the named topics alone: a caller with many topics
---   without room keeps a copy of the rings (ring-copy.ts), and those topics cost nothing here. Mode `look` leases nothing while
---   there are topics behind the known turns that are not named, `listed` does.
+-- Why: plans from the rings before the first write. A plan cut short by the bytes of the reply is made again,
+--   smaller. A plan that meets a member without its job is dropped: the member is quarantined, and the caller
+--   asks again. Mode `ring` serves all topics; named ones have their own capacity (no priority). It reads the
+--   rings from the start, past each topic without capacity. Modes `look` and `listed` serve only the named
+--   topics: a caller with many topics without capacity keeps a copy of the rings (ring-copy.ts), and those
+--   topics cost nothing here. Mode `look` leases nothing while unnamed topics stand after the known turns;
+--   `listed` does.
 local instance, incarnation = tonumber(ARGV[4]), tonumber(ARGV[5])
 local max, bytes_max = tonumber(ARGV[6]), tonumber(ARGV[7])
 local mode = ARGV[10]
 local from_ring = mode == 'ring'
 if from_ring and call('EXISTS', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { 0, {}, {}, {} } end
 
--- Where in ARGV the room and the lease of a topic stand: behind its name. Read when they are needed, which most are not.
+-- Index of each name in ARGV; capacity and lease follow it. Read on demand: most are never needed.
 local first, places, names = from_ring and 11 or 17, {}, {}
 for i = first, #ARGV, 4 do
   local name = ARGV[i]
@@ -39,7 +41,7 @@ local function new_entry(no, prio) return { no = no, prio = prio, key = P .. ':r
 local rings = {}
 for prio = 0, 2 do rings[prio] = { prio = prio, entries = {}, is_read = not from_ring } end
 
--- The first few, then more at a time: most plans need no more than that.
+-- Reads 50 topics, then 200 at a time: most plans need no more than the first piece.
 local function entry_at(ring, i)
   while i > #ring.entries and not ring.is_read do
     local from = #ring.entries
@@ -51,7 +53,7 @@ local function entry_at(ring, i)
   return ring.entries[i]
 end
 
--- By number: most topics without room are passed over without a look at their name.
+-- By number: most topics without capacity are passed over without reading their name.
 local places_of_number = {}
 for _, name in ipairs(from_ring and names or {}) do
   local no = topic_number(name)
@@ -74,7 +76,7 @@ local function enter(place, no, prio, turn_of)
   entries[#entries + 1] = entry
 end
 
--- Turns only ever rise, and each change of a ring takes a new one: all later arrivals have higher turns.
+-- Turns only rise, and each change of a ring takes a new one: all later arrivals have higher turns.
 local function read_news(prio, known, most)
   local turns = call('ZRANGEBYSCORE', P .. ':a:' .. prio, '(' .. known, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
   local numbers = {}
@@ -89,7 +91,7 @@ local function read_news(prio, known, most)
   end
 end
 
--- Without room for others no other topic matters.
+-- Without capacity for others only the named topics matter.
 if from_ring and room_at(7) == 0 then
   for i, name in ipairs(names) do
     local no = topic_number(name)
@@ -124,14 +126,15 @@ if not from_ring then
   for prio = 0, 2 do table.sort(rings[prio].entries, function(a, b) return a.turn < b.turn end) end
 end
 
--- The jobs of a plan, in its order, and how many of them have room in one answer: one always has.
+-- The jobs of a plan in its order, how many fit in one reply (at least one), and those that are unreadable or
+-- misplaced.
 local function look(plan)
   local members, at, fields = {}, {}, {}
   for entry, count in pairs(plan.taken) do members[entry] = call('ZRANGE', entry.key, 0, count - 1) end
   local jobs = {}
   for i, entry in ipairs(plan.deals) do
     at[entry] = (at[entry] or 0) + 1
-    -- '' where a ring names a queue that is not there any more.
+    -- '' if the ring names a queue that is gone.
     local member = members[entry][at[entry]] or ''
     local tid = is_entry(member) and tid_of(member) or ''
     fields[i] = field_of(entry.no, tid)
@@ -163,7 +166,7 @@ if without[1] then
   for _, its in ipairs(without) do
     local set = ':r:' .. its.entry.prio .. ':' .. its.entry.no
     if its.entry.count == 0 then call('ZREM', P .. ':a:' .. its.entry.prio, its.entry.no) end
-    -- A job that stands elsewhere is well there.
+    -- A whole job in another set stays there; only this member is quarantined.
     local is_elsewhere = not is_entry(its.member) or (not its.is_bodiless and find_in(its.entry.no, its.tid))
     local set_aside = is_elsewhere and set_member_aside or set_job_aside
     set_aside(its.entry.no, its.tid, set, its.member)

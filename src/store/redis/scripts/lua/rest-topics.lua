@@ -1,23 +1,23 @@
 #!lua flags=allow-oom
--- restTopics: puts topics at rest that hold nothing that moves, and frees the numbers of those that hold nothing at all.
+-- restTopics: puts topics at rest that hold only history, and frees the numbers of those that hold nothing.
 -- @keys P
--- @args how many of the topics in use come before, how many to look at
--- @returns how many come before the next piece; -1 = there is none; freed numbers
--- @writes numbers that :u lacks; per topic at rest: its number is marked, its score; per free one: number, name, score
+-- @args number of topics in use to skip, number to examine
+-- @returns number to skip in the next call, -1 = end; freed numbers
+-- @writes numbers that :u lacks; per topic at rest: its number, its score; per free one: number, name, score
 -- @include clock, numbers, topics, jobs
--- Why: ends go in the order of their time. All that a topic at rest may have are older than its score: when the oldest end of
---   the bucket is younger, it has none, and its number lies nowhere any more. Nobody counts ends by topic for that: it would
---   cost each of them a write more.
+-- Why: history entries are removed in the order of their ends. All entries of a topic at rest ended before
+--   its score: when the oldest entry of the bucket is younger, the topic has none. Counting entries per topic
+--   would cost each one a write.
 local before, most = tonumber(ARGV[4]), tonumber(ARGV[5])
 
--- Numbers that a version has given which knows no :u, since mark looked for them.
+-- Topics that a version before :u added after mark ran.
 if before == 0 and call('HLEN', P .. ':T') ~= call('ZCOUNT', P .. ':u', 0, '+inf') then
   for _, no in ipairs(call('HKEYS', P .. ':T')) do
     if (tonumber(call('ZSCORE', P .. ':u', no) or '-1')) < 0 then call('ZADD', P .. ':u', 0, no) end
   end
 end
 
--- Leases and claims are bounded by what their holders have room for.
+-- Leases and claims are bounded by the capacity of their owners.
 local busy = {}
 local function note(key, at)
   local first = 0
@@ -64,7 +64,7 @@ local oldest = call('ZRANGE', P .. ':e', 0, 0, 'WITHSCORES')[2]
 local free = call('ZRANGEBYSCORE', P .. ':u', 1, oldest and '(' .. oldest or '+inf', 'LIMIT', 0, most)
 for _, number in ipairs(free) do
   local name = topic_name(tonumber(number))
-  -- Another version may have given its topic another number.
+  -- An older version may have given the topic another number.
   if topic_number(name) == tonumber(number) then call('HDEL', P .. ':t', name) end
   call('HDEL', P .. ':T', number)
   call('HDEL', P .. ':ot', number)

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- retry: reserved → delayed, or ready when the delay is 0; one failure more, strikes cleared, the attempt kept.
+-- retry: makes reserved jobs delayed, or ready with delay 0; one failure more, strikes cleared, the attempt
+--   kept.
 -- @keys P
 -- @args the leases (shared/leases.lua); number: the delay (whole ms)
 -- @returns a byte per lease: 1 retried, 0 lost
--- @writes attempts, the lease, then record, place
+-- @writes attempts, the lease, then record, its set
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, aside
 local answer = finish_leases(function(job, delay, attempt)
   add_attempt(job, attempt)

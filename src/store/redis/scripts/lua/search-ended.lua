@@ -1,8 +1,8 @@
 #!lua flags=no-writes,allow-oom
--- search-ended: entries of the history before a place, the latest end first.
+-- search-ended: lists history entries before a place, the latest end first.
 -- @keys P
--- @args topic ('' = all), end (number), since, until (due ms), place (ms, version), most, most that are looked at
--- @returns place up to which it has looked (ms, version; -1 = there is nothing behind); per entry: topic, tag+id, record
+-- @args topic ('' = all), end (code), since, until (due ms), place (ms, version), max, max entries to examine
+-- @returns place of the last examined entry (ms, version; -1 = no more); per entry: topic, tag+id, record
 -- @include numbers, topics, jobs, places
 local topic, how = ARGV[4], tonumber(ARGV[5])
 local since, upto = tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -1,8 +1,8 @@
 #!lua flags=no-writes,allow-oom
--- search-id: the job or the entry of an id, in one topic or in each.
+-- search-id: finds the jobs or history entries of an id, in one topic or in all.
 -- @keys P
 -- @args topic ('' = all), tag+id, what ('job' or 'entry')
--- @returns jobs: topic, tag+id, state, record, what has happened to it; entries: topic, tag+id, record
+-- @returns jobs: topic, tag+id, state, record, state record; entries: topic, tag+id, record
 -- @include clock, numbers, topics, jobs, queues
 local topic, tid = ARGV[4], ARGV[5]
 local wanted = topic_number(topic)

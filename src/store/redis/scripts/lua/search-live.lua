@@ -1,11 +1,11 @@
 #!lua flags=no-writes,allow-oom
--- search-live: live and dead jobs behind a place, earliest due first, equal ones by version.
+-- search-live: lists live and dead jobs after a place, earliest due first, equal ones by version.
 -- @keys P
--- @args topic ('' = all), state (number; '' = any), since, until (ms), place (ms, version), most
--- @returns 1 when more come behind; found jobs: topic, tag+id, state, record, what has happened to it
+-- @args topic ('' = all), state (code; '' = any), since, until (ms), place (ms, version), max
+-- @returns 1 when more follow; per job: topic, tag+id, state, record, state record
 -- @include clock, numbers, topics, jobs, places
--- Why: no set has all jobs by due time (it would cost each of them a third more memory), so the sets of each state and topic
---   are merged; each is entered at the place.
+-- Why: no set holds all jobs by due time (a third more memory per job), so the script merges the sets of each
+--   state and topic, each read from the place on.
 local topic, state = ARGV[4], tonumber(ARGV[5] or '')
 local since, upto = tonumber(ARGV[6]), tonumber(ARGV[7])
 local at, version, most = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
@@ -13,7 +13,7 @@ local wanted = topic_number(topic)
 if topic ~= '' and not wanted then return { 0 } end
 if since > at then at, version = since, 0 else version = version + 1 end
 
--- A source gives rows { due, version, no, tid, state }, in order, nil at its end.
+-- A source returns rows { due, version, no, tid, state } in order, nil at its end.
 local function set_source(key, no, its_state)
   if call('EXISTS', key) == 0 then return nil end
   local rank, rows, next_row, size = rank_of(key, at, version), {}, 1, 4
@@ -32,7 +32,7 @@ end
 
 local function comes_before(a, b) return a.due < b.due or (a.due == b.due and a.version < b.version) end
 
--- Leases lie in the order of their ends; the slots of all notifiers bound them.
+-- Leases are sorted by their ends; the slots of all notifiers bound them.
 local function lease_source()
   local rows, n = {}, 0
   local first = 0
@@ -55,7 +55,7 @@ local function lease_source()
   end
 end
 
--- A heap of sources by their next rows.
+-- Heap of sources by their next rows.
 local heap = {}
 local function sink(i)
   while true do

@@ -1,8 +1,8 @@
 #!lua flags=no-writes,allow-oom
--- setAside: how much was set aside because it cannot be read or stands for no job, and what some of it was.
+-- setAside: counts the quarantined records, with some examples.
 -- @keys P
--- @args most examples
--- @returns how many; per example: topic, tag+id
+-- @args max examples
+-- @returns count; per example: topic, tag+id
 -- @include jobs
 local count, most = call('HLEN', P .. ':q'), tonumber(ARGV[4])
 local answer = { count }

@@ -1,6 +1,7 @@
--- alerts: one entry per burial, by version. Owed ones lie per topic, claimed ones by the end of their claim, settled ones by
--- the death; all by the death in :oa. States: 0 owed, 1 claimed, 2 sent, 3 nobody.
--- Invariant: an entry that is owed or claimed is never removed; a settled one goes with its dead letter.
+-- alerts: one alert per burial, by version. Owed ones are sorted per topic, claimed ones by the end of their
+-- claim, settled ones by deadAt, and all of them by deadAt in :oa. States: 0 owed, 1 claimed, 2 sent, 3
+-- `nobody`.
+-- Invariant: an owed or claimed alert is never removed; a settled one goes with its dead letter.
 local function version_key(version) return struct.pack('>I7', version) end
 
 local function alert_record(alert)
@@ -18,7 +19,7 @@ local function is_whole_alert(record)
   return #record >= 21 and record:byte(1) <= 3 and #record >= 21 + struct.unpack('>I2', record, 20)
 end
 
--- nil where there is none that can be read
+-- nil: none, or unreadable
 local function find_alert(version)
   local record = call('HGET', P .. ':o', version_key(version))
   return record and is_whole_alert(record) and read_alert(version, record) or nil
@@ -28,7 +29,7 @@ local function write_alert(alert) call('HSET', P .. ':o', version_key(alert.vers
 
 local function claim_of(alert) return struct.pack('>I7I3', alert.version, alert.no) end
 
--- Takes it out of the set of its state.
+-- Removes it from the set of its state.
 local function leave_state(alert)
   if alert.state == 0 then call('ZREM', P .. ':ow:' .. alert.no, version_key(alert.version))
   elseif alert.state == 1 then call('ZREM', P .. ':oc', claim_of(alert))
@@ -47,14 +48,14 @@ local function remove_alert(alert)
   call('ZREM', P .. ':oa', version_key(alert.version))
 end
 
--- attempt: the record of the last one, '' for none
+-- attempt: record of the last attempt, '' = none
 local function owe_alert(job, attempt)
   make_owed({ version = job.version, dead_at = job.dead_at, reason = job.reason, failures = job.failures, no = job.no,
     tid = job.tid, attempt = attempt })
   call('ZADD', P .. ':oa', job.dead_at, version_key(job.version))
 end
 
--- Its dead letter goes.
+-- Called when its dead letter goes.
 local function end_alert(version)
   local alert = find_alert(version)
   if alert and alert.state >= 2 then remove_alert(alert) end

@@ -1,16 +1,16 @@
--- aside: where goes what cannot be read, or stands in a place without its job: out of everybody's way, byte for byte, named by
--- fsck and counted by health (layout.md). Nothing brings it back by itself.
--- Why: what is met at the head of a queue would be met there again by every later call, and hold up the whole bucket.
+-- aside: quarantines unreadable records and set members without their job: moves them unchanged to :q, where
+-- fsck names and health counts them (layout.md). Nothing brings them back.
+-- Why: at the head of a queue every later call would meet them again, and the bucket would stand still.
 local function part(name, bytes) return name .. struct.pack('>I4', #bytes) .. bytes end
 
 local function keep_aside(name, tid, parts)
   call('HSET', P .. ':q', struct.pack('>I7', draw()), part('t', name) .. part('i', tid) .. part('w', digits(now)) .. parts)
 end
 
--- set: the end of its key
+-- set: the set's key without P
 local function place_part(set, member, score) return part('s', set) .. part('e', member) .. part('c', score) end
 
--- A dead letter stands in three sets; the members of the others follow from that of one, all but its priority.
+-- A dead letter is in three sets. Its member in one gives the members in the others, except the priority.
 local function leave_dead(set, member)
   if set == ':x' and #member > 11 then
     local no, id = struct.unpack('>I3', member, 8), member:sub(12)
@@ -26,7 +26,7 @@ local function leave_dead(set, member)
   end
 end
 
--- Out of a set, and of what says that it is there.
+-- Removes a member from a set, and from the ring or the heads that refer to it.
 local function leave_set(set, member)
   call('ZREM', P .. set, member)
   leave_dead(set, member)
@@ -42,7 +42,7 @@ local function leave_set(set, member)
   end
 end
 
--- A member that stands for no job.
+-- Quarantines a member without a job.
 local function set_member_aside(no, tid, set, member)
   local score = call('ZSCORE', P .. set, member)
   if not score then return end
@@ -50,8 +50,8 @@ local function set_member_aside(no, tid, set, member)
   leave_set(set, member)
 end
 
--- All that is kept under the field of a job, and the place where it was found, if it was; what else stands for it is set aside
--- when somebody meets it.
+-- Quarantines all records of a job, and the set member that led to it. Its other members follow when a script
+-- meets them.
 function set_job_aside(no, tid, set, member)
   local f = field_of(no, tid)
   local parts, names = '', {}
@@ -69,8 +69,8 @@ function set_job_aside(no, tid, set, member)
   if score then leave_set(set, member) end
 end
 
--- The alert that a member of a set of alerts stands for, in one of these states; nil where there is none, and the member and what
--- cannot be read of it are set aside.
+-- The alert of a member of an alert set, if is_right accepts it; else nil, and the member and an unreadable
+-- record are quarantined.
 local function find_alert_at(set, member, version, is_right)
   local alert = find_alert(version)
   if alert and is_right(alert) then return alert end
@@ -86,11 +86,11 @@ local function find_alert_at(set, member, version, is_right)
   return nil
 end
 
--- The job that stands there; nil where there is none, and nothing stands there any more.
+-- The job of a set member, if it belongs there; else nil, and the member is quarantined.
 local function find_at(set, member, no, tid)
   local job, is_torn = find_in(no, tid)
   if not job then
-    -- What an ended job has left under its field is not its.
+    -- With a history entry under the field, the rows there belong to the ended job.
     if is_torn or call('HEXISTS', P .. ':h', field_of(no, tid)) == 0 then
       set_job_aside(no, tid, set, member)
     else

@@ -1,20 +1,20 @@
--- dead: dead letters by topic, time of death and id, bounded by a number.
--- Answers up to `max` pairs of number and tag+id, oldest first; of those whose death comes before the place where one is given.
--- filter: topic ('' = all), since, until (ms), version_max (of a later step of bulk work; huge = any), ids (tag+id; nil = all)
+-- dead: finds dead letters by topic, deadAt and id, at most `max`.
+-- filter: topic ('' = all), since, until (ms), version_max (later steps of bulk work; huge = any), ids
+-- (tag+id; nil = all)
 local function dead_keys(filter)
   if filter.topic == '' then return P .. ':x', nil end
   local no = topic_number(filter.topic)
   return no and P .. ':x:' .. no or nil, no
 end
 
--- nil for what can be no member
+-- nil: not a valid member
 local function key_of_member(member, no)
   if no and is_entry(member) then return no, (tid_of(member)) end
   if no or #member < 12 then return nil end
   return struct.unpack('>I3', member, 8), member:sub(11)
 end
 
--- of a script that writes
+-- only in scripts that write
 local function find_dead_at(set, no, member)
   local its, tid = key_of_member(member, no)
   if its then return find_at(set, member, its, tid) end
@@ -22,7 +22,7 @@ local function find_dead_at(set, no, member)
   return nil
 end
 
--- Of all that match, those of rank from … from + max - 1 counted from the oldest.
+-- The matching dead letters of filter.ids, oldest death first.
 local function dead_of_ids(filter, no)
   local found, seen = {}, {}
   for _, tid in ipairs(filter.ids) do
@@ -38,14 +38,14 @@ local function dead_of_ids(filter, no)
   return found
 end
 
--- Members of the first version_max versions, oldest death first, at most max + 1. Passes over at most 10,000 later ones, some ms: a
--- call makes no more of them, and they come behind all others unless the clock of Redis has gone back.
+-- Members with versions up to version_max, oldest death first, at most max + 1. Passes over at most 10,000
+-- newer ones (some ms): a call makes no more, and they sort last unless the clock of Redis went back.
 local function members_until(key, filter, max)
   local fitting, at = {}, 0
   repeat
     local page = call('ZRANGEBYSCORE', key, digits(filter.since), '(' .. digits(filter.upto), 'LIMIT', at, max + 1)
     for _, member in ipairs(page) do
-      -- Both kinds of members begin with the version; a shorter one is set aside by the caller.
+      -- Both kinds of members begin with the version; the caller quarantines shorter ones.
       if #member < 7 or struct.unpack('>I7', member) <= filter.version_max then fitting[#fitting + 1] = member end
     end
     at = at + #page
@@ -53,7 +53,7 @@ local function members_until(key, filter, max)
   return fitting
 end
 
--- Oldest first, at most max, and whether there are more. Sets aside what it meets that stands for none.
+-- Oldest first, at most max, and whether more exist. Quarantines members without their job.
 local function oldest_dead(filter, max)
   local key, no = dead_keys(filter)
   if not key then return {}, false end
@@ -68,7 +68,7 @@ local function oldest_dead(filter, max)
   return found, #members > max
 end
 
--- The filter from the arguments that begin there: topic, since, until, version_max (negative = any), number of ids, ids
+-- Reads the filter from ARGV[at] on: topic, since, until, version_max (negative = any), number of ids, ids
 local function read_filter(at)
   local filter = { topic = ARGV[at], since = tonumber(ARGV[at + 1]), upto = tonumber(ARGV[at + 2]) }
   local version_max, count = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])

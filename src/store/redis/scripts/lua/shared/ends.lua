@@ -1,13 +1,13 @@
--- ends: how a job goes. The body goes with it, and what is kept of it is written in the same step, unless the caller keeps no
--- history. Ends: 0 done, 1 cancelled, 2 purged, 3 expired.
+-- ends: ends jobs. Removes record and body, and writes the history entry in the same step, unless the caller
+-- keeps no history. Codes: 0 done, 1 cancelled, 2 purged, 3 expired.
 local keeps_history = switches:find('h', 1, true) ~= nil
 
 local function remove_rows(hash, fields)
   if fields[1] then call('HDEL', P .. hash, unpack(fields)) end
 end
 
--- attempts: of each the record of the successful one, '' for none. The only one of a job lies in its entry: in :p, with a field of
--- its own, it would take twice the memory.
+-- attempts: per job the successful attempt, '' = none. A job's only attempt is stored in its history entry: a
+-- field of its own in :p would take twice the memory.
 local function end_jobs(jobs, how, attempts)
   local fields, leases, mores, bodies, lists, rows, ends = {}, {}, {}, {}, {}, {}, {}
   for i, job in ipairs(jobs) do

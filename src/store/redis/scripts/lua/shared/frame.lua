@@ -1,8 +1,7 @@
--- frame: what every script begins with. P is the bucket's key prefix; all other keys are derived from it, in its hash slot. Why
--- KEYS[2] is declared and not read: keys.ts.
--- ARGV[1] is the marker that the caller knows this bucket by, ARGV[2] the number of the shard list it placed its jobs by,
--- ARGV[3] the caller's switches; the operation's own arguments follow.
--- Why: a server that was emptied, restored or swapped answers `no_marker` or `foreign` instead of being worked on.
+-- frame: begins every script. P is the bucket's key prefix; all other keys derive from it, in its hash slot.
+-- keys.ts says why KEYS[2] is declared and never read. ARGV[1] is the caller's marker of this bucket, ARGV[2]
+-- the number of its shard list, ARGV[3] its switches; the operation's own arguments follow.
+-- Why: an emptied, restored or replaced server answers DQNOMARKER or DQFOREIGN, and no script changes it.
 local call = redis.call
 local P = KEYS[1]
 local switches = ARGV[3]

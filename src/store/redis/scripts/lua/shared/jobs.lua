@@ -1,11 +1,11 @@
--- jobs: the records of a job, packed and unpacked (layout.md). A job is a table here: no, tid (tag and id), due, version,
--- origin, accepted, prio, flags, tail; state (0 delayed or ready, 2 reserved, 3 dead), failures, strikes, token, instance,
--- incarnation, dead_at, reason; had_more: whether the bucket holds a record of what has happened to it.
--- Whoever cannot read a record passes it by; scripts that may write set it aside (aside.lua).
+-- jobs: packs and unpacks the records of a job (layout.md). A job is a table: no, tid (tag and id), due,
+-- version, origin, accepted, prio, flags, tail; state (0 delayed or ready, 2 reserved, 3 dead), failures,
+-- strikes, token, instance, incarnation, dead_at, reason; had_more: whether the bucket holds a state record
+-- of it. Reading scripts skip an unreadable record; writing ones quarantine it (aside.lua).
 local function field_of(no, tid) return struct.pack('>I3', no) .. tid end
 
--- Whether both can be read, here and by whoever gets the answer (records.ts). A record is torn by a hand or by a disk, never by a
--- script: it must cost no other job anything.
+-- Whether record and state record are readable, here and by records.ts. Operators and disks damage records,
+-- scripts never do: a damaged record must not affect another job.
 local function is_whole(record, more)
   local length = #record
   -- A version has 53 bits.
@@ -41,7 +41,7 @@ local function job_of(no, tid, record, more)
   return job
 end
 
--- nil where there is none; then also whether there is a record that cannot be read.
+-- nil: none, or unreadable; the second result is then whether it is unreadable.
 local function find_in(no, tid)
   local f = field_of(no, tid)
   local record = call('HGET', P .. ':j', f)
@@ -51,7 +51,7 @@ local function find_in(no, tid)
   return job_of(no, tid, record, more)
 end
 
--- Topic, and tag and id, of what was set aside.
+-- Topic, and tag and id, of a quarantined record.
 local function read_aside(record)
   local at, of = 1, {}
   for i = 1, 2 do
@@ -62,10 +62,10 @@ local function read_aside(record)
   return of[1], of[2]
 end
 
--- aside.lua, where the script may write
+-- defined by aside.lua, in scripts that write
 local set_job_aside
 
--- A job, live or dead; nil where there is none.
+-- A job, live or dead; nil = none.
 local function find(topic, tid)
   local no = topic_number(topic)
   if not no then return nil end
@@ -74,7 +74,7 @@ local function find(topic, tid)
   return job
 end
 
--- origin and accepted cost 13 bytes, and only where they do not follow from the version.
+-- origin and accepted take 13 bytes, and are stored only if they do not follow from the version.
 local function record_of(job)
   local plain = job.origin == job.version and job.accepted == math.floor(job.version / 1000)
   local fixed = struct.pack('>BI6I7', plain and job.flags or job.flags + 64, job.due, job.version)
@@ -89,7 +89,7 @@ end
 
 local function write_record(job) call('HSET', P .. ':j', field_of(job.no, job.tid), record_of(job)) end
 
--- What has happened to it; nothing, for most jobs of their lives.
+-- Writes the state record, or removes it: most jobs never need one.
 local function write_more(job)
   if job.state ~= 0 or job.failures > 0 or job.strikes > 0 then
     call('HSET', P .. ':m', field_of(job.no, job.tid), more_of(job))
@@ -105,16 +105,16 @@ local function entry_of(job)
   return struct.pack('>I7', job.version) .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)
 end
 
--- Whether a member of such a set can be one: its parts are there, and its priority is one.
+-- Whether a member of such a set is valid: complete, with a known priority.
 local function is_entry(entry) return #entry >= 9 and entry:byte(8) < 6 end
 
--- tag and id, and the priority, of such a member
+-- tag and id, and the priority, of a valid member
 local function tid_of(entry)
   local both = entry:byte(8)
   return string.char(both % 2) .. entry:sub(9), math.floor(both / 2)
 end
 
--- The member of a reserved job: in order of tokens, and readable without its record.
+-- The member of a reserved job in :l: sorts by token, and holds all that a lease needs without the record.
 local function lease_of(job)
   return struct.pack('>I7I4I6I6I7I3', job.token, job.instance, job.incarnation, job.due, job.version, job.no)
     .. string.char(job.prio * 2 + job.tid:byte(1)) .. job.tid:sub(2)

@@ -1,16 +1,15 @@
--- leases: the fence. A finishing write shows version and token; when either differs from what the job has, or when the lease was
--- finished before in the same call, it changes nothing. The clock does not decide: a lease that ran out finishes its job while
--- nobody has taken it back.
--- All leases of a call are one text; per lease: length (1) and topic, length (2) and tag+id, version (7), token (7), a number of
--- the verb's own (6), length (4) and the attempt as JSON.
--- Why: what is kept of all of them is read with two commands, whatever their number.
+-- leases: the fence. A finishing write sends version and token; if either differs from the job's, or the same
+-- call finished the lease before, it changes nothing. The clock does not decide: an expired lease finishes
+-- its job until it is recovered. All leases of a call are one text. Per lease: length (1) and topic, length
+-- (2) and tag+id, version (7), token (7), a number of the verb (6), length (4) and attempt.
+-- Why: two commands read the records of all of them, whatever their number.
 local function leases_shown()
   local leases, fields, at = {}, {}, 1
   while at <= #ARGV[4] do
     local topic, tid, version, token, number, attempt
     topic, tid, version, token, number, attempt, at = struct.unpack('>Bc0 I2c0 I7I7 I6 I4c0', ARGV[4], at)
     local no = topic_number(topic)
-    -- The field of a topic without a number is nobody's.
+    -- Topic number 0 does not exist: the field of an unknown topic finds nothing.
     local f = field_of(no or 0, tid)
     fields[#fields + 1] = f
     leases[#leases + 1] = { no = no, tid = tid, f = f, version = version, token = token, number = number, attempt = attempt }
@@ -20,7 +19,7 @@ local function leases_shown()
   return leases
 end
 
--- finish_one(job, number, attempt) for each that is held. Answers a byte for each lease: 1, or 0 where it is lost.
+-- Calls finish_one(job, number, attempt) for each valid lease. Returns a byte per lease: 1 finished, 0 lost.
 local function finish_leases(finish_one)
   local answers, is_over = {}, {}
   for i, lease in ipairs(leases_shown()) do

@@ -1,5 +1,5 @@
--- moves: how a job leaves its place and where it goes, for every script that moves one. A job is in one place at every end of
--- a script: each move takes it out of the one before it puts it into the other.
+-- moves: how a job leaves its set and enters another, for every script that moves one.
+-- Invariant: at the end of each script a job is in exactly one set; each move leaves the old one first.
 local function leave_place(job)
   if job.state == 2 then
     call('ZREM', P .. ':l', lease_of(job))
@@ -15,7 +15,7 @@ local function leave_place(job)
   end
 end
 
--- Attempt records are lines of JSON, oldest first.
+-- Attempts are lines of JSON, oldest first.
 local function add_attempt(job, attempt)
   local f = field_of(job.no, job.tid)
   local list = call('HGET', P .. ':p', f)
@@ -32,14 +32,14 @@ local function last_attempt(job)
   return list and list:match('[^\n]*$') or ''
 end
 
--- Delayed or ready again, without a lease, due when job.due says; job.failures and job.strikes are the caller's.
+-- → delayed or ready by job.due, without a lease; the caller sets job.failures and job.strikes.
 local function wait_again(job)
   job.state = 0
   write_more(job)
   put_waiting(job)
 end
 
--- reserved → ready where it was: its due time has not changed.
+-- reserved → ready at its old place: its due time is unchanged.
 local function back_in_place(job)
   leave_place(job)
   job.state = 0
@@ -47,7 +47,7 @@ local function back_in_place(job)
   put_ready(job)
 end
 
--- → dead, and its alert owed.
+-- → dead, with an owed alert.
 local function bury(job, reason, attempt)
   leave_place(job)
   job.state, job.dead_at, job.reason = 3, now, reason
@@ -58,7 +58,7 @@ local function bury(job, reason, attempt)
   owe_alert(job, attempt)
 end
 
--- The same job under a new version, due then: a lease or a record of the old version decides nothing any more.
+-- Gives the job a new version and due time: leases of the old version are lost.
 local function make_anew(job, due)
   leave_place(job)
   job.version, job.due = draw(), due
@@ -66,7 +66,7 @@ local function make_anew(job, due)
   wait_again(job)
 end
 
--- dead → ready from the start again
+-- dead → ready as a new version, without failures, strikes and attempts
 local function revive(job)
   if job.failures > 0 then call('HDEL', P .. ':p', field_of(job.no, job.tid)) end
   leave_place(job)

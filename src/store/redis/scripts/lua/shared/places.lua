@@ -1,6 +1,5 @@
--- places: listings in order of (score, version). A place is such a pair and no row, so a cursor stays good when its row has
--- gone. Members begin with the version.
--- How many members come before the place.
+-- places: lists in order of (score, version). A place is such a pair, not a row, so a cursor stays valid when
+-- its row is gone. Members begin with the version. The number of members before the place.
 local function rank_of(key, score, version)
   local low = call('ZCOUNT', key, '-inf', '(' .. digits(score))
   local high = low + call('ZCOUNT', key, digits(score), digits(score))

@@ -1,20 +1,22 @@
--- queues: where a waiting job stands. Delayed jobs lie per topic by due time, and the heads of the topics in :d, so that the
--- earliest of all is found at once; ready jobs lie per priority and topic, and the topics of a priority that have any in its
--- ring, in the order of their turns. Within one score the lower version comes first, everywhere.
--- Why: a topic of its own can be counted, listed, searched and purged without touching the others.
--- Versions are compared as numbers, never as strings: Lua compares those by the server's locale.
--- 0 for what is no member: it comes first, and is set aside when its time has come.
+-- queues: the sets of waiting jobs. Delayed jobs are sorted per topic by due time; :d holds the head of each
+-- topic, so that the earliest of all is found at once. Ready jobs are sorted per priority and topic; the ring
+-- of a priority holds the topics that have any, in the order of their turns. Within one score the lower
+-- version comes first, everywhere.
+-- Why: one topic can be counted, listed, searched and purged without touching the others.
+-- Versions are compared as numbers: Lua compares strings by the server's locale.
+
+-- 0 for an invalid member: it sorts first, and is quarantined when it is due.
 local function version_of(member) return #member >= 7 and struct.unpack('>I7', member) or 0 end
 
--- The hint of a head is judged by what a script has changed in all: what was there before its first change, and what is there at its
--- end. That of a ready queue by each queue of a topic: jobs that must wait in another one are no reason to be silent.
+-- A `due` hint compares the head before the script's first change with the head at its end. A `ready` hint
+-- follows whenever the queue of any topic begins, even while jobs of other topics wait.
 local head_was
 local queue_began = false
 local function look_at_head()
   if head_was == nil then head_was = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or 'inf') or math.huge end
 end
 
--- Of one topic; members: due and entry of each.
+-- members: due time and entry of each job of one topic
 local function put_all_delayed(no, members)
   look_at_head()
   local key = P .. ':d:' .. no
@@ -32,7 +34,7 @@ local function take_delayed(job)
   look_at_head()
   local key = P .. ':d:' .. job.no
   call('ZREM', key, entry_of(job))
-  -- It was the head of its topic if it stands among the heads.
+  -- Only the head of a topic is in :d.
   if call('ZREM', P .. ':d', struct.pack('>I7I3', job.version, job.no)) == 0 then return end
   local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
   if first[1] then call('ZADD', P .. ':d', first[2], struct.pack('>I7I3', version_of(first[1]), job.no)) end
@@ -46,13 +48,13 @@ local function next_turn()
   return turn
 end
 
--- Its topic has a first ready job of this priority.
+-- Called with the first ready job of a topic and priority.
 local function join_ring(prio, no)
   call('ZADD', P .. ':a:' .. prio, next_turn(), no)
   queue_began = true
 end
 
--- Of one priority and topic; members: due and entry of each.
+-- members: due time and entry of each job of one priority and topic
 local function put_all_ready(prio, no, members)
   local key = P .. ':r:' .. prio .. ':' .. no
   call('ZADD', key, unpack(members))
@@ -75,15 +77,15 @@ local function state_of(job)
   return job.state
 end
 
--- Where its due time says.
+-- Delayed or ready, by its due time.
 local function put_waiting(job)
   if job.due > now then put_delayed(job) else put_ready(job) end
 end
 
--- All is written by now: a user who may not publish must not make a failure of it.
+-- All is written: a user without the right to publish must not turn that into a failure.
 local function hint(text) redis.pcall('PUBLISH', P .. ':hint', text) end
 
--- The last thing of a script that has put or taken a job. Hints are lossy: nothing but lateness depends on them.
+-- Called last by every script that put or took a job. Hints are lossy: without them jobs are only late.
 local function finish()
   keep_numbers()
   if turned then call('HSET', P .. ':n', 'turn', turn) end

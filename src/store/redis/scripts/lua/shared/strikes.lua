@@ -1,6 +1,6 @@
--- strikes: leases that ended without an outcome. Their jobs are ready again with one strike more; with the strike number
--- limits.strikesPoison a job is buried instead (no failure more).
--- Answers {returned, more, topic and tag+id of each poisoned}.
+-- strikes: gives a strike for each lease that ended without an outcome. The job is ready again; with strike
+-- number limits.strikesPoison it is buried instead (no failure more). Returns {returned, more, topic and
+-- tag+id of each poisoned job}.
 local function strike(members, max)
   local poisoned = {}
   local returned = 0

@@ -1,8 +1,9 @@
--- topics: numbers for names, per bucket, from 1 to 2^24 - 1. User text is a value here and nowhere part of a key. A number lies in
--- the fields of jobs and of ended ones, so it stays with its topic as long as one of them does. A topic is in use, or at rest: it
--- holds nothing that can move, only ends may be left (rest-topics.lua). Then its number is marked, and a push wakes it. In :u each
--- number has a score: 0 in use, the time of the last end that it may have (ms) at rest, -1 free for the next topic.
--- Why: what counts, searches and alerts goes through the topics in use, and pays for no other.
+-- topics: numbers for names, per bucket, from 1 to 2^24 - 1. User text is only a value, never part of a key.
+-- A number is part of the fields of jobs and of history entries, so it stays with its topic while one of them
+-- exists. A topic is in use, or at rest: it then holds at most history entries (rest-topics.lua), its number
+-- is marked, and a push brings it back into use. Scores in :u: 0 in use; at rest, the latest end that it may
+-- have (ms); -1 free for the next topic.
+-- Why: counts, searches and alerts visit only the topics in use.
 local topic_numbers, at_rest = {}, {}
 local function learn_number(name, kept)
   local no = tonumber(kept)
@@ -18,7 +19,8 @@ local function topic_number(name)
   return topic_numbers[name] or learn_number(name, call('HGET', P .. ':t', name))
 end
 
--- Of many at once; a name without a number is asked for again. In pieces: Lua unpacks no more than 8,000.
+-- Reads the numbers of many names, 1,000 per command: Lua unpacks at most 8,000. An unknown name is read
+-- again later.
 local function learn_numbers(names)
   for from = 1, #names, 1000 do
     local to = math.min(from + 999, #names)
@@ -46,7 +48,7 @@ local function topic_number_made(name)
   return no
 end
 
--- '?', which is no topic's, where the number has lost its name: its jobs are held as those of a topic that nobody knows.
+-- '?', never a topic, for a number without a name: its jobs are held as those of an unknown topic.
 local topic_names = {}
 local function topic_name(no)
   local name = topic_names[no]
@@ -57,7 +59,7 @@ local function topic_name(no)
   return name
 end
 
--- Of the topics in use; with `until_score` also of those at rest.
+-- Numbers of the topics in use; with `until_score` also of those at rest.
 local function numbers_in_use(until_score)
   local numbers = call('ZRANGEBYSCORE', P .. ':u', 0, until_score or 0)
   for i, no in ipairs(numbers) do numbers[i] = tonumber(no) end

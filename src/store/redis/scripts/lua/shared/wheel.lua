@@ -1,6 +1,6 @@
--- wheel: wheel.ts in Lua, from the rings as they are stored. A plan for fewer jobs is a prefix of the plan for more.
--- rings[prio]: the topics that have ready jobs, in turn: { no, key }; entry_at(ring, i) answers nil behind the last one.
--- Rings are read as far as a plan needs them.
+-- wheel: wheel.ts in Lua, over the stored rings. A plan for fewer jobs is a prefix of the plan for more.
+-- rings[prio]: the topics with ready jobs, by turn: { no, key }; entry_at(ring, i) returns nil after the last
+-- one. A plan reads only as much of the rings as it needs.
 local tickets = { [0] = 0, 1, 0, 2, 0, 1, 0, 1, 0, 2 }
 
 local function count_of(entry)
@@ -8,14 +8,14 @@ local function count_of(entry)
   return entry.count
 end
 
--- Answers deals (entries of the rings, one per job), the position of the wheel, per entry how many were taken, the
--- entries in the order in which they were last served, and whether jobs remain that had room.
+-- Returns deals (ring entries, one per job), the wheel's next position, per entry the number taken, the
+-- entries in the order of their last serving, and whether jobs with capacity remain.
 local function deal(rings, entry_at, position, max, room_of)
   local taken_of_topic, taken, served = {}, {}, {}
   local again, heads = {}, {}
   for prio = 0, 2 do again[prio], heads[prio] = {}, 1 end
-  -- Room never grows during one plan: a topic found without any drops out and keeps its turn. The whole ring comes once, then
-  -- the topics that were served, in the order of the serving.
+  -- Capacity never grows during a plan: a topic without any drops out and keeps its turn. The ring comes
+  -- once, then the served topics in the order of their serving.
   local function next_of(prio)
     while true do
       local ring, head = rings[prio], heads[prio]

@@ -1,5 +1,5 @@
--- whole: a job with all that is kept of it, as the reader unpacks it: topic, tag+id, state, record, what has happened to it
--- ('' = nothing), attempts ('' = none), body ('' = it lies in the record).
+-- whole: a job with all its records, as records.ts unpacks it: topic, tag+id, state, record, state record (''
+-- = none), attempts ('' = none), body ('' = in the record).
 local function whole(job)
   local f = field_of(job.no, job.tid)
   return { topic_name(job.no), job.tid, state_of(job), call('HGET', P .. ':j', f), call('HGET', P .. ':m', f) or '',
@@ -10,7 +10,7 @@ end
 local function bodiless(job)
   local f = field_of(job.no, job.tid)
   local record = call('HGET', P .. ':j', f)
-  -- Of the tail only the text of a content type without a code.
+  -- Keeps of the tail only the text of a content type without a code.
   local kept = job.flags % 32 >= 28 and 2 + struct.unpack('>I2', job.tail) or 0
   return { topic_name(job.no), job.tid, state_of(job), record:sub(1, #record - #job.tail + kept),
     call('HGET', P .. ':m', f) or '', call('HGET', P .. ':p', f) or '', '' }
