@@ -1,5 +1,5 @@
-// What upkeep says of a Redis: mailed once when it has been out of work for a while and once when it works again; what is dangerous
-// in its configuration is said aloud when it becomes so, and what it refuses is named.
+// How upkeep reports a Redis: one mail when it fails for a while, one when it works again. Dangerous settings are logged
+// when they appear, and failures name their reason.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -50,15 +50,15 @@ async function startUpkeep(rig: Rig, smtp: SmtpSink | null, store: Store, afterM
 const lines = (rig: Rig, kind: 'error' | 'notice') =>
   rig.lines.filter((line) => line.kind === kind).map(({ message }) => message);
 const subjects = (smtp: SmtpSink) => smtp.mails.map(({ parsed }) => parsed.subject);
-/** The health from the next question on for which the condition holds. */
+/** Waits for a health for which the condition holds. */
 const healthOnce = (store: Store, holds: (health: StoreHealth) => boolean) =>
   until('the store to be so', async () => {
     const health = await store.admin.health();
     return holds(health) ? health : null;
   });
 
-describe.skipIf(await lacks('redis'))('a Redis', () => {
-  it('that is out of work for a while is mailed once, and once when it works again; not sooner', async () => {
+describe.skipIf(await lacks('redis'))('health of Redis', () => {
+  it('a failure that lasts is mailed once, its end once', async () => {
     const [rig, smtp, { server, store }] = [await startRig(), await startSmtpSink(), await redisStore()];
     const dataDir = await startUpkeep(rig, smtp, store, 6_000);
     const name = `redis://127.0.0.1:${server.port}`;
@@ -84,13 +84,13 @@ describe.skipIf(await lacks('redis'))('a Redis', () => {
       `redis ${name} begun`,
       `redis ${name} over`,
     ]);
-    // Every look of the outage found the same: the log says it once.
+    // Each check found the same failure: one log line.
     expect(lines(rig, 'error').filter((line) => line.includes('cannot be'))).toEqual([
       `Redis at ${name} cannot be reached`,
     ]);
   });
 
-  it('that was removed from the list while it was down is in use no more', async () => {
+  it('a shard removed while down is no longer reported', async () => {
     const rig = await startRig();
     const [{ store: gone, server }, { store: other }] = [await redisStore(), await redisStore()];
     let admin = gone.admin;
@@ -101,8 +101,8 @@ describe.skipIf(await lacks('redis'))('a Redis', () => {
     await startUpkeep(rig, null, either, 0);
     await server.process.kill();
     const name = `redis://127.0.0.1:${server.port}`;
-    // In the first words that were found for it: that it does not answer, or cannot be reached.
-    await until('it is told of', () =>
+    // With the first text found: it does not answer, or cannot be reached.
+    await until('it is reported', () =>
       lines(rig, 'error').some((line) => line.startsWith(`Redis at ${name} `)),
     );
     admin = other.admin;
@@ -114,7 +114,7 @@ describe.skipIf(await lacks('redis'))('a Redis', () => {
       'full',
       ['CONFIG', 'SET', 'maxmemory', '1'],
       ['CONFIG', 'SET', 'maxmemory', '0'],
-      'is full and takes no pushes; the rest goes on',
+      'is full and rejects pushes; deliveries continue',
     ],
     [
       'following another',
@@ -126,7 +126,7 @@ describe.skipIf(await lacks('redis'))('a Redis', () => {
       'without replicas',
       ['CONFIG', 'SET', 'min-replicas-to-write', '1'],
       ['CONFIG', 'SET', 'min-replicas-to-write', '0'],
-      'has too few replicas to take writes',
+      'has too few replicas to accept writes',
     ],
   ])('%s is not well, and says why', async (_, break_, mend, trouble) => {
     const { server, store } = await redisStore();
@@ -138,24 +138,25 @@ describe.skipIf(await lacks('redis'))('a Redis', () => {
     await healthOnce(store, ({ ok }) => ok);
   });
 
-  it('that refuses the password is not away, and no password is shown', async () => {
+  it('a rejected password is reported as such, and never shown', async () => {
     const { store, raw } = await redisStore([...safe, 'requirepass s3cret']);
     await raw.config('SET', 'requirepass', 'an0ther');
     await raw.call('CLIENT', 'KILL', 'TYPE', 'normal');
     const { warnings } = await healthOnce(
       store,
-      ({ servers }) => servers?.[0]?.trouble?.startsWith('refuses') === true,
+      ({ servers }) => servers?.[0]?.trouble?.startsWith('rejects') === true,
     );
-    expect(warnings.join()).toMatch(/^Redis at redis:\/\/127\.0\.0\.1:\d+ refuses the user or password/);
+    expect(warnings.join()).toMatch(/^Redis at redis:\/\/127\.0\.0\.1:\d+ rejects the user or password/);
     await raw.config('SET', 'requirepass', 's3cret');
     await healthOnce(store, ({ ok }) => ok);
   });
 
-  it('whose configuration becomes dangerous is said aloud, once, and when it is well again', async () => {
+  it('a dangerous setting is logged once, and its end once', async () => {
     const [rig, { server, store }] = [await startRig(), await redisStore(['save ""', 'appendonly no'])];
     await startUpkeep(rig, null, store, 0);
-    const alone = 'Redis keeps its data in memory alone: a restart of it loses every job; set appendonly yes';
-    await until('the first warning', () => lines(rig, 'error').includes(`warning: ${alone}`));
+    const memoryOnly =
+      'Redis keeps its data only in memory: a restart of Redis loses every job; set appendonly yes';
+    await until('the first warning', () => lines(rig, 'error').includes(`warning: ${memoryOnly}`));
     await server.ask('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
     await until('the second', () => lines(rig, 'error').some((line) => line.includes('set noeviction')));
     expect((await store.admin.health()).warnings).toHaveLength(2);

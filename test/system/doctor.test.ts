@@ -118,7 +118,7 @@ it.skipIf(await lacks('redis'))('sees whose a Redis is, and what of it is danger
       state: 'ok',
       about: expect.stringMatching(/^redis:\/\/127\.0\.0\.1:\d+ answers in \d+ ms, version \d/),
     },
-    { state: 'ok', about: expect.stringContaining('in memory alone') },
+    { state: 'ok', about: expect.stringContaining('in memory only') },
     { state: 'warning', about: expect.stringContaining('maxmemory-policy is allkeys-lru') },
     { state: 'warning', about: expect.stringContaining('set appendonly yes') },
     { state: 'ok', about: expect.stringContaining('has no mark yet') },

@@ -121,11 +121,11 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     );
     await until('it to arrive', () => sink.arrivals.length > 0);
     await until('the log to say what it survives', () =>
-      daemon.log('notice').some((line) => String(line['durability']).includes('Redis in memory alone')),
+      daemon.log('notice').some((line) => String(line['durability']).includes('Redis in memory only')),
     );
     await until('dq status to say so', async () => {
       const { stderr } = await runDq(['status', '--data-dir', daemon.dataDir]);
-      return /durability: Redis in memory alone.*; warning: /.test(stderr) && !stderr.includes('unknown');
+      return /durability: Redis in memory only.*; warning: /.test(stderr) && !stderr.includes('unknown');
     });
   });
 });

@@ -5,14 +5,14 @@ const name = 'redis://10.0.0.1:6379';
 const sentence = (server: string, difference: string) =>
   `the clock of Redis at ${server} is ${difference} the clock of this machine: synchronise both (chrony, systemd-timesyncd)`;
 
-it('clock warnings: more than 2 s, either way, with the server and the difference', () => {
+it('clock warnings: more than 2 s ahead or behind, with server and difference', () => {
   const of = (aheadMs: number) => new ClockWarnings().of(name, [{ node: '', aheadMs }]);
   for (const near of [0, 1_999, -1_999, 2_000]) expect(of(near)).toEqual([]);
   expect(of(2_001)).toEqual([sentence(name, '2s ahead of')]);
   expect(of(-34_560_000_400)).toEqual([sentence(name, '400d behind')]);
 });
 
-it('clock warnings: of a Cluster, the nodes that differ', () => {
+it('clock warnings: name the differing nodes of a Cluster', () => {
   const warnings = new ClockWarnings().of(name, [
     { node: '10.0.0.1:7000', aheadMs: 5_000 },
     { node: '10.0.0.1:7001', aheadMs: 0 },
@@ -24,7 +24,7 @@ it('clock warnings: of a Cluster, the nodes that differ', () => {
   ]);
 });
 
-it('clock warnings: a difference that drifts about a limit is one warning', () => {
+it('clock warnings: a difference drifting around the limit is one warning', () => {
   const warnings = new ClockWarnings();
   const of = (aheadMs: number) => warnings.of(name, [{ node: '', aheadMs }]);
   for (const drift of [2_600, 1_900, 2_400, 3_100, 1_100 + 900])

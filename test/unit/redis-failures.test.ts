@@ -1,11 +1,11 @@
-// What each way to fail means for a caller: the table of failures.ts, as servers and the client library word it.
+// Failures of Redis and the client library, and what each means for a caller (failures.ts).
 import { describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/ports/job-store.ts';
 import { failureOf, isScriptError, UnsentError } from '../../src/store/redis/client/failures.ts';
 
 const reply = (message: string) => Object.assign(new Error(message), { name: 'ReplyError' });
 
-const refused: readonly (readonly [string, string])[] = [
+const rejected: readonly (readonly [string, string])[] = [
   [
     "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
     'redis_full',
@@ -43,43 +43,43 @@ const lost: readonly (readonly [string, unknown])[] = [
     Object.assign(new Error('Command aborted due to connection close'), { name: 'AbortError' }),
   ],
   [
-    'retries that were used up',
+    'retries used up',
     Object.assign(new Error('Reached the max retries per request limit'), {
       name: 'MaxRetriesPerRequestError',
     }),
   ],
   ['a reset', Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })],
   ['a silent socket', new Error("Socket timeout. Expecting data, but didn't receive any in 8000ms.")],
-  ['something that is no error', 'broken'],
-  // A refusal is an answer of the server, not a text that looks like one.
+  ['a value that is not an Error', 'broken'],
+  // Only a reply of the server is a rejection, not a text that looks like one.
   ['an error of ours that begins like a refusal', new Error('OOM in this process')],
 ];
 
 describe('failures of Redis', () => {
-  it.each(refused)('%s: surely not applied', (message, code) => {
+  it.each(rejected)('%s: not applied', (message, code) => {
     expect(failureOf(reply(message))).toEqual({ kind: 'not_stored', code });
     expect(isScriptError(reply(message))).toBe(false);
   });
 
-  it('a command that was never written: surely not applied', () => {
+  it('a command that was never written: not applied', () => {
     const error = new Error("Stream isn't writeable and enableOfflineQueue options is false");
     expect(failureOf(error)).toEqual({ kind: 'not_stored', code: 'redis_away' });
   });
 
-  it('a command that a client knows to have sent to nobody: surely not applied', () => {
+  it('a command that the Cluster client never sent: not applied', () => {
     const error = new UnsentError(new Error('Connection is closed.'));
     expect(failureOf(error)).toEqual({ kind: 'not_stored', code: 'redis_away' });
   });
 
   it.each(['TRYAGAIN Multiple keys request during rehashing of slot', 'ASK 3999 127.0.0.1:6381'])(
-    'redirected too often, at last by %s: surely not applied',
+    'too many redirections, the last by %s: not applied',
     (message) => {
       const error = new Error(`Too many Cluster redirections. Last error: ${reply(message)}`);
       expect(failureOf(error)).toEqual({ kind: 'not_stored', code: 'redis_slot_moves' });
     },
   );
 
-  it('redirected too often, at last by a connection that closed: unknown', () => {
+  it('too many redirections, then a closed connection: unknown', () => {
     const error = new Error('Too many Cluster redirections. Last error: Error: Connection is closed.');
     expect(failureOf(error)).toMatchObject({ kind: 'unknown' });
   });
@@ -93,7 +93,7 @@ describe('failures of Redis', () => {
     'ERR user_script:12: attempt to index a nil value script: 0a, on @user_script:12.',
     'OOM command not allowed. script: e3a4ee9fbda0eb421933a84ad02ff06eac6049a6, on @user_script:2.',
     'WRONGTYPE Operation against a key holding the wrong kind of value',
-    // Denied after the script has written, as Redis 7.0 says it, and later ones.
+    // Denied after the script has written: texts of Redis 7.0 and later.
     "ERR The user executing the script can't run this command or subcommand script: 0a, on @user_script:402.",
     "NOPERM ACL failure in script: User dq has no permissions to run the 'hdel' command script: 0a, on @user_script:402.",
   ])('%s: unknown, and a mistake of a script', (message) => {
@@ -101,7 +101,7 @@ describe('failures of Redis', () => {
     expect(isScriptError(reply(message))).toBe(true);
   });
 
-  it('what has been judged already stays as it was judged', () => {
+  it('a StoreError keeps its failure', () => {
     const failure = { kind: 'not_stored', code: 'redis_behind' } as const;
     expect(failureOf(new StoreError(failure))).toEqual(failure);
   });

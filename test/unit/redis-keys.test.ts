@@ -1,4 +1,4 @@
-// Names and fields: which bytes an id becomes, and that it comes back; which bucket a job lives in.
+// Keys and fields: the bytes of an id and back; the bucket of a job.
 import { expect, it } from 'vitest';
 import { bucketOf, idOf, prefixOf, tidOf } from '../../src/store/redis/scripts/keys.ts';
 
@@ -19,18 +19,18 @@ it.each([
   expect(idOf(tidOf(id))).toBe(id);
 });
 
-it('an id in the one spelling of a UUID takes 17 bytes, any other its own and one', () => {
+it('ids: a canonical UUID takes 17 bytes, any other one byte more than its own', () => {
   expect(tidOf(canonical)).toHaveLength(17);
   expect(tidOf(canonical.toUpperCase())).toHaveLength(37);
   expect(tidOf('ab')).toHaveLength(3);
 });
 
-it('no two ids have the same bytes: text of 16 bytes is not a UUID', () => {
+it('ids: a text of 16 bytes never equals a UUID', () => {
   const text = tidOf(canonical).toString('latin1', 1);
   expect(tidOf(text).equals(tidOf(canonical))).toBe(false);
 });
 
-it('jobs of one topic spread over all buckets, and stay where they are', () => {
+it('buckets: jobs of one topic spread over all, and stay', () => {
   const counts = Array.from({ length: 32 }, () => 0);
   for (let n = 0; n < 32_000; n += 1) {
     const bucket = bucketOf({ topic: 't', id: String(n) }, 32);
@@ -38,11 +38,11 @@ it('jobs of one topic spread over all buckets, and stay where they are', () => {
   }
   expect(Math.min(...counts)).toBeGreaterThan(800);
   expect(Math.max(...counts)).toBeLessThan(1_200);
-  // Written down: a job is looked for where it was put, by whatever version put it.
+  // Fixed values: later versions must find stored jobs.
   expect(bucketOf({ topic: 'order.close', id: '42' }, 32)).toBe(17);
   expect(bucketOf({ topic: 'order.close', id: '42' }, 1)).toBe(0);
 });
 
-it('a bucket has its own hash tag, and nothing else is in it', () => {
+it('buckets: each has its own hash tag', () => {
   expect(prefixOf(31)).toBe('{dq:31}');
 });

@@ -13,6 +13,6 @@ it.each([
   expect(isNearlyFull(info(used, max))).toBe(full);
 });
 
-it('a server that tells nothing is not full', () => {
+it('a server without values in INFO is not full', () => {
   expect(isNearlyFull('')).toBe(false);
 });

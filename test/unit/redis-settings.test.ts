@@ -1,4 +1,4 @@
-// What is told of a Redis without asking dq's own scripts: addresses, and what the server's configuration survives.
+// Redis addresses, and the durability that a configuration gives.
 import { describe, expect, it } from 'vitest';
 import { parseRedisUrl } from '../../src/core/url/redis-url.ts';
 import { durabilityOf } from '../../src/store/redis/client/durability.ts';
@@ -101,7 +101,7 @@ describe('durability of Redis', () => {
     expect(durabilityOf(settings).durability).toMatch(sentence);
   });
 
-  it('warns of every eviction policy, of keeping nothing on a disk, and of no other setting', () => {
+  it('warns of eviction policies and of memory-only data, and of nothing else', () => {
     const always = { ...base, appendonly: 'yes', appendfsync: 'always' };
     expect(durabilityOf(always).warnings).toEqual([]);
     expect(durabilityOf({ ...base, appendonly: 'no' }).warnings).toEqual([]);

@@ -1,10 +1,10 @@
-// The client of a Cluster, with what the library's own lacks: it says of a command that fails whether anybody can have carried it
-// out, looks for the slots anew when a node is lost, and knows which node a key is on. Knows no script and no job.
-// Invariant: what fails with UnsentError was carried out by nobody, and never will be.
+// Extends the library's Cluster client: tells whether a failed command may have run, reads the slots again
+// when a node is lost, and knows the node of a key. Knows no script and no job.
+// Invariant: a command that fails with UnsentError has not run, and never will.
 
 import { Cluster, type ClusterNode, Command } from 'ioredis';
 import { redisLimits } from '../limits.ts';
-import { isRefusal, UnsentError } from './failures.ts';
+import { isRejection, UnsentError } from './failures.ts';
 
 export type OfCluster = NonNullable<ConstructorParameters<typeof Cluster<'legacy'>>[1]>;
 
@@ -14,17 +14,18 @@ export class ClusterClient extends Cluster {
 
   constructor(nodes: ClusterNode[], options: OfCluster) {
     super(nodes, options);
-    // Also at each attempt to connect to a node again, so as long as it is away.
+    // Emitted at each attempt to reconnect too, so while the node is unavailable.
     this.on('node error', () => this.lookAgain());
   }
 
   override sendCommand(...sending: Parameters<Cluster['sendCommand']>): unknown {
-    tellUnsent(sending[0], () => this.lookAgain());
+    markUnsent(sending[0], () => this.lookAgain());
     return super.sendCommand(...sending);
   }
 
-  /** Asks which node has which slots, unless that was asked just now. To be called whenever a node does not answer: it may have a
-   *  successor, and nobody says so. The others redirect what comes to them, and what is sent to the dead one comes to none. */
+  /** Reads which node has which slots, at most once per redisSlotsOnFailureMs. Called whenever a node does
+   *  not answer: a replica may have taken its slots, and only commands that reach another node are
+   *  redirected. */
   lookAgain(): void {
     if (this.status !== 'ready' || performance.now() - this.#lookedAt < redisLimits.redisSlotsOnFailureMs)
       return;
@@ -32,7 +33,7 @@ export class ClusterClient extends Cluster {
     this.refreshSlotsCache();
   }
 
-  /** The master of the key's slot, as it is known; '' = it is not. */
+  /** The master of the key's slot in the last read slot table; '' = unknown. */
   nodeOf(key: string): string {
     let slot = this.#slots.get(key);
     if (slot === undefined) {
@@ -43,13 +44,14 @@ export class ClusterClient extends Cluster {
   }
 }
 
-/** The library fails what it cannot send now and what it has sent with the same sentences, and sometimes the same error. A node that
- *  refuses has not carried it out: what it is then sent to, or not, decides. */
-function tellUnsent(command: Command, onUnsent: () => void): void {
+/** Turns the failure of a command that was never written to a socket into UnsentError. The library uses the
+ *  same texts, sometimes the same error, for commands it could not send and commands it has sent. A node that
+ *  redirects or rejects has not run the command, which then counts as unsent until it is written again. */
+function markUnsent(command: Command, onUnsent: () => void): void {
   let isOut = false;
   const { reject, toWritable } = command;
   command.reject = (error) => {
-    if (isOut || isRefusal(error)) return reject(error);
+    if (isOut || isRejection(error)) return reject(error);
     onUnsent();
     reject(new UnsentError(error));
   };
@@ -57,7 +59,7 @@ function tellUnsent(command: Command, onUnsent: () => void): void {
     isOut = true;
     const next = command.reject;
     command.reject = (error) => {
-      if (isRefusal(error)) isOut = false;
+      if (isRejection(error)) isOut = false;
       next(error);
     };
     return toWritable.call(command, socket);

@@ -1,7 +1,7 @@
-// The clients: how dq speaks to a Redis server, a Sentinel group or a Cluster, and which of the client library's habits it does
-// without. Owns the settings; knows no script and no job.
-// Invariants: a command that cannot be written at once is refused, never queued; no command is sent a second time behind the
-// caller's back; a connection that was lost is made again for ever.
+// Creates the clients of a Redis server, a Sentinel group or a Cluster. Owns the settings of the client
+// library; knows no script and no job.
+// Invariants: a command that cannot be written at once is rejected, never queued. No command is sent twice
+// without the caller. A lost connection is tried again for ever.
 
 import { Redis, type RedisOptions } from 'ioredis';
 import { type RedisAddress, redisAddress } from '../../../core/url/redis-url.ts';
@@ -12,7 +12,7 @@ import { ClusterClient, type OfCluster } from './cluster-client.ts';
 export type Client = Redis | ClusterClient;
 type Settings = Omit<RedisOptions, 'replyMapping'>;
 
-/** Anything but a number would end the client for good. */
+/** Always a number: anything else ends the client for good. */
 function reconnectMs(times: number): number {
   const waitMs = Math.min(
     redisLimits.redisReconnectMsMin * 2 ** Math.min(times - 1, 6),
@@ -22,29 +22,30 @@ function reconnectMs(times: number): number {
 }
 
 const settings: Settings = {
-  // The library maps the newer protocol's replies only as well as it can.
+  // With RESP3 the library converts some replies only approximately.
   protocol: 2,
   lazyConnect: true,
-  // A command that waited in the library's queue would run long after its caller gave up.
+  // A queued command would run long after its caller gave up.
   enableOfflineQueue: false,
   // A script that was sent before the connection broke may have run.
   autoResendUnfulfilledCommands: false,
-  // What was under way when a connection broke fails at once. With any other number it is left hanging for some reconnections,
-  // or for ever (seen: until our own deadline).
+  // Pending commands fail at once when a connection breaks. With any other number they stay pending for some
+  // reconnections, or for ever (seen: until our own deadline).
   maxRetriesPerRequest: 0,
-  // Whoever subscribes does it again, and then says that hints were lost.
+  // Hints subscribes again itself, and then reports that hints may be lost.
   autoResubscribe: false,
-  // Under it the library sends commands of different buckets in one piece, and answers for all with the failure of one.
+  // It sends commands of different buckets in one piece, and fails all of them when one fails.
   enableAutoPipelining: false,
   connectTimeout: redisLimits.redisConnectMs,
-  // A server that stands still says nothing at all: only this ends the connection.
+  // A frozen server closes nothing: only this ends the connection.
   socketTimeout: redisLimits.redisSilentMs,
   keepAlive: redisLimits.redisKeepAliveMs,
   retryStrategy: reconnectMs,
 };
 
-/** A former master: its address may lead to the new one by now, so connect anew. Not 2, which would send the command again. And not
- *  at each refusal: one that stays read-only would be connected to 30 times a second (seen). */
+/** Reconnects after READONLY: the address of a former master may lead to the new one by now. Returns 1, not
+ *  2, which would send the command again. Rate-limited: a server that stays read-only got 30 connections per
+ *  second (seen). */
 function reconnectOnReadOnly(): (error: Error) => 1 | false {
   let nextAt = 0;
   return ({ message }) => {
@@ -55,15 +56,15 @@ function reconnectOnReadOnly(): (error: Error) => 1 | false {
 }
 
 export interface ConnectionEvents {
-  /** Connected, and the server has loaded its data: also after every loss. */
+  /** Connected, and the server has loaded its data; again after every loss. */
   onReady(): void;
   onLost(): void;
   onError(error: Error): void;
-  /** The client is closed; or it has given up for ever, which it never may. */
+  /** The client is closed, or has given up for ever, which is a defect. */
   onEnd(): void;
 }
 
-/** Nothing happens before connect(). Without a listener the library would swallow its errors. */
+/** Connects only at connect(). All events need a listener: without one the library swallows errors. */
 export function createClient(
   url: string,
   title: string,
@@ -92,12 +93,12 @@ export function createClient(
 
 const closing = new WeakSet<Client>();
 
-/** The library ends its client when one sentinel tells it of a failover while it asks another where the master is: it takes the one for
- *  the wish to disconnect, and the other for the first connection. */
+/** The library ends its client when a sentinel reports a failover while another one is asked for the master:
+ *  it mistakes the first for a disconnect by the caller, and the second for the first connection. */
 function connectAgain(client: Client): void {
   if (closing.has(client)) return;
   client.connect().catch(() => {
-    // What failed is told by the events; if it has ended once more, it is connected once more.
+    // The events report the failure; another end leads to another attempt.
   });
 }
 
@@ -112,7 +113,7 @@ function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: S
     sentinelRetryStrategy: reconnectMs,
     sentinelReconnectStrategy: reconnectMs,
     sentinelCommandTimeout: redisLimits.redisConnectMs,
-    // A former master keeps its connections in a failover by hand, and in a partition.
+    // A former master keeps its connections in a manual failover and in a network partition.
     failoverDetector: true,
   } as Settings);
 }
@@ -126,10 +127,10 @@ function clusterOf({ hosts }: RedisAddress, named: Settings): ClusterClient {
     enableAutoPipelining: false,
     scaleReads: 'master',
     clusterRetryStrategy: reconnectMs,
-    // Without one a node that was lost is not connected to again before the slots change.
+    // Without it a lost node is only reconnected when the slots change.
     clusterNodeRetryStrategy: reconnectMs,
     maxRedirections: redisLimits.redisRedirectionsMax,
-    // With a delay the library sends again what a broken connection may have carried out.
+    // With a delay the library resends commands that a broken connection may have run.
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: redisLimits.redisConnectMs,
     slotsRefreshInterval: redisLimits.redisSlotsMs,
@@ -147,16 +148,17 @@ function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 
   return user === null ? { password } : { username: user, password };
 }
 
-/** Part of INFO, of every server that takes writes and answers: of a Cluster a question without a key goes to any node. */
+/** A section of INFO, of every master that answers. Asks each node: a command without a key goes to any one
+ *  of them. */
 export async function infosOf(client: Client, section: string): Promise<readonly string[]> {
   const servers = isCluster(client) ? client.nodes('master') : [client];
   const replies = await Promise.allSettled(servers.map((server) => server.info(section)));
   return replies.flatMap((reply) => (reply.status === 'fulfilled' ? [reply.value] : []));
 }
 
-/** Begins to connect, which goes on for ever. Resolves when it is connected for the first time; rejects when the first attempt fails, or
- *  has not ended in redisLimits.redisConnectMs: sentinels that are away are gone through again and again as one attempt, and so is a server
- *  that loads its data waited for. */
+/** Starts to connect, with attempts for ever. Resolves at the first connection. Rejects when the first
+ *  attempt fails or exceeds redisLimits.redisConnectMs: the library counts all rounds over unavailable
+ *  sentinels, and the wait for a server that loads its data, as one attempt. */
 export async function beginToConnect(client: Client): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
@@ -172,26 +174,27 @@ export async function beginToConnect(client: Client): Promise<void> {
 
 export const isCluster = (client: Client): client is ClusterClient => client instanceof ClusterClient;
 
-/** Which server has the key; a command without one goes to any. */
+/** The node of a key, '' outside a Cluster and for a command without a key. */
 export const nodeOf = (client: Client, key: string): string =>
   isCluster(client) && key.startsWith('{') ? client.nodeOf(key) : '';
 
 export const mastersOf = (client: Client): number =>
   isCluster(client) ? Math.max(client.nodes('master').length, 1) : 1;
 
-/** A server does not answer: in a group another may have taken its place. A Sentinel group says so by itself. */
+/** Reads the slots of a Cluster again after a node did not answer: a replica may have replaced it. Sentinels
+ *  report that themselves. */
 export function lookAgain(client: Client): void {
   if (isCluster(client)) client.lookAgain();
 }
 
-/** Ends it within the deadline, whatever state it is in: a client that is reconnecting never says that it has ended. */
+/** Ends the client within the deadline in any state: a reconnecting client never emits `end`. */
 export async function closeClient(client: Client, deadlineMs: number): Promise<void> {
   closing.add(client);
   const timer = setTimeout(() => client.disconnect(), deadlineMs);
   try {
     if (client.status === 'ready') await client.quit();
   } catch {
-    // It was lost meanwhile: there is nothing left to end in good order.
+    // The connection was lost meanwhile: disconnect() is all that is left.
   } finally {
     clearTimeout(timer);
     client.disconnect();

@@ -1,5 +1,5 @@
-// What Redis survives, for whoever starts dq: asked once at the start, and until it is known, because a server that is away then
-// can come without an append-only file. Holds a connection until it knows.
+// Finds out what Redis survives, for the start of dq. Asks until it is known, because an unavailable server
+// may come back without an append-only file. Keeps its connections open only that long.
 
 import { limits } from '../../../core/limits.ts';
 import type { StoreAdmin, StoreHealth } from '../../../ports/job-store.ts';
@@ -9,23 +9,23 @@ import type { Log } from '../../../telemetry/log.ts';
 import { whyTooOld } from '../shard/shard-servers.ts';
 
 export interface DurabilityWatch {
-  /** What is known after the first attempt; what comes later goes to the log and to `onKnown`. Rejects for a server that is too old, and, where
-   *  `refuses`, for one that is not ours. */
-  start(refuses: boolean): Promise<string>;
+  /** The sentence after the first attempt; a later one goes to the log and to `onKnown`. Rejects for a server
+   *  that is too old, and, with `rejectsForeign`, for one of another store. */
+  start(rejectsForeign: boolean): Promise<string>;
   close(): Promise<void>;
 }
 
 export interface WatchedStore {
   readonly admin: Pick<StoreAdmin, 'health'>;
-  /** a server that was reached and can be none of ours, and why; null = there is none */
+  /** a reached server of another store, with the reason; null = none */
   foreign(): string | null;
-  /** of every server that answers: its part of INFO about itself */
+  /** INFO server, of every server that answers */
   infos(): Promise<readonly string[]>;
   start(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** `onKnown`: told the sentence when start() could not answer it */
+/** `onKnown`: called with the sentence if start() did not know it yet */
 export function watchDurability(
   redis: WatchedStore,
   log: Log,
@@ -33,7 +33,7 @@ export function watchDurability(
 ): DurabilityWatch {
   const look = async (): Promise<StoreHealth> => {
     const health = await redis.admin.health();
-    for (const info of await redis.infos()) refuseOld(info);
+    for (const info of await redis.infos()) rejectOld(info);
     return health;
   };
   const end = async () => {
@@ -46,22 +46,22 @@ export function watchDurability(
     step: async () => {
       const health = await look();
       if (!health.ok) return limits.loopSleepMsMax;
-      // What of its configuration is dangerous, dq-upkeep says, whenever it becomes so.
+      // dq-upkeep logs dangerous settings, whenever they appear.
       log.notice('durability', { durability: health.durability });
       onKnown(sentenceOf(health));
       void end();
       return 0;
     },
     onFailure: (error) => {
-      log.error('what Redis survives cannot be found out', error);
+      log.error('redis: cannot determine its durability', error);
       if (error instanceof StartImpossible) void end();
     },
   });
   return {
-    async start(refuses) {
+    async start(rejectsForeign) {
       await redis.start();
       const foreign = redis.foreign();
-      if (refuses && foreign !== null) throw new StartImpossible('configuration', foreign);
+      if (rejectsForeign && foreign !== null) throw new StartImpossible('configuration', foreign);
       const health = await look();
       if (health.ok) await redis.close();
       else await again.start();
@@ -75,7 +75,7 @@ function sentenceOf({ durability, warnings }: StoreHealth): string {
   return [durability, ...warnings.map((warning) => `warning: ${warning}`)].join('; ');
 }
 
-function refuseOld(info: string): void {
+function rejectOld(info: string): void {
   const reason = whyTooOld(info);
   if (reason !== null) throw new StartImpossible('configuration', reason);
 }

@@ -1,4 +1,5 @@
-// What the server is configured to survive, as one sentence, and what of its configuration is dangerous. Reads; never sets.
+// Describes in one sentence what the server's configuration survives, and warns of dangerous settings. Never
+// changes one.
 
 import type { StoreHealth } from '../../../ports/job-store.ts';
 
@@ -12,7 +13,7 @@ export interface ServerSettings {
 
 export const settingNames = ['appendonly', 'appendfsync', 'save', 'maxmemory', 'maxmemory-policy'] as const;
 
-/** From the answer to CONFIG GET: names and values in turn. */
+/** `flat`: reply to CONFIG GET, names and values in turn */
 export function readSettings(flat: readonly string[]): ServerSettings {
   const value = (name: (typeof settingNames)[number]) => {
     const at = flat.indexOf(name);
@@ -27,7 +28,7 @@ export function readSettings(flat: readonly string[]): ServerSettings {
   };
 }
 
-/** null: the server does not tell (CONFIG is forbidden, or it is away). */
+/** null: unreadable (CONFIG is denied, or the server is unavailable) */
 export function durabilityOf(settings: ServerSettings | null): Pick<StoreHealth, 'durability' | 'warnings'> {
   if (settings === null)
     return { durability: 'Redis, of unknown durability: its configuration cannot be read', warnings: [] };
@@ -36,19 +37,19 @@ export function durabilityOf(settings: ServerSettings | null): Pick<StoreHealth,
   if (maxmemoryPolicy !== 'noeviction' && maxmemoryPolicy !== undefined)
     warnings.push(
       maxmemory === '0'
-        ? `maxmemory-policy is ${maxmemoryPolicy}: with a maxmemory, Redis would throw jobs away; set noeviction`
-        : `maxmemory-policy is ${maxmemoryPolicy}: Redis throws jobs away when it is full; set noeviction`,
+        ? `maxmemory-policy is ${maxmemoryPolicy}: with a maxmemory, Redis would delete jobs; set noeviction`
+        : `maxmemory-policy is ${maxmemoryPolicy}: Redis deletes jobs when it is full; set noeviction`,
     );
   if (appendonly !== 'yes') {
     const snapshots = settings.save !== '';
     if (!snapshots)
       warnings.push(
-        'Redis keeps its data in memory alone: a restart of it loses every job; set appendonly yes',
+        'Redis keeps its data only in memory: a restart of Redis loses every job; set appendonly yes',
       );
     return {
       durability: !snapshots
-        ? 'Redis in memory alone, without append-only file and snapshots: a restart of Redis loses every job'
-        : 'Redis without an append-only file: a restart of Redis loses what came since its last snapshot',
+        ? 'Redis in memory only, without append-only file and snapshots: a restart of Redis loses every job'
+        : 'Redis without an append-only file: a restart of Redis loses all changes since its last snapshot',
       warnings,
     };
   }

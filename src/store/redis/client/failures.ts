@@ -1,11 +1,12 @@
-// What a failed call to Redis means for its caller: surely not applied, or unknown. The one place that judges it. Every script
-// checks before its first write, and what a server refuses it refuses at the first command of a script, so a refusal is no
-// half. Invariant: whatever is not known to be a refusal is unknown.
+// Decides what a failed call to Redis means for its caller: not applied, or unknown. The only place that
+// does. Every script checks before its first write, and a server rejects a script at its first command, so a
+// rejection never leaves a half-applied script. Invariant: every failure that is not a known rejection is
+// unknown.
 
 import { StoreError, type StoreFailure } from '../../../ports/job-store.ts';
 
-/** How a refusal begins, and the code it gets. */
-const refusals: Readonly<Record<string, string>> = {
+/** First word of a rejection, and its code. */
+const rejections: Readonly<Record<string, string>> = {
   OOM: 'redis_full',
   READONLY: 'redis_read_only',
   NOREPLICAS: 'redis_no_replicas',
@@ -26,40 +27,40 @@ const refusals: Readonly<Record<string, string>> = {
   DQSTALELIST: 'stale_list',
 };
 
-/** Nothing was sent: the client says so itself, without a code. */
+/** Errors of the client for commands it did not send; they have no code. */
 const unsent = [
   "Stream isn't writeable and enableOfflineQueue options is false",
   "Cluster isn't ready and enableOfflineQueue options is false",
 ];
 
-/** What a script meets on its way, when it may have written, is no refusal, however it is worded: that of a command to which its
- *  user has no right is NOPERM from 7.2 on, and ERR before. */
+/** Errors from inside a script, which may have written already, are never rejections. A denied command there
+ *  is NOPERM from Redis 7.2 on, and ERR before. */
 const inside = / script: [0-9a-f]{40}, on @|^NOPERM ACL failure in script/;
 
-/** The client follows redirections and waits for a slot that moves, each time because a node has refused the command; of the last
- *  refusal it makes an error of its own. */
-const lastRefusal = /^Too many Cluster redirections\. Last error: ReplyError: /;
+/** The client follows redirections, and retries while a slot moves, each time after a rejection by a node. It
+ *  wraps the last one in an error of its own. */
+const lastRejection = /^Too many Cluster redirections\. Last error: ReplyError: /;
 
-/** No byte of the command has left, or whoever got it has refused it. For a client that knows. */
+/** No byte of the command was sent, or the node that got it rejected it (cluster-client.ts). */
 export class UnsentError extends Error {
   constructor(cause: Error) {
     super(`never sent: ${cause.message}`, { cause });
   }
 }
 
-/** What the server answered; null = it answered nothing. */
+/** The server's error reply; null = there was none. */
 function replyOf({ name, message }: Error): string | null {
   if (name === 'ReplyError') return message;
-  return lastRefusal.test(message) ? message.replace(lastRefusal, '') : null;
+  return lastRejection.test(message) ? message.replace(lastRejection, '') : null;
 }
 
-/** A server has answered the command, and not by carrying it out; of a script that it began this is not said. */
-export function isRefusal(error: Error): boolean {
+/** A server rejected the command before it ran. */
+export function isRejection(error: Error): boolean {
   const reply = replyOf(error);
   return reply !== null && codeOf(reply) !== undefined;
 }
 
-/** A script met a command that was taken from its user, or from the server, since it was tried (lua/mark.lua). */
+/** A script met a command that its user, or the server, has lost since mark.lua tried it. */
 export function isRightDenied(error: unknown): boolean {
   return (
     isScriptError(error) &&
@@ -69,7 +70,7 @@ export function isRightDenied(error: unknown): boolean {
   );
 }
 
-/** A script that fails in the middle may be half applied: that is a mistake of ours, and the log must say so. */
+/** A script failed in the middle and may be half applied: a defect, and the log must say so. */
 export function isScriptError(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError' && failureOf(error).kind === 'unknown';
 }
@@ -86,13 +87,13 @@ export function failureOf(error: unknown): StoreFailure {
   return code === undefined ? { kind: 'unknown', code: 'redis_script_failed' } : { kind: 'not_stored', code };
 }
 
-/** undefined: no refusal */
+/** undefined: not a rejection */
 function codeOf(reply: string): string | undefined {
   const word = /^[A-Z]+(?=\s|$)/.exec(reply)?.[0] ?? '';
-  return Object.hasOwn(refusals, word) && !inside.test(reply) ? refusals[word] : undefined;
+  return Object.hasOwn(rejections, word) && !inside.test(reply) ? rejections[word] : undefined;
 }
 
-/** The same as an error of the port. */
+/** failureOf as an error of the port. */
 export function storeErrorOf(error: unknown): StoreError {
   return error instanceof StoreError ? error : new StoreError(failureOf(error), { cause: error });
 }

@@ -1,11 +1,12 @@
-// Whether a server, or one of a Cluster, is nearly full. Jobs that wait go before the memory of those that have ended: while it is, what ends leaves no
-// entry, and older entries may go before their time. Looks now and then, in the background, and never holds a call up.
+// Watches whether a server, or one node of a Cluster, is nearly full. Waiting jobs matter more than the
+// history: while it is, ended jobs leave no entry, and older entries may go early. Reads INFO in the
+// background and never delays a call.
 
 import { redisLimits } from '../limits.ts';
 
 export class MemoryWatch {
   readonly #infos: () => Promise<readonly string[]>;
-  #lookedAt = Number.NEGATIVE_INFINITY;
+  #readAt = Number.NEGATIVE_INFINITY;
   #isTight = false;
 
   /** `infos`: the replies to INFO memory */
@@ -13,19 +14,19 @@ export class MemoryWatch {
     this.#infos = infos;
   }
 
-  /** As it was when it was last looked at. */
+  /** As of the last reading, which may start another one. */
   get isTight(): boolean {
     const now = performance.now();
-    if (now - this.#lookedAt >= redisLimits.redisMemoryMs) {
-      this.#lookedAt = now;
-      void this.#look();
+    if (now - this.#readAt >= redisLimits.redisMemoryMs) {
+      this.#readAt = now;
+      void this.#read();
     }
     return this.#isTight;
   }
 
-  async #look(): Promise<void> {
+  async #read(): Promise<void> {
     const infos = await this.#infos();
-    // Of one that is away, or may not be asked, what was known stays.
+    // Without an answer, or without the right to INFO, the last state stays.
     if (infos.length > 0) this.#isTight = infos.some(isNearlyFull);
   }
 }

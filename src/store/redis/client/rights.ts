@@ -1,15 +1,15 @@
-// Which commands that dq uses this user may not use, or this server does not have. Each is asked by a call of it that changes nothing
-// whatever is stored: ACL DRYRUN would tell the same, but only to users who may administer others.
-// Why: Redis undoes nothing of a script that meets a command it may not use (lua/mark.lua tries them before any other runs).
+// Finds the commands that this user may not use, or this server does not have. Calls each one in a form that
+// changes nothing: ACL DRYRUN would answer the same, but only for administrators.
+// Why: Redis does not roll back a script that meets a denied command (lua/mark.lua tries all of them first).
 
 import { prefixOf } from '../scripts/keys.ts';
 
 type Probe = readonly [command: string, ...args: (string | number)[]];
 
-/** Never written. */
+/** never written */
 const key = `${prefixOf(0)}:try`;
 
-/** Without one of them dq works on no server. A write says what cannot be done to a key that is not there, or too little. */
+/** Required commands. Each write is incomplete, or concerns a missing key. */
 const needed: readonly Probe[] = [
   ['EVAL', 'return 1', 1, key],
   ['EVALSHA', '0'.repeat(40), 1, key],
@@ -37,7 +37,7 @@ const needed: readonly Probe[] = [
   ['INFO', 'server'],
 ];
 
-/** Without these dq works, and does less. */
+/** Optional commands. */
 const useful: readonly (Probe & { readonly [1]: string })[] = [
   ['GET', key],
   ['SET', key, '', 'XX'],
@@ -47,13 +47,15 @@ const useful: readonly (Probe & { readonly [1]: string })[] = [
 export const probedCommands: readonly string[] = needed.map(([command]) => command);
 
 export interface Rights {
-  /** why dq cannot work there, and what to do: the end of a sentence about the server; null = it can */
+  /** why dq cannot use the server, and the remedy, as the end of a sentence about the server; null = it can
+   *  */
   readonly refusal: string | null;
-  /** the same of what it works without, as whole sentences */
+  /** missing optional commands, as whole sentences */
   readonly warnings: readonly string[];
 }
 
-/** `call` rejects with what the server answered; other refusals than of a right say nothing here. `user`: null = the default one. */
+/** `call` rejects with the server's error; errors other than denials are ignored. `user`: null = the default
+ *  user */
 export async function rightsOf(
   call: (command: string, ...args: (string | number)[]) => Promise<unknown>,
   user: string | null,
@@ -66,7 +68,7 @@ export async function rightsOf(
           await call(command, ...args);
           return null;
         } catch (error) {
-          return reasonOfRefusal(command, error);
+          return denialOf(command, error);
         }
       }),
     );
@@ -79,7 +81,7 @@ export async function rightsOf(
       lesser.length === 0
         ? []
         : [
-            `${sentenceOf(lesser, name)}; without them due jobs wait for the next look, and dq fsck cannot work`,
+            `${sentenceOf(lesser, name)}; without them due jobs wait for the next poll, and dq fsck cannot work`,
           ],
   };
 }
@@ -89,7 +91,7 @@ interface Missing {
   readonly why: 'denied' | 'key' | 'channel' | 'unknown';
 }
 
-function reasonOfRefusal(command: string, error: unknown): Missing | null {
+function denialOf(command: string, error: unknown): Missing | null {
   const text = error instanceof Error ? error.message : '';
   if (/^ERR unknown command/i.test(text)) return { command, why: 'unknown' };
   if (!text.startsWith('NOPERM')) return null;

@@ -1,6 +1,7 @@
-// The mark of a Redis as text (layout.md): who may use it. Written and compared by shard.ts, read by whoever only wants to know.
+// The marker of a Redis as text (layout.md): which registry owns it. Written and compared by shard.ts; also
+// read by `dq doctor` and the start checks.
 
-/** Of layout.md; another one is another number, and nobody works on a server with a higher one. */
+/** Number of the layout in layout.md. dq rejects a server with another number. */
 export const layout = 1;
 
 export interface Marker {
@@ -13,16 +14,17 @@ export function markerText({ shardId, registryId, buckets }: Marker): string {
   return `dq ${layout} shard ${shardId} registry ${registryId} buckets ${buckets}`;
 }
 
-/** Or why it is none to work with: the end of a sentence about the server. */
+/** A string: why the marker is unusable, as the end of a sentence about the server. */
 export function readMarker(text: string): Marker | string {
   const [, its, shardId, registryId, buckets] =
     /^dq (\d+) shard ([0-9a-f]+) registry (\S+) buckets (\d+)$/.exec(text) ?? [];
-  if (shardId === undefined || registryId === undefined) return 'it holds keys of something else';
+  if (shardId === undefined || registryId === undefined) return 'it holds keys of another program';
   if (Number(its) !== layout) return `its layout is ${its}, this version knows ${layout}`;
   return { shardId, registryId, buckets: Number(buckets) };
 }
 
-/** Why a server with this marker is not ours: the end of a sentence about it; null = it is. `shardId`: null = any */
+/** Why a server with this marker is not ours, as the end of a sentence about it; null = it is ours.
+ *  `shardId`: null = any */
 export function whyForeign(
   text: string,
   ours: { readonly registryId: string; readonly buckets: number; readonly shardId: string | null },
@@ -35,7 +37,7 @@ export function whyForeign(
   return shardId !== null && read.shardId !== shardId ? `it is shard ${read.shardId}, not ${shardId}` : null;
 }
 
-/** The end of the same sentence. */
+/** One such reason. */
 export function ofAnotherRegistry(theirs: string, ours: string): string {
   return `it belongs to the registry ${theirs}, and this one is ${ours}: instances on one Redis share one MySQL (mysql.url); otherwise give this instance a Redis of its own`;
 }

@@ -1,5 +1,5 @@
-// The records of the store, read and (what a push brings) written; the scripts pack and unpack the same in lua/shared/jobs.lua
-// and alerts.lua, layout.md explains them. Codes are stored: only ever add at the end.
+// Reads the stored records, and writes those parts that a push sends. lua/shared/jobs.lua and alerts.lua pack
+// and unpack the same bytes; layout.md explains them. Codes are stored: only add at the end.
 
 import type {
   AttemptRecord,
@@ -23,7 +23,7 @@ export const priorityCodes: readonly Priority[] = ['high', 'normal', 'low'];
 export const reasonCodes: readonly BuryReason[] = ['attempts_exhausted', 'gone', 'no_retry', 'poison'];
 export const endCodes: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
 export const alertCodes = ['owed', 'claimed', 'sent', 'nobody'] as const;
-/** The content types that most jobs have, in three bits instead of their bytes; null = none was given. */
+/** Frequent content types, stored in three bits; null = none given. */
 const typeCodes: readonly (string | null)[] = [
   null,
   'application/json',
@@ -37,7 +37,7 @@ const otherType = 7;
 const bodyApart = 32;
 const movedOn = 64;
 
-/** Its body is no part of its record. */
+/** Whether the body is stored outside the record. */
 export function liesApart({ body }: PushJob): boolean {
   return body.length > redisLimits.inlineBodyBytesMax;
 }
@@ -48,12 +48,12 @@ export function flagsOf(job: PushJob): number {
   return priorityCodes.indexOf(job.priority) + 4 * type + (liesApart(job) ? bodyApart : 0);
 }
 
-/** At most what `writeTail` writes. */
+/** Upper bound for writeTail. */
 export function tailBytesMax({ contentType, body }: PushJob): number {
   return 2 + 3 * (contentType?.length ?? 0) + Math.min(body.length, redisLimits.inlineBodyBytesMax);
 }
 
-/** What of a job lies in its record behind the numbers. Answers where it ends. */
+/** Writes the part of a record after the numbers: content type and body. Returns the offset after it. */
 export function writeTail(bytes: Buffer, start: number, job: PushJob): number {
   const { contentType, body } = job;
   let at = start;
@@ -65,7 +65,7 @@ export function writeTail(bytes: Buffer, start: number, job: PushJob): number {
   return liesApart(job) ? at : at + body.copy(bytes, at);
 }
 
-/** The record of a job: what its pushes and reversions made of it. */
+/** Reads the record of a job. `apart`: its body, if it is stored outside the record */
 export function readRecord(record: Buffer, apart: Buffer) {
   const flags = record.readUInt8(0);
   const version = readSafe(record, 7);
@@ -89,7 +89,7 @@ export function readRecord(record: Buffer, apart: Buffer) {
   };
 }
 
-/** What has happened to a job; an empty buffer: nothing yet. */
+/** Reads the state record of a job; an empty buffer = none yet. */
 export function readMore(more: Buffer) {
   if (more.length === 0)
     return { state: 0, failures: 0, strikes: 0, token: 0, instance: 0, incarnation: 0, deadAt: 0, reason: 0 };
@@ -105,12 +105,12 @@ export function readMore(more: Buffer) {
   };
 }
 
-/** Seven bytes; never more than 2^53. */
+/** Seven bytes; at most 2^53. */
 export function readSafe(bytes: Buffer, at: number): number {
   return bytes.readUInt8(at) * 2 ** 48 + bytes.readUIntBE(at + 1, 6);
 }
 
-/** Answers where it ends. */
+/** Returns the offset after it. */
 export function writeSafe(bytes: Buffer, at: number, number: number): number {
   const high = Math.floor(number / 2 ** 48);
   return bytes.writeUIntBE(number - high * 2 ** 48, bytes.writeUInt8(high, at), 6);
@@ -124,7 +124,7 @@ export function readAttempts(lines: Buffer): readonly AttemptRecord[] {
     .flatMap((line) => readAttempt(line) ?? []);
 }
 
-/** null: it cannot be read, which must not keep anybody from the job or the alert. */
+/** null: unreadable; the job or alert stays usable without it. */
 function readAttempt(line: string): AttemptRecord | null {
   try {
     return JSON.parse(line) as AttemptRecord;
@@ -133,7 +133,7 @@ function readAttempt(line: string): AttemptRecord | null {
   }
 }
 
-/** topic, tag+id, state, record, what has happened to it, attempts, body apart: as lua/shared/whole.lua answers it. */
+/** The reply of lua/shared/whole.lua: topic, tag+id, state, record, state record, attempts, body apart. */
 export type WholeReply = readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer, Buffer];
 
 export function readWhole([topic, tid, state, record, more, attempts, apart]: WholeReply): JobSnapshot {
@@ -153,7 +153,7 @@ export function readWhole([topic, tid, state, record, more, attempts, apart]: Wh
   };
 }
 
-/** One job of a reserve's answer. */
+/** Reads one job of the reply of reserve. */
 export function readReserved(
   [topic, tid, token, more, record, apart]: readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer],
   leaseMsOf: (topic: string) => number,
@@ -164,7 +164,7 @@ export function readReserved(
   return { topic: name, id: idOf(tid), ...kept, token, failures, strikes, leaseMs: leaseMsOf(name) };
 }
 
-/** topic, tag+id, state, record, what has happened to it */
+/** topic, tag+id, state, record, state record */
 export type FoundReply = readonly [Buffer, Buffer, number, Buffer, Buffer];
 
 export function readFound([topic, tid, state, record, more]: FoundReply): FoundJob {
@@ -185,16 +185,16 @@ export function readFound([topic, tid, state, record, more]: FoundReply): FoundJ
   };
 }
 
-/** Of an entry of the history; `lines`: what lies apart from it. */
+/** Attempts of a history entry; `lines`: those stored outside it */
 export function readEndedAttempts(record: Buffer, lines: Buffer): readonly AttemptRecord[] {
   if (record.length > endedBytes) return [readFirstAttempt(record.toString('utf8', endedBytes))];
   return readAttempts(lines);
 }
 
-/** What an entry has before its only attempt. */
+/** bytes of an entry before its only attempt */
 const endedBytes = 35;
 
-/** The entry of the history. */
+/** Reads a history entry. */
 export function readEnded(key: JobKey, record: Buffer): Omit<EndedJob, 'attempts'> {
   return {
     topic: key.topic,
@@ -209,13 +209,13 @@ export function readEnded(key: JobKey, record: Buffer): Omit<EndedJob, 'attempts
   };
 }
 
-/** now: the storage clock; a claim that ran out is owed again, whoever finds that first. */
+/** `now`: the storage clock (ms); an alert with an expired claim is owed. */
 export function readAlert(topic: string, version: number, record: Buffer, now: number): AlertEntry {
   const state = record.readUInt8(0);
   const claimedUntil = record.readUIntBE(10, 6);
   const end = 21 + record.readUInt16BE(19);
   const attempt = record.toString('utf8', end);
-  const ranOut = alertCodes[state] === 'claimed' && claimedUntil <= now;
+  const hasExpired = alertCodes[state] === 'claimed' && claimedUntil <= now;
   return {
     topic,
     id: idOf(record.subarray(21, end)),
@@ -224,6 +224,6 @@ export function readAlert(topic: string, version: number, record: Buffer, now: n
     reason: reasonCodes[record.readUInt8(7)] ?? 'attempts_exhausted',
     failures: record.readUInt16BE(8),
     attempt: readAttempt(attempt),
-    state: ranOut ? 'owed' : (alertCodes[state] ?? 'owed'),
+    state: hasExpired ? 'owed' : (alertCodes[state] ?? 'owed'),
   };
 }

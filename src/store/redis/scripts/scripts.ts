@@ -1,6 +1,6 @@
-// The scripts as they are sent: a file of lua/ with the shared parts that its `@include` names in front, in that order, between
-// its shebang and itself. Joined once, when the module loads. Numbers that both sides must agree on go in from limits.ts.
-// Every script but mark begins with frame, and reads the storage clock through clock alone.
+// Composes the scripts: the shebang of a file of lua/, the numbers from limits.ts that both sides share, the
+// shared parts that its `@include` names, in that order, and the file itself. Every script except mark begins
+// with frame, and reads the storage clock only through clock.
 
 import { limits } from '../../../core/limits.ts';
 import ack from './lua/ack.lua';
@@ -125,13 +125,14 @@ const parts: Readonly<Record<string, string>> = {
 const constants = `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
   poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax} }\n`;
 
-/** `replaced`: other text for a part, for a test that sets the clock. Throws for a file that names a part that is none. */
+/** `replaced`: other text for parts, for tests that set the clock. Throws for an unknown part in an @include.
+ *  */
 export function composeScripts(
   replaced: Readonly<Record<string, string>> = {},
 ): Readonly<Record<ScriptName, string>> {
   const partOf = (name: string) => {
     const text = replaced[name] ?? parts[name];
-    if (text === undefined) throw new Error(`no part of the scripts is called ${name}`);
+    if (text === undefined) throw new Error(`unknown part of a script: ${name}`);
     return text;
   };
   const compose = (name: string, text: string) => {
