@@ -10,8 +10,8 @@ import type { Registry } from '../ports/registry.ts';
 import type { ShardServers } from '../ports/shard-servers.ts';
 import { type KeptShards, ShardBook } from '../registry/shard-book.ts';
 import type { WatchedStore } from '../store/redis/client/durability-watch.ts';
+import { RedisStore, type RedisStoreOptions } from '../store/redis/shard/redis-store.ts';
 import { shardServers } from '../store/redis/shard/shard-servers.ts';
-import { type ShardedOptions, ShardedStore } from '../store/redis/shard/sharded-store.ts';
 import { fillShards } from '../use-cases/change-shards.ts';
 
 export interface ShardedJobs extends WatchedStore {
@@ -22,7 +22,7 @@ export interface ShardedJobs extends WatchedStore {
   difference(): string;
 }
 
-export interface ShardedJobsOptions extends Omit<ShardedOptions, 'refresh' | 'whyNone'> {
+export interface ShardedJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'whyNone'> {
   readonly registry: Registry;
   /** reads the copy of the shard list on disk, of a registry in MySQL */
   readonly kept?: (() => Promise<KeptShards | null>) | undefined;
@@ -33,7 +33,7 @@ export interface ShardedJobsOptions extends Omit<ShardedOptions, 'refresh' | 'wh
 export function openShardedJobs({ registry, kept, urls, ...options }: ShardedJobsOptions): ShardedJobs {
   const { log } = options;
   let waiting: string | null = 'the shard list has not been read from the registry yet';
-  const sharded = new ShardedStore({
+  const sharded = new RedisStore({
     ...options,
     refresh: () => book.refresh(),
     whyNone: () => waiting,

@@ -1,16 +1,15 @@
-// A Sentinel group and a Cluster are job stores as a standalone Redis is: the same suite, in one bucket. And what a Cluster has
-// besides: buckets in several nodes, numbers that differ among them, a node that goes and comes.
+// The suite on a Sentinel group and on a Cluster, in one bucket. And for a Cluster: buckets on several nodes, distinct
+// numbers among them, nodes that fail and return.
 
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import { type RedisCluster, startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { type SentinelGroup, startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { redisLimits } from '../../src/store/redis/limits.ts';
-import { openRedisStore } from '../../src/store/redis/shard/redis-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { numbers } from '../support/producing.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
-import { type OpenedRedis, openGroup, storeOptions } from '../support/redis-store.ts';
+import { type OpenedRedis, oneShard, onlyShard, openGroup } from '../support/redis-store.ts';
 import { lacks } from '../support/services.ts';
 import { until } from '../support/until.ts';
 import { cases } from './exercise.ts';
@@ -27,7 +26,7 @@ describe.skipIf(missing)('sentinel', () => {
   afterAll(() => group.stop());
   for (const each of cases) it(each.title, () => each.run(() => openGroup(group.url, [group.master], {})));
 
-  it('holds nobody up who starts while every sentinel is away, and is used when they are back', async () => {
+  it('start does not wait for unavailable sentinels; calls work when they return', async () => {
     for (const { process } of group.sentinels) await process.kill();
     const under = await openGroup(group.url, [group.master], {});
     try {
@@ -44,13 +43,13 @@ describe.skipIf(missing)('sentinel', () => {
     }
   });
 
-  it('goes on with the replica when the master is killed, and loses nothing that it had', async () => {
+  it('failover: continues on the replica, with all replicated jobs', async () => {
     const failing = await startSentinelGroup();
     const under = await openGroup(failing.url, [failing.master], {});
-    // Most of the time these wait for an answer of the first sentinel when another one tells them of the failover.
+    // Most of these wait for the first sentinel when another one reports the failover.
     const slow = await startRedisProxy(failing.sentinels[0]?.port ?? 0);
     const url = `${slow.url.replace('redis:', 'redis+sentinel:')}/${failing.name}`;
-    const waiting = numbers(8).map(() => openRedisStore(storeOptions(failing.master, { url })));
+    const waiting = numbers(8).map(() => oneShard(failing.master, { url }));
     try {
       await Promise.all(waiting.map((store) => store.start()));
       const { jobs } = under.store;
@@ -88,7 +87,7 @@ describe.skipIf(missing)('cluster', () => {
     cluster = await startRedisCluster();
   });
   afterAll(() => cluster.stop());
-  // Its hints go from node to node: late, in any order, some not at all. The poll ceiling is there for that.
+  // Hints travel between nodes: late, in any order, or not at all. The poll ceiling covers that.
   for (const each of cases.filter(({ title }) => !title.startsWith('hint')))
     it(each.title, () => each.run(() => openGroup(cluster.url, cluster.masters, {})));
 
@@ -97,7 +96,7 @@ describe.skipIf(missing)('cluster', () => {
     return { under, trial: new Trial(under) };
   }
 
-  it('keeps jobs in all buckets, and does with them what the port says', async () => {
+  it('32 buckets: every call covers all of them', async () => {
     const { under, trial } = await spread();
     const { jobs, dead, admin, alerts } = under.store;
     const ids = Array.from({ length: 200 }, (_, n) => String(n));
@@ -142,7 +141,7 @@ describe.skipIf(missing)('cluster', () => {
         .map(({ id }) => id)
         .sort(),
     );
-    // A mail tells of a topic, in whichever buckets its dead lie.
+    // One mail covers a topic, in whichever buckets its dead letters are.
     expect(await alerts.due(60_000)).toEqual(['t']);
     const [claimed] = await alerts.claim('t', 60_000, 1);
     await alerts.settle([claimed?.version ?? 0], 'sent');
@@ -157,7 +156,7 @@ describe.skipIf(missing)('cluster', () => {
     await under.close();
   });
 
-  it('answers for the buckets of the nodes that live while one is frozen, and for all when it goes on', async () => {
+  it('frozen node: the other buckets work; all do after it thaws', async () => {
     const { under } = await spread();
     const ids = Array.from({ length: 64 }, (_, n) => String(n));
     const [first] = cluster.masters;
@@ -179,7 +178,7 @@ describe.skipIf(missing)('cluster', () => {
     await under.close();
   });
 
-  it('goes on with the replica of a node that is killed as soon as it is a master', async () => {
+  it('killed node: continues as soon as its replica is a master', async () => {
     const failing = await startRedisCluster({ replicas: 1 });
     const under = await openGroup(failing.url, failing.masters, { buckets: 32 });
     try {
@@ -196,7 +195,7 @@ describe.skipIf(missing)('cluster', () => {
         30_000,
         50,
       );
-      // Within half of the time after which the slots are asked for anyway.
+      // Within half of the interval at which slots are read anyway.
       await until(
         'all buckets to be served',
         async () => (await stored()) === 64,
@@ -209,48 +208,50 @@ describe.skipIf(missing)('cluster', () => {
     }
   });
 
-  it('is nearly full as soon as one of its nodes is, whichever is asked', async () => {
+  it('is nearly full as soon as one node is', async () => {
     const [node] = cluster.masters as [RedisServer];
     const used = /^used_memory:(\d+)/m.exec(await node.ask('INFO', 'memory'))?.[1];
     await node.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(Number(used) * 1.05)));
     try {
       for (let n = 0; n < 6; n += 1) {
-        const redis = openRedisStore({ ...storeOptions(node), url: cluster.url });
+        const redis = oneShard(node, { url: cluster.url });
         await redis.start();
-        // Before it looks a second time.
-        await until('it to be known', () => redis.shard.isTight(), redisLimits.redisMemoryMs - 1_000).finally(
-          () => redis.close(),
-        );
+        // Before the second reading.
+        await until(
+          'it to be known',
+          () => onlyShard(redis).isTight,
+          redisLimits.redisMemoryMs - 1_000,
+        ).finally(() => redis.close());
       }
     } finally {
       await node.ask('CONFIG', 'SET', 'maxmemory', '0');
     }
   });
 
-  it('is heard by whoever began to listen while a node was down', async () => {
+  it('hints: reach listeners that started while a node was down', async () => {
     const failing = await startRedisCluster({ config: ['cluster-require-full-coverage no'] });
     const [node, , down] = failing.masters as [RedisServer, RedisServer, RedisServer];
-    const open = () => openRedisStore({ ...storeOptions(node), url: failing.url });
+    const open = () => oneShard(node, { url: failing.url });
     const pusher = open();
     await pusher.start();
     await down.process.kill();
     // Each chooses one of three nodes for its hints.
     const listeners = Array.from({ length: 6 }, open);
-    const heard = new Set<number>();
-    for (const [n, { store }] of listeners.entries()) store.jobs.onHint(() => heard.add(n));
+    const reached = new Set<number>();
+    for (const [n, { store }] of listeners.entries()) store.jobs.onHint(() => reached.add(n));
     try {
       await Promise.all(listeners.map((listener) => listener.start()));
       await down.process.start();
-      heard.clear();
+      reached.clear();
       let topics = 0;
       await until(
-        'all to hear of a push',
+        'a hint to reach all',
         async () => {
           topics += 1;
           await pusher.store.jobs.push([{ ...jobOf('1'), topic: `t${topics}` }]);
-          return heard.size === listeners.length;
+          return reached.size === listeners.length;
         },
-        4 * redisLimits.redisHintPulseMs,
+        4 * redisLimits.redisResubscribeMs,
         50,
       );
     } finally {
@@ -259,7 +260,7 @@ describe.skipIf(missing)('cluster', () => {
     }
   });
 
-  it('does nothing with a bucket that is on its way to another node, and all of it when it is there', async () => {
+  it('moving slot: rejected until it has moved, then complete', async () => {
     const errors: string[] = [];
     const log = { ...silentLog, error: (message: string) => void errors.push(message) };
     const under = await openGroup(cluster.url, cluster.masters, { log });

@@ -1,5 +1,5 @@
-// A Redis store beside the model: random operations on one stepped clock, that the scripts read in place of the server's own;
-// and the same while calls and answers are lost on the way. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
+// A Redis store beside the model: random operations on one stepped clock, which the scripts read instead of the
+// server's; also with lost calls and replies. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
 
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
@@ -23,8 +23,8 @@ async function isWhole({ store }: OpenedRedis): Promise<void> {
   expect(await store.admin.fsck()).toMatchObject({ kind: 'done', result: { problems: [] } });
 }
 
-/** The same store, whose calls are sent one after another: by a copy of the rings a reserve may take two scripts, between which
- *  others of the same moment would run, and the model runs each call as a whole. */
+/** The same store with its calls in turn: with a copy of the rings a reserve may take two scripts, and other calls of the
+ *  same moment would run between them, while the model runs each call as a whole. */
 function inTurn(store: Store): Store {
   let last: Promise<unknown> = Promise.resolve();
   const queued = <P extends object>(part: P): P =>
@@ -54,21 +54,21 @@ describe.skipIf(await lacks('redis'))(`a Redis store (seed ${seed})`, { timeout:
   it.each([
     ['from its rings', undefined],
     ['by a copy of its rings', -1],
-  ])('answers and keeps what the model does, %s', async (_, roomsMax) => {
+  ])('equals the model, %s', async (_, capacitiesMax) => {
     const server = await owned('test', startRedis());
     const clock = { now: 1_900_000_000_000 };
-    const tested = await openEmpty(server, roomsMax === undefined ? parts : { ...parts, roomsMax });
+    const tested = await openEmpty(server, capacitiesMax === undefined ? parts : { ...parts, capacitiesMax });
     const model = await openModelStore(new Model(() => clock.now));
     const both = new SideBySide(seed, clock, model, async () => {
       await tested.raw.set(clockKey, clock.now);
     });
-    const store = roomsMax === undefined ? tested.store : inTurn(tested.store);
+    const store = capacitiesMax === undefined ? tested.store : inTurn(tested.store);
     await both.run(operations, { ...tested, store, dump: () => tested.dumpAt(clock.now) });
     await isWhole(tested);
     await tested.close();
   });
 
-  it('keeps what the model does while calls and answers are lost, and says of none that it knows', async () => {
+  it('equals the model with lost calls and replies, which are unknown', async () => {
     const server = await owned('test', startRedis());
     const proxy = await owned('test', startLossyProxy(server.port));
     const clock = { now: 1_900_000_000_000 };
@@ -86,7 +86,7 @@ describe.skipIf(await lacks('redis'))(`a Redis store (seed ${seed})`, { timeout:
         lose: (what) => proxy.loseNext(what),
         async mended() {
           if (proxy.spare()) return false;
-          await until('the connection to be made again', () => tested.redis.shard.isReady, 10_000, 2);
+          await until('the connection to be made again', () => tested.shard.isReady, 10_000, 2);
           return true;
         },
       },

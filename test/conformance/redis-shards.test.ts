@@ -1,5 +1,5 @@
-// Three Redis servers are one job store. Order is kept within a partition, so what a case says of order holds where one shard
-// takes all ids; the other cases hold wherever ids go.
+// The suite on three Redis servers as one job store. Order holds within a partition, so cases of order run only where
+// one shard takes all ids; all other cases also run with ids on all three.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
@@ -7,19 +7,19 @@ import { lacks } from '../support/services.ts';
 import { underTest } from '../support/shards.ts';
 import { cases } from './exercise.ts';
 
-/** What they say of all jobs is true of those of each shard. */
+/** Cases of order: they hold for the jobs of each shard. */
 const ofOnePartition = [
-  'promote: takes the jobs of several topics by their times, and gives turns by the first of each',
-  'push: topics of one call have their turns in the order of their first jobs',
-  'reserve: goes round the topics of a priority, whatever their queues',
+  'promote: orders several topics by due time, turns by their first jobs',
+  'push: topics of a call get turns in the order of their first jobs',
+  'reserve: takes turns over the topics of a priority',
   'reserve: takes the earliest due of a topic first, equal ones by version',
-  'dead requeue: takes the oldest death first, at most max, and says whether more are left',
-  'dead purge: takes the oldest death first, at most max, and says whether more are left',
-  'forget: removes what ended longer ago than that, the oldest end first, at most max',
-  'expire: removes dead letters that died longer ago than that, the oldest first, at most max',
-  'alerts due: names the topics that are owed something, the longest waiting first',
-  'hint due: comes when a push becomes the earliest delayed job, and only then',
-  'hint ready: comes when the ready queue stops being empty, and only then',
+  'dead requeue: oldest death first, at most max; returns whether more are left',
+  'dead purge: oldest death first, at most max; returns whether more are left',
+  'forget: removes older entries, the oldest end first, at most max',
+  'expire: removes older dead letters, the oldest death first, at most max',
+  'alerts due: names topics with owed alerts, the longest owed first',
+  'hint due: sent only when a push becomes the earliest delayed job',
+  'hint ready: sent only when the ready queue stops being empty',
 ];
 
 describe.skipIf(await lacks('redis'))('redis shards', () => {
@@ -36,7 +36,7 @@ describe.skipIf(await lacks('redis'))('redis shards', () => {
   });
 
   describe('all of three take ids', () => {
-    it('every case of order is one that there is', () => {
+    it('every case of order exists', () => {
       const titles = cases.map(({ title }) => title);
       expect(titles.filter((title) => ofOnePartition.includes(title)).sort()).toEqual(
         [...ofOnePartition].sort(),

@@ -1,4 +1,4 @@
-// A standalone Redis is a job store.
+// The suite on a standalone Redis.
 
 import { afterAll, beforeAll, describe } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
@@ -15,5 +15,5 @@ describe.skipIf(await lacks('redis'))('redis', () => {
 
   exercise('a standalone Redis', () => openEmpty(server));
   // As for a notifier with many topics without capacity.
-  exercise('a standalone Redis, by a copy of its rings', () => openEmpty(server, { roomsMax: -1 }));
+  exercise('a standalone Redis, by a copy of its rings', () => openEmpty(server, { capacitiesMax: -1 }));
 });

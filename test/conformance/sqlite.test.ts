@@ -1,4 +1,4 @@
-// The embedded store is a job store, also from the far side of its socket.
+// The suite on the embedded store, through its socket.
 
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { exercise } from './exercise.ts';

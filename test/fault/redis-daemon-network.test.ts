@@ -1,5 +1,5 @@
-// A daemon whose Redis is well and whose network is not: answers are lost after the work was done, everything takes long, hints
-// never arrive. Nothing is lost or called twice for it.
+// A daemon with a bad network to Redis: replies are lost after the work was done, calls take long, hints never arrive.
+// No job is lost or called twice.
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -17,7 +17,7 @@ import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
-/** A daemon behind a proxy, whose scripts the server has. */
+/** A daemon behind a proxy; the server has loaded its scripts. */
 async function behindProxy() {
   const server = await owned('test', startRedis());
   const proxy = await startRedisProxy(server.port);
@@ -31,7 +31,7 @@ async function behindProxy() {
 }
 
 describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
-  it('a push whose answer is lost is unknown; its repeat is the same job, delivered once', async () => {
+  it('a push with a lost reply is unknown; its repeat is delivered once', async () => {
     const { proxy, daemon, arrived } = await behindProxy();
     for (const [id, mode, repeated] of [
       ['kept', 'keep', { status: 200, body: { duplicate: true } }],
@@ -50,7 +50,7 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     expect([arrived('kept').length, arrived('replaced').length]).toEqual([1, 1]);
   });
 
-  it('jobs of a reserve whose answer is lost come back without a strike, and are called once', async () => {
+  it('jobs of a reserve with a lost reply are released without a strike', async () => {
     const { proxy, daemon, arrived } = await behindProxy();
     proxy.loseAnswers('reserve', 1_000);
     await daemon.push('t', '1', { id: 'a' });
@@ -65,7 +65,7 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
   });
 
-  it('an ack whose answer is lost is repeated, and changes and counts nothing a second time', async () => {
+  it('an ack with a lost reply is repeated and counts once', async () => {
     const { proxy, daemon, arrived } = await behindProxy();
     proxy.loseAnswers('ack', 1);
     await daemon.push('t', '1', { id: 'a' });
@@ -80,7 +80,7 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     expect(stats.total.delivered).toBe(2);
   });
 
-  it('a retry whose answer is lost is scheduled once', async () => {
+  it('a retry with a lost reply is scheduled once', async () => {
     const { proxy, daemon, sink, arrived } = await behindProxy();
     sink.answer((arrival, response) => (arrival.attempt === 1 ? status(500) : ok)(arrival, response));
     proxy.loseAnswers('retry', 1);
@@ -94,7 +94,7 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     );
   });
 
-  it('goes on with calls that take 200 to 800 ms: nothing is lost, doubled or struck', async () => {
+  it('calls of 200 to 800 ms: no job is lost, doubled or struck', async () => {
     const server = await owned('test', startRedis());
     const proxy = await startRedisProxy(server.port);
     proxy.delay(() => 100 + Math.random() * 300);
@@ -104,7 +104,7 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 30 });
     await until('pushes are taken', () => load.acknowledged.size > 80, 60_000);
     const result = await load.stop();
-    // Not examined: that takes as many calls as there are kinds of keys.
+    // No fsck: it takes one call per kind of key.
     await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 100);
     expect(refusedIds(result)).toEqual({ not_stored: new Set(), unknown: new Set() });
     const times = [...result.acknowledged].map((id) => receiver.arrivals.get(id) ?? 0);
@@ -112,7 +112,7 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
   });
 
-  it('without any hint delivers all the same, and asks an idle Redis 50 times a second at most', async () => {
+  it('without hints: delivers, with at most 50 commands/s when idle', async () => {
     const { server, proxy, sink, daemon } = await behindProxy();
     proxy.loseHints();
     const due = new Map<string, number>();

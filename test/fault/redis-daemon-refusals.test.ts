@@ -1,5 +1,5 @@
-// A daemon whose Redis answers and refuses: full, read-only, held up, loading, with another password, without room on its disk, or
-// without its scripts and connections. Pushes are refused as not stored, nothing else is lost, and it goes on by itself.
+// A daemon whose Redis rejects calls: full, read-only, busy, loading, another password, a full disk, lost scripts or
+// connections. Pushes are rejected as not stored, no job is lost, and the daemon recovers by itself.
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -14,7 +14,7 @@ import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
-/** A connection of the test's own, for what redis-cli would have to wait for. */
+/** A separate connection, for commands that would block redis-cli. */
 function connected(server: RedisServer): Redis {
   const raw = new Redis(server.url, { protocol: 2, enableReadyCheck: false });
   raw.on('error', () => {});
@@ -22,7 +22,7 @@ function connected(server: RedisServer): Redis {
   return raw;
 }
 
-/** Waits for a push to be refused and answers the codes of so many more, one after the other. */
+/** Waits for a rejected push, then returns the codes of `more` pushes in turn. */
 async function refusals(daemon: Daemon, ids: string): Promise<readonly string[]> {
   let n = 0;
   const push = async () => (await daemon.push('t', '1', { id: `${ids}-${n++}`, mode: 'keep' })).body;
@@ -35,13 +35,13 @@ async function refusals(daemon: Daemon, ids: string): Promise<readonly string[]>
   return [first, ...more];
 }
 
-/** Everything that the daemon has written anywhere. */
+/** All logs and output of the daemon. */
 function written(daemon: Daemon): string {
   const files = readdirSync(daemon.logDir).map((name) => readFileSync(join(daemon.logDir, name), 'utf8'));
   return [daemon.output(), ...files].join('\n');
 }
 
-/** Of ten in all. Those that cannot be made are tried again after 50, 100, 200 … 2,000 ms; others are kept for 2 s at least. */
+/** Ten connections in all. Failed attempts repeat after 50, 100, 200 … 2,000 ms; READONLY reconnects every 2 s. */
 const connectionsPerSecondMax: Readonly<Record<string, number>> = { 'read-only': 10, password: 60 };
 
 async function connectionsPerSecond(raw: Redis): Promise<number> {
@@ -52,8 +52,8 @@ async function connectionsPerSecond(raw: Redis): Promise<number> {
   return (1_000 * ((await made()) - before)) / (performance.now() - from);
 }
 
-describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => {
-  it('says not_stored and why, hammers nobody, tells no secret, and goes on when it is over', async () => {
+describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
+  it('pushes: not_stored with the reason, bounded reconnects, no secret shown', async () => {
     const server = await owned(
       'test',
       startRedis({ config: ['requirepass s3cret', 'busy-reply-threshold 100'] }),
@@ -82,11 +82,11 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => 
         'busy',
         async () => {
           other.eval('while true do end', 0).catch(() => {
-            // It is killed.
+            // The script is killed below.
           });
         },
         () => raw.script('KILL'),
-        /held up by a script/,
+        /blocked by a script/,
       ],
       [
         'password',
@@ -96,7 +96,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => 
           await raw.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
         },
         () => raw.config('SET', 'requirepass', 's3cret'),
-        /refuses the user or password/,
+        /rejects the user or password/,
       ],
     ];
     for (const [trouble, begin, end, why] of troubles) {
@@ -123,7 +123,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => 
     expect(daemon.log('error').length).toBeLessThan(150);
   });
 
-  it('a full one drains: cancels, retries and acks go on, and pushes are taken again as soon as there is room', async () => {
+  it('a full Redis drains: cancels, retries and acks continue', async () => {
     const server = await owned('test', startRedis());
     const failed = new Set<string>();
     const sink = await startSink((arrival, response) => {
@@ -165,8 +165,8 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => 
     await untilEmptyAndWhole(daemon);
   });
 
-  it('one that loads its data is not ready, and is served as soon as it has', async () => {
-    // Each key takes 300 ms, and the server answers in between.
+  it('a loading Redis is not ready until it has loaded', async () => {
+    // Each key takes 300 ms; the server answers in between.
     const slow = ['key-load-delay 300000', 'loading-process-events-interval-bytes 1024'];
     const server = await owned('test', startRedis({ config: slow }));
     const sink = await startSink(ok);
@@ -189,7 +189,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => 
     const loadedAt = performance.now();
     await untilReady(daemon);
     console.log(`ready ${Math.round(performance.now() - loadedAt)} ms after the server was`);
-    // None came due before it was killed, or it would be delivered again.
+    // No job was due before the kill, or it would be delivered again.
     await forAll(numbers(200), async (n) => {
       expect((await daemon.api('POST', `/v1/topics/t/jobs/${n}/run`)).status).toBe(200);
     });
@@ -235,7 +235,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis that refuses', () => 
     },
   );
 
-  it('one that forgets its scripts is not noticed; one that cuts every connection each 100 ms loses nothing', async () => {
+  it('lost scripts and connections cut every 100 ms lose no job', async () => {
     const server = await owned('test', startRedis());
     const raw = connected(server);
     const receiver = await startReceiver();

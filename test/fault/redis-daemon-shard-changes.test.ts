@@ -1,6 +1,6 @@
-// A daemon whose shards come, drain and go by command while jobs are pushed, replaced, looked for and delivered through its API. Its
-// processes learn of each list at different times.
-// DQ_SHARD_JOBS=20000 for the full size: that many replaces of living ids.
+// A daemon whose shards are added, drained and removed while jobs are pushed, replaced, read and delivered through its
+// API. Its processes read each new list at different times.
+// DQ_SHARD_JOBS=20000 for the full size: that many replaces of live ids.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type RedisServer, startRedisServers } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -15,14 +15,14 @@ vi.setConfig({ testTimeout: 600_000 });
 
 const total = Number(process.env['DQ_SHARD_JOBS'] ?? 1_500);
 const producers = 8;
-/** ids of a producer that live at once, and how often each is pushed while it waits */
+/** live ids of a producer, and pushes of each while it waits */
 const [livingEach, waitingPushes] = [12, 6];
 const farMs = 600_000;
 
 interface Pushed {
   readonly body: string;
   readonly version: string;
-  /** what the push said of the version before */
+  /** the push's outcome about the previous version */
   readonly replaced: boolean;
   readonly inFlight: boolean;
 }
@@ -33,7 +33,7 @@ interface Life {
   readonly pushes: Pushed[];
 }
 
-/** Its ids are its own, so that it knows which push was the last of each. */
+/** Each producer has its own ids, so that it knows the last push of each. */
 class Producer {
   readonly #daemon: Daemon;
   readonly #name: string;
@@ -47,7 +47,7 @@ class Producer {
     this.#name = name;
   }
 
-  /** In turn over the ids that live; each ends after some pushes, and another begins. */
+  /** In turn over its live ids; each ends after some pushes, and another begins. */
   async run(isOver: () => boolean): Promise<void> {
     const living: Life[] = [];
     for (let turn = 0; !isOver(); turn += 1) {
@@ -71,7 +71,7 @@ class Producer {
     return life;
   }
 
-  /** Every third one is replaced while it is due, or called already. */
+  /** Every third one is replaced while due or being called. */
   async #end(life: Life, turn: number): Promise<void> {
     await this.#find(life);
     for (const _ of numbers(turn % 3 === 0 ? 3 : 1)) await this.#push(life, turn % 2);
@@ -98,7 +98,7 @@ class Producer {
     if (replaced) this.replaces += 1;
   }
 
-  /** One that waits. */
+  /** A waiting one. */
   async #find({ id, pushes }: Life): Promise<void> {
     const last = pushes.at(-1);
     const { status, json } = await this.#call('GET', `/v1/topics/t/jobs/${id}`);
@@ -119,12 +119,12 @@ const shard = async (daemon: Daemon, ...args: string[]) => {
   return { ...run, json: run.stdout === '' ? null : JSON.parse(run.stdout) };
 };
 
-/** What must have arrived of one id, and what must not; each complaint names it. */
+/** Checks the deliveries of one id; each complaint names it. */
 function judged({ id, pushes }: Life, arrived: readonly string[]): readonly string[] {
   const times = (body: string) => arrived.filter((one) => one === body).length;
   return pushes.flatMap(({ body }, i) => {
     const next = pushes[i + 1];
-    // Replaced: in flight it may have arrived, else not. Not replaced: it had ended.
+    // A replaced version may only have arrived if it was in flight. One not replaced had ended.
     const [least, most] = next === undefined || !next.replaced ? [1, 1] : next.inFlight ? [0, 1] : [0, 0];
     const n = times(body);
     return n >= least && n <= most ? [] : [`${id}: push ${i} of ${pushes.length} arrived ${n} times`];
@@ -132,7 +132,7 @@ function judged({ id, pushes }: Life, arrived: readonly string[]): readonly stri
 }
 
 describe.skipIf(await lacks('redis'))('a daemon whose shards change under load', () => {
-  it(`2 → 3 → 2 → 3 → 2 over ${total} replaces: each job is delivered once, of its last version, and found while it lives`, async () => {
+  it(`2 → 3 → 2 → 3 → 2 over ${total} replaces: each id is delivered once, in its last version`, async () => {
     const { all } = await owned(
       'test',
       startRedisServers(3).then((all) => ({
@@ -169,7 +169,7 @@ describe.skipIf(await lacks('redis'))('a daemon whose shards change under load',
         100,
       );
     };
-    /** Drained and removed when it is empty; answers how often that was refused. */
+    /** Drains and removes a shard when it is empty; returns how often that was rejected. */
     const leave = async (server: RedisServer) => {
       const id = (await holding(server))?.id ?? '';
       expect(await shard(daemon, 'drain', id, '-y')).toMatchObject({ code: 0, json: { state: 'draining' } });

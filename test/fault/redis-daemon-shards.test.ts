@@ -1,5 +1,5 @@
-// A daemon on three Redis of which one is out of work: its jobs wait, pushes of ids that live there are refused, and everybody else
-// notices nothing.
+// A daemon on three Redis of which one fails: jobs there wait, pushes of ids that live there are rejected, and the other
+// shards work.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { startRedisServers } from '../../scripts/services/redis.ts';
@@ -12,7 +12,7 @@ import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 describe.skipIf(await lacks('redis'))('a daemon on three Redis', () => {
-  it.each(['killed', 'frozen'] as const)('of which one is %s serves the others', async (how) => {
+  it.each(['killed', 'frozen'] as const)('one %s: the others are served', async (how) => {
     const config = ['appendonly yes', 'appendfsync always'];
     const servers = await owned(
       'test',
@@ -31,7 +31,7 @@ describe.skipIf(await lacks('redis'))('a daemon on three Redis', () => {
     expect(load.failures).toEqual([]);
     if (how === 'killed') await ill.process.kill();
     else await ill.process.freeze();
-    // Many at once, so that they share calls to the store.
+    // Many at once, so that they share store calls.
     await forAll(numbers(64), (n) => daemon.push('t', '1', { id: `burst-${n}` }));
     await until('pushes are refused', () => load.failures.length > 10);
     const before = load.acknowledged.size;
@@ -44,7 +44,7 @@ describe.skipIf(await lacks('redis'))('a daemon on three Redis', () => {
     const arrivedBefore = receiver.arrivals.size;
     await until('the others are delivered', () => receiver.arrivals.size > arrivedBefore + 50);
     if (how === 'killed') {
-      // Without an id of its own a job goes where there is room for it.
+      // A job with a generated id goes to a shard that answers.
       await forAll(numbers(20), async () => expect((await daemon.push('t', '1')).status).toBe(201));
       await ill.process.start();
     } else {
@@ -53,7 +53,7 @@ describe.skipIf(await lacks('redis'))('a daemon on three Redis', () => {
     }
     const failed = load.failures.length;
     await until(
-      'nobody is refused any more',
+      'no push is rejected any more',
       async () => {
         const [refused, taken] = [load.failures.length, load.acknowledged.size];
         await until('pushes are taken', () => load.acknowledged.size > taken + 60);

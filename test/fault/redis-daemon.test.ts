@@ -1,5 +1,5 @@
-// A daemon whose Redis is killed, and one whose Redis stands still, under load: what was acknowledged is delivered, what was refused
-// never is, and no job pays for it. DQ_REDIS_KILLS=20 and DQ_REDIS_STOP_MS=30000 make it longer.
+// A daemon whose Redis is killed or frozen under load: acknowledged jobs are delivered, rejected ones never, and no job
+// gets a strike. DQ_REDIS_KILLS=20 and DQ_REDIS_STOP_MS=30000 make it longer.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
@@ -22,15 +22,15 @@ vi.setConfig({ testTimeout: 300_000 });
 
 const kills = Number(process.env['DQ_REDIS_KILLS'] ?? 3);
 const stopMs = Number(process.env['DQ_REDIS_STOP_MS'] ?? 10_000);
-/** Promised are 3 s; 2.5 to 2.8 s were seen. The rest is for a machine with more work than cores. */
+/** The guarantee is 3 s; 2.5 to 2.8 s were measured. The rest is for an overloaded machine. */
 const answerMsMax = limits.redisCallMs + 5_000;
 
 const alwaysSynced = { config: ['appendonly yes', 'appendfsync always'] };
-/** Leases of timeout + this run out while nobody can settle. */
+/** Leases of timeout + this expire while no notifier can settle. */
 const shortLeases = { lease: { margin: '2200ms' } };
 const outageMs = 7_000;
 
-/** Their callbacks run when the trouble begins, and end in it. */
+/** Their callbacks run when the failure begins, and end during it. */
 const heldJobs = 20;
 
 async function holdCallbacks(daemon: Daemon, held: Sink): Promise<void> {
@@ -48,8 +48,8 @@ function finishAll(held: Sink): void {
 const resident = (daemon: Daemon) =>
   daemon.workers().reduce((sum, { pid }) => sum + residentBytes(pid), residentBytes(daemon.pid));
 
-describe.skipIf(await lacks('redis'))('a daemon on a Redis', () => {
-  it(`that is killed ${kills} times and comes back loses no acknowledged job and doubles none`, async () => {
+describe.skipIf(await lacks('redis'))('a daemon on Redis', () => {
+  it(`Redis killed ${kills} times: no acknowledged job is lost or doubled`, async () => {
     const server = await owned('test', startRedis(alwaysSynced));
     const receiver = await startReceiver();
     const held = await startSink(() => {});
@@ -88,7 +88,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis', () => {
     expect(held.arrivals).toHaveLength(heldJobs);
   });
 
-  it(`that stands still for ${stopMs} ms answers every push in time, grows by nothing, and strikes no job`, async () => {
+  it(`Redis frozen for ${stopMs} ms: pushes answer in time, memory stays, no strikes`, async () => {
     const server = await owned('test', startRedis(alwaysSynced));
     const receiver = await startReceiver();
     const held = await startSink(() => {});
@@ -112,7 +112,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis', () => {
     const refused = refusedIds(result);
     const lost = [...result.acknowledged].filter((id) => !receiver.arrivals.has(id));
     const phantoms = [...receiver.arrivals.keys()].filter((id) => refused.not_stored.has(id));
-    // As the daemon has measured it: the pushes of the load wait for one another's connections.
+    // As the daemon measured it: pushes of the load wait for each other's connections.
     const slowestMs = Math.max(...daemon.log('request').map(({ ms }) => Math.round(Number(ms))));
     const doubled = [...receiver.arrivals].filter(([, times]) => times > 1).map(([id]) => id);
     console.log(
@@ -123,7 +123,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis', () => {
     expect(slowestMs).toBeLessThan(answerMsMax);
     expect(grown).toBeLessThan(128 * 2 ** 20);
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
-    // Their outcomes were kept, whatever became of their leases.
+    // Their outcomes were kept, although their leases expired.
     expect(held.arrivals).toHaveLength(heldJobs);
   });
 });

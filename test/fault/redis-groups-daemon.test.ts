@@ -1,6 +1,6 @@
-// A daemon on a Sentinel group and on a Cluster, whose master dies or stands still: a replica takes its place, and every loop goes on by
-// itself. Replication is asynchronous, so what the replica had is delivered, and of what came after nothing is promised: a push of it
-// may be gone, a callback of it may be made again. What is refused is never delivered, and no id by two versions.
+// A daemon on a Sentinel group or a Cluster whose master dies or freezes: a replica takes over, and every loop recovers by
+// itself. Replication is asynchronous: replicated jobs are delivered; later pushes may be lost, and later callbacks may
+// repeat. A rejected job is never delivered, and no id is delivered in two versions.
 import { describe, expect, it, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
@@ -24,15 +24,15 @@ import { until } from '../support/until.ts';
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
 
-/** Promised are 3 s; the rest is for a machine with more work than cores. */
+/** The guarantee is 3 s; the rest is for an overloaded machine. */
 const answerMsMax = limits.redisCallMs + 5_000;
-/** From the promotion of the replica until everything goes on: a connection is tried again after redisLimits.redisReconnectMsMax and half as
- *  much more, and one to a server that stands still is given up after redisLimits.redisSilentMs. 10 s in all, and what a busy machine adds. */
+/** From the promotion until all loops work: up to 1.5 × redisReconnectMsMax between connection attempts, and redisSilentMs
+ *  until a frozen connection ends. 10 s in all; the rest is for an overloaded machine. */
 const recoveryMsMax = 30_000;
 
 interface Group {
   readonly url: string;
-  /** the master that is lost */
+  /** the failing master */
   readonly victim: RedisServer;
   /** its replica */
   readonly heir: RedisServer;
@@ -48,7 +48,7 @@ async function startSentinel(): Promise<Group> {
 }
 
 async function startCluster(): Promise<Group> {
-  // Otherwise the nodes that live refuse everything between the death and the promotion.
+  // Otherwise the other nodes reject everything until the promotion.
   const cluster = await startRedisCluster({ replicas: 1, config: ['cluster-require-full-coverage no'] });
   const [victim, heir] = [cluster.masters[0] as RedisServer, cluster.replicas[0] as RedisServer];
   const lastSlot = Math.floor(16_384 / cluster.masters.length) - 1;
@@ -71,7 +71,7 @@ const kinds = { sentinel: startSentinel, cluster: startCluster };
 const replicationOf = async (server: RedisServer, name: string) =>
   new RegExp(`^${name}:(\\S+)`, 'm').exec(await server.ask('INFO', 'replication'))?.[1];
 
-/** What the victim has carried out by now, its replica has too. */
+/** Waits until the replica has all writes of the victim. */
 async function untilReplicated({ victim, heir }: Group): Promise<void> {
   const offset = Number(await replicationOf(victim, 'master_repl_offset'));
   await until(
@@ -83,12 +83,12 @@ async function untilReplicated({ victim, heir }: Group): Promise<void> {
 const untilPromoted = ({ heir }: Group) =>
   until('the replica is promoted', async () => (await replicationOf(heir, 'role')) === 'master', 60_000, 50);
 
-/** Answers after 0 … 200 ms, so that some callbacks run at any moment. */
+/** Replies after 0 … 200 ms, so that some callbacks always run. */
 const slowly: Answer = (arrival, response) => {
   setTimeout(() => ok(arrival, response), (Number(arrival.id.replace(/\D/g, '')) * 7) % 200);
 };
 
-/** Pushes until it is taken, however often that is refused or unknown. */
+/** Pushes until the job is stored, over any number of failures. */
 async function pushUntilTaken(daemon: Daemon, id: string, delay: number, deadlineMs: number): Promise<void> {
   await until(
     `${id} is taken`,
@@ -98,7 +98,7 @@ async function pushUntilTaken(daemon: Daemon, id: string, delay: number, deadlin
   );
 }
 
-/** A job is pushed, promoted, reserved, called and acked, in every part of the store. */
+/** Pushes a job into every bucket and waits until all are delivered. */
 async function everythingGoesOn(daemon: Daemon, sink: Sink, ids: readonly string[]): Promise<number> {
   const from = performance.now();
   const leftMs = () => Math.max(recoveryMsMax - (performance.now() - from), 0);
@@ -117,102 +117,99 @@ async function everythingGoesOn(daemon: Daemon, sink: Sink, ids: readonly string
   return Math.round(performance.now() - from);
 }
 
-/** Of those that began when the master was known to be gone: two seconds after the first that failed. */
+/** Of pushes that began at least 2 s after the first failure. */
 function unknownLater(failures: readonly LoadFailure[]): readonly LoadFailure[] {
   const [first] = failures;
   return failures.filter(({ what, atMs }) => what.includes('"unknown"') && atMs > (first?.atMs ?? 0) + 2_000);
 }
 
-describe.skipIf(await lacks('redis'))('a daemon on a group of Redis', () => {
+describe.skipIf(await lacks('redis'))('a daemon on a Redis group', () => {
   it.each([
     ['sentinel', 'killed'],
     ['cluster', 'killed'],
     ['sentinel', 'frozen'],
     ['cluster', 'frozen'],
-  ] as const)(
-    '%s, whose master is %s, goes on with the replica by itself, and delivers what was replicated',
-    async (kind, how) => {
-      const group = await owned('test', kinds[kind]());
-      const sink = await startSink(slowly);
-      const daemon = await startDaemon({ args: ['--redis', group.url] });
-      await addTopic(daemon, 't', sink.url);
-      const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 100 });
-      await until('pushes are taken', () => load.acknowledged.size > 200, 30_000);
-      expect(load.failures).toEqual([]);
-      const late = numbers(60).map((n) => `late-${n}`);
-      await forAll(late, async (id) =>
-        expect(await daemon.push('t', '1', { id, delay: 6_000 })).toMatchObject({ status: 201 }),
-      );
-      const replicated = [...load.acknowledged, ...late];
-      await untilReplicated(group);
+  ] as const)('%s, master %s: continues on the replica and delivers replicated jobs', async (kind, how) => {
+    const group = await owned('test', kinds[kind]());
+    const sink = await startSink(slowly);
+    const daemon = await startDaemon({ args: ['--redis', group.url] });
+    await addTopic(daemon, 't', sink.url);
+    const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 100 });
+    await until('pushes are taken', () => load.acknowledged.size > 200, 30_000);
+    expect(load.failures).toEqual([]);
+    const late = numbers(60).map((n) => `late-${n}`);
+    await forAll(late, async (id) =>
+      expect(await daemon.push('t', '1', { id, delay: 6_000 })).toMatchObject({ status: 201 }),
+    );
+    const replicated = [...load.acknowledged, ...late];
+    await untilReplicated(group);
 
-      const livingTaken = () => [...load.acknowledged].filter((id) => !group.isVictims(id)).length;
-      const livingBefore = livingTaken();
-      const from = performance.now();
-      if (how === 'killed') await group.victim.process.kill();
-      else await group.victim.process.freeze();
-      const again = numbers(20).map((n) => `again-${n}`);
-      // Due when all is over, so that a repeat never meets one that was delivered.
-      const repeated = Promise.all(again.map((id) => pushUntilTaken(daemon, id, 15_000, 60_000)));
-      await untilPromoted(group);
-      const promotedMs = Math.round(performance.now() - from);
-      const livingMeanwhile = livingTaken() - livingBefore;
-      const arrivedBefore = new Set(sink.arrivals.map(({ id }) => id));
-      const wentOnMs = await everythingGoesOn(
-        daemon,
-        sink,
-        numbers(20).map((n) => `probe-${n}`),
-      );
-      await repeated;
-      await untilReady(daemon);
-      if (how === 'frozen') group.victim.process.thaw();
-      // The one that comes back takes itself for a master for a moment: it may refuse some, until it knows better.
-      const failedBefore = load.failures.length;
-      let [failed, taken] = [failedBefore, load.acknowledged.size];
-      await until(
-        'pushes are taken, two hundred without a failure',
-        () => {
-          if (load.failures.length > failed) [failed, taken] = [load.failures.length, load.acknowledged.size];
-          return load.acknowledged.size > taken + 200;
-        },
-        30_000,
-      );
-      const failedLater = failed - failedBefore;
-      const result = await load.stop();
-      await untilEmptyAndWhole(daemon);
+    const livingTaken = () => [...load.acknowledged].filter((id) => !group.isVictims(id)).length;
+    const livingBefore = livingTaken();
+    const from = performance.now();
+    if (how === 'killed') await group.victim.process.kill();
+    else await group.victim.process.freeze();
+    const again = numbers(20).map((n) => `again-${n}`);
+    // Due after the failover, so that a repeat never meets a delivered job.
+    const repeated = Promise.all(again.map((id) => pushUntilTaken(daemon, id, 15_000, 60_000)));
+    await untilPromoted(group);
+    const promotedMs = Math.round(performance.now() - from);
+    const livingMeanwhile = livingTaken() - livingBefore;
+    const arrivedBefore = new Set(sink.arrivals.map(({ id }) => id));
+    const wentOnMs = await everythingGoesOn(
+      daemon,
+      sink,
+      numbers(20).map((n) => `probe-${n}`),
+    );
+    await repeated;
+    await untilReady(daemon);
+    if (how === 'frozen') group.victim.process.thaw();
+    // The old master acts as a master for a moment after its return, and may reject some pushes.
+    const failedBefore = load.failures.length;
+    let [failed, taken] = [failedBefore, load.acknowledged.size];
+    await until(
+      'two hundred pushes without a failure',
+      () => {
+        if (load.failures.length > failed) [failed, taken] = [load.failures.length, load.acknowledged.size];
+        return load.acknowledged.size > taken + 200;
+      },
+      30_000,
+    );
+    const failedLater = failed - failedBefore;
+    const result = await load.stop();
+    await untilEmptyAndWhole(daemon);
 
-      const refused = refusedIds(result);
-      const arrivals = groupBy(sink.arrivals, ({ id }) => id);
-      const times = (id: string) => arrivals.get(id)?.length ?? 0;
-      const doubled = [...arrivals.keys()].filter((id) => times(id) > 1);
-      const lost = [...result.acknowledged].filter((id) => times(id) === 0);
-      const slowestMs = Math.max(...daemon.log('request').map(({ ms }) => Math.round(Number(ms))));
-      console.log(
-        `${kind}, ${how}: promoted after ${promotedMs} ms, everything went on ${wentOnMs} ms later; ${result.acknowledged.size} acknowledged (${livingMeanwhile} of living masters meanwhile), ${lost.length} of them lost; ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown (${failedLater} since it came back); ${doubled.length} doubled; slowest answer ${slowestMs} ms`,
-      );
-      expect(replicated.filter((id) => times(id) === 0)).toEqual([]);
-      expect([...refused.not_stored].filter((id) => times(id) > 0)).toEqual([]);
-      expect(again.map(times)).toEqual(again.map(() => 1));
-      const versions = [...arrivals].filter(
-        ([, all]) => new Set(all.map(({ webhookId }) => webhookId)).size > 1,
-      );
-      expect(versions).toEqual([]);
-      // What the replica did not hear of: that a job was reserved, or acked. Nothing was reserved between the loss and the promotion.
-      expect(doubled.filter((id) => !arrivedBefore.has(id))).toEqual([]);
-      expect(lost.filter((id) => !group.isVictims(id))).toEqual([]);
-      expect(result.failures.filter(({ id }) => !group.isVictims(id))).toEqual([]);
-      if (kind === 'cluster') expect(livingMeanwhile).toBeGreaterThan(0);
-      expect(refused.not_stored.size).toBeGreaterThan(0);
-      if (how === 'killed') expect(unknownLater(result.failures)).toEqual([]);
-      if (how === 'killed') expect(failedLater).toBe(0);
-      expect(slowestMs).toBeLessThan(answerMsMax);
-      // Nobody died but a Redis.
-      expect(daemon.log('error').filter(({ message }) => /exited/.test(String(message)))).toEqual([]);
-    },
-  );
+    const refused = refusedIds(result);
+    const arrivals = groupBy(sink.arrivals, ({ id }) => id);
+    const times = (id: string) => arrivals.get(id)?.length ?? 0;
+    const doubled = [...arrivals.keys()].filter((id) => times(id) > 1);
+    const lost = [...result.acknowledged].filter((id) => times(id) === 0);
+    const slowestMs = Math.max(...daemon.log('request').map(({ ms }) => Math.round(Number(ms))));
+    console.log(
+      `${kind}, ${how}: promoted after ${promotedMs} ms, everything went on ${wentOnMs} ms later; ${result.acknowledged.size} acknowledged (${livingMeanwhile} of living masters meanwhile), ${lost.length} of them lost; ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown (${failedLater} since it came back); ${doubled.length} doubled; slowest answer ${slowestMs} ms`,
+    );
+    expect(replicated.filter((id) => times(id) === 0)).toEqual([]);
+    expect([...refused.not_stored].filter((id) => times(id) > 0)).toEqual([]);
+    expect(again.map(times)).toEqual(again.map(() => 1));
+    const versions = [...arrivals].filter(
+      ([, all]) => new Set(all.map(({ webhookId }) => webhookId)).size > 1,
+    );
+    expect(versions).toEqual([]);
+    // Unreplicated reserves and acks may repeat. Nothing was reserved between the loss and the promotion.
+    expect(doubled.filter((id) => !arrivedBefore.has(id))).toEqual([]);
+    expect(lost.filter((id) => !group.isVictims(id))).toEqual([]);
+    expect(result.failures.filter(({ id }) => !group.isVictims(id))).toEqual([]);
+    if (kind === 'cluster') expect(livingMeanwhile).toBeGreaterThan(0);
+    expect(refused.not_stored.size).toBeGreaterThan(0);
+    if (how === 'killed') expect(unknownLater(result.failures)).toEqual([]);
+    if (how === 'killed') expect(failedLater).toBe(0);
+    expect(slowestMs).toBeLessThan(answerMsMax);
+    // Only a Redis died.
+    expect(daemon.log('error').filter(({ message }) => /exited/.test(String(message)))).toEqual([]);
+  });
 
   it.each(['sentinel', 'cluster'] as const)(
-    '%s, whose master is killed and then every notifier, has their jobs called again',
+    '%s: master and all notifiers killed; their jobs are called again',
     async (kind) => {
       const group = await owned('test', kinds[kind]());
       const held = await startSink(() => {});
@@ -241,10 +238,10 @@ describe.skipIf(await lacks('redis'))('a daemon on a group of Redis', () => {
   );
 
   it.each([
-    // A bucket, and a poll ceiling of 100 ms.
+    // One bucket, poll ceiling 100 ms.
     ['server', 50],
-    // 32 buckets, and 1 s: each second for each bucket a question of the timer and of both notifiers, 96 in all. The rest asks less often,
-    // 145 with all; after a call that failed, as one may on a busy machine, for a minute somewhat more.
+    // 32 buckets, 1 s: the timer and both notifiers poll each bucket once a second, 96 in all; 145 with all other polls.
+    // For a minute after a failed call, as on a busy machine, somewhat more.
     ['cluster', 180],
   ] as const)('%s, that is idle, asks it %i times a second at most', async (kind, max) => {
     const { url, servers } = await startIdle(kind);
@@ -255,7 +252,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a group of Redis', () => {
     await forAll(ids, async (id) => expect((await daemon.push('t', '1', { id })).status).toBe(201));
     await until('all arrive', () => sink.arrivals.length === ids.length);
     await untilEmptyAndWhole(daemon);
-    // What is done least often is done once in it.
+    // Long enough for each rare poll to run once.
     const rate = await commandRate(servers, upkeepLimits.retentionManyMs);
     console.log(`${kind}, idle: ${rate.toFixed(1)} commands a second, those inside scripts counted`);
     expect(rate).toBeLessThanOrEqual(max);

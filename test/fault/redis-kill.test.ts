@@ -1,4 +1,4 @@
-// kill -9 of dq's processes and of Redis itself, under load: what was acknowledged is delivered, what was refused never is.
+// kill -9 of dq's processes and of Redis under load: acknowledged jobs are delivered, rejected ones never.
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -8,7 +8,7 @@ import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
 describe.skipIf(await lacks('redis'))('jobs in Redis', () => {
-  it('none acknowledged is lost when every process is killed in turn, Redis among them (appendfsync always)', async () => {
+  it('no acknowledged job is lost when each process and Redis is killed in turn', async () => {
     const server = await owned('test', startRedis({ config: ['appendonly yes', 'appendfsync always'] }));
     const sink = await startSink();
     const daemon = await startDaemon({ args: ['--redis', server.url] });

@@ -7,8 +7,8 @@ import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { draining, placesOf, type ShardList, withShard } from '../../src/core/shard-list.ts';
 import type { PushJob, ReserveRequest } from '../../src/ports/job-store.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
+import type { RedisStore } from '../../src/store/redis/shard/redis-store.ts';
 import { shardServers } from '../../src/store/redis/shard/shard-servers.ts';
-import type { ShardedStore } from '../../src/store/redis/shard/sharded-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { settleShards } from '../../src/use-cases/change-shards.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
@@ -32,9 +32,9 @@ const jobOf = (id: string, body: string, delayMs: number): PushJob => ({
 
 /** Some producers and consumers in one process each, with its own knowledge of the list. */
 class Site {
-  readonly sharded: ShardedStore;
+  readonly sharded: RedisStore;
   readonly #wants: ReserveRequest;
-  constructor(sharded: ShardedStore, incarnation: number) {
+  constructor(sharded: RedisStore, incarnation: number) {
     this.sharded = sharded;
     this.#wants = {
       owner: { instance: 1, incarnation },
@@ -283,7 +283,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
         sharded.apply(list);
         await Promise.all([working, work()]);
       }
-      const servers = shardServers(shards[0] as ShardedStore, serverOptions());
+      const servers = shardServers(shards[0] as RedisStore, serverOptions());
       for (const { id } of list.shards) await servers.announce(id);
     };
 

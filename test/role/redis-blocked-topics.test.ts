@@ -1,4 +1,4 @@
-// Topics with ready jobs and without capacity: they cost a reserve nothing, and change nothing of whose turn it is.
+// Topics with ready jobs but without capacity cost a reserve nothing, and do not change the turns of others.
 
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
@@ -36,7 +36,7 @@ async function pushAll({ jobs }: Trial, topics: readonly string[]): Promise<void
   expect(outcomes.every(({ kind }) => kind === 'stored')).toBe(true);
 }
 
-/** Commands that the server ran since the last call, by name: a script's own are among them. */
+/** Commands that the server ran since the last call, by name, those inside scripts included. */
 async function commandsOf(raw: Redis): Promise<Record<string, number>> {
   const stats = await raw.info('commandstats');
   await raw.config('RESETSTAT');
@@ -46,7 +46,7 @@ async function commandsOf(raw: Redis): Promise<Record<string, number>> {
 }
 
 describe.skipIf(await lacks('redis'))('topics without capacity', () => {
-  it('reserve: looks at no paused topic again, however many have ready jobs', async () => {
+  it('reserve: reads no paused topic twice, however many have ready jobs', async () => {
     const { under, trial } = await opened();
     const paused = names(1_000);
     await pushAll(trial, paused);
@@ -63,7 +63,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     }
   });
 
-  it('reserve: takes from a topic that stands behind, between and before paused ones', async () => {
+  it('reserve: serves a topic after, between and before paused ones', async () => {
     const { trial } = await opened();
     const paused = names(2 * redisLimits.redisRingPiece + 10);
     await pushAll(trial, paused);
@@ -80,7 +80,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     expect(await take()).toEqual([]);
   });
 
-  it('reserve: a topic that leaves the over-layer has the capacity of the base again', async () => {
+  it('reserve: a topic that leaves the over-layer gets the base capacity', async () => {
     const { trial } = await opened();
     const paused = names(300);
     const base = new CapacityBase(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
@@ -116,9 +116,9 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     expect((await reserve(trial, blocked(rest))).map(({ id }) => id)).toEqual(['2']);
   });
 
-  it('reserve: deals by a copy of the rings what it deals from the rings', { timeout: 60_000 }, async () => {
-    const fromRings = await opened({ roomsMax: Number.POSITIVE_INFINITY });
-    const byCopy = await opened({ roomsMax: -1 });
+  it('reserve: a copy of the rings gives the same jobs as the rings', { timeout: 60_000 }, async () => {
+    const fromRings = await opened({ capacitiesMax: Number.POSITIVE_INFINITY });
+    const byCopy = await opened({ capacitiesMax: -1 });
     const both = [fromRings.trial, byCopy.trial];
     const dice = (n: number) => Math.floor(Math.random() * n);
     // More topics with capacity than one reserve names.
@@ -135,7 +135,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
       for (const trial of both) await trial.jobs.push(pushes);
       if (dice(5) === 0) base = new CapacityBase(some(3));
       const others = dice(4) === 0 ? 0 : 5;
-      // A reserve for topics in good standing alone has no base.
+      // A reserve only for topics in good standing has no base.
       const rooms = others === 0 && dice(2) === 0 ? some(3) : new LayeredCapacities(base, some(dice(2)));
       const max = 1 + dice(dice(4) === 0 ? 60 : 8);
       const [right, copied] = await Promise.all(both.map((trial) => reserve(trial, rooms, max, others)));

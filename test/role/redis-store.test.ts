@@ -1,5 +1,5 @@
-// What a Redis does to the store, and the store to a Redis: calls that change nothing leave every key as it was; a full, foreign,
-// emptied, frozen or absent server answers as it must; and it is found again.
+// The Redis store and its server: calls without effect leave every key unchanged. A full, foreign, emptied, frozen or
+// unavailable server gives the right failures, and the store recovers.
 
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
@@ -7,16 +7,15 @@ import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import type { JobKey } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { type Partition, StoreError } from '../../src/ports/job-store.ts';
-import { deadCalls } from '../../src/store/redis/calls/outcomes.ts';
+import { deadCalls } from '../../src/store/redis/calls/dead.ts';
 import { createClient } from '../../src/store/redis/client/connection.ts';
 import { redisLimits } from '../../src/store/redis/limits.ts';
 import { bucketOf, keysOf } from '../../src/store/redis/scripts/keys.ts';
 import { composeScripts, type ScriptName, scriptNames } from '../../src/store/redis/scripts/scripts.ts';
-import { openRedisStore } from '../../src/store/redis/shard/redis-store.ts';
 import type { Arg, Shards } from '../../src/store/redis/shard/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
 import { farOffMs, jobOf, owner, request, Trial } from '../conformance/trial.ts';
-import { allKeys, type OpenedRedis, openEmpty, openOn, storeOptions } from '../support/redis-store.ts';
+import { allKeys, type OpenedRedis, oneShard, openEmpty, openOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
@@ -42,7 +41,7 @@ async function opened(
   return { server, under, trial: new Trial(under) };
 }
 
-/** Jobs in every state, alerts in every state, and ends. */
+/** Jobs in every state, alerts in every state, and history entries. */
 async function filled(trial: Trial): Promise<void> {
   await trial.bystanders();
   await trial.push('large', { topic: 'by.ready', body: Buffer.alloc(5_000, 7) });
@@ -65,11 +64,11 @@ function hearing(): { readonly log: Log; readonly errors: string[] } {
   return { log: { ...silentLog, error: (message) => void errors.push(message) }, errors };
 }
 
-describe.skipIf(await lacks('redis'))('a store on Redis', () => {
-  it('leaves every key as it was where there is nothing to do', async () => {
+describe.skipIf(await lacks('redis'))('Redis store', () => {
+  it('calls without effect: leave every key unchanged', async () => {
     const { under, trial } = await opened();
     await filled(trial);
-    // Topics that hold ends alone are put at rest.
+    // Topics that hold only history are put at rest.
     await trial.history.forget(farOffMs, 100);
     const job = await trial.reserved('1');
     const wrong = {
@@ -122,14 +121,14 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
       purgeTopic: () => admin.purgeTopic('none', 100),
       health: () => admin.health(),
     };
-    // All but recover, which notes when it was asked.
+    // All except recover, which stores the time of each call.
     for (const [name, call] of Object.entries(calls))
       await keepsKeys(under.raw, call).catch((error: unknown) => {
         throw new Error(`${name} changed something`, { cause: error });
       });
   });
 
-  it('refuses each script on a bucket without its marker, with another, and leaves every key', async () => {
+  it('scripts: reject a bucket without marker or with a foreign one', async () => {
     const { server, under, trial } = await opened();
     await filled(trial);
     const scripts = composeScripts();
@@ -157,16 +156,16 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     client.disconnect();
   });
 
-  it('refuses a push that was placed by an older list of shards, and nothing else', async () => {
+  it('push: rejected when placed by an older shard list; ack still works', async () => {
     const { under, trial } = await opened();
     await trial.push('1');
-    await under.raw.hset('{dq:0}:n', 'list', 1);
+    await under.raw.hset('{dq:0}:n', 'list', 2);
     const outcome = await keepsKeys(under.raw, () => trial.tryPush('2'));
     expect(outcome).toEqual({ kind: 'not_stored', code: 'stale_list' });
     expect(await trial.ack(await trial.lease())).toEqual({ kind: 'acked' });
   });
 
-  it('a full server refuses pushes and requeues cleanly, and everything else goes on', async () => {
+  it('full server: rejects pushes and requeues; other calls continue', async () => {
     const { server, under, trial } = await opened();
     for (const id of ['ack', 'retry', 'bury', 'cancel', 'release', 'lost']) await trial.push(id);
     await trial.push('later', { when: { delayMs: 20 } });
@@ -192,31 +191,31 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await trial.push('new')).toMatchObject({ kind: 'stored' });
   });
 
-  it('says that more is too old where nothing may be removed', async () => {
+  it('history-forget: with max 0 returns whether more entries are older', async () => {
     const { under, trial } = await opened();
     await trial.ack(await trial.reserved('1'));
     await trial.tick();
-    // As a call asks the partitions that come after it has reached its max.
-    expect(await under.redis.shard.run('historyForget', 0, [0, 0])).toEqual([0, 1]);
+    // As a call does in partitions after it reached its max.
+    expect(await under.shard.run('historyForget', 0, [0, 0])).toEqual([0, 1]);
   });
 
-  it('a nearly full server keeps no memory of ended jobs, and gives up what it has', async () => {
+  it('nearly full server: keeps no new history and forgets the old', async () => {
     const { server, under, trial } = await opened();
     await trial.ack(await trial.reserved('before'));
-    // It gives back what reading the scripts has cost it, some seconds later.
+    // Redis frees the memory of script loading some seconds later.
     const makeTight = async () => {
       const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
       await server.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(used * 1.05)));
-      return under.redis.shard.isTight();
+      return under.shard.isTight;
     };
-    await until('it to be seen', makeTight);
+    await until('the store to notice', makeTight);
     await trial.push('after');
     await trial.ack(await trial.lease());
     expect((await trial.dump()).ended.map(({ id }) => id)).toEqual(['before']);
     expect(await trial.history.forget(farOffMs, 10)).toEqual({ forgotten: 1, more: false });
   });
 
-  it('keeps nothing of what ends where no history is wanted, its attempts neither', async () => {
+  it('keepHistory false: ended jobs leave no record and no attempts', async () => {
     const { under, trial } = await opened({ keepHistory: false });
     await trial.push('1', { body: Buffer.alloc(redisLimits.inlineBodyBytesMax + 1) });
     await trial.retry(await trial.lease(), 0);
@@ -227,7 +226,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(left).toBe(0);
   });
 
-  it('keeps the first of two that are due at the same moment as the head of its topic', async () => {
+  it('cancel: the next of two jobs with one due time becomes the head', async () => {
     const { under, trial } = await opened();
     const when = { at: Date.now() + 3_600_000 };
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id, { when })));
@@ -245,7 +244,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(Number((await under.raw.zrange('{dq:0}:d', '0', '-1', 'WITHSCORES'))[1])).toBe(when.at);
   });
 
-  it('a head of a topic that says more than its jobs is put right, and costs none of them its place', async () => {
+  it('promote: repairs a wrong head and moves no job early', async () => {
     const { under, trial } = await opened({ plainPolls: false });
     await trial.push('1', { when: { delayMs: 60_000 } });
     await trial.push('2', { when: { delayMs: 60_000 } });
@@ -258,7 +257,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect((await under.store.admin.counts()).topics['t']).toMatchObject({ delayed: 2 });
   });
 
-  it('of many ids of dead letters tells each script a bounded number, and brings all of them back', async () => {
+  it('dead requeue: sends many ids in bounded script calls', async () => {
     const { under, trial } = await opened();
     const some = Array.from({ length: 2 * redisLimits.redisStepMax + 1 }, (_, n) => `job-${n}`);
     await trial.jobs.push(some.map((id) => jobOf(id)));
@@ -267,14 +266,14 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
       await trial.jobs.bury(reserved.jobs.map((job) => ({ ...job, reason: 'gone', attempt })));
       left -= reserved.jobs.length;
     }
-    const { shard } = under.redis;
-    const told: number[] = [];
+    const { redis } = under;
+    const argsOfCalls: number[] = [];
     const counting = {
-      partitions: shard.partitions,
-      everywhere: (key: JobKey) => shard.everywhere(key),
+      partitions: redis.partitions,
+      everywhere: (key: JobKey) => redis.everywhere(key),
       run: (script: ScriptName, partition: Partition, args: readonly Arg[]) => {
-        told.push(args.length);
-        return shard.run(script, partition, args);
+        argsOfCalls.push(args.length);
+        return redis.run(script, partition, args);
       },
     } as unknown as Shards;
     const { requeue } = deadCalls(counting);
@@ -282,11 +281,11 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
       requeued: some.length,
       more: false,
     });
-    expect(told).toHaveLength(3);
-    expect(Math.max(...told)).toBeLessThan(redisLimits.redisStepMax + 10);
+    expect(argsOfCalls).toHaveLength(3);
+    expect(Math.max(...argsOfCalls)).toBeLessThan(redisLimits.redisStepMax + 10);
   });
 
-  it('names what breaks an invariant, and an example of it', async () => {
+  it('fsck: names broken invariants with an example', async () => {
     const { under, trial } = await opened();
     await filled(trial);
     await trial.push('large', { topic: 'broken', body: Buffer.alloc(2_000) });
@@ -300,14 +299,14 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
       return state.kind === 'done' ? state.result.problems : null;
     });
     expect(found.map(({ what, count }) => [what, count])).toEqual([
-      ['jobs that are not in the one place of their state', 1],
+      ['jobs in the wrong set for their state', 1],
       ['jobs without a body', 2],
       ['attempts without a job', 1],
     ]);
     expect(found[0]?.examples).toEqual(['by.reserved/1']);
   });
 
-  it('draws each bucket numbers of its own remainder, also above a number of another bucket', async () => {
+  it('versions: each bucket draws its own remainder', async () => {
     const { under, trial } = await opened({ buckets: 4 });
     const far = Date.now() * 1_000 + 10_000_000_000;
     for (const [n, bucket] of [0, 1, 2, 3].entries())
@@ -319,7 +318,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     }
   });
 
-  it('goes on after SCRIPT FLUSH as if nothing had happened', async () => {
+  it('SCRIPT FLUSH: calls continue', async () => {
     const { server, trial } = await opened();
     await trial.push('1');
     await server.ask('SCRIPT', 'FLUSH');
@@ -327,7 +326,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await trial.reserve(request(5))).toHaveLength(2);
   });
 
-  it('marks a server that was emptied again, says so, and gives no number twice', async () => {
+  it('emptied server: marked again, logged, and no number repeats', async () => {
     const { log, errors } = hearing();
     const { server, trial } = await opened({ log });
     const first = await trial.push('1');
@@ -338,10 +337,10 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
       return outcome.kind === 'stored' ? outcome : null;
     });
     expect(again.version).toBeGreaterThan(first.version);
-    expect(errors).toEqual(['Redis has lost its jobs: it was emptied, or came back without its data']);
+    expect(errors).toEqual(['redis: jobs are lost; the server was emptied, or restarted without its data']);
   });
 
-  it('works on beside a process that found the emptied server first', async () => {
+  it('emptied server: two processes write the same marker', async () => {
     const { server, trial } = await opened();
     await trial.push('1');
     await server.ask('FLUSHALL');
@@ -354,7 +353,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
   it.each([
     ['another registry', { registryId: async () => 'r2' }],
     ['another number of buckets', { buckets: 4 }],
-  ])('refuses a server of %s, says why, and changes nothing of it', async (_, other) => {
+  ])('foreign server: %s is rejected with a reason and left unchanged', async (_, other) => {
     const { server, under, trial } = await opened();
     await filled(trial);
     const { log, errors } = hearing();
@@ -367,14 +366,14 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await stranger.store.admin.health()).toMatchObject({ ok: false });
     expect(errors).toEqual([expect.stringMatching(/^this Redis is not ours: it /)]);
     expect(await allKeys(under.raw)).toEqual(before);
-    // The remedy, on the same connection.
+    // The remedy, without a new connection.
     await server.ask('FLUSHALL');
-    await until('it is taken', () => stranger.redis.shard.isReady);
-    expect(stranger.redis.shard.foreign).toBeNull();
+    await until('it is in use', () => stranger.shard.isReady);
+    expect(stranger.shard.foreign).toBeNull();
     await stranger.close();
   });
 
-  it('uses no server before it is known which registry this is', async () => {
+  it('registry id: no server is used before it is known', async () => {
     const { log, errors } = hearing();
     let known = false;
     const registryId = async () => {
@@ -386,16 +385,16 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await server.ask('DBSIZE')).toBe('0');
     known = true;
     await until('it to be used', async () => (await trial.tryPush('1')).kind === 'stored');
-    expect(errors).toEqual(['Redis is not used before the registry has said which one it is']);
+    expect(errors).toEqual(['redis: waits for the registry, whose id it needs']);
   });
 
-  it('answers at once while the server is away, finds it again, and tells listeners to look', async () => {
+  it('unavailable server: calls fail at once; after it returns, hints are sent', async () => {
     const { server, under, trial } = await opened({}, ['appendonly yes', 'appendfsync always']);
     await trial.push('1');
     const heard: string[] = [];
     trial.jobs.onHint((hint) => heard.push(hint.kind));
     await server.process.kill();
-    await until('the loss to be seen', () => !under.redis.shard.isReady);
+    await until('the store to notice', () => !under.shard.isReady);
     expect(await trial.tryPush('2')).toEqual({ kind: 'not_stored', code: 'redis_away' });
     await expect(trial.promote()).rejects.toThrow('redis_away');
     expect(await under.store.admin.health()).toMatchObject({ ok: false });
@@ -406,23 +405,23 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await under.store.admin.health()).toMatchObject({ ok: true, warnings: [] });
   });
 
-  it('a push to a frozen server is unknown within its deadline, and later calls are served', async () => {
+  it('frozen server: a push is unknown at its deadline; later calls work', async () => {
     const { server, trial } = await opened({ callMs: 2_000 });
     await trial.push('1');
     await server.process.freeze();
     expect(await trial.tryPush('2')).toEqual({ kind: 'unknown', code: 'redis_no_answer' });
-    // Until it answers nobody else waits for it, whatever is asked.
+    // Until the server answers, other calls fail at once.
     const refused = { kind: 'not_stored', code: 'redis_no_answer' };
     expect(await trial.tryPush('3')).toEqual(refused);
     for (const asked of [trial.promote(), trial.reserve(request(1)), trial.recover(), trial.admin.counts()])
       await expect(asked).rejects.toMatchObject({ failure: refused });
     server.process.thaw();
     await until('calls to be served', async () => (await trial.jobs.get({ topic: 't', id: '1' })) !== null);
-    // Unknown means just that: it was written, and it ran.
+    // The unknown push was sent, and it ran.
     expect(await trial.known('2')).toMatchObject({ state: 'ready' });
   });
 
-  it('of many rooms asks for those of topics that have ready jobs, and keeps to each', async () => {
+  it('reserve: many capacities are respected and read by ring copy', async () => {
     const { trial } = await opened();
     const names = Array.from({ length: 300 }, (_, n) => `topic${n}`);
     for (const topic of ['topic7', 'topic8', 'topic299', 'unlisted']) {
@@ -448,7 +447,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await reserve()).toEqual([]);
   });
 
-  it('of many rooms asks for those of the topics as they are numbered now, after a loss of the data', async () => {
+  it('reserve: many capacities follow new topic numbers after a data loss', async () => {
     const { server, trial } = await opened();
     const topics = new Map(
       Array.from({ length: 300 }, (_, n) => [`topic${n}`, { room: 1, leaseMs: 60_000 }] as const),
@@ -466,7 +465,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     await until('it to be reserved', async () => (await reserve()).length === 1);
   });
 
-  it('says of a delayed job how long it waits, never longer, and moves it when it is due, not before', async () => {
+  it('promote: never waits too long and never moves a job early', async () => {
     const { trial } = await opened();
     expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
     const { dueAt } = await trial.push('1', { when: { delayMs: 400 } });
@@ -480,7 +479,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     }
   });
 
-  it('a push under way is unknown as soon as its connection is lost, not at its deadline', async () => {
+  it('lost connection: a pending push is unknown at once', async () => {
     const { server, trial } = await opened({ callMs: 600_000 });
     await trial.push('1');
     await server.process.freeze();
@@ -489,7 +488,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await pushed).toEqual({ kind: 'unknown', code: 'redis_no_answer' });
   });
 
-  it('a script that fails is unknown, and the log says so', async () => {
+  it('failed script: unknown, and logged', async () => {
     const { log, errors } = hearing();
     const { under, trial } = await opened({ log });
     await trial.push('1');
@@ -497,12 +496,12 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await trial.jobs.cancel([{ topic: 't', id: '1' }])).toEqual([
       { kind: 'unknown', code: 'redis_script_failed' },
     ]);
-    // A loop would ask again and again.
+    // A loop would repeat the call.
     await trial.jobs.cancel([{ topic: 't', id: '1' }]);
-    expect(errors).toEqual(['a script failed; what it did may be incomplete: run dq fsck']);
+    expect(errors).toEqual(['redis: a script failed and may be half applied; run dq fsck']);
   });
 
-  it('a user who may not publish has all it asks for but hints', async () => {
+  it('rights: without PUBLISH all but hints works', async () => {
     const server = await owned('test', startRedis());
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', 'resetchannels', '+@all');
     const url = server.url.replace('//', '//dq:pw@');
@@ -514,7 +513,7 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await trial.reserve(request(5))).toHaveLength(1);
   });
 
-  it('a user who may not use a command of the scripts is told so before one is run, and nothing is written', async () => {
+  it('rights: a missing command is reported before any script runs', async () => {
     const server = await owned('test', startRedis());
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&*', '+@all', '-flushall', '-hdel');
     const { log, errors } = hearing();
@@ -526,11 +525,11 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await under.store.admin.health()).toMatchObject({ ok: false, servers: [{ trouble: denial }] });
     expect(await allKeys(under.raw)).toEqual({});
     await server.ask('ACL', 'SETUSER', 'dq', '+hdel');
-    await until('it to be used', () => under.redis.shard.isReady);
+    await until('it to be used', () => under.shard.isReady);
     expect(await under.store.admin.health()).toMatchObject({ ok: true });
   });
 
-  it('a command that is taken away while it is used stops one script, and none after it', async () => {
+  it('rights: a command denied later stops one script and no more', async () => {
     const server = await owned('test', startRedis());
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&*', '+@all');
     const { log, errors } = hearing();
@@ -542,22 +541,22 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await trial.tryPush('2')).toEqual({ kind: 'unknown', code: 'redis_script_failed' });
     const half = await allKeys(under.raw);
     const denial = /^denies its user dq ZADD, ZREM, which dq needs: ACL SETUSER dq \+zadd \+zrem$/;
-    await until('it to be named', () => denial.test(under.redis.shard.denial ?? ''));
+    await until('it to be named', () => denial.test(under.shard.denial ?? ''));
     expect(await trial.tryPush('3')).toEqual({ kind: 'not_stored', code: 'redis_denied' });
     expect(await trial.jobs.cancel([{ topic: 't', id: '1' }])).toEqual([
       { kind: 'not_stored', code: 'redis_denied' },
     ]);
     expect(await allKeys(under.raw)).toEqual(half);
     expect(errors).toEqual([
-      'a script failed; what it did may be incomplete: run dq fsck',
+      'redis: a script failed and may be half applied; run dq fsck',
       expect.stringContaining('ACL SETUSER dq +zadd +zrem'),
     ]);
     await server.ask('ACL', 'SETUSER', 'dq', '+zadd', '+zrem');
-    await until('it to be used', () => under.redis.shard.isReady);
+    await until('it to be used', () => under.shard.isReady);
     expect(await trial.push('2')).toMatchObject({ kind: 'stored' });
   });
 
-  it('a command that the server has under another name is named with its remedy', async () => {
+  it('rights: a renamed command is reported with its remedy', async () => {
     const server = await owned(
       'test',
       startRedis({ config: ['rename-command HSCAN ""', 'rename-command ZCOUNT zz'] }),
@@ -570,13 +569,13 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await allKeys(under.raw)).toEqual({});
   });
 
-  it('a listed shard without a mark has lost its data, whoever is first to ask', async () => {
+  it('listed shard: without a marker it has lost its data', async () => {
     const { log, errors } = hearing();
     await opened({ log, isListed: true });
-    expect(errors).toEqual(['Redis has lost its jobs: it was emptied, or came back without its data']);
+    expect(errors).toEqual(['redis: jobs are lost; the server was emptied, or restarted without its data']);
   });
 
-  it('asks nothing more of a server that stands still, plain questions among it', async () => {
+  it('frozen server: plain commands fail at once too', async () => {
     const { server, trial } = await opened({ callMs: 2_000 });
     await server.process.freeze();
     await expect(trial.promote()).rejects.toMatchObject({ failure: { kind: 'unknown' } });
@@ -590,8 +589,8 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     );
   });
 
-  it('a server that loads its data for long holds nobody up who starts, and is used when it has', async () => {
-    // 9 s in all; of five keys or so it answers once.
+  it('loading server: start does not wait for it', async () => {
+    // 9 s in all; it answers after every five keys or so.
     const slow = ['key-load-delay 30000', 'loading-process-events-interval-bytes 1024'];
     const server = await owned('test', startRedis({ config: slow }));
     await server.ask('DEBUG', 'POPULATE', '300', 'k', '200');
@@ -608,25 +607,25 @@ describe.skipIf(await lacks('redis'))('a store on Redis', () => {
     expect(await isLoading()).toBe(true);
     expect(await under.store.jobs.push([jobOf('1')])).toMatchObject([{ kind: 'not_stored' }]);
     await until(
-      'a push to be taken',
+      'a push to be stored',
       async () => (await under.store.jobs.push([jobOf('1')]))[0]?.kind === 'stored',
       20_000,
     );
   });
 
-  it('closed while it still connects, it leaves no timer behind', async () => {
+  it('close: while connecting, leaves no timer behind', async () => {
     const server = await owned('test', startRedis());
     await server.process.freeze();
     const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
     const before = timers();
-    const under = openRedisStore(storeOptions(server));
+    const under = oneShard(server);
     const started = under.start();
     await under.close();
     await started;
     await until('its timers to be over', () => timers() <= before);
   });
 
-  it('bounds what is under way: more is refused as not stored', async () => {
+  it('pending calls: bounded; more are rejected as not stored', async () => {
     const { server, trial } = await opened({ callMs: 2_000 });
     await server.process.freeze();
     const body = Buffer.alloc(8 * 1024 * 1024);

@@ -1,4 +1,4 @@
-// Topics that come and go on Redis: what is no topic's any more costs nobody anything, and no number is two topics' at a time.
+// Topic numbers in Redis: unused topics cost no command, and no two topics have one number at a time.
 import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { attemptOf, farOffMs, jobOf, request, Trial } from '../conformance/trial.ts';
@@ -17,7 +17,7 @@ async function opened(
   return { under, trial: new Trial(under) };
 }
 
-/** Commands that a call costs the server, those of its scripts counted. */
+/** Commands that a call costs the server, those inside scripts included. */
 async function costOf({ raw }: OpenedRedis, call: () => Promise<unknown>): Promise<number> {
   await raw.config('RESETSTAT');
   await call();
@@ -27,7 +27,7 @@ async function costOf({ raw }: OpenedRedis, call: () => Promise<unknown>): Promi
     .reduce((sum, [, , calls]) => sum + Number(calls), 0);
 }
 
-/** What the loops ask. */
+/** The polls of the loops. */
 async function costs(under: OpenedRedis): Promise<readonly number[]> {
   const { admin, alerts, jobs, history } = under.store;
   const all: number[] = [];
@@ -55,29 +55,26 @@ async function comeAndGo(trial: Trial, names: readonly string[]): Promise<void> 
 const names = (n: number, prefix: string) => Array.from({ length: n }, (_, i) => `${prefix}.${i}`);
 const numbersOf = async ({ raw }: OpenedRedis) => Object.entries(await raw.hgetall('{dq:0}:T'));
 
-describe.skipIf(await lacks('redis'))('topics on Redis', () => {
-  it.each([true, false])(
-    '5,000 that came and went cost nobody a command (history: %s)',
-    async (keepHistory) => {
-      const { under, trial } = await opened({ keepHistory });
-      await trial.push('stays', { topic: 'stays', when: { delayMs: 60_000 } });
-      await trial.history.forget(farOffMs, 100);
-      const before = await costs(under);
-      await comeAndGo(trial, names(5_000, 'gone'));
-      await trial.history.forget(farOffMs, 100);
-      expect(await costs(under)).toEqual(before);
-      // Their ends are kept, and found.
-      const ended = await trial.history.get({ topic: 'gone.17', id: '1' });
-      expect(ended?.state).toBe(keepHistory ? 'done' : undefined);
-    },
-  );
+describe.skipIf(await lacks('redis'))('topic numbers', () => {
+  it.each([true, false])('5,000 unused topics cost no command (history: %s)', async (keepHistory) => {
+    const { under, trial } = await opened({ keepHistory });
+    await trial.push('stays', { topic: 'stays', when: { delayMs: 60_000 } });
+    await trial.history.forget(farOffMs, 100);
+    const before = await costs(under);
+    await comeAndGo(trial, names(5_000, 'gone'));
+    await trial.history.forget(farOffMs, 100);
+    expect(await costs(under)).toEqual(before);
+    // Their history is kept, and found.
+    const ended = await trial.history.get({ topic: 'gone.17', id: '1' });
+    expect(ended?.state).toBe(keepHistory ? 'done' : undefined);
+  });
 
-  it('a number goes to the next topic when nothing of its last one is left, and not before', async () => {
+  it('a number is reused when its topic has nothing left, and not before', async () => {
     const { under, trial } = await opened();
     await comeAndGo(trial, names(300, 'first'));
     await trial.history.forget(farOffMs, 100);
     await comeAndGo(trial, names(300, 'second'));
-    // Those of the first are at rest, and keep theirs for their ends.
+    // The first topics are at rest and keep their numbers for their history.
     expect(await numbersOf(under)).toHaveLength(600);
     expect(await trial.history.get({ topic: 'first.7', id: '1' })).toMatchObject({ state: 'done' });
     const all = async () => {
@@ -94,7 +91,7 @@ describe.skipIf(await lacks('redis'))('topics on Redis', () => {
     expect(await under.raw.hget('{dq:0}:n', 'topics')).toBe('600');
   });
 
-  it('a topic that holds a job of any state, an alert or a claim is not put at rest', async () => {
+  it('a topic with a job, an alert or a claim is not put at rest', async () => {
     const { under, trial } = await opened();
     await trial.bystanders();
     await trial.buried('claimed', { topic: 'claimed' });
@@ -113,7 +110,7 @@ describe.skipIf(await lacks('redis'))('topics on Redis', () => {
     expect(await trial.dump()).toEqual(before);
   });
 
-  it('a topic at rest wakes with its next job, under the number that its ends have', async () => {
+  it('a topic at rest keeps its number for its next job', async () => {
     const { under, trial } = await opened();
     await comeAndGo(trial, ['t', 'u']);
     await trial.history.forget(farOffMs, 100);
@@ -128,7 +125,7 @@ describe.skipIf(await lacks('redis'))('topics on Redis', () => {
     expect(await trial.known('2')).toMatchObject({ state: 'ready' });
   });
 
-  it('numbers that were given before anybody noted their use are found', async () => {
+  it('numbers from before the index of numbers are found', async () => {
     const { under, trial } = await opened();
     await trial.push('1');
     await under.raw.del('{dq:0}:u');
@@ -137,7 +134,7 @@ describe.skipIf(await lacks('redis'))('topics on Redis', () => {
     expect((await under.store.admin.counts()).topics).toMatchObject({ t: { ready: 1 } });
   });
 
-  it('an examination names nothing while topics come and go', async () => {
+  it('fsck: finds no problem while topics come and go', async () => {
     const { under, trial } = await opened();
     await comeAndGo(trial, names(50, 'gone'));
     await trial.history.forget(farOffMs, 100);

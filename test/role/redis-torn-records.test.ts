@@ -1,4 +1,4 @@
-// One record or place that cannot be read costs itself alone: it is set aside byte for byte and named, and every other job goes on.
+// A damaged record or set member affects only itself: it is quarantined unchanged and named; all other jobs go on.
 import type { Redis } from 'ioredis';
 import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
@@ -27,9 +27,9 @@ async function problemsOf({ store }: OpenedRedis): Promise<readonly (readonly [s
 }
 
 const asideOf = (count: number, examples: string) =>
-  [['records or places that were set aside', count, examples]] as const;
+  [['quarantined records or set members', count, examples]] as const;
 
-/** The parts of the one thing that was set aside. */
+/** The parts of the only quarantined record. */
 async function asidePartsOf(raw: Redis): Promise<Record<string, Buffer>> {
   const rows = (await raw.callBuffer('HVALS', '{dq:0}:q')) as Buffer[];
   expect(rows).toHaveLength(1);
@@ -54,7 +54,7 @@ async function recordOf(raw: Redis, field: Buffer): Promise<Buffer> {
 
 const ids = (jobs: readonly ReservedJob[]) => jobs.map(({ id }) => id).sort();
 
-/** How a record is torn: what is left of it; null = nothing. */
+/** Ways to damage a record: the bytes left; null = none. */
 const tears: Readonly<Record<string, (record: Buffer) => Buffer | null>> = {
   'is missing': () => null,
   'is empty': () => Buffer.alloc(0),
@@ -77,8 +77,8 @@ async function tear(raw: Redis, id: string, how: string): Promise<{ field: Buffe
   return { field, left };
 }
 
-describe.skipIf(await lacks('redis'))('on Redis', () => {
-  it.each(Object.keys(tears))('a ready job whose record %s costs no other job its turn', async (how) => {
+describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
+  it.each(Object.keys(tears))('reserve: a ready job whose record %s affects no other job', async (how) => {
     const { under, trial, raw } = await opened();
     for (const id of ['1', '2', '3']) await trial.push(id);
     await trial.push('4', { topic: 'other' });
@@ -90,13 +90,13 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
     const { setAside, warnings, ok } = await under.store.admin.health();
     expect([ok, setAside]).toEqual([true, 1]);
-    expect(warnings.join()).toMatch(/1 thing .* set aside: t\/1; dq fsck names/);
-    // The id is free again, and the other jobs end.
+    expect(warnings.join()).toMatch(/1 unreadable or ownerless record is quarantined: t\/1; dq fsck lists/);
+    // The id is free again, and the other jobs are delivered.
     expect(await trial.push('1')).toMatchObject({ kind: 'stored', replaced: false });
     expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
   });
 
-  it.each(Object.keys(tears))('a delayed job whose record %s holds up no promotion', async (how) => {
+  it.each(Object.keys(tears))('promote: a delayed job whose record %s blocks no other', async (how) => {
     const { under, trial, raw } = await opened();
     for (const id of ['1', '2', '3']) await trial.push(id, { when: { delayMs: 1 } });
     await tear(raw, '1', how);
@@ -105,7 +105,7 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
   });
 
-  it.each(Object.keys(tears))('a reserved job whose record %s holds up no recovery', async (how) => {
+  it.each(Object.keys(tears))('recover: a reserved job whose record %s blocks no other', async (how) => {
     const { under, trial, raw } = await opened();
     for (const id of ['1', '2', '3']) await trial.push(id);
     const jobs = await trial.reserve(request(10, null, owner, 1));
@@ -120,7 +120,7 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
   });
 
-  it.each(Object.keys(tears))('a reserved job whose record %s costs no neighbour its ack', async (how) => {
+  it.each(Object.keys(tears))('ack: a reserved job whose record %s affects no neighbour', async (how) => {
     const { under, trial, raw } = await opened();
     for (const id of ['1', '2']) await trial.push(id);
     const jobs = await trial.reserve(request(10));
@@ -131,12 +131,10 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect(await under.store.admin.counts()).toMatchObject({ topics: { t: { reserved: 1 } } });
     expect(await trial.jobs.releaseUnheld(0, owner, [])).toBe(0);
     expect((await under.store.admin.counts()).topics).toEqual({});
-    expect((await problemsOf(under)).map(([what]) => what)).toEqual([
-      'records or places that were set aside',
-    ]);
+    expect((await problemsOf(under)).map(([what]) => what)).toEqual(['quarantined records or set members']);
   });
 
-  it('what has happened to a job may be torn too, and a body be gone', async () => {
+  it('damaged state records and lost bodies are quarantined too', async () => {
     const { under, trial, raw } = await opened();
     await trial.push('1');
     await trial.push('2', { body: Buffer.alloc(9_000, 1) });
@@ -144,11 +142,11 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     await raw.hset('{dq:0}:m', await fieldOf(raw, '1'), 'x');
     await raw.hdel('{dq:0}:b', await fieldOf(raw, '2'));
     expect(ids(await trial.reserve(request(10)))).toEqual(['3']);
-    expect((await problemsOf(under))[0]?.slice(0, 2)).toEqual(['records or places that were set aside', 2]);
+    expect((await problemsOf(under))[0]?.slice(0, 2)).toEqual(['quarantined records or set members', 2]);
   });
 
   it.each(Object.keys(tears))(
-    'an id whose record %s while it was reserved is delivered when it is pushed again',
+    'push: an id whose record %s while reserved is delivered again',
     async (how) => {
       const { trial, raw } = await opened();
       await trial.push('1');
@@ -159,7 +157,7 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     },
   );
 
-  it('a ready queue that is gone while its topic has turns costs no other topic its own', async () => {
+  it('reserve: a ring entry without its queue affects no other topic', async () => {
     const { under, trial, raw } = await opened();
     await trial.push('1');
     await trial.push('2', { topic: 'other' });
@@ -169,7 +167,7 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect((await under.store.admin.counts()).topics).not.toHaveProperty('t');
   });
 
-  it('members that can be none are set aside from each set', async () => {
+  it('invalid members are quarantined from each set', async () => {
     const { under, trial, raw } = await opened();
     for (const id of ['1', '2']) await trial.push(id);
     await trial.push('3', { when: { delayMs: 1 } });
@@ -182,13 +180,13 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect(ids(await trial.reserve(request(10)))).toEqual(['1', '2', '3']);
     const [[what, count, examples] = []] = await problemsOf(under);
     expect([what, count, examples?.split(' ').sort()]).toEqual([
-      'records or places that were set aside',
+      'quarantined records or set members',
       4,
       ['?/', '?/', 't/', 't/'],
     ]);
   });
 
-  it('a thousand torn records are set aside in bounded steps, and one whole job behind them is found', async () => {
+  it('a thousand damaged records are quarantined in bounded steps', async () => {
     const { trial, raw } = await opened();
     const all = Array.from({ length: 1_000 }, (_, n) => jobOf(String(n)));
     await trial.jobs.push(all);
@@ -202,7 +200,7 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect(await raw.hlen('{dq:0}:q')).toBe(1_000);
   });
 
-  it('dead letters, ends, alerts and attempts that are torn cost no list, bulk or mail its others', async () => {
+  it('damaged dead letters, entries, alerts and attempts affect no others', async () => {
     const { under, trial, raw } = await opened();
     for (const id of ['1', '2', '3']) await trial.buried(id);
     await trial.ack(await trial.reserved('done', { topic: 'done' }));
@@ -226,14 +224,14 @@ describe.skipIf(await lacks('redis'))('on Redis', () => {
     expect(await dead.requeue({}, 10)).toEqual({ requeued: 2, more: false });
     expect(await trial.push('done', { topic: 'done' })).toMatchObject({ kind: 'stored' });
     expect(await trial.push('gone', { topic: 'done' })).toMatchObject({ kind: 'stored' });
-    // Of the torn end nobody knows the version, by which its place in the order could be found.
+    // The version of the damaged entry is lost, and with it its member in the index.
     expect((await problemsOf(under)).map(([what, count]) => [what, count])).toEqual([
-      ['ends that are not in their order, or nothing', 1],
-      ['records or places that were set aside', 3],
+      ['history entries outside their index, or index entries without one', 1],
+      ['quarantined records or set members', 3],
     ]);
   });
 
-  it('a place of another version than its job has is set aside, and the job stays where it is', async () => {
+  it('a member with another version is quarantined; the job stays', async () => {
     const { under, trial, raw } = await opened();
     await trial.push('1', { when: { delayMs: 60_000 } });
     const [entry] = (await raw.zrangeBuffer('{dq:0}:d:1', '0', '0')) as [Buffer];

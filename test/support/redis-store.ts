@@ -1,8 +1,10 @@
-// A job store on a real Redis server (services.ts), which is emptied for each store that is opened on it. The dump reads the keys themselves.
+// Opens a job store on one real Redis server or group (services.ts), as the only shard of its list. The dump reads the
+// keys themselves.
 
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { EndedJob } from '../../src/core/job.ts';
+import { filled } from '../../src/core/shard-list.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
 import { idOf } from '../../src/store/redis/scripts/keys.ts';
 import {
@@ -15,11 +17,8 @@ import {
   readSafe,
   reasonCodes,
 } from '../../src/store/redis/scripts/records.ts';
-import {
-  openRedisStore,
-  type RedisStore,
-  type RedisStoreOptions,
-} from '../../src/store/redis/shard/redis-store.ts';
+import { RedisStore, type RedisStoreOptions } from '../../src/store/redis/shard/redis-store.ts';
+import type { Shard } from '../../src/store/redis/shard/shard.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import {
   type DumpedJob,
@@ -28,7 +27,7 @@ import {
   type StoreUnderTest,
 } from '../conformance/store-under-test.ts';
 
-/** Part of the scripts that reads the clock from a key instead of the server: epoch ms, set by the test. */
+/** Replaces the clock part of the scripts: reads epoch ms from a key that the test sets. */
 export const steppedClock = `
 local us = tonumber(redis.call('GET', '{dq:0}:test-clock')) * 1000
 local now = math.floor(us / 1000)
@@ -37,42 +36,58 @@ export const clockKey = '{dq:0}:test-clock';
 
 export interface OpenedRedis extends StoreUnderTest {
   readonly redis: RedisStore;
+  /** the only one of its list */
+  readonly shard: Shard;
   dumpAt(now: number): Promise<StateDump>;
-  /** beside the store, for looking and for breaking things */
+  /** another connection, for reading and breaking keys */
   readonly raw: Redis;
 }
 
-export const storeOptions = (
-  server: RedisServer,
-  more: Partial<RedisStoreOptions> = {},
-): RedisStoreOptions => ({
-  url: server.url,
+export const testOptions = {
   title: 'test',
   log: silentLog,
   registryId: async () => 'r1',
-  shardId: '5a',
-  buckets: 1,
   keepHistory: true,
   recoverHoldMs: 0,
   hints: true,
-  onFatal: (error) => {
+  onFatal: (error: Error) => {
     throw error;
   },
-  ...more,
-});
+};
 
-export async function openOn(
-  server: RedisServer,
-  more: Partial<RedisStoreOptions> = {},
-): Promise<OpenedRedis> {
-  const redis = openRedisStore(storeOptions(server, more));
+export type OneShardOptions = Partial<RedisStoreOptions> & {
+  readonly url?: string;
+  readonly buckets?: number;
+};
+
+const shardId = '5a'.repeat(8);
+
+/** A store whose list has one shard. Nothing is opened before its start(). */
+export function oneShard(server: RedisServer, more: OneShardOptions = {}): RedisStore {
+  const { url = server.url, buckets = 1, ...options } = more;
+  // Servers of a test have no marker yet.
+  const redis = new RedisStore({ ...testOptions, isListed: false, refresh: async () => {}, ...options });
+  redis.apply(filled([{ id: shardId, url, buckets, addedAt: 0 }]));
+  return redis;
+}
+
+/** Of a store that was started. */
+export function onlyShard(redis: RedisStore): Shard {
+  const shard = redis.shard(shardId);
+  if (shard === null) throw new Error('the store is not started');
+  return shard;
+}
+
+export async function openOn(server: RedisServer, more: OneShardOptions = {}): Promise<OpenedRedis> {
+  const redis = oneShard(server, more);
   await redis.start();
   const raw = new Redis(server.url, { protocol: 2 });
-  // A test may end the server; whoever asks then gets the failure.
+  // A test may end the server: the caller gets the failure.
   raw.on('error', () => {});
   return {
     redis,
     raw,
+    shard: onlyShard(redis),
     store: redis.store,
     dump: () => dumpOf(raw, Date.now()),
     dumpAt: (now) => dumpOf(raw, now),
@@ -83,25 +98,22 @@ export async function openOn(
   };
 }
 
-/** On a server that holds nothing else. */
-export async function openEmpty(
-  server: RedisServer,
-  more: Partial<RedisStoreOptions> = {},
-): Promise<OpenedRedis> {
+/** Empties the server first. */
+export async function openEmpty(server: RedisServer, more: OneShardOptions = {}): Promise<OpenedRedis> {
   const raw = new Redis(server.url, { protocol: 2 });
   await raw.flushall();
   raw.disconnect();
   return openOn(server, more);
 }
 
-/** On a group of servers whose masters these are, emptied. */
+/** Empties the masters of a group first. */
 export async function openGroup(
   url: string,
   masters: readonly RedisServer[],
-  more: Partial<RedisStoreOptions>,
+  more: OneShardOptions,
 ): Promise<OpenedRedis> {
   await Promise.all(masters.map((master) => master.ask('FLUSHALL')));
-  const redis = openRedisStore({ ...storeOptions(masters[0] as RedisServer, more), url });
+  const redis = oneShard(masters[0] as RedisServer, { url, ...more });
   await redis.start();
   const raws = masters.map((master) => new Redis(master.url, { protocol: 2 }));
   for (const raw of raws) raw.on('error', () => {});
@@ -116,6 +128,7 @@ export async function openGroup(
   return {
     redis,
     raw: raws[0] as Redis,
+    shard: onlyShard(redis),
     store: redis.store,
     dump: () => dumpAt(Date.now()),
     dumpAt,
@@ -126,7 +139,7 @@ export async function openGroup(
   };
 }
 
-/** Every key with all that it holds, in an order: two of these are equal when nothing was changed. */
+/** Every key with its content, in a fixed order: two of these are equal when nothing changed. */
 export async function allKeys(raw: Redis): Promise<Record<string, unknown>> {
   const keys = (await raw.keys('*')).sort();
   const entries = await Promise.all(keys.map(async (key) => [key, await contentOf(raw, key)] as const));
@@ -145,7 +158,7 @@ async function contentOf(raw: Redis, key: string): Promise<unknown> {
 const pairs = (flat: readonly Buffer[]) =>
   Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i]?.toString('hex'), String(flat[2 * i + 1])]);
 
-/** Members and scores of a sorted set, in its order. */
+/** Members and scores of a sorted set, by score. */
 const ranked = async (raw: Redis, key: string) =>
   (await raw.callBuffer('ZRANGE', key, '0', '-1', 'WITHSCORES')) as Buffer[];
 
@@ -249,7 +262,7 @@ async function dumpBucket(raw: Redis, prefix: string, now: number) {
   return { jobs, alerts: entries, ended: ends };
 }
 
-/** By the sets alone: nothing in a record says whether a waiting job is delayed or ready. */
+/** From the sets: the record of a job does not say whether it is delayed or ready. */
 async function whereWaiting(
   raw: Redis,
   prefix: string,

@@ -1,16 +1,15 @@
-// A job store on several real Redis servers, and the list of its shards in place of a registry.
+// Opens a job store on several real Redis servers, with a shard list in place of a registry.
 
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { ReservedJob } from '../../src/core/job.ts';
 import { filled, type ShardList } from '../../src/core/shard-list.ts';
 import type { JobStore, Partition, Recovered, Store } from '../../src/ports/job-store.ts';
-import { type ShardedOptions, ShardedStore } from '../../src/store/redis/shard/sharded-store.ts';
-import { silentLog } from '../../src/telemetry/log.ts';
+import { RedisStore, type RedisStoreOptions } from '../../src/store/redis/shard/redis-store.ts';
 import { inDumpOrder, type StoreUnderTest } from '../conformance/store-under-test.ts';
-import { dumpOf } from './redis-store.ts';
+import { dumpOf, testOptions } from './redis-store.ts';
 
-/** What every process reads, as long as its test lasts. */
+/** The list that every process of a test reads. */
 export interface Listed {
   list: ShardList;
 }
@@ -33,27 +32,19 @@ export async function emptied(servers: readonly RedisServer[]): Promise<void> {
   }
 }
 
-/** One process's view: it learns of a changed list when it is told to, or when a shard says so. */
-export async function openShards(listed: Listed, more: Partial<ShardedOptions> = {}): Promise<ShardedStore> {
-  const sharded: ShardedStore = new ShardedStore({
-    title: 'test',
-    log: silentLog,
-    registryId: async () => 'r1',
-    keepHistory: true,
-    recoverHoldMs: 0,
-    hints: true,
-    onFatal: (error) => {
-      throw error;
-    },
-    refresh: async () => sharded.apply(listed.list),
+/** One process's view: it reads a changed list when the test calls apply, or a shard names a newer list. */
+export async function openShards(listed: Listed, more: Partial<RedisStoreOptions> = {}): Promise<RedisStore> {
+  const redis: RedisStore = new RedisStore({
+    ...testOptions,
+    refresh: async () => redis.apply(listed.list),
     ...more,
   });
-  sharded.apply(listed.list);
-  await sharded.start();
-  return sharded;
+  redis.apply(listed.list);
+  await redis.start();
+  return redis;
 }
 
-/** What a case asks of its one partition is asked of each, as a role does in its rounds, until it has what it wanted. */
+/** Runs a call on one partition as calls on each partition in turn, as a role does, until the result is complete. */
 function asOnePartition({ jobs }: Store): JobStore {
   const inTurn = async <T>(ask: (partition: Partition) => Promise<T>): Promise<readonly T[]> => {
     const answers: T[] = [];
@@ -96,7 +87,7 @@ function asOnePartition({ jobs }: Store): JobStore {
       let more = false;
       let now: number | null = null;
       for (const partition of jobs.partitions()) {
-        // A topic's room is the caller's, whatever partition its jobs come from.
+        // A topic's capacity counts over all partitions.
         const left = request.max - reserved.length;
         const answer = await jobs.reserve(partition, { ...request, max: left, topics });
         for (const { topic } of answer.jobs) {
@@ -118,7 +109,7 @@ function asOnePartition({ jobs }: Store): JobStore {
   };
 }
 
-/** An empty store on them. `active`: which of them take ids; the others drain. */
+/** Empties the servers and opens a store on them. `active`: which of them take ids; the others drain. */
 export async function underTest(
   servers: readonly RedisServer[],
   active: (at: number) => boolean = () => true,
@@ -126,10 +117,10 @@ export async function underTest(
   await emptied(servers);
   const all = listOf(servers);
   const list = { ...all, shards: all.shards.map((shard, at) => ({ ...shard, active: active(at) })) };
-  const sharded = await openShards({ list });
+  const redis = await openShards({ list });
   const raws = servers.map(({ url }) => new Redis(url, { protocol: 2 }));
   return {
-    store: { ...sharded.store, jobs: asOnePartition(sharded.store) },
+    store: { ...redis.store, jobs: asOnePartition(redis.store) },
     async dump() {
       const dumps = await Promise.all(raws.map((raw) => dumpOf(raw, Date.now())));
       return inDumpOrder(
@@ -139,7 +130,7 @@ export async function underTest(
       );
     },
     async close() {
-      await sharded.close();
+      await redis.close();
       for (const raw of raws) raw.disconnect();
     },
   };

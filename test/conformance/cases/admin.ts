@@ -7,7 +7,7 @@ import { at, type Case, fact, farOffMs, idsOf, jobOf, request, within } from '..
 
 export const adminCases: readonly Case[] = [
   ...jobStates.map((state) =>
-    fact(`get: shows a ${state} job whole, and changes nothing`, async (trial) => {
+    fact(`get: shows a ${state} job whole and changes nothing`, async (trial) => {
       await trial.bystanders();
       await trial.seed(state, '1', { body: Buffer.from([0, 128, 255]) });
       const { priority, lease, ...stored } = (await trial.dump()).jobs.find((job) => job.topic === 't') ?? {};
@@ -17,7 +17,7 @@ export const adminCases: readonly Case[] = [
     }),
   ),
 
-  fact('get: answers null for what is not there', async (trial) => {
+  fact('get: returns null for an unknown job', async (trial) => {
     await trial.push('1');
     expect(await trial.jobs.get({ topic: 't', id: '2' })).toBeNull();
     expect(await trial.jobs.get({ topic: 'u', id: '1' })).toBeNull();
@@ -41,7 +41,7 @@ export const adminCases: readonly Case[] = [
     });
   }),
 
-  fact('counts: says how long the oldest ready job has been due', async (trial) => {
+  fact('counts: returns how long the oldest ready job is overdue', async (trial) => {
     const first = await trial.push('1');
     await until('it to wait', () => Date.now() > first.dueAt + 20);
     const second = await trial.push('2', { topic: 'u', priority: 'high' });
@@ -55,7 +55,7 @@ export const adminCases: readonly Case[] = [
     expect((await trial.admin.counts()).oldestOverdueMs).toBeNull();
   }),
 
-  fact('counts: says how long a job has been due that nobody has promoted, held or not', async (trial) => {
+  fact('counts: a due delayed job counts as overdue, held or not', async (trial) => {
     await trial.push('far', { when: { delayMs: farOffMs } });
     expect((await trial.admin.counts()).oldestOverdueMs).toBeNull();
     const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
@@ -65,7 +65,7 @@ export const adminCases: readonly Case[] = [
     expect(oldestOverdueMs).toEqual(within(from - dueAt - 1, Date.now() - dueAt + 1));
   }),
 
-  fact('counts: leaves held topics out of the oldest, and nothing else of them', async (trial) => {
+  fact('counts: held topics only do not count as overdue', async (trial) => {
     const first = await trial.push('1');
     await until('it to wait', () => Date.now() > first.dueAt + 20);
     const second = await trial.push('2', { topic: 'u' });
@@ -75,30 +75,27 @@ export const adminCases: readonly Case[] = [
     expect((await trial.admin.counts(['t', 'u'])).oldestOverdueMs).toBeNull();
   }),
 
-  fact(
-    'purgeTopic: removes the jobs of one topic in any state, and leaves its alerts owed',
-    async (trial) => {
-      await trial.bystanders();
-      await trial.buried('dead');
-      const lease = await trial.reserved('reserved');
-      await trial.push('ready');
-      await trial.push('delayed', { when: { delayMs: 60_000 } });
-      await trial.push('ready', { topic: 't.' });
-      await trial.push('ready', { topic: 'T' });
-      await trial.changes(
-        () => trial.admin.purgeTopic('t', 10),
-        (outcome) => {
-          expect(outcome).toEqual({ purged: 4, more: false });
-          return { jobs: { 't/dead': null, 't/reserved': null, 't/ready': null, 't/delayed': null } };
-        },
-      );
-      await trial.lost(lease);
-      expect(await trial.reserve(request(10, { t: 10 }))).toEqual([]);
-      expect((await trial.admin.counts()).topics['t']).toBeUndefined();
-    },
-  ),
+  fact('purgeTopic: removes jobs of a topic in any state; alerts stay owed', async (trial) => {
+    await trial.bystanders();
+    await trial.buried('dead');
+    const lease = await trial.reserved('reserved');
+    await trial.push('ready');
+    await trial.push('delayed', { when: { delayMs: 60_000 } });
+    await trial.push('ready', { topic: 't.' });
+    await trial.push('ready', { topic: 'T' });
+    await trial.changes(
+      () => trial.admin.purgeTopic('t', 10),
+      (outcome) => {
+        expect(outcome).toEqual({ purged: 4, more: false });
+        return { jobs: { 't/dead': null, 't/reserved': null, 't/ready': null, 't/delayed': null } };
+      },
+    );
+    await trial.lost(lease);
+    expect(await trial.reserve(request(10, { t: 10 }))).toEqual([]);
+    expect((await trial.admin.counts()).topics['t']).toBeUndefined();
+  }),
 
-  fact('purgeTopic: removes at most max and says whether more are left', async (trial) => {
+  fact('purgeTopic: removes at most max and returns whether more are left', async (trial) => {
     for (const id of ['1', '2', '3']) await trial.push(id);
     expect(await trial.admin.purgeTopic('t', 2)).toEqual({ purged: 2, more: true });
     expect(await trial.admin.purgeTopic('t', 2)).toEqual({ purged: 1, more: false });
@@ -107,27 +104,24 @@ export const adminCases: readonly Case[] = [
     expect(idsOf(await trial.reserve(request(9)))).toEqual(['4']);
   }),
 
-  fact(
-    'fsck: counts what is live or dead, and finds nothing wrong with what the port has made',
-    async (trial) => {
-      await trial.bystanders();
-      await trial.ack(await trial.reserved('1'));
-      await trial.lostLease('2');
-      await trial.jobs.run([{ topic: 't', id: '2' }]);
-      await trial.alerts.claim('by.dead', 60_000, 1);
-      expect(await trial.admin.startFsck()).toBe('started');
-      await until('it to end', async () => (await trial.admin.fsck()).kind !== 'running');
-      expect(await trial.admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 5, problems: [] } });
-    },
-  ),
+  fact('fsck: counts live and dead jobs, and finds no problems', async (trial) => {
+    await trial.bystanders();
+    await trial.ack(await trial.reserved('1'));
+    await trial.lostLease('2');
+    await trial.jobs.run([{ topic: 't', id: '2' }]);
+    await trial.alerts.claim('by.dead', 60_000, 1);
+    expect(await trial.admin.startFsck()).toBe('started');
+    await until('it to end', async () => (await trial.admin.fsck()).kind !== 'running');
+    expect(await trial.admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 5, problems: [] } });
+  }),
 
-  fact('clock: answers the storage clock, not the clock of the caller', async (trial) => {
+  fact('clock: returns the storage clock, not that of the caller', async (trial) => {
     const from = Date.now();
     const now = await trial.withWrongClock(-400, () => trial.admin.clock());
     expect(now).toEqual(at({ from, to: Date.now() }));
   }),
 
-  fact('health: says that the store works and what it survives', async (trial) => {
+  fact('health: returns ok and the durability', async (trial) => {
     const health = await trial.admin.health();
     expect(health.ok).toBe(true);
     expect(health.durability).toMatch(/\w/);

@@ -24,22 +24,19 @@ const endsOfDeadLetters: readonly (readonly [string, (trial: Trial) => Promise<u
 ];
 
 export const alertCases: readonly Case[] = [
-  fact(
-    'alerts claim: gives what is owed, oldest first, at most max, and to one claimer only',
-    async (trial) => {
-      await dying(trial, ['1', '2', '3']);
-      const [first, second] = await Promise.all([
-        trial.alerts.claim('t', farOffMs, 2),
-        trial.alerts.claim('t', farOffMs, 2),
-      ]);
-      expect([idsOf(first), idsOf(second)].sort((a, b) => b.length - a.length)).toEqual([['1', '2'], ['3']]);
-      expect(first[0]).toMatchObject({ state: 'claimed', reason: 'attempts_exhausted', failures: 1 });
-      expect(await trial.unchanged(() => trial.alerts.claim('t', farOffMs, 2))).toEqual([]);
-      expect(await states(trial)).toEqual({ 1: 'claimed', 2: 'claimed', 3: 'claimed' });
-    },
-  ),
+  fact('alerts claim: owed alerts go to one claimer, oldest first, at most max', async (trial) => {
+    await dying(trial, ['1', '2', '3']);
+    const [first, second] = await Promise.all([
+      trial.alerts.claim('t', farOffMs, 2),
+      trial.alerts.claim('t', farOffMs, 2),
+    ]);
+    expect([idsOf(first), idsOf(second)].sort((a, b) => b.length - a.length)).toEqual([['1', '2'], ['3']]);
+    expect(first[0]).toMatchObject({ state: 'claimed', reason: 'attempts_exhausted', failures: 1 });
+    expect(await trial.unchanged(() => trial.alerts.claim('t', farOffMs, 2))).toEqual([]);
+    expect(await states(trial)).toEqual({ 1: 'claimed', 2: 'claimed', 3: 'claimed' });
+  }),
 
-  fact('alerts claim: changes nothing but the state of the claimed', async (trial) => {
+  fact('alerts claim: changes only the state of the claimed alerts', async (trial) => {
     await trial.bystanders();
     const [version] = await dying(trial, ['1']);
     await trial.changes(
@@ -51,7 +48,7 @@ export const alertCases: readonly Case[] = [
     );
   }),
 
-  fact('alerts claim: ends by itself, and the entry is owed again', async (trial) => {
+  fact('alerts claim: expires, and the alert is owed again', async (trial) => {
     await dying(trial, ['1', '2']);
     const from = Date.now();
     expect(idsOf(await trial.alerts.claim('t', 60, 1))).toEqual(['1']);
@@ -64,7 +61,7 @@ export const alertCases: readonly Case[] = [
     expect(idsOf(again)).toEqual(['1']);
   }),
 
-  fact('alerts due: names the topics that are owed something, the longest waiting first', async (trial) => {
+  fact('alerts due: names topics with owed alerts, the longest owed first', async (trial) => {
     expect(await trial.alerts.due(0)).toEqual([]);
     for (const [topic, id] of [
       ['b', '1'],
@@ -84,7 +81,7 @@ export const alertCases: readonly Case[] = [
     expect(await trial.alerts.due(farOffMs)).toEqual(['b', 'c']);
   }),
 
-  fact('alerts due: leaves out a topic until windowMs after its last mail, and no other', async (trial) => {
+  fact('alerts due: leaves out only topics within windowMs of their last mail', async (trial) => {
     await dying(trial, ['1', '2']);
     await trial.buried('1', { topic: 'other' });
     const [first] = await trial.alerts.claim('t', farOffMs, 1);
@@ -96,7 +93,7 @@ export const alertCases: readonly Case[] = [
     expect(Date.now()).toBeGreaterThanOrEqual(from + 60 - 1);
   }),
 
-  fact('alerts due: keeps the window of a topic when the dead letter it told of is gone', async (trial) => {
+  fact('alerts due: the window of a topic outlives the mailed dead letter', async (trial) => {
     const versions = await dying(trial, ['1']);
     await trial.alerts.settle(versions, 'sent');
     await trial.admin.purgeTopic('t', 10);
@@ -104,7 +101,7 @@ export const alertCases: readonly Case[] = [
     expect(await trial.alerts.due(farOffMs)).toEqual([]);
   }),
 
-  fact('alerts due: only what was sent begins a window', async (trial) => {
+  fact('alerts due: only a sent alert begins a window', async (trial) => {
     const [first = 0, second = 0] = await dying(trial, ['1', '2', '3']);
     await trial.alerts.claim('t', farOffMs, 2);
     await trial.alerts.settle([first], 'nobody');
@@ -115,22 +112,19 @@ export const alertCases: readonly Case[] = [
   }),
 
   ...(['sent', 'nobody'] as const).map((ending) =>
-    fact(
-      `alerts settle ${ending}: ends the owing and keeps the entry with its dead letter`,
-      async (trial) => {
-        await trial.bystanders();
-        const [version = 0] = await dying(trial, ['1']);
-        await trial.alerts.claim('t', farOffMs, 10);
-        await trial.changes(
-          () => trial.alerts.settle([version, 12_345], ending),
-          () => ({ alerts: { [version]: { state: ending } } }),
-        );
-        expect(await trial.unchanged(() => trial.alerts.claim('t', farOffMs, 10))).toEqual([]);
-      },
-    ),
+    fact(`alerts settle ${ending}: settles the alert and keeps it with its dead letter`, async (trial) => {
+      await trial.bystanders();
+      const [version = 0] = await dying(trial, ['1']);
+      await trial.alerts.claim('t', farOffMs, 10);
+      await trial.changes(
+        () => trial.alerts.settle([version, 12_345], ending),
+        () => ({ alerts: { [version]: { state: ending } } }),
+      );
+      expect(await trial.unchanged(() => trial.alerts.claim('t', farOffMs, 10))).toEqual([]);
+    }),
   ),
 
-  fact('alerts settle owed: gives a claim back at once', async (trial) => {
+  fact('alerts settle owed: returns a claim at once', async (trial) => {
     const [version = 0] = await dying(trial, ['1', '2']);
     await trial.alerts.claim('t', farOffMs, 10);
     await trial.changes(
@@ -140,7 +134,7 @@ export const alertCases: readonly Case[] = [
     expect(idsOf(await trial.alerts.claim('t', farOffMs, 10))).toEqual(['1']);
   }),
 
-  fact('alerts settle: a late answer owes nothing again and settles nothing twice', async (trial) => {
+  fact('alerts settle: a late call changes no settled alert', async (trial) => {
     const versions = await dying(trial, ['1', '2']);
     await trial.alerts.claim('t', farOffMs, 10);
     await trial.alerts.settle(versions.slice(0, 1), 'sent');
@@ -151,7 +145,7 @@ export const alertCases: readonly Case[] = [
   }),
 
   ...endsOfDeadLetters.flatMap(([name, end]) => [
-    fact(`alerts: an owed entry outlives its dead letter (${name}) until it is settled`, async (trial) => {
+    fact(`alerts: an owed alert outlives its dead letter (${name}) until it is settled`, async (trial) => {
       await trial.bystanders();
       const [version = 0] = await dying(trial, ['1']);
       const { alerts } = await trial.dump();
@@ -165,22 +159,19 @@ export const alertCases: readonly Case[] = [
       );
     }),
 
-    fact(
-      `alerts: a claimed entry outlives its dead letter (${name}) and can be given back`,
-      async (trial) => {
-        const [version = 0] = await dying(trial, ['1']);
-        await trial.alerts.claim('t', farOffMs, 10);
-        const { alerts } = await trial.dump();
-        await end(trial);
-        expect((await trial.dump()).alerts).toEqual(alerts);
-        await trial.alerts.settle([version], 'owed');
-        expect(idsOf(await trial.alerts.claim('t', farOffMs, 10))).toEqual(['1']);
-        await trial.alerts.settle([version], 'nobody');
-        expect((await trial.dump()).alerts).toEqual([]);
-      },
-    ),
+    fact(`alerts: a claimed alert outlives its dead letter (${name}) and can be returned`, async (trial) => {
+      const [version = 0] = await dying(trial, ['1']);
+      await trial.alerts.claim('t', farOffMs, 10);
+      const { alerts } = await trial.dump();
+      await end(trial);
+      expect((await trial.dump()).alerts).toEqual(alerts);
+      await trial.alerts.settle([version], 'owed');
+      expect(idsOf(await trial.alerts.claim('t', farOffMs, 10))).toEqual(['1']);
+      await trial.alerts.settle([version], 'nobody');
+      expect((await trial.dump()).alerts).toEqual([]);
+    }),
 
-    fact(`alerts: a sent entry goes with its dead letter (${name})`, async (trial) => {
+    fact(`alerts: a sent alert goes with its dead letter (${name})`, async (trial) => {
       await trial.bystanders();
       const [version = 0] = await dying(trial, ['1']);
       await trial.alerts.settle([version], 'sent');
@@ -190,7 +181,7 @@ export const alertCases: readonly Case[] = [
     }),
   ]),
 
-  fact('alerts list: shows every entry, newest death first, page by page', async (trial) => {
+  fact('alerts list: lists every alert, newest death first, in pages', async (trial) => {
     const [sent = 0] = await dying(trial, ['1', '2', '3', '4', '5']);
     await trial.alerts.settle([sent], 'sent');
     await trial.alerts.claim('t', farOffMs, 1);

@@ -22,13 +22,13 @@ export const cancelCases: readonly Case[] = [
     }),
   ),
 
-  fact('cancel: answers absent for what is not there, and changes nothing', async (trial) => {
+  fact('cancel: returns absent for an unknown job and changes nothing', async (trial) => {
     await trial.bystanders();
     const outcome = await trial.unchanged(() => trial.cancel({ topic: 't', id: '1' }));
     expect(outcome).toEqual({ kind: 'absent' });
   }),
 
-  fact('cancel: answers item by item', async (trial) => {
+  fact('cancel: returns an outcome per item', async (trial) => {
     await trial.push('1');
     await trial.push('2');
     const keys = ['1', 'none', '2', '1'].map((id) => ({ topic: 't', id }));
@@ -42,7 +42,7 @@ export const cancelCases: readonly Case[] = [
 ];
 
 export const promoteCases: readonly Case[] = [
-  fact('promote: moves what is due and nothing else', async (trial) => {
+  fact('promote: moves only due jobs', async (trial) => {
     await trial.bystanders();
     await trial.push('soon', { when: { delayMs: 30 }, priority: 'high' });
     await trial.push('later', { when: { delayMs: farOffMs } });
@@ -80,7 +80,7 @@ export const promoteCases: readonly Case[] = [
     expect(await trial.known('far')).toMatchObject({ state: 'delayed' });
   }),
 
-  fact('promote: says how long until the next job is due', async (trial) => {
+  fact('promote: returns the time until the next job is due', async (trial) => {
     expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
     await trial.push('ready');
     expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
@@ -93,51 +93,45 @@ export const promoteCases: readonly Case[] = [
     expect(await trial.promote()).toEqual({ moved: 0, waitMs: within(farOffMs - 60_000, farOffMs + 1) });
   }),
 
-  fact(
-    'promote: moves the earliest first, equal ones by version, and answers 0 while more are due',
-    async (trial) => {
-      // In one call, so that the last is stored before the first is due, however busy the disk is.
-      const instant = Date.now() + 200;
-      const pushed = [
-        ['c', instant + 2],
-        ['b1', instant + 1],
-        ['a', instant],
-        ['b2', instant + 1],
-      ] as const;
-      await trial.jobs.push(pushed.map(([id, at]) => jobOf(id, { when: { at } })));
-      await until('all to be due', () => Date.now() > instant + 3);
-      const order: string[] = [];
-      for (const waitMs of [0, 0, 0, null]) {
-        expect(await trial.promote(1)).toEqual({ moved: 1, waitMs });
-        order.push(...idsOf(await trial.reserve(request(10))));
-      }
-      expect(order).toEqual(['a', 'b1', 'b2', 'c']);
-      expect(await trial.promote(1)).toEqual({ moved: 0, waitMs: null });
-    },
-  ),
+  fact('promote: moves the earliest first, equal ones by version; 0 = more are due', async (trial) => {
+    // In one call, so that the last is stored before the first is due, however busy the disk is.
+    const instant = Date.now() + 200;
+    const pushed = [
+      ['c', instant + 2],
+      ['b1', instant + 1],
+      ['a', instant],
+      ['b2', instant + 1],
+    ] as const;
+    await trial.jobs.push(pushed.map(([id, at]) => jobOf(id, { when: { at } })));
+    await until('all to be due', () => Date.now() > instant + 3);
+    const order: string[] = [];
+    for (const waitMs of [0, 0, 0, null]) {
+      expect(await trial.promote(1)).toEqual({ moved: 1, waitMs });
+      order.push(...idsOf(await trial.reserve(request(10))));
+    }
+    expect(order).toEqual(['a', 'b1', 'b2', 'c']);
+    expect(await trial.promote(1)).toEqual({ moved: 0, waitMs: null });
+  }),
 
-  fact(
-    'promote: takes the jobs of several topics by their times, and gives turns by the first of each',
-    async (trial) => {
-      const instant = Date.now() + 300;
-      // By time: of one topic many before the others, then in turn, then of one topic some between two of another.
-      const topics = [...'ddddddddd', ...'abcabcbacd', ...'eabceeeabce', ...'fgggf'];
-      const pushed = topics.map((topic, n) => jobOf(`${n}`, { topic, when: { at: instant + n } }));
-      await trial.jobs.push(pushed.toReversed());
-      await until('all to be due', () => Date.now() > instant + topics.length);
-      for (const max of [4, 1, 9, 7, 9, 4, 2]) {
-        expect((await trial.promote(max)).moved).toBe(Math.min(max, pushed.length));
-        const moved = pushed.splice(0, max);
-        const first = [...new Set(moved.map(({ topic }) => topic))];
-        const reserved = await trial.reserve(request(250));
-        expect(idsOf(reserved).toSorted()).toEqual(moved.map(({ id }) => id).toSorted());
-        expect(reserved.slice(0, first.length).map(({ topic }) => topic)).toEqual(first);
-      }
-      expect(pushed).toEqual([]);
-    },
-  ),
+  fact('promote: orders several topics by due time, turns by their first jobs', async (trial) => {
+    const instant = Date.now() + 300;
+    // By time: of one topic many before the others, then in turn, then of one topic some between two of another.
+    const topics = [...'ddddddddd', ...'abcabcbacd', ...'eabceeeabce', ...'fgggf'];
+    const pushed = topics.map((topic, n) => jobOf(`${n}`, { topic, when: { at: instant + n } }));
+    await trial.jobs.push(pushed.toReversed());
+    await until('all to be due', () => Date.now() > instant + topics.length);
+    for (const max of [4, 1, 9, 7, 9, 4, 2]) {
+      expect((await trial.promote(max)).moved).toBe(Math.min(max, pushed.length));
+      const moved = pushed.splice(0, max);
+      const first = [...new Set(moved.map(({ topic }) => topic))];
+      const reserved = await trial.reserve(request(250));
+      expect(idsOf(reserved).toSorted()).toEqual(moved.map(({ id }) => id).toSorted());
+      expect(reserved.slice(0, first.length).map(({ topic }) => topic)).toEqual(first);
+    }
+    expect(pushed).toEqual([]);
+  }),
 
-  fact('promote: brings no job back that was cancelled or replaced', async (trial) => {
+  fact('promote: never moves a cancelled or replaced job', async (trial) => {
     await trial.push('1', { when: { delayMs: 20 } });
     const { dueAt } = await trial.push('2', { when: { delayMs: 20 } });
     await trial.cancel({ topic: 't', id: '1' });

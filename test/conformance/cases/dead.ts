@@ -72,7 +72,7 @@ async function filters(trial: Trial): Promise<readonly (readonly [DeadFilter, st
 }
 
 export const deadCases: readonly Case[] = [
-  fact('dead list: shows all of a dead letter but its body', async (trial) => {
+  fact('dead list: returns dead letters without their bodies', async (trial) => {
     await trial.bystanders();
     const job = await trial.buried('1', { contentType: null, body: Buffer.from([0, 200]) }, 'gone');
     const page = await trial.dead.list({ topic: 't' }, 10, null);
@@ -88,32 +88,29 @@ export const deadCases: readonly Case[] = [
       expect(await listed(trial, filter)).toEqual(expected);
   }),
 
-  fact('dead list: shows no job that is not dead', async (trial) => {
+  fact('dead list: returns only dead jobs', async (trial) => {
     for (const state of ['delayed', 'ready', 'reserved'] as const)
       await trial.seed(state, '1', { topic: state });
     expect(await listed(trial, {})).toEqual([]);
     expect(await listed(trial, { topic: 'ready', ids: ['1'] })).toEqual([]);
   }),
 
-  fact(
-    'dead list: pages by a cursor that skips and repeats nothing, whatever dies or goes between',
-    async (trial) => {
-      for (let n = 0; n < 7; n += 1) await trial.buried(`a${n}`, { topic: 'a' });
-      const first = await trial.dead.list({ topic: 'a' }, 3, null);
-      expect(idsOf(first.items)).toEqual(['a6', 'a5', 'a4']);
-      await trial.buried('newer', { topic: 'a' });
-      for (const id of ['a4', 'a5']) await trial.cancel({ topic: 'a', id });
-      const second = await trial.dead.list({ topic: 'a' }, 3, first.nextCursor);
-      expect(idsOf(second.items)).toEqual(['a3', 'a2', 'a1']);
-      const third = await trial.dead.list({ topic: 'a' }, 3, second.nextCursor);
-      expect(idsOf(third.items)).toEqual(['a0']);
-      expect(third.nextCursor).toBeNull();
-      const exact = await trial.dead.list({ topic: 'a', ids: ['a0', 'a1', 'a2'] }, 3, null);
-      expect([exact.items.length, exact.nextCursor]).toEqual([3, null]);
-    },
-  ),
+  fact('dead list: pages skip and repeat nothing while others die or go', async (trial) => {
+    for (let n = 0; n < 7; n += 1) await trial.buried(`a${n}`, { topic: 'a' });
+    const first = await trial.dead.list({ topic: 'a' }, 3, null);
+    expect(idsOf(first.items)).toEqual(['a6', 'a5', 'a4']);
+    await trial.buried('newer', { topic: 'a' });
+    for (const id of ['a4', 'a5']) await trial.cancel({ topic: 'a', id });
+    const second = await trial.dead.list({ topic: 'a' }, 3, first.nextCursor);
+    expect(idsOf(second.items)).toEqual(['a3', 'a2', 'a1']);
+    const third = await trial.dead.list({ topic: 'a' }, 3, second.nextCursor);
+    expect(idsOf(third.items)).toEqual(['a0']);
+    expect(third.nextCursor).toBeNull();
+    const exact = await trial.dead.list({ topic: 'a', ids: ['a0', 'a1', 'a2'] }, 3, null);
+    expect([exact.items.length, exact.nextCursor]).toEqual([3, null]);
+  }),
 
-  fact('dead requeue: makes a ready job of a new version and the same origin', async (trial) => {
+  fact('dead requeue: makes the job ready with a new version and its origin', async (trial) => {
     await trial.bystanders();
     const job = await trial.buried('1', { priority: 'high' });
     await trial.tick();
@@ -139,7 +136,7 @@ export const deadCases: readonly Case[] = [
     expect(await trial.ack(again)).toEqual({ kind: 'acked' });
   }),
 
-  fact('dead requeue: keeps the owed alert of the death, and the next death owes one more', async (trial) => {
+  fact('dead requeue: the alert stays owed, and the next death owes another', async (trial) => {
     const first = await trial.buried('1');
     await trial.dead.requeue({}, 10);
     expect((await trial.dump()).alerts.map((entry) => [entry.version, entry.state])).toEqual([
@@ -164,7 +161,7 @@ export const deadCases: readonly Case[] = [
     };
     const left = async (trial: Trial) => listed(trial, {});
     return [
-      fact(`dead ${verb}: means the same jobs as the list with the same filter`, async (trial) => {
+      fact(`dead ${verb}: affects the jobs that list returns for the filter`, async (trial) => {
         const rounds = (await filters(trial)).length;
         for (let round = 0; round < rounds; round += 1) {
           for (const topic of ['a', 'b']) await trial.admin.purgeTopic(topic, 10);
@@ -175,22 +172,19 @@ export const deadCases: readonly Case[] = [
         }
       }),
 
-      fact(
-        `dead ${verb}: takes the oldest death first, at most max, and says whether more are left`,
-        async (trial) => {
-          await four(trial);
-          expect(await call(trial, {}, 1)).toEqual({ n: 1, more: true });
-          expect(await left(trial)).toEqual(['b/2', 'a/2', 'b/1']);
-          expect(await call(trial, { topic: 'b' }, 1)).toEqual({ n: 1, more: true });
-          expect(await left(trial)).toEqual(['b/2', 'a/2']);
-          expect(await call(trial, {}, 2)).toEqual({ n: 2, more: false });
-          expect(await call(trial, {}, 2)).toEqual({ n: 0, more: false });
-        },
-      ),
+      fact(`dead ${verb}: oldest death first, at most max; returns whether more are left`, async (trial) => {
+        await four(trial);
+        expect(await call(trial, {}, 1)).toEqual({ n: 1, more: true });
+        expect(await left(trial)).toEqual(['b/2', 'a/2', 'b/1']);
+        expect(await call(trial, { topic: 'b' }, 1)).toEqual({ n: 1, more: true });
+        expect(await left(trial)).toEqual(['b/2', 'a/2']);
+        expect(await call(trial, {}, 2)).toEqual({ n: 2, more: false });
+        expect(await call(trial, {}, 2)).toEqual({ n: 0, more: false });
+      }),
 
       ...([{ topic: 't' }, { topic: 't', ids: [...manyIds, ...manyIds] }] as const).map((filter) =>
         fact(
-          `dead ${verb}: by ${'ids' in filter ? 'ids' : 'a topic'}, takes no job that was made during the call`,
+          `dead ${verb}: by ${'ids' in filter ? 'ids' : 'a topic'}, leaves out jobs made during the call`,
           async (trial) => {
             await trial.jobs.push(manyIds.map((id) => jobOf(id)));
             for (let dead = 0; dead < manyIds.length; ) dead += await buryReady(trial);
@@ -216,7 +210,7 @@ export const deadCases: readonly Case[] = [
         ),
       ),
 
-      fact(`dead ${verb}: touches no job that is not dead`, async (trial) => {
+      fact(`dead ${verb}: affects only dead jobs`, async (trial) => {
         for (const state of ['delayed', 'ready', 'reserved'] as const)
           await trial.seed(state, '1', { topic: state });
         expect(await trial.unchanged(() => call(trial, {}, 10))).toEqual({ n: 0, more: false });
@@ -226,7 +220,7 @@ export const deadCases: readonly Case[] = [
     ];
   }),
 
-  fact('dead purge: removes the dead letter and leaves its alert owed', async (trial) => {
+  fact('dead purge: removes the dead letter; its alert stays owed', async (trial) => {
     await trial.bystanders();
     await trial.buried('1');
     await trial.changes(

@@ -26,7 +26,7 @@ const finishes: readonly (readonly [string, string, Finish])[] = [
 ];
 
 const fences: readonly Case[] = finishes.flatMap(([name, done, finish]) => [
-  fact(`${name}: refuses another token and another version`, async (trial) => {
+  fact(`${name}: rejects another token and another version`, async (trial) => {
     await trial.bystanders();
     const job = await trial.reserved('1');
     const lost = { kind: 'lease_lost' };
@@ -46,14 +46,14 @@ const fences: readonly Case[] = finishes.flatMap(([name, done, finish]) => [
     expect(await finish(trial, job)).toEqual({ kind: done });
   }),
 
-  fact(`${name}: finishes once; the repeat is refused and changes nothing`, async (trial) => {
+  fact(`${name}: finishes once; a repeat is rejected and changes nothing`, async (trial) => {
     await trial.bystanders();
     const job = await trial.reserved('1');
     expect(await finish(trial, job)).toEqual({ kind: done });
     await trial.lost(job);
   }),
 
-  fact(`${name}: refuses a lease that was taken over`, async (trial) => {
+  fact(`${name}: rejects a lease that was taken over`, async (trial) => {
     const first = await trial.lostLease('1');
     await trial.lost(first);
     const second = await trial.lease('t', { ...owner, incarnation: 2 });
@@ -63,20 +63,17 @@ const fences: readonly Case[] = finishes.flatMap(([name, done, finish]) => [
     expect(await finish(trial, second)).toEqual({ kind: done });
   }),
 
-  fact(
-    `${name}: of one lease that is delivered late never touches the next job of that id`,
-    async (trial) => {
-      const first = await trial.lostLease('1');
-      const second = await trial.lease();
-      expect(await trial.ack(second)).toEqual({ kind: 'acked' });
-      const next = await trial.reserved('1', { body: Buffer.from('the next job') });
-      expect(await trial.unchanged(() => finish(trial, first))).toEqual({ kind: 'lease_lost' });
-      expect(await trial.unchanged(() => finish(trial, second))).toEqual({ kind: 'lease_lost' });
-      expect(await finish(trial, next)).toEqual({ kind: done });
-    },
-  ),
+  fact(`${name}: a late call never affects the next job of the id`, async (trial) => {
+    const first = await trial.lostLease('1');
+    const second = await trial.lease();
+    expect(await trial.ack(second)).toEqual({ kind: 'acked' });
+    const next = await trial.reserved('1', { body: Buffer.from('the next job') });
+    expect(await trial.unchanged(() => finish(trial, first))).toEqual({ kind: 'lease_lost' });
+    expect(await trial.unchanged(() => finish(trial, second))).toEqual({ kind: 'lease_lost' });
+    expect(await finish(trial, next)).toEqual({ kind: done });
+  }),
 
-  fact(`${name}: still finishes a lease that ran out when nobody has recovered it`, async (trial) => {
+  fact(`${name}: finishes an expired lease until it is recovered`, async (trial) => {
     const job = await trial.reserved('1', {}, owner, 30);
     const ends = (await trial.dump()).jobs[0]?.lease?.untilMs ?? 0;
     await until('the lease to run out', () => Date.now() > ends + 1);
@@ -117,7 +114,7 @@ export const finishCases: readonly Case[] = [
     );
   }),
 
-  fact('retry: makes the job ready at once when there is nothing to wait for', async (trial) => {
+  fact('retry: without delay makes the job ready at once', async (trial) => {
     await trial.bystanders();
     const job = await trial.reserved('1');
     await trial.changes(
@@ -161,7 +158,7 @@ export const finishCases: readonly Case[] = [
   }),
 
   ...(['attempts_exhausted', 'gone', 'no_retry', 'poison'] satisfies BuryReason[]).map((reason) =>
-    fact(`bury: makes a dead letter for ${reason} and owes its alert, in one step`, async (trial) => {
+    fact(`bury: makes a dead letter for ${reason} and owes its alert in one step`, async (trial) => {
       await trial.bystanders();
       await trial.retry(await trial.reserved('1'), 0);
       const job = await trial.lease();
@@ -195,7 +192,7 @@ export const finishCases: readonly Case[] = [
     }),
   ),
 
-  fact('release: gives the job back at its old place, without attempt, failure or strike', async (trial) => {
+  fact('release: returns the job to its old place, without attempt or strike', async (trial) => {
     await trial.bystanders();
     await trial.push('1');
     await trial.tick();
@@ -209,33 +206,30 @@ export const finishCases: readonly Case[] = [
     expect(idsOf(await trial.reserve(request(5, { t: 5 })))).toEqual(['1', '2']);
   }),
 
-  fact(
-    'finish: answers item by item, and one lost lease says nothing about its neighbours',
-    async (trial) => {
-      await trial.push('1');
-      await trial.push('2');
-      await trial.push('3');
-      const [a, b, c] = await trial.reserve(request(3));
-      if (a === undefined || b === undefined || c === undefined) throw new Error('three were ready');
-      const attempt = attemptOf(a);
-      const wrong = { ...leaseOf(b), token: b.token + 1_000_000 };
-      const lost = { kind: 'lease_lost' };
-      const leases = [leaseOf(a), wrong, leaseOf(c), leaseOf(a)];
-      expect(await trial.jobs.release(leases)).toEqual([
-        { kind: 'released' },
-        lost,
-        { kind: 'released' },
-        lost,
-      ]);
-      const [d, e] = await trial.reserve(request(2));
-      if (d === undefined || e === undefined) throw new Error('two were ready');
-      const retries = [wrong, leaseOf(d)].map((lease) => ({ ...lease, delayMs: farOffMs, attempt }));
-      expect(await trial.jobs.retry(retries)).toEqual([lost, { kind: 'retried' }]);
-      const buries = [leaseOf(e), wrong].map((lease) => ({ ...lease, reason: 'gone' as const, attempt }));
-      expect(await trial.jobs.bury(buries)).toEqual([{ kind: 'buried' }, lost]);
-      const acks = [wrong, leaseOf(b), leaseOf(b)].map((lease) => ({ ...lease, attempt }));
-      expect(await trial.jobs.ack(acks)).toEqual([lost, { kind: 'acked' }, lost]);
-      expect((await trial.dump()).jobs.map((job) => job.state)).toEqual(['delayed', 'dead']);
-    },
-  ),
+  fact('finish: returns an outcome per item; a lost lease affects no neighbour', async (trial) => {
+    await trial.push('1');
+    await trial.push('2');
+    await trial.push('3');
+    const [a, b, c] = await trial.reserve(request(3));
+    if (a === undefined || b === undefined || c === undefined) throw new Error('three were ready');
+    const attempt = attemptOf(a);
+    const wrong = { ...leaseOf(b), token: b.token + 1_000_000 };
+    const lost = { kind: 'lease_lost' };
+    const leases = [leaseOf(a), wrong, leaseOf(c), leaseOf(a)];
+    expect(await trial.jobs.release(leases)).toEqual([
+      { kind: 'released' },
+      lost,
+      { kind: 'released' },
+      lost,
+    ]);
+    const [d, e] = await trial.reserve(request(2));
+    if (d === undefined || e === undefined) throw new Error('two were ready');
+    const retries = [wrong, leaseOf(d)].map((lease) => ({ ...lease, delayMs: farOffMs, attempt }));
+    expect(await trial.jobs.retry(retries)).toEqual([lost, { kind: 'retried' }]);
+    const buries = [leaseOf(e), wrong].map((lease) => ({ ...lease, reason: 'gone' as const, attempt }));
+    expect(await trial.jobs.bury(buries)).toEqual([{ kind: 'buried' }, lost]);
+    const acks = [wrong, leaseOf(b), leaseOf(b)].map((lease) => ({ ...lease, attempt }));
+    expect(await trial.jobs.ack(acks)).toEqual([lost, { kind: 'acked' }, lost]);
+    expect((await trial.dump()).jobs.map((job) => job.state)).toEqual(['delayed', 'dead']);
+  }),
 ];

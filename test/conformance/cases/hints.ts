@@ -21,7 +21,7 @@ class Ear {
 const due = (waitMs: number) => ({ kind: 'due', partition: 0, waitMs: within(waitMs - 60_000, waitMs + 1) });
 
 export const hintCases: readonly Case[] = [
-  fact('hint due: comes when a push becomes the earliest delayed job, and only then', async (trial) => {
+  fact('hint due: sent only when a push becomes the earliest delayed job', async (trial) => {
     const ear = new Ear(trial);
     await trial.push('1', { when: { delayMs: 3 * farOffMs } });
     expect(await ear.hears('due')).toEqual(due(3 * farOffMs));
@@ -51,7 +51,7 @@ export const hintCases: readonly Case[] = [
     }),
   ),
 
-  fact('hint due: comes when a retry becomes the earliest delayed job', async (trial) => {
+  fact('hint due: sent when a retry becomes the earliest delayed job', async (trial) => {
     await trial.push('1');
     await trial.push('2', { when: { delayMs: 2 * farOffMs } });
     const job = await trial.lease();
@@ -60,25 +60,22 @@ export const hintCases: readonly Case[] = [
     expect(await ear.hears('due')).toEqual(due(farOffMs));
   }),
 
-  fact(
-    'hint ready: comes for the queue of each topic and priority, whatever waits in others',
-    async (trial) => {
-      const ear = new Ear(trial);
-      await trial.push('1', { topic: 'paused' });
-      await ear.hears('ready');
-      await trial.push('2', { topic: 'active' });
-      await ear.hears('ready');
-      await trial.push('3', { topic: 'active', priority: 'high' });
-      await ear.hears('ready');
-      const { dueAt } = await trial.push('4', { topic: 'later', when: { delayMs: 20 } });
-      await ear.hears('due');
-      await until('it to be due', () => Date.now() > dueAt + 1);
-      await trial.promote();
-      await ear.hears('ready');
-    },
-  ),
+  fact('hint ready: sent for each topic and priority, whatever others hold', async (trial) => {
+    const ear = new Ear(trial);
+    await trial.push('1', { topic: 'paused' });
+    await ear.hears('ready');
+    await trial.push('2', { topic: 'active' });
+    await ear.hears('ready');
+    await trial.push('3', { topic: 'active', priority: 'high' });
+    await ear.hears('ready');
+    const { dueAt } = await trial.push('4', { topic: 'later', when: { delayMs: 20 } });
+    await ear.hears('due');
+    await until('it to be due', () => Date.now() > dueAt + 1);
+    await trial.promote();
+    await ear.hears('ready');
+  }),
 
-  fact('hint ready: comes when the ready queue stops being empty, and only then', async (trial) => {
+  fact('hint ready: sent only when the ready queue stops being empty', async (trial) => {
     const ear = new Ear(trial);
     await trial.push('1');
     await ear.hears('ready');
@@ -132,7 +129,7 @@ export const hintCases: readonly Case[] = [
       ],
     ] as readonly (readonly [string, (trial: Trial) => Promise<() => Promise<unknown>>])[]
   ).map(([name, prepare]) =>
-    fact(`hint ready: comes from ${name}`, async (trial) => {
+    fact(`hint ready: sent by ${name}`, async (trial) => {
       const call = await prepare(trial);
       // A hint of the seed may still be under way: this one is sent after it, so what follows belongs to the call.
       const seeded: Hint[] = [];
@@ -147,7 +144,7 @@ export const hintCases: readonly Case[] = [
     }),
   ),
 
-  fact('hint ready: comes from promote', async (trial) => {
+  fact('hint ready: sent by promote', async (trial) => {
     const ear = new Ear(trial);
     const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
     await ear.hears('due');
@@ -156,7 +153,7 @@ export const hintCases: readonly Case[] = [
     await ear.hears('ready');
   }),
 
-  fact('hint: is told to every listener until it unsubscribes', async (trial) => {
+  fact('hint: reaches every listener until it unsubscribes', async (trial) => {
     const ear = new Ear(trial);
     const gone: Hint[] = [];
     trial.jobs.onHint((hint) => gone.push(hint))();

@@ -55,25 +55,22 @@ async function told(trial: Trial, id: string) {
 }
 
 export const historyCases: readonly Case[] = [
-  fact(
-    'history: shows a job that was delivered at once with its one attempt, without body',
-    async (trial) => {
-      await trial.bystanders();
-      const job = await trial.reserved('1');
-      const kept = { ...entryOf(await trial.known('1')), failures: 0, attempts: [attemptOf(job, delivered)] };
-      await trial.changes(
-        () => trial.ack(job),
-        (_, span) => ({
-          jobs: { 't/1': null },
-          ended: { 't/1': { ...kept, state: 'done', endedAt: at(span) } },
-        }),
-      );
-      expect(await trial.unchanged(() => trial.history.get(key))).toEqual(only((await trial.dump()).ended));
-      expect(await trial.jobs.get(key)).toBeNull();
-    },
-  ),
+  fact('history: keeps a job delivered at once with its attempt, without body', async (trial) => {
+    await trial.bystanders();
+    const job = await trial.reserved('1');
+    const kept = { ...entryOf(await trial.known('1')), failures: 0, attempts: [attemptOf(job, delivered)] };
+    await trial.changes(
+      () => trial.ack(job),
+      (_, span) => ({
+        jobs: { 't/1': null },
+        ended: { 't/1': { ...kept, state: 'done', endedAt: at(span) } },
+      }),
+    );
+    expect(await trial.unchanged(() => trial.history.get(key))).toEqual(only((await trial.dump()).ended));
+    expect(await trial.jobs.get(key)).toBeNull();
+  }),
 
-  fact('history: keeps the failed attempts of a delivered job, and the one that succeeded', async (trial) => {
+  fact('history: keeps failed and successful attempts of a delivered job', async (trial) => {
     const { first, second } = await failedOnce(trial);
     await trial.ack(second);
     expect(await trial.history.get(key)).toMatchObject({
@@ -83,7 +80,7 @@ export const historyCases: readonly Case[] = [
     });
   }),
 
-  fact('history: keeps the job without its last attempt where that was not sent', async (trial) => {
+  fact('history: keeps a job whose ack had no attempt', async (trial) => {
     const once = await trial.reserved('2');
     const { first, second } = await failedOnce(trial);
     await trial.jobs.ack([once, second].map((job) => ({ ...leaseOf(job), attempt: null })));
@@ -131,22 +128,19 @@ export const historyCases: readonly Case[] = [
     }),
   ),
 
-  fact(
-    'history: a push of the id takes the entry away, the next end leaves the newer version',
-    async (trial) => {
-      await trial.ack((await failedOnce(trial)).second);
-      const second = await trial.push('1');
-      expect(await trial.history.get(key)).toBeNull();
-      expect((await trial.dump()).ended).toEqual([]);
-      expect(await trial.known('1')).toMatchObject({ attempts: [], body: Buffer.from('body of 1') });
-      await trial.cancel(key);
-      const { version } = second;
-      const fresh = { state: 'cancelled', version, origin: version, failures: 0, attempts: [] };
-      expect(await trial.history.get(key)).toMatchObject(fresh);
-    },
-  ),
+  fact('history: a push removes the entry of its id; the next end writes one', async (trial) => {
+    await trial.ack((await failedOnce(trial)).second);
+    const second = await trial.push('1');
+    expect(await trial.history.get(key)).toBeNull();
+    expect((await trial.dump()).ended).toEqual([]);
+    expect(await trial.known('1')).toMatchObject({ attempts: [], body: Buffer.from('body of 1') });
+    await trial.cancel(key);
+    const { version } = second;
+    const fresh = { state: 'cancelled', version, origin: version, failures: 0, attempts: [] };
+    expect(await trial.history.get(key)).toMatchObject(fresh);
+  }),
 
-  fact('history: a push of an id that was delivered at once begins without attempts', async (trial) => {
+  fact('history: a push after a delivery at once starts without attempts', async (trial) => {
     await trial.ack(await trial.reserved('1'));
     const again = await trial.reserved('1');
     expect(await trial.known('1')).toMatchObject({ attempts: [] });
@@ -156,22 +150,19 @@ export const historyCases: readonly Case[] = [
     expect(await trial.history.get(key)).toMatchObject({ attempts: [attemptOf(again)] });
   }),
 
-  fact(
-    'history: a replaced version, a job that was moved, and a dead letter leave nothing',
-    async (trial) => {
-      await trial.push('1');
-      await trial.push('1');
-      await trial.release(await trial.lease());
-      await trial.jobs.reschedule([{ ...key, when: { delayMs: longLeaseMs } }]);
-      await trial.jobs.run([key]);
-      await trial.bury(await trial.lease());
-      await trial.jobs.requeue([key]);
-      expect(await trial.history.get(key)).toBeNull();
-      expect((await trial.dump()).ended).toEqual([]);
-    },
-  ),
+  fact('history: replaced versions, moved jobs and dead letters leave no entry', async (trial) => {
+    await trial.push('1');
+    await trial.push('1');
+    await trial.release(await trial.lease());
+    await trial.jobs.reschedule([{ ...key, when: { delayMs: longLeaseMs } }]);
+    await trial.jobs.run([key]);
+    await trial.bury(await trial.lease());
+    await trial.jobs.requeue([key]);
+    expect(await trial.history.get(key)).toBeNull();
+    expect((await trial.dump()).ended).toEqual([]);
+  }),
 
-  fact('history: nothing reads, moves, counts, lists or ends again what has ended', async (trial) => {
+  fact('history: no other call reads, moves or counts an ended job', async (trial) => {
     const job = await trial.reserved('1');
     await trial.ack(job);
     await trial.lost(job);
@@ -196,70 +187,64 @@ export const historyCases: readonly Case[] = [
     }
   }),
 
-  fact('history: answers null for what never was', async (trial) => {
+  fact('history: returns null for an unknown id', async (trial) => {
     await trial.ack(await trial.reserved('1'));
     expect(await trial.history.get({ topic: 't', id: '2' })).toBeNull();
     expect(await trial.history.get({ topic: 'u', id: '1' })).toBeNull();
   }),
 
-  fact(
-    'forget: removes what ended longer ago than that, the oldest end first, at most max',
-    async (trial) => {
-      for (const id of ['1', '2', '3', '4']) {
-        await trial.push(id);
-        await trial.retry(await trial.lease(), longLeaseMs);
-      }
-      // Not in the order of their pushes.
-      for (const id of ['3', '1', '4', '2']) {
-        await trial.cancel({ topic: 't', id });
-        await trial.tick();
-      }
-      const left = async () => (await trial.dump()).ended.map(({ id }) => id);
-      expect(await trial.unchanged(() => trial.history.forget(farOffMs, 10))).toEqual({
-        forgotten: 0,
-        more: false,
-      });
-      expect(await trial.history.forget(0, 1)).toEqual({ forgotten: 1, more: true });
-      expect(await left()).toEqual(['1', '2', '4']);
-      expect(await trial.history.forget(0, 2)).toEqual({ forgotten: 2, more: true });
-      expect(await left()).toEqual(['2']);
-      await trial.push('1');
-      expect(await trial.known('1')).toMatchObject({ failures: 0, attempts: [] });
-    },
-  ),
+  fact('forget: removes older entries, the oldest end first, at most max', async (trial) => {
+    for (const id of ['1', '2', '3', '4']) {
+      await trial.push(id);
+      await trial.retry(await trial.lease(), longLeaseMs);
+    }
+    // Not in the order of their pushes.
+    for (const id of ['3', '1', '4', '2']) {
+      await trial.cancel({ topic: 't', id });
+      await trial.tick();
+    }
+    const left = async () => (await trial.dump()).ended.map(({ id }) => id);
+    expect(await trial.unchanged(() => trial.history.forget(farOffMs, 10))).toEqual({
+      forgotten: 0,
+      more: false,
+    });
+    expect(await trial.history.forget(0, 1)).toEqual({ forgotten: 1, more: true });
+    expect(await left()).toEqual(['1', '2', '4']);
+    expect(await trial.history.forget(0, 2)).toEqual({ forgotten: 2, more: true });
+    expect(await left()).toEqual(['2']);
+    await trial.push('1');
+    expect(await trial.known('1')).toMatchObject({ failures: 0, attempts: [] });
+  }),
 
-  fact(
-    'expire: removes dead letters that died longer ago than that, the oldest first, at most max',
-    async (trial) => {
-      await trial.bystanders();
-      const oldest = await told(trial, '3');
-      await trial.tick();
-      await told(trial, '1');
-      await trial.tick();
-      await told(trial, '2');
-      await trial.tick();
-      expect(await trial.unchanged(() => trial.dead.expire(farOffMs, 10))).toEqual({
-        expired: 0,
-        more: false,
-      });
-      await trial.changes(
-        () => trial.dead.expire(0, 1),
-        (outcome, span) => {
-          expect(outcome).toEqual({ expired: 1, more: true });
-          return {
-            jobs: { 't/3': null },
-            alerts: { [oldest.version]: null },
-            ended: { 't/3': { ...entryOf(oldest), state: 'expired', endedAt: at(span) } },
-          };
-        },
-      );
-      expect(await trial.dead.expire(0, 1)).toEqual({ expired: 1, more: true });
-      expect((await trial.dead.list({ topic: 't' }, 10, null)).items.map(({ id }) => id)).toEqual(['2']);
-    },
-  ),
+  fact('expire: removes older dead letters, the oldest death first, at most max', async (trial) => {
+    await trial.bystanders();
+    const oldest = await told(trial, '3');
+    await trial.tick();
+    await told(trial, '1');
+    await trial.tick();
+    await told(trial, '2');
+    await trial.tick();
+    expect(await trial.unchanged(() => trial.dead.expire(farOffMs, 10))).toEqual({
+      expired: 0,
+      more: false,
+    });
+    await trial.changes(
+      () => trial.dead.expire(0, 1),
+      (outcome, span) => {
+        expect(outcome).toEqual({ expired: 1, more: true });
+        return {
+          jobs: { 't/3': null },
+          alerts: { [oldest.version]: null },
+          ended: { 't/3': { ...entryOf(oldest), state: 'expired', endedAt: at(span) } },
+        };
+      },
+    );
+    expect(await trial.dead.expire(0, 1)).toEqual({ expired: 1, more: true });
+    expect((await trial.dead.list({ topic: 't' }, 10, null)).items.map(({ id }) => id)).toEqual(['2']);
+  }),
 
   ...([400, -400] as const).map((days) =>
-    fact(`expire and forget: a clock of the caller ${days} days wrong decides nothing`, async (trial) => {
+    fact(`expire and forget: a clock of the caller ${days} days off has no effect`, async (trial) => {
       await told(trial, 'young');
       await trial.ack(await trial.reserved('ended', { topic: 'u' }));
       await trial.tick();
@@ -288,7 +273,7 @@ export const historyCases: readonly Case[] = [
     }),
   ),
 
-  fact('expire: the alert of an earlier death says nothing about a later one', async (trial) => {
+  fact('expire: the alert of an earlier death does not count for a later one', async (trial) => {
     await told(trial, '1');
     await trial.jobs.requeue([key]);
     await trial.bury(await trial.lease());

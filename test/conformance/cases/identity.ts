@@ -79,36 +79,33 @@ async function afterEachEnd(
 }
 
 export const identityCases: readonly Case[] = [
-  fact(
-    'numbers: versions and tokens rise and are never used twice, whatever ended the job before',
-    async (trial) => {
-      const numbers = new Numbers();
-      const lease = async () => {
-        const job = await trial.lease();
-        numbers.add(job.token);
-        return job;
-      };
-      await afterEachEnd(trial, numbers, async () => trial.ack(await lease()));
-      await afterEachEnd(trial, numbers, async () => trial.cancel({ topic: 't', id: '1' }));
-      await afterEachEnd(trial, numbers, async () => trial.admin.purgeTopic('t', 10));
-      await afterEachEnd(trial, numbers, async () => {
-        await trial.bury(await lease());
-        await trial.dead.purge({}, 10);
-      });
-      await afterEachEnd(trial, numbers, async () => {
-        await trial.bury(await lease());
-        await trial.dead.requeue({}, 10);
-        numbers.add((await trial.known('1')).version);
-      });
-      await afterEachEnd(trial, numbers, async () => {
-        await trial.retry(await lease(), 0);
-        await trial.release(await lease());
-        await lease();
-      });
-    },
-  ),
+  fact('numbers: versions and tokens rise and never repeat', async (trial) => {
+    const numbers = new Numbers();
+    const lease = async () => {
+      const job = await trial.lease();
+      numbers.add(job.token);
+      return job;
+    };
+    await afterEachEnd(trial, numbers, async () => trial.ack(await lease()));
+    await afterEachEnd(trial, numbers, async () => trial.cancel({ topic: 't', id: '1' }));
+    await afterEachEnd(trial, numbers, async () => trial.admin.purgeTopic('t', 10));
+    await afterEachEnd(trial, numbers, async () => {
+      await trial.bury(await lease());
+      await trial.dead.purge({}, 10);
+    });
+    await afterEachEnd(trial, numbers, async () => {
+      await trial.bury(await lease());
+      await trial.dead.requeue({}, 10);
+      numbers.add((await trial.known('1')).version);
+    });
+    await afterEachEnd(trial, numbers, async () => {
+      await trial.retry(await lease(), 0);
+      await trial.release(await lease());
+      await lease();
+    });
+  }),
 
-  fact('numbers: the leases of one reserve have a token each', async (trial) => {
+  fact('numbers: each lease of a reserve has its own token', async (trial) => {
     const pushed = await trial.jobs.push(Array.from({ length: 50 }, (_, n) => jobOf(String(n))));
     const tokens = (await trial.reserve(request(50))).map((job) => job.token);
     const versions = pushed.map((outcome) => (outcome as { version: number }).version);
@@ -125,7 +122,7 @@ export const identityCases: readonly Case[] = [
     );
   }),
 
-  fact('identity: topic and id never run into one another', async (trial) => {
+  fact('identity: topic and id are never joined ambiguously', async (trial) => {
     const keys = [
       ['a', 'b:c'],
       ['a.b', 'c'],
@@ -179,54 +176,48 @@ export const identityCases: readonly Case[] = [
     expect(await trial.admin.purgeTopic('constructor', 10)).toEqual({ purged: 1, more: false });
   }),
 
-  fact(
-    'bounds: a body of 0 bytes, of every byte, and of 256 KiB comes back as it was pushed',
-    async (trial) => {
-      const bodies = {
-        empty: Buffer.alloc(0),
-        nul: Buffer.from([0]),
-        every: bytes(256),
-        large: bytes(256 * 1024),
-      };
-      await trial.jobs.push(Object.entries(bodies).map(([id, body]) => jobOf(id, { body })));
-      const sums = (jobs: readonly { id: string; body: Buffer }[]) =>
-        Object.fromEntries(
-          jobs.map(({ id, body }) => [id, [body.length, createHash('sha256').update(body).digest('hex')]]),
-        );
-      const expected = sums(Object.entries(bodies).map(([id, body]) => ({ id, body })));
-      const reserved = await trial.reserve(request(10));
-      expect(sums(reserved)).toEqual(expected);
-      for (const job of reserved) await trial.retry(job, 0);
-      const again = await trial.reserve(request(10));
-      expect(sums(again)).toEqual(expected);
-      for (const job of again) await trial.bury(job);
-      const dead = (await trial.dead.list({}, 10, null)).items.map(({ id }) => trial.known(id));
-      expect(sums(await Promise.all(dead))).toEqual(expected);
-      await trial.dead.requeue({}, 10);
-      expect(sums(await trial.reserve(request(10)))).toEqual(expected);
-    },
-  ),
+  fact('bounds: bodies of 0 bytes, all bytes and 256 KiB stay unchanged', async (trial) => {
+    const bodies = {
+      empty: Buffer.alloc(0),
+      nul: Buffer.from([0]),
+      every: bytes(256),
+      large: bytes(256 * 1024),
+    };
+    await trial.jobs.push(Object.entries(bodies).map(([id, body]) => jobOf(id, { body })));
+    const sums = (jobs: readonly { id: string; body: Buffer }[]) =>
+      Object.fromEntries(
+        jobs.map(({ id, body }) => [id, [body.length, createHash('sha256').update(body).digest('hex')]]),
+      );
+    const expected = sums(Object.entries(bodies).map(([id, body]) => ({ id, body })));
+    const reserved = await trial.reserve(request(10));
+    expect(sums(reserved)).toEqual(expected);
+    for (const job of reserved) await trial.retry(job, 0);
+    const again = await trial.reserve(request(10));
+    expect(sums(again)).toEqual(expected);
+    for (const job of again) await trial.bury(job);
+    const dead = (await trial.dead.list({}, 10, null)).items.map(({ id }) => trial.known(id));
+    expect(sums(await Promise.all(dead))).toEqual(expected);
+    await trial.dead.requeue({}, 10);
+    expect(sums(await trial.reserve(request(10)))).toEqual(expected);
+  }),
 
-  fact(
-    'bounds: a reserve of many large bodies gives them all, in as many answers as it needs',
-    async (trial) => {
-      const body = bytes(256 * 1024);
-      for (let n = 0; n < 40; n += 4)
-        await trial.jobs.push([0, 1, 2, 3].map((m) => jobOf(String(n + m), { body })));
-      const seen: string[] = [];
-      for (let more = true; more; ) {
-        const answer = await trial.jobs.reserve(trial.partition, request(250));
-        expect(answer.jobs.length).toBeGreaterThan(0);
-        expect(answer.jobs.every((job) => job.body.equals(body))).toBe(true);
-        seen.push(...idsOf(answer.jobs));
-        more = answer.more;
-      }
-      expect(new Set(seen).size).toBe(40);
-      expect(seen).toHaveLength(40);
-    },
-  ),
+  fact('bounds: many large bodies are reserved over several calls', async (trial) => {
+    const body = bytes(256 * 1024);
+    for (let n = 0; n < 40; n += 4)
+      await trial.jobs.push([0, 1, 2, 3].map((m) => jobOf(String(n + m), { body })));
+    const seen: string[] = [];
+    for (let more = true; more; ) {
+      const answer = await trial.jobs.reserve(trial.partition, request(250));
+      expect(answer.jobs.length).toBeGreaterThan(0);
+      expect(answer.jobs.every((job) => job.body.equals(body))).toBe(true);
+      seen.push(...idsOf(answer.jobs));
+      more = answer.more;
+    }
+    expect(new Set(seen).size).toBe(40);
+    expect(seen).toHaveLength(40);
+  }),
 
-  fact('bounds: the content type is kept as given, and none stays none', async (trial) => {
+  fact('bounds: content types stay unchanged, also an absent one', async (trial) => {
     const longest = `text/plain; x="${'y'.repeat(useCaseLimits.contentTypeMax - 17)}"`;
     for (const [id, contentType] of Object.entries({
       none: null,

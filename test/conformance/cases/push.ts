@@ -6,7 +6,7 @@ import { at, type Case, fact, farOffMs, idsOf, jobOf, only, request, storedAs } 
 const liveStates = ['delayed', 'ready', 'reserved'] as const;
 
 export const pushCases: readonly Case[] = [
-  fact('push: stores a job that is due later as delayed', async (trial) => {
+  fact('push: stores a job due later as delayed', async (trial) => {
     await trial.bystanders();
     const job = jobOf('1', { when: { delayMs: farOffMs }, priority: 'high', contentType: null });
     await trial.changes(
@@ -26,7 +26,7 @@ export const pushCases: readonly Case[] = [
     );
   }),
 
-  fact('push: stores a job that is due now as ready', async (trial) => {
+  fact('push: stores a job due now as ready', async (trial) => {
     await trial.bystanders();
     const job = jobOf('1', { priority: 'low', body: Buffer.from([0, 255, 10]) });
     await trial.changes(
@@ -38,7 +38,7 @@ export const pushCases: readonly Case[] = [
     );
   }),
 
-  fact('push: keeps an instant to come to the millisecond', async (trial) => {
+  fact('push: keeps a future instant to the millisecond', async (trial) => {
     const instant = Date.now() + farOffMs + 1;
     expect(await trial.push('1', { when: { at: instant } })).toMatchObject({
       state: 'delayed',
@@ -47,7 +47,7 @@ export const pushCases: readonly Case[] = [
     expect(await trial.jobs.get({ topic: 't', id: '1' })).toMatchObject({ state: 'delayed', dueAt: instant });
   }),
 
-  fact('push: takes an instant in the past as now', async (trial) => {
+  fact('push: clamps a past instant to now', async (trial) => {
     const from = Date.now();
     const outcome = await trial.push('1', { when: { at: from - farOffMs } });
     expect(outcome).toMatchObject({ state: 'ready', dueAt: at({ from, to: Date.now() }) });
@@ -64,7 +64,7 @@ export const pushCases: readonly Case[] = [
   }),
 
   ...liveStates.map((state) =>
-    fact(`push replace: puts a new version in the place of a ${state} job`, async (trial) => {
+    fact(`push replace: replaces a ${state} job`, async (trial) => {
       await trial.bystanders();
       const lease = await trial.seed(state);
       const inFlight = state === 'reserved';
@@ -97,7 +97,7 @@ export const pushCases: readonly Case[] = [
   ),
 
   ...(['replace', 'keep', 'reject'] as const).map((mode) =>
-    fact(`push ${mode}: takes a dead job as ended and leaves its alert owed`, async (trial) => {
+    fact(`push ${mode}: replaces a dead job; its alert stays owed`, async (trial) => {
       await trial.bystanders();
       const dead = await trial.buried('1');
       const job = jobOf('1', { mode, body: Buffer.from('new') });
@@ -119,23 +119,20 @@ export const pushCases: readonly Case[] = [
     expect(await trial.tryPush('2', { mode: 'reject' })).toMatchObject({ kind: 'stored', replaced: false });
   }),
 
-  fact(
-    'push replace: begins a job anew, without failures, attempts or origin of the old one',
-    async (trial) => {
-      const first = await trial.reserved('1');
-      await trial.retry(first, 0);
-      const again = await trial.push('1');
-      expect(await trial.jobs.get({ topic: 't', id: '1' })).toMatchObject({
-        version: again.version,
-        origin: again.version,
-        failures: 0,
-        strikes: 0,
-        attempts: [],
-      });
-    },
-  ),
+  fact('push replace: starts without failures, attempts or origin of the old job', async (trial) => {
+    const first = await trial.reserved('1');
+    await trial.retry(first, 0);
+    const again = await trial.push('1');
+    expect(await trial.jobs.get({ topic: 't', id: '1' })).toMatchObject({
+      version: again.version,
+      origin: again.version,
+      failures: 0,
+      strikes: 0,
+      attempts: [],
+    });
+  }),
 
-  fact('push: answers item by item, and equal ids of one call replace one another', async (trial) => {
+  fact('push: returns an outcome per item; equal ids replace one another', async (trial) => {
     // A store may look for ids of a topic that it knows in another way.
     await trial.push('0');
     const [a, b, kept, other, refused] = await trial.jobs.push([
@@ -162,18 +159,18 @@ export const pushCases: readonly Case[] = [
     expect(idsOf(await trial.reserve(request(250))).sort()).toEqual(['0', '1', '2']);
   }),
 
-  fact('push: topics of one call have their turns in the order of their first jobs', async (trial) => {
+  fact('push: topics of a call get turns in the order of their first jobs', async (trial) => {
     for (const topic of ['a', 'b', 'c']) await trial.push('later', { topic, when: { delayMs: 60_000 } });
     await trial.jobs.push(['c', 'a', 'c', 'b', 'a'].map((topic, n) => jobOf(String(n), { topic })));
     const jobs = await trial.reserve(request(5));
     expect(jobs.map(({ topic }) => topic).join(' ')).toBe('c a b c a');
   }),
 
-  fact('push: answers nothing to nothing', async (trial) => {
+  fact('push: no jobs, no outcomes', async (trial) => {
     expect(await trial.unchanged(() => trial.jobs.push([]))).toEqual([]);
   }),
 
-  fact('push: of 100 writers of one id at once, 99 are replaced and one lives', async (trial) => {
+  fact('push: of 100 concurrent pushes of one id, one survives', async (trial) => {
     const outcomes = await Promise.all(
       Array.from({ length: 100 }, (_, n) => trial.push('1', { body: Buffer.from(String(n)) })),
     );

@@ -36,7 +36,7 @@ async function holders(trial: Trial, owners: Readonly<Record<string, Owner>>): P
 }
 
 export const recoverCases: readonly Case[] = [
-  fact('recover: returns a lease that ran out with one strike more, at its old place', async (trial) => {
+  fact('recover: returns an expired lease to its old place, with a strike', async (trial) => {
     await trial.bystanders();
     await trial.reserved('1', {}, owner, 30);
     const ends = (await trial.dump()).jobs.at(-1)?.lease?.untilMs ?? 0;
@@ -51,7 +51,7 @@ export const recoverCases: readonly Case[] = [
     expect(await trial.lease()).toMatchObject({ id: '1', strikes: 1, failures: 0 });
   }),
 
-  fact('recover: takes no lease before its end', async (trial) => {
+  fact('recover: takes no lease before it expires', async (trial) => {
     await trial.bystanders();
     await trial.reserved('1', {}, owner, 600_000);
     const none = { returned: 0, poisoned: [], more: false };
@@ -62,7 +62,7 @@ export const recoverCases: readonly Case[] = [
     expect(Date.now()).toBeGreaterThanOrEqual((stored?.lease?.untilMs ?? Infinity) - 1);
   }),
 
-  fact('recover: returns at most max and says whether more ran out', async (trial) => {
+  fact('recover: takes at most max; returns whether more expired', async (trial) => {
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
     await trial.reserve(request(3, { t: 3 }, owner, 30));
     const ends = Math.max(...(await trial.dump()).jobs.map((job) => job.lease?.untilMs ?? 0));
@@ -109,7 +109,7 @@ export const recoverCases: readonly Case[] = [
     },
   ),
 
-  fact('recover: owes an alert without an attempt where there never was one', async (trial) => {
+  fact('recover: owes an alert without attempt for a job without one', async (trial) => {
     await trial.push('1');
     await strike(trial, limits.strikesPoison - 1);
     await trial.lease('t', dead);
@@ -129,7 +129,7 @@ export const recoverCases: readonly Case[] = [
     expect(await trial.known('1')).toMatchObject({ strikes: 0, state: 'dead' });
   }),
 
-  fact('strikes: releasing neither adds nor clears any', async (trial) => {
+  fact('strikes: release neither adds nor clears any', async (trial) => {
     await trial.push('1');
     await strike(trial, 3);
     for (let n = 0; n < 3; n += 1) await trial.release(await trial.lease());
@@ -138,7 +138,7 @@ export const recoverCases: readonly Case[] = [
     expect(await trial.known('1')).toMatchObject({ strikes: 3, state: 'ready' });
   }),
 
-  fact('recoverOwners dead: returns the leases of one life and of no other', async (trial) => {
+  fact('recoverOwners dead: takes the leases of one incarnation only', async (trial) => {
     await trial.bystanders();
     await holders(trial, {
       gone: dead,
@@ -154,7 +154,7 @@ export const recoverCases: readonly Case[] = [
     );
   }),
 
-  fact('recoverOwners living: leaves a life alone that began after those that are named', async (trial) => {
+  fact('recoverOwners living: spares incarnations above all named ones', async (trial) => {
     await holders(trial, {
       gone: { instance: 1, incarnation: 5 },
       alive: { instance: 1, incarnation: 6 },
@@ -167,7 +167,7 @@ export const recoverCases: readonly Case[] = [
     });
   }),
 
-  fact('recoverOwners living: returns the leases of all lives of an instance but these', async (trial) => {
+  fact('recoverOwners living: takes the leases of all other incarnations', async (trial) => {
     await trial.bystanders();
     await holders(trial, {
       gone: dead,
@@ -184,7 +184,7 @@ export const recoverCases: readonly Case[] = [
     expect(await trial.unchanged(living)).toEqual({ returned: 0, poisoned: [], more: false });
   }),
 
-  fact('recoverOwners: returns at most max and says whether more are left', async (trial) => {
+  fact('recoverOwners: takes at most max; returns whether more are left', async (trial) => {
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
     await trial.reserve(request(3, { t: 3 }, dead));
     const take = () => trial.jobs.recoverOwners(trial.partition, 1, { living: [] }, 2);
@@ -192,7 +192,7 @@ export const recoverCases: readonly Case[] = [
     expect(await take()).toEqual({ returned: 1, poisoned: [], more: false });
   }),
 
-  fact('recoverOwners: knows an instance by all of its 32 bits', async (trial) => {
+  fact('recoverOwners: compares all 32 bits of an instance', async (trial) => {
     const highest: Owner = { instance: 0xffff_ffff, incarnation: 2_000_000_000 };
     await trial.reserved('1', {}, highest);
     const other = () => trial.jobs.recoverOwners(trial.partition, 0x7fff_ffff, { living: [] }, 10);
@@ -202,7 +202,7 @@ export const recoverCases: readonly Case[] = [
     expect(recovered.returned).toBe(1);
   }),
 
-  fact('releaseUnheld: gives back what this owner does not hold, without a strike', async (trial) => {
+  fact('releaseUnheld: releases unheld leases of the owner without a strike', async (trial) => {
     await trial.bystanders();
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
     const [a, held] = await trial.reserve(request(3, { t: 3 }, dead));

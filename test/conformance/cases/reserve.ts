@@ -33,7 +33,7 @@ function countByTopic(jobs: readonly ReservedJob[]): Record<string, number> {
 }
 
 export const reserveCases: readonly Case[] = [
-  fact('reserve: leases a ready job to its owner and leaves its body in place', async (trial) => {
+  fact('reserve: leases a ready job and keeps its body', async (trial) => {
     await trial.bystanders();
     const job = jobOf('1', { contentType: null, body: Buffer.from([0, 1, 254, 255]) });
     await trial.jobs.push([job]);
@@ -63,21 +63,21 @@ export const reserveCases: readonly Case[] = [
     );
   }),
 
-  fact('reserve: answers the storage clock with the jobs', async (trial) => {
+  fact('reserve: returns the storage clock with the jobs', async (trial) => {
     await trial.push('1');
     const from = Date.now();
     const answer = await trial.withWrongClock(400, () => trial.jobs.reserve(trial.partition, request(1)));
     expect(answer.now).toEqual(at({ from, to: Date.now() }));
   }),
 
-  fact('reserve: takes no delayed, reserved or dead job', async (trial) => {
+  fact('reserve: takes only ready jobs', async (trial) => {
     for (const state of ['delayed', 'reserved', 'dead'] as const)
       await trial.seed(state, state, { topic: state });
     const answer = await trial.unchanged(() => trial.jobs.reserve(trial.partition, request(250)));
     expect(answer).toEqual({ jobs: [], more: false, now: null });
   }),
 
-  fact('reserve: gives each job once to many that ask at the same time', async (trial) => {
+  fact('reserve: concurrent calls get each job once', async (trial) => {
     await fill(trial, { a: 'high', b: 'normal', c: 'low' }, 40);
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) => trial.reserve(request(10, null, { ...owner, incarnation: n }))),
@@ -87,14 +87,14 @@ export const reserveCases: readonly Case[] = [
     expect(new Set(ids).size).toBe(120);
   }),
 
-  fact('reserve: says that more had room where only the largest answer was full', async (trial) => {
+  fact('reserve: returns more when only the largest reply was full', async (trial) => {
     await fill(trial, { a: 'normal' }, limits.reserveMax + 2);
     const answer = await trial.jobs.reserve(0, request(limits.reserveMax, { a: 10_000 }));
     expect([answer.jobs.length, answer.more]).toEqual([limits.reserveMax, true]);
     const rest = await trial.jobs.reserve(0, request(limits.reserveMax, { a: 10_000 }));
     expect([rest.jobs.length, rest.more]).toEqual([2, false]);
   }),
-  fact('reserve: takes at most max and says whether more had room', async (trial) => {
+  fact('reserve: takes at most max; returns whether more had capacity', async (trial) => {
     await fill(trial, { a: 'normal' }, 5);
     const more = async (asked: Parameters<Trial['jobs']['reserve']>[1]) => {
       const answer = await trial.jobs.reserve(trial.partition, asked);
@@ -106,7 +106,7 @@ export const reserveCases: readonly Case[] = [
     expect(await more(request(1))).toEqual([0, false]);
   }),
 
-  fact('reserve: keeps to the room of each topic and skips those without', async (trial) => {
+  fact('reserve: respects the capacity of each topic and skips topics without', async (trial) => {
     await fill(trial, { a: 'normal', b: 'normal', c: 'high', d: 'low' }, 10);
     const rooms = { ...request(250, { a: 3, b: 0 }), others: { room: 4, leaseMs: longLeaseMs } };
     const answer = await trial.jobs.reserve(trial.partition, rooms);
@@ -116,13 +116,13 @@ export const reserveCases: readonly Case[] = [
     expect(countByTopic(await trial.reserve(request(250, { b: 250 })))).toEqual({ b: 10 });
   }),
 
-  fact('reserve: counts the room of a topic over all its priorities', async (trial) => {
+  fact('reserve: the capacity of a topic counts over all priorities', async (trial) => {
     for (const priority of ['high', 'normal', 'low'] as const)
       for (let n = 0; n < 4; n += 1) await trial.push(`${priority}${n}`, { priority });
     expect(await trial.reserve(request(250, { t: 5 }))).toHaveLength(5);
   }),
 
-  fact('reserve: leases each topic for as long as the caller says', async (trial) => {
+  fact('reserve: leases each topic for the requested time', async (trial) => {
     await fill(trial, { a: 'normal', b: 'normal' }, 1);
     const rooms = {
       ...request(10, { a: { room: 5, leaseMs: 12_000 } }),
@@ -141,7 +141,7 @@ export const reserveCases: readonly Case[] = [
     expect(topicsOf(await trial.reserve(request(20)))).toBe('H N H L H N H N H L H N H L H N H N H L');
   }),
 
-  fact('reserve: keeps the position of the wheel between calls of any owner', async (trial) => {
+  fact('reserve: the wheel keeps its position between calls of any owner', async (trial) => {
     await fill(trial, { H: 'high', N: 'normal', L: 'low' }, 30);
     const dealt: string[] = [];
     for (const max of [1, 1, 1, 1, 3, 1, 2, 9, 1]) {
@@ -151,14 +151,14 @@ export const reserveCases: readonly Case[] = [
     expect(dealt.join(' ')).toBe('H N H L H N H N H L H N H L H N H N H L');
   }),
 
-  fact('reserve: passes the ticket of a priority that is empty or without room on', async (trial) => {
+  fact('reserve: passes on the ticket of a priority without jobs or capacity', async (trial) => {
     await fill(trial, { H: 'high', N: 'normal', L: 'low' }, 30);
     expect(topicsOf(await trial.reserve(request(10, { H: 250, L: 250 })))).toBe('H H H L H H H H H L');
     expect(topicsOf(await trial.reserve(request(10, { N: 250, L: 250 })))).toBe('N N N L N N N N N L');
     expect(topicsOf(await trial.reserve(request(10, { L: 2, N: 2 })))).toBe('N N L L');
   }),
 
-  fact('reserve: goes round the topics of a priority, whatever their queues', async (trial) => {
+  fact('reserve: takes turns over the topics of a priority', async (trial) => {
     await fill(trial, { long: 'normal' }, 40);
     await fill(trial, { short: 'normal', other: 'normal' }, 8);
     const jobs = [...(await trial.reserve(request(7))), ...(await trial.reserve(request(5)))];

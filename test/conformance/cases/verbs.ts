@@ -47,34 +47,31 @@ export const verbCases: readonly Case[] = [
     }),
   ),
 
-  fact(
-    'run: makes a delayed job ready now, as a new version with all that has happened to it',
-    async (trial) => {
-      await trial.bystanders();
-      const job = await failedOnce(trial);
-      await trial.changes(
-        () => run(trial),
-        (outcome, span) => {
-          expect(outcome).toEqual({ kind: 'run', version: expect.any(Number), dueAt: at(span) });
-          const { version, dueAt } = outcome as { version: number; dueAt: number };
-          expect(version).toBeGreaterThan(job.token);
-          return { jobs: { 't/1': { state: 'ready', version, dueAt } } };
-        },
-      );
-      const again = await trial.lease();
-      expect(again).toMatchObject({
-        origin: job.origin,
-        acceptedAt: job.acceptedAt,
-        failures: 1,
-        body: job.body,
-      });
-      await trial.lost(job);
-      await trial.lost({ ...again, version: job.version });
-      expect(await trial.ack(again)).toEqual({ kind: 'acked' });
-    },
-  ),
+  fact('run: makes a delayed job ready as a new version with its history', async (trial) => {
+    await trial.bystanders();
+    const job = await failedOnce(trial);
+    await trial.changes(
+      () => run(trial),
+      (outcome, span) => {
+        expect(outcome).toEqual({ kind: 'run', version: expect.any(Number), dueAt: at(span) });
+        const { version, dueAt } = outcome as { version: number; dueAt: number };
+        expect(version).toBeGreaterThan(job.token);
+        return { jobs: { 't/1': { state: 'ready', version, dueAt } } };
+      },
+    );
+    const again = await trial.lease();
+    expect(again).toMatchObject({
+      origin: job.origin,
+      acceptedAt: job.acceptedAt,
+      failures: 1,
+      body: job.body,
+    });
+    await trial.lost(job);
+    await trial.lost({ ...again, version: job.version });
+    expect(await trial.ack(again)).toEqual({ kind: 'acked' });
+  }),
 
-  fact('run: leaves an overdue job before those that became due after it', async (trial) => {
+  fact('run: an overdue job stays before later ones', async (trial) => {
     const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
     await trial.push('2', { when: { at: dueAt + 5 } });
     await trial.past(dueAt + 20);
@@ -92,7 +89,7 @@ export const verbCases: readonly Case[] = [
 
   ...(['delayed', 'ready'] as const).flatMap((from) => [
     fact(
-      `reschedule: gives a ${from} job another time, as a new version with all that has happened to it`,
+      `reschedule: gives a ${from} job another due time, as a new version with its history`,
       async (trial) => {
         await trial.bystanders();
         const job = await failedOnce(trial, from === 'delayed' ? farOffMs : 0);
@@ -117,7 +114,7 @@ export const verbCases: readonly Case[] = [
       },
     ),
 
-    fact(`reschedule: makes a ${from} job ready when its new time has come`, async (trial) => {
+    fact(`reschedule: makes a ${from} job ready when its new time is past`, async (trial) => {
       await trial.seed(from);
       await trial.changes(
         async () => only(await trial.jobs.reschedule([{ ...key, when: { at: 1_600_000_000_000 } }])),
@@ -137,7 +134,7 @@ export const verbCases: readonly Case[] = [
     }),
   ]),
 
-  fact('reschedule: a lease that was taken back before it finishes nothing any more', async (trial) => {
+  fact('reschedule: a recovered lease finishes nothing afterwards', async (trial) => {
     const lease = await trial.lostLease('1');
     await reschedule(trial, 0);
     const again = await trial.lease();
@@ -146,37 +143,34 @@ export const verbCases: readonly Case[] = [
     expect(await trial.ack(again)).toEqual({ kind: 'acked' });
   }),
 
-  fact(
-    'requeue: makes a dead letter ready from the start, as a new version; its alert stays owed',
-    async (trial) => {
-      await trial.bystanders();
-      await failedOnce(trial, 0);
-      const job = await trial.lease();
-      await trial.bury(job);
-      await trial.tick();
-      await trial.changes(
-        () => requeue(trial),
-        (outcome, span) => {
-          expect(outcome).toEqual({ kind: 'requeued', version: expect.any(Number), dueAt: at(span) });
-          const { version, dueAt } = outcome as { version: number; dueAt: number };
-          const fresh = { failures: 0, strikes: 0, attempts: [], deadAt: null, buryReason: null };
-          return { jobs: { 't/1': { ...fresh, state: 'ready', version, dueAt } } };
-        },
-      );
-      const again = await trial.lease();
-      expect(again).toMatchObject({
-        origin: job.origin,
-        acceptedAt: job.acceptedAt,
-        failures: 0,
-        body: job.body,
-      });
-      await trial.lost(job);
-      expect(await trial.retry(again, 0)).toEqual({ kind: 'retried' });
-      expect((await trial.known('1')).attempts).toEqual([attemptOf(again)]);
-    },
-  ),
+  fact('requeue: makes a dead letter ready as a new version; its alert stays owed', async (trial) => {
+    await trial.bystanders();
+    await failedOnce(trial, 0);
+    const job = await trial.lease();
+    await trial.bury(job);
+    await trial.tick();
+    await trial.changes(
+      () => requeue(trial),
+      (outcome, span) => {
+        expect(outcome).toEqual({ kind: 'requeued', version: expect.any(Number), dueAt: at(span) });
+        const { version, dueAt } = outcome as { version: number; dueAt: number };
+        const fresh = { failures: 0, strikes: 0, attempts: [], deadAt: null, buryReason: null };
+        return { jobs: { 't/1': { ...fresh, state: 'ready', version, dueAt } } };
+      },
+    );
+    const again = await trial.lease();
+    expect(again).toMatchObject({
+      origin: job.origin,
+      acceptedAt: job.acceptedAt,
+      failures: 0,
+      body: job.body,
+    });
+    await trial.lost(job);
+    expect(await trial.retry(again, 0)).toEqual({ kind: 'retried' });
+    expect((await trial.known('1')).attempts).toEqual([attemptOf(again)]);
+  }),
 
-  fact('verbs: answer item by item, in order', async (trial) => {
+  fact('verbs: return an outcome per item, in order', async (trial) => {
     await trial.seed('delayed', 'delayed');
     await trial.buried('dead');
     const all = ['delayed', 'dead', 'none', 'delayed'].map((id) => ({ topic: 't', id }));

@@ -2,8 +2,8 @@
 
 import { change, type Mutant, mutant } from './mutant.ts';
 
-const ends = 'alerts: an owed entry outlives its dead letter';
-const requeued = 'dead requeue: makes a ready job of a new version and the same origin';
+const ends = 'alerts: an owed alert outlives its dead letter';
+const requeued = 'dead requeue: makes the job ready with a new version and its origin';
 
 const deadMutants: readonly Mutant[] = [
   mutant('requeue keeps the failures', requeued, (m) =>
@@ -41,8 +41,8 @@ const deadMutants: readonly Mutant[] = [
     }),
   ),
   mutant(
-    'requeue forgets the owed alert',
-    'dead requeue: keeps the owed alert of the death, and the next death owes one more',
+    'requeue removes the owed alert',
+    'dead requeue: the alert stays owed, and the next death owes another',
     (m) =>
       change(m, 'revive', (right) => (job) => {
         m.alerts.delete(job.version);
@@ -51,22 +51,19 @@ const deadMutants: readonly Mutant[] = [
   ),
   mutant(
     'requeue ignores max',
-    'dead requeue: takes the oldest death first, at most max, and says whether more are left',
+    'dead requeue: oldest death first, at most max; returns whether more are left',
     (m) => change(m, 'requeueDead', (right) => (filter) => right(filter, 10)),
   ),
   mutant(
     'purge takes the newest death first',
-    'dead purge: takes the oldest death first, at most max, and says whether more are left',
+    'dead purge: oldest death first, at most max; returns whether more are left',
     (m) => change(m, 'purge', (right) => (found, max) => right([...found].reverse(), max)),
   ),
-  mutant(
-    'purge forgets the owed alert',
-    'dead purge: removes the dead letter and leaves its alert owed',
-    (m) =>
-      change(m, 'remove', (right) => (job) => {
-        m.alerts.delete(job.version);
-        right(job);
-      }),
+  mutant('purge removes the owed alert', 'dead purge: removes the dead letter; its alert stays owed', (m) =>
+    change(m, 'remove', (right) => (job) => {
+      m.alerts.delete(job.version);
+      right(job);
+    }),
   ),
   mutant(
     'until is inclusive',
@@ -79,7 +76,7 @@ const deadMutants: readonly Mutant[] = [
           right(filter.until === undefined ? filter : { ...filter, until: filter.until + 1 }),
       ),
   ),
-  mutant('since is exclusive', 'dead purge: means the same jobs as the list with the same filter', (m) =>
+  mutant('since is exclusive', 'dead purge: affects the jobs that list returns for the filter', (m) =>
     change(
       m,
       'matching',
@@ -87,40 +84,40 @@ const deadMutants: readonly Mutant[] = [
         right(filter.since === undefined ? filter : { ...filter, since: filter.since + 1 }),
     ),
   ),
-  mutant('no ids mean all', 'dead list: filters by topic, time of death and ids, newest death first', (m) =>
-    change(
-      m,
-      'matching',
-      (right) =>
-        ({ ids, ...filter }) =>
-          right(ids?.length ? { ...filter, ids } : filter),
-    ),
-  ),
   mutant(
-    'a cursor counts rows',
-    'dead list: pages by a cursor that skips and repeats nothing, whatever dies or goes between',
+    'an empty list of ids means all',
+    'dead list: filters by topic, time of death and ids, newest death first',
     (m) =>
-      change(m, 'listDead', (right) => (filter, limit, cursor) => {
-        const all = right(filter, 1_000, null).items;
-        const start = Number(cursor ?? 0);
-        const end = start + limit;
-        return { items: all.slice(start, end), nextCursor: end < all.length ? String(end) : null };
-      }),
+      change(
+        m,
+        'matching',
+        (right) =>
+          ({ ids, ...filter }) =>
+            right(ids?.length ? { ...filter, ids } : filter),
+      ),
+  ),
+  mutant('a cursor counts rows', 'dead list: pages skip and repeat nothing while others die or go', (m) =>
+    change(m, 'listDead', (right) => (filter, limit, cursor) => {
+      const all = right(filter, 1_000, null).items;
+      const start = Number(cursor ?? 0);
+      const end = start + limit;
+      return { items: all.slice(start, end), nextCursor: end < all.length ? String(end) : null };
+    }),
   ),
 ];
 
 const alertMutants: readonly Mutant[] = [
   mutant(
-    'two claimers get the same',
-    'alerts claim: gives what is owed, oldest first, at most max, and to one claimer only',
+    'two claimers get the same alert',
+    'alerts claim: owed alerts go to one claimer, oldest first, at most max',
     (m) => change(m, 'claim', (right) => (topic, _claimMs, max) => right(topic, -1, max)),
   ),
-  mutant('a claim never ends', 'alerts claim: ends by itself, and the entry is owed again', (m) =>
+  mutant('a claim never expires', 'alerts claim: expires, and the alert is owed again', (m) =>
     change(m, 'claim', (right) => (topic, _claimMs, max) => right(topic, 3_600_000, max)),
   ),
   mutant(
-    'a claim takes what another topic is owed',
-    'alerts claim: changes nothing but the state of the claimed',
+    'a claim takes alerts of another topic',
+    'alerts claim: changes only the state of the claimed alerts',
     (m) =>
       change(m, 'claim', () => (_topic, claimMs, max) => {
         const claimed = m.owed().slice(0, max);
@@ -128,19 +125,17 @@ const alertMutants: readonly Mutant[] = [
         return claimed.map((alert) => m.alertEntry(alert));
       }),
   ),
-  mutant(
-    'topics are due in the order of their names',
-    'alerts due: names the topics that are owed something, the longest waiting first',
-    (m) => change(m, 'due', (right) => (windowMs) => [...right(windowMs)].sort()),
+  mutant('topics are due by name', 'alerts due: names topics with owed alerts, the longest owed first', (m) =>
+    change(m, 'due', (right) => (windowMs) => [...right(windowMs)].sort()),
   ),
   mutant(
     'no topic has a window',
-    'alerts due: leaves out a topic until windowMs after its last mail, and no other',
+    'alerts due: leaves out only topics within windowMs of their last mail',
     (m) => change(m, 'due', (right) => () => right(0)),
   ),
   mutant(
     'all topics have one window',
-    'alerts due: leaves out a topic until windowMs after its last mail, and no other',
+    'alerts due: leaves out only topics within windowMs of their last mail',
     (m) =>
       change(m, 'settle', (right) => (versions, as) => {
         right(versions, as);
@@ -149,7 +144,7 @@ const alertMutants: readonly Mutant[] = [
   ),
   mutant(
     'a window goes with its dead letter',
-    'alerts due: keeps the window of a topic when the dead letter it told of is gone',
+    'alerts due: the window of a topic outlives the mailed dead letter',
     (m) =>
       change(m, 'remove', (right) => (job) => {
         right(job);
@@ -157,7 +152,7 @@ const alertMutants: readonly Mutant[] = [
       }),
   ),
   ...(['nobody', 'owed'] as const).map((ending) =>
-    mutant(`${ending} begins a window`, 'alerts due: only what was sent begins a window', (m) =>
+    mutant(`${ending} begins a window`, 'alerts due: only a sent alert begins a window', (m) =>
       change(m, 'settle', (right) => (versions, as) => {
         right(versions, as);
         for (const version of versions) {
@@ -167,31 +162,28 @@ const alertMutants: readonly Mutant[] = [
       }),
     ),
   ),
-  mutant('a claim is not given back', 'alerts settle owed: gives a claim back at once', (m) =>
+  mutant('a claim is not returned', 'alerts settle owed: returns a claim at once', (m) =>
     change(m, 'settle', (right) => (versions, as) => {
       if (as !== 'owed') right(versions, as);
     }),
   ),
-  mutant(
-    'a late answer owes again',
-    'alerts settle: a late answer owes nothing again and settles nothing twice',
-    (m) =>
-      change(m, 'settle', (right) => (versions, as) => {
-        for (const version of versions) {
-          const alert = m.alerts.get(version);
-          if (alert !== undefined) alert.state = 'owed';
-        }
-        right(versions, as);
-      }),
+  mutant('a late settle owes again', 'alerts settle: a late call changes no settled alert', (m) =>
+    change(m, 'settle', (right) => (versions, as) => {
+      for (const version of versions) {
+        const alert = m.alerts.get(version);
+        if (alert !== undefined) alert.state = 'owed';
+      }
+      right(versions, as);
+    }),
   ),
   mutant(
-    'nobody counts as sent',
-    'alerts settle nobody: ends the owing and keeps the entry with its dead letter',
+    'state nobody counts as sent',
+    'alerts settle nobody: settles the alert and keeps it with its dead letter',
     (m) => change(m, 'settle', (right) => (versions, as) => right(versions, as === 'nobody' ? 'sent' : as)),
   ),
   mutant(
     'a settled entry goes before its dead letter',
-    'alerts settle sent: ends the owing and keeps the entry with its dead letter',
+    'alerts settle sent: settles the alert and keeps it with its dead letter',
     (m) =>
       change(m, 'dropSettledAlert', () => (version) => {
         if (m.alerts.get(version)?.state !== 'owed') m.alerts.delete(version);
@@ -199,7 +191,7 @@ const alertMutants: readonly Mutant[] = [
   ),
   mutant(
     'a claimed entry goes with its dead letter',
-    'alerts: a claimed entry outlives its dead letter (push) and can be given back',
+    'alerts: a claimed alert outlives its dead letter (push) and can be returned',
     (m) =>
       change(m, 'remove', (right) => (job) => {
         const alert = m.alerts.get(job.version);
@@ -209,7 +201,7 @@ const alertMutants: readonly Mutant[] = [
   ),
   mutant(
     'a settled entry outlives its dead letter',
-    'alerts: a sent entry goes with its dead letter (cancel)',
+    'alerts: a sent alert goes with its dead letter (cancel)',
     (m) =>
       change(m, 'remove', () => (job) => {
         m.jobs.delete(m.nameOf(job));
@@ -252,12 +244,12 @@ const adminMutants: readonly Mutant[] = [
       });
     },
   ),
-  mutant('delayed jobs count as overdue', 'counts: says how long the oldest ready job has been due', (m) =>
+  mutant('delayed jobs count as overdue', 'counts: returns how long the oldest ready job is overdue', (m) =>
     change(m, 'counts', (right) => () => ({ ...right(), oldestOverdueMs: right().oldestOverdueMs ?? 0 })),
   ),
   mutant(
-    'what nobody has promoted is not late',
-    'counts: says how long a job has been due that nobody has promoted, held or not',
+    'a due delayed job is not overdue',
+    'counts: a due delayed job counts as overdue, held or not',
     (m) =>
       change(m, 'counts', (right) => (held = []) => {
         const counts = right(held);
@@ -265,24 +257,19 @@ const adminMutants: readonly Mutant[] = [
         return { ...counts, oldestOverdueMs: isReady ? counts.oldestOverdueMs : null };
       }),
   ),
-  mutant(
-    'a held topic is late',
-    'counts: leaves held topics out of the oldest, and nothing else of them',
-    (m) => change(m, 'counts', (right) => () => right()),
+  mutant('a held topic is overdue', 'counts: held topics only do not count as overdue', (m) =>
+    change(m, 'counts', (right) => () => right()),
+  ),
+  mutant('a held topic is not counted', 'counts: held topics only do not count as overdue', (m) =>
+    change(m, 'counts', (right) => (held = []) => {
+      const { topics, oldestOverdueMs } = right(held);
+      const others = Object.entries(topics).filter(([name]) => !held.includes(name));
+      return { topics: Object.fromEntries(others), oldestOverdueMs };
+    }),
   ),
   mutant(
-    'a held topic is not counted',
-    'counts: leaves held topics out of the oldest, and nothing else of them',
-    (m) =>
-      change(m, 'counts', (right) => (held = []) => {
-        const { topics, oldestOverdueMs } = right(held);
-        const others = Object.entries(topics).filter(([name]) => !held.includes(name));
-        return { topics: Object.fromEntries(others), oldestOverdueMs };
-      }),
-  ),
-  mutant(
-    'a purge spares what is reserved',
-    'purgeTopic: removes the jobs of one topic in any state, and leaves its alerts owed',
+    'a purge spares reserved jobs',
+    'purgeTopic: removes jobs of a topic in any state; alerts stay owed',
     (m) =>
       change(
         m,
@@ -299,7 +286,7 @@ const adminMutants: readonly Mutant[] = [
 const hintMutants: readonly Mutant[] = [
   mutant(
     'every delayed push hints',
-    'hint due: comes when a push becomes the earliest delayed job, and only then',
+    'hint due: sent only when a push becomes the earliest delayed job',
     (m) =>
       change(m, 'push', (right) => (pushed) => {
         const outcome = right(pushed);
@@ -307,17 +294,14 @@ const hintMutants: readonly Mutant[] = [
         return outcome;
       }),
   ),
-  mutant(
-    'every ready push hints',
-    'hint ready: comes when the ready queue stops being empty, and only then',
-    (m) =>
-      change(m, 'push', (right) => (pushed) => {
-        if (m.inState('ready').length > 0) m.onHint({ kind: 'ready', partition: 0 });
-        return right(pushed);
-      }),
+  mutant('every ready push hints', 'hint ready: sent only when the ready queue stops being empty', (m) =>
+    change(m, 'push', (right) => (pushed) => {
+      if (m.inState('ready').length > 0) m.onHint({ kind: 'ready', partition: 0 });
+      return right(pushed);
+    }),
   ),
   mutant(
-    'the earliest job is remembered when it has gone',
+    'the earliest job is remembered after it is gone',
     'hint due: forgets an earliest job that was cancelled, and so does promote',
     (m) =>
       change(m, 'promote', (right) => (max) => {
@@ -329,7 +313,7 @@ const hintMutants: readonly Mutant[] = [
       }),
   ),
   mutant(
-    'a hint compares with an earliest job that has gone',
+    'a hint compares with an earliest job that is gone',
     'hint due: forgets an earliest job that was purged, and so does promote',
     (m) => {
       let earliest = Infinity;
@@ -348,7 +332,7 @@ const hintMutants: readonly Mutant[] = [
   ),
   mutant(
     'a hint names the wrong wait',
-    'hint due: comes when a push becomes the earliest delayed job, and only then',
+    'hint due: sent only when a push becomes the earliest delayed job',
     (m) => {
       change(m, 'hinting', (right) => (step) => {
         const send = m.onHint;
@@ -371,6 +355,6 @@ export const coldMutants: readonly Mutant[] = [
 /** Kept apart, because only time can prove a silence. */
 export const silentMutant: Mutant = mutant(
   'no hint is ever sent',
-  'hint due: comes when a push becomes the earliest delayed job, and only then',
+  'hint due: sent only when a push becomes the earliest delayed job',
   (m) => change(m, 'hinting', () => (step) => step()),
 );

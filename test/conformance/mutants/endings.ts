@@ -21,27 +21,21 @@ export const endingMutants: readonly Mutant[] = [
         return outcome;
       }),
   ),
-  mutant(
-    'retry without delay waits for the timer',
-    'retry: makes the job ready at once when there is nothing to wait for',
-    (m) =>
-      change(m, 'retry', (right) => (item) => {
-        const job = m.leased(item);
-        const outcome = right(item);
-        if (job !== null) job.state = 'delayed';
-        return outcome;
-      }),
+  mutant('retry without delay waits for the timer', 'retry: without delay makes the job ready at once', (m) =>
+    change(m, 'retry', (right) => (item) => {
+      const job = m.leased(item);
+      const outcome = right(item);
+      if (job !== null) job.state = 'delayed';
+      return outcome;
+    }),
   ),
-  mutant(
-    'retry makes a new version',
-    'retry: makes the job ready at once when there is nothing to wait for',
-    (m) =>
-      change(m, 'retry', (right) => (item) => {
-        const job = m.leased(item);
-        const outcome = right(item);
-        if (job !== null) job.version = m.draw();
-        return outcome;
-      }),
+  mutant('retry makes a new version', 'retry: without delay makes the job ready at once', (m) =>
+    change(m, 'retry', (right) => (item) => {
+      const job = m.leased(item);
+      const outcome = right(item);
+      if (job !== null) job.version = m.draw();
+      return outcome;
+    }),
   ),
   mutant('attempts are not kept', 'retry: delays the job from now on and keeps the failed attempt', (m) =>
     change(m, 'keepAttempt', () => () => {}),
@@ -59,17 +53,17 @@ export const endingMutants: readonly Mutant[] = [
       job.attempts = [...job.attempts, attempt];
     }),
   ),
-  mutant('bury owes no alert', 'bury: makes a dead letter for gone and owes its alert, in one step', (m) =>
+  mutant('bury owes no alert', 'bury: makes a dead letter for gone and owes its alert in one step', (m) =>
     change(m, 'oweAlert', () => () => {}),
   ),
   mutant(
     'bury forgets the reason',
-    'bury: makes a dead letter for no_retry and owes its alert, in one step',
+    'bury: makes a dead letter for no_retry and owes its alert in one step',
     (m) => change(m, 'bury', (right) => (item) => right({ ...item, reason: 'attempts_exhausted' })),
   ),
   mutant(
     'release counts an attempt',
-    'release: gives the job back at its old place, without attempt, failure or strike',
+    'release: returns the job to its old place, without attempt or strike',
     (m) =>
       change(m, 'release', (right) => (lease) => {
         const job = m.leased(lease);
@@ -79,7 +73,7 @@ export const endingMutants: readonly Mutant[] = [
   ),
   mutant(
     'release adds a strike',
-    'release: gives the job back at its old place, without attempt, failure or strike',
+    'release: returns the job to its old place, without attempt or strike',
     (m) =>
       change(m, 'release', (right) => (lease) => {
         const job = m.leased(lease);
@@ -89,7 +83,7 @@ export const endingMutants: readonly Mutant[] = [
   ),
   mutant(
     'release puts the job at the end',
-    'release: gives the job back at its old place, without attempt, failure or strike',
+    'release: returns the job to its old place, without attempt or strike',
     (m) =>
       change(m, 'release', (right) => (lease) => {
         const job = m.leased(lease);
@@ -98,7 +92,7 @@ export const endingMutants: readonly Mutant[] = [
         return outcome;
       }),
   ),
-  mutant('release clears the strikes', 'strikes: releasing neither adds nor clears any', (m) =>
+  mutant('release clears the strikes', 'strikes: release neither adds nor clears any', (m) =>
     change(m, 'release', (right) => (lease) => {
       const job = m.leased(lease);
       if (job !== null) job.strikes = 0;
@@ -117,7 +111,7 @@ export const endingMutants: readonly Mutant[] = [
 
   mutant(
     'a lost lease costs no strike',
-    'recover: returns a lease that ran out with one strike more, at its old place',
+    'recover: returns an expired lease to its old place, with a strike',
     (m) =>
       change(m, 'strike', (right) => (ended, max) => {
         const strikes = new Map(m.all().map((job) => [job, job.strikes]));
@@ -128,7 +122,7 @@ export const endingMutants: readonly Mutant[] = [
   ),
   mutant(
     'a lost lease costs an attempt',
-    'recover: returns a lease that ran out with one strike more, at its old place',
+    'recover: returns an expired lease to its old place, with a strike',
     (m) =>
       change(m, 'strike', (right) => (ended, max) => {
         for (const job of m.inState('reserved'))
@@ -136,10 +130,10 @@ export const endingMutants: readonly Mutant[] = [
         return right(ended, max);
       }),
   ),
-  mutant('a lease is taken back before its end', 'recover: takes no lease before its end', (m) =>
+  mutant('a lease is recovered before it expires', 'recover: takes no lease before it expires', (m) =>
     change(m, 'recover', () => (max) => m.strike((lease) => lease.untilMs <= m.now() + 10_000, max)),
   ),
-  mutant('recover ignores max', 'recover: returns at most max and says whether more ran out', (m) =>
+  mutant('recover ignores max', 'recover: takes at most max; returns whether more expired', (m) =>
     change(m, 'recover', (right) => () => right(500)),
   ),
   mutant('a job is never poison', 'recover: buries a job with strike 5 as poison and owes its alert', (m) =>
@@ -154,14 +148,14 @@ export const endingMutants: readonly Mutant[] = [
     }),
   ),
   mutant(
-    'a dead owner takes its siblings along',
-    'recoverOwners dead: returns the leases of one life and of no other',
+    'recovering a dead owner also takes its siblings',
+    'recoverOwners dead: takes the leases of one incarnation only',
     (m) =>
       change(m, 'recoverOwners', (right) => (instance, _which, max) => right(instance, { living: [] }, max)),
   ),
   mutant(
-    'a dead owner takes other instances along',
-    'recoverOwners dead: returns the leases of one life and of no other',
+    'recovering a dead owner also takes other instances',
+    'recoverOwners dead: takes the leases of one incarnation only',
     (m) =>
       change(
         m,
@@ -172,7 +166,7 @@ export const endingMutants: readonly Mutant[] = [
   ),
   mutant(
     'the living are not spared',
-    'recoverOwners living: returns the leases of all lives of an instance but these',
+    'recoverOwners living: takes the leases of all other incarnations',
     (m) =>
       change(
         m,
@@ -182,8 +176,8 @@ export const endingMutants: readonly Mutant[] = [
       ),
   ),
   mutant(
-    'lives that began after the list are not spared',
-    'recoverOwners living: leaves a life alone that began after those that are named',
+    'incarnations after the list are not spared',
+    'recoverOwners living: spares incarnations above all named ones',
     (m) =>
       change(
         m,
@@ -193,13 +187,13 @@ export const endingMutants: readonly Mutant[] = [
       ),
   ),
   mutant(
-    'what is held is released',
-    'releaseUnheld: gives back what this owner does not hold, without a strike',
+    'held leases are released',
+    'releaseUnheld: releases unheld leases of the owner without a strike',
     (m) => change(m, 'releaseUnheld', (right) => (owner) => right(owner, [])),
   ),
   mutant(
-    'what others hold is released',
-    'releaseUnheld: gives back what this owner does not hold, without a strike',
+    'leases of other owners are released',
+    'releaseUnheld: releases unheld leases of the owner without a strike',
     (m) =>
       change(m, 'releaseUnheld', (right) => (owner, held) => {
         const siblings = [5, 6].map((incarnation) => right({ ...owner, incarnation }, held));
@@ -207,8 +201,8 @@ export const endingMutants: readonly Mutant[] = [
       }),
   ),
   mutant(
-    'what is not held gets a strike',
-    'releaseUnheld: gives back what this owner does not hold, without a strike',
+    'unheld leases get a strike',
+    'releaseUnheld: releases unheld leases of the owner without a strike',
     (m) =>
       change(m, 'releaseUnheld', () => (owner, held) => {
         const mine = (lease: { token: number; owner: typeof owner }) =>

@@ -24,18 +24,18 @@ function unfenced(verb: (typeof finishes)[number], field: 'version' | 'token'): 
 
 const fences: readonly Mutant[] = finishes.flatMap((verb) => [
   mutant(
-    `${verb} looks at no token`,
-    `${verb}: refuses a lease that was taken over`,
+    `${verb} ignores the token`,
+    `${verb}: rejects a lease that was taken over`,
     unfenced(verb, 'token'),
   ),
   mutant(
-    `${verb} looks at no version`,
-    `${verb}: refuses another token and another version`,
+    `${verb} ignores the version`,
+    `${verb}: rejects another token and another version`,
     unfenced(verb, 'version'),
   ),
   mutant(
-    `${verb} refuses a lease that ran out unnoticed`,
-    `${verb}: still finishes a lease that ran out when nobody has recovered it`,
+    `${verb} rejects an expired lease that was not recovered`,
+    `${verb}: finishes an expired lease until it is recovered`,
     (m) =>
       change(m, 'leased', (right) => (lease) => {
         const job = right(lease);
@@ -45,12 +45,12 @@ const fences: readonly Mutant[] = finishes.flatMap((verb) => [
 ]);
 
 const numbers: readonly Mutant[] = [
-  mutant('a token is the last number again', 'numbers: the leases of one reserve have a token each', (m) =>
+  mutant('a token repeats the last number', 'numbers: each lease of a reserve has its own token', (m) =>
     change(m, 'drawToken', () => () => m.counter),
   ),
   mutant(
     'numbers start again when the store is empty',
-    'numbers: versions and tokens rise and are never used twice, whatever ended the job before',
+    'numbers: versions and tokens rise and never repeat',
     (m) =>
       change(m, 'draw', (right) => () => {
         if (m.jobs.size === 0) m.counter = 0;
@@ -60,15 +60,13 @@ const numbers: readonly Mutant[] = [
   mutant('versions count from 1', 'push: numbers versions by the storage clock in microseconds', (m) =>
     change(m, 'draw', () => () => ++m.counter),
   ),
-  mutant(
-    'a version is the clock alone',
-    'push: of 100 writers of one id at once, 99 are replaced and one lives',
-    (m) => change(m, 'draw', () => () => m.now() * 1000),
+  mutant('a version is only the clock', 'push: of 100 concurrent pushes of one id, one survives', (m) =>
+    change(m, 'draw', () => () => m.now() * 1000),
   ),
-  mutant('topic and id are joined by a dot', 'identity: topic and id never run into one another', (m) =>
+  mutant('topic and id are joined by a dot', 'identity: topic and id are never joined ambiguously', (m) =>
     change(m, 'nameOf', () => (key) => `${key.topic}.${key.id}`),
   ),
-  mutant('the topic is no part of the identity', 'identity: the same id in two topics is two jobs', (m) =>
+  mutant('the topic is not part of the identity', 'identity: the same id in two topics is two jobs', (m) =>
     change(m, 'nameOf', () => (key) => key.id),
   ),
   mutant(

@@ -3,17 +3,17 @@
 import { attemptOf } from '../trial.ts';
 import { change, type Mutant, mutant } from './mutant.ts';
 
-const atOnce = 'history: shows a job that was delivered at once with its one attempt, without body';
-const forgets = 'forget: removes what ended longer ago than that, the oldest end first, at most max';
-const expires = 'expire: removes dead letters that died longer ago than that, the oldest first, at most max';
-const ahead = 'expire and forget: a clock of the caller 400 days wrong decides nothing';
-const behind = 'expire and forget: a clock of the caller -400 days wrong decides nothing';
+const atOnce = 'history: keeps a job delivered at once with its attempt, without body';
+const forgets = 'forget: removes older entries, the oldest end first, at most max';
+const expires = 'expire: removes older dead letters, the oldest death first, at most max';
+const ahead = 'expire and forget: a clock of the caller 400 days off has no effect';
+const behind = 'expire and forget: a clock of the caller -400 days off has no effect';
 
 export const historyMutants: readonly Mutant[] = [
-  mutant('what ends leaves nothing', atOnce, (m) => change(m, 'end', () => (job) => m.remove(job))),
+  mutant('an ended job leaves no entry', atOnce, (m) => change(m, 'end', () => (job) => m.remove(job))),
   mutant(
-    'the attempt that succeeded is not kept',
-    'history: keeps the failed attempts of a delivered job, and the one that succeeded',
+    'the successful attempt is not kept',
+    'history: keeps failed and successful attempts of a delivered job',
     (m) =>
       change(m, 'ack', (right) => (item) => {
         const job = m.leased(item);
@@ -30,19 +30,16 @@ export const historyMutants: readonly Mutant[] = [
       return right(isOnly ? { ...item, attempt: null } : item);
     }),
   ),
-  mutant(
-    'an attempt that was not sent is made up',
-    'history: keeps the job without its last attempt where that was not sent',
-    (m) =>
-      change(
-        m,
-        'ack',
-        (right) => (item) => right({ ...item, attempt: item.attempt ?? attemptOf({ failures: 0 }) }),
-      ),
+  mutant('an absent attempt is invented', 'history: keeps a job whose ack had no attempt', (m) =>
+    change(
+      m,
+      'ack',
+      (right) => (item) => right({ ...item, attempt: item.attempt ?? attemptOf({ failures: 0 }) }),
+    ),
   ),
   mutant(
-    'a push takes over the attempts of what has ended',
-    'history: a push of an id that was delivered at once begins without attempts',
+    'a push takes over the attempts of an ended job',
+    'history: a push after a delivery at once starts without attempts',
     (m) =>
       change(m, 'push', (right) => (job) => {
         const entry = m.ended.get(m.nameOf(job));
@@ -66,7 +63,7 @@ export const historyMutants: readonly Mutant[] = [
   ),
   mutant(
     'a live job still shows its last end',
-    'history: a push of the id takes the entry away, the next end leaves the newer version',
+    'history: a push removes the entry of its id; the next end writes one',
     (m) =>
       change(m, 'push', (right) => (job) => {
         const entry = m.ended.get(m.nameOf(job));
@@ -77,7 +74,7 @@ export const historyMutants: readonly Mutant[] = [
   ),
   mutant(
     'the first end of an id stays, not the last',
-    'history: a push of the id takes the entry away, the next end leaves the newer version',
+    'history: a push removes the entry of its id; the next end writes one',
     (m) => {
       const first = new Map<string, unknown>();
       change(m, 'end', (right) => (job, as) => {
@@ -89,8 +86,8 @@ export const historyMutants: readonly Mutant[] = [
     },
   ),
   mutant(
-    'moving a job ends it',
-    'history: a replaced version, a job that was moved, and a dead letter leave nothing',
+    'moving a job writes a history entry',
+    'history: replaced versions, moved jobs and dead letters leave no entry',
     (m) =>
       change(m, 'makeAnew', (right) => (job, dueAt) => {
         m.end(job, 'cancelled');
@@ -112,21 +109,18 @@ export const historyMutants: readonly Mutant[] = [
       ),
     ),
   ),
-  mutant(
-    'fsck counts what has ended',
-    'fsck: counts what is live or dead, and finds nothing wrong with what the port has made',
-    (m) =>
-      change(m, 'fsck', () => () => {
-        const result = { jobs: m.all().length + m.ended.size, problems: [] };
-        return { kind: 'done', startedAt: 0, endedAt: 0, result };
-      }),
+  mutant('fsck counts ended jobs', 'fsck: counts live and dead jobs, and finds no problems', (m) =>
+    change(m, 'fsck', () => () => {
+      const result = { jobs: m.all().length + m.ended.size, problems: [] };
+      return { kind: 'done', startedAt: 0, endedAt: 0, result };
+    }),
   ),
   mutant(
-    'clock answers the time of its caller',
-    'clock: answers the storage clock, not the clock of the caller',
+    'clock returns the time of its caller',
+    'clock: returns the storage clock, not that of the caller',
     (m) => change(m, 'clock', () => () => Date.now()),
   ),
-  mutant('reserve answers the time of its caller', 'reserve: answers the storage clock with the jobs', (m) =>
+  mutant('reserve returns the time of its caller', 'reserve: returns the storage clock with the jobs', (m) =>
     change(m, 'reserve', (right) => (request) => ({ ...right(request), now: Date.now() })),
   ),
   mutant('forget ignores max', forgets, (m) => change(m, 'forget', (right) => (age) => right(age, 100))),

@@ -18,7 +18,7 @@ export const moveMutants: readonly Mutant[] = [
   ),
   mutant(
     'promote takes any order',
-    'promote: moves the earliest first, equal ones by version, and answers 0 while more are due',
+    'promote: moves the earliest first, equal ones by version; 0 = more are due',
     (m) =>
       change(m, 'promote', (right) => (max) => {
         const [first] = m.inState('delayed').filter((job) => job.dueAt <= m.now());
@@ -29,36 +29,30 @@ export const moveMutants: readonly Mutant[] = [
   ),
   mutant(
     'promote ignores max',
-    'promote: moves the earliest first, equal ones by version, and answers 0 while more are due',
+    'promote: moves the earliest first, equal ones by version; 0 = more are due',
     (m) => change(m, 'promote', (right) => () => right(500)),
   ),
-  mutant('promote does not say how long to wait', 'promote: says how long until the next job is due', (m) =>
+  mutant('promote returns no wait', 'promote: returns the time until the next job is due', (m) =>
     change(m, 'promote', (right) => (max) => ({ ...right(max), waitMs: null })),
   ),
-  mutant(
-    'reserve deletes the body',
-    'reserve: leases a ready job to its owner and leaves its body in place',
-    (m) =>
-      change(m, 'lease', (right) => (job, owner, leaseMs) => {
-        const answer = right(job, owner, leaseMs);
-        job.body = Buffer.alloc(0);
-        return answer;
-      }),
+  mutant('reserve deletes the body', 'reserve: leases a ready job and keeps its body', (m) =>
+    change(m, 'lease', (right) => (job, owner, leaseMs) => {
+      const answer = right(job, owner, leaseMs);
+      job.body = Buffer.alloc(0);
+      return answer;
+    }),
   ),
-  mutant(
-    'reserve leaves the job ready',
-    'reserve: gives each job once to many that ask at the same time',
-    (m) =>
-      change(m, 'lease', (right) => (job, owner, leaseMs) => {
-        const answer = right(job, owner, leaseMs);
-        if (job.version % 3 === 0) job.state = 'ready';
-        return answer;
-      }),
+  mutant('reserve leaves the job ready', 'reserve: concurrent calls get each job once', (m) =>
+    change(m, 'lease', (right) => (job, owner, leaseMs) => {
+      const answer = right(job, owner, leaseMs);
+      if (job.version % 3 === 0) job.state = 'ready';
+      return answer;
+    }),
   ),
-  mutant('all topics get the same lease', 'reserve: leases each topic for as long as the caller says', (m) =>
+  mutant('all topics get the same lease', 'reserve: leases each topic for the requested time', (m) =>
     change(m, 'lease', (right) => (job, owner) => right(job, owner, 60_000)),
   ),
-  mutant('owners are kept in 31 bits', 'recoverOwners: knows an instance by all of its 32 bits', (m) =>
+  mutant('owners are kept in 31 bits', 'recoverOwners: compares all 32 bits of an instance', (m) =>
     change(
       m,
       'lease',
@@ -66,15 +60,18 @@ export const moveMutants: readonly Mutant[] = [
         right(job, { ...owner, instance: owner.instance & 0x7fff_ffff }, leaseMs),
     ),
   ),
-  mutant('room is ignored', 'reserve: keeps to the room of each topic and skips those without', (m) =>
-    change(
-      m,
-      'deal',
-      (right) => (rings, asked) =>
-        right(rings, { ...asked, topics: new Map(), others: { room: 250, leaseMs: 1 } }),
-    ),
+  mutant(
+    'capacity is ignored',
+    'reserve: respects the capacity of each topic and skips topics without',
+    (m) =>
+      change(
+        m,
+        'deal',
+        (right) => (rings, asked) =>
+          right(rings, { ...asked, topics: new Map(), others: { room: 250, leaseMs: 1 } }),
+      ),
   ),
-  mutant('room counts per priority', 'reserve: counts the room of a topic over all its priorities', (m) =>
+  mutant('capacity counts per priority', 'reserve: the capacity of a topic counts over all priorities', (m) =>
     change(m, 'deal', () => (rings, asked) => {
       const each = Object.entries(rings).map(([priority, ring]) =>
         dealTickets(0, { ...noRings, [priority]: ring }, asked),
@@ -82,12 +79,12 @@ export const moveMutants: readonly Mutant[] = [
       return { deals: each.flatMap((dealt) => dealt.deals), position: 0, rings, more: false };
     }),
   ),
-  mutant('max is ignored', 'reserve: takes at most max and says whether more had room', (m) =>
+  mutant('max is ignored', 'reserve: takes at most max; returns whether more had capacity', (m) =>
     change(m, 'deal', (right) => (rings, asked) => right(rings, { ...asked, max: 250 })),
   ),
   mutant(
-    'more counts topics without room',
-    'reserve: keeps to the room of each topic and skips those without',
+    'more counts topics without capacity',
+    'reserve: respects the capacity of each topic and skips topics without',
     (m) =>
       change(m, 'deal', (right) => (rings, asked) => {
         const dealt = right(rings, asked);
@@ -107,12 +104,12 @@ export const moveMutants: readonly Mutant[] = [
   ),
   mutant(
     'the wheel starts again with each call',
-    'reserve: keeps the position of the wheel between calls of any owner',
+    'reserve: the wheel keeps its position between calls of any owner',
     (m) => change(m, 'deal', (right) => (rings, asked) => ({ ...right(rings, asked), position: 0 })),
   ),
   mutant(
     'an empty priority wastes its ticket',
-    'reserve: passes the ticket of a priority that is empty or without room on',
+    'reserve: passes on the ticket of a priority without jobs or capacity',
     (m) =>
       change(m, 'deal', (right) => (rings, asked) => {
         const letters = 'hnhlhnhnhl';
@@ -123,16 +120,16 @@ export const moveMutants: readonly Mutant[] = [
         return right(rings, { ...asked, max: passedOn < 0 ? asked.max : passedOn });
       }),
   ),
-  mutant('topics take no turns', 'reserve: goes round the topics of a priority, whatever their queues', (m) =>
+  mutant('topics take no turns', 'reserve: takes turns over the topics of a priority', (m) =>
     change(m, 'deal', (right) => (rings, asked) => ({ ...right(rings, asked), rings })),
   ),
   mutant(
-    'a topic gives its latest job first',
+    'a topic serves its latest job first',
     'reserve: takes the earliest due of a topic first, equal ones by version',
     (m) => change(m, 'waiting', (right) => (priority, topic) => right(priority, topic).reverse()),
   ),
   mutant(
-    'equal ones are given by id',
+    'equal ones are served by id',
     'reserve: takes the earliest due of a topic first, equal ones by version',
     (m) =>
       change(

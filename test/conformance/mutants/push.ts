@@ -3,18 +3,15 @@
 import { change, type Mutant, mutant } from './mutant.ts';
 
 export const pushMutants: readonly Mutant[] = [
-  mutant(
-    'replace leaves the old lease in force',
-    'push replace: puts a new version in the place of a reserved job',
-    (m) =>
-      change(m, 'push', (right) => (pushed) => {
-        const old = m.jobs.get(m.nameOf(pushed));
-        const outcome = right(pushed);
-        const job = m.jobs.get(m.nameOf(pushed));
-        if (old?.state === 'reserved' && job !== undefined)
-          Object.assign(job, { state: old.state, lease: old.lease, version: old.version });
-        return outcome;
-      }),
+  mutant('replace leaves the old lease in force', 'push replace: replaces a reserved job', (m) =>
+    change(m, 'push', (right) => (pushed) => {
+      const old = m.jobs.get(m.nameOf(pushed));
+      const outcome = right(pushed);
+      const job = m.jobs.get(m.nameOf(pushed));
+      if (old?.state === 'reserved' && job !== undefined)
+        Object.assign(job, { state: old.state, lease: old.lease, version: old.version });
+      return outcome;
+    }),
   ),
   ...(['keep', 'reject'] as const).map((mode) =>
     mutant(`${mode} replaces`, `push ${mode}: leaves a delayed job as it was`, (m) =>
@@ -25,7 +22,7 @@ export const pushMutants: readonly Mutant[] = [
       ),
     ),
   ),
-  mutant('a dead job counts as live', 'push keep: takes a dead job as ended and leaves its alert owed', (m) =>
+  mutant('a dead job counts as live', 'push keep: replaces a dead job; its alert stays owed', (m) =>
     change(m, 'push', (right) => (pushed) => {
       const dead = m.inState('dead').find((job) => m.nameOf(job) === m.nameOf(pushed));
       return dead === undefined || pushed.mode === 'replace'
@@ -33,17 +30,14 @@ export const pushMutants: readonly Mutant[] = [
         : { kind: 'kept', version: dead.version, dueAt: dead.dueAt, state: 'dead' };
     }),
   ),
-  mutant(
-    'a dead job counts as replaced',
-    'push replace: takes a dead job as ended and leaves its alert owed',
-    (m) =>
-      change(m, 'push', (right) => (pushed) => {
-        const known = m.jobs.has(m.nameOf(pushed));
-        const outcome = right(pushed);
-        return outcome.kind === 'stored' ? { ...outcome, replaced: known } : outcome;
-      }),
+  mutant('a dead job counts as replaced', 'push replace: replaces a dead job; its alert stays owed', (m) =>
+    change(m, 'push', (right) => (pushed) => {
+      const known = m.jobs.has(m.nameOf(pushed));
+      const outcome = right(pushed);
+      return outcome.kind === 'stored' ? { ...outcome, replaced: known } : outcome;
+    }),
   ),
-  mutant('an instant in the past stays in the past', 'push: takes an instant in the past as now', (m) =>
+  mutant('an instant in the past stays in the past', 'push: clamps a past instant to now', (m) =>
     change(m, 'push', (right) => (pushed) => {
       const outcome = right(pushed);
       return outcome.kind === 'stored' && 'at' in pushed.when
@@ -51,19 +45,12 @@ export const pushMutants: readonly Mutant[] = [
         : outcome;
     }),
   ),
-  mutant(
-    'bodies are text',
-    'bounds: a body of 0 bytes, of every byte, and of 256 KiB comes back as it was pushed',
-    (m) =>
-      change(
-        m,
-        'push',
-        (right) => (pushed) => right({ ...pushed, body: Buffer.from(pushed.body.toString()) }),
-      ),
+  mutant('bodies are text', 'bounds: bodies of 0 bytes, all bytes and 256 KiB stay unchanged', (m) =>
+    change(m, 'push', (right) => (pushed) => right({ ...pushed, body: Buffer.from(pushed.body.toString()) })),
   ),
   mutant(
-    'no content type becomes an empty one',
-    'bounds: the content type is kept as given, and none stays none',
+    'an absent content type becomes an empty one',
+    'bounds: content types stay unchanged, also an absent one',
     (m) =>
       change(m, 'push', (right) => (pushed) => right({ ...pushed, contentType: pushed.contentType ?? '' })),
   ),

@@ -2,8 +2,8 @@
 
 import { change, type Mutant, mutant } from './mutant.ts';
 
-const asked = (filter: object) => `search: finds what it is asked for: ${JSON.stringify(filter)}`;
-const pages = 'search: pages by a cursor that skips and repeats nothing, whatever comes or goes between';
+const asked = (filter: object) => `search: applies the filter ${JSON.stringify(filter)}`;
+const pages = 'search: pages skip and repeat nothing while others come or go';
 const range = 'search: filters by due time, since included, until not';
 
 export const searchMutants: readonly Mutant[] = [
@@ -24,19 +24,19 @@ export const searchMutants: readonly Mutant[] = [
       ),
     ),
   ),
-  mutant('search takes an id for its beginning', asked({ id: 'delaye' }), (m) =>
+  mutant('search matches the beginning of an id', asked({ id: 'delaye' }), (m) =>
     change(m, 'isFound', (right) => (filter, job) => {
       const { id, ...rest } = filter;
       return right(rest, job) && (id === undefined || job.id.startsWith(id));
     }),
   ),
-  mutant('search does not show the dead', asked({}), (m) =>
+  mutant('search leaves out dead jobs', asked({}), (m) =>
     change(m, 'foundLive', (right) => () => right().filter(({ state }) => state !== 'dead')),
   ),
-  mutant('search shows what has ended', asked({ id: 'done' }), (m) =>
+  mutant('search shows ended jobs', asked({ id: 'done' }), (m) =>
     change(m, 'foundLive', (right) => () => [...right(), ...m.foundEnded()]),
   ),
-  mutant('search leaves out what is due at since', range, (m) =>
+  mutant('search leaves out jobs due at since', range, (m) =>
     change(
       m,
       'isFound',
@@ -45,7 +45,7 @@ export const searchMutants: readonly Mutant[] = [
           right(since === undefined ? rest : { ...rest, since: since + 1 }, job),
     ),
   ),
-  mutant('search takes what is due at until', range, (m) =>
+  mutant('search includes jobs due at until', range, (m) =>
     change(
       m,
       'isFound',

@@ -2,10 +2,10 @@
 
 import { change, type Mutant, mutant } from './mutant.ts';
 
-const run = 'run: makes a delayed job ready now, as a new version with all that has happened to it';
+const run = 'run: makes a delayed job ready as a new version with its history';
 const another = (from: string) =>
-  `reschedule: gives a ${from} job another time, as a new version with all that has happened to it`;
-const requeued = 'requeue: makes a dead letter ready from the start, as a new version; its alert stays owed';
+  `reschedule: gives a ${from} job another due time, as a new version with its history`;
+const requeued = 'requeue: makes a dead letter ready as a new version; its alert stays owed';
 
 export const verbMutants: readonly Mutant[] = [
   mutant('run keeps the version', run, (m) =>
@@ -40,16 +40,13 @@ export const verbMutants: readonly Mutant[] = [
       return right(key);
     }),
   ),
-  mutant(
-    'run sends an overdue job to the end',
-    'run: leaves an overdue job before those that became due after it',
-    (m) =>
-      change(m, 'run', () => (key) => {
-        const job = m.jobs.get(m.nameOf(key));
-        if (job?.state !== 'delayed') return { kind: 'absent' };
-        m.makeAnew(job, m.now());
-        return { kind: 'run', version: job.version, dueAt: job.dueAt };
-      }),
+  mutant('run moves an overdue job to the end', 'run: an overdue job stays before later ones', (m) =>
+    change(m, 'run', () => (key) => {
+      const job = m.jobs.get(m.nameOf(key));
+      if (job?.state !== 'delayed') return { kind: 'absent' };
+      m.makeAnew(job, m.now());
+      return { kind: 'run', version: job.version, dueAt: job.dueAt };
+    }),
   ),
   mutant('run fires a reserved job again', 'run: changes nothing when the job is reserved', (m) =>
     change(m, 'run', (right) => (key) => {
@@ -90,8 +87,8 @@ export const verbMutants: readonly Mutant[] = [
     }),
   ),
   mutant(
-    'reschedule keeps the version, and with it the right of old leases',
-    'reschedule: a lease that was taken back before it finishes nothing any more',
+    'reschedule keeps the version, so old leases stay valid',
+    'reschedule: a recovered lease finishes nothing afterwards',
     (m) =>
       change(m, 'makeAnew', () => (job, dueAt) => {
         m.remove(job);
@@ -101,7 +98,7 @@ export const verbMutants: readonly Mutant[] = [
   ),
   mutant(
     'reschedule into the past waits for the timer',
-    'reschedule: makes a delayed job ready when its new time has come',
+    'reschedule: makes a delayed job ready when its new time is past',
     (m) =>
       change(m, 'reschedule', (right) => (item) => {
         const outcome = right(item);

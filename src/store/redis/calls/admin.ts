@@ -1,5 +1,5 @@
-// Counting, purging, health and examination of the port. What an examination has found is kept in the store itself: another
-// server process may be asked for it than the one that does it.
+// Administration of the port: counts, purge, health, clock, fsck. The result of an fsck is kept in Redis,
+// because another process may read it than the one that runs it.
 
 import { reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
@@ -18,14 +18,14 @@ import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
-import { inSteps } from './calls.ts';
+import { type DoneReply, inSteps } from './calls.ts';
 import { examine } from './examination.ts';
-import { setAsideOn } from './quarantine.ts';
+import { quarantineOf } from './quarantine.ts';
 
 type CountsReply = readonly [topic: Buffer, delayed: number, ready: number, reserved: number, dead: number];
 
-/** `members`: the shards as they are now */
-export function adminCalls(shards: Shards, members: () => readonly Shard[]): StoreAdmin {
+/** All but health, which also depends on the shard list. `members`: the open shards at this moment */
+export function adminCalls(shards: Shards, members: () => readonly Shard[]): Omit<StoreAdmin, 'health'> {
   const records = () => members().map((shard) => new ExaminationRecord(shard));
   return {
     async counts(held = []) {
@@ -48,20 +48,17 @@ export function adminCalls(shards: Shards, members: () => readonly Shard[]): Sto
           });
         }
       }
-      // From entries, not by assignment: a topic may be called `constructor`.
+      // fromEntries, because assignment would fail for a topic named `__proto__`.
       return { topics: Object.fromEntries(topics), oldestOverdueMs: oldest, ...namingMissing(missing) };
     },
     async purgeTopic(topic, max) {
       const { done, more } = await inSteps(
         shards.partitions,
         Math.min(max, limits.bulkMax),
-        async (bucket, n) => {
-          return (await shards.run('purgeTopic', bucket, [topic, n])) as [number, number];
-        },
+        async (partition, n) => (await shards.run('purgeTopic', partition, [topic, n])) as DoneReply,
       );
       return { purged: done, more };
     },
-    health: () => healthOfAll(members()),
     async clock() {
       const shards = members();
       const shard = shards.find(({ isReady }) => isReady) ?? shards[0];
@@ -82,11 +79,12 @@ export function adminCalls(shards: Shards, members: () => readonly Shard[]): Sto
 }
 
 const noBackup =
-  'nothing was copied, because the jobs are in Redis. Back up Redis by its own means (BGSAVE, then copy its dump.rdb), after it the registry ' +
-  '(with MySQL: mysqldump --single-transaction; without: sqlite3 registry.db ".backup FILE" in the data directory), and secret.key: ' +
-  'README.md, "Backing up Redis and MySQL"';
+  'nothing was copied, because the jobs are in Redis. Back up Redis by its own means (BGSAVE, then copy its ' +
+  'dump.rdb), then the registry (with MySQL: mysqldump --single-transaction; without: sqlite3 registry.db ' +
+  '".backup FILE" in the data directory), and secret.key: see dq help backup-restore';
 
-/** `whyNone`: what the first list of shards waits for. Well enough while one works: what the others hold waits for them, and each of them is named. */
+/** Ok while one shard works: jobs on the others wait, and each of those is named in the warnings.
+ *  `whyNone`: what the first shard list waits for */
 export async function healthOfAll(
   members: readonly Shard[],
   whyNone: () => string | null = () => null,
@@ -94,13 +92,13 @@ export async function healthOfAll(
   const healths = await Promise.all(members.map(healthOf));
   const [first] = healths;
   if (first === undefined)
-    return { ok: false, ...durabilityOf(null), warnings: [whyNone() ?? 'no Redis is known yet'] };
+    return { ok: false, ...durabilityOf(null), warnings: [whyNone() ?? 'the shard list is not known yet'] };
   if (healths.length === 1) return first;
   const sentences = [...new Set(healths.filter(({ ok }) => ok).map(({ durability }) => durability))];
   return {
     ok: healths.some(({ ok }) => ok),
     durability: sentences.join('; ') || first.durability,
-    // What does not work is named by its warning; what is configured badly, by its address.
+    // The warning of a failed shard contains its name; other warnings get it here.
     warnings: healths.flatMap(({ ok, warnings }, i) =>
       ok ? warnings.map((warning) => `${members[i]?.name}: ${warning}`) : warnings,
     ),
@@ -115,18 +113,18 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const servers = [{ name, trouble }];
   if (trouble !== null) {
     // The error text is not part of the incident key.
-    const words = shard.words === null ? '' : `: ${shard.words}`;
-    return { ok: false, ...durabilityOf(null), warnings: [`Redis at ${name} ${trouble}${words}`], servers };
+    const text = shard.errorText === null ? '' : `: ${shard.errorText}`;
+    return { ok: false, ...durabilityOf(null), warnings: [`Redis at ${name} ${trouble}${text}`], servers };
   }
-  const { count, warnings: ofSetAside } = await setAsideOn(shard).catch(noneKnown);
+  const { count, warnings: ofQuarantine } = await quarantineOf(shard).catch(noneKnown);
   const { durability, warnings: ofSettings } = durabilityOf(await settingsOf(shard));
   const ofClocks = await shard.clockWarnings();
-  const warnings = [...ofSettings, ...ofSetAside, ...ofClocks];
+  const warnings = [...ofSettings, ...ofQuarantine, ...ofClocks];
   return { ok: true, durability, warnings, servers, setAside: count };
 }
 
-/** It went away meanwhile: the next question says so. */
-function noneKnown(error: unknown): Awaited<ReturnType<typeof setAsideOn>> {
+/** The shard became unavailable meanwhile: the next health check reports it. */
+function noneKnown(error: unknown): Awaited<ReturnType<typeof quarantineOf>> {
   if (error instanceof StoreError) return { count: 0, warnings: [] };
   throw error;
 }
@@ -134,22 +132,22 @@ function noneKnown(error: unknown): Awaited<ReturnType<typeof setAsideOn>> {
 const troubles: Readonly<Record<string, string>> = {
   redis_away: 'cannot be reached',
   redis_no_answer: 'does not answer',
-  redis_full: 'is full and takes no pushes; the rest goes on',
+  redis_full: 'is full and rejects pushes; deliveries continue',
   redis_read_only: 'is read-only: it follows another server',
-  redis_no_replicas: 'has too few replicas to take writes',
-  redis_cannot_write: 'cannot write to its disk, and refuses writes',
+  redis_no_replicas: 'has too few replicas to accept writes',
+  redis_cannot_write: 'cannot write to its disk and rejects writes',
   redis_loading: 'is loading its data',
-  redis_denied: 'refuses the user or password, or a command to them',
-  redis_busy: 'is held up by a script of somebody else',
+  redis_denied: 'rejects the user or password, or denies them a command',
+  redis_busy: 'is blocked by a script of another program',
   foreign_marker: 'belongs to another store',
-  registry_away: 'is not used before the registry has said which one it is',
+  registry_away: 'waits for the registry, whose id it needs',
   no_marker: 'has lost its jobs',
 };
 
-/** Asked to bring no dead letter back: refused whenever a push would be, and nothing is changed or placed. */
+/** Runs requeue with no jobs: Redis rejects it whenever it would reject a push, and it changes nothing. */
 async function troubleOf(shard: Shard): Promise<string | null> {
   try {
-    // By no list of shards: whether this process has the newest is no trouble of the server.
+    // With the highest list number: a stale list of this process is not the server's failure.
     const newest = Number.MAX_SAFE_INTEGER;
     await Promise.all(shard.onePerNode().map((bucket) => shard.run('requeue', bucket, [], newest)));
     return null;
@@ -165,13 +163,13 @@ async function settingsOf(shard: Shard) {
   try {
     return readSettings((await shard.command('CONFIG', 'GET', ...settingNames)) as string[]);
   } catch (error) {
-    // A user of Redis without the right to CONFIG: what it survives is then not known, and nothing else is wrong.
+    // Usually the user lacks the right to CONFIG: only the durability is unknown then.
     if (error instanceof StoreError) return null;
     throw error;
   }
 }
 
-/** What is known of all of them, as of one work. */
+/** Merges the examinations of all shards into one. */
 async function readAll(records: readonly ExaminationRecord[]): Promise<LongWork<Examination>> {
   const all = await Promise.all(records.map((record) => record.read()));
   const running = all.find(({ kind }) => kind === 'running');
@@ -197,7 +195,7 @@ async function readAll(records: readonly ExaminationRecord[]): Promise<LongWork<
   };
 }
 
-/** The examination of one shard. Its record runs out when the process that does it has died. */
+/** The examination of one shard. Its record expires when the process that runs it dies. */
 class ExaminationRecord {
   readonly #shard: Shard;
   readonly #key: string;
@@ -209,7 +207,7 @@ class ExaminationRecord {
 
   async start(): Promise<void> {
     const startedAt = Date.now();
-    await this.#write({ kind: 'running', startedAt }, redisLimits.examinationPulseMs);
+    await this.#write({ kind: 'running', startedAt }, redisLimits.examinationBeatMs);
     void this.#work(startedAt);
   }
 
@@ -219,11 +217,11 @@ class ExaminationRecord {
   }
 
   async #work(startedAt: number): Promise<void> {
-    let pulseAt = performance.now();
+    let beatAt = performance.now();
     const onPiece = async () => {
-      if (performance.now() < pulseAt + redisLimits.examinationPulseMs / 4) return;
-      pulseAt = performance.now();
-      await this.#write({ kind: 'running', startedAt }, redisLimits.examinationPulseMs);
+      if (performance.now() < beatAt + redisLimits.examinationBeatMs / 4) return;
+      beatAt = performance.now();
+      await this.#write({ kind: 'running', startedAt }, redisLimits.examinationBeatMs);
     };
     let ended: LongWork<Examination>;
     try {
@@ -235,7 +233,7 @@ class ExaminationRecord {
     try {
       await this.#write(ended, redisLimits.examinationKeptMs);
     } catch {
-      // Redis is away: the record of the work runs out by itself, and whoever asks is told that there is none.
+      // Redis is unavailable: the `running` record expires, and fsck then answers `none`.
     }
   }
 

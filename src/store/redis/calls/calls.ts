@@ -1,19 +1,21 @@
-// Calls with items: dealt out to the places where their jobs may be, sent in bounded batches, their answers put back in order. A
-// batch that fails is the failure of each of its items, and of no other. And bulk work in bounded steps.
+// Calls with items: sends each item to the places of its route, in bounded batches, and returns the outcomes
+// in order. A failed batch is the failure of each of its items, and of no others. Also bulk work in bounded
+// steps.
 
 import type { JobKey } from '../../../core/job.ts';
 import { type Partition, StoreError, type StoreFailure } from '../../../ports/job-store.ts';
 import { inBatches } from '../../batches.ts';
+import type { Place } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { type Arg, placingsMax, type Route, type Shards } from '../shard/shards.ts';
 
-/** An item, and what its arguments may depend on. */
+/** An item at one place of its route. */
 export interface Placed<I> {
   readonly item: I;
-  /** not its home: done there only if its job is there */
+  /** an earlier place, not its home: only an existing job is changed there */
   readonly isEarlier: boolean;
-  /** a number above all that the job may have had in other places; 0 = it was looked for in none */
+  /** above every version that the job may have had in earlier places; 0 = no earlier place was visited */
   readonly above: number;
 }
 
@@ -21,24 +23,25 @@ export interface ItemCall<I, O> {
   readonly script: ScriptName;
   /** of a batch */
   args(items: readonly Placed<I>[]): readonly Arg[];
-  /** the outcomes of a batch, from its reply; `above`: the job is not here, nor ever under a number above that */
+  /** The outcomes of a batch. `above`: the job is not here; its versions here never exceeded that number. */
   read(reply: unknown, items: readonly I[]): readonly (O | { readonly above: number })[];
-  /** this outcome of the port says that the job is not in this place */
+  /** whether this outcome means that the job is not in this place */
   isElsewhere?(outcome: O): boolean;
   readonly batches?: (items: readonly I[]) => readonly (readonly I[])[];
-  /** told of an outcome that others of the call still wait behind; never of a failure, which may be mended */
+  /** Called with an outcome while other items of the call are pending; never with a failure, which may still
+   *  change. */
   readonly onEarly?: ((at: number, outcome: O) => void) | undefined;
-  /** where to go; by the list of shards when absent */
+  /** by the shard list when absent */
   readonly routeOf?: (item: I) => Route;
 }
 
 interface Visit<I> extends Placed<I> {
-  /** in the answer */
+  /** index in the call */
   readonly at: number;
   readonly route: Route;
-  /** which place of the route, its home after the earlier ones */
+  /** index of the place in the route: the earlier ones, then home */
   readonly step: number;
-  /** of an earlier place that did not answer: what becomes of it when the job is nowhere else */
+  /** failure of an earlier place: the outcome if no other place has the job */
   readonly failed: StoreFailure | null;
 }
 
@@ -62,13 +65,14 @@ export async function callItems<I extends JobKey, O>(
       await shards.refresh();
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      break; // they were not applied, and say so
+      break; // their outcomes are stale_list: not applied
     }
   }
   return outcomes;
 }
 
-/** Sends each to its place, those of one place together; who is not there goes on by itself. Fills in the outcomes. */
+/** Sends the items of each place together; items that are not there go on to their next place. Fills in the
+ *  outcomes. */
 async function visitAll<I, O>(
   shards: Shards,
   visits: readonly Visit<I>[],
@@ -82,7 +86,7 @@ async function visitAll<I, O>(
     else if (groups.has(partition)) groups.get(partition)?.push(visit);
     else groups.set(partition, [visit]);
   }
-  const sendings = [...groups].flatMap(([partition, group]) =>
+  const sent = [...groups].flatMap(([partition, group]) =>
     batchesOf(group, call).map(async (batch) => {
       const onward: Visit<I>[] = [];
       const answers = await answersOf(shards, partition, batch, call);
@@ -98,10 +102,11 @@ async function visitAll<I, O>(
       if (onward.length > 0) await visitAll(shards, onward, call, outcomes);
     }),
   );
-  await Promise.all(sendings);
+  await Promise.all(sent);
 }
 
-/** What follows from the answer of a place: null = it is the outcome; a failure = that is; else the next place. */
+/** Decides after a place's answer. null: the answer is the outcome. A failure: that is the outcome. Else the
+ *  next visit. */
 function nextVisit<I, O>(
   visit: Visit<I>,
   answer: O | StoreFailure | { readonly above: number },
@@ -110,7 +115,8 @@ function nextVisit<I, O>(
   const { route, step } = visit;
   const isLast = step === route.earlier.length || (step + 1 === route.earlier.length && route.home === null);
   const above = aboveOf(answer);
-  // Who makes the job where it is not has to know that it is nowhere else, and is told when there is no such place.
+  // A push goes on to its home, which stores the job; without a home, visitAll rejects it with
+  // no_active_shard.
   if (above !== null) return { ...further(visit), above: Math.max(visit.above, above) };
   if (call.isElsewhere === undefined) return null;
   if (isFailure(answer)) {
@@ -144,18 +150,18 @@ const isFailure = (outcome: unknown): outcome is StoreFailure =>
 
 const isStaleOutcome = (outcome: unknown): boolean => isFailure(outcome) && outcome.code === 'stale_list';
 
-/** The arguments of one item after those of the other, none of which depends on its place. */
+/** Arguments of all items in turn, where none depends on the place. */
 export const ofEach =
   <I>(argsOf: (item: I) => readonly Arg[]) =>
   (batch: readonly Placed<I>[]): readonly Arg[] =>
     batch.flatMap(({ item }) => argsOf(item));
 
-const ofRedis = <T>(items: readonly T[]) => inBatches(items, redisLimits.redisBatchMax);
+const bySize = <T>(items: readonly T[]) => inBatches(items, redisLimits.redisBatchMax);
 
-/** In order, and of one list each: it travels once with the call. */
+/** In order. All visits of a group have the same list: it is sent once with the call. */
 function batchesOf<I, O>(
   visits: readonly Visit<I>[],
-  { batches = ofRedis }: ItemCall<I, O>,
+  { batches = bySize }: ItemCall<I, O>,
 ): readonly (readonly Visit<I>[])[] {
   let at = 0;
   return batches(visits.map(({ item }) => item)).map((batch) => {
@@ -182,13 +188,21 @@ async function answersOf<I, O>(
   }
 }
 
-/** Bulk work in several places (partitions, or parts of what is to be done there), one bounded script call after the other, until `max`
- *  are done or nothing is left. One that fails holds up no other; then the whole is a failure, and unknown where something has been
- *  done. */
+/** Reply of a bulk script; more: 0 or 1. */
+export type DoneReply = readonly [done: number, more: number];
+
+/** Order of dead letters and alerts. */
+export const byDeath = (item: { deadAt: number | null; version: number }): Place => ({
+  at: item.deadAt ?? 0,
+  version: item.version,
+});
+
+/** Runs one bounded step after the other, place by place, until `max` jobs are done or none is left. A place
+ *  that fails does not stop the others; then the call rejects, with kind unknown if some jobs are done. */
 export async function inSteps<P>(
   places: readonly P[],
   max: number,
-  step: (place: P, max: number) => Promise<readonly [done: number, more: number]>,
+  step: (place: P, max: number) => Promise<DoneReply>,
 ): Promise<{ readonly done: number; readonly more: boolean }> {
   let total = 0;
   let failed: StoreError | null = null;

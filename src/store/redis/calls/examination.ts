@@ -1,5 +1,5 @@
-// Asks whether a bucket keeps every invariant, piece by piece (lua/examine.lua), while everybody goes on working. Each piece is
-// one moment in which whole jobs are judged, so what moves meanwhile is never called wrong.
+// Examines whether the buckets of a shard keep every invariant, in bounded pieces (lua/examine.lua) between
+// other calls. Each piece judges whole jobs in one step, so a job that moves meanwhile is never reported.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Examination, Partition, Problem } from '../../../ports/job-store.ts';
@@ -8,31 +8,31 @@ import { redisLimits } from '../limits.ts';
 import { idOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 
-/** By their numbers in lua/examine.lua. */
+/** in the order of their numbers in lua/examine.lua */
 const problems: readonly Pick<Problem, 'invariant' | 'what'>[] = [
-  { invariant: 'I1', what: 'jobs that are not in the one place of their state' },
+  { invariant: 'I1', what: 'jobs in the wrong set for their state' },
   { invariant: 'I1', what: 'jobs without a body' },
   { invariant: 'numbers', what: 'jobs of a topic without a name' },
-  { invariant: 'numbers', what: 'versions or tokens that have not been drawn yet' },
-  { invariant: 'I5', what: 'dead letters that no alert was owed for' },
-  { invariant: 'I3', what: 'ids that have a job and an end' },
-  { invariant: 'I3', what: 'happenings without a job' },
+  { invariant: 'numbers', what: 'versions or tokens above the counter' },
+  { invariant: 'I5', what: 'dead letters without an alert' },
+  { invariant: 'I3', what: 'ids with both a live job and a history entry' },
+  { invariant: 'I3', what: 'state records without a job' },
   { invariant: 'I3', what: 'bodies without a job' },
   { invariant: 'I3', what: 'attempts without a job' },
-  { invariant: 'counts', what: 'ends that are not in their order, or nothing' },
-  { invariant: 'I5', what: 'alerts that are not in the place of their state' },
+  { invariant: 'counts', what: 'history entries outside their index, or index entries without one' },
+  { invariant: 'I5', what: 'alerts in the wrong set for their state' },
   { invariant: 'I5', what: 'settled alerts without a dead letter' },
-  { invariant: 'counts', what: 'places without their job' },
-  { invariant: 'counts', what: 'heads and turns that are not what their queues say' },
-  { invariant: 'I1', what: 'records that cannot be read' },
-  { invariant: 'I1', what: 'records or places that were set aside' },
+  { invariant: 'counts', what: 'set members without their job' },
+  { invariant: 'counts', what: 'heads or turns that differ from their queues' },
+  { invariant: 'I1', what: 'unreadable records' },
+  { invariant: 'I1', what: 'quarantined records or set members' },
 ];
 
-/** `onPiece`: told after each piece. Rejects with StoreError. */
+/** `onPiece`: called after each piece. Rejects with StoreError. */
 export async function examine(shard: Shard, onPiece: () => Promise<void>): Promise<Examination> {
   const found = problems.map(() => ({ count: 0, examples: [] as string[] }));
   let jobs = 0;
-  for (const bucket of shard.partitions) {
+  for (const bucket of shard.buckets) {
     for (const step of await stepsOf(shard, bucket)) {
       let cursor = '0';
       do {
@@ -64,7 +64,7 @@ async function stepsOf(shard: Shard, bucket: Partition): Promise<readonly string
   return [...['j', 'm', 'b', 'p', 'h', 'o', 'q', 'topics', 'l', 'x', 'e', 'oa', 'os'], ...perTopic];
 }
 
-/** topic/id; where there is no id, what the script calls it. */
+/** topic/id; without an id, the text that the script returns instead */
 export function exampleOf(topic: Buffer, tid: Buffer): string {
   const isId = tid.length > 0 && (tid[0] as number) <= 1;
   return `${topic}/${isId ? idOf(tid) : tid}`;

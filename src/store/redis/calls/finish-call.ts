@@ -1,5 +1,5 @@
-// What ack, retry, bury and release send and what their answers say: all leases of a call in one text, as a push sends its jobs
-// (push-call.ts). lua/shared/leases.lua reads it.
+// Encodes the leases of an ack, retry, bury or release as one binary argument, as push-call.ts does for jobs,
+// and decodes the replies. lua/shared/leases.lua reads the argument.
 
 import type { Lease } from '../../../core/job.ts';
 import type { FinishOutcome } from '../../../ports/job-store.ts';
@@ -8,23 +8,23 @@ import { writeSafe } from '../scripts/records.ts';
 import type { Arg } from '../shard/shards.ts';
 import type { Placed } from './calls.ts';
 
-/** What is shown beside the lease. */
-export interface Shown {
-  /** of the verb's own, six bytes; 0 when absent */
+/** Sent with the lease. */
+export interface Finish {
+  /** delay or reason code, six bytes; 0 when absent */
   readonly number?: number;
-  /** as the verb keeps it; '' when absent */
+  /** the attempt as the script stores it; '' when absent */
   readonly attempt?: string;
 }
 
-/** Of a lease, beside its key and attempt. */
+/** bytes of a lease without its key and attempt */
 const fixedBytes = 24;
 
 export function finishArgs<I extends Lease>(
   batch: readonly Placed<I>[],
-  shownOf: (item: I) => Shown,
+  finishOf: (item: I) => Finish,
 ): readonly Arg[] {
   const pieces = batch.map(({ item }) => {
-    const { number = 0, attempt = '' } = shownOf(item);
+    const { number = 0, attempt = '' } = finishOf(item);
     return { item, number, attempt };
   });
   let bytesMax = 0;
@@ -40,7 +40,7 @@ export function finishArgs<I extends Lease>(
   return [text.subarray(0, at)];
 }
 
-/** Answers where it ends. */
+/** Returns the offset after it. */
 function writeLease(text: Buffer, start: number, lease: Lease): number {
   const at = writeKey(text, start, lease);
   return writeSafe(text, writeSafe(text, at, lease.version), lease.token);

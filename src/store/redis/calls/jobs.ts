@@ -1,5 +1,5 @@
-// The hot path of the port, spoken in scripts: what each call sends and what its reply means. Keeps nothing but the
-// copies of the rings (reserve-call.ts).
+// Jobs of the port, by scripts: the arguments of each call, and what its reply means. Keeps no state except
+// the copies of the rings (reserve-call.ts).
 
 import type { AttemptRecord, JobKey, JobSnapshot, Lease } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
@@ -29,7 +29,7 @@ import type { ScriptName } from '../scripts/scripts.ts';
 import { timeOf, wholeMs } from '../scripts/times.ts';
 import { type Arg, lookUp, type Shards } from '../shard/shards.ts';
 import { callItems, ofEach } from './calls.ts';
-import { finishArgs, readFinishes, type Shown } from './finish-call.ts';
+import { type Finish, finishArgs, readFinishes } from './finish-call.ts';
 import { pushArgs, readPushes } from './push-call.ts';
 import { reserveCall } from './reserve-call.ts';
 import { search } from './search.ts';
@@ -39,25 +39,26 @@ type Hints = Pick<JobStore, 'onHint'>;
 export function jobCalls(
   shards: Shards,
   hints: Hints,
-  roomsMax: number = redisLimits.redisRoomsMax,
+  capacitiesMax: number = redisLimits.capacitiesMax,
 ): JobStore {
+  const reserve = reserveCall(shards, capacitiesMax);
   const key = ({ topic, id }: JobKey): readonly Arg[] => [topic, tidOf(id)];
   const finish = async <I extends Lease, D extends string>(
     script: ScriptName,
     items: readonly I[],
-    shownOf: (item: I) => Shown,
+    finishOf: (item: I) => Finish,
     done: D,
   ) => {
     const outcomes = await callItems<I, FinishOutcome<D>>(shards, items, {
       script,
-      args: (batch) => finishArgs(batch, shownOf),
+      args: (batch) => finishArgs(batch, finishOf),
       read: (reply) => readFinishes(reply, done),
       isElsewhere: ({ kind }) => kind === 'lease_lost',
       routeOf: (item) => shards.routeOfLease(item),
     });
     for (const [i, item] of items.entries()) {
       const kind = outcomes[i]?.kind;
-      if (kind === done || kind === 'lease_lost') shards.ended(item);
+      if (kind === done || kind === 'lease_lost') shards.finished(item);
     }
     return outcomes;
   };
@@ -69,7 +70,7 @@ export function jobCalls(
       onEarly,
       read: readPushes,
       batches: pushBatches,
-      // An id that was made just now lives nowhere.
+      // A generated id lives in no earlier place.
       routeOf: (job) => {
         const route = shards.routeOf(job);
         return job.anotherId === undefined ? route : { ...route, earlier: [] };
@@ -120,12 +121,16 @@ export function jobCalls(
         isElsewhere: isAbsent,
       }),
 
-    async promote(bucket, max) {
+    async promote(partition, max) {
       const bound = Math.min(max, limits.promoteMax);
-      const [moved, waitMs] = (await shards.run('promote', bucket, [bound])) as [number, number];
+      const [moved, waitMs] = (await shards.run('promote', partition, [bound])) as [number, number];
       return { moved, waitMs: waitMs < 0 ? null : waitMs };
     },
-    reserve: reserveCall(shards, roomsMax),
+    async reserve(partition, request) {
+      const answer = await reserve(partition, request);
+      shards.leased(partition, answer.jobs);
+      return answer;
+    },
 
     ack: (items) =>
       finish<AckItem, 'acked'>('ack', items, ({ attempt }) => ({ attempt: lastAttempt(attempt) }), 'acked'),
@@ -145,24 +150,24 @@ export function jobCalls(
       ),
     release: (leases) => finish('release', leases, () => ({}), 'released'),
 
-    async recover(bucket, max) {
+    async recover(partition, max) {
       const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];
-      return readRecovered(await shards.run('recover', bucket, args));
+      return readRecovered(await shards.run('recover', partition, args));
     },
-    async recoverOwners(bucket, instance, which, max) {
+    async recoverOwners(partition, instance, which, max) {
       const named = 'dead' in which ? ['dead', which.dead] : ['living', ...which.living];
       return readRecovered(
-        await shards.run('recoverOwners', bucket, [Math.min(max, limits.recoverMax), instance, ...named]),
+        await shards.run('recoverOwners', partition, [Math.min(max, limits.recoverMax), instance, ...named]),
       );
     },
-    async releaseUnheld(bucket, owner, held) {
+    async releaseUnheld(partition, owner, held) {
       const args = [owner.instance, owner.incarnation, ...held];
-      return (await shards.run('releaseUnheld', bucket, args)) as number;
+      return (await shards.run('releaseUnheld', partition, args)) as number;
     },
   };
 }
 
-/** As ack.lua takes it. */
+/** In the format of ack.lua. */
 function lastAttempt(attempt: AttemptRecord | null): string {
   if (attempt === null) return '';
   return attempt.attempt > 1 ? JSON.stringify(attempt) : packFirstAttempt(attempt);
@@ -170,7 +175,7 @@ function lastAttempt(attempt: AttemptRecord | null): string {
 
 const snapshotOf = (reply: unknown): JobSnapshot => readWhole(reply as WholeReply);
 
-/** One without an id of its producer's goes under another id to a shard that answers, when its home does not. */
+/** Pushes. A job with a generated id whose home does not answer goes to another shard, under another id. */
 async function pushAnywhere(
   shards: Shards,
   jobs: readonly PushJob[],
@@ -183,12 +188,11 @@ async function pushAnywhere(
     return other === null ? [] : [{ other, at }];
   });
   if (moved.length === 0) return outcomes;
-  const again = await push(moved.map(({ other }) => other));
+  const second = await push(moved.map(({ other }) => other));
   for (const [i, { other, at }] of moved.entries()) {
-    const outcome = again[i] as PushOutcome;
-    // Of one that was not stored the id does not matter.
-    const isUnderIt = outcome.kind === 'stored' || outcome.kind === 'unknown';
-    outcomes[at] = isUnderIt ? { ...outcome, id: other.id } : outcome;
+    const outcome = second[i] as PushOutcome;
+    const mayBeStored = outcome.kind === 'stored' || outcome.kind === 'unknown';
+    outcomes[at] = mayBeStored ? { ...outcome, id: other.id } : outcome;
   }
   return outcomes;
 }

@@ -1,5 +1,6 @@
-// What a push sends and what its answer says: all jobs of a call in one text each. An argument for each part of each job took the
-// client library a tenth of a server's time, and Redis as much again. lua/push.lua reads and writes the same.
+// Encodes the jobs of a push as one binary argument, and decodes the reply, another one; lua/push.lua does
+// the reverse. One argument per field cost the client library a tenth of a server process's time, and Redis
+// the same.
 
 import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
@@ -19,7 +20,7 @@ import type { Placed } from './calls.ts';
 const codeOf = (letter: string): number => letter.charCodeAt(0);
 const modes = { replace: codeOf('r'), keep: codeOf('k'), reject: codeOf('j') } as const;
 const froms = { d: codeOf('d'), a: codeOf('a') } as const;
-/** Of a job, beside its key and tail. */
+/** bytes of a job without its key and tail */
 const fixedBytes = 19;
 
 export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
@@ -32,7 +33,7 @@ export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
   return [text.subarray(0, at), ...apart];
 }
 
-/** Answers where it ends. */
+/** Returns the offset after it. */
 function writePush(text: Buffer, start: number, { item: job, isEarlier, above }: Placed<PushJob>): number {
   let at = writeKey(text, start, job);
   at = text.writeUInt8(modes[job.mode], at);
@@ -48,14 +49,14 @@ function writePush(text: Buffer, start: number, { item: job, isEarlier, above }:
   return at;
 }
 
-const answerBytes = 16;
+const replyBytes = 16;
 
 export function readPushes(
   reply: unknown,
   jobs: readonly PushJob[],
 ): readonly (PushOutcome | { readonly above: number })[] {
   const text = reply as Buffer;
-  return jobs.map((job, i) => readPush(text, answerBytes * i, job));
+  return jobs.map((job, i) => readPush(text, replyBytes * i, job));
 }
 
 function readPush(text: Buffer, at: number, job: PushJob): PushOutcome | { readonly above: number } {

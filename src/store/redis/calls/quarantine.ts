@@ -1,16 +1,16 @@
-// What the scripts of a shard have set aside (lua/shared/aside.lua), for health: how much it is, and some of it by name. Asked by
-// one plain command while there is none.
+// Counts the quarantined records of a shard (lua/shared/aside.lua) for health, with some examples. Costs one
+// plain command while there are none.
 
 import { storeLimits } from '../../limits.ts';
 import type { Shard } from '../shard/shard.ts';
 import { exampleOf } from './examination.ts';
 
 /** Rejects with StoreError. */
-export async function setAsideOn(
+export async function quarantineOf(
   shard: Shard,
 ): Promise<{ readonly count: number; readonly warnings: readonly string[] }> {
   const found = await Promise.all(
-    shard.partitions.map(async (bucket) => {
+    shard.buckets.map(async (bucket) => {
       if (!(await shard.has(bucket, 'q'))) return { count: 0, examples: [] };
       const reply = (await shard.run('setAside', bucket, [storeLimits.fsckExamples])) as [
         number,
@@ -26,6 +26,6 @@ export async function setAsideOn(
   const count = found.reduce((sum, one) => sum + one.count, 0);
   const examples = found.flatMap((one) => one.examples).slice(0, storeLimits.fsckExamples);
   if (count === 0) return { count, warnings: [] };
-  const what = `${count} ${count === 1 ? 'thing that cannot be read or stands for no job was' : 'things that cannot be read or stand for no job were'}`;
-  return { count, warnings: [`${what} set aside: ${examples.join(' ')}; dq fsck names them`] };
+  const what = `${count} unreadable or ownerless ${count === 1 ? 'record is' : 'records are'} quarantined`;
+  return { count, warnings: [`${what}: ${examples.join(' ')}; dq fsck lists them`] };
 }

@@ -1,6 +1,7 @@
-// reserve, spoken in its script: in mode `ring` while few topics have a room of their own, else from the topics that have ready
-// jobs and room, by a copy of the rings. Owns the copies. Invariant: both ways deal the same jobs; a copy that a server has left
-// behind delays a topic by redisLimits.redisRingCopyMs at most.
+// Runs the reserve script: in mode `ring` while at most capacitiesMax topics have their own capacity, else
+// with the topics that have ready jobs and capacity, taken from a copy of the rings. Owns the copies.
+// Invariants: both modes reserve the same jobs; an outdated copy delays a topic by at most
+// redisLimits.redisRingCopyMs.
 
 import { limits } from '../../../core/limits.ts';
 import type { Partition, Reserved, ReserveRequest } from '../../../ports/job-store.ts';
@@ -9,31 +10,34 @@ import { readReserved } from '../scripts/records.ts';
 import type { Arg, Shards } from '../shard/shards.ts';
 import { type Listing, RingCopy } from './ring-copy.ts';
 
-/** Kinds of answers (lua/reserve.lua). */
+/** Kinds of replies (lua/reserve.lua). */
 const someRemain = 1;
-const setAside = 2;
+const quarantined = 2;
 const unnamedTopics = 3;
 const olderThanKnown = 4;
 
 interface Answer {
   readonly kind: number;
-  /** of the named topics, by their number from 1, those that have left the known part of a ring */
+  /** named topics, by their number from 1, that have left the known part of a ring */
   readonly gone: readonly (readonly [number: number, priority: number])[];
-  /** topics behind the known turns */
+  /** topics after the known turns */
   readonly news: readonly (readonly [priority: number, topic: string, turn: number])[];
-  /** of the named topics, those that got a new turn, in its order */
+  /** named topics that got a new turn, in the order of the turns */
   readonly served: readonly (readonly [number: number, priority: number, turn: number])[];
   readonly jobs: Reserved['jobs'];
   readonly now: Reserved['now'];
 }
 
-/** `roomsMax`: redisLimits.redisRoomsMax, unless a test has fewer topics. */
-export function reserveCall(shards: Shards, roomsMax: number) {
+export function reserveCall(shards: Shards, capacitiesMax: number) {
   const copies = new Map<Partition, RingCopy>();
 
-  const ask = async (bucket: Partition, request: ReserveRequest, mode: readonly Arg[]): Promise<Answer> => {
+  const ask = async (
+    partition: Partition,
+    request: ReserveRequest,
+    mode: readonly Arg[],
+  ): Promise<Answer> => {
     const { owner, max, others, topics } = request;
-    const [kind, gone, news, served, now = null, ...jobs] = (await shards.run('reserve', bucket, [
+    const [kind, gone, news, served, now = null, ...jobs] = (await shards.run('reserve', partition, [
       ...[owner.instance, owner.incarnation, Math.min(max, limits.reserveMax), limits.reserveBytesMax],
       ...[others.room, Math.ceil(others.leaseMs), ...mode],
     ])) as [number, number[], (number | Buffer)[], number[], number?, ...unknown[]];
@@ -52,49 +56,55 @@ export function reserveCall(shards: Shards, roomsMax: number) {
     };
   };
 
-  const fromRings = async (bucket: Partition, request: ReserveRequest): Promise<Reserved> => {
-    const rooms = [...request.topics].flatMap(([topic, { room, leaseMs }]) => [
+  const fromRings = async (partition: Partition, request: ReserveRequest): Promise<Reserved> => {
+    const capacities = [...request.topics].flatMap(([topic, { room, leaseMs }]) => [
       ...[topic, room, Math.ceil(leaseMs), ''],
     ]);
-    let answer = await ask(bucket, request, ['ring', ...rooms]);
-    // Nothing was leased, because the next jobs were set aside; ask again at once.
-    for (let again = 1; answer.kind === setAside && again < redisLimits.reservesAgainMax; again += 1)
-      answer = await ask(bucket, request, ['ring', ...rooms]);
+    let answer = await ask(partition, request, ['ring', ...capacities]);
+    // The script reserved no job because it quarantined the next ones: run it again at once.
+    for (let again = 1; answer.kind === quarantined && again < redisLimits.reservesAgainMax; again += 1)
+      answer = await ask(partition, request, ['ring', ...capacities]);
     const { kind, jobs, now } = answer;
-    return { jobs, more: kind === someRemain || kind === setAside, now };
+    return { jobs, more: kind === someRemain || kind === quarantined, now };
   };
 
-  const copyOf = (bucket: Partition): RingCopy => {
-    const known = copies.get(bucket);
-    const losses = shards.lossesOf(bucket);
+  const copyOf = (partition: Partition): RingCopy => {
+    const known = copies.get(partition);
+    const losses = shards.lossesOf(partition);
     if (known !== undefined && !known.isOld && known.losses === losses) return known;
+    // Also those of removed shards, whose partitions nothing reserves from again.
+    for (const [each, { isOld }] of copies) if (isOld) copies.delete(each);
     const copy = new RingCopy(losses);
-    copies.set(bucket, copy);
+    copies.set(partition, copy);
     return copy;
   };
 
-  const fromList = async (bucket: Partition, request: ReserveRequest): Promise<Reserved> => {
-    let copy = copyOf(bucket);
-    let setAsides = 0;
-    /** the rings were read to their end, or often enough */
+  const fromList = async (partition: Partition, request: ReserveRequest): Promise<Reserved> => {
+    let copy = copyOf(partition);
+    let quarantines = 0;
+    /** the rings were read to their end, or redisRingPiecesMax times */
     let isKnown = false;
     for (let asked = 1; asked <= redisLimits.redisRingPiecesMax; asked += 1) {
       const listing = copy.list(request);
-      const { kind, gone, news, served, jobs, now } = await ask(bucket, request, listArgs(listing, isKnown));
+      const { kind, gone, news, served, jobs, now } = await ask(
+        partition,
+        request,
+        listArgs(listing, isKnown),
+      );
       if (kind === olderThanKnown) {
-        copies.delete(bucket);
-        copy = copyOf(bucket);
+        copies.delete(partition);
+        copy = copyOf(partition);
         isKnown = false;
         continue;
       }
       const nameOf = (number: number) => listing.named[number - 1]?.topic ?? '';
-      // A full piece: there may be more topics behind it.
+      // After a full piece there may be more topics.
       const isFull = [0, 1, 2].map(
         (ring) => news.filter(([priority]) => priority === ring).length >= redisLimits.redisRingPiece,
       );
       for (const [priority, topic, turn] of news) copy.learn(priority, topic, turn);
       for (const [number, priority] of gone) copy.forget(priority, nameOf(number));
-      // Others may stand between it and what is known: it is met behind them.
+      // Unknown topics may stand before it: a later piece brings it after them.
       for (const [number, priority, turn] of served)
         if (isFull[priority] || listing.cut[priority]) copy.forget(priority, nameOf(number));
         else copy.learn(priority, nameOf(number), turn);
@@ -105,25 +115,25 @@ export function reserveCall(shards: Shards, roomsMax: number) {
         isKnown = !isUnread || asked + 1 === redisLimits.redisRingPiecesMax;
         continue;
       }
-      setAsides += kind === setAside ? 1 : 0;
-      if (kind === setAside && setAsides < redisLimits.reservesAgainMax) continue;
-      // Those that were named may have gone, and others with room were not named.
+      quarantines += kind === quarantined ? 1 : 0;
+      if (kind === quarantined && quarantines < redisLimits.reservesAgainMax) continue;
+      // The named topics may be gone, and others with capacity were not named.
       if (jobs.length === 0 && (isUnread || isCut)) continue;
-      return { jobs, more: kind === someRemain || kind === setAside || isUnread || isCut, now };
+      return { jobs, more: kind === someRemain || kind === quarantined || isUnread || isCut, now };
     }
     return { jobs: [], more: true, now: null };
   };
 
-  return (bucket: Partition, request: ReserveRequest): Promise<Reserved> => {
-    if (isListed(request, roomsMax)) return fromList(bucket, request);
-    if (copies.get(bucket)?.isOld === true) copies.delete(bucket);
-    return fromRings(bucket, request);
+  return (partition: Partition, request: ReserveRequest): Promise<Reserved> => {
+    if (isListed(request, capacitiesMax)) return fromList(partition, request);
+    if (copies.get(partition)?.isOld === true) copies.delete(partition);
+    return fromRings(partition, request);
   };
 }
 
-/** Whether the rings may hold many topics that the request has no room for. */
-export function isListed({ topics }: ReserveRequest, roomsMax: number): boolean {
-  return topics.size > roomsMax;
+/** Whether the request has too many capacities for mode `ring`. */
+export function isListed({ topics }: ReserveRequest, capacitiesMax: number): boolean {
+  return topics.size > capacitiesMax;
 }
 
 function listArgs({ named, known, cut }: Listing, isKnown: boolean): readonly Arg[] {
@@ -131,8 +141,8 @@ function listArgs({ named, known, cut }: Listing, isKnown: boolean): readonly Ar
     isKnown ? 'listed' : 'look',
     ...known,
     ...cut.map((isEnough) => (isEnough ? 0 : redisLimits.redisRingPiece)),
-    ...named.flatMap(({ topic, room, priority }) => [
-      ...[topic, room.room, Math.ceil(room.leaseMs), priority ?? ''],
+    ...named.flatMap(({ topic, capacity: { room, leaseMs }, priority }) => [
+      ...[topic, room, Math.ceil(leaseMs), priority ?? ''],
     ]),
   ];
 }

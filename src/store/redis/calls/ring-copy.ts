@@ -1,9 +1,10 @@
-// The rings of one bucket as one process knows them: which topics have ready jobs, in the order of their turns. A caller with many
-// topics without room names the others in its reserve, and the script passes over none (lua/reserve.lua).
-// Topics without capacity in the base of the reserves (core/layered-capacities.ts) are passed over once per base.
-// Invariants: each change of a ring takes a turn above all before, so reading what stands behind the last known turn misses
-// nothing but departures, and the script reports those of the topics that were named; a topic stands in the copy of a ring once,
-// and the copy is in the order of turns.
+// Copies the rings of one bucket: the topics with ready jobs, in the order of their turns. A reserve with
+// many topics without capacity names the others from this copy, and the script passes over none
+// (lua/reserve.lua). Topics without capacity in the base of the reserves (core/layered-capacities.ts) are
+// passed over once per base.
+// Invariants: each change of a ring takes a turn above all before. So reading after the last known turn
+// misses only departures, and the script reports those of the named topics. A topic is in the copy of a ring
+// once; the copy is in the order of turns.
 
 import { type CapacityBase, LayeredCapacities } from '../../../core/layered-capacities.ts';
 import { limits } from '../../../core/limits.ts';
@@ -12,25 +13,25 @@ import { redisLimits } from '../limits.ts';
 
 export interface NamedTopic {
   readonly topic: string;
-  readonly room: TopicCapacity;
-  /** the ring in which it stands (0 high, 1 normal, 2 low), as far as is known; null = in none */
+  readonly capacity: TopicCapacity;
+  /** the last known ring of the topic (0 high, 1 normal, 2 low); null = in none */
   readonly priority: number | null;
 }
 
 export interface Listing {
-  /** of each ring the first topics with room; then topics that may come back */
+  /** the first topics with capacity of each ring, then topics that may return */
   readonly named: readonly NamedTopic[];
-  /** per ring: there may be more topics with room, and enough are named */
+  /** per ring: enough topics are named, and there may be more with capacity */
   readonly cut: readonly boolean[];
-  /** per ring: the last turn that is known */
+  /** per ring: the last known turn */
   readonly known: readonly number[];
 }
 
 interface Ring {
   readonly priority: number;
-  /** with their turns, in the order of these */
+  /** topics by their turns, in that order */
   readonly topics: Map<string, number>;
-  /** of them, in the same order, all that have capacity in the base, or are not named there */
+  /** those of them with capacity in the base, or not named there, in the same order */
   readonly open: Map<string, number>;
   last: number;
 }
@@ -41,29 +42,31 @@ export class RingCopy {
   readonly #rings: readonly Ring[] = [0, 1, 2].map((priority) => ({
     ...{ priority, topics: new Map(), open: new Map(), last: 0 },
   }));
-  /** of the last list: `open` is by it */
+  /** of the last list; `open` follows it */
   #base: CapacityBase = LayeredCapacities.none.base;
-  /** Topics that had jobs lately, the latest last: named before they come back, they cost no second script. */
+  /** Topics that had jobs recently, the latest last. Named before they return, they cost no second script. */
   readonly #recent = new Set<string>();
 
-  /** of its server, when it was begun (shards.ts) */
+  /** Shards.lossesOf when the copy was made */
   readonly losses: number;
 
   constructor(losses: number) {
     this.losses = losses;
   }
 
-  /** A server that lost its last writes may give turns out again, below those that are known here. */
+  /** Copies do not live long: a server that lost its last writes may repeat turns below the known ones. */
   get isOld(): boolean {
     return performance.now() - this.#since >= redisLimits.redisRingCopyMs;
   }
 
   list(request: ReserveRequest): Listing {
-    // One more than can be taken, so that the script knows whether any remain. Few are named anyway: some may have gone.
+    // One more than max, so that the script knows whether any remain; at least redisNamedMin, because some
+    // may be gone.
     const most = 1 + Math.max(Math.min(request.max, limits.reserveMax), redisLimits.redisNamedMin);
     const topics = LayeredCapacities.of(request.topics);
-    const roomOf = (topic: string) => topics.get(topic) ?? request.others;
-    // Without room for others, and without a base, the over-layer names all that may have room.
+    const capacityOf = (topic: string) => topics.get(topic) ?? request.others;
+    // Without capacity for others, and without a base, the over-layer names all topics that may have
+    // capacity.
     const isOverOnly = request.others.room <= 0 && topics.base.topics.size === 0;
     if (!isOverOnly) this.#passOver(topics.base);
     const reopened = [...topics.over]
@@ -76,9 +79,9 @@ export class RingCopy {
       const { priority } = ring;
       let count = 0;
       for (const topic of inTurn(ring, isOverOnly ? [] : ring.open, reopened)) {
-        const room = roomOf(topic);
-        if (room.room <= 0) continue;
-        named.push({ topic, room, priority });
+        const capacity = capacityOf(topic);
+        if (capacity.room <= 0) continue;
+        named.push({ topic, capacity, priority });
         listed.add(topic);
         count += 1;
         if (count === most) break;
@@ -86,11 +89,11 @@ export class RingCopy {
       cut.push(count === most);
     }
     for (const topic of this.#recent)
-      if (!listed.has(topic)) named.push({ topic, room: roomOf(topic), priority: null });
+      if (!listed.has(topic)) named.push({ topic, capacity: capacityOf(topic), priority: null });
     return { named, cut, known: this.#rings.map(({ last }) => last) };
   }
 
-  /** It stands at the end of a ring, and everything before it is known. */
+  /** The topic is at the end of a ring, and everything before it is known. */
   learn(priority: number, topic: string, turn: number): void {
     const ring = this.#rings[priority];
     if (ring === undefined) return;
@@ -100,7 +103,7 @@ export class RingCopy {
     ring.last = Math.max(ring.last, turn);
   }
 
-  /** It has left a ring, or the part of it that is known. */
+  /** The topic has left a ring, or the known part of it. */
   forget(priority: number, topic: string): void {
     this.#rings[priority]?.topics.delete(topic);
     this.#rings[priority]?.open.delete(topic);
@@ -109,7 +112,7 @@ export class RingCopy {
   served(topic: string): void {
     this.#recent.delete(topic);
     this.#recent.add(topic);
-    if (this.#recent.size > redisLimits.redisRoomsMax)
+    if (this.#recent.size > redisLimits.capacitiesMax)
       for (const oldest of this.#recent) {
         this.#recent.delete(oldest);
         break;
@@ -130,7 +133,7 @@ export class RingCopy {
   }
 }
 
-/** The topics of a ring that may have capacity: those of `open`, and between them the reopened ones. */
+/** The topics of a ring that may have capacity, by turn: those of `open` merged with the reopened ones. */
 function* inTurn(
   { topics }: Ring,
   open: Iterable<readonly [topic: string, turn: number]>,

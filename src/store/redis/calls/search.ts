@@ -1,4 +1,5 @@
-// Looking for jobs: asks each bucket and puts the pages together. An id is looked up in each topic there is.
+// Searches for jobs: asks each partition and merges the pages. An id is looked up in every topic of the
+// partition.
 
 import type { EndState, FoundJob, JobState } from '../../../core/job.ts';
 import type { Page, Partition, SearchFilter } from '../../../ports/job-store.ts';
@@ -17,24 +18,24 @@ export async function search(
   const order = isEnd(filter.state) ? byEnd : byDue;
   const from = placeOf(cursor, order.start);
   const part = filter.id !== undefined ? lookUp : isEnd(filter.state) ? walkEnded : walkLive;
-  const { answers, missing } = await askAll(shards, (bucket) =>
-    part(shards, bucket, filter, order, from, limit),
+  const { answers, missing } = await askAll(shards, (partition) =>
+    part(shards, partition, filter, order, from, limit),
   );
   return { ...mergedPage(answers, order.place, order.isAfter, limit), ...namingMissing(missing) };
 }
 
 type Read = (
   shards: Shards,
-  bucket: Partition,
+  partition: Partition,
   filter: SearchFilter,
   order: Order,
   from: Place,
   limit: number,
 ) => Promise<Part<FoundJob>>;
 
-const walkLive: Read = async (shards, bucket, filter, order, from, limit) => {
+const walkLive: Read = async (shards, partition, filter, order, from, limit) => {
   const state = filter.state === undefined ? '' : stateCodes.indexOf(filter.state as JobState);
-  const [more, ...found] = (await shards.run('searchLive', bucket, [
+  const [more, ...found] = (await shards.run('searchLive', partition, [
     ...[filter.topic ?? '', state, ...range(filter), from.at, from.version, limit],
   ])) as [number, ...FoundReply[]];
   const items = found.map(readFound);
@@ -42,19 +43,19 @@ const walkLive: Read = async (shards, bucket, filter, order, from, limit) => {
   return { items, edge: more === 1 && last !== undefined ? order.place(last) : null };
 };
 
-const walkEnded: Read = async (shards, bucket, filter, _order, from, limit) => {
-  const [at, version, ...found] = (await shards.run('searchEnded', bucket, [
+const walkEnded: Read = async (shards, partition, filter, _order, from, limit) => {
+  const [at, version, ...found] = (await shards.run('searchEnded', partition, [
     ...[filter.topic ?? '', endCodes.indexOf(filter.state as EndState), ...range(filter)],
-    // One more than the page holds: whether anything behind it matches is not known before it is found.
+    // One more than the page holds: it tells whether a match follows.
     ...[from.at, from.version, limit + 1, storeLimits.searchRowsMax],
   ])) as [number, number, ...EndedReply[]];
   return { items: found.map(foundEnded), edge: at < 0 ? null : { at, version } };
 };
 
-const lookUp: Read = async (shards, bucket, filter, order, from) => {
+const lookUp: Read = async (shards, partition, filter, order, from) => {
   const isEntry = isEnd(filter.state);
   const args = [filter.topic ?? '', tidOf(filter.id ?? ''), isEntry ? 'entry' : 'job'];
-  const reply = (await shards.run('searchId', bucket, args)) as unknown[];
+  const reply = (await shards.run('searchId', partition, args)) as unknown[];
   const found = isEntry ? (reply as EndedReply[]).map(foundEnded) : (reply as FoundReply[]).map(readFound);
   const items = found.filter((job) => matches(filter, job) && order.isAfter(order.place(job), from));
   return { items, edge: null };

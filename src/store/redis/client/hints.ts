@@ -1,5 +1,6 @@
-// Wake-up hints by publish and subscribe, on a connection of their own: a subscribed one takes no other commands. Lossy on
-// purpose. Invariant: whoever listens is told to look once after every time that hints may have been lost.
+// Receives wake-up hints by publish and subscribe, on a connection of its own: a subscribed one takes no
+// other commands. Hints are lossy. Invariant: after each period in which hints may be lost, every listener
+// gets one hint per partition.
 
 import type { Hint, Partition } from '../../../ports/job-store.ts';
 import type { Log } from '../../../telemetry/log.ts';
@@ -12,11 +13,11 @@ export class Hints {
   readonly #channels: ReadonlyMap<string, Partition>;
   readonly #listeners = new Set<(hint: Hint) => void>();
   readonly #log: Log;
-  /** hints may have been lost, and nobody has been told yet */
-  #missing = false;
+  /** hints may be lost since the last subscription */
+  #mayBeLost = false;
   #subscribed: Promise<void> = Promise.resolve();
   #closing = false;
-  #pulse: NodeJS.Timeout | undefined;
+  #resubscribing: NodeJS.Timeout | undefined;
 
   constructor(url: string, title: string, partitions: readonly Partition[], log: Log) {
     this.#log = log;
@@ -26,13 +27,13 @@ export class Hints {
         this.#subscribed = this.#subscribe();
       },
       onLost: () => {
-        this.#missing = true;
+        this.#mayBeLost = true;
       },
-      // The connection of the calls tells of the same server.
-      onError: (error) => log.debug('the connection for hints failed', { reason: error.message }),
+      // The connection of the calls logs the failures of the same server.
+      onError: (error) => log.debug('redis hints: the connection failed', { reason: error.message }),
       onEnd: () => {},
     });
-    this.#client.on('message', (channel: string, message: string) => this.#hear(channel, message));
+    this.#client.on('message', (channel: string, message: string) => this.#receive(channel, message));
   }
 
   async start(): Promise<void> {
@@ -40,14 +41,16 @@ export class Hints {
       await beginToConnect(this.#client);
       await this.#subscribed;
     } catch (error) {
-      this.#log.debug('no hints yet: due jobs wait for the next look', { reason: String(error) });
+      this.#log.debug('redis hints: cannot connect; due jobs wait for the next poll', {
+        reason: String(error),
+      });
     }
     if (this.#closing) return;
-    // A server that stands still is noticed by a command that it does not answer; a subscribed connection sends none. To subscribe
-    // again is such a command, and mends what nothing tells of: a Cluster client chooses a node for it that may just be down.
-    this.#pulse = setInterval(() => {
+    // A subscribed connection sends no command, so a frozen server would go unnoticed. Subscribing again is a
+    // command, and also repairs a Cluster client whose chosen node was down, which emits no event.
+    this.#resubscribing = setInterval(() => {
       if (this.#client.status === 'ready') void this.#subscribe();
-    }, redisLimits.redisHintPulseMs);
+    }, redisLimits.redisResubscribeMs);
   }
 
   onHint(listener: (hint: Hint) => void): () => void {
@@ -57,7 +60,7 @@ export class Hints {
 
   async close(deadlineMs: number): Promise<void> {
     this.#closing = true;
-    clearInterval(this.#pulse);
+    clearInterval(this.#resubscribing);
     this.#listeners.clear();
     await closeClient(this.#client, deadlineMs);
   }
@@ -65,30 +68,30 @@ export class Hints {
   async #subscribe(): Promise<void> {
     try {
       await this.#client.subscribe(...this.#channels.keys());
-      if (this.#missing) this.#tellAll();
-      this.#missing = false;
+      if (this.#mayBeLost) this.#hintAll();
+      this.#mayBeLost = false;
     } catch (error) {
-      if (!this.#closing && !this.#missing)
-        this.#log.debug('hints cannot be subscribed to', { reason: String(error) });
-      this.#missing = true;
+      if (!this.#closing && !this.#mayBeLost)
+        this.#log.debug('redis hints: cannot subscribe', { reason: String(error) });
+      this.#mayBeLost = true;
     }
   }
 
-  #tellAll(): void {
+  #hintAll(): void {
     for (const partition of this.#channels.values()) {
-      this.#tell({ kind: 'due', partition, waitMs: 0 });
-      this.#tell({ kind: 'ready', partition });
+      this.#emit({ kind: 'due', partition, waitMs: 0 });
+      this.#emit({ kind: 'ready', partition });
     }
   }
 
-  #hear(channel: string, message: string): void {
+  #receive(channel: string, message: string): void {
     const partition = this.#channels.get(channel);
     if (partition === undefined) return;
-    if (message === 'ready') this.#tell({ kind: 'ready', partition });
-    else this.#tell({ kind: 'due', partition, waitMs: Number(message) });
+    if (message === 'ready') this.#emit({ kind: 'ready', partition });
+    else this.#emit({ kind: 'due', partition, waitMs: Number(message) });
   }
 
-  #tell(hint: Hint): void {
+  #emit(hint: Hint): void {
     for (const listener of this.#listeners) listener(hint);
   }
 }

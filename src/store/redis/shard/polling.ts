@@ -1,7 +1,7 @@
-// What the loops ask again and again while nothing happens: answered by one plain command instead of a script, which counts as
-// half a dozen. Never decides anything: what may be due or ready is asked by its script, and the storage clock alone says what is
-// due. Invariants: a plain answer delays nothing longer than limits.loopSleepMsMax, whatever the server's clock does; a ready hint
-// makes the next question a script's.
+// Answers what the loops ask while nothing happens, by one plain command instead of a script, which counts as
+// six. Never decides anything: promote and reserve run their scripts whenever a job may be due or ready.
+// Invariants: a plain answer delays a job by at most limits.loopSleepMsMax, whatever the server's clock does.
+// After a ready hint the next reserve runs its script.
 
 import { limits } from '../../../core/limits.ts';
 import type { JobStore, Partition, Promoted, Recovered, ReserveRequest } from '../../../ports/job-store.ts';
@@ -10,76 +10,69 @@ import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from './shard.ts';
 
-const rings = ['a:0', 'a:1', 'a:2'];
-
-/** The same store, asked so. */
+/** The same calls, with a plain command first. `pollsOf`: the polls of a partition's shard, and the bucket
+ *  there. */
 export function withPlainPolls(
   jobs: JobStore,
-  shard: Shard,
-  roomsMax: number = redisLimits.redisRoomsMax,
+  pollsOf: (partition: Partition) => Promise<readonly [polls: ShardPolls, bucket: Partition]>,
 ): JobStore {
-  const due = new DuePoll(shard);
-  const ready = new ReadyPoll(shard, roomsMax);
-  jobs.onHint((hint) => {
-    if (hint.kind === 'ready') ready.hinted(hint.partition);
-  });
-  /** performance.now() when the bucket had no lease */
-  const unleasedAt = new Map<Partition, number>();
-  const isAnyLeased = async (bucket: Partition) => {
-    const at = performance.now();
-    const isAny = await shard.has(bucket, 'l');
-    if (isAny) unleasedAt.delete(bucket);
-    else unleasedAt.set(bucket, at);
-    return isAny;
-  };
-  // None that was given out since has run out, or just now.
-  const isAnyOver = async (bucket: Partition) => {
-    const at = unleasedAt.get(bucket) ?? Number.NEGATIVE_INFINITY;
-    return performance.now() - at >= redisLimits.unleasedMs && (await isAnyLeased(bucket));
-  };
   return {
     ...jobs,
-    async promote(bucket, max) {
-      return (await due.nothingDue(bucket)) ?? jobs.promote(bucket, max);
+    async promote(partition, max) {
+      const [polls, bucket] = await pollsOf(partition);
+      return (await polls.nothingDue(bucket)) ?? jobs.promote(partition, max);
     },
-    async recover(bucket, max) {
-      return (await isAnyOver(bucket)) ? jobs.recover(bucket, max) : nobody;
+    async recover(partition, max) {
+      const [polls, bucket] = await pollsOf(partition);
+      return (await polls.mayHaveExpired(bucket)) ? jobs.recover(partition, max) : noneRecovered;
     },
-    async recoverOwners(bucket, ...which) {
-      return (await isAnyLeased(bucket)) ? jobs.recoverOwners(bucket, ...which) : nobody;
+    async recoverOwners(partition, ...which) {
+      const [polls, bucket] = await pollsOf(partition);
+      return (await polls.hasLeases(bucket)) ? jobs.recoverOwners(partition, ...which) : noneRecovered;
     },
-    async releaseUnheld(bucket, ...whose) {
-      return (await isAnyLeased(bucket)) ? jobs.releaseUnheld(bucket, ...whose) : 0;
+    async releaseUnheld(partition, ...whose) {
+      const [polls, bucket] = await pollsOf(partition);
+      return (await polls.hasLeases(bucket)) ? jobs.releaseUnheld(partition, ...whose) : 0;
     },
-    async reserve(bucket, request) {
-      if (!(await ready.isWorthAsking(bucket, request))) return { jobs: [], more: false, now: null };
-      unleasedAt.delete(bucket);
-      const answer = await jobs.reserve(bucket, request);
-      ready.told(bucket, answer.jobs.length);
+    async reserve(partition, request) {
+      const [polls, bucket] = await pollsOf(partition);
+      if (!(await polls.mayHaveReady(bucket, request))) return { jobs: [], more: false, now: null };
+      polls.reserving(bucket);
+      const answer = await jobs.reserve(partition, request);
+      polls.reserved(bucket, answer.jobs.length);
       return answer;
     },
   };
 }
 
-const nobody: Recovered = { returned: 0, poisoned: [], more: false };
+const noneRecovered: Recovered = { returned: 0, poisoned: [], more: false };
+const rings = ['a:0', 'a:1', 'a:2'];
 
-class DuePoll {
+/** The plain questions to one shard, and what this process knows from their answers. */
+export class ShardPolls {
   readonly #shard: Shard;
-  /** storage clock minus performance.now(), and when that was found out */
+  readonly #capacitiesMax: number;
+  /** storage clock minus performance.now(), and when it was measured */
   #clock = { offset: 0, at: Number.NEGATIVE_INFINITY };
+  /** Buckets whose last reserve returned jobs, or that got a ready hint since: their next reserve runs its
+   *  script. */
+  readonly #warm = new Set<Partition>();
+  /** by bucket: performance.now() when it had no lease */
+  readonly #unleasedAt = new Map<Partition, number>();
 
-  constructor(shard: Shard) {
+  constructor(shard: Shard, capacitiesMax: number = redisLimits.capacitiesMax) {
     this.#shard = shard;
+    this.#capacitiesMax = capacitiesMax;
   }
 
-  /** null: ask promote. */
+  /** null: run promote. */
   async nothingDue(bucket: Partition): Promise<Promoted | null> {
     const key = `${prefixOf(bucket)}:d`;
     const head = (await this.#shard.command('ZRANGE', key, 0, 0, 'WITHSCORES')) as string[];
     if (head.length === 0) return { moved: 0, waitMs: null };
     if (this.#shard.isCluster) return null;
     const waitMs = Number(head[1]) - (await this.#storageNow());
-    // What is nearly due is the script's to judge.
+    // When a job is due within redisPollMs, the script decides.
     return waitMs > limits.redisPollMs ? { moved: 0, waitMs: waitMs - limits.redisPollMs } : null;
   }
 
@@ -91,31 +84,37 @@ class DuePoll {
     }
     return this.#clock.offset + performance.now();
   }
-}
 
-class ReadyPoll {
-  readonly #shard: Shard;
-  readonly #roomsMax: number;
-  /** the last reserve brought something, or a hint came: ask at once */
-  readonly #warm = new Set<Partition>();
-
-  constructor(shard: Shard, roomsMax: number) {
-    this.#shard = shard;
-    this.#roomsMax = roomsMax;
+  async hasLeases(bucket: Partition): Promise<boolean> {
+    const at = performance.now();
+    const has = await this.#shard.has(bucket, 'l');
+    if (has) this.#unleasedAt.delete(bucket);
+    else this.#unleasedAt.set(bucket, at);
+    return has;
   }
 
-  hinted(bucket: Partition): void {
-    this.#warm.add(bucket);
+  /** A lease given out less than unleasedMs ago has not expired, or only just now. */
+  async mayHaveExpired(bucket: Partition): Promise<boolean> {
+    const at = this.#unleasedAt.get(bucket) ?? Number.NEGATIVE_INFINITY;
+    return performance.now() - at >= redisLimits.unleasedMs && (await this.hasLeases(bucket));
   }
 
-  told(bucket: Partition, jobs: number): void {
+  /** With more than capacitiesMax topics: always true, because the script then answers from what changed. */
+  async mayHaveReady(bucket: Partition, request: ReserveRequest): Promise<boolean> {
+    if (isListed(request, this.#capacitiesMax) || this.#warm.has(bucket)) return true;
+    return this.#shard.has(bucket, ...rings);
+  }
+
+  reserving(bucket: Partition): void {
+    this.#unleasedAt.delete(bucket);
+  }
+
+  reserved(bucket: Partition, jobs: number): void {
     if (jobs > 0) this.#warm.add(bucket);
     else this.#warm.delete(bucket);
   }
 
-  /** Whether the script is to be asked. It answers a caller with many rooms from what has changed: there nothing is saved. */
-  async isWorthAsking(bucket: Partition, request: ReserveRequest): Promise<boolean> {
-    if (isListed(request, this.#roomsMax) || this.#warm.has(bucket)) return true;
-    return this.#shard.has(bucket, ...rings);
+  hintReady(bucket: Partition): void {
+    this.#warm.add(bucket);
   }
 }

@@ -1,53 +1,324 @@
-// The job store on one Redis: the five duties of the port over one shard, and its hints. Several shards: sharded-store.ts.
+// The job store on Redis: the port over one to n shards, as the shard list names them. Owns the open shards,
+// and remembers which shard gave out each lease. core/shard-list.ts decides where an id lives.
+// Invariants: an id that lives on one shard is never stored on another, whatever is unavailable. A partition
+// keeps its number while this process lives. An unavailable shard rejects its own calls and no others.
 
+import type { JobKey, Lease } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import type { Store } from '../../../ports/job-store.ts';
-import { adminCalls } from '../calls/admin.ts';
+import { noShards, placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
+import {
+  type Hint,
+  type Partition,
+  type PushJob,
+  type Store,
+  StoreError,
+  type StoreHealth,
+} from '../../../ports/job-store.ts';
+import { storeLimits } from '../../limits.ts';
+import { adminCalls, healthOfAll } from '../calls/admin.ts';
+import { alertCalls } from '../calls/alerts.ts';
+import { deadCalls } from '../calls/dead.ts';
+import { historyCalls } from '../calls/history.ts';
 import { jobCalls } from '../calls/jobs.ts';
-import { alertCalls, deadCalls, historyCalls } from '../calls/outcomes.ts';
 import { Hints } from '../client/hints.ts';
-import { withPlainPolls } from './polling.ts';
+import { redisLimits } from '../limits.ts';
+import { bucketOf } from '../scripts/keys.ts';
+import type { ScriptName } from '../scripts/scripts.ts';
+import { ShardPolls, withPlainPolls } from './polling.ts';
 import { Shard, type ShardOptions } from './shard.ts';
+import { forgottenSentence, newestListNumber } from './shard-list-conflict.ts';
+import type { Arg, Route, Shards } from './shards.ts';
 
-export interface RedisStoreOptions extends ShardOptions {
-  /** whether anybody here listens to hints: they cost a connection */
+export interface RedisStoreOptions extends Omit<ShardOptions, 'url' | 'buckets' | 'shardId' | 'listNumber'> {
+  /** Reads the shard list again and has it applied. Rejects when the registry does not answer. */
+  readonly refresh: () => Promise<void>;
+  /** what the first shard list waits for; null = unknown */
+  readonly whyNone?: () => string | null;
+  /** whether this process listens to hints: one more connection per shard */
   readonly hints: boolean;
-  /** false: promote and reserve always ask their scripts; for a test that has set the scripts another clock */
+  /** storeLimits.recoverHoldMs, unless a test has less time */
+  readonly recoverHoldMs?: number;
+  /** false: promote and reserve always run their scripts; for a test that replaces the clock of the scripts
+   *  */
   readonly plainPolls?: boolean;
-  /** redisLimits.redisRoomsMax, unless a test has fewer topics */
-  readonly roomsMax?: number;
+  /** redisLimits.capacitiesMax, unless a test has fewer topics */
+  readonly capacitiesMax?: number;
 }
 
-export interface RedisStore {
-  readonly store: Store;
+interface OpenShard {
+  record: ShardRecord;
+  /** its first partition; one per bucket follows */
+  readonly base: Partition;
   readonly shard: Shard;
-  /** Resolves after the first attempt to connect, whatever came of it. */
-  start(): Promise<void>;
-  close(): Promise<void>;
+  readonly hints: Hints | null;
+  readonly polls: ShardPolls;
+  readonly starting: Promise<void>;
+  /** the first attempt to connect has ended, with or without success */
+  isStarted: boolean;
 }
 
-/** Nothing happens before start(). */
-export function openRedisStore(options: RedisStoreOptions): RedisStore {
-  const shard = new Shard(options);
-  const hints = options.hints ? new Hints(options.url, options.title, shard.partitions, options.log) : null;
-  const onHint: Store['jobs']['onHint'] = (listener) => hints?.onHint(listener) ?? (() => {});
-  const jobs = jobCalls(shard, { onHint }, options.roomsMax);
-  const close = async () => {
-    await Promise.all([hints?.close(limits.redisCloseMs), shard.close(limits.redisCloseMs)]);
-  };
-  return {
-    store: {
-      jobs: options.plainPolls === false ? jobs : withPlainPolls(jobs, shard, options.roomsMax),
-      dead: deadCalls(shard),
-      history: historyCalls(shard),
-      alerts: alertCalls(shard),
-      admin: adminCalls(shard, () => [shard]),
-      close,
-    },
-    shard,
-    async start() {
-      await Promise.all([shard.start(), hints?.start()]);
-    },
-    close,
-  };
+export class RedisStore implements Shards {
+  readonly #options: RedisStoreOptions;
+  readonly recoverHoldMs: number;
+  readonly store: Store;
+  readonly #listeners = new Set<(hint: Hint) => void>();
+  /** by id, in the order of the list */
+  #open: ReadonlyMap<string, OpenShard> = new Map();
+  #list: ShardList = noShards;
+  partitions: readonly Partition[] = [];
+  #byPartition: ReadonlyMap<Partition, OpenShard> = new Map();
+  /** Base of the next shard to open. Never reused: a late hint or lease must not match another shard's
+   *  partition. */
+  #nextBase = 0;
+  /** oldest first */
+  readonly #leases = new Map<string, Partition>();
+  /** number of our list when a newer one on a shard was last reported */
+  #reportedAt: number | null = null;
+  #started = false;
+  #closed = false;
+  readonly #closing = new Set<Promise<unknown>>();
+
+  constructor(options: RedisStoreOptions) {
+    this.#options = options;
+    this.recoverHoldMs = options.recoverHoldMs ?? storeLimits.recoverHoldMs;
+    const onHint = (listener: (hint: Hint) => void) => {
+      this.#listeners.add(listener);
+      return () => this.#listeners.delete(listener);
+    };
+    const jobs = jobCalls(this, { onHint }, options.capacitiesMax);
+    this.store = {
+      jobs:
+        options.plainPolls === false ? jobs : withPlainPolls(jobs, (partition) => this.#pollsOf(partition)),
+      dead: deadCalls(this),
+      history: historyCalls(this),
+      alerts: alertCalls(this),
+      admin: { ...adminCalls(this, () => this.#shards), health: () => this.#health() },
+      close: () => this.close(),
+    };
+  }
+
+  /** Resolves after the first attempt to connect to each shard of the list, successful or not. */
+  async start(): Promise<void> {
+    this.#started = true;
+    this.#openListed();
+    await Promise.all([...this.#open.values()].map(({ starting }) => starting));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...[...this.#open.values()].map(closeShard), ...this.#closing]);
+  }
+
+  /** In force from the next call on. Ignores a list older than the one in force. */
+  apply(list: ShardList): void {
+    if (list.number < this.#list.number) return;
+    this.#list = list;
+    if (this.#started) this.#openListed();
+  }
+
+  get list(): ShardList {
+    return this.#list;
+  }
+
+  /** null: no such shard, or it is not open yet */
+  shard(id: string): Shard | null {
+    return this.#open.get(id)?.shard ?? null;
+  }
+
+  get #shards(): readonly Shard[] {
+    return [...this.#open.values()].map(({ shard }) => shard);
+  }
+
+  /** The first shard that was reached and belongs to another store, with the reason; null = there is none. */
+  get foreign(): string | null {
+    const first = this.#shards.find(({ foreign }) => foreign !== null);
+    return first === undefined ? null : `${first.name}: ${first.foreign}`;
+  }
+
+  /** INFO server, of every shard that answers. */
+  async infos(): Promise<readonly string[]> {
+    const shards = this.#shards.filter(({ isReady }) => isReady);
+    const replies = await Promise.allSettled(shards.map((shard) => shard.command('INFO', 'server')));
+    return replies.flatMap((reply) => (reply.status === 'fulfilled' ? [String(reply.value)] : []));
+  }
+
+  /** Opens the shards that are new in the list, or have another address, and closes those that are not in it.
+   *  */
+  #openListed(): void {
+    if (this.#closed) return;
+    const open = new Map<string, OpenShard>();
+    for (const record of this.#list.shards) {
+      const known = this.#open.get(record.id);
+      const isSame = known?.record.url === record.url && known.record.buckets === record.buckets;
+      open.set(
+        record.id,
+        known !== undefined && isSame ? Object.assign(known, { record }) : this.#openShard(record),
+      );
+    }
+    for (const [id, one] of this.#open) if (open.get(id) !== one) this.#closeLater(one);
+    this.#open = open;
+    const placed = [...open.values()].flatMap((one) =>
+      one.shard.buckets.map((bucket) => [one.base + bucket, one] as const),
+    );
+    this.partitions = placed.map(([partition]) => partition);
+    this.#byPartition = new Map(placed);
+  }
+
+  #openShard(record: ShardRecord): OpenShard {
+    const base = this.#nextBase;
+    this.#nextBase += record.buckets;
+    const { id: shardId, url, buckets } = record;
+    const { title, log, capacitiesMax } = this.#options;
+    const shard = new Shard({
+      isListed: true,
+      ...this.#options,
+      shardId,
+      url,
+      buckets,
+      listNumber: () => this.#list.number,
+    });
+    const polls = new ShardPolls(shard, capacitiesMax);
+    const hints = this.#options.hints ? new Hints(url, title, shard.buckets, log) : null;
+    hints?.onHint((hint) => {
+      if (hint.kind === 'ready') polls.hintReady(hint.partition);
+      for (const listener of this.#listeners) listener({ ...hint, partition: base + hint.partition });
+    });
+    const starting = Promise.all([shard.start(), hints?.start()]).then(() => {
+      one.isStarted = true;
+    });
+    const one: OpenShard = { record, base, shard, hints, polls, isStarted: false, starting };
+    return one;
+  }
+
+  #closeLater(one: OpenShard): void {
+    const closing = closeShard(one).finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+
+  // ── Shards
+
+  async run(script: ScriptName, partition: Partition, args: readonly Arg[], list = 0): Promise<unknown> {
+    const one = await this.#startedAt(partition);
+    return one.shard.run(script, partition - one.base, args, list);
+  }
+
+  async has(partition: Partition, ...keys: readonly string[]): Promise<boolean> {
+    const one = await this.#startedAt(partition);
+    return one.shard.has(partition - one.base, ...keys);
+  }
+
+  async #pollsOf(partition: Partition): Promise<readonly [polls: ShardPolls, bucket: Partition]> {
+    const one = await this.#startedAt(partition);
+    return [one.polls, partition - one.base];
+  }
+
+  async #startedAt(partition: Partition): Promise<OpenShard> {
+    const one = this.#byPartition.get(partition);
+    // The shard was removed after the caller read the partitions.
+    if (one === undefined) throw new StoreError({ kind: 'not_stored', code: 'no_such_shard' });
+    // A list with a new shard is in force at once; its connection takes a moment.
+    if (!one.isStarted) await one.starting;
+    return one;
+  }
+
+  nameOf(partition: Partition): string {
+    return this.#byPartition.get(partition)?.shard.name ?? '';
+  }
+
+  isTight(partition: Partition): boolean {
+    return this.#byPartition.get(partition)?.shard.isTight ?? false;
+  }
+
+  lossesOf(partition: Partition): number {
+    return this.#byPartition.get(partition)?.shard.losses ?? 0;
+  }
+
+  routeOf(key: JobKey): Route {
+    const { home, earlier } = placesOf(this.#list, key);
+    return {
+      list: this.#list.number,
+      home: home === null ? null : this.#placeOn(home, key),
+      earlier: earlier.flatMap((id) => this.#placeOn(id, key) ?? []),
+    };
+  }
+
+  everywhere(key: JobKey): readonly Partition[] {
+    return [...this.#open.keys()].flatMap((id) => this.#placeOn(id, key) ?? []);
+  }
+
+  #placeOn(id: string, key: JobKey): Partition | null {
+    const one = this.#open.get(id);
+    return one === undefined ? null : one.base + bucketOf(key, one.record.buckets);
+  }
+
+  routeOfLease(lease: Lease): Route {
+    const partition = this.#leases.get(leaseName(lease));
+    if (partition === undefined || !this.#byPartition.has(partition)) return this.routeOf(lease);
+    return { list: this.#list.number, earlier: [], home: partition };
+  }
+
+  leased(partition: Partition, leases: readonly Lease[]): void {
+    for (const lease of leases) this.#leases.set(leaseName(lease), partition);
+    // Forget the oldest: some leases never see a finishing write.
+    for (const name of this.#leases.keys()) {
+      if (this.#leases.size <= redisLimits.leasesRememberedMax) break;
+      this.#leases.delete(name);
+    }
+  }
+
+  finished(lease: Lease): void {
+    this.#leases.delete(leaseName(lease));
+  }
+
+  elsewhere(job: PushJob): PushJob | null {
+    const { anotherId } = job;
+    if (anotherId === undefined || !this.#list.shards.some((one) => one.active && this.#isReady(one.id)))
+      return null;
+    const failed = placesOf(this.#list, job).home;
+    for (let draw = 0; draw < redisLimits.idDrawsMax; draw += 1) {
+      const other = { ...job, id: anotherId() };
+      const { home } = placesOf(this.#list, other);
+      if (home !== null && home !== failed && this.#isReady(home)) return other;
+    }
+    return null;
+  }
+
+  #isReady(id: string): boolean {
+    return this.#open.get(id)?.shard.isReady ?? false;
+  }
+
+  async refresh(): Promise<void> {
+    const before = this.#list.number;
+    try {
+      await this.#options.refresh();
+    } catch (error) {
+      if (error instanceof StoreError) throw error;
+      throw new StoreError({ kind: 'not_stored', code: 'stale_list' }, { cause: error });
+    }
+    const newest = this.#list.number === before ? await newestListNumber(this.#shards) : 0;
+    if (newest <= this.#list.number || this.#reportedAt === before) return;
+    this.#reportedAt = before;
+    this.#options.log.error(forgottenSentence(newest, before));
+  }
+
+  /** Not ok while a shard knows a newer list than the registry has: that shard rejects every push. */
+  async #health(): Promise<StoreHealth> {
+    const health = await healthOfAll(this.#shards, this.#options.whyNone);
+    const newest = await newestListNumber(this.#shards);
+    // Our list may only be a moment old.
+    if (newest > this.#list.number)
+      await this.#options.refresh().catch(() => {
+        // The list stays as it is, and the sentence below reports that.
+      });
+    const { number } = this.#list;
+    if (newest <= number) return health;
+    const { durability, warnings } = health;
+    return { ok: false, durability, warnings: [forgottenSentence(newest, number), ...warnings] };
+  }
 }
+
+async function closeShard({ shard, hints }: OpenShard): Promise<void> {
+  await Promise.all([hints?.close(limits.redisCloseMs), shard.close(limits.redisCloseMs)]);
+}
+
+const leaseName = ({ topic, id, token }: Lease) => `${topic}\0${id}\0${token}`;

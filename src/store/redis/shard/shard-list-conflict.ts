@@ -1,12 +1,13 @@
-// What the shards have heard of the list of shards, and what it means where the registry knows less: it was put back from an older
-// backup, and every push is refused (stale_list) until somebody says what the newer list held.
+// Detects that shards know a newer shard list than the registry, as after a registry restored from an older
+// backup. Every push is then rejected (stale_list) until an operator names the servers of the newer list
+// again.
 
 import { StoreError } from '../../../ports/job-store.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from './shard.ts';
 
-/** The highest number that one of them has heard of. Who does not answer is left out. */
-export async function newestHeard(shards: readonly Shard[]): Promise<number> {
+/** The highest list number that any of the shards knows; shards that do not answer do not count. */
+export async function newestListNumber(shards: readonly Shard[]): Promise<number> {
   const numbers = shards.map(async (shard) => {
     try {
       return Number((await shard.command('HGET', `${prefixOf(0)}:n`, 'list')) ?? 0);
@@ -18,6 +19,9 @@ export async function newestHeard(shards: readonly Shard[]): Promise<number> {
   return Math.max(0, ...(await Promise.all(numbers)));
 }
 
-export function forgottenSentence(heard: number, known: number): string {
-  return `the shards have heard of list ${heard} of them, and the registry has list ${known}, as if put back from an older backup: pushes are refused (stale_list) until each server that was a shard has been named again with \`dq shard add URL\``;
+export function forgottenSentence(newest: number, known: number): string {
+  return (
+    `the shards know shard list ${newest}, the registry has list ${known}, as if restored from an older backup: ` +
+    'pushes are rejected (stale_list) until each server that was a shard is named again with `dq shard add URL`'
+  );
 }

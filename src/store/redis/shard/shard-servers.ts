@@ -1,4 +1,5 @@
-// What is done to servers that are shards, or may become some. Holds a connection as long as a question takes.
+// Identifies, counts and checks servers that are shards or may become shards. A server outside the shard list
+// gets a connection only for the duration of one call.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,27 +10,27 @@ import { StoreError } from '../../../ports/job-store.ts';
 import type { Identified, ShardHolds, ShardServers } from '../../../ports/shard-servers.ts';
 import { silentLog } from '../../../telemetry/log.ts';
 import { idOf } from '../scripts/keys.ts';
+import type { RedisStore } from './redis-store.ts';
 import { Shard, type ShardOptions } from './shard.ts';
-import type { ShardedStore } from './sharded-store.ts';
 
-/** Older servers know no flags of scripts: a full one would neither refuse pushes cleanly nor drain. */
+/** Older servers ignore the flags of scripts: a full one would neither reject pushes cleanly nor drain. */
 const majorMin = 7;
 
 type Options = Pick<ShardOptions, 'title' | 'log' | 'registryId' | 'keepHistory' | 'onFatal'>;
 
-export function shardServers(sharded: ShardedStore, options: Options): ShardServers {
-  const openOne = (id: string) => {
-    const shard = sharded.shard(id);
+export function shardServers(store: RedisStore, options: Options): ShardServers {
+  const openShard = (id: string) => {
+    const shard = store.shard(id);
     if (shard === null) throw new StoreError({ kind: 'not_stored', code: 'no_such_shard' });
     return shard;
   };
   return {
     get list() {
-      return sharded.list;
+      return store.list;
     },
     async identify(url, buckets) {
       const shardId = randomBytes(8).toString('hex');
-      // Whoever asks says what came of it; it may ask every second.
+      // The caller reports the result, and may call every second.
       const shard = new Shard({ ...options, log: silentLog, url, buckets, shardId, takesName: true });
       try {
         return await identified(shard);
@@ -37,10 +38,10 @@ export function shardServers(sharded: ShardedStore, options: Options): ShardServ
         await shard.close(limits.redisCloseMs);
       }
     },
-    announce: async (id) => holdsOf(openOne(id), sharded.list.number),
-    // No list has a lower number: nothing is written.
-    holds: async (id) => holdsOf(openOne(id), 0),
-    isSettled: (id) => holdsItsOwn(openOne(id), id, sharded.list),
+    announce: async (id) => holdsOf(openShard(id), store.list.number),
+    // 0 is below every list number, so the script writes nothing.
+    holds: async (id) => holdsOf(openShard(id), 0),
+    isSettled: (id) => holdsOnlyItsOwn(openShard(id), id, store.list),
     nameOf: (url) => redisAddress(url).shown,
     bucketsOf: (url) => (redisAddress(url).kind === 'cluster' ? limits.clusterBuckets : 1),
   };
@@ -56,14 +57,15 @@ async function identified(shard: Shard): Promise<Identified> {
     return { kind: 'ours', id: shard.id, jobs, list };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    return { kind: 'away', reason: shard.words ?? error.failure.code };
+    return { kind: 'away', reason: shard.errorText ?? error.failure.code };
   }
 }
 
-/** By one list from beginning to end: a job that a later one brings is found not to belong here, which costs another look. */
-async function holdsItsOwn(shard: Shard, id: string, list: ShardList): Promise<boolean> {
+/** Uses one list for the whole walk. A job placed by a later list then counts as foreign, which costs another
+ *  walk. */
+async function holdsOnlyItsOwn(shard: Shard, id: string, list: ShardList): Promise<boolean> {
   await holdsOf(shard, list.number);
-  for (const bucket of shard.partitions) {
+  for (const bucket of shard.buckets) {
     let cursor = '0';
     do {
       const reply = (await shard.run('ids', bucket, [cursor])) as Buffer[];
@@ -80,16 +82,16 @@ async function holdsItsOwn(shard: Shard, id: string, list: ShardList): Promise<b
 
 async function holdsOf(shard: Shard, list: number): Promise<ShardHolds> {
   const replies = (await Promise.all(
-    shard.partitions.map((bucket) => shard.run('raiseList', bucket, [], list)),
+    shard.buckets.map((bucket) => shard.run('raiseList', bucket, [], list)),
   )) as [number, number, number][];
   return {
     jobs: replies.reduce((sum, [jobs]) => sum + jobs, 0),
     alerts: replies.reduce((sum, [, alerts]) => sum + alerts, 0),
-    list: Math.max(...replies.map(([, , heard]) => heard)),
+    list: Math.max(...replies.map(([, , list]) => list)),
   };
 }
 
-/** null = new enough. Valkey says that it is a Redis 7.2 and more. `info`: the server's part of INFO */
+/** null = new enough. Valkey reports itself as Redis 7.2. `info`: reply to INFO server */
 export function whyTooOld(info: string): string | null {
   const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '0';
   return Number.parseInt(version, 10) < majorMin

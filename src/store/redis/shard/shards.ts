@@ -1,5 +1,5 @@
-// One shard or several, as the calls of the port see them: partitions to run scripts on, and where among them a job may be.
-// Owns what a question to all partitions means when some do not answer; knows no script.
+// What the calls of the port see of the shards: partitions to run scripts on, and where among them a job may
+// live. Defines what a question to all partitions answers when some do not reply. Knows no script.
 
 import type { JobKey, Lease } from '../../../core/job.ts';
 import { type Partition, type PushJob, StoreError } from '../../../ports/job-store.ts';
@@ -7,45 +7,51 @@ import type { ScriptName } from '../scripts/scripts.ts';
 
 export type Arg = string | number | Buffer;
 
-/** Where a job may be, by one list of shards. */
+/** Where a job may live, by one shard list. */
 export interface Route {
-  /** number of that list; a call that depends on it says it */
+  /** number of that list, sent with each call that depends on it */
   readonly list: number;
-  /** where it may live since an earlier list: to be looked at first, in this order, and before its home */
+  /** where it may live since an earlier list: visited first, in this order */
   readonly earlier: readonly Partition[];
-  /** where it goes when it lives nowhere; null = no shard takes new ids */
+  /** where it is stored if it lives nowhere; visited last; null = no shard takes new ids */
   readonly home: Partition | null;
 }
 
 export interface Shards {
-  /** Of every shard, in the same order in every process; those that are away are among them. */
+  /** of every shard, unavailable ones included, in the same order in every process */
   readonly partitions: readonly Partition[];
-  /** storeLimits.recoverHoldMs, unless a test has less time */
+  /** ms */
   readonly recoverHoldMs: number;
   /** The raw reply: binary strings as buffers. Rejects with StoreError. */
   run(script: ScriptName, partition: Partition, args: readonly Arg[], list?: number): Promise<unknown>;
-  /** Whether the bucket has any of these keys, by one plain command: who asks often, asks this first. Rejects with StoreError. */
+  /** Whether the bucket has any of these keys, by one plain command: cheaper than a script. Rejects with
+   *  StoreError. */
   has(partition: Partition, ...keys: readonly string[]): Promise<boolean>;
-  /** the shard of a partition, without what must not be shown */
+  /** address of the partition's shard, without secrets */
   nameOf(partition: Partition): string;
   /** its shard is nearly full: see memory-watch.ts */
   isTight(partition: Partition): boolean;
-  /** Another number after each moment in which its server may have lost data: cached content is invalid. */
+  /** Changes after each moment in which the shard may have lost data: cached content is then invalid. */
   lossesOf(partition: Partition): number;
   routeOf(key: JobKey): Route;
-  /** one per shard: where the id would be on it, whatever any list says */
+  /** one per shard: where the id would live on it, by no list */
   everywhere(key: JobKey): readonly Partition[];
-  /** Where the lease was given out. */
+  /** To the shard that gave out the lease, if this process remembers it: the list alone could miss the job.
+   *  */
   routeOfLease(lease: Lease): Route;
-  /** The lease is over. */
-  ended(lease: Lease): void;
-  /** The job under another id, one whose home answers; null = there is none, or the id is its producer's. */
+  /** The partition gave out these leases. */
+  leased(partition: Partition, leases: readonly Lease[]): void;
+  /** The lease has ended. */
+  finished(lease: Lease): void;
+  /** The job under another id, whose home answers; null = no such id, or the producer chose the id. */
   elsewhere(job: PushJob): PushJob | null;
-  /** A shard knows a newer list: reads it. Rejects when nobody can be asked for it. */
+  /** Reads the shard list again, after a shard named a newer one. Rejects when the registry does not answer.
+   *  */
   refresh(): Promise<void>;
 }
 
-/** A question to every partition: what answered, and the names of the shards that did not. Rejects where none did. */
+/** Asks every partition. `missing`: names of the shards that did not answer. Rejects when no shard answers.
+ *  */
 export async function askAll<T>(
   shards: Shards,
   ask: (partition: Partition) => Promise<T>,
@@ -67,13 +73,13 @@ export async function askAll<T>(
   return { answers, missing: [...missing] };
 }
 
-/** As a member of an answer: absent where nothing is missing. */
+/** As a member of an answer: absent when no shard is missing. */
 export function namingMissing(missing: readonly string[]): { readonly missing?: readonly string[] } {
   return missing.length === 0 ? {} : { missing };
 }
 
-/** Asks where the job may be, one place after the other, until one has it. Where none has, one that did not answer may be the one:
- *  rejects. */
+/** Asks one place of the job's route after the other until one has the job; null = none has it. Rejects when
+ *  none has it and a place did not answer. */
 export async function lookUp<T>(
   shards: Shards,
   key: JobKey,
@@ -82,24 +88,24 @@ export async function lookUp<T>(
   for (let attempt = 1; ; attempt += 1) {
     const { list, earlier, home } = shards.routeOf(key);
     let failed: unknown = null;
-    let stale = false;
+    let isListStale = false;
     for (const partition of home === null ? earlier : [...earlier, home]) {
       try {
         const found = await ask(partition, list);
         if (found !== null) return found;
       } catch (error) {
         failed ??= error;
-        stale ||= isStale(error);
+        isListStale ||= isStale(error);
       }
     }
     if (failed === null) return null;
-    if (!stale || attempt === placingsMax) throw failed;
+    if (!isListStale || attempt === placingsMax) throw failed;
     await shards.refresh();
   }
 }
 
-/** How often a job is placed anew because a shard knows a newer list: lists change by hand. */
+/** Attempts to place a job while shards name newer lists. Operators change lists by hand, so 3 are enough. */
 export const placingsMax = 3;
 
-export const isStale = (error: unknown): boolean =>
+const isStale = (error: unknown): boolean =>
   error instanceof StoreError && error.failure.code === 'stale_list';

@@ -1,0 +1,109 @@
+// Alert outbox of the port, by scripts. Remembers in which partition this process claimed each version,
+// because two shards may give the same version to two jobs.
+
+import type { Version } from '../../../core/job.ts';
+import { type AlertEntry, type AlertOutbox, type Partition, StoreError } from '../../../ports/job-store.ts';
+import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
+import { redisLimits } from '../limits.ts';
+import { alertCodes, readAlert } from '../scripts/records.ts';
+import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
+import { byDeath } from './calls.ts';
+
+type DueReply = readonly [topic: Buffer, deadAt: number, version: number];
+type AlertReply = readonly [topic: Buffer, version: number, record: Buffer];
+
+export function alertCalls(shards: Shards): AlertOutbox {
+  const claims = new Map<Version, Partition>();
+  /** undefined: not claimed here, or its partition is gone because the shard got another address. */
+  const claimedIn = (version: Version): Partition | undefined => {
+    const partition = claims.get(version);
+    return partition !== undefined && shards.partitions.includes(partition) ? partition : undefined;
+  };
+  const settleIn = async (partition: Partition, versions: readonly Version[], code: number) => {
+    for (let at = 0; at < versions.length; at += redisLimits.redisStepMax)
+      await shards.run('alertSettle', partition, [
+        code,
+        ...versions.slice(at, at + redisLimits.redisStepMax),
+      ]);
+  };
+  const claimIn = async (partition: Partition, topic: string, claimMs: number, max: number) => {
+    const args = [topic, Math.ceil(claimMs), max];
+    const reply = (await shards.run('alertClaim', partition, args)) as (number | Buffer)[];
+    const entries: AlertEntry[] = [];
+    for (let i = 0; i < reply.length; i += 2) {
+      const version = reply[i] as number;
+      const other = claimedIn(version);
+      if (other !== undefined && other !== partition) {
+        // Two claims of one version could not be settled apart: this one waits until the other is settled.
+        await settleIn(partition, [version], alertCodes.indexOf('owed'));
+        continue;
+      }
+      claims.set(version, partition);
+      // With now = 0 a claim has never ended: this one was made a moment ago.
+      entries.push(readAlert(topic, version, reply[i + 1] as Buffer, 0));
+    }
+    return { entries, all: reply.length / 2 < max };
+  };
+  return {
+    async due(windowMs) {
+      const { answers } = await askAll(shards, async (partition): Promise<[DueReply[], Buffer[]]> => {
+        if (!(await shards.has(partition, 'o', 'oc', 'ot'))) return [[], []];
+        return (await shards.run('alertDue', partition, [windowMs])) as [DueReply[], Buffer[]];
+      });
+      // One mail covers a topic, in whichever partitions its jobs are.
+      const mailed = new Set(answers.flatMap(([, topics]) => topics.map(String)));
+      const owed = answers.flatMap(([topics]) => topics).sort(([, aAt, a], [, bAt, b]) => aAt - bAt || a - b);
+      const names = new Set(owed.map(([topic]) => topic.toString()));
+      return [...names].filter((name) => !mailed.has(name));
+    },
+    async claim(topic, claimMs, max) {
+      const claimed: AlertEntry[] = [];
+      let failed: StoreError | null = null;
+      for (const partition of shards.partitions) {
+        try {
+          for (let all = false; !all && claimed.length < max; ) {
+            const want = Math.min(max - claimed.length, redisLimits.redisStepMax);
+            const found = await claimIn(partition, topic, claimMs, want);
+            claimed.push(...found.entries);
+            all = found.all || found.entries.length === 0;
+          }
+        } catch (error) {
+          if (!(error instanceof StoreError)) throw error;
+          failed ??= error;
+        }
+      }
+      if (failed !== null && claimed.length === 0) throw failed;
+      return claimed;
+    },
+    async settle(versions, as) {
+      const versionsIn = new Map<Partition, Version[]>();
+      for (const version of versions) {
+        const claim = claimedIn(version);
+        for (const partition of claim === undefined ? shards.partitions : [claim]) {
+          const list = versionsIn.get(partition);
+          if (list === undefined) versionsIn.set(partition, [version]);
+          else list.push(version);
+        }
+      }
+      await Promise.all(
+        [...versionsIn].map(async ([partition, list]) => {
+          await settleIn(partition, list, alertCodes.indexOf(as));
+          for (const version of list) claims.delete(version);
+        }),
+      );
+    },
+    async list(limit, cursor) {
+      const from = placeOf(cursor, newest);
+      const { answers, missing } = await askAll(shards, async (partition) => {
+        const reply = await shards.run('alertList', partition, [limit, from.at, from.version]);
+        const [now, more, ...found] = reply as [number, number, ...AlertReply[]];
+        const items = found.map(([topic, version, record]) =>
+          readAlert(topic.toString(), version, record, now),
+        );
+        const last = items.at(-1);
+        return { items, edge: more === 1 && last !== undefined ? byDeath(last) : null };
+      });
+      return { ...mergedPage<AlertEntry>(answers, byDeath, isEarlier, limit), ...namingMissing(missing) };
+    },
+  };
+}

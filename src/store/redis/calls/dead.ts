@@ -1,0 +1,89 @@
+// Dead letters of the port, by scripts: list, requeue, purge, expire.
+
+import { limits } from '../../../core/limits.ts';
+import type { DeadFilter, DeadLetter, DeadLetters, Partition } from '../../../ports/job-store.ts';
+import { inBatches, type StepFilter } from '../../batches.ts';
+import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
+import { redisLimits } from '../limits.ts';
+import { tidOf } from '../scripts/keys.ts';
+import { readWhole, type WholeReply } from '../scripts/records.ts';
+import { wholeMs } from '../scripts/times.ts';
+import { type Arg, askAll, namingMissing, type Shards } from '../shard/shards.ts';
+import { byDeath, type DoneReply, inSteps } from './calls.ts';
+
+export function deadCalls(shards: Shards): DeadLetters {
+  const inBulk = (script: 'deadRequeue' | 'deadPurge', filter: DeadFilter, max: number) => {
+    // By partition, the newest version at the first step. A job that dies again between two steps has a newer
+    // version, and no later step takes it.
+    const versionMax = new Map<Partition, number>();
+    return inSteps(piecesOf(shards, filter, max), Math.min(max, limits.bulkMax), async ([place, its], n) => {
+      const args = [n, ...filterArgs({ ...its, versionMax: versionMax.get(place) })];
+      const [done, more, last] = (await shards.run(script, place, args)) as [number, number, number];
+      if (!versionMax.has(place)) versionMax.set(place, last);
+      return [done, more];
+    });
+  };
+  return {
+    async list(filter, limit, cursor) {
+      const from = placeOf(cursor, newest);
+      const { answers, missing } = await askAll(shards, async (partition) => {
+        const args = [limit, limits.reserveBytesMax, from.at, from.version, ...filterArgs(filter)];
+        const reply = await shards.run('deadList', partition, args);
+        const [more, ...found] = reply as [number, ...WholeReply[]];
+        const items = found.map(readWhole).map(({ body, ...letter }) => letter);
+        const last = items.at(-1);
+        return { items, edge: more === 1 && last !== undefined ? byDeath(last) : null };
+      });
+      return {
+        ...mergedPage<DeadLetter>(answers, byDeath, isEarlier, limit),
+        ...namingMissing(missing),
+      };
+    },
+    async requeue(filter, max) {
+      const { done, more } = await inBulk('deadRequeue', filter, max);
+      return { requeued: done, more };
+    },
+    async purge(filter, max) {
+      const { done, more } = await inBulk('deadPurge', filter, max);
+      return { purged: done, more };
+    },
+    async expire(olderThanMs, max) {
+      const bound = Math.min(max, limits.expireMax);
+      const { done, more } = await inSteps(shards.partitions, bound, async (partition, n) => {
+        const reply = await shards.run('deadExpire', partition, [n, wholeMs(olderThanMs)]);
+        return reply as DoneReply;
+      });
+      return { expired: done, more };
+    },
+  };
+}
+
+/** The filter of each partition. Ids go to the partitions that may hold them, at most redisStepMax per
+ *  script: it looks up each one, and 10,000 at each step blocked Redis for 1.4 s. With more ids than `max`,
+ *  each partition gets all ids: the oldest are only known among all of them. */
+function piecesOf(
+  shards: Shards,
+  filter: DeadFilter,
+  max: number,
+): readonly (readonly [partition: Partition, filter: DeadFilter])[] {
+  const { topic, ids } = filter;
+  if (topic === undefined || ids === undefined || ids.length > max)
+    return shards.partitions.map((partition) => [partition, filter]);
+  const idsIn = new Map<Partition, string[]>();
+  for (const id of ids)
+    for (const partition of shards.everywhere({ topic, id })) {
+      const list = idsIn.get(partition);
+      if (list === undefined) idsIn.set(partition, [id]);
+      else list.push(id);
+    }
+  return [...idsIn].flatMap(([partition, its]) =>
+    inBatches(its, redisLimits.redisStepMax).map((batch) => [partition, { ...filter, ids: batch }] as const),
+  );
+}
+
+function filterArgs(filter: StepFilter): readonly Arg[] {
+  const { topic, since = 0, until = Number.MAX_SAFE_INTEGER, ids, versionMax = -1 } = filter;
+  if (ids !== undefined && topic === undefined) throw new Error('a filter with ids needs a topic');
+  const range = [topic ?? '', Math.max(0, since), until, versionMax];
+  return ids === undefined ? [...range, -1] : [...range, ids.length, ...ids.map(tidOf)];
+}
