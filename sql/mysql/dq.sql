@@ -1,4 +1,4 @@
--- The registry of dq for MySQL 5.7, 8 and MariaDB 10.11, made from src/registry/sql/schema/mysql-schema.ts. In a database of its own: source dq.sql
+-- The registry of dq for MySQL 5.7, 8 and MariaDB 10.11, generated from src/registry/sql/schema/mysql-schema.ts. In its own database: source dq.sql
 SET NAMES utf8mb4;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';
 CREATE TABLE IF NOT EXISTS migration (

@@ -1,4 +1,4 @@
--- The registry's schema for SQLite, made from src/registry/sql/schema/registry-schema.ts: sqlite3 registry.db < registry.sql
+-- The registry's schema for SQLite, generated from src/registry/sql/schema/registry-schema.ts: sqlite3 registry.db < registry.sql
 BEGIN;
 CREATE TABLE IF NOT EXISTS migration (
   number INTEGER PRIMARY KEY,

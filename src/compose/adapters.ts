@@ -10,7 +10,7 @@ import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import type { Registry, TopicRecord } from '../ports/registry.ts';
 import type { MasterChannel } from '../process/master-channel.ts';
 import type { Init } from '../process/worker-life.ts';
-import type { Sealer } from '../registry/sql/keys/encryption.ts';
+import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
@@ -83,10 +83,10 @@ export async function topicReaderOf(config: Config): Promise<(record: TopicRecor
     import('../registry/sql/tables/topic-row.ts'),
     import('../registry/sql/keys/registry-key.ts'),
   ]);
-  let sealer: Sealer | null = null;
+  let cipher: SecretCipher | null = null;
   return (record) =>
     readTopic(record, () => {
-      sealer ??= openKeyFile(keyPathOf(config));
-      return sealer;
+      cipher ??= openKeyFile(keyPathOf(config));
+      return cipher;
     });
 }

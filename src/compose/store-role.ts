@@ -116,7 +116,7 @@ export class StoreRole implements Role {
     return openRegistryDb(this.#registryPath, {
       keyPath: keyPathOf(init.config),
       warn: (sentence) => log.notice(`warning: ${sentence}`),
-      refuseEmpty: existsSync(this.#jobsPath),
+      rejectEmpty: existsSync(this.#jobsPath),
     });
   }
 

@@ -1,5 +1,6 @@
-// Names in their order, kept while single ones come and go. In pieces, because moving 100,000 names for each that comes would
-// take longer than everything else about it. Invariant: every piece is sorted, none is empty, and each ends before the next begins.
+// Keeps names sorted while single names come and go, in pieces: moving 100,000 names per insert would be too
+// slow.
+// Invariant: every piece is sorted and not empty, and ends before the next begins.
 
 const pieceMax = 512;
 
@@ -11,7 +12,7 @@ export class NameOrder {
     for (let at = 0; at < all.length; at += pieceMax / 2) this.#pieces.push(all.slice(at, at + pieceMax / 2));
   }
 
-  /** One that is not there yet. */
+  /** Adds a name that is not present. */
   add(name: string): void {
     if (this.#pieces.length === 0) {
       this.#pieces.push([name]);
@@ -33,7 +34,7 @@ export class NameOrder {
     if (piece.length === 0) this.#pieces.splice(no, 1);
   }
 
-  /** At most `max` of those that are greater than `name`. */
+  /** At most `max` names greater than `name`. */
   after(name: string, max: number): string[] {
     const found: string[] = [];
     for (let no = this.#pieceOf(name); no < this.#pieces.length && found.length < max; no += 1) {
@@ -45,7 +46,7 @@ export class NameOrder {
     return found;
   }
 
-  /** The first that ends with this name or a greater one. */
+  /** Index of the first piece whose last name is `name` or greater. */
   #pieceOf(name: string): number {
     return firstWhere(this.#pieces.length, (no) => ((this.#pieces[no] as string[]).at(-1) as string) >= name);
   }
@@ -55,7 +56,7 @@ function firstFrom(piece: readonly string[], name: string): number {
   return firstWhere(piece.length, (at) => (piece[at] as string) >= name);
 }
 
-/** The smallest number from 0 for which it holds; `end` where it holds for none. */
+/** The smallest number from 0 for which `holds` is true; `end` if there is none. */
 function firstWhere(end: number, holds: (no: number) => boolean): number {
   let [from, to] = [0, end];
   while (from < to) {

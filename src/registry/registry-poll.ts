@@ -1,6 +1,6 @@
-// The beat by which a process keeps fresh what it knows of the registry: every registryLimits.registryPollMs, and at once when the
-// registry hints a change. Owns the loop, the hint and what the log says of failures; what is known, and what an answer changes
-// of it, is the caller's. A process starts without its registry: the loop goes on trying.
+// Refreshes a cache of the registry: every registryLimits.registryPollMs, and at once after a change hint.
+// Owns the loop, the hint and the log lines of failures; the caller owns the cache. A process starts without
+// its registry: the loop keeps trying.
 
 import type { Registry } from '../ports/registry.ts';
 import { Loop } from '../runtime/loop.ts';
@@ -11,9 +11,9 @@ import { registryLimits } from './limits.ts';
 export interface RegistryPollOptions {
   readonly registry: Registry;
   readonly log: Log;
-  /** what is kept fresh, in log lines: "topics" */
+  /** the cached things, for log lines: "topics" */
   readonly what: string;
-  /** reads the registry once; rejects when it cannot be reached */
+  /** reads the registry once; rejects when it is unavailable */
   readonly refresh: () => Promise<void>;
 }
 
@@ -32,26 +32,26 @@ export class RegistryPoll implements Service {
       step: async () => {
         await refresh();
         this.#failure = null;
-        if (this.#failing) log.notice(`${what} are being refreshed again`);
+        if (this.#failing) log.notice(`registry: ${what} refreshed again`);
         this.#failing = false;
         return registryLimits.registryPollMs;
       },
       onFailure: (error) => {
         this.#failure = error;
         if (!this.#failing)
-          log.error(`${what} cannot be refreshed; the last known ones stay in force`, error);
+          log.error(`registry: cannot refresh ${what}; the last known ones stay in force`, error);
         this.#failing = true;
       },
       failureWaitMs: registryLimits.registryPollMs,
     });
   }
 
-  /** Of the last refresh; null = it succeeded. */
+  /** Error of the last refresh; null: it succeeded. */
   get failure(): unknown {
     return this.#failure;
   }
 
-  /** Has read the registry once, if it could be reached at all. */
+  /** Reads the registry once, if it is available, then polls. */
   async start(): Promise<void> {
     const { registry, refresh } = this.#options;
     this.#unsubscribe = registry.onChange(() => this.#loop.wake());

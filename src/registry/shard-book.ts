@@ -1,7 +1,8 @@
-// The list of shards as one process knows it: at most registryLimits.registryPollMs old, read at once when the registry hints a change or
-// a shard knows a newer one. With the registry away the last known list stays in force: a shard that has heard of a newer one
-// refuses what is placed by it. A registry that has gone back (put back from a backup, or a server took over that had not heard all)
-// is told the newest list that this process knows, or that its instance has kept: the shards have heard of it, and refuse any older.
+// Caches the shard list for one process: at most registryLimits.registryPollMs old, and read at once after a
+// change hint or when a shard knows a newer one. While the registry is unavailable the last known list stays
+// in force: shards that know a newer one reject pushes placed by it. A registry that went back (restored, or
+// replaced by a lagging replica) receives the newest list that this process or its instance has: shards
+// reject any older list.
 
 import { noShards, type ShardList } from '../core/shard-list.ts';
 import type { Registry, ShardChanges } from '../ports/registry.ts';
@@ -12,11 +13,11 @@ import { RegistryPoll } from './registry-poll.ts';
 export interface ShardBookOptions {
   readonly registry: Registry;
   readonly log: Log;
-  /** told each list that comes into force */
+  /** receives each list that comes into force */
   readonly onList: (list: ShardList) => void;
-  /** the registry has none: called with every look until it has */
+  /** called with every refresh while the registry has no list */
   readonly whileEmpty: () => Promise<void>;
-  /** the newest list of this registry that the instance has kept beside it; null = none */
+  /** the newest list of this registry in the instance's copy; null: none */
   readonly kept?: () => Promise<KeptShards | null>;
 }
 
@@ -27,16 +28,16 @@ export class ShardBook implements Service {
   readonly #poll: RegistryPoll;
   /** null: the registry has not answered yet */
   #known: KeptShards | null = null;
-  /** that the registry told last */
+  /** revision of the registry's last answer */
   #revision = -1;
 
   constructor(options: ShardBookOptions) {
     const { registry, log } = options;
     this.#options = options;
-    this.#poll = new RegistryPoll({ registry, log, what: 'shards', refresh: () => this.#look() });
+    this.#poll = new RegistryPoll({ registry, log, what: 'shards', refresh: () => this.#refreshOrFill() });
   }
 
-  /** Has read the registry once, if it could be reached at all. */
+  /** Reads the registry once, if it is available, then polls. */
   async start(): Promise<void> {
     await this.#poll.start();
   }
@@ -58,27 +59,23 @@ export class ShardBook implements Service {
       this.#revision = revision;
       this.#options.onList(list);
     }
-    // Two refreshes may overtake each other, and the older answer would bring an earlier list back.
+    // Refreshes may overtake each other: an older answer must not bring an earlier list back.
     else if (this.#revision === since) await this.#writeBack(known.list, revision);
   }
 
   async #writeBack(known: ShardList, revision: number): Promise<void> {
     const { registry, log, onList } = this.#options;
-    // In force whether or not the registry can take it.
+    // In force even if the registry cannot store it.
     onList(known);
-    // Changed meanwhile: what by, the next look shows.
+    // Changed in between: the next refresh reads it.
     if ((await registry.writeShards(known, revision)) === 'changed') return;
-    log.error(
-      'the registry had gone back to an earlier list of shards: the newer one was written back',
-      undefined,
-      {
-        list: known.number,
-      },
-    );
+    log.error('registry: it went back to an earlier shard list; wrote the newer one back', undefined, {
+      list: known.number,
+    });
     await this.refresh();
   }
 
-  async #look(): Promise<void> {
+  async #refreshOrFill(): Promise<void> {
     await this.refresh();
     if ((this.#known?.list.number ?? 0) > 0) return;
     await this.#options.whileEmpty();
@@ -86,7 +83,7 @@ export class ShardBook implements Service {
   }
 }
 
-/** Both have come from the registry, where it is one text. */
+/** Both come from the registry, which stores one text. */
 function isSame(one: ShardList, other: ShardList): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }

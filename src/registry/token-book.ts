@@ -1,6 +1,7 @@
-// The access tokens as one process knows them: at most registryLimits.registryPollMs old, refreshed at once when the registry hints a
-// change. Reading never waits. Before the registry was read for the first time nothing is known, and nobody may take that for
-// "no token exists"; with the registry away later, the last known tokens stay in force.
+// Caches the access tokens for one process: at most registryLimits.registryPollMs old, refreshed at once
+// after a change hint. Reading never waits. Before the first answer of the registry the tokens are unknown,
+// which is not the same as no tokens; while the registry is unavailable later, the last known tokens stay in
+// force.
 
 import { isSameDigest, type Rights, type TokenRecord, tokenIdOf } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
@@ -24,7 +25,7 @@ export class TokenBook implements Service {
     this.#poll = new RegistryPoll({ registry, log, what: 'access tokens', refresh: () => this.refresh() });
   }
 
-  /** Has read the registry once, if it could be reached at all. */
+  /** Reads the registry once, if it is available, then polls. */
   async start(): Promise<void> {
     await this.#poll.start();
   }
@@ -33,12 +34,12 @@ export class TokenBook implements Service {
     await this.#poll.drain(deadlineMs);
   }
 
-  /** null = not known yet */
+  /** null: not known yet */
   get count(): number | null {
     return this.#known?.size ?? null;
   }
 
-  /** null = no token of this daemon, as far as is known. `digest` is that of `text`. */
+  /** null: not a known token of this daemon. `digest`: of `text`. */
   rightsOf(text: string, digest: Buffer): Rights | null {
     const id = tokenIdOf(text);
     const known = id === null ? undefined : this.#known?.get(id);
@@ -49,9 +50,9 @@ export class TokenBook implements Service {
     const since = this.#revision;
     const { revision, tokens } = await this.#registry.tokens(since);
     if (tokens === null) return;
-    // Less than it had told before it was asked: put back from a backup. A token that is removed after that must go here too.
+    // A lower revision than before the call: the registry was restored. Later removals must apply here too.
     const wentBack = revision < since && this.#revision === since;
-    // Two refreshes may overtake each other, and the older answer would bring a removed token back.
+    // Refreshes may overtake each other: an older answer must not bring a removed token back.
     if (revision <= this.#revision && !wentBack) return;
     this.#revision = revision;
     this.#known = new Map(tokens.map((token) => [token.id, knownOf(token)]));

@@ -1,7 +1,7 @@
-// The topics as one process knows them: a cache of the registry that is at most registryLimits.registryPollMs old, refreshed at
-// once when the registry hints a change. Reading never waits; with the registry away the last known topics stay in force.
-// The registry is read page by page, and what a page brings is in force at once. A topic whose record cannot be read is left
-// out and named once in the log: its jobs are held, and all other topics go on.
+// Caches the topics for one process: at most registryLimits.registryPollMs old, refreshed at once after a
+// change hint. Reading never waits; while the registry is unavailable the last known topics stay in force.
+// Pages are applied one by one. A topic with an unreadable record is left out and named once in the log: its
+// jobs are held, all other topics go on.
 
 import { reasonOf } from '../core/errors.ts';
 import { asKnown, type KnownTopic } from '../core/topic/topic.ts';
@@ -15,24 +15,24 @@ import { RegistryPoll } from './registry-poll.ts';
 
 type Deleted = TopicChanges['deleted'];
 
-/** Before everything. */
+/** Before every change. */
 const start: ChangePlace = { revision: 0, name: null };
 
 export class TopicBook implements Service {
   readonly #registry: Registry;
   readonly #log: Log;
   #topics = new Map<string, KnownTopic>();
-  /** The names of #topics; null where they are not asked for in their order. */
+  /** Names of #topics in order; null: not needed. */
   #order: NameOrder | null;
-  /** Names whose record cannot be read. */
+  /** Names of unreadable records. */
   readonly #unreadable = new Set<string>();
   readonly #listeners = new Set<(names: readonly string[]) => void>();
   readonly #poll: RegistryPoll;
-  /** Everything up to here is known. */
+  /** Changes up to here are applied. */
   #place = start;
   #isKnown = false;
 
-  /** `inOrder`: names are asked for in their order. */
+  /** `inOrder`: callers need the names in order. */
   constructor(registry: Registry, log: Log, { inOrder = false } = {}) {
     this.#registry = registry;
     this.#log = log;
@@ -40,7 +40,7 @@ export class TopicBook implements Service {
     this.#poll = new RegistryPoll({ registry, log, what: 'topics', refresh: () => this.refresh() });
   }
 
-  /** Has read the registry once, if it could be reached at all. */
+  /** Reads the registry once, if it is available, then polls. */
   async start(): Promise<void> {
     await this.#poll.start();
   }
@@ -53,29 +53,29 @@ export class TopicBook implements Service {
     return this.#topics.get(name);
   }
 
-  /** Whether the stored record of this topic cannot be read. */
+  /** Whether the stored record of this topic is unreadable. */
   isUnreadable(name: string): boolean {
     return this.#unreadable.has(name);
   }
 
-  /** Asks the registry once for a topic that this process does not know: it may be younger than the last refresh. */
+  /** Reads an unknown topic from the registry: it may be newer than the last refresh. */
   async lookUp(name: string): Promise<KnownTopic | undefined> {
     const known = this.#topics.get(name);
     if (known !== undefined) return known;
     const found = await this.#registry.get(name);
-    // Not newer than the last refresh: that one was while the question was under way, and has brought it or its deletion.
+    // A refresh during the call has already brought this topic, or its deletion.
     if (found === null || found.revision <= this.#place.revision) return this.#topics.get(name);
     const topic = asKnown(found);
     this.#put([topic], [], []);
     return topic;
   }
 
-  /** The registry has been read once as a whole, or a copy of it. */
+  /** The whole registry, or a copy of it, was read once. */
   get isKnown(): boolean {
     return this.#isKnown;
   }
 
-  /** Why the registry could not be read the last time; null = it could. */
+  /** Error of the last refresh; null: it succeeded. */
   get failure(): unknown {
     return this.#poll.failure;
   }
@@ -88,26 +88,27 @@ export class TopicBook implements Service {
     return this.#topics.size;
   }
 
-  /** The names after `after`, at most `max`, in their order. */
+  /** The names after `after` in order, at most `max`. */
   namesAfter(after: string, max: number): readonly string[] {
     this.#order ??= new NameOrder(this.#topics.keys());
     return this.#order.after(after, max);
   }
 
-  /** Told the names that changed or went. Returns the unsubscribe. */
+  /** The listener receives names of changed and removed topics. Returns the unsubscribe function. */
   onChange(listener: (names: readonly string[]) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Reads what changed since the last time. What a failure cuts off goes on from the last page that came. */
+  /** Reads the changes since the last refresh. After a failure the next call continues after the last
+   *  page. */
   async refresh(): Promise<void> {
     for (;;) {
       const from = this.#place;
       const page = await this.#registry.changes(from);
-      // Less than it had told before it was asked: it was put back from a backup, or a server took over that had not heard all.
-      if (page.revision < from.revision && this.#place === from) return this.#readAnew(from);
-      // Two refreshes may overtake each other: what is behind the place already is known, and may be another by now.
+      // A lower revision than before the call: the registry was restored, or replaced by a lagging replica.
+      if (page.revision < from.revision && this.#place === from) return this.#readAll(from);
+      // Refreshes may overtake each other: rows before #place are known, and may have changed since.
       const isNew = (row: { readonly name: string; readonly revision: number }) => isAfter(row, this.#place);
       const fresh = page.topics.filter(isNew);
       const deleted = page.deleted.filter(isNew);
@@ -120,8 +121,8 @@ export class TopicBook implements Service {
     }
   }
 
-  /** Of two that find this out at once the first does it. */
-  async #readAnew(from: ChangePlace): Promise<void> {
+  /** If two refreshes detect this at once, the first one applies. */
+  async #readAll(from: ChangePlace): Promise<void> {
     const topics = new Map<string, KnownTopic>();
     const order = this.#order === null ? null : new NameOrder([]);
     this.#unreadable.clear();
@@ -137,7 +138,7 @@ export class TopicBook implements Service {
       ({ next: place, revision } = page);
     }
     if (this.#place !== from) return;
-    this.#log.error('the registry has gone back to an earlier state: its topics are read anew', undefined, {
+    this.#log.error('registry: it went back to an earlier state; reading all topics again', undefined, {
       revision,
       known: from.revision,
     });
@@ -146,7 +147,7 @@ export class TopicBook implements Service {
     this.#order = order;
     this.#place = { revision, name: null };
     this.#isKnown = true;
-    this.#tell([...names]);
+    this.#notify([...names]);
   }
 
   #readable(records: readonly TopicRecord[]): {
@@ -162,28 +163,28 @@ export class TopicBook implements Service {
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
         left.push(record.name);
-        this.#noteUnreadable(record.name, error);
+        this.#reportUnreadable(record.name, error);
       }
     }
     return { topics, left };
   }
 
-  #noteUnreadable(topic: string, error: StoreError): void {
+  #reportUnreadable(topic: string, error: StoreError): void {
     if (this.#unreadable.has(topic)) return;
     this.#unreadable.add(topic);
     const { unreadableNamed } = registryLimits;
     if (this.#unreadable.size > unreadableNamed + 1) return;
     if (this.#unreadable.size > unreadableNamed)
-      this.#log.error(`more than ${unreadableNamed} stored topics cannot be read; the others are not named`);
+      this.#log.error(`registry: more than ${unreadableNamed} unreadable topics; not naming the others`);
     else
       this.#log.error(
-        'a stored topic cannot be read; its jobs are held until it is replaced (PUT) or removed',
+        'registry: unreadable topic; its jobs are held until it is replaced (PUT) or removed',
         new Error(reasonOf(error.cause)),
         { topic },
       );
   }
 
-  /** `left`: names whose records cannot be read any more */
+  /** `left`: names whose records are unreadable now */
   #put(topics: readonly KnownTopic[], deleted: Deleted, left: readonly string[]): void {
     const names = left.filter((name) => this.#forget(name));
     for (const topic of topics) {
@@ -195,12 +196,12 @@ export class TopicBook implements Service {
       names.push(name);
     }
     for (const { name, revision } of deleted) {
-      // Created again by a change that came first.
+      // Created again by an earlier change of this page.
       if ((this.#topics.get(name)?.revision ?? 0) > revision) continue;
       this.#unreadable.delete(name);
       if (this.#forget(name)) names.push(name);
     }
-    if (names.length > 0) this.#tell(names);
+    if (names.length > 0) this.#notify(names);
   }
 
   #forget(name: string): boolean {
@@ -209,7 +210,7 @@ export class TopicBook implements Service {
     return true;
   }
 
-  #tell(names: readonly string[]): void {
+  #notify(names: readonly string[]): void {
     for (const listener of this.#listeners) listener(names);
   }
 }

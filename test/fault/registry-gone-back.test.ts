@@ -78,7 +78,7 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     await until('it is said', () =>
       daemon
         .log('error')
-        .some(({ message }) => String(message).includes('gone back to an earlier list of shards')),
+        .some(({ message }) => String(message).includes('went back to an earlier shard list')),
     );
     expect(await numberOf(daemon)).toBe(2);
     expect((await shard(daemon, 'drain', await idOf(daemon, a), '-y')).code).toBe(0);

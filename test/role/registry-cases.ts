@@ -1,4 +1,4 @@
-// What a registry is, whatever database it lies in: each case runs on every one of them.
+// Defines what a registry does, with any database: each case runs on all of them.
 
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
@@ -12,9 +12,9 @@ import type { PageSize } from '../../src/registry/sql/tables/topic-pages.ts';
 import { allStats, changesOf } from '../support/registry-pages.ts';
 
 export interface RegistryUnderTest {
-  /** One more connection to the test's registry; the first call makes it. Closed with the test. */
+  /** Another connection to the test's registry; the first call creates it. Closed with the test. */
   readonly open: (page?: Partial<PageSize>) => Promise<Registry>;
-  /** Runs SQL on it as somebody else would; answers the rows. */
+  /** Runs SQL from outside; returns the rows. */
   readonly run: (sql: string) => Promise<readonly Record<string, unknown>[]>;
 }
 
@@ -55,7 +55,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       return pages;
     };
 
-    it('hold so many rows at most, each change once, in the order of revisions', async () => {
+    it('bound their rows, and hold each change once, by revision', async () => {
       const registry = await open({ rows: 3 });
       for (let i = 0; i < 8; i += 1) await created(registry, draft(`t${i}`));
       await registry.remove('t1', 2);
@@ -73,7 +73,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(pages.length).toBeGreaterThan(2);
     });
 
-    it('hold so many bytes at most, and one topic at least', async () => {
+    it('bound their bytes, and hold at least one topic', async () => {
       const registry = await open({ bytes: 5_000 });
       const headers = { 'x-large': 'v'.repeat(1_000) };
       for (let i = 0; i < 8; i += 1) await created(registry, draft(`t${i}`, { headers }));
@@ -84,7 +84,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(pages.filter(({ topics }) => topics.length === 2).length).toBeGreaterThan(1);
     });
 
-    it('go on by name where one revision is given to many', async () => {
+    it('continue by name within one revision', async () => {
       const registry = await open({ rows: 2 });
       for (let i = 0; i < 5; i += 1) await created(registry, draft(`t${i}`));
       await run('UPDATE topic SET revision = 5');
@@ -99,7 +99,8 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
         void revisions.set(name, (await created(writer, draft(name))).revision);
       for (let i = 0; i < 30; i += 1) await create(`t${i}`);
       let step = 0;
-      // In turns a topic that was read, or will be, is changed, removed, created; until the reader has caught up.
+      // Topics that were read, or will be, are changed, removed and created in turn until the reader has
+      // caught up.
       const change = async () => {
         step += 1;
         if (step > 12) return;
@@ -140,7 +141,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
     });
   });
 
-  describe('a topic whose record cannot be read', () => {
+  describe('a topic with an unreadable record', () => {
     const failure = { kind: 'not_stored', code: 'unreadable_topic' };
 
     it.each([
@@ -180,7 +181,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
   });
 
   describe('topics', () => {
-    it('create: stores a topic whole, and get gives it back, also after closing', async () => {
+    it('create: stores a whole topic, and get returns it, also after closing', async () => {
       const registry = await open();
       const wanted = draft('order.close', {
         title: '订单 "close"\u0000',
@@ -202,7 +203,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await (await open()).get('order.close')).toEqual(topic);
     });
 
-    it('create: leaves an existing topic as it is', async () => {
+    it('create: leaves an existing topic unchanged', async () => {
       const registry = await open();
       const topic = await created(registry, draft('a'));
       expect(await registry.create(draft('a', { title: 'other' }))).toEqual({ kind: 'exists' });
@@ -210,13 +211,13 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect((await changesOf(registry, 0)).revision).toBe(1);
     });
 
-    it('get: finds names byte for byte, and nothing under a name that no topic can have', async () => {
+    it('get: compares names byte by byte, and finds nothing under invalid ones', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       for (const name of ['A', 'b', '', 'a\0b', "a' OR 1=1 --"]) expect(await registry.get(name)).toBeNull();
     });
 
-    it('update: changes the topic of the expected revision, and keeps when it was created', async () => {
+    it('update: changes the expected revision, and keeps createdAt', async () => {
       const registry = await open();
       const topic = await created(registry, draft('a'));
       const outcome = await registry.update(draft('a', { title: 'new', state: 'offline' }), topic.revision);
@@ -229,7 +230,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(stored?.createdAt).toBe(topic.createdAt);
     });
 
-    it('update: changes nothing when the revision is another, or the topic is gone', async () => {
+    it('update: changes nothing for another revision or a removed topic', async () => {
       const registry = await open();
       const topic = await created(registry, draft('a'));
       await registry.update(draft('a', { title: 'second' }), topic.revision);
@@ -242,7 +243,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect((await changesOf(registry, 0)).revision).toBe(2);
     });
 
-    it('update: keeps only what a topic is made of', async () => {
+    it('update: stores only fields of a topic', async () => {
       const registry = await open();
       const topic = await created(registry, draft('a'));
       const outcome = await registry.update(
@@ -256,7 +257,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       );
     });
 
-    it('remove: removes the topic of the expected revision only', async () => {
+    it('remove: removes only the expected revision', async () => {
       const registry = await open();
       const topic = await created(registry, draft('a'));
       expect(await registry.remove('a', topic.revision + 1)).toBe('changed');
@@ -267,7 +268,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.remove('a', topic.revision)).toBe('absent');
     });
 
-    it('reads a row of an older version with the defaults of what it lacks', async () => {
+    it('reads a row of an older version with defaults', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await run(`UPDATE topic SET settings = '{"callbackUrl":"http://x/","later":1}'`);
@@ -276,7 +277,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(topic).not.toHaveProperty('later');
     });
 
-    it.each(['{', '{}', 'null'])('refuses to read a topic whose settings are %s', async (settings) => {
+    it.each(['{', '{}', 'null'])('rejects a topic whose settings are %s', async (settings) => {
       const registry = await open();
       await created(registry, draft('a'));
       await run(`UPDATE topic SET settings = '${settings}'`);
@@ -290,7 +291,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
     const headers = { authorization: 'Bearer geheim-im-kopf', 'x-a': 'v1:b' };
     const settings = async () =>
       String((await run("SELECT settings FROM topic WHERE name = 'a'"))[0]?.['settings']);
-    /** As a dq stored them before they were encrypted. */
+    /** As dq stored them before encryption. */
     const makePlain = async () => {
       const plain = JSON.stringify({ ...JSON.parse(await settings()), headers });
       await run(`UPDATE topic SET settings = '${plain}' WHERE name = 'a'`);
@@ -306,7 +307,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await settings()).not.toMatch(/geheim|authorization/);
     });
 
-    it('in the clear are read, and encrypted by the next write of the row', async () => {
+    it('plain: are read, and encrypted by the next write of the row', async () => {
       const registry = await open();
       await created(registry, draft('a', { headers }));
       await makePlain();
@@ -329,7 +330,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
   });
 
   describe('changes', () => {
-    it('gives everything since 0, what came after a revision, and nothing at the present one', async () => {
+    it('returns everything since 0, later changes, or nothing at the current revision', async () => {
       const registry = await open();
       expect(await changesOf(registry, 0)).toEqual({ revision: 0, topics: [], deleted: [] });
       const a = await created(registry, draft('a'));
@@ -351,7 +352,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect((await changesOf(registry, 0)).deleted).toEqual(['a']);
     });
 
-    it('never uses a revision twice, not after a removal and a restart either', async () => {
+    it('never repeats a revision, even after a removal and a restart', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await registry.remove('a', 1);
@@ -388,7 +389,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       });
     });
 
-    it('counts what arrives for a day that is over in the total alone', async () => {
+    it('counts late deltas of an earlier day only in the total', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await registry.addStats([delta('retried', 1, 20_300_201), delta('retried', 7, 20_300_131)]);
@@ -398,7 +399,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       });
     });
 
-    it('answers one topic, or all that have any', async () => {
+    it('returns one topic, or all that have statistics', async () => {
       const registry = await open();
       for (const name of ['a', 'b', 'c']) await created(registry, draft(name));
       await registry.addStats([delta('pushed', 1), delta('pushed', 2, 20_300_131, 'b')]);
@@ -407,7 +408,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.stats('c', 20_300_131)).toBeNull();
     });
 
-    it('keeps none of a topic that is not registered, nor of one that was removed', async () => {
+    it('keeps none of unregistered or removed topics', async () => {
       const registry = await open();
       const topic = await created(registry, draft('a'));
       await registry.addStats([delta('pushed', 1), delta('pushed', 1, 20_300_131, 'unknown')]);
@@ -417,7 +418,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await allStats(registry, 20_300_131)).toEqual([]);
     });
 
-    it('adds all of a call or nothing of it', async () => {
+    it('adds a call completely or not at all', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       const broken = delta('dead', Number.NaN);
@@ -427,25 +428,25 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
   });
 
   describe('onChange', () => {
-    it('tells of own writes that changed something, until unsubscribed', async () => {
+    it('notifies of own effective writes, until unsubscribed', async () => {
       const registry = await open();
-      let told = 0;
+      let calls = 0;
       const unsubscribe = registry.onChange(() => {
-        told += 1;
+        calls += 1;
       });
       const topic = await created(registry, draft('a'));
-      expect(told).toBe(1);
+      expect(calls).toBe(1);
       await registry.create(draft('a'));
       await registry.update(draft('a'), 99);
       await registry.remove('a', 99);
       await registry.addStats([{ topic: 'a', day: 1, name: 'dead', n: 1 }]);
-      expect(told).toBe(1);
+      expect(calls).toBe(1);
       await registry.update(draft('a'), topic.revision);
       await registry.remove('a', 2);
-      expect(told).toBe(3);
+      expect(calls).toBe(3);
       unsubscribe();
       await registry.create(draft('b'));
-      expect(told).toBe(3);
+      expect(calls).toBe(3);
     });
   });
 
@@ -456,7 +457,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['created', 'exists']);
     });
 
-    it('update: of many that expect one revision, one wins; no revision is given twice', async () => {
+    it('update: one of many wins; no revision is drawn twice', async () => {
       const [one, two] = [await open(), await open()];
       const topic = await created(one, draft('a'));
       const outcomes = await Promise.all(
@@ -475,7 +476,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
   });
 
   describe('the id of the registry', () => {
-    it('is one for all, who open it at once and after closing, and no other registry has it', async () => {
+    it('is the same for concurrent and later openers, and unique', async () => {
       const registry = await open();
       const id = await registry.id();
       expect(id).toMatch(/^[0-9a-f]{16}$/);
@@ -489,11 +490,11 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
     });
   });
 
-  describe('the list of shards', () => {
+  describe('the shard list', () => {
     const url = 'redis://:geheim@10.0.0.1:6379';
     const list = filled([{ id: '00ff00ff00ff00ff', url, buckets: 1, addedAt: 5 }]);
 
-    it('is empty before the first, then kept whole, also after closing, and sealed', async () => {
+    it('is empty first, then kept whole and encrypted, also after closing', async () => {
       const registry = await open();
       expect(await registry.shards(-1)).toEqual({ revision: 0, list: noShards });
       expect(await registry.shards(0)).toEqual({ revision: 0, list: null });
@@ -507,7 +508,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(JSON.stringify(await run('SELECT * FROM shard_list'))).not.toContain('geheim');
     });
 
-    it('is changed only by who knows it as it is, and what else changes is not its revision', async () => {
+    it('changes only with its expected revision, which other changes leave alone', async () => {
       const [one, two] = [await open(), await open()];
       const outcomes = await Promise.all([one.writeShards(list, 0), two.writeShards(list, 0)]);
       expect(outcomes.sort()).toEqual(['changed', 'updated']);
@@ -516,11 +517,11 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect((await two.shards(-1)).revision).toBe(revision);
       expect(await one.writeShards({ ...list, number: 2 }, revision)).toBe('updated');
       expect((await two.shards(revision)).list).toMatchObject({ number: 2 });
-      // The copy of the registry and every cache follow this one.
+      // The registry copy and all caches follow this revision.
       expect((await changesOf(one, 0)).revision).toBe((await one.shards(-1)).revision);
     });
 
-    it('is not written into another registry that took the place of this one', async () => {
+    it('is not written into another registry in place of this one', async () => {
       const registry = await open();
       await run("UPDATE registry_id SET id = '0123456789abcdef'");
       const failure = { kind: 'not_stored', code: 'another_registry' };
@@ -528,17 +529,17 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await run('SELECT * FROM shard_list')).toEqual([]);
     });
 
-    it('tells listeners of a change and of nothing else, and refuses to read what somebody broke', async () => {
+    it('notifies of its changes only, and rejects a damaged row', async () => {
       const registry = await open();
-      let told = 0;
+      let calls = 0;
       registry.onChange(() => {
-        told += 1;
+        calls += 1;
       });
       await registry.writeShards(list, 3);
       await registry.shards(-1);
-      expect(told).toBe(0);
+      expect(calls).toBe(0);
       await registry.writeShards(list, 0);
-      expect(told).toBe(1);
+      expect(calls).toBe(1);
       await run(`UPDATE shard_list SET list = 'v1:AAAA'`);
       expect(await failureOf(registry.shards(-1))).toEqual({ kind: 'not_stored', code: 'damaged' });
     });
@@ -560,7 +561,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect((await (await open()).tokens(-1)).tokens).toEqual([a, b]);
     });
 
-    it('say null to who knows them all, whatever else changes the revision', async () => {
+    it('are null for a caller that has this revision', async () => {
       const registry = await open();
       const { revision } = await registry.tokens(-1);
       expect(revision).toBe(0);
@@ -569,7 +570,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.tokens(0)).toEqual({ revision: 1, tokens: [] });
     });
 
-    it('a name is taken once, and nothing changes when it is taken again', async () => {
+    it('names are unique; a second creation changes nothing', async () => {
       const registry = await open();
       const first = token('a');
       await registry.createToken(first);
@@ -577,7 +578,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.tokens(-1)).toEqual({ revision: 1, tokens: [first] });
     });
 
-    it('are removed by name, byte for byte', async () => {
+    it('are removed by name, byte by byte', async () => {
       const registry = await open();
       await registry.createToken(token('a'));
       for (const name of ['A', 'b', '', 'a\0b', '%']) expect(await registry.removeToken(name)).toBe('absent');
@@ -586,19 +587,19 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.tokens(1)).toEqual({ revision: 2, tokens: [] });
     });
 
-    it('listeners are told of made and removed ones, and of nothing else', async () => {
+    it('notify of creations and removals only', async () => {
       const registry = await open();
-      let told = 0;
+      let calls = 0;
       registry.onChange(() => {
-        told += 1;
+        calls += 1;
       });
       await registry.createToken(token('a'));
       await registry.createToken(token('a'));
       await registry.removeToken('b');
       await registry.tokens(-1);
-      expect(told).toBe(1);
+      expect(calls).toBe(1);
       await registry.removeToken('a');
-      expect(told).toBe(2);
+      expect(calls).toBe(2);
     });
 
     it('are at most limits.tokensMax', async () => {
@@ -612,7 +613,7 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.createToken(token('another'))).toBe('created');
     });
 
-    it.each(['scopes', 'topics', 'digest'])('a row with a broken %s gives nobody a right', async (column) => {
+    it.each(['scopes', 'topics', 'digest'])('a row with a damaged %s grants no rights', async (column) => {
       const registry = await open();
       await registry.createToken(token('a'));
       await run(`UPDATE token SET ${column} = '"*"'`);

@@ -4,11 +4,11 @@ import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Registry } from '../../src/ports/registry.ts';
-import { CommitError } from '../../src/registry/sql/commit-error.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
+import { CommitError } from '../../src/registry/sql/registry-engine.ts';
 import { registrySchema, registrySchemaScript } from '../../src/registry/sql/schema/registry-schema.ts';
 import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-dialect.ts';
-import { toStoreError } from '../../src/registry/sql/store-failure.ts';
+import { toStoreError } from '../../src/registry/sql/sqlite/sqlite-failure.ts';
 import type { PageSize } from '../../src/registry/sql/tables/topic-pages.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
@@ -37,7 +37,7 @@ async function open(page: Partial<PageSize> = {}): Promise<Registry> {
   return registry;
 }
 
-/** The file as somebody else has it open. */
+/** The file opened by another process. */
 function beside(): Database {
   const database = openDatabase(path);
   databases.push(database);
@@ -46,8 +46,8 @@ function beside(): Database {
 
 exerciseRegistry({ open, run: async (sql) => beside().prepare(sql).all() as Record<string, unknown>[] });
 
-describe('a lock of somebody else', () => {
-  it('waits for a lock without blocking its process', async () => {
+describe('a lock of another connection', () => {
+  it('is waited for without blocking the process', async () => {
     const registry = await open();
     const other = beside();
     other.exec('BEGIN IMMEDIATE');
@@ -62,7 +62,7 @@ describe('a lock of somebody else', () => {
     expect((await writing).kind).toBe('created');
   });
 
-  it('answers not_stored when the lock is not given up, and has then changed nothing', async () => {
+  it('answers not_stored if it stays, and has changed nothing', async () => {
     const registry = await open();
     const other = beside();
     other.exec('BEGIN IMMEDIATE');
@@ -74,7 +74,7 @@ describe('a lock of somebody else', () => {
 });
 
 describe('the file', () => {
-  it('can be read by its owner alone, its log too', async () => {
+  it('is private, its WAL too', async () => {
     const umask = process.umask(0);
     try {
       const registry = await open();
@@ -87,7 +87,7 @@ describe('the file', () => {
     }
   });
 
-  it('refuses every call after close, and finishes the one that had begun', async () => {
+  it('close: rejects new calls, finishes the running one', async () => {
     const registry = await open();
     const other = beside();
     other.exec('BEGIN IMMEDIATE');
@@ -128,7 +128,7 @@ describe('the file', () => {
     [
       "somebody else's",
       () => text(openDatabase(path), 'CREATE TABLE notes (x)'),
-      /registry\.db is no dq schema: it has tables \(notes …\) but no ledger/,
+      /registry\.db is not a dq schema: it has tables \(notes …\) but no table migration/,
     ],
     [
       'of a newer version',
@@ -144,9 +144,9 @@ describe('the file', () => {
         await (await openRegistryDb(path)).close();
         text(openDatabase(path), "UPDATE migration SET checksum = 'x'");
       },
-      /step 1 \(topics and statistics\) is another than the one this version knows/,
+      /step 1 \(topics and statistics\) differs from this version/,
     ],
-  ])('is refused and left alone when it is %s', async (_, prepare, message) => {
+  ])('is rejected and unchanged when it is %s', async (_, prepare, message) => {
     await prepare();
     const before = readFileSync(path);
     await expect(openRegistryDb(path)).rejects.toMatchObject({
@@ -157,10 +157,10 @@ describe('the file', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it('is refused with a sentence when it is a directory, or in none', async () => {
-    await expect(openRegistryDb(directory)).rejects.toThrow(/^the registry .* cannot be opened: /);
+  it('a directory, or a missing parent: is rejected with one sentence', async () => {
+    await expect(openRegistryDb(directory)).rejects.toThrow(/^cannot open the registry .*: /);
     await expect(openRegistryDb(join(directory, 'absent/registry.db'))).rejects.toThrow(
-      /cannot be opened: ENOENT/,
+      /cannot open .*: ENOENT/,
     );
   });
 
@@ -172,7 +172,7 @@ describe('the file', () => {
     );
   });
 
-  it('can be made by hand from sql/sqlite/registry.sql, which says what the migrations do', async () => {
+  it('sql/sqlite/registry.sql creates what the migrations create', async () => {
     const script = readFileSync(resolve(import.meta.dirname, '../../sql/sqlite/registry.sql'), 'utf8');
     expect(script).toBe(registrySchemaScript()); // else: npx tsx scripts/render-schema.ts
     const schemaOf = (database: Database) =>
@@ -187,7 +187,7 @@ describe('the file', () => {
 });
 
 describe('failures', () => {
-  it('answers not_stored when the file can grow no more, and goes on', async () => {
+  it('a full file: answers not_stored, and continues', async () => {
     const database = beside();
     const db = kyselyOver<{ t: { x: string } }>(database);
     database.exec('CREATE TABLE t (x); PRAGMA max_page_count = 4');
@@ -203,7 +203,7 @@ describe('failures', () => {
     expect(await db.selectFrom('t').selectAll().execute()).toEqual([{ x: 'small' }]);
   });
 
-  it('rolls back what a COMMIT refused, and says that it was the COMMIT', async () => {
+  it('a rejected COMMIT: rolls back, and reports CommitError', async () => {
     const database = beside();
     const db = kyselyOver<{ child: { p: number } }>(database);
     database.exec(`PRAGMA foreign_keys = ON; CREATE TABLE parent (x INTEGER PRIMARY KEY);
@@ -229,7 +229,7 @@ describe('failures', () => {
     expect(toStoreError(error)).toMatchObject({ failure });
   });
 
-  it("leaves a programmer's error what it is", () => {
+  it('bugs stay unchanged', () => {
     const error = new TypeError('x');
     expect(toStoreError(error)).toBe(error);
   });

@@ -1,5 +1,5 @@
-// The key file of the registry, and what lies in the registry's files: never a secret in the clear, never a new key over
-// secrets that were sealed with another.
+// Tests the registry's key file and files: never a plain secret, never a new key over secrets that another
+// key encrypted.
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -8,7 +8,7 @@ import { topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { renderSchema } from '../../src/registry/sql/schema/migrate.ts';
-import { registrySchema, sealedSince } from '../../src/registry/sql/schema/registry-schema.ts';
+import { encryptedSince, registrySchema } from '../../src/registry/sql/schema/registry-schema.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
 import { mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
 import { changesOf } from '../support/registry-pages.ts';
@@ -47,7 +47,7 @@ const draft = (topic: string): TopicDraft => ({
   ],
 });
 
-/** A registry with a topic, closed. */
+/** A closed registry with a topic. */
 async function prepared(): Promise<void> {
   const registry = await open();
   await registry.create(draft('order.close'));
@@ -60,14 +60,14 @@ function everyByte(): string {
     .join('\n');
 }
 
-it('a first start makes a key that its user alone can read, and leaves nothing else', async () => {
+it('a first start creates a private key, and no other file', async () => {
   await open();
   expect(statSync(keyPath).mode & 0o777).toBe(0o600);
   expect(readFileSync(keyPath, 'latin1')).toMatch(/^v1:[A-Za-z0-9+/]{43}=\n$/);
   expect(readdirSync(directory).filter((name) => !name.startsWith('registry.db'))).toEqual(['secret.key']);
 });
 
-it('secrets are read back and lie nowhere in the clear, log included', async () => {
+it('secrets are read back and are plain in no file, WAL included', async () => {
   const registry = await open();
   await registry.create(draft('order.close'));
   const topic = await registry.get('order.close');
@@ -89,7 +89,7 @@ it('the key stays the same from start to start', async () => {
   expect(readFileSync(keyPath)).toEqual(key);
 });
 
-it('a key file from before the registry is taken: the start that made it may have died', async () => {
+it('a key file without a registry is used: its start may have died', async () => {
   const key = `v1:${Buffer.alloc(32, 7).toString('base64')}\n`;
   writeFileSync(keyPath, key, { mode: 0o600 });
   await prepared();
@@ -97,32 +97,30 @@ it('a key file from before the registry is taken: the start that made it may hav
   expect((await (await open()).get('order.close'))?.secrets[0]?.secret).toBe(secret);
 });
 
-it('two that open at once agree on one key', async () => {
+it('two concurrent starts use one key', async () => {
   const both = await Promise.all([open(), open()]);
   await both[0].create(draft('order.close'));
   expect((await both[1].get('order.close'))?.secrets[0]?.secret).toBe(secret);
 });
 
-it('a missing key file is refused with what to do, and none is made', async () => {
+it('a missing key file is rejected with its remedy, and not created', async () => {
   await prepared();
   const before = readFileSync(path);
   rmSync(keyPath);
   await expect(open()).rejects.toThrow(
-    /^the key file \S+secret\.key is missing, and the secrets in the registry \S+ cannot be read without it; put it back from a backup/,
+    /^the key file \S+secret\.key is missing, and the secrets in the registry \S+ are unreadable without it; restore it from a backup/,
   );
   expect(readdirSync(directory).filter((name) => name.startsWith('secret'))).toEqual([]);
   expect(readFileSync(path)).toEqual(before);
 });
 
-it('another key is refused with what to do, and changes nothing', async () => {
+it('another key is rejected with its remedy, and changes nothing', async () => {
   await prepared();
   const before = readFileSync(path);
   const right = readFileSync(keyPath);
   const wrong = `v1:${Buffer.alloc(32, 7).toString('base64')}\n`;
   writeFileSync(keyPath, wrong);
-  await expect(open()).rejects.toThrow(
-    /is not the one that the secrets .* put back the key file that belongs/,
-  );
+  await expect(open()).rejects.toThrow(/does not fit the secrets .* restore the key file/);
   expect(readFileSync(path)).toEqual(before);
   expect(readFileSync(keyPath, 'latin1')).toBe(wrong);
   writeFileSync(keyPath, right);
@@ -137,9 +135,9 @@ it.each([
   `v2:${'A'.repeat(43)}=`,
   `${'A'.repeat(43)}=`,
   'v1:x\nv1:y',
-])('a key file that holds %j is refused as damaged, before and after there were secrets', async (text) => {
+])('a key file that holds %j is rejected as damaged, with and without secrets', async (text) => {
   writeFileSync(keyPath, text, { mode: 0o600 });
-  await expect(open()).rejects.toThrow(/secret\.key is damaged; put it back from a backup/);
+  await expect(open()).rejects.toThrow(/secret\.key is damaged; restore it from a backup/);
   rmSync(keyPath);
   await prepared();
   writeFileSync(keyPath, text, { mode: 0o600 });
@@ -147,7 +145,7 @@ it.each([
   expect(readFileSync(keyPath, 'latin1')).toBe(text);
 });
 
-it('a key file that others may read is a warning, and works', async () => {
+it('a key file accessible to others is a warning, and works', async () => {
   await prepared();
   const warnings: string[] = [];
   for (const mode of [0o640, 0o604, 0o660]) {
@@ -155,15 +153,13 @@ it('a key file that others may read is a warning, and works', async () => {
     await open((sentence) => warnings.push(sentence));
   }
   expect(warnings).toHaveLength(3);
-  expect(warnings[0]).toMatch(
-    /is open to others \(mode 0640\); make it yours alone: chmod 600 \S+secret\.key$/,
-  );
+  expect(warnings[0]).toMatch(/is accessible to other users \(mode 0640\); run chmod 600 \S+secret\.key$/);
   chmodSync(keyPath, 0o400);
   await open((sentence) => warnings.push(sentence));
   expect(warnings).toHaveLength(3);
 });
 
-it('secrets in the row of another topic are no secrets of that topic', async () => {
+it('secrets in the row of another topic are invalid', async () => {
   const registry = await open();
   await registry.create(draft('a'));
   await registry.create({ ...draft('b'), secrets: [{ secret: old, untilAt: null }] });
@@ -176,12 +172,15 @@ it('secrets in the row of another topic are no secrets of that topic', async () 
   expect((await registry.get('b'))?.secrets[0]?.secret).toBe(old);
 });
 
-/** A registry from before there was a key, with topics and so many counters. */
+/** A registry without a key, with topics and counters. */
 function plainRegistry(topics: number, counters = 0): void {
   const before = openDatabase(path);
   before.exec('PRAGMA journal_mode = WAL');
   before.exec(
-    renderSchema('', { ...registrySchema, migrations: registrySchema.migrations.slice(0, sealedSince - 1) }),
+    renderSchema('', {
+      ...registrySchema,
+      migrations: registrySchema.migrations.slice(0, encryptedSince - 1),
+    }),
   );
   const insert = before.prepare("INSERT INTO topic VALUES (?, 'active', ?, ?, 1, 1, 1)");
   for (let n = 0; n < topics; n++)
@@ -194,7 +193,7 @@ function plainRegistry(topics: number, counters = 0): void {
   expect(everyByte().includes(secret)).toBe(true);
 }
 
-it('secrets from before there was a key are sealed by the start that brings it, to the last byte', async () => {
+it('plain secrets are encrypted by the start that creates the key, to the last byte', async () => {
   plainRegistry(50);
   const { secrets } = draft('a');
   const registry = await open();
@@ -208,7 +207,7 @@ it('secrets from before there was a key are sealed by the start that brings it, 
   expect((await (await open()).get('t49'))?.secrets).toEqual(secrets);
 });
 
-it('headers from before they were encrypted are encrypted by a start, to the last byte', async () => {
+it('plain headers are encrypted by a start, to the last byte', async () => {
   const registry = await open();
   const names = Array.from({ length: 250 }, (_, n) => `t${n}`);
   for (const name of names) await registry.create({ ...draft(name), title: '"headers":{"x":' });
@@ -230,7 +229,7 @@ it('headers from before they were encrypted are encrypted by a start, to the las
 });
 
 it.skipIf(unmountable !== null)(
-  `secrets in the clear that one start had no room to remove are removed by the next${unmountable === null ? '' : `: ${unmountable}`}`,
+  `plain secrets left by a start on a full disk are removed by the next${unmountable === null ? '' : `: ${unmountable}`}`,
   async () => {
     const small = mountTmpfs(4 * 1024 * 1024);
     path = join(small, 'registry.db');
@@ -239,7 +238,7 @@ it.skipIf(unmountable !== null)(
     writeFileSync(filler, Buffer.alloc(roomIn(small) - 400 * 1024));
     const warnings: string[] = [];
     const first = await open((sentence) => warnings.push(sentence));
-    expect(warnings).toEqual([expect.stringMatching(/^the registry \S+ may still hold traces of secrets/)]);
+    expect(warnings).toEqual([expect.stringMatching(/^the registry \S+ may still hold plain secrets/)]);
     expect((await first.get('t49'))?.secrets).toEqual(draft('a').secrets);
     await first.close();
     rmSync(filler);

@@ -1,4 +1,4 @@
-// The registry in MySQL: the same cases as in SQLite, and what only a server can do: be away, stand still, be another one.
+// Tests the registry in MySQL: the cases of SQLite, and a server that is unavailable, frozen or replaced.
 
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,8 +29,8 @@ import { until } from '../support/until.ts';
 import { created, draft, exerciseRegistry, failureOf } from './registry-cases.ts';
 
 describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
-  // Defaults that spoil what relies on them: not strict, another character set, another isolation, a transaction that begins with
-  // the end of the one before, and changes refused that name no key.
+  // Unhelpful server defaults: not strict, another character set and isolation level, chained transactions,
+  // and changes without a key rejected.
   const starting = mariadb({
     args: [
       '--sql-mode=',
@@ -80,12 +80,12 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   };
   const open = async (more: Partial<MysqlRegistryOptions> = {}): Promise<MysqlRegistry> => {
     const registry = make(more);
-    // Longer than a start waits, where the tables are still to be made on a busy machine.
+    // Longer than a start waits: creating the tables may take long on a busy machine.
     await until('it is open', async () => (await changesOf(registry, 0)).revision >= 0);
     return registry;
   };
   const run = (sql: string) => asRoot(sql, database);
-  /** One statement, as somebody else. */
+  /** One statement from outside. */
   const asRoot = async (sql: string, where = 'mysql'): Promise<readonly Record<string, unknown>[]> => {
     const connection = await createConnection(server.url(where));
     try {
@@ -106,7 +106,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     };
     const script = resolve(import.meta.dirname, '../../sql/mysql/dq.sql');
 
-    it('can be made by hand with source sql/mysql/dq.sql, twice too, and is what the migrations make', async () => {
+    it('sql/mysql/dq.sql is repeatable, and creates what the migrations create', async () => {
       expect(readFileSync(script, 'utf8')).toBe(mysqlSchemaScript()); // else: npx tsx scripts/render-schema.ts
       await open();
       const migrated = await schema();
@@ -119,9 +119,9 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect((await (await open()).create(draft('a'))).kind).toBe('created');
     });
 
-    it('is made once when many open it at once, and completed where it was cut off', async () => {
+    it('is created once by concurrent openers, and completed after an interruption', async () => {
       const [first = ''] = mysqlSchema.migrations[0]?.statements ?? [];
-      await run(mysqlSchema.ledger);
+      await run(mysqlSchema.createTable);
       await run(first);
       const keyPath = join(directory, 'secret.key');
       await Promise.all(Array.from({ length: 4 }, () => open({ keyPath })));
@@ -132,18 +132,18 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     });
 
     it.each<[string, readonly string[], RegExp]>([
-      ["somebody else's", ['CREATE TABLE notes (x INT)'], /is no dq schema: it has tables \(notes …\)/],
+      ["somebody else's", ['CREATE TABLE notes (x INT)'], /is not a dq schema: it has tables \(notes …\)/],
       [
         'a newer one',
-        [mysqlSchema.ledger, "INSERT INTO migration VALUES (99, 'later', 'x', 0)"],
+        [mysqlSchema.createTable, "INSERT INTO migration VALUES (99, 'later', 'x', 0)"],
         /was written by a newer dq: it has schema 99/,
       ],
       [
         'another one of this number',
-        [mysqlSchema.ledger, "INSERT INTO migration VALUES (1, 'x', 'y', 0)"],
+        [mysqlSchema.createTable, "INSERT INTO migration VALUES (1, 'x', 'y', 0)"],
         /step 1 \(x\) is another/,
       ],
-    ])('is refused and left alone when it is %s', async (_, statements, message) => {
+    ])('is rejected and unchanged when it is %s', async (_, statements, message) => {
       for (const statement of statements) await run(statement);
       const before = await schema();
       const registry = make();
@@ -152,7 +152,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect(await schema()).toEqual(before);
     });
 
-    it('that is missing is not made by who may not, and is found once somebody has', async () => {
+    it('missing: not created without permission, found once it exists', async () => {
       const guest = make({ migrates: false });
       await expect(guest.prove()).rejects.toThrow(
         `has schema 0, this version needs ${mysqlSchema.migrations.length}: run dq migrate`,
@@ -162,7 +162,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect(await changesOf(guest, 0)).toEqual({ revision: 0, topics: [], deleted: [] });
     });
 
-    it('refuses what is too long instead of cutting it', async () => {
+    it('rejects too long texts instead of cutting them', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       const state = 'x'.repeat(21) as 'active';
@@ -173,7 +173,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect((await registry.get('a'))?.state).toBe('active');
     });
 
-    it('keeps text beyond the basic plane', async () => {
+    it('keeps characters beyond the basic plane', async () => {
       const registry = await open();
       await created(registry, draft('a', { title: '😀 订单' }));
       expect((await registry.get('a'))?.title).toBe('😀 订单');
@@ -181,27 +181,27 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   });
 
   describe('the key', () => {
-    it('is the one of the first; another machine needs a copy of it, and is told so', async () => {
+    it('of the first start is the key; another machine needs a copy', async () => {
       await created(await open(), draft('a'));
       const other = { keyPath: join(directory, 'other.key') };
       await expect(make(other).prove()).rejects.toThrow(/other\.key is missing.*copy it from another dq/);
       writeFileSync(other.keyPath, `v1:${Buffer.alloc(32).toString('base64')}\n`, { mode: 0o600 });
       const refused = make(other);
-      await expect(refused.prove()).rejects.toThrow(/other\.key is not the one.*copy it from another dq/);
+      await expect(refused.prove()).rejects.toThrow(/other\.key does not fit.*copy it from another dq/);
       expect(await failureOf(refused.get('a'))).toEqual({ kind: 'not_stored', code: 'refused' });
       writeFileSync(other.keyPath, readFileSync(join(directory, 'secret.key')));
       expect((await refused.get('a'))?.secrets).toEqual(draft('a').secrets);
     });
 
-    it('seals what is stored', async () => {
+    it('encrypts what is stored', async () => {
       await created(await open(), draft('a'));
       const [row] = await run('SELECT secrets, settings FROM topic');
       expect(JSON.stringify(row)).not.toContain('whsec');
     });
   });
 
-  describe('a server that is away', () => {
-    /** Of a server that stands still nothing comes by itself: the slack is for a machine that does other things too. */
+  describe('an unavailable server', () => {
+    /** A frozen server sends nothing: the slack is for a busy machine. */
     const bounded = async (work: Promise<unknown>, boundMs: number) => {
       const from = performance.now();
       const failure = await failureOf(work);
@@ -209,7 +209,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       return failure;
     };
 
-    it('fails every call with a reason, and is found again when it is back', async () => {
+    it('fails every call with a reason, and is found again', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await server.process.kill();
@@ -224,7 +224,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect((await registry.create(draft('b'))).kind).toBe('created');
     });
 
-    it('that was restarted is not noticed by who comes after', async () => {
+    it('restarted: later calls do not fail', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await server.process.kill();
@@ -232,7 +232,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect((await registry.create(draft('b'))).kind).toBe('created');
     });
 
-    it('that hung up on idle connections is not noticed', async () => {
+    it('closed idle connections: later calls do not fail', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await server.run(
@@ -243,9 +243,9 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect((await registry.create(draft('b'))).kind).toBe('created');
     });
 
-    it('that takes no writes is read, and written again when it does', async () => {
+    it('read only: is read, and written when it accepts writes again', async () => {
       await open();
-      // Who administrates may write all the same.
+      // Administrators may write all the same.
       await asRoot('CREATE USER IF NOT EXISTS plain');
       await asRoot(`GRANT ALL ON ${database}.* TO plain`);
       const { server: where } = optionsOf();
@@ -263,7 +263,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect((await registry.create(draft('a'))).kind).toBe('created');
     });
 
-    it('that stands still is waited for no longer than mysqlCallMs, by none of many, and works again after', async () => {
+    it('frozen: every call ends within mysqlCallMs, and works again later', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await server.process.freeze();
@@ -278,7 +278,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
           (await Promise.all(calls)).map((failure) => (failure as { code: string }).code),
         );
         expect([...codes].sort()).toEqual(['busy', 'timeout']);
-        // Others have given up their connections meanwhile: a new one is not waited for longer.
+        // Earlier calls have given up their connections: a new one does not wait longer.
         expect(await bounded(registry.get('a'), limits.mysqlCallMs + 20_000)).toMatchObject({
           code: 'timeout',
         });
@@ -288,7 +288,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await until('it answers again', async () => (await registry.get('a')) !== null);
     });
 
-    it('keeps no connection that was hung up on', async () => {
+    it('destroys connections without waiting for the server', async () => {
       const { server: where } = optionsOf();
       const connections = new MysqlConnections(where);
       const impatient = kyselyOverMysql(connections, 100);
@@ -300,7 +300,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
         expect(connections.open).toBe(2);
         await server.process.freeze();
         await Promise.all([asked(), asked()]);
-        await until('both are gone, though it has not heard of it', () => connections.open === 0);
+        await until('both are destroyed', () => connections.open === 0);
         server.process.thaw();
         expect((await sql<{ n: number }>`SELECT 1 AS n`.execute(patient)).rows).toEqual([{ n: 1 }]);
       } finally {
@@ -309,7 +309,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       }
     });
 
-    it('is closed in time, though it stands still', async () => {
+    it('frozen: is closed in time', async () => {
       const registry = await open();
       await server.process.freeze();
       try {
@@ -324,7 +324,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     it.each([
       ['commit', 'unknown', 2],
       ['insert into `topic`', 'not_stored', 1],
-    ])('whose answer to %s is lost leaves it %s', async (word, kind, revision) => {
+    ])('lost answer to %s: leaves it %s', async (word, kind, revision) => {
       const registry = await open();
       await created(registry, draft('a'));
       const proxy = await startAnswerLoser(server.port, word);
@@ -335,7 +335,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect((await changesOf(registry, 0)).revision).toBe(revision);
     });
 
-    it('that is far away takes as many statistics as are sent at once', async () => {
+    it('distant: accepts as many statistics as one call sends', async () => {
       const registry = await open();
       const topics = Array.from({ length: upkeepLimits.statsBatchMax / 2 }, (_, i) => `t${i}`);
       for (const topic of topics) await created(registry, draft(topic));
@@ -352,7 +352,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       for (const { total } of stats) expect(total).toMatchObject({ pushed: 2, delivered: 4 });
     });
 
-    it('that cuts answers short by default does not cut ours', async () => {
+    it('sql_select_limit of the server does not cut our answers', async () => {
       await asRoot('SET GLOBAL sql_select_limit = 1');
       try {
         const registry = await open();
@@ -363,7 +363,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       }
     });
 
-    it('says nothing of what it was asked: no value of a statement is in an error', async () => {
+    it('errors hold no value of a statement', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       await run('ALTER TABLE topic DROP COLUMN settings');
@@ -376,7 +376,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   });
 
   describe('locks', () => {
-    it('of somebody else are waited for, and then it is as if nothing had been asked', async () => {
+    it('of others are waited for, without any trace', async () => {
       const registry = await open();
       const other = await createConnection(server.url(database));
       try {
@@ -393,7 +393,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     });
   });
 
-  it('a table that somebody has locked is waited for by the server no longer than by us', async () => {
+  it('a locked table: the server waits no longer than dq', async () => {
     const registry = await open();
     const other = await createConnection(server.url(database));
     try {
@@ -419,7 +419,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
 
     const list = filled([{ id: '00ff00ff00ff00ff', url: 'redis://:geheim@h', buckets: 1, addedAt: 5 }]);
 
-    it('holds what the registry holds, sealed, for its owner alone; and follows it', async () => {
+    it('holds the registry encrypted, is private, and follows changes', async () => {
       const registry = await open({ keepsSnapshot: true });
       const path = join(directory, 'registry-copy.json');
       await created(registry, draft('a'));
@@ -432,7 +432,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect(readFileSync(path, 'utf8')).not.toMatch(/whsec/);
     });
 
-    it('holds headers encrypted that are in the clear in MySQL, which is a warning', async () => {
+    it('encrypts headers that are plain in MySQL, with a warning', async () => {
       const path = join(directory, 'registry-copy.json');
       const before = await open();
       await created(before, draft('a'));
@@ -442,7 +442,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect(warnings).toEqual([]);
       const registry = await open({ keepsSnapshot: true });
       expect(warnings).toEqual([
-        expect.stringMatching(/holds headers of topics in the clear; .*dq migrate --encrypt-headers$/),
+        expect.stringMatching(/holds plain topic headers; .*dq migrate --encrypt-headers$/),
       ]);
       await until('it is written', async () => {
         await changesOf(registry, 0);
@@ -455,7 +455,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await server.process.start();
     });
 
-    it('grows by what changes, and is written whole again when that is more than the rest', async () => {
+    it('grows by changes, and is rewritten when these exceed the rest', async () => {
       const registry = await open({ keepsSnapshot: true, page: { rows: 2 } });
       const path = join(directory, 'registry-copy.json');
       for (let i = 0; i < 5; i += 1) await created(registry, draft(`t${i}`));
@@ -474,7 +474,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const place = copyOfWhat(path);
       const names = async () => (await readSnapshotTopics(path, place))?.topics.map(({ name }) => name);
       expect(await names()).toEqual(['t2', 't3', 't4', 't0']);
-      // A line that a dying process has left unfinished says nothing.
+      // An unfinished line of a dying process is ignored.
       writeFileSync(path, `${readFileSync(path, 'utf8')}{"topics":[{"name":"t9`);
       expect(await names()).toEqual(['t2', 't3', 't4', 't0']);
       const title = 'x'.repeat(100_000);
@@ -488,7 +488,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect(statSync(path).size).toBeLessThan(2 * title.length);
     });
 
-    it('of before, one document of everything, is read', async () => {
+    it('of an earlier version, one document, is read', async () => {
       const before = await open({ keepsSnapshot: true });
       const topic = await created(before, draft('a'));
       const path = join(directory, 'registry-copy.json');
@@ -504,7 +504,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect((await changesOf(make(), 0)).topics).toEqual([topic]);
     });
 
-    it('answers the first questions of a process while MySQL is away; changes are refused', async () => {
+    it('answers the first reads while MySQL is unavailable; changes are rejected', async () => {
       const before = await open({ keepsSnapshot: true });
       const topic = await created(before, draft('a'));
       await before.createToken(record);
@@ -527,14 +527,14 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       await server.process.start();
       await until('it answers', async () => (await changesOf(registry, 3)).revision === 3);
       expect(await registry.shards(-1)).toEqual({ revision: 3, list });
-      // From now on nothing old: the copy is no answer any more.
+      // From now on only current answers: the copy is not used.
       await server.process.kill();
       expect(await failureOf(changesOf(registry, 0))).toMatchObject({
         code: expect.stringMatching(/lost|unreachable/),
       });
     });
 
-    it('answers within the time of a start while MySQL stands still, and never while it answers', async () => {
+    it('answers within the start limit while MySQL is frozen, and never otherwise', async () => {
       const before = await open({ keepsSnapshot: true });
       await created(before, draft('a'));
       await until('it is written', async () => {
@@ -552,7 +552,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
         await registry.prove();
         expect((await changesOf(registry, 0)).topics).toHaveLength(1);
         await registry.tokens(-1);
-        // Each of the three would have waited for mysqlCallMs.
+        // Each of the three calls would have waited for mysqlCallMs.
         expect(performance.now() - from).toBeLessThan(3 * limits.mysqlCallMs - 500);
       } finally {
         server.process.thaw();
@@ -563,7 +563,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       ['of another registry', (text) => text.replace('127.0.0.1', '127.0.0.2')],
       ['no JSON', (text) => text.slice(5)],
       ['of another format', (text) => text.replace('"format":2', '"format":3')],
-    ])('is no answer when it is %s', async (_, change) => {
+    ])('is not used when it is %s', async (_, change) => {
       const path = join(directory, 'registry-copy.json');
       const before = await open({ keepsSnapshot: true });
       await created(before, draft('a'));
@@ -578,7 +578,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     });
   });
 
-  it('a wrong password is told as such', async () => {
+  it('a wrong password is named', async () => {
     const { server: where } = optionsOf();
     const registry = make({ server: { ...where, user: 'nobody', password: 'canary' } });
     const error = (await changesOf(registry, 0).catch((thrown: unknown) => thrown)) as StoreError;

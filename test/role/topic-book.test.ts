@@ -1,5 +1,5 @@
-// What a process knows of the registry's topics and tokens while answers come late and in another order, or the registry itself goes
-// back.
+// Tests the caches of topics and tokens while answers are late or reordered, or the registry goes back to an
+// earlier state.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ const draft = {
   secrets: [{ secret, untilAt: null }],
 } as const;
 
-it('an answer that was overtaken by a younger one takes nothing back', async () => {
+it('topic book: an overtaken answer undoes nothing', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'dq-book-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const registry = await openRegistryDb(join(directory, 'registry.db'));
@@ -56,7 +56,7 @@ it('an answer that was overtaken by a younger one takes nothing back', async () 
   expect(book.get('t')).toBeDefined();
 });
 
-/** What a process asks is answered by the one that `now` gives. */
+/** The registry that answers is the one that `now` returns. */
 function either(now: () => Registry): Registry {
   return {
     changes: (after: ChangePlace) => now().changes(after),
@@ -66,7 +66,7 @@ function either(now: () => Registry): Registry {
   } as unknown as Registry;
 }
 
-it('a registry that was put back to an earlier state is read anew, and followed from there', async () => {
+it('topic book: reads a restored registry again, and follows it', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'dq-book-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const open = async (name: string) => {
@@ -104,7 +104,7 @@ it('a registry that was put back to an earlier state is read anew, and followed 
   await Promise.all([topics.refresh(), tokens.refresh()]);
   expect([...topics.all()].map(({ topic }) => topic)).toEqual(['t']);
   expect(told).toEqual(new Set(['t', 'u', 'v', 'w']));
-  expect(errors).toEqual(['the registry has gone back to an earlier state: its topics are read anew']);
+  expect(errors).toEqual(['registry: it went back to an earlier state; reading all topics again']);
   await restored.removeToken('a');
   await restored.create({ ...draft, topic: 'x' });
   await Promise.all([topics.refresh(), tokens.refresh()]);
@@ -126,7 +126,7 @@ async function openFile(page = {}) {
   return { registry, run };
 }
 
-it('a topic that cannot be read is left out and named once; the others change, and it comes back when replaced', async () => {
+it('topic book: names an unreadable topic once, and reads it after its replacement', async () => {
   const { registry, run } = await openFile();
   await registry.create(draft);
   await registry.create({ ...draft, topic: 'u' });
@@ -153,7 +153,7 @@ it('a topic that cannot be read is left out and named once; the others change, a
   expect(errors).toHaveLength(2);
 });
 
-it('a reading that was cut off goes on from the last page, and tells nothing twice', async () => {
+it('topic book: an interrupted refresh continues after its last page', async () => {
   const { registry } = await openFile({ rows: 2 });
   for (let i = 0; i < 7; i += 1) await registry.create({ ...draft, topic: `t${i}` });
   let calls = 0;

@@ -1,4 +1,4 @@
-// A topic whose stored record cannot be read: its jobs are held, the other topics are delivered, and it can be replaced or removed.
+// Tests a topic with an unreadable record: its jobs are held, others go on, and it can be replaced or removed.
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
@@ -9,7 +9,7 @@ import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { type Rig, secret, startRig } from './rig.ts';
 
-/** As somebody else would, with a revision of its own. */
+/** A write from outside, with its own revision. */
 function damage(rig: Rig, column: string, text: string): void {
   const db = openDatabase(join(rig.context().config.dataDir, 'registry.db'), { waitMs: 2_000 });
   db.exec(`BEGIN; UPDATE registry SET revision = revision + 1;
@@ -45,7 +45,7 @@ it.each([
     await expect(getTopic(registry, 't')).rejects.toThrow('cannot be read; replace it with PUT or remove it');
     await expect(patchTopic(registry, 't', { settings: {} })).rejects.toThrow('cannot be read');
     const put = await putTopic(registry, 't', { settings: { callbackUrl: sink.url } });
-    // The secret stays where it can be read.
+    // A readable secret is kept.
     expect([put.created, put.topic.secrets[0]?.secret === secret]).toEqual(
       column === 'secrets' ? [true, false] : [false, true],
     );
@@ -54,7 +54,7 @@ it.each([
   },
 );
 
-it('unreadable topic: is removed, with its jobs only when they are purged', async () => {
+it('unreadable topic: is removed; its jobs only by a purge', async () => {
   const rig = await startRig();
   await rig.topic('t', 'http://127.0.0.1:9/');
   await rig.push('t', 'a');

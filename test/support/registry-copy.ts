@@ -1,4 +1,4 @@
-// What the copy of a registry in MySQL says of its last whole state, without its topics.
+// Reads the last whole state of a registry copy, without its topics.
 
 import { readFileSync } from 'node:fs';
 

@@ -1,4 +1,4 @@
-// The paged answers of a registry, read to their end: what a test asks for is one moment of a few topics.
+// Reads all pages of a registry's answers.
 
 import type { Topic } from '../../src/core/topic/topic.ts';
 import type { ChangePlace, Registry, TopicStats } from '../../src/ports/registry.ts';
@@ -9,7 +9,7 @@ export interface AllChanges {
   readonly deleted: readonly string[];
 }
 
-/** What changed after a revision; topics decrypted. Topics that cannot be read make it reject. */
+/** Changes after a revision, topics decrypted. Rejects for unreadable topics. */
 export async function changesOf(registry: Registry, since: number): Promise<AllChanges> {
   const topics: Topic[] = [];
   const deleted: string[] = [];
@@ -22,7 +22,7 @@ export async function changesOf(registry: Registry, since: number): Promise<AllC
   }
 }
 
-/** Of all topics that have any. */
+/** All topics with statistics. */
 export async function allStats(registry: Registry, day: number): Promise<readonly TopicStats[]> {
   const all: TopicStats[] = [];
   for (let after: string | null = ''; after !== null; ) {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
-import { Sealer } from '../../src/registry/sql/keys/encryption.ts';
+import { SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
 import { readKeyFile } from '../../src/registry/sql/keys/key-file.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { toColumns } from '../../src/registry/sql/tables/topic-row.ts';
@@ -29,7 +29,7 @@ async function directoryWith(url: string): Promise<string> {
   await (await openRegistryDb(path)).close();
   const key = readKeyFile(join(dataDir, 'secret.key'));
   if (key === null) throw new Error('there is no key');
-  const sealer = new Sealer(key);
+  const cipher = new SecretCipher(key);
   const headers = Object.fromEntries(
     Array.from({ length: 16 }, (_, i) => [`x-${i}`, 'v'.repeat(bytes / 16)]),
   );
@@ -47,7 +47,7 @@ async function directoryWith(url: string): Promise<string> {
       state: 'active',
       secrets,
     } as const;
-    const { state, settings, secrets: sealed } = toColumns(draft, sealer);
+    const { state, settings, secrets: sealed } = toColumns(draft, cipher);
     insert.run(draft.topic, state, settings, sealed, i);
   }
   db.exec(`UPDATE registry SET revision = ${count}; COMMIT`);

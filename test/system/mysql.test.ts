@@ -125,7 +125,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
       warnings: [expect.stringMatching(/registry: .*last known topics are in force/)],
     });
     await until('the log says it', () =>
-      first.log('error').some(({ message }) => String(message).includes('topics cannot be refreshed')),
+      first.log('error').some(({ message }) => String(message).includes('cannot refresh topics')),
     );
     expect(await first.stop()).toBe(0);
 

@@ -150,19 +150,21 @@ it('a key file that is gone, or another one, ends a start with what to do', asyn
   rmSync(key);
   expect(await start()).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^dq: the key file \S+ is missing, .*put it back from a backup/),
+    stderr: expect.stringMatching(/^dq: the key file \S+ is missing, .*restore it from a backup/),
   });
   expect(readdirSync(daemon.dataDir)).not.toContain('secret.key');
   writeFileSync(key, `v1:${Buffer.alloc(32, 1).toString('base64')}\n`);
   expect(await start()).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/is not the one that the secrets/),
+    stderr: expect.stringMatching(/does not fit the secrets/),
   });
   writeFileSync(key, right);
   chmodSync(key, 0o644);
   const again = await startDaemon({ directory: daemon.directory });
   expect((await again.api('GET', '/v1/topics/a')).status).toBe(200);
   await until('the warning is logged', () =>
-    again.log('notice').some(({ message }) => String(message).includes('is open to others (mode 0644)')),
+    again
+      .log('notice')
+      .some(({ message }) => String(message).includes('is accessible to other users (mode 0644)')),
   );
 });

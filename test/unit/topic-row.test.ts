@@ -2,23 +2,23 @@ import { describe, expect, it } from 'vitest';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { StoreError } from '../../src/ports/job-store.ts';
 import type { TopicRecord } from '../../src/ports/registry.ts';
-import { Sealer } from '../../src/registry/sql/keys/encryption.ts';
+import { SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { readTopic, toColumns } from '../../src/registry/sql/tables/topic-row.ts';
 
-const sealer = new Sealer(Buffer.alloc(32));
+const cipher = new SecretCipher(Buffer.alloc(32));
 
 function recordOf(name: string, settings: string, state = 'active'): TopicRecord {
   return { name, state, settings, secrets: '', revision: 7, createdAt: 1, updatedAt: 2 };
 }
 
 function read(name: string, settings: string, state?: string) {
-  return readTopic(recordOf(name, settings, state), () => sealer);
+  return readTopic(recordOf(name, settings, state), () => cipher);
 }
 
 function stored(topic: string, changes: object): TopicRecord {
   const draft = { ...topicDefaults, callbackUrl: 'http://x/', topic, state: 'active' as const, secrets: [] };
-  return { ...recordOf(topic, ''), ...toColumns({ ...draft, ...changes }, sealer) };
+  return { ...recordOf(topic, ''), ...toColumns({ ...draft, ...changes }, cipher) };
 }
 
 describe('readTopic: settings that topics have in common', () => {
@@ -28,7 +28,7 @@ describe('readTopic: settings that topics have in common', () => {
       { callbackUrl: 'http://a/', title: 'quote " backslash \\ ","owner":"', owner: '' },
       { callbackUrl: 'http://b/?x={"a":1}', title: '', owner: 'Ünïcode "' },
     ];
-    const [a, b] = texts.map((own, at) => readTopic(stored(`t${at}`, { ...common, ...own }), () => sealer));
+    const [a, b] = texts.map((own, at) => readTopic(stored(`t${at}`, { ...common, ...own }), () => cipher));
     expect(a).toMatchObject({ topic: 't0', ...common, ...texts[0] });
     expect(b).toMatchObject({ topic: 't1', ...common, ...texts[1] });
     expect(a?.okStatus).toBe(b?.okStatus);
@@ -39,18 +39,18 @@ describe('readTopic: settings that topics have in common', () => {
       headers: { 'x-a': value },
       secrets: [{ secret: value, untilAt: null }],
     }));
-    const opened = drafts.map((draft, at) => readTopic(stored(`h${at}`, draft), () => sealer).open());
+    const opened = drafts.map((draft, at) => readTopic(stored(`h${at}`, draft), () => cipher).open());
     expect(opened).toMatchObject(drafts);
   });
 
-  it('a removal is read of offline topics alone', () => {
+  it('a removal is read only of offline topics', () => {
     const settings = '{"callbackUrl":"http://x/","rate":3,"removal":{"jobs":"purge"}}';
     expect(read('r1', settings).removal).toBeUndefined();
     expect(read('r2', settings, 'offline').removal).toEqual({ jobs: 'purge' });
     expect(read('r3', settings).removal).toBeUndefined();
   });
 
-  it('more different settings than are kept are read as stored', () => {
+  it('uncached settings are read as stored', () => {
     const numbers = Array.from({ length: sqlLimits.settingsKept + 2 }, (_, n) => n + 1);
     const rates = [...numbers, ...numbers].map(
       (rate) => read('many', `{"callbackUrl":"http://x/","rate":${rate}}`).rate,

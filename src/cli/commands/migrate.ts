@@ -9,7 +9,7 @@ import { loadConfig } from '../../config/load.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
-import { existingSealer } from '../../registry/sql/keys/registry-key.ts';
+import { existingCipher } from '../../registry/sql/keys/registry-key.ts';
 import { encryptPlainHeaders } from '../../registry/sql/keys/stored-headers.ts';
 import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
 import { mysqlEngine } from '../../registry/sql/mysql/mysql-engine.ts';
@@ -70,9 +70,9 @@ async function migrate(flags: MigrateFlags): Promise<void> {
     if (flags.encryptHeaders) {
       const { secretKeyFile, dataDir } = loaded.config;
       const keyPath = secretKeyFile === '' ? join(dataDir, 'secret.key') : secretKeyFile;
-      const sealer = await existingSealer(db, what, { keyPath, isShared: true, warn: () => {} });
+      const cipher = await existingCipher(db, what, { keyPath, isShared: true, warn: () => {} });
       // Without a key no topic was ever stored.
-      const changed = sealer === null ? 0 : await encryptPlainHeaders(mysqlEngine(db), sealer);
+      const changed = cipher === null ? 0 : await encryptPlainHeaders(mysqlEngine(db), cipher);
       say(`dq: encrypted the headers of ${changed} topics`);
     }
   } catch (error) {

@@ -104,7 +104,7 @@ function checkFiles(config: Config): Finding[] {
   if (missing.length > 0)
     return [say('failed', `${missing.join(', ')} is missing: put a backup in its place`)];
   const foreign = files.filter((path) => !isSqlite(path));
-  if (foreign.length > 0) return [say('failed', `${foreign.join(', ')} is no SQLite file`)];
+  if (foreign.length > 0) return [say('failed', `${foreign.join(', ')} is not a SQLite file`)];
   try {
     if (isEmbedded && readKeyFile(key) === null)
       return [say('failed', `${key} is missing: without it the secrets of the topics are lost`)];

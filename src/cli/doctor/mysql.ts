@@ -9,7 +9,7 @@ import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { keyFileWarning } from '../../registry/sql/keys/key-file.ts';
-import { existingSealer } from '../../registry/sql/keys/registry-key.ts';
+import { existingCipher } from '../../registry/sql/keys/registry-key.ts';
 import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
 import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
 import { checkSchema } from '../../registry/sql/schema/migrate.ts';
@@ -82,7 +82,7 @@ async function checkRegistry(db: Db, place: string, config: Config): Promise<Fin
       step === newest
         ? say('ok', `schema ${step}`)
         : say('warning', `schema ${step}: the next start brings it to ${newest}, or dq migrate`);
-    await existingSealer(db, what, { keyPath, isShared: true, warn: () => {} });
+    await existingCipher(db, what, { keyPath, isShared: true, warn: () => {} });
     const open = existsSync(keyPath) ? keyFileWarning(keyPath) : null;
     return [schema, ...(open === null ? [] : [say('warning', open)])];
   } catch (error) {

@@ -18,16 +18,16 @@ import { askMaster } from '../../master/control/control-client.ts';
 import type { Listening } from '../../master/main.ts';
 import { StoreError } from '../../ports/job-store.ts';
 import { checkExposure } from '../../process/exposure.ts';
-import type { Sealer } from '../../registry/sql/keys/encryption.ts';
-import { existingSealer } from '../../registry/sql/keys/registry-key.ts';
+import type { SecretCipher } from '../../registry/sql/keys/encryption.ts';
+import { existingCipher } from '../../registry/sql/keys/registry-key.ts';
 import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
 import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
 import { checkSchema, type Schema } from '../../registry/sql/schema/migrate.ts';
 import { mysqlSchema } from '../../registry/sql/schema/mysql-schema.ts';
 import {
+  encryptedSince,
   type RegistrySchema,
   registrySchema,
-  sealedSince,
 } from '../../registry/sql/schema/registry-schema.ts';
 import { kyselyOver } from '../../registry/sql/sqlite/sqlite-dialect.ts';
 import { findRegistryId } from '../../registry/sql/tables/registry-id.ts';
@@ -199,22 +199,22 @@ async function checkContents(
   registry: { readonly what: string; readonly keyPath: string; readonly isShared: boolean },
 ): Promise<RegistryFacts> {
   const step = await checkSchema(db, schema, registry.what);
-  let sealer: Sealer | null = null;
-  if (schema !== registrySchema || step >= sealedSince) {
+  let cipher: SecretCipher | null = null;
+  if (schema !== registrySchema || step >= encryptedSince) {
     const { what, keyPath, isShared } = registry;
-    if (step > 0) sealer = await existingSealer(db, what, { keyPath, isShared, warn: () => {} });
+    if (step > 0) cipher = await existingCipher(db, what, { keyPath, isShared, warn: () => {} });
   }
   const tables = (await db.introspection.getTables()).map(({ name }) => name);
   const tokens = tables.includes('token') ? await readTokens(db) : [];
   await checkExposure(config, { tokens: async () => ({ revision: step, tokens }) });
   const registryId = tables.includes('registry_id') ? await findRegistryId(db) : null;
-  const list = sealer !== null && tables.includes('shard_list') ? await listOf(db, sealer) : noShards;
+  const list = cipher !== null && tables.includes('shard_list') ? await listOf(db, cipher) : noShards;
   return { registryId: registryId ?? '', list };
 }
 
-async function listOf(db: Kysely<RegistrySchema>, sealer: Sealer): Promise<ShardList | null> {
+async function listOf(db: Kysely<RegistrySchema>, cipher: SecretCipher): Promise<ShardList | null> {
   try {
-    return (await readShards(db, -1, sealer)).list;
+    return (await readShards(db, -1, cipher)).list;
   } catch (error) {
     if (error instanceof StoreError) return null;
     throw error;

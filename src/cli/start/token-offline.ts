@@ -149,7 +149,7 @@ async function openRegistry(config: Config): Promise<Registry> {
     return openRegistryDb(join(dataDir, 'registry.db'), {
       keyPath,
       warn,
-      refuseEmpty: existsSync(join(dataDir, 'jobs.db')),
+      rejectEmpty: existsSync(join(dataDir, 'jobs.db')),
     });
   const registry = new MysqlRegistry({
     server: server.value,

@@ -1,36 +1,37 @@
 // Fixed limits of the registry database: bounds that users cannot configure, each with its reason.
 
 export const sqlLimits = {
-  /** One page of topics, of their changes or statistics: some 5 ms of the process that serves the job store too. A row takes 600
-   *  bytes, 40 KB at most; a single one may be longer than a page. */
+  /** Page of topics, changes or statistics: about 5 ms of the process that also serves the job store. A row
+   *  takes 600 bytes, at most 40 KB; a single row may exceed a page. */
   registryPageRows: 500,
   registryPageBytes: 512 * 1024,
-  /** Different settings that a process keeps to read topics by, and the length of one: 2 MB of texts, and their objects. Settings
-   *  that it has not kept are only read more slowly. */
+  /** Different settings texts that a process caches to read topics, and the length of one: 2 MB of texts, and
+   *  their objects. Uncached settings are only slower to read. */
   settingsKept: 1_000,
   settingsKeptChars: 2_000,
-  /** The copy of a registry in MySQL is written as a whole again when its appended changes are longer than it, and so long. */
+  /** The registry copy is rewritten when its appended changes exceed its size and this. */
   snapshotAppendBytesMin: 1024 * 1024,
-  /** Connections of one process to MySQL: one that polls, one that changes something or records statistics. */
+  /** MySQL connections per process: one polls, one writes changes or statistics. */
   mysqlConnections: 2,
-  /** Calls that wait for one of them: more are refused at once. Some 100 KiB each with a topic's settings at their largest. */
+  /** Calls that wait for a connection; more are rejected. Up to 100 KiB each with the largest settings. */
   mysqlQueueMax: 100,
-  /** Steps of the schema: each rebuilds tables of at most some thousand rows. */
+  /** Schema steps: each rebuilds tables of at most some thousand rows. */
   mysqlMigrateMs: 60_000,
-  /** How long one step of the schema waits for another process that makes it. */
+  /** Wait for another process that runs a schema step. */
   mysqlMigrateLockS: 30,
-  /** How long the server lets a transaction wait for another one's lock. Below mysqlCallMs, so that its answer still counts. */
+  /** How long the server lets a transaction wait for a lock. Below mysqlCallMs, so that its answer arrives in
+   *  time. */
   mysqlLockWaitS: 2,
-  /** How long the server works on one statement; dq has hung up by then. */
+  /** How long the server works on one statement; dq has closed the connection by then. */
   mysqlStatementS: 4,
-  /** What a frozen process has locked, others get back after this long. Every process asks more often than that. */
+  /** Locks of a frozen process are freed after this time. Every process sends statements more often. */
   mysqlIdleS: 20,
-  /** How long the end of a process waits for the server's end of its connections. */
+  /** How long the end of a process waits for the server to close its connections. */
   mysqlGoodbyeMs: 500,
-  /** How long a start waits for a MySQL that does not answer; one that refuses connections costs nothing. */
+  /** How long a start waits for an unresponsive MySQL; a refused connection fails at once. */
   mysqlStartMs: 1_000,
-  /** Pages of the registry's log between checkpoints, and what it is cut back to: topics and counters are small, and so may
-   *  the disk be. */
+  /** Pages of the registry's WAL between checkpoints, and its length after one: topics and counters are
+   *  small, and the disk may be too. */
   registryLogPagesMax: 64,
   registryWalBytesMax: 512 * 1024,
 } as const;

@@ -1,9 +1,9 @@
-// Keeps the copy of a registry in the data directory up to date: reads what changed since the last time, page by page, and appends
-// it. Owns what of the registry is in the copy; the file is registry-snapshot.ts.
+// Keeps the copy of a registry in the data directory up to date: reads changes page by page and appends them.
+// Owns what the copy contains; registry-snapshot.ts owns the file.
 
 import type { Kysely } from 'kysely';
 import type { ChangePlace } from '../../ports/registry.ts';
-import type { Sealer } from './keys/encryption.ts';
+import type { SecretCipher } from './keys/encryption.ts';
 import { encryptSettings } from './keys/stored-headers.ts';
 import { type SnapshotHead, type SnapshotState, SnapshotWriter } from './registry-snapshot.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
@@ -12,12 +12,12 @@ import type { TopicPages, TopicRows } from './tables/topic-pages.ts';
 
 export interface RegistryCopyOptions {
   readonly path: string;
-  /** which registry it is a copy of */
+  /** the registry that it copies */
   readonly of: string;
   readonly db: Kysely<RegistrySchema>;
   readonly pages: TopicPages;
-  readonly sealerOf: (head: SnapshotHead) => Sealer;
-  /** the list of shards to be kept, where the registry has this one */
+  readonly cipherOf: (head: SnapshotHead) => SecretCipher;
+  /** the shard list to keep, given the registry's */
   readonly shardsOf: (
     head: SnapshotHead,
     shards: SnapshotState['shards'],
@@ -37,7 +37,7 @@ const start: ChangePlace = { revision: 0, name: null };
 export class RegistryCopy {
   readonly #options: RegistryCopyOptions;
   readonly #writer: SnapshotWriter;
-  /** Everything up to here is in the copy, which is of the registry with this head; null = there is no copy yet. */
+  /** Changes up to `place` of the registry with this head are in the copy; null: no copy yet. */
   #reached: { readonly place: ChangePlace; readonly head: SnapshotHead } | null = null;
 
   constructor(options: RegistryCopyOptions) {
@@ -45,8 +45,8 @@ export class RegistryCopy {
     this.#writer = new SnapshotWriter(options.path);
   }
 
-  /** Brings the copy up to date. Answers the revision that it is of; null = the registry holds nothing yet. Called once at a time.
-   *  After a failure the next call writes a whole copy. */
+  /** Updates the copy; returns its revision, null: the registry is empty. Not for concurrent calls. After a
+   *  failure the next call writes a whole copy. */
   async follow(): Promise<number | null> {
     const before = this.#reached;
     this.#reached = null;
@@ -65,21 +65,21 @@ export class RegistryCopy {
   async #follow(
     from: { readonly place: ChangePlace; readonly head: SnapshotHead } | null,
   ): Promise<number | null> {
-    const { sealerOf, shardsOf } = this.#options;
+    const { cipherOf, shardsOf } = this.#options;
     let reached = from;
     for (;;) {
       const page = await this.#read(reached?.place ?? start);
       if (page === null) return null;
       const { head, rows, state } = page;
       if (reached !== null && (page.revision < reached.place.revision || !isSame(head, reached.head))) {
-        // Another registry, or one that was put back from a backup.
+        // Another registry, or a restored one.
         reached = null;
         continue;
       }
       if (reached === null) await this.#writer.begin(head);
-      const sealer = sealerOf(head);
+      const cipher = cipherOf(head);
       const topics = rows.topics.map((row) => {
-        const settings = encryptSettings(row.settings, row.name, sealer);
+        const settings = encryptSettings(row.settings, row.name, cipher);
         return settings === null ? row : { ...row, settings };
       });
       await this.#writer.add({ topics, deleted: rows.deleted.map(({ name }) => name) });
@@ -92,7 +92,7 @@ export class RegistryCopy {
     }
   }
 
-  /** null = nothing was ever encrypted in this registry. */
+  /** null: the registry has no key, so no topic. */
   #read(after: ChangePlace): Promise<Page | null> {
     const { db, of, pages } = this.#options;
     return db

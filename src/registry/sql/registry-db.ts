@@ -1,6 +1,6 @@
-// The registry in a database: topics with compare-and-set, their deletions, their statistics, access tokens, the list of shards. Every change and its revision
-// are one transaction; a reader sees all of a change or nothing of it. One implementation for every dialect: statements here
-// stay within what SQLite and MySQL share.
+// Implements the registry over a database: topics with compare-and-set, deletions, statistics, access tokens,
+// the shard list. A change and its revision are one transaction; readers see a change whole or not at all.
+// One implementation for all dialects: statements use what SQLite and MySQL share.
 
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
@@ -23,7 +23,7 @@ import type {
   TopicStats,
   TurnOutcome,
 } from '../../ports/registry.ts';
-import type { Sealer } from './keys/encryption.ts';
+import type { SecretCipher } from './keys/encryption.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { openRegistryFile, type RegistryFileOptions } from './sqlite/registry-file.ts';
@@ -34,14 +34,15 @@ import { deleteToken, insertToken, readTokens } from './tables/registry-tokens.t
 import { type PageSize, pageSize, TopicPages } from './tables/topic-pages.ts';
 import { readTopic, secretsOf, toColumns, toTopic } from './tables/topic-row.ts';
 
-/** Opens or creates registry.db, and the key file of its secrets (`secret.key` beside it). Rejects with a DqError that says in one sentence why it cannot be used. */
+/** Opens or creates registry.db and its key file (`secret.key` beside it). Rejects with a one-sentence
+ *  DqError. */
 export async function openRegistryDb(
   path: string,
   options: Partial<RegistryFileOptions & { readonly page: Partial<PageSize> }> = {},
 ): Promise<Registry> {
-  const { keyPath = join(dirname(path), 'secret.key'), warn = () => {}, refuseEmpty = false } = options;
-  const { engine, sealer, id } = await openRegistryFile(path, { keyPath, warn, refuseEmpty });
-  return new RegistryDb(engine, sealer, id, options.page);
+  const { keyPath = join(dirname(path), 'secret.key'), warn = () => {}, rejectEmpty = false } = options;
+  const { engine, cipher, id } = await openRegistryFile(path, { keyPath, warn, rejectEmpty });
+  return new RegistryDb(engine, cipher, id, options.page);
 }
 
 type Db = Kysely<RegistrySchema>;
@@ -50,7 +51,7 @@ type Trx = Transaction<RegistrySchema>;
 export class RegistryDb implements Registry {
   readonly #engine: RegistryEngine;
   readonly #db: Db;
-  readonly #sealer: Sealer;
+  readonly #cipher: SecretCipher;
   readonly #id: string;
   readonly #pages: TopicPages;
   readonly #pageRows: number;
@@ -58,14 +59,14 @@ export class RegistryDb implements Registry {
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | null = null;
 
-  /** `size`: of a page, unless a test has few topics */
-  constructor(engine: RegistryEngine, sealer: Sealer, id: string, size: Partial<PageSize> = {}) {
+  /** `size`: of a page; tests pass less */
+  constructor(engine: RegistryEngine, cipher: SecretCipher, id: string, size: Partial<PageSize> = {}) {
     const page = pageSize(size);
     this.#pages = new TopicPages(page);
     this.#pageRows = page.rows;
     this.#engine = engine;
     this.#db = engine.db;
-    this.#sealer = sealer;
+    this.#cipher = cipher;
     this.#id = id;
   }
 
@@ -76,7 +77,7 @@ export class RegistryDb implements Registry {
   changes(after: ChangePlace): Promise<TopicChanges> {
     return this.#attempt(async () => {
       const revision = await revisionOf(this.#db);
-      // What nearly every question of nearly every process comes to.
+      // The answer to nearly every poll.
       if (revision === after.revision && after.name === null)
         return { revision, topics: [], deleted: [], next: null };
       return this.#db
@@ -87,13 +88,13 @@ export class RegistryDb implements Registry {
   }
 
   read(record: TopicRecord): KnownTopic {
-    return readTopic(record, () => this.#sealer);
+    return readTopic(record, () => this.#cipher);
   }
 
   get(topic: string): Promise<Topic | null> {
     return this.#attempt(async () => {
       const row = await find(this.#db, topic);
-      return row === null ? null : toTopic(row, this.#sealer);
+      return row === null ? null : toTopic(row, this.#cipher);
     });
   }
 
@@ -103,9 +104,9 @@ export class RegistryDb implements Registry {
       if (row === null) return null;
       let secrets: TopicRemains['secrets'] = null;
       try {
-        secrets = secretsOf(row, this.#sealer);
+        secrets = secretsOf(row, this.#cipher);
       } catch {
-        // That they cannot be read is the answer.
+        // Unreadable secrets are a valid answer.
       }
       return { revision: row.revision, secrets };
     });
@@ -131,14 +132,14 @@ export class RegistryDb implements Registry {
       const now = Date.now();
       const row = {
         name: draft.topic,
-        ...toColumns(draft, this.#sealer),
+        ...toColumns(draft, this.#cipher),
         revision,
         created_at: now,
         updated_at: now,
       };
       await trx.insertInto('topic').values(row).execute();
       await trx.deleteFrom('topic_tombstone').where('name', '=', draft.topic).execute();
-      return { kind: 'created', topic: toTopic(row, this.#sealer) };
+      return { kind: 'created', topic: toTopic(row, this.#cipher) };
     });
   }
 
@@ -155,11 +156,11 @@ export class RegistryDb implements Registry {
       if (old === null) return { kind: 'absent' };
       if (old.revision !== expectedRevision) return { kind: 'changed' };
       const revision = await nextRevision(trx);
-      const row = { ...toColumns(draft, this.#sealer), revision, updated_at: Date.now() };
+      const row = { ...toColumns(draft, this.#cipher), revision, updated_at: Date.now() };
       await trx.updateTable('topic').set(row).where('name', '=', draft.topic).execute();
       return {
         kind: 'updated',
-        topic: toTopic({ name: draft.topic, ...row, created_at: old.created_at }, this.#sealer),
+        topic: toTopic({ name: draft.topic, ...row, created_at: old.created_at }, this.#cipher),
       };
     });
   }
@@ -219,16 +220,16 @@ export class RegistryDb implements Registry {
   }
 
   shards(since: number): Promise<ShardChanges> {
-    return this.#attempt(() => readShards(this.#db, since, this.#sealer));
+    return this.#attempt(() => readShards(this.#db, since, this.#cipher));
   }
 
   async writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'> {
     const { kind } = await this.#change(async (trx) => {
-      // Another database in the place of ours; what this process knows of shards is none of its business.
+      // Another database has replaced ours: this process's list does not belong to it.
       if ((await findRegistryId(trx)) !== this.#id)
         throw new StoreError({ kind: 'not_stored', code: 'another_registry' });
       if ((await revisionOfShards(trx)) !== expectedRevision) return { kind: 'changed' as const };
-      await putShards(trx, list, await nextRevision(trx), this.#sealer);
+      await putShards(trx, list, await nextRevision(trx), this.#cipher);
       return { kind: 'updated' as const };
     });
     return kind;
@@ -239,13 +240,13 @@ export class RegistryDb implements Registry {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Refuses what comes now, finishes what has begun. */
+  /** Rejects new calls, waits for running ones. */
   close(): Promise<void> {
     this.#closing ??= Promise.allSettled(this.#running).then(() => this.#db.destroy());
     return this.#closing;
   }
 
-  /** Writes, and tells of it when something was written. */
+  /** Writes, and notifies the listeners if something changed. */
   async #change<T extends { readonly kind: string }>(work: (trx: Trx) => Promise<T>): Promise<T> {
     const outcome = await this.#attempt(() => this.#writing(work));
     if (['created', 'updated', 'removed'].includes(outcome.kind))
@@ -280,7 +281,7 @@ async function find(db: Db, name: string): Promise<RegistrySchema['topic'] | nul
   return (await db.selectFrom('topic').selectAll().where('name', '=', name).executeTakeFirst()) ?? null;
 }
 
-/** null = it is the row that a compare-and-set expects. */
+/** null: the row that a compare-and-set expects. */
 function judge(row: RegistrySchema['topic'] | null, expectedRevision: number): 'absent' | 'changed' | null {
   if (row === null) return 'absent';
   return row.revision === expectedRevision ? null : 'changed';

@@ -1,4 +1,4 @@
-// What the registry leaves to the database under it. Everything else of the cold path is the same for all of them.
+// Defines what the registry needs from its database; everything else is the same for SQLite and MySQL.
 
 import type { Kysely, Transaction } from 'kysely';
 import type { StatDelta } from '../../ports/registry.ts';
@@ -6,13 +6,22 @@ import type { RegistrySchema } from './schema/registry-schema.ts';
 
 export interface RegistryEngine {
   readonly db: Kysely<RegistrySchema>;
-  /** The first thing in every transaction that writes: from here to its end nobody else writes to the registry, and what it
-   *  reads from here on is the present. */
+  /** First call in every writing transaction: until its end no other process writes to the registry, and
+   *  reads see the current state. */
   lock(trx: Transaction<RegistrySchema>): Promise<void>;
-  /** In a transaction that has the lock; see Registry.addStats. */
+  /** In a transaction that holds the lock; see Registry.addStats. */
   addStats(trx: Transaction<RegistrySchema>, deltas: readonly StatDelta[]): Promise<void>;
-  /** Runs `work`, and again for a failure that surely changed nothing and may not come back. Bounded. */
+  /** Runs `work`, and repeats it after a failure that surely changed nothing and may be temporary.
+   *  Bounded. */
   attempt<T>(work: () => Promise<T>): Promise<T>;
-  /** The StoreError that a failure comes to; what is a programmer's mistake comes back as it is. */
+  /** The StoreError of a database failure; returns other errors (bugs) unchanged. */
   failureOf(error: unknown): unknown;
+}
+
+/** COMMIT failed: the cause tells whether the transaction took place. */
+export class CommitError extends Error {
+  constructor(cause: unknown) {
+    super('cannot commit the transaction', { cause });
+    this.name = 'CommitError';
+  }
 }

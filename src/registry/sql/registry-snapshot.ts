@@ -1,8 +1,8 @@
-// What the registry in MySQL held when it was last read, as a file in the data directory: what a start goes on with while MySQL
-// is away. Rows as they are there, so secrets are encrypted in it and tokens are digests; headers are encrypted in it also where
-// they are not in MySQL yet.
-// A line per page of topics and a line that closes a state. Changes are appended: writing 100,000 topics again for each of them would
-// take seconds and 60 MB. Invariant: all lines up to the last closing line are a complete copy of one revision.
+// Reads and writes the copy of a MySQL registry in the data directory, which a start uses while MySQL is
+// unavailable. Rows are as in MySQL: secrets encrypted, tokens as digests; headers are encrypted even where
+// MySQL has plain ones. One line per page of topics, and a line that closes each state. Changes are appended:
+// rewriting 100,000 topics per change would take seconds and 60 MB. Invariant: all lines up to the last
+// closing line are one complete revision.
 
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -13,9 +13,9 @@ import type { RegistrySchema } from './schema/registry-schema.ts';
 type TopicRow = RegistrySchema['topic'];
 
 export interface SnapshotHead {
-  /** which registry it is a copy of; another one's is none */
+  /** the registry that it copies; a copy of another registry is ignored */
   readonly of: string;
-  /** none in copies of before registries had one */
+  /** absent in copies written before registries had ids */
   readonly id?: string | undefined;
   readonly keyCheck: string;
 }
@@ -23,11 +23,11 @@ export interface SnapshotHead {
 export interface SnapshotState {
   readonly revision: number;
   readonly tokens: readonly RegistrySchema['token'][];
-  /** none before the first list, and in copies of before there were shards */
+  /** absent before the first list, and in copies written before shards existed */
   readonly shards?: RegistrySchema['shard_list'] | undefined;
 }
 
-/** All but the topics, which are read only where they are needed. */
+/** Everything except the topics, which are read only on demand. */
 export type RegistrySnapshot = SnapshotHead & SnapshotState;
 
 /** One page of changes. */
@@ -36,18 +36,18 @@ export interface SnapshotPage {
   readonly deleted: readonly string[];
 }
 
-/** of the file's text; another number is a copy that this version cannot read. 1, of before: one JSON document of everything */
+/** of the file; other formats are unreadable, except 1 of earlier versions: one JSON document */
 const format = 2;
 const lineEnd = 10;
 
-/** null = there is none, or none of this registry. Rejects for one that cannot be read. */
+/** null: missing, or of another registry. Rejects for an unreadable copy. */
 export async function readSnapshot(path: string, of: string): Promise<RegistrySnapshot | null> {
   const read = await readLines(path, of);
   if (read === null) return null;
   return { ...read.head, ...read.state };
 }
 
-/** The topics of the copy, in the order of (revision, name), and the revision that they are of. null as readSnapshot. */
+/** The topics of the copy in order of (revision, name), and its revision. null: as readSnapshot. */
 export async function readSnapshotTopics(
   path: string,
   of: string,
@@ -84,7 +84,7 @@ async function readLines(
     return ofFormat1(head as unknown as SnapshotHead & SnapshotState, lines[0] as Buffer);
   if (head.format !== format) return null;
   const end = lines.findLastIndex((line) => line.subarray(0, closing.length).equals(closing));
-  if (end < 0) throw new Error('it was never finished');
+  if (end < 0) throw new Error('the copy is incomplete');
   const state = JSON.parse((lines[end] as Buffer).toString()) as SnapshotState;
   const pages = lines.slice(1, end).filter((line) => !line.subarray(0, closing.length).equals(closing));
   return { head: { of, id: head.id, keyCheck: head.keyCheck }, state, pages };
@@ -99,7 +99,7 @@ function ofFormat1(
   return { head: { of, id, keyCheck }, state: { revision, tokens, shards }, pages: [line] };
 }
 
-/** Whole lines; ignores an incomplete line. */
+/** Complete lines only. */
 function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let from = 0; ; ) {
@@ -110,11 +110,11 @@ function linesOf(bytes: Buffer): Buffer[] {
   }
 }
 
-/** Writes the copy: a whole one first, then what changes. After a failure it begins again with a whole one. */
+/** Writes a whole copy first, then appends changes. After a failure it starts with a whole copy again. */
 export class SnapshotWriter {
   readonly #path: string;
   #file: FileHandle | null = null;
-  /** The file stands at its path. */
+  /** The file has its final name. */
   #isInPlace = false;
   #wholeBytes = 0;
   #appendedBytes = 0;
@@ -123,16 +123,16 @@ export class SnapshotWriter {
     this.#path = path;
   }
 
-  /** Whether changes can be appended; else a whole copy is due. */
+  /** Whether changes can be appended; otherwise a whole copy is needed. */
   async follows(): Promise<boolean> {
     if (this.#file === null || !this.#isInPlace) return false;
     if (this.#appendedBytes > Math.max(this.#wholeBytes, sqlLimits.snapshotAppendBytesMin)) return false;
-    // The file was replaced or removed.
+    // The file may have been replaced or removed.
     const [mine, there] = await Promise.all([this.#file.stat(), stat(this.#path).catch(() => null)]);
     return there !== null && there.ino === mine.ino && there.dev === mine.dev;
   }
 
-  /** Begins a whole copy beside the one that is there. */
+  /** Begins a whole copy beside the existing one. */
   async begin(head: SnapshotHead): Promise<void> {
     await this.close();
     this.#file = await open(this.#fresh, 'w', 0o600);
@@ -146,7 +146,7 @@ export class SnapshotWriter {
     await this.#write(`${JSON.stringify({ topics, deleted })}\n`);
   }
 
-  /** The pages so far are of this state. On the disk when it resolves. */
+  /** Closes the state of the pages so far. On disk when it resolves. */
   async finish({ revision, tokens, shards }: SnapshotState): Promise<void> {
     await this.#write(`${JSON.stringify({ revision, tokens, shards })}\n`);
     const file = this.#opened();

@@ -1,5 +1,5 @@
-// The file that holds the key of the sealed secrets, beside the database or wherever a backup keeps it apart. Made once, whole
-// or not at all, and never written again: a second key over what the first one sealed would lose it.
+// Creates and reads the file with the key of the encrypted secrets. Created once, atomically, and never
+// overwritten: a second key would lose what the first one encrypted.
 
 import { randomBytes } from 'node:crypto';
 import {
@@ -14,32 +14,32 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { DqError, reasonOf } from '../../../core/errors.ts';
-import { sealKeyBytes } from './encryption.ts';
+import { secretKeyBytes } from './encryption.ts';
 
 const pattern = /^v1:([A-Za-z0-9+/]{43}=)\n?$/;
 
-/** null = there is none. Throws DqError for one that cannot be read or is none. */
+/** null: missing. Throws DqError for an unreadable or invalid file. */
 export function readKeyFile(path: string): Buffer | null {
   let text: string;
   try {
     text = readFileSync(path, 'latin1');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw refused(`the key file ${path} cannot be read: ${reasonOf(error)}`, error);
+    throw rejected(`cannot read the key file ${path}: ${reasonOf(error)}`, error);
   }
   const key = Buffer.from(pattern.exec(text)?.[1] ?? '', 'base64');
-  if (key.length !== sealKeyBytes)
-    throw refused(`the key file ${path} is damaged; put it back from a backup, and never edit it`);
+  if (key.length !== secretKeyBytes)
+    throw rejected(`the key file ${path} is damaged; restore it from a backup`);
   return key;
 }
 
-/** A new key; or the one of a process that was faster. */
+/** Creates the file; returns its key, or that of a process that was faster. */
 export function makeKeyFile(path: string): Buffer {
   const next = `${path}.${process.pid}.next`;
   try {
     const file = openSync(next, 'w', 0o600);
     try {
-      writeFileSync(file, `v1:${randomBytes(sealKeyBytes).toString('base64')}\n`);
+      writeFileSync(file, `v1:${randomBytes(secretKeyBytes).toString('base64')}\n`);
       fsyncSync(file);
     } finally {
       closeSync(file);
@@ -47,23 +47,23 @@ export function makeKeyFile(path: string): Buffer {
     linkOnce(next, path);
     syncDirectory(dirname(path));
   } catch (error) {
-    throw refused(`the key file ${path} cannot be made: ${reasonOf(error)}`, error);
+    throw rejected(`cannot create the key file ${path}: ${reasonOf(error)}`, error);
   } finally {
     rmSync(next, { force: true });
   }
   const key = readKeyFile(path);
-  if (key === null) throw refused(`the key file ${path} went as soon as it was made`);
+  if (key === null) throw rejected(`the key file ${path} was removed right after its creation`);
   return key;
 }
 
-/** What is wrong with who may read it, in a sentence; null when nobody else may. */
+/** One sentence if other users can access the file; null: they cannot. */
 export function keyFileWarning(path: string): string | null {
   const mode = statSync(path).mode & 0o777;
   if ((mode & 0o077) === 0) return null;
-  return `the key file ${path} is open to others (mode 0${mode.toString(8)}); make it yours alone: chmod 600 ${path}`;
+  return `the key file ${path} is accessible to other users (mode 0${mode.toString(8)}); run chmod 600 ${path}`;
 }
 
-/** A rename would put the key of the slower process in place of one that is in use. */
+/** link, not rename: a rename would replace a key that another process already uses. */
 function linkOnce(from: string, to: string): void {
   try {
     linkSync(from, to);
@@ -72,7 +72,7 @@ function linkOnce(from: string, to: string): void {
   }
 }
 
-/** A power cut must not take back the name of a key by which something was sealed. */
+/** A power cut must not lose the name of a key that is in use. */
 function syncDirectory(path: string): void {
   const directory = openSync(path, 'r');
   try {
@@ -82,6 +82,6 @@ function syncDirectory(path: string): void {
   }
 }
 
-function refused(sentence: string, cause?: unknown): DqError {
+function rejected(sentence: string, cause?: unknown): DqError {
   return new DqError('unavailable', sentence, { cause });
 }

@@ -1,55 +1,62 @@
-// How a topic's headers are stored: encrypted, because header values carry credentials. Reads both forms; headers from before
-// they were encrypted stay readable. Encrypts the plain ones of a whole registry. Knows the column `settings`, nothing else.
+// Encrypts a topic's stored headers, because header values carry credentials. Reads encrypted and plain ones,
+// and encrypts the plain ones of a whole registry. Knows only the column `settings`.
 
 import type { Kysely } from 'kysely';
 import type { Topic } from '../../../core/topic/topic.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import type { Sealer } from './encryption.ts';
+import type { SecretCipher } from './encryption.ts';
 
 type Db = Kysely<RegistrySchema>;
 type Headers = Topic['headers'];
 
-/** The one member of encrypted headers; its value is the encrypted JSON of all of them. No user can set a header `dq-…`, so
- *  the two forms cannot be confused. A dq from before reads it as one more header: it does not crash, it writes the member
- *  back unchanged, and its callbacks lack the topic's own headers. A column of its own would lose them at its first PATCH. */
+/** The only member of encrypted headers; its value is the encrypted JSON of all headers. Users cannot set
+ *  `dq-…` headers, so the two forms are distinct. An earlier dq reads it as a header: it writes the member
+ *  back unchanged, and its callbacks lack the topic's headers. A separate column would lose them at the first
+ *  PATCH. */
 const encryptedMember = 'dq-sealed';
-/** Rows of one transaction: some 10 ms, and the other writers wait meanwhile. */
+/** Rows per transaction: about 10 ms, in which other writers wait. */
 const rowsPerStep = 100;
 
-export function toStoredHeaders(headers: Headers, topic: string, sealer: Sealer): Headers {
+export function toStoredHeaders(headers: Headers, topic: string, cipher: SecretCipher): Headers {
   if (Object.keys(headers).length === 0) return {};
-  return { [encryptedMember]: sealer.seal(JSON.stringify(headers), ownerOf(topic)) };
+  return { [encryptedMember]: cipher.encrypt(JSON.stringify(headers), ownerOf(topic)) };
 }
 
-/** Throws for headers that were encrypted with another key or for another topic. */
-export function fromStoredHeaders(stored: Headers, topic: string, sealer: Sealer): Headers {
+/** Throws for headers encrypted with another key or for another topic. */
+export function fromStoredHeaders(stored: Headers, topic: string, cipher: SecretCipher): Headers {
   const encrypted = stored[encryptedMember];
-  return encrypted === undefined ? stored : (JSON.parse(sealer.unseal(encrypted, ownerOf(topic))) as Headers);
+  return encrypted === undefined
+    ? stored
+    : (JSON.parse(cipher.decrypt(encrypted, ownerOf(topic))) as Headers);
 }
 
-/** The text of `settings` with its headers encrypted; null = they are already, or the row is broken and stays as it is. */
-export function encryptSettings(settings: string, topic: string, sealer: Sealer): string | null {
+/** `settings` with encrypted headers; null: already encrypted, or the row is damaged and stays unchanged. */
+export function encryptSettings(settings: string, topic: string, cipher: SecretCipher): string | null {
   try {
     const stored = JSON.parse(settings) as { headers?: Headers };
     const { headers = {} } = stored;
     if (Object.keys(headers).length === 0 || headers[encryptedMember] !== undefined) return null;
-    // Members that this version does not know are kept: a newer dq may have written them.
-    return JSON.stringify({ ...stored, headers: toStoredHeaders(headers, topic, sealer) });
+    // Keep unknown members: a newer dq may have written them.
+    return JSON.stringify({ ...stored, headers: toStoredHeaders(headers, topic, cipher) });
   } catch {
-    // The reader of the row says what is wrong with it.
+    // The reader of the row reports the damage.
     return null;
   }
 }
 
-/** Whether any row may hold headers in the clear. Quotes inside JSON texts are escaped, so the patterns match members only. */
+/** Whether any row may hold plain headers. JSON texts escape inner quotes, so the patterns match only
+ *  members. */
 export async function holdsPlainHeaders(db: Db): Promise<boolean> {
   return (await rowsWithPlainHeaders(db, '', 1)).length > 0;
 }
 
-/** Encrypts the plain headers of all rows; answers how many rows that were. Revisions stay: the topics are the same. Repeated,
- *  interrupted, or run by two processes at once, it does no harm. */
-export async function encryptPlainHeaders({ db, lock }: RegistryEngine, sealer: Sealer): Promise<number> {
+/** Encrypts the plain headers of all rows; returns the number of changed rows. Revisions stay. Idempotent,
+ *  also when interrupted or in two processes at once. */
+export async function encryptPlainHeaders(
+  { db, lock }: RegistryEngine,
+  cipher: SecretCipher,
+): Promise<number> {
   let changed = 0;
   for (let after: string | null = ''; after !== null; ) {
     const from: string = after;
@@ -57,7 +64,7 @@ export async function encryptPlainHeaders({ db, lock }: RegistryEngine, sealer: 
       await lock(trx);
       const rows = await rowsWithPlainHeaders(trx, from, rowsPerStep);
       for (const { name, settings: stored } of rows) {
-        const settings = encryptSettings(stored, name, sealer);
+        const settings = encryptSettings(stored, name, cipher);
         if (settings === null) continue;
         await trx.updateTable('topic').set({ settings }).where('name', '=', name).execute();
         changed += 1;
@@ -80,7 +87,7 @@ function rowsWithPlainHeaders(db: Db, after: string, limit: number) {
     .execute();
 }
 
-/** What the text is bound to. No topic name has a slash. */
+/** Owner of the encrypted text. No topic name has a slash. */
 function ownerOf(topic: string): string {
   return `${topic}/headers`;
 }

@@ -1,11 +1,13 @@
-// Lets Kysely speak to MySQL through mysql-pool.ts: a COMMIT that failed says so, a failed ROLLBACK hides nothing.
+// Adapts Kysely to MySQL over mysql-pool.ts: reports a failed COMMIT as CommitError, ignores a failed
+// ROLLBACK.
 
 import type { DatabaseConnection, Driver } from 'kysely';
 import { Kysely, MysqlDialect, type MysqlDialectConfig, MysqlDriver } from 'kysely';
-import { CommitError } from '../commit-error.ts';
+import { CommitError } from '../registry-engine.ts';
 import type { MysqlConnections } from './mysql-pool.ts';
 
-/** `callMs`: how long one transaction, or one statement outside of any, may take. Several may share the connections. */
+/** `callMs`: limit of a transaction, or of a statement outside one. Several adapters may share the
+ *  connections. */
 export function kyselyOverMysql<Schema>(connections: MysqlConnections, callMs: number): Kysely<Schema> {
   return new Kysely<Schema>({ dialect: new Dialect({ pool: connections.within(callMs) }) });
 }
@@ -34,7 +36,7 @@ class StrictCommitDriver extends MysqlDriver {
     try {
       await super.rollbackTransaction(connection);
     } catch {
-      // The connection is gone, and the transaction with it; what made us roll back is the error worth reporting.
+      // The connection is closed, and with it the transaction; the original error is the one to report.
     }
   }
 }

@@ -1,4 +1,5 @@
-// What MySQL asks of the registry: one row as the lock of all writers, and transactions run again where that does no harm.
+// Adapts the registry to MySQL: a row lock for all writers, and repetition of transactions where it is
+// harmless.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
@@ -7,13 +8,13 @@ import { limits } from '../../../core/limits.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { addAtOnce } from '../tables/registry-stats.ts';
-import { againOf, toMysqlStoreError } from './mysql-failure.ts';
+import { repetitionOf, toMysqlStoreError } from './mysql-failure.ts';
 
 export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
   return {
     db,
-    // A transaction reads what was there when it read for the first time: without the lock in front, two could both find the
-    // revision that they expect.
+    // A transaction reads the state of its first read: without the lock first, two could both find the
+    // expected revision.
     lock: async (trx) => {
       await sql`SELECT revision FROM registry WHERE only = 1 FOR UPDATE`.execute(trx);
     },
@@ -29,9 +30,9 @@ async function attempt<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
-      const again = againOf(error);
-      if (again === null || (again === 'once' && !isFirst) || performance.now() >= end) throw error;
-      if (again === 'wait') await sleep(limits.registryBusyStepMs * (1 + Math.random()));
+      const repetition = repetitionOf(error);
+      if (repetition === null || (repetition === 'once' && !isFirst) || performance.now() >= end) throw error;
+      if (repetition === 'wait') await sleep(limits.registryBusyStepMs * (1 + Math.random()));
     }
   }
 }

@@ -1,11 +1,11 @@
-// What went wrong at a MySQL server, without what was asked of it: the library's errors carry whole statements with their
-// values, and none of those may reach a log. Owns what each failure means: surely not applied, or unknown; and whether to
-// try again.
+// Converts MySQL errors into failures without statements and values, which must not reach a log. Owns the
+// meaning of each failure: surely not applied, or unknown; and whether to repeat.
 
 import { StoreError } from '../../../ports/job-store.ts';
-import { CommitError } from '../commit-error.ts';
+import { CommitError } from '../registry-engine.ts';
 
-/** mariadb.com/kb/en/mariadb-error-codes, the part that MySQL shares. Their texts hold names and addresses, no values. */
+/** mariadb.com/kb/en/mariadb-error-codes, the codes shared with MySQL. Their texts hold names and addresses
+ *  only. */
 const known: Readonly<Record<number, string>> = {
   1021: 'full',
   1040: 'too_many_connections',
@@ -33,7 +33,7 @@ const known: Readonly<Record<number, string>> = {
   4031: 'lost',
 };
 
-/** of the library and of the sockets below it */
+/** of the library and of its sockets */
 const knownCodes: Readonly<Record<string, string>> = {
   PROTOCOL_CONNECTION_LOST: 'lost',
   ECONNRESET: 'lost',
@@ -47,13 +47,13 @@ const knownCodes: Readonly<Record<string, string>> = {
   PROTOCOL_SEQUENCE_TIMEOUT: 'timeout',
 };
 
-/** After one of these the server may have become another one: a replica, or a master that is none any more. */
-const discarding = new Set(['read_only', 'lost', 'timeout', 'unreachable']);
+/** After one of these the server may be another one: a replica, or a former master. */
+const fatalFailures = new Set(['read_only', 'lost', 'timeout', 'unreachable']);
 
 export class MysqlError extends Error {
-  /** `locked`, `lost`, `timeout` …; `mysql_1064` for what nobody expected */
+  /** `locked`, `lost`, `timeout` …; `mysql_1064` for an unexpected error */
   readonly failure: string;
-  /** the server itself said so */
+  /** the server sent it */
   readonly isAnswer: boolean;
 
   constructor(failure: string, message: string, isAnswer: boolean) {
@@ -63,13 +63,13 @@ export class MysqlError extends Error {
     this.isAnswer = isAnswer;
   }
 
-  /** whether the connection is of no more use */
+  /** whether the connection is unusable */
   get isFatal(): boolean {
-    return discarding.has(this.failure);
+    return fatalFailures.has(this.failure);
   }
 }
 
-/** Of an error that the library raised. */
+/** Converts an error of the library. */
 export function mysqlError(error: unknown): MysqlError {
   const { errno, code, fatal, message, sqlMessage } = error as {
     readonly errno?: number;
@@ -84,26 +84,26 @@ export function mysqlError(error: unknown): MysqlError {
   if (socket !== undefined) return new MysqlError(socket, message ?? socket, false);
   if (message === 'Queue limit reached.')
     return new MysqlError('busy', 'too many calls wait for MySQL', false);
-  // ("Can't add new command when connection is in closed state" and its like)
+  // For example: "Can't add new command when connection is in closed state".
   if (typeof errno !== 'number' || errno <= 0)
     return new MysqlError(fatal === true ? 'lost' : 'failed', code ?? 'the connection failed', false);
   // Its text may repeat a part of the statement.
   return new MysqlError(`mysql_${errno}`, `MySQL answers ${code ?? errno}`, true);
 }
 
-/** An error that the database did not raise is a programmer's and comes back as it is. */
+/** Returns errors that the database did not raise (bugs) unchanged. */
 export function toMysqlStoreError(error: unknown): unknown {
   const cause = error instanceof CommitError ? error.cause : error;
   if (!(cause instanceof MysqlError)) return error;
-  // What the server refused it has not done; a COMMIT without an answer may have been.
+  // A rejection was not applied; a COMMIT without an answer may have been.
   const isRefused = cause.isAnswer && cause.failure !== 'lost';
   const isUnknown = error instanceof CommitError && !isRefused;
   return new StoreError({ kind: isUnknown ? 'unknown' : 'not_stored', code: cause.failure }, { cause });
 }
 
-/** `wait`: somebody held a lock, and the whole transaction is to be run again. `once`: the connection had died before, most
- *  likely while nobody used it, and another one may live. Neither has changed anything. */
-export function againOf(error: unknown): 'wait' | 'once' | null {
+/** `wait`: another transaction holds the lock; run the whole transaction again. `once`: the connection was
+ *  already dead, probably idle; a new one may work. Neither has changed anything. */
+export function repetitionOf(error: unknown): 'wait' | 'once' | null {
   if (!(error instanceof MysqlError)) return null;
   return error.failure === 'locked' ? 'wait' : error.failure === 'lost' ? 'once' : null;
 }

@@ -1,5 +1,5 @@
-// Brings the registry's schema in MySQL up to date, one process at a time: DDL ends a transaction there, so a lock of the server's
-// own stands around all of it, which the server frees when its holder dies.
+// Brings the registry's schema in MySQL up to date, one process at a time: DDL ends a transaction, so a
+// server lock covers all steps. The server frees it when its holder dies.
 
 import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
@@ -12,7 +12,7 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { kyselyOverMysql } from './mysql-dialect.ts';
 import { MysqlConnections } from './mysql-pool.ts';
 
-/** For who may not change the schema. Rejects with a DqError unless it is this version's very own. */
+/** For a process that may not migrate. Rejects with a DqError unless the schema is exactly this version's. */
 export async function checkMysql(db: Kysely<RegistrySchema>, what: string): Promise<void> {
   const step = await checkSchema(db, mysqlSchema, what);
   if (step < mysqlSchema.migrations.length)
@@ -22,8 +22,8 @@ export async function checkMysql(db: Kysely<RegistrySchema>, what: string): Prom
     );
 }
 
-/** Answers the number of the last step before and after; the same when there was nothing to do, and then writes nothing.
- *  Rejects with a DqError for a schema that is not one to work with. */
+/** Returns the number of the last step before and after; writes nothing if they are equal. Rejects with a
+ *  DqError for an unrecognised schema. */
 export async function migrateMysql(
   db: Kysely<RegistrySchema>,
   server: MysqlServer,
@@ -32,7 +32,7 @@ export async function migrateMysql(
   const after = mysqlSchema.migrations.length;
   const before = await checkSchema(db, mysqlSchema, what);
   if (before === after) return { before, after };
-  // Others give up sooner, and so does the server for them.
+  // Ordinary connections and their statements have shorter limits.
   const connections = new MysqlConnections(server, sqlLimits.mysqlMigrateMs / 1_000);
   try {
     await migrateAlone(kyselyOverMysql<RegistrySchema>(connections, sqlLimits.mysqlMigrateMs), what);
@@ -44,16 +44,16 @@ export async function migrateMysql(
 
 async function migrateAlone(db: Kysely<RegistrySchema>, what: string): Promise<void> {
   await db.connection().execute(async (alone) => {
-    // The server's names are for all of its databases, and end at 64 characters.
+    // Lock names are shared by all databases of the server, and have at most 64 characters.
     const name = sql`CONCAT('dq ', LEFT(MD5(DATABASE()), 32))`;
     const { rows } = await sql<{ got: number | null }>`
       SELECT GET_LOCK(${name}, ${sqlLimits.mysqlMigrateLockS}) AS got`.execute(alone);
     if (rows[0]?.got !== 1)
-      throw new DqError('unavailable', `${what}: another process has been changing its schema for long`);
+      throw new DqError('unavailable', `${what}: another process is still migrating its schema`);
     try {
       await migrate(alone, mysqlSchema, Date.now);
     } finally {
-      // Where the connection is gone, so is the lock.
+      // A lost connection has released the lock.
       await sql`SELECT RELEASE_LOCK(${name})`.execute(alone).catch(() => undefined);
     }
   });

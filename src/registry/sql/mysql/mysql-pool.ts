@@ -1,6 +1,6 @@
-// Connections to one MySQL server: two at most, and every use of one ends by a deadline. Owns the settings of a session and the
-// translation of values, so that a row reads as SQLite gives it. Invariant: a connection whose answer is outstanding is never
-// given to anybody else, but destroyed: what was asked may still be done, and its answer would be taken for the next one's.
+// Holds at most two connections to one MySQL server; every use ends by a deadline. Owns session settings and
+// the conversion of values, so that a row reads as in SQLite. Invariant: a connection with an outstanding
+// answer is never reused, but destroyed: its answer would be read as the next one's.
 
 import type { Duplex } from 'node:stream';
 import type { MysqlPool, MysqlPoolConnection } from 'kysely';
@@ -10,11 +10,11 @@ import type { MysqlServer } from '../../../core/url/mysql-url.ts';
 import { sqlLimits } from '../limits.ts';
 import { MysqlError, mysqlError } from './mysql-failure.ts';
 
-/** strict: a text that is too long is refused, never cut. No transaction that goes on by itself, no change refused because it names
- *  no key, no answer cut short: some servers are set up so for people. The read of a whole change must be of one moment, whatever the
- *  server's default. wait_timeout: what a process that stands still has locked is given back. The limits of locks and statements
- *  (of either server, each in a comment that the other one skips): a question that nobody waits for any more must not hold a
- *  connection of the server, or they pile up there. */
+/** Overrides server settings meant for interactive use: too long texts are rejected, not cut; transactions do
+ *  not chain; updates without a key and results of any length are allowed. REPEATABLE READ: a change is read
+ *  from one state. wait_timeout frees the locks of a frozen process. Lock and statement limits (MariaDB and
+ *  MySQL syntax, each in a comment that the other skips): abandoned statements must not occupy the server's
+ *  connections. */
 const sessionOf = (statementS: number) => [
   `SET SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
     completion_type = 0, sql_safe_updates = 0, sql_select_limit = 18446744073709551615,
@@ -29,7 +29,7 @@ export class MysqlConnections {
   readonly #pool: Pool;
   readonly #open = new Set<PoolConnection>();
 
-  /** Connects when it is first used. `statementS`: how long the server works on one statement. */
+  /** Connects on first use. `statementS`: how long the server works on one statement. */
   constructor(
     { host, port, user, password, database, tls }: MysqlServer,
     statementS: number = sqlLimits.mysqlStatementS,
@@ -49,17 +49,17 @@ export class MysqlConnections {
       connectTimeout: limits.mysqlCallMs,
       enableKeepAlive: true,
       multipleStatements: false,
-      // It would undo the settings of the session.
+      // A reset would undo the session settings.
       resetOnRelease: false,
     });
     this.#pool.on('connection', (connection) => {
       this.#open.add(connection);
-      // The connection itself tells nobody when it is destroyed, by us or by the pool; its socket always does.
+      // The connection emits no event when it is destroyed; its socket does.
       streamOf(connection).once('close', () => this.#open.delete(connection));
       connection.on('error', () => {
-        // The pool has dropped it; whoever was using it has been told.
+        // The pool has dropped it, and its user has received the error.
       });
-      // In front of whatever its first user asks.
+      // These run before the statements of its first user.
       for (const statement of sessionOf(statementS))
         connection.query(statement, (error) => {
           if (error !== null) hangUp(connection);
@@ -67,28 +67,28 @@ export class MysqlConnections {
     });
   }
 
-  /** Connections that have been made and not ended. */
+  /** Number of open connections. */
   get open(): number {
     return this.#open.size;
   }
 
-  /** The pool as Kysely takes it. `callMs`: from asking for a connection to the last answer on it. */
+  /** The pool for Kysely. `callMs`: from the request for a connection to the last answer on it. */
   within(callMs: number): MysqlPool {
     return {
       getConnection: (callback) => this.#acquire(performance.now() + callMs, callback),
-      // Several may share the connections.
+      // Others may share the connections.
       end: (callback) => callback(undefined),
     };
   }
 
-  /** Says goodbye, and hangs up on a server that does not hear it. */
+  /** Closes the connections; destroys them if the server does not answer. */
   close(): Promise<void> {
     return new Promise((resolve) => {
       const late = setTimeout(() => {
         for (const connection of this.#open) hangUp(connection);
         resolve();
       }, sqlLimits.mysqlGoodbyeMs);
-      // What fails at the end has ended too.
+      // An error here also means closed.
       this.#pool.end(() => {
         clearTimeout(late);
         resolve();
@@ -112,7 +112,7 @@ export class MysqlConnections {
   }
 }
 
-/** A connection in the hands of one call. */
+/** A connection during one call. */
 class PooledConnection implements MysqlPoolConnection {
   readonly #connection: PoolConnection;
   readonly #endAt: number;
@@ -134,7 +134,7 @@ class PooledConnection implements MysqlPoolConnection {
     parameters: readonly unknown[],
     callback?: (error: unknown, result: unknown) => void,
   ): void {
-    if (callback === undefined) throw new Error('the registry streams nothing');
+    if (callback === undefined) throw new Error('the registry does not stream');
     const broken = parameters.findIndex((value) => !isPlain(value));
     if (broken >= 0) throw new TypeError(`parameter ${broken} is ${typeof parameters[broken]}`);
     const leftMs = this.#endAt - performance.now();
@@ -143,7 +143,7 @@ class PooledConnection implements MysqlPoolConnection {
       callback(timedOut(), null);
       return;
     }
-    // The library's own timeout answers and leaves the connection in use: the deadline is ours, and it hangs up.
+    // The library's timeout leaves the connection in use: we destroy it at our deadline.
     const timer = setTimeout(() => {
       this.#destroy();
       callback(timedOut(), null);
@@ -173,7 +173,7 @@ function streamOf(connection: PoolConnection): Duplex {
   return (connection as unknown as { readonly stream: Duplex }).stream;
 }
 
-/** destroy() of the library says goodbye and waits for the other side to hang up: one that stands still never does. */
+/** The library's destroy() waits for the server to close the connection: a frozen one never does. */
 function hangUp(connection: PoolConnection): void {
   connection.destroy();
   streamOf(connection).destroy();
@@ -183,14 +183,14 @@ function timedOut(): MysqlError {
   return new MysqlError('timeout', 'MySQL did not answer in time', false);
 }
 
-/** The library would unfold an object into SQL of its own. */
+/** The library would expand an object into SQL. */
 function isPlain(value: unknown): boolean {
   return (
     value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
   );
 }
 
-/** BIGINT is a number here, and one that is none any more is an error instead of nearly right; bytes are text. */
+/** BIGINT becomes a number, and an error beyond 2^53; bytes become text. */
 function typeCast(field: TypeCastField, next: () => unknown): unknown {
   switch (field.type) {
     case 'LONGLONG': {

@@ -1,7 +1,7 @@
-// The registry in MySQL, as every process has it: connected when it is first asked, and again after every failure, so that a
-// process starts and lives without it. Owns what an unreachable MySQL means: writes and lookups fail within
-// limits.mysqlCallMs; the first questions of a process are answered from the copy in the data directory. Invariant: once
-// MySQL has answered this process, nothing old is ever given for new.
+// Implements the registry on MySQL for every process: connects on first use and again after every failure, so
+// that a process starts and runs without MySQL. While MySQL is unavailable, writes and lookups fail within
+// limits.mysqlCallMs, and the first reads of a process are answered from the copy in the data directory.
+// Invariant: once MySQL has answered this process, the copy is not used again.
 
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
@@ -21,8 +21,8 @@ import type {
   TopicRecord,
 } from '../../../ports/registry.ts';
 import type { KeptShards } from '../../shard-book.ts';
-import type { Sealer } from '../keys/encryption.ts';
-import { type KeyOptions, openSealer, sealerFor } from '../keys/registry-key.ts';
+import type { SecretCipher } from '../keys/encryption.ts';
+import { cipherFor, type KeyOptions, openCipher } from '../keys/registry-key.ts';
 import { holdsPlainHeaders } from '../keys/stored-headers.ts';
 import { sqlLimits } from '../limits.ts';
 import { RegistryCopy } from '../registry-copy.ts';
@@ -47,23 +47,23 @@ import { MysqlConnections } from './mysql-pool.ts';
 
 export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {
   readonly server: MysqlServer;
-  /** where the copy lies */
+  /** path of the copy */
   readonly snapshotPath: string;
-  /** this process writes the copy: one of an instance */
+  /** this process writes the copy: one per instance */
   readonly keepsSnapshot: boolean;
-  /** this process may make the schema, or bring it up to date */
+  /** this process may create and migrate the schema */
   readonly migrates: boolean;
-  /** of pages, unless a test has few topics */
+  /** of pages; tests pass less */
   readonly page?: Partial<PageSize>;
 }
 
 type ShardsRow = Pick<RegistrySnapshot, 'id' | 'shards'>;
-type KeptTopics = NonNullable<Awaited<ReturnType<typeof readSnapshotTopics>>>;
+type CopyTopics = NonNullable<Awaited<ReturnType<typeof readSnapshotTopics>>>;
 
 export class MysqlRegistry implements Registry {
   readonly #options: MysqlRegistryOptions;
   readonly #key: KeyOptions;
-  /** names it in messages, without user and password */
+  /** for messages, without user and password */
   readonly #what: string;
   readonly #place: string;
   readonly #connections: MysqlConnections;
@@ -73,19 +73,20 @@ export class MysqlRegistry implements Registry {
   #db: RegistryDb | null = null;
   #opening: Promise<RegistryDb> | null = null;
   #startUntil: number | null = null;
-  #kept: Promise<RegistrySnapshot | null> | null = null;
-  /** the page of the copy that is asked for next */
-  #keptNext: { readonly kept: KeptTopics; readonly from: number; readonly place: ChangePlace } | null = null;
-  #knownSealer: Sealer | null = null;
-  #keptSealer: Sealer | null = null;
+  #copyState: Promise<RegistrySnapshot | null> | null = null;
+  /** the next page of the copy */
+  #nextCopyPage: { readonly copy: CopyTopics; readonly from: number; readonly place: ChangePlace } | null =
+    null;
+  #knownCipher: SecretCipher | null = null;
+  #copyCipher: SecretCipher | null = null;
   #savedRevision = -1;
   /** of the copy */
   #savedShards: ShardsRow | null = null;
-  #isSaving = true;
+  #isSaved = true;
   #saving: Promise<void> | null = null;
   #closing: Promise<void> | null = null;
 
-  /** Connects to nothing yet. */
+  /** Does not connect. */
   constructor(options: MysqlRegistryOptions) {
     this.#options = options;
     this.#key = { keyPath: options.keyPath, warn: options.warn, isShared: true };
@@ -98,13 +99,13 @@ export class MysqlRegistry implements Registry {
       of: this.#place,
       db: this.#engine.db,
       pages: new TopicPages(pageSize(options.page)),
-      sealerOf: (head) => this.#sealerOf(head),
+      cipherOf: (head) => this.#cipherOf(head),
       shardsOf: (head, shards) => this.#newestShards(head, shards),
     });
   }
 
-  /** Rejects with a DqError when MySQL answers and this registry cannot be worked with: another key, another schema. A MySQL that
-   *  is away, or slower than sqlLimits.mysqlStartMs, is no reason. */
+  /** Rejects with a DqError if MySQL answers and the registry is unusable: another key, another schema. An
+   *  unavailable MySQL, or one slower than sqlLimits.mysqlStartMs, is accepted. */
   async prove(): Promise<void> {
     try {
       await within(this.#open(), sqlLimits.mysqlStartMs);
@@ -115,7 +116,7 @@ export class MysqlRegistry implements Registry {
 
   id(): Promise<string> {
     return this.#first(
-      () => this.#ask((db) => db.id()),
+      () => this.#run((db) => db.id()),
       ({ id }) => {
         if (id === undefined) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
         return id;
@@ -124,107 +125,109 @@ export class MysqlRegistry implements Registry {
   }
 
   async changes(after: ChangePlace): Promise<TopicChanges> {
-    // What has begun with the copy ends with it: its pages are of one moment.
-    if (this.#keptNext?.place === after) return this.#keptPage(this.#keptNext.kept, this.#keptNext.from);
-    const ask = () => this.#noting((db) => db.changes(after));
-    if (after.revision > 0 || after.name !== null) return ask();
-    return this.#first(ask, () => this.#firstKeptPage());
+    // A read that began with the copy ends with it: its pages are of one moment.
+    if (this.#nextCopyPage?.place === after)
+      return this.#copyPage(this.#nextCopyPage.copy, this.#nextCopyPage.from);
+    const read = () => this.#readAndSave((db) => db.changes(after));
+    if (after.revision > 0 || after.name !== null) return read();
+    return this.#first(read, () => this.#firstCopyPage());
   }
 
   read(record: TopicRecord): KnownTopic {
-    return readTopic(record, () => this.#sealer());
+    return readTopic(record, () => this.#cipher());
   }
 
   tokens(since: number): Promise<TokenChanges> {
-    if (since >= 0) return this.#ask((db) => db.tokens(since));
+    if (since >= 0) return this.#run((db) => db.tokens(since));
     return this.#first(
-      () => this.#ask((db) => db.tokens(since)),
+      () => this.#run((db) => db.tokens(since)),
       ({ revision, tokens }) => ({ revision, tokens: tokens.map(toToken) }),
     );
   }
 
   shards(since: number): Promise<ShardChanges> {
-    if (since >= 0) return this.#ask((db) => db.shards(since));
+    if (since >= 0) return this.#run((db) => db.shards(since));
     return this.#first(
-      () => this.#ask((db) => db.shards(since)),
-      ({ keyCheck, shards }) => changesOf(shards, since, this.#sealerOf({ keyCheck })),
+      () => this.#run((db) => db.shards(since)),
+      ({ keyCheck, shards }) => changesOf(shards, since, this.#cipherOf({ keyCheck })),
     );
   }
 
-  /** Those of the copy; null = there is none of this registry. Never rejects: who asks has an answer of MySQL to compare. */
+  /** The copy's shard list; null: none of this registry. Never rejects: the caller compares it with MySQL's
+   *  answer. */
   async keptShards(): Promise<KeptShards | null> {
-    this.#kept ??= this.#readKept();
-    const kept = await this.#kept;
+    this.#copyState ??= this.#readCopy();
+    const copy = await this.#copyState;
     try {
-      if (kept?.shards === undefined || kept.id !== (await this.id())) return null;
-      const { revision, list } = changesOf(kept.shards, -1, this.#sealerOf(kept));
+      if (copy?.shards === undefined || copy.id !== (await this.id())) return null;
+      const { revision, list } = changesOf(copy.shards, -1, this.#cipherOf(copy));
       return list === null ? null : { revision, list };
     } catch {
-      // The copy says nothing that could be used, or which registry it is cannot be found out.
+      // The copy is unusable, or the registry's id is unknown.
       return null;
     }
   }
 
   writeShards(list: ShardList, expectedRevision: number) {
-    return this.#ask((db) => db.writeShards(list, expectedRevision));
+    return this.#run((db) => db.writeShards(list, expectedRevision));
   }
 
   get(topic: string) {
-    return this.#ask((db) => db.get(topic));
+    return this.#run((db) => db.get(topic));
   }
 
   remains(topic: string) {
-    return this.#ask((db) => db.remains(topic));
+    return this.#run((db) => db.remains(topic));
   }
 
   turn(topic: string, state: TopicState, expectedRevision: number) {
-    return this.#ask((db) => db.turn(topic, state, expectedRevision));
+    return this.#run((db) => db.turn(topic, state, expectedRevision));
   }
 
   create(draft: TopicDraft) {
-    return this.#ask((db) => db.create(draft));
+    return this.#run((db) => db.create(draft));
   }
 
   update(draft: TopicDraft, expectedRevision: number) {
-    return this.#ask((db) => db.update(draft, expectedRevision));
+    return this.#run((db) => db.update(draft, expectedRevision));
   }
 
   remove(topic: string, expectedRevision: number) {
-    return this.#ask((db) => db.remove(topic, expectedRevision));
+    return this.#run((db) => db.remove(topic, expectedRevision));
   }
 
   addStats(deltas: readonly StatDelta[]) {
-    return this.#ask((db) => db.addStats(deltas));
+    return this.#run((db) => db.addStats(deltas));
   }
 
   stats(topic: string, day: number) {
-    return this.#ask((db) => db.stats(topic, day));
+    return this.#run((db) => db.stats(topic, day));
   }
 
   statsPage(after: string, day: number) {
-    return this.#ask((db) => db.statsPage(after, day));
+    return this.#run((db) => db.statsPage(after, day));
   }
 
   createToken(token: TokenRecord) {
-    return this.#ask((db) => db.createToken(token));
+    return this.#run((db) => db.createToken(token));
   }
 
   removeToken(name: string) {
-    return this.#ask((db) => db.removeToken(name));
+    return this.#run((db) => db.removeToken(name));
   }
 
-  /** Told of what this process changed; what others did is found by asking. */
+  /** Called after changes by this process; changes by others are found by polling. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** What runs has sqlLimits.mysqlGoodbyeMs to end. */
+  /** Running calls have sqlLimits.mysqlGoodbyeMs to end. */
   close(): Promise<void> {
     this.#closing ??= (async () => {
       const ended = Promise.allSettled([this.#db?.close(), this.#saving]);
       await within(ended, sqlLimits.mysqlGoodbyeMs).catch(() => {
-        // It is hung up on.
+        // The connections are destroyed.
       });
       await this.#copy.close().catch(() => undefined);
       await this.#connections.close();
@@ -232,39 +235,39 @@ export class MysqlRegistry implements Registry {
     return this.#closing;
   }
 
-  async #ask<T>(question: (db: RegistryDb) => Promise<T>): Promise<T> {
-    return question(await this.#open());
+  async #run<T>(call: (db: RegistryDb) => Promise<T>): Promise<T> {
+    return call(await this.#open());
   }
 
-  /** A question whose answer tells the registry's revision: the copy follows it. */
-  async #noting(question: (db: RegistryDb) => Promise<TopicChanges>): Promise<TopicChanges> {
-    const answer = await this.#ask(question);
+  /** Runs a read whose answer has the registry's revision, and updates the copy if it is new. */
+  async #readAndSave(call: (db: RegistryDb) => Promise<TopicChanges>): Promise<TopicChanges> {
+    const answer = await this.#run(call);
     if (this.#options.keepsSnapshot && answer.next === null && answer.revision !== this.#savedRevision)
       this.#save();
     return answer;
   }
 
-  // ── opening
+  // Opening
 
   async #open(): Promise<RegistryDb> {
     if (this.#closing !== null) throw new StoreError({ kind: 'not_stored', code: 'closed' });
     if (this.#db !== null) return this.#db;
-    this.#opening ??= this.#make().finally(() => {
+    this.#opening ??= this.#connect().finally(() => {
       this.#opening = null;
     });
     return within(this.#opening, limits.mysqlCallMs);
   }
 
-  async #make(): Promise<RegistryDb> {
+  async #connect(): Promise<RegistryDb> {
     try {
       const { db } = this.#engine;
       if (this.#options.migrates) await migrateMysql(db, this.#options.server, this.#what);
       else await checkMysql(db, this.#what);
-      const sealer = await openSealer(this.#engine, this.#what, this.#key);
-      this.#knownSealer = sealer;
+      const cipher = await openCipher(this.#engine, this.#what, this.#key);
+      this.#knownCipher = cipher;
       const id = await openRegistryId(this.#engine, this.#what);
       await this.#warnOfPlainHeaders();
-      const opened = new RegistryDb(this.#engine, sealer, id, this.#options.page);
+      const opened = new RegistryDb(this.#engine, cipher, id, this.#options.page);
       opened.onChange(() => {
         for (const listener of this.#listeners) listener();
       });
@@ -277,78 +280,78 @@ export class MysqlRegistry implements Registry {
     }
   }
 
-  /** Not encrypted here: the callbacks of an instance of an earlier version would go without them. */
+  /** Warns only: an instance of an earlier version could not read encrypted headers. */
   async #warnOfPlainHeaders(): Promise<void> {
     const { keepsSnapshot, warn } = this.#options;
     if (!keepsSnapshot || !(await holdsPlainHeaders(this.#engine.db))) return;
     warn(
-      `${this.#what} holds headers of topics in the clear; when every instance has this version, run dq migrate --encrypt-headers`,
+      `${this.#what} holds plain topic headers; when every instance has this version, run dq migrate --encrypt-headers`,
     );
   }
 
-  // ── the copy in the data directory
+  // The copy in the data directory
 
-  /** For a process that knows nothing yet: within the time of a start from MySQL, else from the copy. */
-  async #first<T>(ask: () => Promise<T>, read: (kept: RegistrySnapshot) => T | Promise<T>): Promise<T> {
-    if (this.#db !== null) return ask();
-    const asked = ask();
-    asked.catch(() => {
-      // Whoever does not wait for it has another answer.
+  /** For the first read of a process: from MySQL within the start limit, otherwise from the copy. */
+  async #first<T>(read: () => Promise<T>, readCopy: (copy: RegistrySnapshot) => T | Promise<T>): Promise<T> {
+    if (this.#db !== null) return read();
+    const answer = read();
+    answer.catch(() => {
+      // The caller may have answered from the copy by then.
     });
     this.#startUntil ??= performance.now() + sqlLimits.mysqlStartMs;
-    this.#kept ??= this.#readKept();
-    const kept = await this.#kept;
+    this.#copyState ??= this.#readCopy();
+    const copy = await this.#copyState;
     const leftMs = this.#startUntil - performance.now();
     try {
-      return await within(asked, leftMs > 0 ? leftMs : kept === null ? limits.mysqlCallMs : 0);
+      return await within(answer, leftMs > 0 ? leftMs : copy === null ? limits.mysqlCallMs : 0);
     } catch (error) {
-      if (kept === null || this.#db !== null) throw error;
-      return read(kept);
+      if (copy === null || this.#db !== null) throw error;
+      return readCopy(copy);
     }
   }
 
-  async #firstKeptPage(): Promise<TopicChanges> {
-    const kept = await readSnapshotTopics(this.#options.snapshotPath, this.#place);
-    if (kept === null) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
-    return this.#keptPage(kept, 0);
+  async #firstCopyPage(): Promise<TopicChanges> {
+    const copy = await readSnapshotTopics(this.#options.snapshotPath, this.#place);
+    if (copy === null) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+    return this.#copyPage(copy, 0);
   }
 
-  /** The copy's topics in pages, as MySQL's: all of them in one step would hold the process up. */
-  #keptPage(kept: KeptTopics, from: number): TopicChanges {
-    const { revision, topics } = kept;
+  /** The copy's topics in pages, as MySQL's: all at once would block the process. */
+  #copyPage(copy: CopyTopics, from: number): TopicChanges {
+    const { revision, topics } = copy;
     const end = from + sqlLimits.registryPageRows;
     const page = topics.slice(from, end);
     const last = page.at(-1);
     const place =
       end < topics.length && last !== undefined ? { revision: last.revision, name: last.name } : null;
-    this.#keptNext = place === null ? null : { kept, from: end, place };
+    this.#nextCopyPage = place === null ? null : { copy, from: end, place };
     return { revision, topics: page.map(toRecord), deleted: [], next: place };
   }
 
-  /** That of the database, or of the copy whose topics were read. */
-  #sealer(): Sealer {
-    this.#knownSealer ??= this.#keptSealer;
-    if (this.#knownSealer === null) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
-    return this.#knownSealer;
+  /** The cipher of the database, or of the copy. */
+  #cipher(): SecretCipher {
+    this.#knownCipher ??= this.#copyCipher;
+    if (this.#knownCipher === null) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+    return this.#knownCipher;
   }
 
-  #sealerOf({ keyCheck }: Pick<RegistrySnapshot, 'keyCheck'>): Sealer {
-    return sealerFor(keyCheck, this.#what, this.#key);
+  #cipherOf({ keyCheck }: Pick<RegistrySnapshot, 'keyCheck'>): SecretCipher {
+    return cipherFor(keyCheck, this.#what, this.#key);
   }
 
-  async #readKept(): Promise<RegistrySnapshot | null> {
+  async #readCopy(): Promise<RegistrySnapshot | null> {
     const { snapshotPath, warn } = this.#options;
     try {
-      const kept = await readSnapshot(snapshotPath, this.#place);
-      if (kept !== null) this.#keptSealer = sealerFor(kept.keyCheck, `its copy ${snapshotPath}`, this.#key);
-      return kept;
+      const copy = await readSnapshot(snapshotPath, this.#place);
+      if (copy !== null) this.#copyCipher = cipherFor(copy.keyCheck, `its copy ${snapshotPath}`, this.#key);
+      return copy;
     } catch (error) {
-      warn(`the copy of the registry ${snapshotPath} cannot be used: ${reasonOf(error)}`);
+      warn(`cannot use the registry copy ${snapshotPath}: ${reasonOf(error)}`);
       return null;
     }
   }
 
-  /** Once at a time; the next poll sees to what has changed meanwhile. */
+  /** One at a time; the next poll saves later changes. */
   #save(): void {
     const { snapshotPath, warn } = this.#options;
     this.#saving ??= (async () => {
@@ -356,34 +359,33 @@ export class MysqlRegistry implements Registry {
         const revision = await this.#copy.follow();
         if (revision === null) return;
         this.#savedRevision = revision;
-        this.#isSaving = true;
+        this.#isSaved = true;
       } catch (error) {
-        if (this.#isSaving)
-          warn(`the copy of the registry ${snapshotPath} cannot be written: ${reasonOf(error)}`);
-        this.#isSaving = false;
+        if (this.#isSaved) warn(`cannot write the registry copy ${snapshotPath}: ${reasonOf(error)}`);
+        this.#isSaved = false;
       } finally {
         this.#saving = null;
       }
     })();
   }
 
-  /** A registry that has gone back says an older list than the copy had: until it is mended (registry/shard-book.ts) the copy alone
-   *  may know the newer one. */
+  /** A registry that went back has an older shard list than the copy: until it is repaired
+   *  (registry/shard-book.ts) only the copy may have the newer one. */
   async #newestShards(
     head: SnapshotHead,
     shards: RegistrySnapshot['shards'],
   ): Promise<RegistrySnapshot['shards']> {
     const { id } = head;
-    const before = this.#savedShards ?? (await this.#kept);
+    const before = this.#savedShards ?? (await this.#copyState);
     const isOlder =
       before?.id === id &&
-      numberOf(before?.shards, this.#sealerOf(head)) > numberOf(shards, this.#sealerOf(head));
+      numberOf(before?.shards, this.#cipherOf(head)) > numberOf(shards, this.#cipherOf(head));
     this.#savedShards = { id, shards: isOlder ? before?.shards : shards };
     return this.#savedShards.shards;
   }
 }
 
-/** Waits so long for what goes on by itself. */
+/** Waits at most waitMs; the work itself goes on. */
 async function within<T>(work: Promise<T>, waitMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

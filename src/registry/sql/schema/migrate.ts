@@ -1,6 +1,6 @@
-// Brings a schema to the state that this code knows, one numbered step after the other, each with its row in the ledger in
-// one transaction (where the database's DDL allows it). Never changes anything in a schema that it does not recognise:
-// a newer one, one of somebody else's, one whose steps were changed after they had been applied.
+// Brings a schema up to date in numbered steps, each with its row in table `migration`, in one transaction
+// where DDL allows it. Leaves an unrecognised schema unchanged: a newer one, a foreign one, one with changed
+// steps.
 
 import { createHash } from 'node:crypto';
 import type { Kysely } from 'kysely';
@@ -11,20 +11,20 @@ export interface Migration {
   /** 1, 2, 3 … without gaps */
   readonly number: number;
   readonly name: string;
-  /** Never edited once released: the checksum in the ledgers of the world would be another. */
+  /** Never edit a released step: its checksum is stored in every installed registry. */
   readonly statements: readonly string[];
 }
 
-export interface LedgerSchema {
+export interface MigrationSchema {
   readonly migration: { number: number; name: string; checksum: string; applied_at: number };
 }
 
-/** All that is needed to bring one kind of database up to date. */
+/** Everything that one kind of database needs. */
 export interface Schema {
-  /** makes the table `migration`, where it is not there yet */
-  readonly ledger: string;
+  /** creates table `migration` if it is missing */
+  readonly createTable: string;
   readonly migrations: readonly Migration[];
-  /** What stands around the script for the database's own shell, and how it says epoch ms. */
+  /** Frame of the script for the database's shell, and its expression for epoch ms. */
   readonly script: {
     readonly begin: string;
     readonly end: string;
@@ -37,9 +37,9 @@ export function checksumOf({ statements }: Migration): string {
   return createHash('sha256').update(statements.join(';\n')).digest('hex');
 }
 
-/** Writes nothing. Answers the number of the last step applied; 0 for an empty database. Throws DqError when the schema is not
- *  one to work with; `what` names it: "registry /var/lib/dq/registry.db". */
-export async function checkSchema<S extends LedgerSchema>(
+/** Read only. Returns the number of the last applied step; 0: empty database. Throws DqError for an
+ *  unrecognised schema; `what` names it: "registry /var/lib/dq/registry.db". */
+export async function checkSchema<S extends MigrationSchema>(
   db: Kysely<S>,
   { migrations }: Schema,
   what: string,
@@ -47,34 +47,34 @@ export async function checkSchema<S extends LedgerSchema>(
   const tables = await db.introspection.getTables();
   if (!tables.some(({ name }) => name === 'migration')) {
     if (tables.length === 0) return 0;
-    throw refused(`${what} is no dq schema: it has tables (${tables[0]?.name} …) but no ledger`);
+    throw rejected(`${what} is not a dq schema: it has tables (${tables[0]?.name} …) but no table migration`);
   }
-  const ledger = db as unknown as Kysely<LedgerSchema>;
-  const applied = await ledger.selectFrom('migration').selectAll().orderBy('number').execute();
+  const table = db as unknown as Kysely<MigrationSchema>;
+  const applied = await table.selectFrom('migration').selectAll().orderBy('number').execute();
   for (const row of applied) {
     const known = migrations.find(({ number }) => number === row.number);
     if (known === undefined)
-      throw refused(
+      throw rejected(
         `${what} was written by a newer dq: it has schema ${applied.at(-1)?.number}, this version knows ${migrations.length}; start the newer dq`,
       );
     if (row.checksum !== checksumOf(known))
-      throw refused(`${what}: step ${row.number} (${row.name}) is another than the one this version knows`);
+      throw rejected(`${what}: step ${row.number} (${row.name}) differs from this version's`);
   }
   return applied.at(-1)?.number ?? 0;
 }
 
-/** Applies what is missing. Several processes may do it at once: each step asks the ledger again under its lock. Where DDL
- *  ends a transaction, the caller lets one at a time do it, and a step that was cut off is run again whole: its statements
+/** Applies missing steps. Several processes may call it at once: each step checks the table under its lock.
+ *  Where DDL ends a transaction, the caller serializes, and an interrupted step runs again: its statements
  *  must allow that. */
-export async function migrate<S extends LedgerSchema>(
+export async function migrate<S extends MigrationSchema>(
   db: Kysely<S>,
-  { ledger: ledgerStatement, migrations }: Schema,
+  { createTable, migrations }: Schema,
   now: () => number,
 ): Promise<void> {
-  const ledger = db as unknown as Kysely<LedgerSchema>;
+  const table = db as unknown as Kysely<MigrationSchema>;
   for (const step of migrations)
-    await ledger.transaction().execute(async (trx) => {
-      await sql.raw(ledgerStatement).execute(trx);
+    await table.transaction().execute(async (trx) => {
+      await sql.raw(createTable).execute(trx);
       const row = await trx
         .selectFrom('migration')
         .select('number')
@@ -89,8 +89,8 @@ export async function migrate<S extends LedgerSchema>(
     });
 }
 
-/** The schema as a script for the database's own shell; a database made by it is recognised by checkSchema. */
-export function renderSchema(title: string, { ledger, migrations, script }: Schema): string {
+/** The schema as a script for the database's shell; checkSchema recognises its result. */
+export function renderSchema(title: string, { createTable, migrations, script }: Schema): string {
   const steps = migrations.map((step) =>
     [
       `-- ${step.number}: ${step.name}`,
@@ -98,9 +98,9 @@ export function renderSchema(title: string, { ledger, migrations, script }: Sche
       `${script.insert} INTO migration (number, name, checksum, applied_at)\n  VALUES (${step.number}, '${step.name}', '${checksumOf(step)}', ${script.now});`,
     ].join('\n'),
   );
-  return [`-- ${title}`, script.begin, `${ledger};`, '', steps.join('\n\n'), script.end, ''].join('\n');
+  return [`-- ${title}`, script.begin, `${createTable};`, '', steps.join('\n\n'), script.end, ''].join('\n');
 }
 
-function refused(sentence: string): DqError {
+function rejected(sentence: string): DqError {
   return new DqError('unavailable', sentence);
 }

@@ -1,22 +1,22 @@
-// The tables of registry-schema.ts as MySQL has them. What is compared byte for byte there is VARBINARY here, where collations
-// would find `a` under `A`; times and revisions are BIGINT. DDL ends a transaction in MySQL, so every statement can be run
-// again: a step that was cut off in the middle is.
+// Defines the tables of registry-schema.ts for MySQL. Names are VARBINARY, because collations would find `a`
+// under `A`; times and revisions are BIGINT. DDL ends a transaction in MySQL, so every statement is
+// repeatable: an interrupted step runs again.
 //
-// Lengths: names of topics and tokens are at most 128 and 64 ASCII characters (core/topic/topic.ts, core/token.ts); 191 and 128
-// leave room and keep every key within the 767 bytes of the oldest row formats.
+// Lengths: names of topics and tokens have at most 128 and 64 ASCII characters (core/topic/topic.ts,
+// core/token.ts); 191 and 128 leave space and keep every key within the 767 bytes of the oldest row formats.
 
 import type { Schema } from './migrate.ts';
 import { renderSchema } from './migrate.ts';
 
 export const mysqlSchema: Schema = {
-  ledger: `CREATE TABLE IF NOT EXISTS migration (
+  createTable: `CREATE TABLE IF NOT EXISTS migration (
   number INT NOT NULL PRIMARY KEY,
   name VARCHAR(100) NOT NULL,
   checksum VARCHAR(64) NOT NULL,
   applied_at BIGINT NOT NULL -- epoch ms
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
   script: {
-    // What a person's session would otherwise bring along.
+    // Overrides the settings of an interactive session.
     begin: "SET NAMES utf8mb4;\nSET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';",
     end: '',
     insert: 'INSERT IGNORE',
@@ -94,7 +94,7 @@ export const mysqlSchema: Schema = {
 /** sql/mysql/dq.sql, also printed by the command line. */
 export function mysqlSchemaScript(): string {
   return renderSchema(
-    'The registry of dq for MySQL 5.7, 8 and MariaDB 10.11, made from src/registry/sql/schema/mysql-schema.ts. In a database of its own: source dq.sql',
+    'The registry of dq for MySQL 5.7, 8 and MariaDB 10.11, generated from src/registry/sql/schema/mysql-schema.ts. In its own database: source dq.sql',
     mysqlSchema,
   );
 }

@@ -1,21 +1,22 @@
-// The tables of the registry, and the steps that made them in SQLite (in MySQL: mysql-schema.ts).
+// Defines the registry tables and their migration steps in SQLite (MySQL: mysql-schema.ts). Comments inside
+// the statements are part of the released checksums.
 //
-// topic            one row per registered topic. settings and secrets are JSON documents: every reader wants a topic whole,
-//                  nothing searches inside, and a new setting needs no migration; secrets are sealed (encryption.ts). Names
-//                  compare byte for byte.
-// topic_tombstone  names deleted and not created again, so that caches which slept through it can be told
-// topic_stat       per topic and counter: the total, and what the newest counted day has; rows ⊆ topics, so the table is
-//                  bounded. A row per day would need an agent that removes old ones, and nothing shows them.
-// token            one row per access token: its digest, by which nobody can make it, and what it allows
-// shard_list       the list of shards as one sealed JSON document: it is always read whole, and addresses hold passwords
-// registry_id      which registry this is; drawn by whoever opens it first (registry-id.ts)
-// registry         the one counter from which revisions come; bumped in the transaction of each change; key_check is a
-//                  text sealed with the key of the secrets, null while there is no key
+// topic            one row per registered topic. settings and secrets are JSON documents: readers need all of
+//                  it, no query looks inside, and a new setting needs no migration. Secrets are encrypted
+//                  (encryption.ts). Names compare byte by byte.
+// topic_tombstone  deleted names that were not created again, for caches that missed the deletion
+// topic_stat       per topic and counter: total, and count of the newest day. Rows only for existing topics,
+//                  so the table is bounded. A row per day would need cleanup, and nothing shows older days.
+// token            one row per access token: its digest, which does not reveal it, and its rights
+// shard_list       the shard list as one encrypted JSON document: always read whole; URLs hold passwords
+// registry_id      id of this registry, drawn by the first process that opens it (registry-id.ts)
+// registry         the counter of revisions, incremented by each change; key_check: a text encrypted with the
+//                  key of the secrets, null while there is no key
 
-import type { LedgerSchema, Schema } from './migrate.ts';
+import type { MigrationSchema, Schema } from './migrate.ts';
 import { renderSchema } from './migrate.ts';
 
-export interface RegistrySchema extends LedgerSchema {
+export interface RegistrySchema extends MigrationSchema {
   readonly registry: { only: number; revision: number; key_check: string | null };
   readonly topic: {
     name: string;
@@ -40,11 +41,11 @@ export interface RegistrySchema extends LedgerSchema {
   readonly registry_id: { only: number; id: string };
 }
 
-/** The step from which on secrets are sealed; those stored before it are sealed when it is there. */
-export const sealedSince = 3;
+/** Secrets are encrypted from this step on; earlier plain ones are encrypted after it. */
+export const encryptedSince = 3;
 
 export const registrySchema: Schema = {
-  ledger: `CREATE TABLE IF NOT EXISTS migration (
+  createTable: `CREATE TABLE IF NOT EXISTS migration (
   number INTEGER PRIMARY KEY,
   name TEXT NOT NULL,
   checksum TEXT NOT NULL,
@@ -106,7 +107,7 @@ export const registrySchema: Schema = {
       ],
     },
     {
-      number: sealedSince,
+      number: encryptedSince,
       name: 'sealed secrets',
       statements: ['ALTER TABLE registry ADD COLUMN key_check TEXT'],
     },
@@ -137,7 +138,7 @@ export const registrySchema: Schema = {
 /** sql/sqlite/registry.sql, also printed by the command line. */
 export function registrySchemaScript(): string {
   return renderSchema(
-    "The registry's schema for SQLite, made from src/registry/sql/schema/registry-schema.ts: sqlite3 registry.db < registry.sql",
+    "The registry's schema for SQLite, generated from src/registry/sql/schema/registry-schema.ts: sqlite3 registry.db < registry.sql",
     registrySchema,
   );
 }

@@ -1,80 +1,80 @@
-// Opens the file of the embedded registry: readable by its owner alone, whole, of a schema that this version knows, with the
-// key that its secrets are sealed with. A file that is not is refused before the first byte of it is changed.
+// Opens registry.db: private, undamaged, of a known schema, with the key of its secrets. A file that fails a
+// check is rejected before any byte changes.
 
 import { closeSync, openSync, statSync } from 'node:fs';
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Database } from '../../../runtime/database.ts';
 import { askAndForget, openDatabase, pragma, sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
-import type { Sealer } from '../keys/encryption.ts';
+import type { SecretCipher } from '../keys/encryption.ts';
 import type { KeyOptions } from '../keys/registry-key.ts';
-import { existingSealer, holdsPlainSecrets, openSealer } from '../keys/registry-key.ts';
+import { existingCipher, holdsPlainSecrets, openCipher } from '../keys/registry-key.ts';
 import { encryptPlainHeaders, holdsPlainHeaders } from '../keys/stored-headers.ts';
 import { sqlLimits } from '../limits.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import { checkSchema, migrate } from '../schema/migrate.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import { registrySchema, sealedSince } from '../schema/registry-schema.ts';
-import { toStoreError } from '../store-failure.ts';
+import { encryptedSince, registrySchema } from '../schema/registry-schema.ts';
 import { openRegistryId } from '../tables/registry-id.ts';
 import { addOneByOne } from '../tables/registry-stats.ts';
 import { kyselyOver } from './sqlite-dialect.ts';
-import { untilFree } from './until-free.ts';
+import { toStoreError, untilFree } from './sqlite-failure.ts';
 
 export interface RegistryFileOptions extends KeyOptions {
-  /** An empty file is what a first start leaves that was cut off, and is taken for a new one; beside jobs it is a damage. */
-  readonly refuseEmpty?: boolean;
+  /** An interrupted first start leaves an empty file, which counts as new; beside jobs it counts as
+   *  damage. */
+  readonly rejectEmpty?: boolean;
 }
 
-/** Rejects with a DqError whose message is a sentence for the user. */
+/** Rejects with a one-sentence DqError for the user. */
 export async function openRegistryFile(
   path: string,
   options: RegistryFileOptions,
-): Promise<{ readonly engine: RegistryEngine; readonly sealer: Sealer; readonly id: string }> {
+): Promise<{ readonly engine: RegistryEngine; readonly cipher: SecretCipher; readonly id: string }> {
   const what = `the registry ${path}`;
   let database: Database | undefined;
   try {
-    if (options.refuseEmpty === true && statSync(path, { throwIfNoEntry: false })?.size === 0)
+    if (options.rejectEmpty === true && statSync(path, { throwIfNoEntry: false })?.size === 0)
       throw damaged(what, 'it is empty');
-    createPrivately(path);
+    createPrivate(path);
     database = openDatabase(path);
     const opened = database;
     const db = kyselyOver<RegistrySchema>(opened);
     const engine: RegistryEngine = {
       db,
-      // A writing transaction has taken its lock before its first statement.
+      // The dialect takes the lock at BEGIN.
       lock: async () => {},
       addStats: addOneByOne,
       attempt: untilFree,
       failureOf: toStoreError,
     };
-    const { sealer, id } = await untilFree(async () => {
+    const { cipher, id } = await untilFree(async () => {
       checkWhole(opened, what);
       const step = await checkSchema(db, registrySchema, what);
-      if (step >= sealedSince) await existingSealer(db, what, options);
+      if (step >= encryptedSince) await existingCipher(db, what, options);
       // WAL: readers never wait for the writer. FULL: an acknowledged topic survives a power cut.
       opened.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL');
       opened.exec(`PRAGMA journal_size_limit = ${sqlLimits.registryWalBytesMax};
         PRAGMA wal_autocheckpoint = ${sqlLimits.registryLogPagesMax}`);
       await migrate(db, registrySchema, Date.now);
-      // Before they are encrypted: a process that dies between encrypting and rewriting leaves the rewriting to the next start.
+      // Set before encrypting: if the process dies before the rewrite, the next start does it.
       if ((await holdsPlainSecrets(db)) || (await holdsPlainHeaders(db)))
-        opened.exec(`PRAGMA user_version = ${traced}`);
-      const sealer = await openSealer(engine, what, options);
-      await encryptPlainHeaders(engine, sealer);
-      if (pragma(opened, 'user_version') === traced) removeTraces(opened, what, options);
-      return { sealer, id: await openRegistryId(engine, what) };
+        opened.exec(`PRAGMA user_version = ${mayHoldPlain}`);
+      const cipher = await openCipher(engine, what, options);
+      await encryptPlainHeaders(engine, cipher);
+      if (pragma(opened, 'user_version') === mayHoldPlain) rewriteFile(opened, what, options);
+      return { cipher, id: await openRegistryId(engine, what) };
     });
-    return { engine, sealer, id };
+    return { engine, cipher, id };
   } catch (error) {
     database?.close();
     if (error instanceof DqError) throw error;
     if (isDamage(error)) throw damaged(what, reasonOf(error), error);
-    throw new DqError('unavailable', `${what} cannot be opened: ${reasonOf(error)}`, { cause: error });
+    throw new DqError('unavailable', `cannot open ${what}: ${reasonOf(error)}`, { cause: error });
   }
 }
 
-/** Whether the schema of a registry that another process has open is this version's very own. Changes nothing. */
+/** Whether a registry that another process has open has exactly this version's schema. Read only. */
 export function isOfThisSchema(path: string): boolean {
   const db = openDatabase(path, { readOnly: true, waitMs: limits.registryBusyMs });
   try {
@@ -84,24 +84,24 @@ export function isOfThisSchema(path: string): boolean {
   }
 }
 
-/** In the header of the file (user_version, else 0): secrets or headers have lain in it in the clear, and it was not rewritten since. */
-const traced = 1;
+/** In the file header (user_version, otherwise 0): plain secrets or headers may remain in free pages. */
+const mayHoldPlain = 1;
 
-/** What was stored in the clear must not stay behind in free pages and in the log. */
-function removeTraces(database: Database, what: string, { warn }: KeyOptions): void {
+/** Removes plain texts from free pages and from the WAL. */
+function rewriteFile(database: Database, what: string, { warn }: KeyOptions): void {
   try {
     database.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA user_version = 0');
   } catch (error) {
-    // They are sealed where they are read: no reason to serve nobody until there is room.
+    // The rows are encrypted; a full disk must not prevent the start.
     if (sqliteCode(error) !== sqliteCodes.full) throw error;
     warn(
-      `${what} may still hold traces of secrets or headers in the clear, because the disk has no space to rewrite it; the next start tries again`,
+      `${what} may still hold plain secrets or headers in free pages, because the disk has no space to rewrite it; the next start tries again`,
     );
   }
 }
 
-/** Only a new file: opening and closing an existing one would drop the locks that this process holds on it. */
-function createPrivately(path: string): void {
+/** Only a new file: opening and closing an existing one would drop the locks of this process. */
+function createPrivate(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o600));
   } catch (error) {

@@ -1,5 +1,5 @@
-// Lets Kysely speak to an SQLite file through database.ts: statements are kept, writing transactions take their lock at the
-// start, a COMMIT that failed says so.
+// Adapts Kysely to a SQLite file: caches statements, takes the write lock at BEGIN, reports a failed COMMIT
+// as CommitError.
 
 import type {
   DatabaseConnection,
@@ -10,9 +10,9 @@ import type {
 } from 'kysely';
 import { CompiledQuery, Kysely, SqliteDialect, SqliteDriver } from 'kysely';
 import type { Database } from '../../../runtime/database.ts';
-import { CommitError } from '../commit-error.ts';
+import { CommitError } from '../registry-engine.ts';
 
-/** The queries of the cold path are few; ones with lists in them come in some lengths. */
+/** The registry has few queries; those with lists have several lengths. */
 const statementsKept = 200;
 
 export function kyselyOver<Schema>(database: Database): Kysely<Schema> {
@@ -31,8 +31,8 @@ class Dialect extends SqliteDialect {
 }
 
 class ImmediateDriver extends SqliteDriver {
-  // One that reads first and then wants to write fails with SQLITE_BUSY_SNAPSHOT when another wrote meanwhile: its reads
-  // were for nothing, and waiting does not help. At the start it waits for the lock, knowing nothing yet.
+  // A transaction that reads first fails with SQLITE_BUSY_SNAPSHOT if another one writes before it does, and
+  // waiting does not help. BEGIN IMMEDIATE waits for the lock before the first read.
   override async beginTransaction(
     connection: DatabaseConnection,
     settings: TransactionSettings = {},
@@ -53,14 +53,14 @@ class ImmediateDriver extends SqliteDriver {
     try {
       await super.rollbackTransaction(connection);
     } catch {
-      // SQLite has rolled back by itself (full, I/O error); what made us roll back is the error worth reporting.
+      // SQLite has already rolled back (full, I/O error); the original error is the one to report.
     }
   }
 }
 
 class Adapter implements SqliteDatabase {
   readonly #database: Database;
-  /** Statements are freed by the garbage collector alone, which does not see their memory: so each is prepared once. */
+  /** Only the garbage collector frees statements, and it does not see their memory: prepare each once. */
   readonly #statements = new Map<string, SqliteStatement>();
 
   constructor(database: Database) {
@@ -87,11 +87,11 @@ class Adapter implements SqliteDatabase {
   close(): void {
     this.#statements.clear();
     try {
-      // close() alone leaves the connection to the garbage collector, and the process ends before it: whoever then copies the
-      // file without its log would have next to nothing.
+      // close() alone leaves the connection to the garbage collector, and the process ends first: a copy of
+      // the file without its WAL would be nearly empty.
       this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     } catch {
-      // A full disk, or another connection in its log: it stays beside the file, and the next start reads both.
+      // A full disk, or another connection: the WAL stays, and the next start reads both files.
     }
     this.#database.close();
   }

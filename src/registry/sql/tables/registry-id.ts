@@ -1,5 +1,5 @@
-// Which registry this is: drawn once for each, and written into the mark of every Redis whose jobs belong to its topics. Drawn here
-// and not by a statement of the schema: what a server draws for itself, a replica may draw differently.
+// Identifies the registry by a random id, which the ownership marker of each of its Redis servers repeats.
+// Drawn here, not by a schema statement: a replica might draw another value.
 
 import { randomBytes } from 'node:crypto';
 import type { Kysely } from 'kysely';
@@ -7,8 +7,8 @@ import { DqError } from '../../../core/errors.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
-/** Makes one where there is none. Repeated, or asked by two processes at once, it answers the same. Rejects with a DqError for one
- *  that somebody broke by hand. */
+/** Creates a missing id. Idempotent, also in two processes at once. Rejects with a DqError for an invalid
+ *  id. */
 export async function openRegistryId(
   { db, lock }: Pick<RegistryEngine, 'db' | 'lock'>,
   what: string,
@@ -24,13 +24,10 @@ export async function openRegistryId(
       return made;
     }));
   if (/^[0-9a-f]{16}$/.test(id)) return id;
-  throw new DqError(
-    'unavailable',
-    `${what} has a broken id: 16 hexadecimal digits are expected in registry_id`,
-  );
+  throw new DqError('unavailable', `${what} has an invalid id: registry_id must hold 16 hexadecimal digits`);
 }
 
-/** null = none was drawn yet. */
+/** null: no id yet. */
 export async function findRegistryId(db: Kysely<RegistrySchema>): Promise<string | null> {
   return (await db.selectFrom('registry_id').select('id').executeTakeFirst())?.id ?? null;
 }

@@ -1,5 +1,5 @@
-// Statistics of the topics: counted up, never down. A topic that is not registered has none, so counters that arrive after
-// its deletion leave nothing behind.
+// Stores the statistics of topics: counters only grow. An unregistered topic has none, so counters that
+// arrive after a deletion are dropped.
 
 import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
@@ -9,17 +9,17 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type Db = Kysely<RegistrySchema>;
 
-/** Where a statement costs no way: update first, insert when there was nothing. The caller's transaction holds the lock between the
- *  two. As text, because building this query costs four times what running it does, and the process that runs it serves the job
- *  store too; one text for all, because each text that SQLite has seen is kept. */
+/** For a local database: update, then insert if there was no row; the caller's lock covers both. As raw SQL:
+ *  building the query takes four times as long as running it, in the process that also serves the job store.
+ *  One text for all, because SQLite keeps each text. */
 export async function addOneByOne(trx: Db, deltas: readonly StatDelta[]): Promise<void> {
   for (const delta of deltas) await addStat(trx, delta);
 }
 
-/** For a server that may be far away: one way there and back, however many there are. Each one by itself took longer than
- *  limits.mysqlCallMs from 5 ms a way on, was tried for ever, and kept everybody else's changes waiting for the lock meanwhile. In the
- *  words that MySQL and MariaDB share: VALUES() is deprecated in the one, its successor unknown to the other. `today` before `day`:
- *  they assign from left to right. */
+/** For a remote server: one round trip for all. Single statements exceeded limits.mysqlCallMs from 5 ms
+ *  latency on, were repeated forever, and blocked all other writers. Uses syntax common to MySQL and MariaDB:
+ *  VALUES() is deprecated in MySQL, its successor unknown to MariaDB. `today` before `day`: assignments run
+ *  from left to right. */
 export async function addAtOnce(trx: Db, deltas: readonly StatDelta[]): Promise<void> {
   if (deltas.length === 0) return;
   const rows = deltas.map(
@@ -57,13 +57,13 @@ export async function removeStats(trx: Db, topic: string): Promise<void> {
   await trx.deleteFrom('topic_stat').where('topic', '=', topic).execute();
 }
 
-/** null = it has none. */
+/** null: no statistics. */
 export async function readStats(db: Db, topic: string, day: number): Promise<TopicStats | null> {
   const rows = await db.selectFrom('topic_stat').selectAll().where('topic', '=', topic).execute();
   return statsOf(rows, day)[0] ?? null;
 }
 
-/** At most so many rows, and a page ends with a whole topic: each has at most as many rows as there are names. */
+/** At most `rowsMax` rows; a page ends with a complete topic, which has at most one row per name. */
 export async function readStatPage(db: Db, after: string, day: number, rowsMax: number): Promise<StatPage> {
   const max = Math.max(rowsMax, statNames.length + 1);
   const rows = await db

@@ -1,4 +1,4 @@
-// Access tokens as rows: their digests, never the tokens. A table of at most limits.tokensMax rows that is always read whole.
+// Stores access tokens as digests. At most limits.tokensMax rows, always read whole.
 
 import type { Kysely } from 'kysely';
 import { limits } from '../../../core/limits.ts';
@@ -8,7 +8,7 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type Db = Kysely<RegistrySchema>;
 
-/** In the caller's transaction, which holds the lock between the looks and the write. */
+/** In the caller's transaction, which holds the lock between checks and write. */
 export async function insertToken(trx: Db, token: TokenRecord): Promise<'created' | 'exists' | 'full'> {
   const names = await trx.selectFrom('token').select('name').execute();
   if (names.some(({ name }) => name === token.name)) return 'exists';
@@ -32,7 +32,7 @@ export async function readTokens(db: Db): Promise<TokenRecord[]> {
   return rows.map(toToken);
 }
 
-/** Throws StoreError for a row that somebody broke by hand: a right must not come out of half a row. */
+/** Throws StoreError for a damaged row: half a row must not grant rights. */
 export function toToken({
   name,
   id,
@@ -42,7 +42,7 @@ export function toToken({
   created_at,
 }: RegistrySchema['token']): TokenRecord {
   try {
-    if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('its digest is none');
+    if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('invalid digest');
     return {
       name,
       id,
@@ -52,7 +52,7 @@ export function toToken({
       createdAt: created_at,
     };
   } catch (error) {
-    const cause = new Error(`the row of token ${name} is broken`, { cause: error });
+    const cause = new Error(`the row of token ${name} is unreadable`, { cause: error });
     throw new StoreError({ kind: 'not_stored', code: 'damaged' }, { cause });
   }
 }
@@ -60,6 +60,6 @@ export function toToken({
 function listOf(json: string): string[] {
   const list: unknown = JSON.parse(json);
   if (!Array.isArray(list) || !list.every((item) => typeof item === 'string'))
-    throw new Error('a list in it is none');
+    throw new Error('invalid list');
   return list;
 }

@@ -1,6 +1,6 @@
-// Pages of the changes of topics: rows in the order of (revision, name), topics and deletions together. Owns their bounds.
-// Revisions are given out under a lock that is held until the commit, so a smaller one never becomes visible after a greater one:
-// a reader that continues from its place misses no change.
+// Reads changes of topics in pages, ordered by (revision, name), topics and deletions together. Owns the page
+// bounds. Revisions are drawn under a lock held until the commit, so a lower one never becomes visible after
+// a higher one: a reader that continues from its place misses no change.
 
 import { type Kysely, type RawBuilder, type SqlBool, sql } from 'kysely';
 import type { ChangePlace, TopicChanges } from '../../../ports/registry.ts';
@@ -17,20 +17,20 @@ export interface PageSize {
   readonly bytes: number;
 }
 
-/** As limits.ts has it, unless a test has few topics. */
+/** Default from limits.ts; tests pass less. */
 export function pageSize(size: Partial<PageSize> = {}): PageSize {
   const { rows = sqlLimits.registryPageRows, bytes = sqlLimits.registryPageBytes } = size;
   return { rows, bytes };
 }
 
-/** One page as it is stored. */
+/** One page of stored rows. */
 export interface TopicRows extends Pick<TopicChanges, 'deleted' | 'next'> {
   readonly topics: readonly TopicRow[];
 }
 
 export class TopicPages {
   readonly #size: PageSize;
-  /** How many rows are asked for: less than `rows` where the last pages were full of bytes. */
+  /** Rows per query: less than `rows` after pages that reached the byte limit. */
   #rows: number;
 
   constructor(size: PageSize) {
@@ -38,7 +38,7 @@ export class TopicPages {
     this.#rows = size.rows;
   }
 
-  /** `trx` reads as of one moment, at which the registry had this revision. */
+  /** `trx` reads a state in which the registry has this revision. */
   async read(trx: Db, after: ChangePlace, revision: number): Promise<TopicChanges> {
     const { topics, deleted, next } = await this.rows(trx, after);
     return { revision, topics: topics.map(toRecord), deleted, next };
@@ -50,7 +50,7 @@ export class TopicPages {
     const rows = this.#fitting(found);
     const isCut = rows.length < found.length || found.length === max;
     const gone = await deletionsAfter(trx, after, max);
-    // Both lists are read up to the place that both have reached.
+    // Both lists end at the place that both have reached.
     const ends = [isCut ? rows.at(-1) : undefined, gone.length === max ? gone.at(-1) : undefined];
     const [end] = ends.filter((row) => row !== undefined).sort(inOrder);
     const isWithin = (row: Named) => end === undefined || inOrder(row, end) <= 0;
@@ -61,7 +61,7 @@ export class TopicPages {
     };
   }
 
-  /** As many as have room in a page, one at least. */
+  /** The rows that fit into a page, at least one. */
   #fitting(found: readonly TopicRow[]): readonly TopicRow[] {
     let bytes = 0;
     const end = found.findIndex(({ settings, secrets }) => {
@@ -84,7 +84,7 @@ function deletionsAfter(trx: Db, place: ChangePlace, max: number): Promise<Named
   return query.orderBy('revision').orderBy('name').limit(max).execute();
 }
 
-/** `revision >=` stands apart so that the index of the revisions serves it. */
+/** `revision >=` is a separate condition so that SQLite uses the index of revisions. */
 function isAfter({ revision, name }: ChangePlace): RawBuilder<SqlBool> {
   return name === null
     ? sql`revision > ${revision}`

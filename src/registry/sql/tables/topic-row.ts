@@ -1,13 +1,13 @@
-// A topic as a row, and back. Stored settings are read over the defaults: a row written before a setting existed has it at
-// its default. Members that this version does not know are left out. Secrets and headers are encrypted here and nowhere else, and
-// decrypted only when a topic is opened: that costs four times what reading the rest does, and most topics are not called for hours.
+// Converts topics to rows and back. Settings that a row lacks get their defaults; unknown members are
+// ignored. Only this file encrypts secrets and headers, and it decrypts them only when a topic is opened:
+// decryption takes four times as long as reading the rest, and most topics are not called for hours.
 
 import type { TopicSecret } from '../../../core/topic/secrets.ts';
 import type { KnownTopic, PlainTopic, Topic, TopicSettings, TopicState } from '../../../core/topic/topic.ts';
 import { topicDefaults } from '../../../core/topic/topic.ts';
 import { StoreError } from '../../../ports/job-store.ts';
 import type { TopicDraft, TopicRecord } from '../../../ports/registry.ts';
-import type { Sealer } from '../keys/encryption.ts';
+import type { SecretCipher } from '../keys/encryption.ts';
 import { fromStoredHeaders, toStoredHeaders } from '../keys/stored-headers.ts';
 import { sqlLimits } from '../limits.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
@@ -17,12 +17,13 @@ type Settings = Omit<TopicSettings, 'callbackUrl'>;
 
 const defaults = Object.entries(topicDefaults) as [keyof Settings, unknown][];
 const settingNames: readonly (keyof TopicSettings)[] = ['callbackUrl', ...defaults.map(([name]) => name)];
-/** Every row has all settings of the dq that wrote it, so a default that changes later changes no topic. Of members that a row
- *  lacks, emptyReply had this default then. */
+/** A row holds all settings of the dq that wrote it, so a later default changes no topic. Rows without
+ *  emptyReply were written when this was its default. */
 const defaultsOfRows: typeof topicDefaults = { ...topicDefaults, emptyReply: 'retry' };
 const { headers: _, ...withoutHeaders } = defaultsOfRows;
 const plainDefaults = Object.entries(withoutHeaders) as [keyof Settings, unknown][];
-/** Each topic begins as a copy of this: an object that grows member by member takes four times the memory, and 100,000 of them 200 MB. */
+/** Topics are copies of this: objects that grow member by member take four times the memory, 200 MB per
+ *  100,000. */
 const template: KnownTopic = {
   ...withoutHeaders,
   callbackUrl: '',
@@ -32,27 +33,27 @@ const template: KnownTopic = {
   createdAt: 0,
   updatedAt: 0,
   open: () => {
-    throw new Error('a topic that was not read');
+    throw new Error('the topic was not read');
   },
 };
-/** The defaults that are lists or objects. Topics share them: 100,000 copies of an empty list are 6 MB. */
+/** Defaults that are lists or objects, shared by all topics: 100,000 copies of an empty list take 6 MB. */
 const shared = new Map(defaults.map(([name, value]) => [name, JSON.stringify(value)]));
 const states: readonly string[] = ['active', 'paused', 'offline'] satisfies readonly TopicState[];
 
 export function toColumns(
   draft: TopicDraft,
-  sealer: Sealer,
+  cipher: SecretCipher,
 ): Pick<TopicRow, 'state' | 'settings' | 'secrets'> {
   const settings: Record<string, unknown> = Object.fromEntries(
     settingNames.map((name) => [name, draft[name]]),
   );
-  settings['headers'] = toStoredHeaders(draft.headers, draft.topic, sealer);
-  // A dq from before drops it with its next write of the row.
+  settings['headers'] = toStoredHeaders(draft.headers, draft.topic, cipher);
+  // An earlier dq drops it when it writes the row.
   if (draft.removal !== undefined && draft.state === 'offline') settings['removal'] = draft.removal;
   return {
     state: draft.state,
     settings: JSON.stringify(settings),
-    secrets: sealer.seal(JSON.stringify(draft.secrets), draft.topic),
+    secrets: cipher.encrypt(JSON.stringify(draft.secrets), draft.topic),
   };
 }
 
@@ -61,9 +62,9 @@ export function toRecord(row: TopicRow): TopicRecord {
   return { name, state, settings, secrets, revision, createdAt, updatedAt };
 }
 
-/** Throws StoreError for a record that somebody damaged or a newer version wrote: half a topic must not come into force.
- *  `sealer`: asked for when the topic is opened. */
-export function readTopic(record: TopicRecord, sealer: () => Sealer): KnownTopic {
+/** Throws StoreError for a damaged record, or one of a newer version: half a topic must not come into force.
+ *  `cipher`: called when the topic is opened. */
+export function readTopic(record: TopicRecord, cipher: () => SecretCipher): KnownTopic {
   const { texts, rest } = orUnreadable(record.name, () => readSettings(record.settings));
   const known: Mutable<KnownTopic> = { ...rest.known };
   Object.assign(known, texts);
@@ -73,23 +74,23 @@ export function readTopic(record: TopicRecord, sealer: () => Sealer): KnownTopic
   known.createdAt = record.createdAt;
   known.updatedAt = record.updatedAt;
   if (known.state === 'offline' && rest.removal !== undefined) known.removal = rest.removal;
-  known.open = opener(known, rest.headers, record.secrets, sealer);
+  known.open = opener(known, rest.headers, record.secrets, cipher);
   return known;
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** By itself: what else its maker has in scope would be kept with it. */
+/** A separate function: a closure inside readTopic would keep its other variables in memory. */
 function opener(
   known: PlainTopic,
   headers: Topic['headers'],
   secrets: string,
-  sealer: () => Sealer,
+  cipher: () => SecretCipher,
 ): () => Topic {
   return () => {
     const { open: _, ...plain } = known as KnownTopic;
     const { topic: name } = plain;
-    const key = sealer();
+    const key = cipher();
     return {
       ...plain,
       headers: orUnreadable(name, () => fromStoredHeaders(headers, name, key)),
@@ -98,31 +99,32 @@ function opener(
   };
 }
 
-/** Throws as readTopic does. */
-export function toTopic(row: TopicRow, sealer: Sealer): Topic {
-  return readTopic(toRecord(row), () => sealer).open();
+/** Throws as readTopic. */
+export function toTopic(row: TopicRow, cipher: SecretCipher): Topic {
+  return readTopic(toRecord(row), () => cipher).open();
 }
 
-/** Throws StoreError where they cannot be decrypted. */
+/** Throws StoreError if decryption fails. */
 export function secretsOf(
   { name, secrets }: Pick<TopicRow, 'name' | 'secrets'>,
-  sealer: Sealer,
+  cipher: SecretCipher,
 ): readonly TopicSecret[] {
-  return orUnreadable(name, () => JSON.parse(sealer.unseal(secrets, name)) as TopicSecret[]);
+  return orUnreadable(name, () => JSON.parse(cipher.decrypt(secrets, name)) as TopicSecret[]);
 }
 
-/** The members at the beginning of a settings document: often each topic has its own. */
+/** The first members of a settings document, which usually differ per topic. */
 const ownTexts = /^\{"callbackUrl":"(?:[^"\\]|\\.)*",(?:"(?:title|owner)":"(?:[^"\\]|\\.)*",)*(?=")/;
 
-/** What is stored behind them. */
+/** The members after them. */
 interface RestOfSettings {
-  /** has these settings, and the template's name, state, revision and times */
+  /** these settings, with the template's name, state, revision and times */
   readonly known: KnownTopic;
   readonly headers: Topic['headers'];
   readonly removal: KnownTopic['removal'];
 }
 
-/** By their text. Most topics have the rest in common: parsing it for each of 100,000 topics would double the time of reading them. */
+/** By their text. Most topics share the rest: parsing it for each of 100,000 topics would double the reading
+ *  time. */
 const keptRests = new Map<string, RestOfSettings>();
 
 function readSettings(settings: string): {
@@ -130,7 +132,7 @@ function readSettings(settings: string): {
   readonly rest: RestOfSettings;
 } {
   const own = ownTexts.exec(settings)?.[0];
-  // Written by something other than toColumns.
+  // Not written by toColumns.
   if (own === undefined) return { texts: {}, rest: readRest(settings) };
   // Parsed, not sliced: a slice would keep the whole document in memory.
   const texts = JSON.parse(`${own.slice(0, -1)}}`) as Pick<TopicSettings, 'callbackUrl'>;
@@ -146,17 +148,17 @@ function readSettings(settings: string): {
   return { texts, rest };
 }
 
-/** `url`: stored before the rest */
+/** `url`: the callbackUrl before the rest */
 function readRest(text: string, url?: string): RestOfSettings {
   const stored = JSON.parse(text) as Readonly<Record<string, unknown>>;
   const { callbackUrl = url, headers = topicDefaults.headers, removal } = stored;
   if (typeof callbackUrl !== 'string') throw new Error('settings have no callbackUrl');
-  if (kindOf(headers) !== 'object') throw new Error('the setting headers has a wrong type');
+  if (kindOf(headers) !== 'object') throw new Error('the setting headers has the wrong type');
   const known: Record<string, unknown> = { ...template, callbackUrl };
   for (const [setting, byDefault] of plainDefaults) {
     const value = stored[setting];
     if (value === undefined || value === byDefault) continue;
-    if (kindOf(value) !== kindOf(byDefault)) throw new Error(`the setting ${setting} has a wrong type`);
+    if (kindOf(value) !== kindOf(byDefault)) throw new Error(`the setting ${setting} has the wrong type`);
     if (!isDefault(setting, value)) known[setting] = value;
   }
   return {
