@@ -20,7 +20,7 @@ import { openRegistryDb } from '../registry/sql/registry-db.ts';
 import { isOfThisSchema } from '../registry/sql/sqlite/registry-file.ts';
 import type { DurabilityWatch } from '../store/redis/client/durability-watch.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
-import { whyNotAfter } from '../store/sqlite/owner/handover-check.ts';
+import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
 import { StoreOwner } from '../store/sqlite/owner/owner.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
@@ -161,7 +161,7 @@ export class StoreRole implements Role {
       throw new Error(`${this.#registryPath} has another schema than this version: needs \`dq restart\``);
     const { connectStore } = await import('../store/sqlite/client/client.ts');
     const serving = connectStore({ socketPath: init.socketPath, title: 'the next dq-store', log });
-    const why = await whyNotAfter(serving, this.#jobsPath);
+    const why = await whyNoHandover(serving, this.#jobsPath);
     if (why !== null) throw new Error(why);
     try {
       await this.#checkExposure(mysql ?? serving.registry);

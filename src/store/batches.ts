@@ -1,4 +1,4 @@
-// Long lists of items cut into calls of a bounded size, in their order.
+// Splits long lists of items into calls of bounded size, in order.
 
 import { limits } from '../core/limits.ts';
 import type { DeadFilter, PushJob } from '../ports/job-store.ts';
@@ -11,11 +11,11 @@ export function inBatches<T>(items: readonly T[], max: number): readonly (readon
 
 /** The filter of one step of bulk work. */
 export interface StepFilter extends DeadFilter {
-  /** the last version that was drawn before the first step of the call; absent in that step */
+  /** the last version drawn before the first step of the call; absent in that step */
   readonly versionMax?: number | undefined;
 }
 
-/** Bounded in jobs and in bytes of their bodies; a job that is larger than that goes alone. */
+/** Bounded in jobs and in bytes of their bodies; a larger job gets its own batch. */
 export function pushBatches(jobs: readonly PushJob[]): readonly (readonly PushJob[])[] {
   const batches: PushJob[][] = [];
   let bytes = Infinity;

@@ -1,9 +1,11 @@
-// The only attempt of a job that was delivered at once, as both stores keep it. Nearly every job is: nothing is kept that is the same
-// of all of them, neither names of fields nor number nor outcome (some 60 bytes in place of 190; a JSON list takes 70).
+// Encodes the only attempt of a job delivered at once, for both stores. Nearly every job is such a job, so
+// constant parts are not stored: field names, number, outcome (60 bytes instead of 190; a JSON list takes
+// 70).
 
 import type { AttemptRecord } from '../core/job.ts';
 
-/** A line each for startedAt, durationMs, status ('' = none), notifier and host, and what follows them is replyExcerpt. */
+/** One line each for startedAt, durationMs, status (empty: null), notifier, host; the rest is
+ *  replyExcerpt. */
 export function packFirstAttempt(attempt: AttemptRecord): string {
   const { startedAt, durationMs, status, notifier, host, replyExcerpt } = attempt;
   return `${startedAt}\n${durationMs}\n${status ?? ''}\n${notifier}\n${host}\n${replyExcerpt}`;

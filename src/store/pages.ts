@@ -1,5 +1,5 @@
-// Pages of listings in order of time. Cursors are a place in (time, version), not a row, so one stays good when its row has
-// gone; and what several parts of a store found is put together as one page of all of them.
+// Pages listings in order of time. A cursor is a place in (time, version), not a row: it stays valid when its
+// row is removed. Merges the results of several parts of a store into one page.
 
 import type { FoundJob } from '../core/job.ts';
 import { type Page, StoreError } from '../ports/job-store.ts';
@@ -9,16 +9,16 @@ export interface Place {
   readonly version: number;
 }
 
-/** Where a listing starts that goes from the newest back, and one that goes from the oldest on. */
+/** Where a listing starts: from the newest back, or from the oldest on. */
 export const newest: Place = { at: Number.MAX_SAFE_INTEGER, version: Number.MAX_SAFE_INTEGER };
 export const oldest: Place = { at: 0, version: 0 };
 
-/** Whether the first comes after the second, in the two orders there are. */
+/** Whether a comes after b, in one of the two orders. */
 export type IsAfter = (a: Place, b: Place) => boolean;
 export const isLater: IsAfter = (a, b) => a.at > b.at || (a.at === b.at && a.version > b.version);
 export const isEarlier: IsAfter = (a, b) => isLater(b, a);
 
-/** One of the two orders in which a search shows jobs. */
+/** An order of search results. */
 export interface Order {
   readonly start: Place;
   readonly place: (job: FoundJob) => Place;
@@ -39,7 +39,7 @@ export function cursorOf({ at, version }: Place): string {
   return `${at}.${version}`;
 }
 
-/** null = from the start. Throws StoreError for a text that is no cursor. */
+/** null: from the start. Throws StoreError for an invalid cursor. */
 export function placeOf(cursor: string | null, start: Place): Place {
   if (cursor === null) return start;
   const [, at, version] = /^(\d{1,16})\.(\d{1,16})$/.exec(cursor) ?? [];
@@ -48,13 +48,13 @@ export function placeOf(cursor: string | null, start: Place): Place {
   return { at: Number(at), version: Number(version) };
 }
 
-/** What one part found, in order; edge: how far it has looked, null = to the end. */
+/** One part's result, in order; edge: where its scan stopped, null: at the end. */
 export interface Part<T> {
   readonly items: readonly T[];
   readonly edge: Place | null;
 }
 
-/** Nothing behind the nearest edge is shown: another part may have something between. */
+/** Cuts at the nearest edge: another part may have an unscanned item behind it. */
 export function mergedPage<T>(
   parts: readonly Part<T>[],
   placeOfItem: (item: T) => Place,

@@ -1,13 +1,13 @@
-// The order in which ready jobs are taken: a wheel of ten tickets over the priorities, round robin over the topics inside
-// one. Pure: it reads no job and keeps nothing; whoever stores jobs stores the position and the rings, and takes the
-// earliest due job of the dealt topic for each deal. Invariants: reserve(1) a hundred times deals what reserve(100) deals,
-// and a plan for fewer jobs is a prefix of the plan for more (so a store that stops early, at a byte limit, plans again
-// with the number it took). No topic with room waits for more than ten deals times the topics of its priority.
+// Plans the order in which ready jobs are reserved: a wheel of ten tickets over the priorities, round robin
+// over the topics of each. Pure: the store keeps position and rings, and reserves the earliest due job of
+// each dealt topic. Invariants: reserve(1) a hundred times deals what reserve(100) deals; a plan for fewer
+// jobs is a prefix of the plan for more, so a store that stops early at a byte limit plans again with the
+// smaller number. A topic with capacity waits at most for ten deals times the topics of its priority.
 
 import { type Priority, priorities } from '../core/job.ts';
 import type { ReserveRequest } from '../ports/job-store.ts';
 
-/** 5:3:2. The position names the ticket that comes next and advances by one with each job dealt. */
+/** 5:3:2. The position is the index of the next ticket; each dealt job advances it by one. */
 const wheel: readonly Priority[] = [
   'high',
   'normal',
@@ -24,61 +24,43 @@ const wheel: readonly Priority[] = [
 /** A topic that has ready jobs of one priority. */
 export interface ReadyTopic {
   readonly topic: string;
-  /** how many; a caller that counts no further may give any number above the request's max for more */
+  /** their number; any number above the request's max stands for more */
   readonly ready: number;
 }
-
-/** Per priority, each topic once, the one whose turn is next first. A topic that gets its first ready job joins at the end. */
-export type ReadyRings = Readonly<Record<Priority, readonly ReadyTopic[]>>;
 
 export interface Deal {
   readonly priority: Priority;
   readonly topic: string;
 }
 
-export interface Dealt {
+export interface DealPlan {
   /** one per job, in order */
   readonly deals: readonly Deal[];
   /** 0–9, to be stored */
   readonly position: number;
-  /** What is left: served topics went to the end, those without room kept their turn, emptied ones are gone. */
-  readonly rings: ReadyRings;
-  /** ready jobs remain that the request had room for */
+  /** ready jobs remain for which the request has capacity */
   readonly more: boolean;
-}
-
-/** What a plan takes, and no more: whoever keeps thousands of topics changes only the turns of these. */
-export interface Taken extends Pick<Dealt, 'deals' | 'position' | 'more'> {
-  /** Topics that were served and how many jobs they have left, the latest last. In this order they go to the end of their ring;
-   *  those with none leave it. */
+  /** Served topics and their remaining jobs, latest last. In this order they move to the end of their ring;
+   *  topics without remaining jobs leave it. */
   readonly served: Readonly<Record<Priority, ReadonlyMap<string, number>>>;
 }
 
-/** Deals up to request.max jobs, in O(max + topics). A ticket of a priority that is empty or without room goes to the first
- *  of high, normal, low that is not. A topic's room counts over all priorities. */
-export function dealTickets(
-  position: number,
-  rings: ReadyRings,
-  request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>,
-): Dealt {
-  const { served, ...taken } = takeTickets(position, rings, request);
-  const left = (priority: Priority) => leftOf(rings[priority], served[priority]);
-  return { ...taken, rings: { high: left('high'), normal: left('normal'), low: left('low') } };
-}
-
-/** The same in O(max + topics without room before them): rings are read as far as they are needed. */
-export function takeTickets(
+/** Deals up to request.max jobs in O(max + topics without capacity before them): rings hold each topic once,
+ *  next turn first, and are read only as far as needed. A ticket of an empty priority, or of one without
+ *  capacity, goes to the first other one of high, normal, low. A topic's capacity counts over all
+ *  priorities. */
+export function planDeals(
   position: number,
   rings: Readonly<Record<Priority, Iterable<ReadyTopic>>>,
   request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>,
-): Taken {
+): DealPlan {
   const taken = new Map<string, number>();
-  const hasRoom = (topic: string) =>
+  const hasCapacity = (topic: string) =>
     (taken.get(topic) ?? 0) < (request.topics.get(topic) ?? request.others).room;
   const turns = {
-    high: new Turns(rings.high, hasRoom),
-    normal: new Turns(rings.normal, hasRoom),
-    low: new Turns(rings.low, hasRoom),
+    high: new Turns(rings.high, hasCapacity),
+    normal: new Turns(rings.normal, hasCapacity),
+    low: new Turns(rings.low, hasCapacity),
   };
   const deals: Deal[] = [];
   while (deals.length < request.max) {
@@ -98,32 +80,33 @@ export function takeTickets(
   };
 }
 
-/** The topics of one priority taking turns. */
+/** The turns of one priority's topics. */
 class Turns {
   readonly #ring: Iterator<ReadyTopic>;
-  readonly #hasRoom: (topic: string) => boolean;
-  /** Those that were served and have more, the latest last; what stands before #head is over. */
+  readonly #hasCapacity: (topic: string) => boolean;
+  /** Served topics with remaining jobs, latest last; entries before #head are done. */
   readonly #again: ReadyTopic[] = [];
   #head = 0;
   #next: ReadyTopic | null = null;
-  /** how many jobs each that was served has left, the latest last */
+  /** remaining jobs of each served topic, latest last */
   readonly served = new Map<string, number>();
 
-  constructor(ring: Iterable<ReadyTopic>, hasRoom: (topic: string) => boolean) {
+  constructor(ring: Iterable<ReadyTopic>, hasCapacity: (topic: string) => boolean) {
     this.#ring = ring[Symbol.iterator]();
-    this.#hasRoom = hasRoom;
+    this.#hasCapacity = hasCapacity;
   }
 
-  /** Whose turn it is. TopicCapacity never grows during one plan, so a topic found without any drops out and is looked at once. */
+  /** The topic whose turn it is. Capacity never grows during a plan: a topic without it is checked only
+   *  once. */
   next(): ReadyTopic | null {
-    while (this.#next === null || this.#next.ready === 0 || !this.#hasRoom(this.#next.topic)) {
+    while (this.#next === null || this.#next.ready === 0 || !this.#hasCapacity(this.#next.topic)) {
       this.#next = this.#following();
       if (this.#next === null) return null;
     }
     return this.#next;
   }
 
-  /** The whole ring once, then whoever was served, in the order of the serving. */
+  /** The whole ring once, then the served topics, in order of serving. */
   #following(): ReadyTopic | null {
     const step = this.#ring.next();
     if (step.done !== true) return step.value;
@@ -141,10 +124,4 @@ class Turns {
     this.served.set(entry.topic, ready);
     return entry.topic;
   }
-}
-
-function leftOf(ring: readonly ReadyTopic[], served: ReadonlyMap<string, number>): readonly ReadyTopic[] {
-  const waiting = ring.filter((entry) => entry.ready > 0 && !served.has(entry.topic));
-  const after = [...served].map(([topic, ready]) => ({ topic, ready }));
-  return [...waiting, ...after.filter((entry) => entry.ready > 0)];
 }

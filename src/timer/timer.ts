@@ -1,7 +1,7 @@
-// The timer role: moves jobs that have become due from delayed to ready. Owns when to ask; the store's clock alone decides
-// what is due, so a timer that asks too early, twice, or beside another one does no harm.
-// Partitions may come and go while it works.
-// Invariant: between two questions it sleeps at most config.pollCeiling, so a lost hint or a dead neighbour costs no more.
+// Runs the timer role: promotes due jobs from delayed to ready. Owns when to call promote; the store's clock
+// alone decides what is due, so an early or repeated call, or a second timer, does no harm. Partitions may
+// change while it runs. Invariant: it sleeps at most config.pollCeiling between calls: a lost hint delays
+// jobs no longer.
 
 import { limits } from '../core/limits.ts';
 import type { Partition } from '../ports/job-store.ts';
@@ -24,8 +24,8 @@ class Timer implements Role {
     this.#ctx = ctx;
     this.#round = new Loop({
       name: 'timer-partitions',
-      step: () => this.#look(),
-      onFailure: (error) => ctx.log.error('the partitions of the store cannot be looked through', error),
+      step: () => this.#refresh(),
+      onFailure: (error) => ctx.log.error('timer: cannot read the partitions', error),
     });
   }
 
@@ -38,19 +38,19 @@ class Timer implements Role {
       if (hint.kind !== 'due') return;
       this.#watches.get(hint.partition)?.dueIn(hint.waitMs);
     });
-    await this.#look();
+    await this.#refresh();
     await this.#round.start();
   }
 
-  /** Nothing is held: what is not promoted now, another timer promotes. */
+  /** Leaves unpromoted jobs to the next timer. */
   async drain(deadlineMs: number): Promise<void> {
     this.#unsubscribe();
     await this.#round.drain(deadlineMs);
     await Promise.all([...this.#watches.values()].map((watch) => watch.loop.drain(deadlineMs)));
   }
 
-  /** Begins to watch what has become this timer's, and leaves what has gone. */
-  async #look(): Promise<number> {
+  /** Starts a watch per new partition of this timer, and stops those of removed ones. */
+  async #refresh(): Promise<number> {
     const mine = partitionsOf(this.#ctx);
     for (const partition of mine) {
       if (this.#watches.has(partition)) continue;
@@ -67,8 +67,8 @@ class Timer implements Role {
   }
 }
 
-/** Dealt out by index. A timer beyond the number of partitions stands by on one of them: two that ask are harmless, and a
- *  partition whose only timer has died would wait for its restart. */
+/** Assigned by index. A timer beyond the number of partitions shares one as a standby: two timers are
+ *  harmless, and a partition whose only timer died would wait for its restart. */
 function partitionsOf({ store, index, count }: RoleContext): readonly Partition[] {
   const partitions = store.jobs.partitions();
   return partitions.filter((_, i) => i % count === (index % partitions.length) % count);
@@ -78,7 +78,7 @@ class PartitionWatch {
   readonly partition: Partition;
   readonly loop: Loop;
   readonly #ctx: RoleContext;
-  /** performance.now() of the next question */
+  /** performance.now() of the next promote */
   #nextAt = 0;
   #failing = false;
 
@@ -89,27 +89,26 @@ class PartitionWatch {
       name: `timer-${partition}`,
       step: () => this.#step(),
       onFailure: (error) => {
-        // It has gone, and the next look leaves it.
+        // The partition was removed; the next check stops this watch.
         if (!ctx.store.jobs.partitions().includes(partition)) return;
-        if (!this.#failing) ctx.log.error('due jobs cannot be promoted', error, { partition });
+        if (!this.#failing) ctx.log.error('timer: cannot promote due jobs', error, { partition });
         this.#failing = true;
       },
     });
   }
 
-  /** A hint; one that says nothing new wakes nobody. */
+  /** A hint; ignored unless it is earlier than the next promote. */
   dueIn(waitMs: number): void {
     if (performance.now() + waitMs < this.#nextAt) this.loop.wake();
   }
 
-  /** Promotes what is due; answers how long nothing else will be. */
+  /** Promotes due jobs; returns ms until the next promote. */
   async #step(): Promise<number> {
-    // A hint that comes while the question is under way may be younger than its answer: then ask again.
+    // A hint during the call may be newer than the answer: then promote again at once.
     this.#nextAt = Number.POSITIVE_INFINITY;
     const { moved, waitMs } = await this.#ctx.store.jobs.promote(this.partition, limits.promoteMax);
     if (moved > 0) this.#ctx.metrics.count('dq_jobs_promoted_total', moved);
-    if (this.#failing)
-      this.#ctx.log.notice('due jobs are being promoted again', { partition: this.partition });
+    if (this.#failing) this.#ctx.log.notice('timer: promoting again', { partition: this.partition });
     this.#failing = false;
     const ceilingMs = this.#ctx.config.pollCeiling;
     const sleepMs = waitMs === null ? ceilingMs : Math.min(Math.ceil(waitMs), ceilingMs);

@@ -19,7 +19,7 @@ import type {
 import { endStates, jobStates, priorities } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
-import { dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
+import { dealTickets, type ReadyRings } from '../support/deal-tickets.ts';
 import {
   byDeath,
   byDue,

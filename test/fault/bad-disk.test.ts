@@ -52,7 +52,7 @@ describe('an I/O error in COMMIT', () => {
     await until('the push to be taken', async () => codeOf(await push(daemon, 'unlucky')) === 'stored');
     expect(lines(daemon, 'error', 'can no longer trust its store').length).toBeGreaterThan(0);
     const checked = await until('the check to be told of', () => {
-      const [line] = lines(daemon, 'notice', 'the store was not closed');
+      const [line] = lines(daemon, 'notice', 'store: jobs.db was not closed');
       return line;
     });
     expect(checked).toMatchObject({ wasChecked: true, pid: again });

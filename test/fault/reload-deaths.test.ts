@@ -79,7 +79,7 @@ it.each(cases)('kill -9 of %s', async (what, title, which, when) => {
     );
   });
   // Nobody of a generation that leaves is started again, to fight for the file.
-  expect(daemon.log('error').filter(({ message }) => /held by another/.test(String(message)))).toEqual([]);
+  expect(daemon.log('error').filter(({ message }) => /open in another/.test(String(message)))).toEqual([]);
   const before = pushing.acknowledged.length;
   await until('pushes are taken', () => pushing.acknowledged.length > before + 20);
   await pushing.stop();

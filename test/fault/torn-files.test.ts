@@ -107,20 +107,19 @@ const cases: readonly Torn[] = [
     what: 'jobs.db cut off',
     of: stopped,
     tear: (data) => truncateSync(join(data, 'jobs.db'), 40_000),
-    sentence:
-      /^dq: .*jobs\.db is damaged \(40000 of \d+ bytes are there\) and was left as it is: put a backup/,
+    sentence: /^dq: .*jobs\.db is damaged \(40000 of \d+ bytes\) and stays unchanged: restore a backup/,
   },
   {
     what: 'jobs.db of random bytes',
     of: stopped,
     tear: (data) => writeFileSync(join(data, 'jobs.db'), noise(70_000)),
-    sentence: /^dq: .*jobs\.db is no SQLite file/,
+    sentence: /^dq: .*jobs\.db is not a SQLite file/,
   },
   {
     what: 'an empty jobs.db',
     of: stopped,
     tear: (data) => writeFileSync(join(data, 'jobs.db'), ''),
-    sentence: /^dq: .*jobs\.db is no SQLite file/,
+    sentence: /^dq: .*jobs\.db is not a SQLite file/,
   },
   {
     what: "another program's jobs.db",
@@ -129,7 +128,7 @@ const cases: readonly Torn[] = [
       rmSync(join(data, 'jobs.db'));
       foreign(join(data, 'jobs.db'));
     },
-    sentence: /^dq: .*jobs\.db is not a job store of dq/,
+    sentence: /^dq: .*jobs\.db is not a dq job store/,
   },
   {
     what: 'jobs.db of a newer dq',
@@ -145,13 +144,13 @@ const cases: readonly Torn[] = [
     what: 'jobs.db that lost its log',
     of: killed,
     tear: (data) => rmSync(join(data, 'jobs.db-wal')),
-    sentence: /^dq: .*jobs\.db was not closed, and its log .*-wal is missing: put it back, or remove/,
+    sentence: /^dq: .*jobs\.db was not closed, and .*-wal is missing: restore it, or remove/,
   },
   {
     what: 'a log that lost its jobs.db',
     of: killed,
     tear: (data) => rmSync(join(data, 'jobs.db')),
-    sentence: /^dq: .*jobs\.db is missing, but its log .*-wal is there/,
+    sentence: /^dq: .*jobs\.db is missing, but .*-wal exists/,
   },
   {
     what: 'a foreign log beside jobs.db',
@@ -167,7 +166,7 @@ const cases: readonly Torn[] = [
       writeFileSync(join(data, 'jobs.db'), bytes.fill(0xa5, 2 * 4_096, bytes.length));
       writeFileSync(join(data, 'jobs.db.boot'), 'the boot before\n');
     },
-    sentence: /^dq: .*jobs\.db is damaged \(.*\) and was left as it is/,
+    sentence: /^dq: .*jobs\.db is damaged \(.*\) and stays unchanged/,
   },
   {
     what: 'registry.db cut off',
@@ -200,7 +199,7 @@ const cases: readonly Torn[] = [
       for (const end of ['', '-wal', '-shm']) rmSync(join(data, `registry.db${end}`), { force: true });
       foreign(join(data, 'registry.db'));
     },
-    sentence: /^dq: the registry .*registry\.db is no dq schema: it has tables/,
+    sentence: /^dq: the registry .*registry\.db is not a dq schema: it has tables/,
   },
 ];
 

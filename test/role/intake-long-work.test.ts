@@ -39,7 +39,7 @@ it('backup: copies store and registry into a new directory, once', async () => {
   expect((await start()).status).toBe(202);
   expect(await ended(dq, '/v1/backup')).toMatchObject({
     state: 'failed',
-    reason: expect.stringContaining('exists already'),
+    reason: expect.stringContaining('already exists'),
   });
 });
 

@@ -88,7 +88,7 @@ it('start checks: a jobs.db of another kind or of a newer layout is named', asyn
   writeFileSync(path, bytes);
   expect(await why(join(root, 'data'))).toMatch(/jobs\.db has layout 99, this dq knows \d+/);
   writeFileSync(path, 'text');
-  expect(await why(join(root, 'data'))).toBe(`${path} is no SQLite file`);
+  expect(await why(join(root, 'data'))).toBe(`${path} is not a SQLite file`);
 });
 
 describe('start checks: the port', () => {

@@ -1,10 +1,10 @@
-// The window of a topic by a storage clock that was wrong: no suite can turn the clock of every store back.
+// Tests the alert window of a topic after a wrong storage clock, which the conformance suite cannot set.
 import { expect, it, onTestFinished } from 'vitest';
 import { attemptOf } from '../conformance/trial.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { owner } from './rig.ts';
 
-it('a window that began in the future keeps nobody silent', async () => {
+it('alerts: a window that begins in the future does not suppress alerts', async () => {
   let now = Date.now();
   const sqlite = await openSqliteStore({ clock: () => now });
   onTestFinished(sqlite.close);

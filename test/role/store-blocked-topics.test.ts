@@ -1,11 +1,11 @@
-// Topics with ready jobs and without capacity in the embedded store: they cost a reserve nothing, and change nothing of whose turn
-// it is.
+// Tests topics with ready jobs and without capacity in the embedded store: they add no cost to a reserve and
+// do not change the order of turns.
 
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { CapacityBase, LayeredCapacities, type TopicCapacities } from '../../src/core/layered-capacities.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { TopicCounters } from '../../src/store/sqlite/engine/topic-counters.ts';
-import { RoomsKnown } from '../../src/store/sqlite/wire/capacity-delta.ts';
+import { KnownCapacities } from '../../src/store/sqlite/wire/capacity-delta.ts';
 import { jobOf, owner } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 
@@ -32,7 +32,7 @@ async function reserve(topics: TopicCapacities, others = 5): Promise<string[]> {
   return (await store.client.store.jobs.reserve(0, request)).jobs.map(({ topic, id }) => `${topic} ${id}`);
 }
 
-it('reserve: looks at no paused topic again, however many have ready jobs', async () => {
+it('reserve: checks no paused topic twice, however many have ready jobs', async () => {
   const paused = names(1_000);
   await push(paused);
   expect(await reserve(blocked(paused))).toEqual([]);
@@ -44,14 +44,14 @@ it('reserve: looks at no paused topic again, however many have ready jobs', asyn
   expect(looks.mock.calls.length).toBeLessThan(100);
 });
 
-it('reserve: takes from topics that are resumed, in the order of their turns', async () => {
+it('reserve: takes from resumed topics in the order of their turns', async () => {
   const paused = names(300);
   await push(paused.slice(0, 200));
   await push(['between']);
   await push(paused.slice(200));
   const all = blocked(paused);
   expect(await reserve(all)).toEqual(['between 1']);
-  // One gets its room by its name, another one that of the others.
+  // One gets its capacity by name, another one that of the others.
   all.set('paused250', { room: 1, leaseMs });
   all.delete('paused7');
   expect(await reserve(all)).toEqual(['paused7 1', 'paused250 1']);
@@ -60,7 +60,7 @@ it('reserve: takes from topics that are resumed, in the order of their turns', a
   expect(await reserve(all)).toEqual(['paused7 2']);
 });
 
-it('reserve: a topic that leaves the over-layer has the capacity of the base again', async () => {
+it('reserve: a topic that leaves the upper layer gets the base capacity again', async () => {
   const paused = names(300);
   const base = new CapacityBase(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
   const over = (rooms: Record<string, number>) =>
@@ -76,12 +76,12 @@ it('reserve: a topic that leaves the over-layer has the capacity of the base aga
   expect(await reserve(over({ paused200: 1, open: 0 }))).toEqual(['paused200 1', 'unnamed 2']);
   expect(await reserve(over({}))).toEqual(['open 2']);
   expect(await reserve(over({}))).toEqual([]);
-  // Another base, of the same topics but one.
+  // Another base, with the same topics except one.
   const fewer = blocked(paused.filter((topic) => topic !== 'paused7'));
   expect(await reserve(new LayeredCapacities(new CapacityBase(fewer), new Map()))).toEqual(['paused7 2']);
 });
 
-it('reserve: without room for others takes from the named topics, and from the others when there is some again', async () => {
+it('reserve: without capacity for others takes only from named topics', async () => {
   await push(['a', 'b', 'c']);
   const named = new Map([['b', { room: 1, leaseMs }]]);
   expect(await reserve(named, 0)).toEqual(['b 1']);
@@ -89,12 +89,12 @@ it('reserve: without room for others takes from the named topics, and from the o
   expect(await reserve(new Map(), 1)).toEqual(['a 1', 'c 1']);
 });
 
-it('reserve: a short list without capacity for others leaves the table of the connection as it is', async () => {
+it('reserve: a one-time delta leaves the table of the connection unchanged', async () => {
   const paused = names(1_000);
   const few = new Map<string, TopicCapacity>(['kept', 'good'].map((topic) => [topic, { room: 1, leaseMs }]));
   await push(paused);
   expect(await reserve(blocked(paused))).toEqual([]);
-  const sent = vi.spyOn(RoomsKnown.prototype, 'with');
+  const sent = vi.spyOn(KnownCapacities.prototype, 'with');
   const looks = vi.spyOn(TopicCounters.prototype, 'topicName');
   for (const id of ['1', '2', '3', '4']) {
     await push(['kept'], id);
@@ -102,15 +102,15 @@ it('reserve: a short list without capacity for others leaves the table of the co
     await push(['other'], id);
     expect(await reserve(blocked(paused))).toEqual([`other ${id}`]);
   }
-  const topics = sent.mock.calls.reduce((sum, [changes]) => sum + changes.rooms.length, 0);
+  const topics = sent.mock.calls.reduce((sum, [delta]) => sum + delta.capacities.length, 0);
   expect(topics).toBe(4 * few.size);
   expect(looks.mock.calls.length).toBeLessThan(100);
 });
 
-it('reserve: an owner of an earlier version serves a short list without capacity for others', async () => {
-  const { with: served } = RoomsKnown.prototype;
-  vi.spyOn(RoomsKnown.prototype, 'with').mockImplementation(function (this: RoomsKnown, changes) {
-    return changes.base < 0 ? null : served.call(this, changes);
+it('reserve: an owner of an earlier version serves a one-time delta', async () => {
+  const { with: served } = KnownCapacities.prototype;
+  vi.spyOn(KnownCapacities.prototype, 'with').mockImplementation(function (this: KnownCapacities, delta) {
+    return delta.base < 0 ? null : served.call(this, delta);
   });
   await push(['a', 'b']);
   expect(await reserve(blocked(['a', 'b']))).toEqual([]);

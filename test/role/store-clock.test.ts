@@ -1,5 +1,5 @@
-// The clock of the embedded store after a jump: nothing is removed before it has stood, also where the store was opened again
-// meanwhile. And what a notifier and the intake do with a clock of the store that is not this process's.
+// Tests clock jumps of the embedded store: nothing is removed during a hold, also after a restart. And what
+// notifier and intake do with a storage clock that differs from their own.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
@@ -18,7 +18,7 @@ import { startRig } from './rig.ts';
 const dayMs = 86_400_000;
 const retentionMs = 30 * dayMs;
 
-/** A store in a directory of the test, with clocks that the test moves. */
+/** A store in a temporary directory, with clocks that the test sets. */
 function clocked() {
   const directory = temporaryDirectory();
   onTestFinished(() => directory.remove());
@@ -44,7 +44,7 @@ function clocked() {
 }
 type Opened = Awaited<ReturnType<typeof openSqliteStore>>;
 
-/** One dead letter whose alert is settled, and one ended job. */
+/** One dead letter with a settled alert, and one ended job. */
 async function fill({ client }: Opened): Promise<void> {
   const { jobs, alerts } = client.store;
   await jobs.push([jobOf('dead'), jobOf('ended')]);
@@ -62,8 +62,8 @@ const removed = async ({ client }: Opened) => {
 };
 const warnings = async ({ client }: Opened) => (await client.store.admin.health()).warnings;
 
-describe('the embedded store, after a jump of its clock', () => {
-  it.each([400, -400])('of %i days: removes nothing before the clock has stood', async (days) => {
+describe('embedded store after a clock jump', () => {
+  it.each([400, -400])('of %i days: removes nothing during the hold', async (days) => {
     const clock = clocked();
     const store = await clock.opened();
     await fill(store);
@@ -84,7 +84,7 @@ describe('the embedded store, after a jump of its clock', () => {
     await store.close();
   });
 
-  it('removes by the new time when it has stood', async () => {
+  it('removes by the new time after the hold', async () => {
     const clock = clocked();
     const store = await clock.opened();
     await fill(store);
@@ -95,14 +95,14 @@ describe('the embedded store, after a jump of its clock', () => {
     await store.close();
   });
 
-  it('holds again where the store was opened again during the hold, or the jump happened while it was closed', async () => {
+  it('holds again after a restart, and after a jump while it was closed', async () => {
     const clock = clocked();
     let store = await clock.opened();
     await fill(store);
     expect(await removed(store)).toBe(0);
     clock.jump(400 * dayMs);
     expect(await removed(store)).toBe(0);
-    // Pushes go on meanwhile: their time says nothing about the clock.
+    // Pushes continue: their times do not confirm the clock.
     await store.client.store.jobs.push([jobOf('later')]);
     await store.close();
     store = await clock.opened();
@@ -112,7 +112,7 @@ describe('the embedded store, after a jump of its clock', () => {
     await store.close();
   });
 
-  it('holds nothing after a short downtime, a step of NTP or a clock that is slowed', async () => {
+  it('does not hold after a short downtime, an NTP step or a slewed clock', async () => {
     const clock = clocked();
     let store = await clock.opened();
     await fill(store);
@@ -123,7 +123,7 @@ describe('the embedded store, after a jump of its clock', () => {
       expect(await removed(store)).toBe(0);
     }
     expect(await warnings(store)).toEqual([]);
-    // 100 times 55 s have passed; both are old enough a second after the store is opened again.
+    // 100 times 55 s have passed; both entries are old enough 1 s after the next start.
     clock.pass(retentionMs - 100 * 55_000 - sqliteLimits.clockJumpMs - 1_000);
     expect(await removed(store)).toBe(0);
     await store.close();
@@ -137,21 +137,24 @@ describe('the embedded store, after a jump of its clock', () => {
   it.each([
     [sqliteLimits.clockJumpMs - 1_000, 2],
     [sqliteLimits.clockJumpMs + 1_000, 0],
-  ])('judges a file without a note by its last number: %i ms later it removes %i', async (laterMs, count) => {
-    const clock = clocked();
-    let store = await clock.opened();
-    await fill(store);
-    clock.pass(retentionMs);
-    await store.client.store.jobs.push([jobOf('last')]);
-    store.owner.inspect((db) => db.exec("DELETE FROM meta WHERE k = 'clock'"));
-    await store.close();
-    clock.pass(laterMs);
-    store = await clock.opened();
-    expect(await removed(store)).toBe(count);
-    await store.close();
-  });
+  ])(
+    'judges a file without a saved time by its last number: %i ms later it removes %i',
+    async (laterMs, count) => {
+      const clock = clocked();
+      let store = await clock.opened();
+      await fill(store);
+      clock.pass(retentionMs);
+      await store.client.store.jobs.push([jobOf('last')]);
+      store.owner.inspect((db) => db.exec("DELETE FROM meta WHERE k = 'clock'"));
+      await store.close();
+      clock.pass(laterMs);
+      store = await clock.opened();
+      expect(await removed(store)).toBe(count);
+      await store.close();
+    },
+  );
 
-  it('removes while the machine pauses for less than a half hour, however often', async () => {
+  it('removes although the machine often pauses for up to 30 minutes', async () => {
     const clock = clocked();
     const store = await clock.opened();
     await fill(store);
@@ -167,7 +170,7 @@ describe('the embedded store, after a jump of its clock', () => {
     await store.close();
   });
 
-  it('warns after a start with a clock that is a retention ahead, and holds for longer', async () => {
+  it('warns after a start with a clock one retention ahead, and holds longer', async () => {
     const clock = clocked();
     let store = await clock.opened();
     await fill(store);
@@ -199,7 +202,7 @@ describe('the embedded store, after a jump of its clock', () => {
     const store = await clock.opened();
     const { jobs } = store.client.store;
     const lease = (leaseMs: number) => request(1, null, undefined, leaseMs);
-    /** As upkeep does, every second. */
+    /** As upkeep calls it, every second. */
     const recovered = async (times: number) => {
       let count = 0;
       for (let n = 0; n < times; n += 1) {
@@ -225,14 +228,14 @@ describe('the embedded store, after a jump of its clock', () => {
     await store.close();
   });
 
-  it('removes nothing for a caller of an earlier version, which sends a moment of its own clock', async () => {
+  it('removes nothing for an earlier version, which sends its own moment', async () => {
     const clock = clocked();
     const store = await clock.opened();
     await fill(store);
     clock.pass(retentionMs + 1);
     const link = new Link(
       { ...ownerPaths(store.directory), title: 'earlier', log: silentLog },
-      { onTold() {}, onConnected() {}, onRefused() {} },
+      { onMessage() {}, onConnected() {}, onRefused() {} },
     );
     link.open();
     const call = async (kind: number) =>
@@ -245,8 +248,8 @@ describe('the embedded store, after a jump of its clock', () => {
   });
 });
 
-describe('a process whose clock is not the clock of its store', () => {
-  it('tells receivers the time of the store, keeps it with the attempt, and counts a Retry-After date from it', async () => {
+describe('a process whose clock differs from the storage clock', () => {
+  it('notifier: sends, stores and computes with the storage clock', async () => {
     const storeTime = () => Date.now() - 400 * dayMs;
     const rig = await startRig({ clock: storeTime });
     const sink = await startSink((_, response) => {
@@ -269,7 +272,7 @@ describe('a process whose clock is not the clock of its store', () => {
     expect(rig.notified()[0]?.['lateMs']).toBeLessThan(60_000);
   });
 
-  it('accepts instants and rotates secrets by the time of the store', async () => {
+  it('intake: accepts instants and rotates secrets by the storage clock', async () => {
     const storeTime = () => Date.now() + 400 * dayMs;
     const intake = await startIntake({ clock: storeTime });
     await intake.api('PUT', '/v1/topics/t', { callbackUrl: 'http://127.0.0.1:9/' });

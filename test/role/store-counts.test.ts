@@ -1,9 +1,9 @@
-// Counts of more topics than one answer of the embedded store holds.
+// Tests counts of more topics than one page holds.
 import { expect, it, onTestFinished } from 'vitest';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 
-it('counts: come from page after page, each topic once, and the oldest from any of them', async () => {
+it('counts: reads all pages, each topic once, and the oldest of all', async () => {
   let now = Date.now();
   const { client, close, owner } = await openSqliteStore({ clock: () => now });
   onTestFinished(close);
@@ -22,7 +22,7 @@ it('counts: come from page after page, each topic once, and the oldest from any 
       })),
     );
   await push(names);
-  // The oldest of all is in the last page, once the first topics have been pushed again.
+  // The oldest job is in the last page after the first topics were pushed again.
   now += 5_000;
   await push(names.slice(0, -3));
   now += 2_000;

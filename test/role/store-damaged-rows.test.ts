@@ -1,4 +1,5 @@
-// A row of the embedded store that some damage has cost its other half: it costs itself alone, and is named.
+// Tests rows of the embedded store that damage has separated: only their own job is affected, and it is
+// logged.
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
@@ -35,12 +36,12 @@ async function problems(): Promise<readonly string[]> {
   return work.result.problems.map(({ what, count }) => `${count} ${what}`);
 }
 
-it('a ready job without its body is buried, and costs no other job its turn', async () => {
+it('reserve: buries a ready job without a body; other jobs keep their turns', async () => {
   const { jobs, dead, alerts } = store.client.store;
   await jobs.push([jobOf('1'), jobOf('2'), jobOf('3', { topic: 'u' })]);
   damage("DELETE FROM body WHERE n = (SELECT n FROM job WHERE id = CAST('1' AS BLOB))");
   expect(await reservedIds()).toEqual(['2', '3']);
-  expect(errors).toEqual([expect.stringContaining('job t/1 has lost its body')]);
+  expect(errors).toEqual([expect.stringContaining('job t/1 has no body')]);
   expect((await dead.list({}, 10, null)).items).toMatchObject([
     { topic: 't', id: '1', buryReason: 'poison' },
   ]);
@@ -51,20 +52,18 @@ it('a ready job without its body is buried, and costs no other job its turn', as
   expect(await problems()).toEqual([]);
 });
 
-it('jobs that are counted and not there hold up no reserve, and are counted anew', async () => {
+it('reserve: corrects counts of missing jobs and goes on', async () => {
   const { jobs, admin } = store.client.store;
   await jobs.push([jobOf('1'), jobOf('2', { topic: 'u' })]);
   damage("DELETE FROM body WHERE n = (SELECT n FROM job WHERE id = CAST('1' AS BLOB))");
   damage("DELETE FROM job WHERE id = CAST('1' AS BLOB)");
   expect(await reservedIds()).toEqual(['2']);
-  expect(errors).toEqual([
-    expect.stringContaining('of the ready jobs of topic t that are counted there are 0'),
-  ]);
+  expect(errors).toEqual([expect.stringContaining('topic t has 0 ready jobs, fewer than counted')]);
   expect((await admin.counts()).topics).toEqual({ u: { delayed: 0, ready: 0, reserved: 1, dead: 0 } });
   expect(await problems()).toEqual([]);
 });
 
-it('attempts that cannot be read keep nobody from their job, and stay as they are', async () => {
+it('unreadable attempts: the job stays usable, and they stay unchanged', async () => {
   const { jobs, dead } = store.client.store;
   await jobs.push([jobOf('1'), jobOf('2')]);
   const leased = (await jobs.reserve(0, request(2))).jobs;
@@ -84,5 +83,5 @@ it('attempts that cannot be read keep nobody from their job, and stay as they ar
     ['1', 0],
     ['2', 1],
   ]);
-  expect(await problems()).toEqual(['1 attempts that cannot be read']);
+  expect(await problems()).toEqual(['1 unreadable attempts']);
 });

@@ -1,4 +1,5 @@
-// Bulk work of the embedded store: requeue and purge of thousands of jobs, beside pushes that must not wait for it.
+// Tests requeue and purge of thousands of jobs in the embedded store, beside pushes that must not wait for
+// them.
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
@@ -62,11 +63,11 @@ it.each(works)('%s: a push is answered between the steps', async (_, work, answe
   expect(pushed?.kind).toBe('stored');
   expect(await working).toEqual(answer);
   expect(ended).toEqual(['push', 'work']);
-  // A transaction for each step, and one for the push.
+  // One transaction per step, and one for the push.
   expect(groups).toBeGreaterThanOrEqual(count / sqliteLimits.bulkStepMax + 1);
 });
 
-it('requeue: a call that is given fewer than match answers that more are left', async () => {
+it('requeue: returns more when more jobs match than it may move', async () => {
   const { store: client } = store.client;
   await bury(client, ids);
   const some = sqliteLimits.bulkStepMax + 7;
@@ -74,7 +75,9 @@ it('requeue: a call that is given fewer than match answers that more are left', 
   expect((await client.admin.counts()).topics['t']).toMatchObject({ dead: count - some, ready: some });
 });
 
-it('requeue: a store that ends between two steps has done what it answers', { timeout: 30_000 }, async () => {
+it('requeue: a store that closes between two steps has done what it returned', {
+  timeout: 30_000,
+}, async () => {
   const { store: client } = store.client;
   await bury(client, ids);
   const ending = new Promise<void>((resolve) => {
@@ -86,7 +89,7 @@ it('requeue: a store that ends between two steps has done what it answers', { ti
   const next = await openSqliteStore({}, { path: store.directory, remove() {} });
   const requeued = next.dump().jobs.filter(({ state }) => state === 'ready').length;
   expect(requeued).toBeGreaterThan(0);
-  // Either it tells how many, or that it does not know.
+  // It returns the count, or unknown.
   if (answer instanceof StoreError) expect(answer.failure.kind).toBe('unknown');
   else expect(answer).toEqual({ requeued, more: true });
   expect(await next.client.store.dead.requeue({}, limits.bulkMax)).toEqual({
@@ -96,7 +99,7 @@ it('requeue: a store that ends between two steps has done what it answers', { ti
   await next.close();
 });
 
-it('purge of dead letters: large bodies go in steps, too', async () => {
+it('purge: large bodies are purged in steps too', async () => {
   const { store: client } = store.client;
   await bury(client, ['a', 'b', 'c', 'd', 'e', 'f'], Buffer.alloc(4 * 1024 * 1024));
   expect(await client.dead.purge({}, limits.bulkMax)).toEqual({ purged: 6, more: false });

@@ -1,4 +1,5 @@
-// What the clients of the embedded store hear when its owner dies, stops, breaks or hands over, and what is in the file.
+// Tests the outcomes for clients when the owner dies, stops, breaks or hands over, and the content of the
+// file then.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Hint, StoreError } from '../../src/ports/job-store.ts';
@@ -39,12 +40,12 @@ async function connected(more: Partial<LinkOptions> = {}): Promise<StoreConnecti
   return client;
 }
 
-/** What is in the file, once nobody has it open; it must be whole. */
+/** The content of the file after its owner has closed it; it must be undamaged. */
 function inFile() {
   const engine = openEngine(ownerPaths(directory.path).path);
   try {
     expect(engine.db.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
-    return { ...dumpOf(engine.db), counts: engine.census.counts() };
+    return { ...dumpOf(engine.db), counts: engine.jobCounts.counts() };
   } finally {
     engine.close();
   }
@@ -53,10 +54,10 @@ function inFile() {
 const acks = (jobs: Awaited<ReturnType<StoreConnection['store']['jobs']['reserve']>>['jobs']) =>
   jobs.map((job) => ({ ...leaseOf(job), attempt: attemptOf(job, { outcome: 'delivered' }) }));
 
-describe('an owner that is killed under load', () => {
-  it('has everything that was acknowledged, and nothing that was refused', async () => {
+describe('an owner killed under load', () => {
+  it('has every acknowledged write and no rejected one', async () => {
     const acknowledged = new Set<string>();
-    // An ack that was applied and lost its answer is repeated, and hears lease_lost: asked for is all one can say of it.
+    // An applied ack whose answer was lost is repeated and returns lease_lost: only the request is certain.
     const askedToGo = new Set<string>();
     const acked = new Set<string>();
     const refused = new Set<string>();
@@ -91,7 +92,7 @@ describe('an owner that is killed under load', () => {
       if (round < 4) owner = await startOwner();
     }
     stop = true;
-    // What still waits for an owner ends as not stored.
+    // Calls that still wait for an owner end as not stored.
     const last = await startOwner();
     await Promise.all(load);
     await last.kill();
@@ -104,7 +105,7 @@ describe('an owner that is killed under load', () => {
 });
 
 describe('a call', () => {
-  it('that was never written is held for an owner that comes back', async () => {
+  it('unwritten: waits for the next owner', async () => {
     const first = await startOwner();
     const client = await connected();
     await first.kill();
@@ -114,7 +115,7 @@ describe('a call', () => {
     expect(await pushed).toMatchObject([{ kind: 'stored' }]);
   });
 
-  it('that was never written is not stored when the owner stays away', async () => {
+  it('unwritten: is not stored if no owner comes', async () => {
     const first = await startOwner();
     const client = await connected({ awayMs: 200 });
     await first.kill();
@@ -131,13 +132,13 @@ describe('a call', () => {
     expect(await client.store.jobs.get({ topic: 't', id: '1' })).toBeNull();
   });
 
-  it('that was written is unknown when it may not be repeated, and is repeated when it may', async () => {
+  it('written: is unknown if a repeat may harm, otherwise repeated', async () => {
     const first = await startOwner();
     const client = await connected();
     await client.store.jobs.push([jobOf('1'), jobOf('2')]);
     const [one, two] = (await client.store.jobs.reserve(0, request(2))).jobs;
     if (one === undefined || two === undefined) throw new Error('not reserved');
-    // Stopped, it takes the bytes and does nothing with them.
+    // A stopped owner receives the bytes and does nothing.
     first.signal('SIGSTOP');
     const { jobs } = client.store;
     const calls = Promise.all([
@@ -155,7 +156,7 @@ describe('a call', () => {
     expect(await calls).toMatchObject([[lost], [lost], lost, lost, [{ kind: 'acked' }], { id: '2' }]);
   });
 
-  it('without an answer is unknown when its time is over, and a late answer hurts nobody', async () => {
+  it('without an answer: is unknown after its deadline; a late answer is ignored', async () => {
     const owner = await startOwner();
     const client = await connected({ callMs: 2_000 });
     owner.signal('SIGSTOP');
@@ -168,7 +169,7 @@ describe('a call', () => {
     expect(await client.store.jobs.push([jobOf('1', { mode: 'keep' })])).toMatchObject([{ kind: 'kept' }]);
   });
 
-  it('beyond what may be pending is refused at once, and not stored', async () => {
+  it('above the limit of pending calls: is rejected as not stored', async () => {
     const owner = await startOwner();
     const client = await connected();
     owner.signal('SIGSTOP');
@@ -183,7 +184,7 @@ describe('a call', () => {
     expect(outcomes.filter((outcome) => outcome.kind === 'not_stored').length).toBe(80 - stored);
   });
 
-  it('made after close is refused', async () => {
+  it('after close: is rejected', async () => {
     await startOwner();
     const client = await connected();
     await client.close();
@@ -192,14 +193,14 @@ describe('a call', () => {
 });
 
 describe('a client', () => {
-  it('cannot start where nobody listens, and says so', async () => {
+  it('start: fails without an owner', async () => {
     const { socketPath } = ownerPaths(directory.path);
     const client = connectStore({ socketPath, title: 'test', log: silentLog, callMs: 150 });
     await expect(client.start()).rejects.toThrow(StoreError);
     expect(client.connected).toBe(false);
   });
 
-  it('looks once after every reconnect, and hears hints again', async () => {
+  it('reconnect: checks once, then receives hints again', async () => {
     const first = await startOwner();
     const client = await connected();
     const heard: Hint['kind'][] = [];
@@ -216,12 +217,12 @@ describe('a client', () => {
 });
 
 describe('an I/O error', () => {
-  it('in COMMIT makes everything unknown and ends the owner; its successor has a whole store', async () => {
+  it('in COMMIT: all calls are unknown, the owner ends, the next store is undamaged', async () => {
     const owner = await startOwner();
     const client = await connected();
     const { jobs, admin } = client.store;
     await jobs.push([jobOf('1'), jobOf('2', { body: Buffer.alloc(60_000, 2) })]);
-    // Its pages are free: the next push needs no more room than the log.
+    // Its pages are free: the next push needs no more space than the WAL.
     await jobs.cancel([{ topic: 't', id: '2' }]);
     owner.limitFileSize(5_000);
     const [pushed, counted] = await Promise.all([
@@ -229,7 +230,7 @@ describe('an I/O error', () => {
       admin.counts().catch((error: unknown) => (error as StoreError).failure.kind),
     ]);
     expect(pushed).toEqual([{ kind: 'unknown', code: 'io_error' }]);
-    // A read of the same turn either came after, and was refused, or found the next owner.
+    // A read of the same turn either came later and was rejected, or reached the next owner.
     expect(counted).toBe('not_stored');
     expect(await owner.ended).toBe(fatalExit);
     const ids = inFile().jobs.map((job) => job.id);
@@ -238,7 +239,7 @@ describe('an I/O error', () => {
 });
 
 describe('a handover', () => {
-  it('loses no call, doubles none and makes none unknown, under load', async () => {
+  it('under load: loses no call, repeats none, leaves none unknown', async () => {
     let owner = await startOwner();
     const client = await connected();
     const outcomes: string[] = [];

@@ -1,4 +1,4 @@
-// Which files the owner of the embedded store takes, and that it leaves the others as they are.
+// Tests which files the owner of the embedded store opens, and that it leaves the others unchanged.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -39,7 +39,7 @@ afterEach(async () => {
   directory.remove();
 });
 
-/** Every file of the store with its bytes, by name; the shared memory of a log is not part of it. */
+/** Every file of the store with its bytes, by name, without the shared memory of the WAL. */
 function files(): Record<string, string> {
   const names = readdirSync(directory.path).filter((name) => !/-shm$|\.sock$/.test(name));
   return Object.fromEntries(
@@ -52,13 +52,13 @@ function files(): Record<string, string> {
   );
 }
 
-/** A store with jobs that was closed (or not) by its owner. */
+/** A store with jobs, closed or killed. */
 async function filled(how: 'closed' | 'killed', jobs = 200): Promise<void> {
   if (how === 'closed') {
     withEngine((engine) => pushMany(engine, jobs));
     return;
   }
-  // What was killed leaves its log behind; a process that ends without closing does the same.
+  // A killed owner leaves its WAL; so does a process that ends without closing.
   const script = `
     import { openEngine } from ${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/engine/engine.ts'))};
     const engine = openEngine(process.argv[1]);
@@ -106,7 +106,7 @@ function refusal(): StoreFileRefused {
 }
 
 describe('a new store', () => {
-  it('is made for its owner alone, and is one file when closed', () => {
+  it('is private, and one file when closed', () => {
     withEngine((engine) => {
       pushMany(engine, 1);
       expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -115,47 +115,51 @@ describe('a new store', () => {
     expect(readdirSync(directory.path)).toEqual(['jobs.db']);
   });
 
-  it('takes the place of one whose making was cut off', () => {
+  it('replaces an interrupted creation', () => {
     writeFileSync(`${path}.new`, 'half');
-    withEngine((engine) => expect(engine.census.counts().topics).toEqual({}));
+    withEngine((engine) => expect(engine.jobCounts.counts().topics).toEqual({}));
   });
 
-  it('is not made beside the log of one that is missing', async () => {
+  it('is not created beside a WAL without its file', async () => {
     writeFileSync(`${path}-wal`, 'the only copy of some jobs');
     expect(refusal().why).toBe('incomplete');
     expect(existsSync(path)).toBe(false);
   });
 });
 
-describe('a store that was left', () => {
-  it('by a clean end has its jobs, its counts and no log', async () => {
+describe('an existing store', () => {
+  it('closed: has its jobs and counts, and no WAL', async () => {
     await filled('closed');
     withEngine((engine) => {
       expect(engine.found.wasUnclean).toBe(false);
-      expect(engine.census.counts().topics).toEqual({ t: { delayed: 0, ready: 200, reserved: 0, dead: 0 } });
+      expect(engine.jobCounts.counts().topics).toEqual({
+        t: { delayed: 0, ready: 200, reserved: 0, dead: 0 },
+      });
     });
   });
 
   it.each([
-    ['is not read whole, as the kernel has all that was written', () => {}, false],
+    ['is not checked: the kernel has every write', () => {}, false],
     [
-      'before the machine was started anew is read whole',
+      'is checked after a restart of the machine',
       () => writeFileSync(`${path}.boot`, 'another boot\n'),
       true,
     ],
-    ['without a note of the boot is read whole', () => rmSync(`${path}.boot`), true],
-  ] as const)('by a kill has every committed job, and %s', async (_, change, wasChecked) => {
+    ['is checked without a boot note', () => rmSync(`${path}.boot`), true],
+  ] as const)('killed: has every committed job, and %s', async (_, change, wasChecked) => {
     await filled('killed');
     change();
     withEngine((engine) => {
       expect(engine.found).toEqual({ wasUnclean: true, wasChecked });
-      expect(engine.census.counts().topics).toEqual({ t: { delayed: 0, ready: 200, reserved: 0, dead: 0 } });
+      expect(engine.jobCounts.counts().topics).toEqual({
+        t: { delayed: 0, ready: 200, reserved: 0, dead: 0 },
+      });
       expect(engine.db.prepare('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' });
     });
     expect(readdirSync(directory.path)).toEqual(['jobs.db']);
   });
 
-  it('and copied: the copy is read whole, its parts may be of several moments', async () => {
+  it('copied while open: the copy is checked, its parts may be of different moments', async () => {
     await filled('killed');
     const copy = join(directory.path, 'copy');
     mkdirSync(copy);
@@ -166,15 +170,15 @@ describe('a store that was left', () => {
     engine.close();
   });
 
-  it('by an owner that doubted its disk is read whole', async () => {
+  it('after a failed write: the file is checked', async () => {
     await filled('killed');
     const [killed] = [openEngine(path)];
-    killed.doubt();
+    killed.requireCheck();
     expect(existsSync(`${path}.boot`)).toBe(false);
     killed.close();
   });
 
-  it('goes on with higher numbers when the clock has gone back', () => {
+  it('draws higher numbers after its clock went back', () => {
     const [early] = withEngine((engine) => {
       engine.begin('full');
       const outcome = engine.push(jobOf('1'));
@@ -190,8 +194,8 @@ describe('a store that was left', () => {
   });
 });
 
-describe('refused and left untouched', () => {
-  it('a file that is no database', () => {
+describe('rejected and unchanged', () => {
+  it('a file that is not a database', () => {
     writeFileSync(path, 'x'.repeat(5_000));
     expect(refusal()).toMatchObject({ why: 'foreign', message: expect.stringContaining(path) });
   });
@@ -216,7 +220,7 @@ describe('refused and left untouched', () => {
     expect(refusal()).toMatchObject({ why: 'newer', message: expect.stringContaining('layout 2') });
   });
 
-  it('a store whose log has a newer layout', () => {
+  it('a store whose WAL has a newer layout', () => {
     const script = `
       import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/runtime/database.ts'))};
       const db = openDatabase(process.argv[1]);
@@ -228,7 +232,7 @@ describe('refused and left untouched', () => {
     expect(refusal().why).toBe('newer');
   });
 
-  it('a store that was not closed and has damaged pages', async () => {
+  it('an unclosed store with damaged pages', async () => {
     await filled('closed');
     overwrite(path, 12 * 4_096, Buffer.alloc(3 * 4_096, 0xa5));
     writeFileSync(`${path}-wal`, '');
@@ -238,17 +242,17 @@ describe('refused and left untouched', () => {
     });
   });
 
-  it('a store that lost its tail', async () => {
+  it('a truncated store', async () => {
     await filled('closed');
     truncateSync(path, statSync(path).size - 4_096);
     expect(refusal().why).toBe('damaged');
   });
 
-  it('a store that another process holds', async () => {
+  it('a store that another process has open', async () => {
     owners.push(await OwnerProcess.start(directory.path));
     const before = files();
-    expect(() => openEngine(path)).toThrow(/held by another process/);
-    await expect(OwnerProcess.start(directory.path)).rejects.toThrow(/held by another process/);
+    expect(() => openEngine(path)).toThrow(/open in another process/);
+    await expect(OwnerProcess.start(directory.path)).rejects.toThrow(/open in another process/);
     expect(files()).toEqual(before);
   });
 });

@@ -1,4 +1,5 @@
-// The owner's transactions: what fails is undone alone, what is refused is not stored, a full disk drains.
+// Tests the owner's transactions: a failure undoes one item, a rejected write is not stored, a full disk
+// drains.
 
 import { statSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -32,7 +33,7 @@ async function pushTogether(...ids: readonly string[]): Promise<readonly PushOut
   return (await Promise.all(ids.map((id) => jobs().push([jobOf(id)])))).flat();
 }
 
-/** From now on the file is as large as it may get. */
+/** Caps the size of the file at its current size. */
 function fillUp(): void {
   store.owner.inspect((db) => {
     const [{ page_count: pages }] = db.prepare('PRAGMA page_count').all() as [{ page_count: number }];
@@ -41,7 +42,7 @@ function fillUp(): void {
 }
 const giveRoom = () => store.owner.inspect((db) => db.exec('PRAGMA max_page_count = 1000000'));
 
-/** Refuses the body of this id: the row of the job has been written by then. */
+/** Rejects the body of this id, after the row of the job was written. */
 function breakBodyOf(id: string): void {
   store.owner.inspect((db) =>
     db.exec(`CREATE TEMP TRIGGER no_body BEFORE INSERT ON main.body WHEN NEW.bytes = x'${Buffer.from(`body of ${id}`).toString('hex')}'
@@ -50,7 +51,7 @@ function breakBodyOf(id: string): void {
 }
 
 describe('a failure inside one request', () => {
-  it('undoes that push alone, half written as it is', async () => {
+  it('undoes only that push, although half written', async () => {
     breakBodyOf('2');
     const outcomes = await pushTogether('1', '2', '3');
     expect(outcomes).toMatchObject([
@@ -63,7 +64,7 @@ describe('a failure inside one request', () => {
     expect((await jobs().reserve(0, request(10))).jobs.map((job) => job.id)).toEqual(['1', '3']);
   });
 
-  it('undoes that item alone among those of its own call', async () => {
+  it('undoes only that item among those of its call', async () => {
     breakBodyOf('2');
     expect(kindsOf(await jobs().push([jobOf('1'), jobOf('2'), jobOf('3')]))).toEqual([
       'stored',
@@ -73,7 +74,7 @@ describe('a failure inside one request', () => {
     expect(store.dump().jobs.map((job) => job.id)).toEqual(['1', '3']);
   });
 
-  it('takes a topic back that only the failed push would have made', async () => {
+  it('removes a topic that only the failed push had added', async () => {
     breakBodyOf('2');
     const broken = { ...jobOf('2'), topic: 'new' };
     expect(kindsOf(await jobs().push([broken, jobOf('3')]))).toEqual(['not_stored', 'stored']);
@@ -85,14 +86,14 @@ describe('a failure inside one request', () => {
     expect(await jobs().get({ topic: 'new', id: '4' })).toMatchObject({ id: '4', topic: 'new' });
   });
 
-  it('leaves the settles of its group settled', async () => {
+  it('leaves other finishing writes of its group applied', async () => {
     await pushTogether('1', '2');
     const [first, second] = (await jobs().reserve(0, request(2))).jobs;
     if (first === undefined || second === undefined) throw new Error('not reserved');
     const attempt = attemptOf(first);
     const [acked, retried, again] = await Promise.all([
       jobs().ack([{ ...leaseOf(first), attempt }]),
-      // No such delay: a mistake of the caller, found when it runs.
+      // An invalid delay: a caller's mistake, detected when it runs.
       jobs().retry([{ ...leaseOf(second), delayMs: 1e300, attempt }]),
       jobs().push([jobOf('3')]),
     ]);
@@ -109,7 +110,7 @@ describe('a full disk', () => {
     inStore('SELECT coalesce(sum(length(bytes)), 0) AS n FROM body WHERE n < 0')[0]?.['n'];
   const large = (id: string) => jobOf(id, { body: Buffer.alloc(300_000, 1) });
 
-  it('refuses pushes as not stored, lets jobs be finished, and takes pushes again when there is room', async () => {
+  it('rejects pushes, finishes jobs, and accepts pushes when space is free', async () => {
     expect(reserveBytes()).toBe(16 * 1024 * 1024);
     await pushTogether('1', '2', '3');
     const held = (await jobs().reserve(0, request(3))).jobs;
@@ -121,7 +122,7 @@ describe('a full disk', () => {
     expect(pushed).toEqual([{ kind: 'not_stored', code: 'disk_full' }]);
     expect(acked).toEqual([{ kind: 'acked' }]);
     expect(reserveBytes()).toBe(0);
-    // While the reserve is gone, a push that would fit is refused too: the room belongs to the settles.
+    // Without a whole disk reserve a push that would fit is rejected too: the space is for finishing writes.
     expect(await jobs().push([jobOf('small')])).toEqual([{ kind: 'not_stored', code: 'disk_full' }]);
     expect(await store.client.store.admin.health()).toMatchObject({
       ok: false,
@@ -139,7 +140,7 @@ describe('a full disk', () => {
 });
 
 describe('the socket', () => {
-  /** What a stranger sends, and whether the owner ends the connection. */
+  /** Sends foreign bytes; returns whether the owner ends the connection. */
   function stranger(): { socket: Socket; ended: Promise<void>; received: () => number } {
     const socket = connect(ownerPaths(store.directory).socketPath);
     sockets.push(socket);
@@ -160,7 +161,7 @@ describe('the socket', () => {
     return w;
   };
 
-  it('is for its user alone', () => {
+  it('is private to its user', () => {
     expect(statSync(ownerPaths(store.directory).socketPath).mode & 0o777).toBe(0o600);
   });
 
@@ -198,7 +199,7 @@ describe('the socket', () => {
     expect(kindsOf(await jobs().push([jobOf('1')]))).toEqual(['stored']);
   });
 
-  it('cuts off a client that asks and does not read', async () => {
+  it('closes the connection of a client that does not read', async () => {
     await jobs().push([jobOf('1', { body: Buffer.alloc(4_000_000, 1) })]);
     const { socket, ended } = stranger();
     socket.pause();
@@ -209,7 +210,7 @@ describe('the socket', () => {
         .text('1')
         .end();
     socket.write(w.done());
-    // Nothing is read, so only an end from the other side closes it.
+    // The test reads nothing, so only the other side can close the connection.
     await until('the owner to give it up', async () => {
       await jobs().get({ topic: 't', id: 'nothing' });
       return store.owner.clients === 1;

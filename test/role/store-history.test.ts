@@ -1,4 +1,4 @@
-// A store that keeps no history: what ends leaves nothing in the file.
+// Tests a store without history: ended jobs leave nothing in the file.
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { attemptOf, jobOf, request } from '../conformance/trial.ts';
@@ -17,14 +17,14 @@ afterEach(async () => {
   given.remove();
 });
 
-/** Of jobs: body rows below zero are the room that the store keeps for settling on a full disk. */
+/** Rows of jobs; body rows below zero are the disk reserve. */
 const rows = () =>
   store.owner.inspect((db) =>
     ['job', 'body', 'attempts'].map((table) => db.prepare(`SELECT n FROM ${table} WHERE n > 0`).all().length),
   );
 const key = { topic: 't', id: '1' };
 
-/** A job that has failed once is delivered, another is cancelled, a third is delivered at once. */
+/** One job delivered at the second attempt, one cancelled, one delivered at once. */
 async function endThree(): Promise<void> {
   const { jobs } = store.client.store;
   await jobs.push([jobOf('1')]);
@@ -38,13 +38,13 @@ async function endThree(): Promise<void> {
     await jobs.ack([{ ...job, attempt: attemptOf(job, { outcome: 'delivered', reason: null }) }]);
 }
 
-it('a store that keeps no history: nothing is left of what has ended', async () => {
+it('without history: nothing is left of ended jobs', async () => {
   await endThree();
   expect(rows()).toEqual([0, 0, 0]);
   expect(await store.client.store.history.get(key)).toBeNull();
 });
 
-it('a store that keeps no history: what an earlier life kept is shown until it is forgotten', async () => {
+it('without history: earlier entries stay visible until they are forgotten', async () => {
   await store.close();
   store = await openSqliteStore({}, given);
   await endThree();
@@ -59,7 +59,7 @@ it('a store that keeps no history: what an earlier life kept is shown until it i
   expect(rows()).toEqual([0, 0, 0]);
 });
 
-it('an entry that an older dq wrote, with the content type of its body, has no attempt', async () => {
+it('an entry of an older dq, with a content type: has no attempt', async () => {
   await store.close();
   store = await openSqliteStore({}, given);
   await endThree();

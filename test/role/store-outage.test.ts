@@ -1,4 +1,5 @@
-// A store that is away for longer than leases run: what was being called is settled when it is back, and nothing is struck.
+// Tests a store that is unavailable for longer than leases last: outcomes are settled later, and no job gets
+// a strike.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -52,39 +53,36 @@ const stores = [
 ];
 
 describe.each(stores)('recover, $name', ({ open, isMissing }) => {
-  it.skipIf(isMissing)(
-    'takes nothing back by its time until the holders could settle: after a start, and after nobody was served',
-    async () => {
-      const { jobs, step } = await open();
-      /** As upkeep does, every second. */
-      const recoverTimes = async (times: number) => {
-        const heard = [];
-        for (let n = 0; n < times; n += 1, await step(limits.recoverEveryMs))
-          heard.push(await jobs.recover(0, 10));
-        return heard;
-      };
-      await jobs.push(['1', '2'].map((id) => jobOf(id)));
-      const [first] = (await jobs.reserve(0, request(1, null, undefined, 1_500))).jobs;
-      expect(await recoverTimes(5)).toEqual(new Array(5).fill(none));
-      expect(await jobs.recover(0, 10)).toEqual({ ...none, returned: 1 });
-      expect(await jobs.get({ topic: 't', id: first?.id ?? '' })).toMatchObject({ strikes: 1 });
+  it.skipIf(isMissing)('expires no lease during the hold after a start and after an outage', async () => {
+    const { jobs, step } = await open();
+    /** As upkeep calls it, every second. */
+    const recoverTimes = async (times: number) => {
+      const heard = [];
+      for (let n = 0; n < times; n += 1, await step(limits.recoverEveryMs))
+        heard.push(await jobs.recover(0, 10));
+      return heard;
+    };
+    await jobs.push(['1', '2'].map((id) => jobOf(id)));
+    const [first] = (await jobs.reserve(0, request(1, null, undefined, 1_500))).jobs;
+    expect(await recoverTimes(5)).toEqual(new Array(5).fill(none));
+    expect(await jobs.recover(0, 10)).toEqual({ ...none, returned: 1 });
+    expect(await jobs.get({ topic: 't', id: first?.id ?? '' })).toMatchObject({ strikes: 1 });
 
-      const [a, b] = (await jobs.reserve(0, request(2))).jobs;
-      if (a === undefined || b === undefined) throw new Error('both are ready');
-      await step(80_000);
-      expect(await recoverTimes(5)).toEqual(new Array(5).fill(none));
-      const attempt = attemptOf(a, { outcome: 'delivered', reason: null, status: 200 });
-      expect(await jobs.ack([{ ...leaseOf(a), attempt }])).toEqual([{ kind: 'acked' }]);
-      // Who has not settled by now has fallen silent.
-      expect(await recoverTimes(1)).toEqual([{ ...none, returned: 1 }]);
+    const [a, b] = (await jobs.reserve(0, request(2))).jobs;
+    if (a === undefined || b === undefined) throw new Error('both are ready');
+    await step(80_000);
+    expect(await recoverTimes(5)).toEqual(new Array(5).fill(none));
+    const attempt = attemptOf(a, { outcome: 'delivered', reason: null, status: 200 });
+    expect(await jobs.ack([{ ...leaseOf(a), attempt }])).toEqual([{ kind: 'acked' }]);
+    // Owners without an outcome by now are silent.
+    expect(await recoverTimes(1)).toEqual([{ ...none, returned: 1 }]);
 
-      // As long as calls come on time, each lease is taken back in its own.
-      await jobs.reserve(0, request(1, null, undefined, 2_500));
-      expect(await recoverTimes(4)).toEqual([none, none, none, { ...none, returned: 1 }]);
-    },
-  );
+    // While calls come on time, each lease expires at its own time.
+    await jobs.reserve(0, request(1, null, undefined, 2_500));
+    expect(await recoverTimes(4)).toEqual([none, none, none, { ...none, returned: 1 }]);
+  });
 
-  it.skipIf(isMissing)('a clock that is set back makes the wait no longer', async () => {
+  it.skipIf(isMissing)('recover: a clock that is set back does not prolong the hold', async () => {
     const { jobs, step } = await open();
     expect(await jobs.recover(0, 10)).toEqual(none);
     await step(-3_600_000);
@@ -96,9 +94,9 @@ describe.each(stores)('recover, $name', ({ open, isMissing }) => {
   });
 });
 
-describe('a store that is away for longer than leases run', () => {
+describe('a store that is unavailable for longer than leases last', () => {
   it.each(['stopped', 'dead'] as const)(
-    '%s: every outcome is settled when it is back, none is called again, none is struck',
+    '%s: every outcome is settled later, no job is called again or gets a strike',
     async (how) => {
       const rig = await startRig();
       const directory = temporaryDirectory();
@@ -150,7 +148,7 @@ describe('a store that is away for longer than leases run', () => {
       expect(rig.counted('t', 'delivered')).toBe(0);
       if (how === 'stopped') owner.signal('SIGCONT');
       else owner = await OwnerProcess.start(directory.path, holdMs);
-      // The notifier is the last one to find it.
+      // The notifier reconnects last.
       const before = recovers;
       await until('leases were looked for', () => recovers > before);
       isConnectedAgain = true;

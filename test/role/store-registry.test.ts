@@ -1,4 +1,5 @@
-// The registry through the store's socket: the same answers as beside the file, and a word to everybody when it changed.
+// Tests the registry through the store's socket: the same answers as from the file, and a message to all
+// after a change.
 
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -53,7 +54,7 @@ function digestOnly() {
 }
 
 describe('registry through the socket', () => {
-  it('says nothing of a change to a client that has not been greeted yet', async () => {
+  it('sends no change message before the greeting', async () => {
     const socket = connect(ownerPaths(store.directory).socketPath);
     onTestFinished(() => void socket.destroy());
     const chunks: Buffer[] = [];
@@ -64,11 +65,11 @@ describe('registry through the socket', () => {
     hello.begin(1, kinds.hello).u32(protocolMagic).u32(protocolNumber).text('late').end();
     socket.write(hello.done());
     await until('the greeting', () => chunks.length > 0);
-    // Behind the length and the number of the request.
+    // After the length and the request number.
     expect(Buffer.concat(chunks).readUInt8(8)).toBe(kinds.hello);
   });
 
-  it('answers what the file beside it answers, for every method', async () => {
+  it('returns what the file returns, for every method', async () => {
     const { registry } = store.client;
     const created = await registry.create(draft('t'));
     if (created.kind !== 'created') throw new Error(created.kind);
@@ -102,14 +103,14 @@ describe('registry through the socket', () => {
     expect(await file.get('t')).toBeNull();
   });
 
-  it('tells every client of a change, and of nothing else', async () => {
-    let told = 0;
+  it('notifies every client of a change, and of nothing else', async () => {
+    let calls = 0;
     const stop = other.registry.onChange(() => {
-      told += 1;
+      calls += 1;
     });
     const { registry } = store.client;
     await registry.create(draft('t'));
-    await until('the word', () => told === 1);
+    await until('the word', () => calls === 1);
     await registry.create(draft('t'));
     await registry.get('t');
     await changesOf(registry, 0);
@@ -123,12 +124,12 @@ describe('registry through the socket', () => {
     expect(await registry.removeToken('a')).toBe('removed');
     const second = await registry.create(draft('u'));
     expect(second.kind).toBe('created');
-    await until('the next words', () => told >= 4);
-    expect(told).toBe(4);
+    await until('the next words', () => calls >= 4);
+    expect(calls).toBe(4);
     stop();
   });
 
-  it('refuses as the registry refuses, and a method that is none', async () => {
+  it('rejects as the registry rejects, and unknown methods', async () => {
     await file.close();
     await expect(store.client.registry.get('t')).rejects.toMatchObject({
       failure: { kind: 'not_stored', code: 'closed' },

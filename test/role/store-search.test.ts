@@ -1,4 +1,4 @@
-// The embedded store looks at a bounded number of rows per search, and goes on behind its cursor.
+// Tests that a search of the embedded store scans a bounded number of rows and continues after its cursor.
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { SearchFilter } from '../../src/ports/job-store.ts';
@@ -26,7 +26,7 @@ async function searchAll(filter: SearchFilter) {
   }
 }
 
-it('search: a page is empty when nothing is found among the rows that one call may look at', async () => {
+it('search: a page is empty when no scanned row matches', async () => {
   await jobs().push(numbered(many).map((id) => jobOf(id)));
   await jobs().push([jobOf('last', { when: { delayMs: 3_600_000 } })]);
   expect(await searchAll({ state: 'delayed' })).toEqual([[], ['last']]);
@@ -34,7 +34,7 @@ it('search: a page is empty when nothing is found among the rows that one call m
   expect(await searchAll({ id: 'last' })).toEqual([['last']]);
 });
 
-it('search: the same among what has ended', async () => {
+it('search: the same for ended jobs', async () => {
   await jobs().push([jobOf('delivered')]);
   const [job] = (await jobs().reserve(0, request(1))).jobs;
   if (job === undefined) throw new Error('it was pushed');
@@ -44,7 +44,7 @@ it('search: the same among what has ended', async () => {
   expect(await searchAll({ state: 'done' })).toEqual([[], ['delivered']]);
 });
 
-it('search: refuses a cursor that is none', async () => {
+it('search: rejects an invalid cursor', async () => {
   await expect(jobs().search({}, 10, 'nonsense')).rejects.toMatchObject({
     failure: { kind: 'not_stored', code: 'bad_cursor' },
   });

@@ -1,4 +1,4 @@
-// The timer with a real store: what is due becomes ready, never early, with hints or without.
+// Tests the timer with a real store: due jobs become ready, never early, with and without hints.
 import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { type Hint, type JobStore, StoreError } from '../../src/ports/job-store.ts';
@@ -12,7 +12,7 @@ function between(rig: Rig, jobs: Partial<JobStore>) {
 }
 
 describe('timer', () => {
-  it('a job is called at its time, never before it', async () => {
+  it('a job is called when it is due, never earlier', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -42,12 +42,12 @@ describe('timer', () => {
       async () => (await rig.store.jobs.get({ topic: 't', id: 'j1199' }))?.dueAt !== undefined,
     );
     await rig.run(createTimer(rig.context({ store, config: { pollCeiling: 60_000 } })));
-    // Three steps; a pause between them would be the poll ceiling, twice.
+    // Three steps; a pause between them would last twice the poll ceiling.
     await until('all are ready', async () => (await rig.store.admin.counts()).topics['t']?.ready === 1_200);
     expect(Math.max(...moved)).toBeLessThanOrEqual(500);
   });
 
-  it('with every hint lost, due jobs are found all the same', async () => {
+  it('promotes due jobs when every hint is lost', async () => {
     const rig = await startRig();
     const store = between(rig, { onHint: () => () => {} });
     await rig.run(createTimer(rig.context({ store })));
@@ -58,7 +58,7 @@ describe('timer', () => {
     );
   });
 
-  it('only a hint that names an earlier moment wakes it', async () => {
+  it('wakes only for a hint with an earlier time', async () => {
     const rig = await startRig();
     let asked = 0;
     let hint: (hint: Hint) => void = () => {};
@@ -84,7 +84,7 @@ describe('timer', () => {
     await until('it asks again', () => asked === 2);
   });
 
-  it('goes on after the store was away', async () => {
+  it('continues after the store was unavailable', async () => {
     const rig = await startRig();
     let down = true;
     const store = between(rig, {
@@ -104,7 +104,7 @@ describe('timer', () => {
     expect(rig.lines.filter(({ kind }) => kind === 'error')).toHaveLength(1);
   });
 
-  it('a partition that goes while it is asked is left, and nobody is troubled', async () => {
+  it('a partition removed during a call is left without an error', async () => {
     const rig = await startRig();
     let partitions = [0, 1];
     const asked: number[] = [];
@@ -125,7 +125,7 @@ describe('timer', () => {
     expect(rig.lines.filter(({ kind }) => kind === 'error')).toEqual([]);
   });
 
-  it('partitions are dealt out by index; a timer beyond their number stands by on one', async () => {
+  it('partitions are assigned by index; extra timers stand by', async () => {
     const rig = await startRig();
     async function partitionsOf(index: number, count: number, partitions: readonly number[]) {
       const asked = new Set<number>();

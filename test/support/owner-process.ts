@@ -1,5 +1,5 @@
-// An owner of the embedded store in a process of its own, so that it can be killed, stopped and starved. This file is both
-// ends: forked, it runs the owner on the directory it is given; imported, it starts and ends such processes.
+// Runs an owner of the embedded store in its own process, so that tests can kill, stop and starve it. The same
+// file is both ends: forked, it runs the owner; imported, it starts and ends such processes.
 
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { StoreOwner } from '../../src/store/sqlite/owner/owner.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { ownerPaths } from './sqlite-store.ts';
 
-/** What the process exits with when its store broke. */
+/** Exit code after the store broke. */
 export const fatalExit = 70;
 
 const here = fileURLToPath(import.meta.url);
@@ -22,7 +22,7 @@ export class OwnerProcess {
     this.#ended = once(child, 'exit').then(([code]) => code as number | null);
   }
 
-  /** Serving when it resolves; rejects with what the owner refused to start for. */
+  /** Resolves when the owner serves; rejects with the reason if it does not start. */
   static async start(directory: string, recoverHoldMs = 0): Promise<OwnerProcess> {
     const child = fork(here, [directory, String(recoverHoldMs)], { execArgv: ['--import', 'tsx'] });
     const owner = new OwnerProcess(child);
@@ -36,7 +36,7 @@ export class OwnerProcess {
     return this.#child.pid as number;
   }
 
-  /** The exit code; null when it was killed. */
+  /** The exit code; null: killed. */
   get ended(): Promise<number | null> {
     return this.#ended;
   }
@@ -56,7 +56,7 @@ export class OwnerProcess {
     return this.#ended;
   }
 
-  /** From now on it can make no file longer than this: a write beyond it fails with EFBIG. */
+  /** Limits the size of its files: a write beyond it fails with EFBIG. */
   limitFileSize(bytes: number): void {
     execFileSync('prlimit', ['--pid', String(this.pid), `--fsize=${bytes}`]);
   }

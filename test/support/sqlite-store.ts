@@ -1,5 +1,5 @@
-// The embedded store in a temporary directory, served by an owner in this process and reached through its socket, as the
-// daemon's processes reach it. The dump reads the tables themselves.
+// Opens the embedded store in a temporary directory, with its owner in this process behind its socket, as in the
+// daemon. The dump reads the tables directly.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,7 +40,7 @@ export const ownerPaths = (directory: string) => ({
   socketPath: join(directory, 'store.sock'),
 });
 
-/** A directory that is given stays when the store is closed. */
+/** A given directory stays when the store is closed. */
 export async function openSqliteStore(
   more: Partial<StoreOwnerOptions> = {},
   given?: ReturnType<typeof temporaryDirectory>,

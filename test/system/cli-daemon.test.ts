@@ -436,7 +436,7 @@ describe('dq backup, fsck', patience, () => {
     expect(made).toMatchObject({ code: 0, stdout: `${join(directory, 'data')}\n` });
     const again = await dq(['backup', 'data'], { cwd: directory });
     expect(again.code).toBe(1);
-    expect(again.stderr).toContain('exists already');
+    expect(again.stderr).toContain('already exists');
     await daemon.api('DELETE', '/v1/topics/t/jobs/x');
 
     copyFileSync(join(daemon.dataDir, 'secret.key'), join(directory, 'data/secret.key'));

@@ -78,7 +78,7 @@ it('asks a daemon that runs, and sees what is wrong with the files of one that d
   expect(keyless.about('store')).toMatch(/secret\.key is missing/);
 
   writeFileSync(join(daemon.dataDir, 'jobs.db'), 'this is no database at all');
-  expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is no SQLite file$/);
+  expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is not a SQLite file$/);
   rmSync(join(daemon.dataDir, 'jobs.db'));
   expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is missing/);
   expect(existsSync(join(daemon.dataDir, 'jobs.db'))).toBe(false);

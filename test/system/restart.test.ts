@@ -128,7 +128,7 @@ describe('dq restart', () => {
     renameSync(key, `${key}.away`);
     expect(await refusal()).toMatch(/nothing was ended: the key file .*secret\.key is missing/);
     writeFileSync(key, `v1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
-    expect(await refusal()).toMatch(/nothing was ended: the key file .* is not the one/);
+    expect(await refusal()).toMatch(/nothing was ended: the key file .* does not fit/);
     renameSync(`${key}.away`, key);
 
     rmSync(pids, { recursive: true });
@@ -138,7 +138,7 @@ describe('dq restart', () => {
     const jobs = join(daemon.dataDir, 'jobs.db');
     renameSync(jobs, `${jobs}.away`);
     writeFileSync(jobs, 'text');
-    expect(await refusal()).toBe(`${before}${jobs} is no SQLite file\n`);
+    expect(await refusal()).toBe(`${before}${jobs} is not a SQLite file\n`);
     renameSync(`${jobs}.away`, jobs);
 
     expect(daemon.workers()).toEqual(workers);

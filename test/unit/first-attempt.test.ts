@@ -1,4 +1,4 @@
-// The only attempt of a job comes back from what is kept of it.
+// Tests that the only attempt of a job is read back as it was stored.
 import { expect, it } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { packFirstAttempt, readFirstAttempt } from '../../src/store/first-attempt.ts';

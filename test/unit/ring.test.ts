@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Ring, RingView } from '../../src/store/sqlite/engine/ring.ts';
 
-it('ring: the first added is the first, and who comes again is the last', () => {
+it('ring: keeps the order of additions; a repeated one is last', () => {
   const ring = new Ring();
   for (const topic of [3, 1, 2, 3]) ring.add(topic);
   expect([...ring]).toEqual([3, 1, 2]);
@@ -11,7 +11,7 @@ it('ring: the first added is the first, and who comes again is the last', () => 
   expect([...ring]).toEqual([1, 2, 3]);
 });
 
-it('ring: whatever was done since a mark is undone, to the same order', () => {
+it('ring: rolls back to a savepoint in the same order', () => {
   const dice = (n: number) => Math.floor(Math.random() * n);
   const change = (ring: Ring, count: number) => {
     for (let n = 0; n < count; n += 1) {
@@ -22,19 +22,19 @@ it('ring: whatever was done since a mark is undone, to the same order', () => {
   for (let round = 0; round < 300; round += 1) {
     const ring = new Ring();
     change(ring, 20);
-    ring.keep();
-    const [whole, wholeMark] = [[...ring], ring.mark()];
+    ring.commit();
+    const [whole, wholeMark] = [[...ring], ring.savepoint()];
     change(ring, dice(20));
-    const [half, halfMark] = [[...ring], ring.mark()];
+    const [half, halfMark] = [[...ring], ring.savepoint()];
     change(ring, dice(20));
-    ring.takeBack(halfMark);
+    ring.rollBackTo(halfMark);
     expect([...ring]).toEqual(half);
-    ring.takeBack(wholeMark);
+    ring.rollBackTo(wholeMark);
     expect([...ring]).toEqual(whole);
   }
 });
 
-it('ring view: shows the topics with room in their turns, whatever comes, goes and is undone', () => {
+it('ring view: shows topics with capacity in turn, through changes and rollbacks', () => {
   const dice = (n: number) => Math.floor(Math.random() * n);
   for (let round = 0; round < 300; round += 1) {
     const ring = new Ring();
@@ -43,28 +43,28 @@ it('ring view: shows the topics with room in their turns, whatever comes, goes a
     const hasRoom = (topic: number) => open.has(topic);
     for (let step = 0; step < 60; step += 1) {
       const topic = dice(12);
-      const mark = ring.mark();
+      const mark = ring.savepoint();
       for (let n = dice(4); n > 0; n -= 1) {
         if (dice(2) === 0) ring.add(dice(12));
         else ring.delete(dice(12));
-        // In the middle of what is undone, too.
+        // Also in the middle of the changes that are rolled back.
         if (dice(3) === 0) [...view.topics(hasRoom)];
       }
-      if (dice(3) === 0) ring.takeBack(mark);
-      else if (dice(2) === 0) ring.keep();
+      if (dice(3) === 0) ring.rollBackTo(mark);
+      else if (dice(2) === 0) ring.commit();
       if (dice(2) === 0) open.delete(topic);
       else {
         open.add(topic);
         view.gained(topic);
       }
-      // A reserve may read no further than the first.
+      // A reserve may read only the first.
       if (dice(2) === 0) view.topics(hasRoom).next();
       else expect([...view.topics(hasRoom)]).toEqual([...ring].filter(hasRoom));
     }
   }
 });
 
-it('ring view: looks at no topic without room twice', () => {
+it('ring view: checks no topic without capacity twice', () => {
   const ring = new Ring();
   const view = new RingView(ring);
   let looks = 0;
@@ -83,20 +83,20 @@ it('ring view: looks at no topic without room twice', () => {
   expect(looks).toBeLessThan(20);
 });
 
-it('ring: a place that has left keeps no later places in memory', () => {
+it('ring: a removed place keeps no later places in memory', () => {
   const ring = new Ring();
   const topics = [1, 2, 3, 4, 5];
   for (const topic of topics) ring.add(topic);
-  // An unused view refers to the last place that it has passed.
+  // An unused view refers to the last place that it has skipped.
   const passed = ring.placeOf(5);
   for (let round = 0; round < 1_000; round += 1)
     for (const topic of topics) {
       ring.delete(topic);
       ring.add(topic);
-      ring.keep();
+      ring.commit();
     }
   const reachable = new Set([passed]);
   for (const place of reachable) if (place !== undefined) reachable.add(place.before).add(place.after);
-  // Itself and those before it, the places of today, and the root.
+  // Itself and earlier places, the current places, and the root.
   expect(reachable.size).toBeLessThanOrEqual(2 * topics.length + 1);
 });

@@ -1,4 +1,5 @@
-// Frames and payloads of the store's socket: what is written is read back, and nothing that a stranger sends is believed.
+// Tests frames and payloads of the store's socket: written values are read back, and hostile bytes are
+// rejected.
 
 import { describe, expect, it } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
@@ -6,11 +7,11 @@ import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
 import { packFirstAttempt } from '../../src/store/first-attempt.ts';
 import { readWork } from '../../src/store/sqlite/owner/operations.ts';
-import type { RoomChanges } from '../../src/store/sqlite/wire/capacity-delta.ts';
+import type { CapacityDelta } from '../../src/store/sqlite/wire/capacity-delta.ts';
 import * as messages from '../../src/store/sqlite/wire/messages.ts';
 import { FrameCutter, kinds, ProtocolError, Reader, Writer } from '../../src/store/sqlite/wire/protocol.ts';
 
-/** Numbers from 0 to 1 that are the same in every run. */
+/** Numbers from 0 to 1, the same in every run. */
 function seeded(seed: number): () => number {
   let state = seed;
   return () => {
@@ -86,7 +87,7 @@ describe('messages', () => {
     );
   });
 
-  it('an ack comes back with its attempt: the only one as it is kept, in JSON, which owners of before read', () => {
+  it('an ack comes back with its attempt, an only one encoded as stored', () => {
     const ack = (kept: AttemptRecord | null) =>
       through((w) => messages.writeAck(w, { ...lease, attempt: kept }), messages.readAck);
     const only = { ...attempt, attempt: 1, outcome: 'delivered', reason: null } as const;
@@ -112,25 +113,25 @@ describe('messages', () => {
     },
   );
 
-  it('a reserve request comes back, room bounded by one more than a reserve takes', () => {
+  it('a reserve request comes back, capacity bounded by reserveMax + 1', () => {
     const request = {
       owner: { instance: 0xffff_ffff, incarnation: 2 ** 40 },
       max: 64,
       others: { room: Infinity, leaseMs: 13_000 },
     };
-    const changes: RoomChanges = {
+    const delta: CapacityDelta = {
       base: 6,
       number: 7,
-      rooms: [
+      capacities: [
         ['t', { room: 0, leaseMs: 70_000 }],
         ['gone', null],
       ],
     };
-    const write = (w: Writer) => messages.writeReserveRequest(w, request, changes);
+    const write = (w: Writer) => messages.writeReserveRequest(w, request, delta);
     expect(through(write, messages.readReserveRequest)).toEqual({
       ...request,
       others: { room: limits.reserveMax + 1, leaseMs: 13_000 },
-      changes,
+      delta,
     });
   });
 
@@ -176,7 +177,7 @@ function framesOf(count: number): { bytes: Buffer; payloads: string[] } {
 }
 
 describe('frames', () => {
-  it('are cut whole out of any chunks', () => {
+  it('are cut from any chunks', () => {
     const random = seeded(1);
     const { bytes, payloads } = framesOf(60);
     for (let round = 0; round < 50; round += 1) {
@@ -195,7 +196,7 @@ describe('frames', () => {
     }
   });
 
-  it('of a length that no frame has are refused before anything is gathered', () => {
+  it('of an invalid length are rejected before anything is buffered', () => {
     for (const length of [0, 4, limits.frameBytesMax + 1, 0xffff_ffff]) {
       const head = Buffer.alloc(4);
       head.writeUInt32LE(length);
@@ -203,7 +204,7 @@ describe('frames', () => {
     }
   });
 
-  it('that were abandoned leave nothing in the writer', () => {
+  it('abandoned: leave nothing in the writer', () => {
     const w = new Writer(4);
     w.begin(1, kinds.get).text('kept').end();
     w.begin(2, kinds.get).text('dropped');
@@ -218,7 +219,7 @@ describe('frames', () => {
 });
 
 describe('hostile payloads', () => {
-  it('of random bytes are read or refused, never anything else', () => {
+  it('of random bytes are read or rejected, never anything else', () => {
     const random = seeded(2);
     const all = Object.values(kinds);
     let refused = 0;
@@ -236,7 +237,7 @@ describe('hostile payloads', () => {
     expect(refused).toBeGreaterThan(15_000);
   });
 
-  it('that are cut off or too long are refused', () => {
+  it('that are too short or too long are rejected', () => {
     const job: PushJob = {
       topic: 't',
       id: '1',
@@ -256,13 +257,13 @@ describe('hostile payloads', () => {
     expect(() => readWork(kinds.push, new Reader(longer))).toThrow(ProtocolError);
   });
 
-  it('that promise a long list in a short frame make no list', () => {
+  it('with a long list in a short frame allocate no list', () => {
     const w = new Writer();
     w.u32(0xffff_fff0);
     expect(() => readWork(kinds.ack, new Reader(w.done()))).toThrow(/a list of 4294967280/);
   });
 
-  it('with numbers that are none are refused', () => {
+  it('with non-finite numbers are rejected', () => {
     const w = new Writer();
     w.list([Number.NaN], (_, delayMs) => messages.writeRetry(w, { ...lease, delayMs, attempt }));
     expect(() => readWork(kinds.retry, new Reader(w.done()))).toThrow(/NaN/);

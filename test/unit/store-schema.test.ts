@@ -1,4 +1,4 @@
-// The schema that dq makes and the one that people run by hand are one text, and it is a job store.
+// Tests that sql/sqlite/jobs.sql equals the schema that dq creates.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { applicationId, layoutVersion, schema } from '../../src/store/sqlite/fil
 const file = join(import.meta.dirname, '../../sql/sqlite/jobs.sql');
 
 describe('sql/sqlite/jobs.sql', () => {
-  it('is the schema that dq makes', () => {
+  it('is the schema that dq creates', () => {
     expect(readFileSync(file, 'utf8')).toBe(schema);
   });
 
@@ -23,7 +23,7 @@ describe('sql/sqlite/jobs.sql', () => {
     db.close();
   });
 
-  it('serves the hot questions from their indexes', () => {
+  it('serves frequent queries from their indexes', () => {
     const db = openDatabase(':memory:');
     db.exec(schema);
     const planOf = (sql: string) =>

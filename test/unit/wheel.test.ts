@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
-import { type Dealt, dealTickets, type ReadyRings } from '../../src/store/wheel.ts';
+import { type Dealt, dealTickets, type ReadyRings } from '../support/deal-tickets.ts';
 
 const plenty = 1_000_000;
 const empty: ReadyRings = { high: [], normal: [], low: [] };
@@ -13,7 +13,7 @@ const request = (max: number, others = plenty, topics: Record<string, number> = 
 const ring = (ready: Record<string, number>) =>
   Object.entries(ready).map(([topic, n]) => ({ topic, ready: n }));
 
-/** The same plan by one call or by many: how many jobs were dealt per priority and topic. */
+/** The same plan by one call or by many: number of jobs dealt per priority and topic. */
 function dealInSteps(rings: ReadyRings, total: number, step: number, rooms = request(0)): Dealt {
   let left = { deals: [], position: 0, rings, more: true } as Dealt;
   const deals = [];
@@ -37,14 +37,14 @@ const fiveTopics: ReadyRings = {
   low: ring({ d: plenty }),
 };
 
-describe('dealTickets', () => {
-  it('turns the wheel H N H L H N H N H L', () => {
+describe('wheel', () => {
+  it('turns H N H L H N H N H L', () => {
     const dealt = dealTickets(0, fiveTopics, request(10));
     expect(letters(dealt)).toBe('H N H L H N H N H L');
     expect(dealt.position).toBe(0);
   });
 
-  it('goes on where it stopped', () => {
+  it('continues where it stopped', () => {
     const first = dealTickets(0, fiveTopics, request(3));
     expect(first.position).toBe(3);
     expect(letters(dealTickets(first.position, first.rings, request(7)))).toBe('L H N H N H L');
@@ -79,7 +79,7 @@ describe('dealTickets', () => {
     }
   });
 
-  it('serves two topics of one priority 100:100, however long their queues are', () => {
+  it('serves two topics of one priority 100:100, whatever their queues', () => {
     const dealt = dealInSteps({ ...empty, normal: ring({ long: plenty, short: 100 }) }, 200, 64);
     expect(count(dealt, 'topic')).toEqual({ long: 100, short: 100 });
     expect(dealt.rings.normal.map((entry) => entry.topic)).toEqual(['long']);
@@ -91,21 +91,21 @@ describe('dealTickets', () => {
     expect(letters(dealTickets(3, { ...fiveTopics, high: [], low: [] }, request(3)))).toBe('N N N');
   });
 
-  it('passes the ticket of a priority without room on, and says that nothing more has room', () => {
+  it('passes the ticket of a priority without capacity, and clears more', () => {
     const dealt = dealTickets(0, fiveTopics, request(100, 0, { d: 4 }));
     expect(count(dealt, 'topic')).toEqual({ d: 4 });
     expect(dealt.more).toBe(false);
     expect(dealt.position).toBe(4);
   });
 
-  it('counts the room of a topic over all priorities', () => {
+  it('counts the capacity of a topic over all priorities', () => {
     const rings = { high: ring({ a: 50 }), normal: ring({ a: 50 }), low: ring({ a: 50, b: 1 }) };
     const dealt = dealTickets(0, rings, request(100, 7));
     expect(count(dealt, 'topic')).toEqual({ a: 7, b: 1 });
     expect(letters(dealt)).toBe('H N H L H N H L');
   });
 
-  it('keeps the turn of a topic without room, and sends a served one to the end', () => {
+  it('keeps the turn of a topic without capacity, moves a served one last', () => {
     const rings = { ...empty, normal: ring({ full: 5, a: 5, b: 1, c: 5 }) };
     const dealt = dealTickets(0, rings, request(3, plenty, { full: 0 }));
     expect(dealt.deals.map((deal) => deal.topic)).toEqual(['a', 'b', 'c']);
@@ -113,7 +113,7 @@ describe('dealTickets', () => {
     expect(dealTickets(0, dealt.rings, request(1)).deals[0]?.topic).toBe('full');
   });
 
-  it('answers more only while a ready job has room', () => {
+  it('sets more only while a ready job has capacity', () => {
     const rings = { ...empty, low: ring({ a: 2 }) };
     expect(dealTickets(0, rings, request(1)).more).toBe(true);
     expect(dealTickets(0, rings, request(2)).more).toBe(false);
@@ -121,7 +121,7 @@ describe('dealTickets', () => {
     expect(dealTickets(0, empty, request(5))).toEqual({ deals: [], position: 0, rings: empty, more: false });
   });
 
-  it('starves no topic: each one is served within ten deals per topic of its priority', () => {
+  it('serves each topic within ten deals per topic of its priority', () => {
     const many = (prefix: string) =>
       ring(Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`${prefix}${n}`, plenty])));
     const rings = { high: many('h'), normal: many('n'), low: many('l') };
@@ -131,7 +131,7 @@ describe('dealTickets', () => {
     }
   });
 
-  it('looks at each topic once, not once per job', () => {
+  it('checks each topic once, not once per job', () => {
     const rings = {
       ...empty,
       low: ring(Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`t${n}`, 9]))),

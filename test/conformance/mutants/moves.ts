@@ -1,6 +1,6 @@
 // Mistakes of promote and reserve.
 
-import { dealTickets, type ReadyRings } from '../../../src/store/wheel.ts';
+import { dealTickets, type ReadyRings } from '../../support/deal-tickets.ts';
 import { change, type Mutant, mutant } from './mutant.ts';
 
 const noRings: ReadyRings = { high: [], normal: [], low: [] };

@@ -1,6 +1,6 @@
-// The embedded store and registry as every process but their owner has them: the ports, spoken through one connection. Owns
-// which calls may be repeated after a lost answer; a repeat of the others could store, take or count twice, so their loss is
-// `unknown`. Invariant: item calls answer one outcome per item, whatever happens to the connection.
+// Implements the ports of store and registry over one connection to dq-store, for all other processes. Owns
+// which calls may be repeated after a lost answer; a repeat of the others could store, reserve or count
+// twice, so their loss is `unknown`. Invariant: item calls return one outcome per item in every case.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EndedJob, JobKey } from '../../../core/job.ts';
@@ -31,7 +31,7 @@ import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.
 import { inBatches, pushBatches, type StepFilter } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
 import { sqliteLimits } from '../limits.ts';
-import { type RoomChanges, RoomsSent, roomsAside } from '../wire/capacity-delta.ts';
+import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
 import {
   readCancelOutcome,
   readFinish,
@@ -52,7 +52,7 @@ import { isOlderStore, OlderTopics, type RegistryMethod, registryMethods } from 
 import { Link, type LinkOptions } from './link.ts';
 
 export interface ConnectionOptions extends LinkOptions {
-  /** Makes a topic of its record (Registry.read). A process that needs no topic gives none. */
+  /** Decodes a topic record (Registry.read). Omit it in a process that reads no topic. */
   readonly readTopic?: (record: TopicRecord) => KnownTopic;
 }
 
@@ -60,42 +60,42 @@ export interface StoreConnection {
   readonly store: Store;
   readonly registry: Registry;
   readonly connected: boolean;
-  /** Resolves when connected; rejects with StoreError, and is closed, when that takes longer than sqliteLimits.storeCallMs, or when
-   *  the owner speaks another protocol (code `protocol`). */
+  /** Resolves when connected. Rejects with StoreError, and closes, after sqliteLimits.storeCallMs without a
+   *  connection, or if the owner has another protocol (code `protocol`). */
   start(): Promise<void>;
-  /** From now on calls wait sqliteLimits.storeCloseMs at most for a store that is away. */
+  /** From now on calls wait at most sqliteLimits.storeCloseMs for an unavailable store. */
   hurry(): void;
-  /** Waits up to sqliteLimits.storeCloseMs for answers that are due. */
+  /** Waits up to sqliteLimits.storeCloseMs for outstanding answers. */
   close(): Promise<void>;
 }
 
-/** Nothing happens before start(). */
+/** Does nothing before start(). */
 export function connectStore(options: ConnectionOptions): StoreConnection {
   const hintListeners = new Set<(hint: Hint) => void>();
   const changeListeners = new Set<() => void>();
-  /** told of the first answer to start() */
+  /** receives the first answer to start() */
   let onGreeting: ((refusal: string | null) => void) | null = null;
-  const hint = (told: Hint) => {
-    for (const listener of hintListeners) listener(told);
+  const notifyHint = (hint: Hint) => {
+    for (const listener of hintListeners) listener(hint);
   };
-  const changed = () => {
+  const notifyChange = () => {
     for (const listener of changeListeners) listener();
   };
-  const subscribe = () => link.tell(kinds.subscribe, (w) => w.u8(hintListeners.size > 0 ? 1 : 0));
+  const subscribe = () => link.send(kinds.subscribe, (w) => w.u8(hintListeners.size > 0 ? 1 : 0));
   const link = new Link(options, {
-    onTold(kind, payload) {
-      if (kind === kinds.hintReady) hint({ kind: 'ready', partition: 0 });
-      else if (kind === kinds.hintDue) hint({ kind: 'due', partition: 0, waitMs: payload.f64() });
-      else if (kind === kinds.registryChanged) changed();
+    onMessage(kind, payload) {
+      if (kind === kinds.hintReady) notifyHint({ kind: 'ready', partition: 0 });
+      else if (kind === kinds.hintDue) notifyHint({ kind: 'due', partition: 0, waitMs: payload.f64() });
+      else if (kind === kinds.registryChanged) notifyChange();
     },
     onRefused: (code) => onGreeting?.(code),
     onConnected() {
       onGreeting?.(null);
       if (hintListeners.size > 0) subscribe();
-      // Whatever was told meanwhile is lost: everybody looks once.
-      hint({ kind: 'due', partition: 0, waitMs: 0 });
-      hint({ kind: 'ready', partition: 0 });
-      changed();
+      // Hints sent before are lost: every listener checks once.
+      notifyHint({ kind: 'due', partition: 0, waitMs: 0 });
+      notifyHint({ kind: 'ready', partition: 0 });
+      notifyChange();
     },
   });
   const onHint = (listener: (hint: Hint) => void) => {
@@ -147,7 +147,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
 }
 
 function unreadable(): never {
-  throw new Error('this process reads no topics');
+  throw new Error('this process cannot read topics');
 }
 
 function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
@@ -160,14 +160,14 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     itemCall(link, kind, inBatches(items, limits.finishBatchMax), write, (r) => readFinish(r, done), true);
   const verb = <I, O>(kind: number, items: readonly I[], write: (w: Writer, item: I) => void) =>
     itemCall(link, kind, inBatches(items, limits.pushBatchMax), write, (r) => r.json() as O, false);
-  const rooms = new RoomsSent();
+  const capacities = new SentCapacities();
   return {
     partitions: () => [0],
     push: (jobs) => itemCall(link, kinds.push, pushBatches(jobs), writePush, readPushOutcome, false),
     cancel: (keys) =>
-      // A repeat would answer `absent` for what it has cancelled.
+      // A repeat would return `absent` for jobs that the first call cancelled.
       itemCall(link, kinds.cancel, inBatches(keys, limits.pushBatchMax), writeKey, readCancelOutcome, false),
-    // A repeat would answer for what it has done itself.
+    // A repeat would see the moves of the first call.
     run: (keys) => verb<JobKey, RunOutcome>(kinds.run, keys, writeKey),
     reschedule: (items) => verb<RescheduleItem, RescheduleOutcome>(kinds.reschedule, items, writeReschedule),
     requeue: (keys) => verb<JobKey, RequeueOutcome>(kinds.requeue, keys, writeKey),
@@ -182,19 +182,19 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
       return { moved, waitMs: waitMs < 0 ? null : waitMs };
     },
     async reserve(_partition, request) {
-      const ask = async (changes: RoomChanges) =>
-        readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request, changes), false));
+      const reserve = async (delta: CapacityDelta) =>
+        readReserved(await link.call(kinds.reserve, (w) => writeReserveRequest(w, request, delta), false));
       const { others, topics } = request;
       if (others.room <= 0 && topics.size <= limits.keptTopicsMax) {
-        const reserved = await ask(roomsAside(topics));
-        // An owner of an earlier version knows tables alone.
+        const reserved = await reserve(oneTimeDelta(topics));
+        // An owner of an earlier version supports only tables.
         if (reserved !== null) return reserved;
       }
-      const reserved = await ask(rooms.changesTo(topics));
+      const reserved = await reserve(capacities.deltaTo(topics));
       if (reserved !== null) return reserved;
-      // A new connection, or a call that never arrived: nothing was reserved, and now all rooms are told.
-      rooms.forget();
-      const again = await ask(rooms.changesTo(topics));
+      // A new connection, or a lost call: nothing was reserved. Send the whole table.
+      capacities.forget();
+      const again = await reserve(capacities.deltaTo(topics));
       if (again === null) throw new StoreError({ kind: 'not_stored', code: 'rooms_unknown' });
       return again;
     },
@@ -214,8 +214,9 @@ interface Stepped {
   readonly more: boolean;
 }
 
-/** Bulk work in steps. Each step is a call of its own with a longer pause after it, in which the owner serves the other callers.
- *  A step that was surely not done ends the work with what the steps before have done; if an answer is lost, the count is unknown. */
+/** Runs bulk work in steps. Each step is one call followed by a longer pause, in which the owner serves other
+ *  callers. A step that was surely not done ends the work with the count so far; after a lost answer the
+ *  count is unknown. */
 async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Promise<Stepped> {
   const end = performance.now() + sqliteLimits.bulkCallMs;
   let total = 0;
@@ -236,12 +237,13 @@ async function inSteps(max: number, step: (max: number) => Promise<Stepped>): Pr
 }
 
 interface FilterStep extends Stepped {
-  /** absent in the answer of an owner of an earlier version */
+  /** absent in answers of an owner of an earlier version */
   readonly versionMax?: number | undefined;
 }
 
-/** The same for a filter. Of ids each step is sent those that it looks at, unless fewer than all of them are wanted: which are the
- *  oldest is known of all or of none. A job that dies again between two steps has a new version, and no later step takes it. */
+/** Runs filtered bulk work in steps. Ids are sent step by step, unless fewer than all of them are wanted:
+ *  which are oldest is only known over all ids. A job that dies again between two steps has a new version and
+ *  is not moved again. */
 async function inFilteredSteps(
   filter: DeadFilter,
   max: number,
@@ -273,17 +275,17 @@ function deadCalls(link: Link): DeadLetters {
       return { items: r.list(readSnapshot).map(({ body, ...letter }) => letter), nextCursor };
     },
     async requeue(filter, max) {
-      const { done, more } = await inFilteredSteps(filter, max, async (...asked) => {
+      const { done, more } = await inFilteredSteps(filter, max, async (...args) => {
         type Answer = Omit<FilterStep, 'done'> & { readonly requeued: number };
-        const { requeued, ...rest } = await cold<Answer>(link, kinds.deadRequeue, asked, false);
+        const { requeued, ...rest } = await cold<Answer>(link, kinds.deadRequeue, args, false);
         return { done: requeued, ...rest };
       });
       return { requeued: done, more };
     },
     async purge(filter, max) {
-      const { done, more } = await inFilteredSteps(filter, max, async (...asked) => {
+      const { done, more } = await inFilteredSteps(filter, max, async (...args) => {
         type Answer = Omit<FilterStep, 'done'> & { readonly purged: number };
-        const { purged, ...rest } = await cold<Answer>(link, kinds.deadPurge, asked, true);
+        const { purged, ...rest } = await cold<Answer>(link, kinds.deadPurge, args, true);
         return { done: purged, ...rest };
       });
       return { purged: done, more };
@@ -295,7 +297,7 @@ function deadCalls(link: Link): DeadLetters {
 function alertCalls(link: Link): AlertOutbox {
   return {
     due: (windowMs) => cold(link, kinds.alertDue, [windowMs], true),
-    // What a lost answer has claimed is owed again after claimMs.
+    // Alerts claimed by a lost answer are owed again after claimMs.
     claim: (topic, claimMs, max) => cold(link, kinds.alertClaim, [topic, claimMs, max], true),
     settle: async (versions, as) => {
       await cold(link, kinds.alertSettle, [versions, as], true);
@@ -311,13 +313,13 @@ function historyCalls(link: Link): History {
   };
 }
 
-/** An owner of an earlier version reads the first argument as a moment of the caller's clock, and ignores the third: nothing is
- *  older than 0. */
+/** An owner of an earlier version reads the first argument as a moment of the caller's clock and ignores the
+ *  third: no entry is older than 0. */
 function ageArgs(olderThanMs: number, max: number): readonly number[] {
   return [0, max, olderThanMs];
 }
 
-/** What the owner answers to `health`. `now`: the storage clock */
+/** The owner's answer to `health`. `now`: the storage clock */
 type OwnerHealth = StoreHealth & { readonly now?: number };
 
 function adminCalls(link: Link): StoreAdmin {
@@ -325,16 +327,16 @@ function adminCalls(link: Link): StoreAdmin {
     async counts(held = []) {
       const topics: [string, StateCounts][] = [];
       let oldestOverdueMs: number | null = null;
-      // Each page is of its own moment: a topic's counts are one, their sum is of all that passed.
+      // Pages are of different moments: the counts of one topic are consistent, the sum is not.
       for (let after: number | null = -1; after !== null; ) {
         const page: CountsPage = await cold(link, kinds.counts, [held, after], true);
         for (const entry of Object.entries(page.topics)) topics.push(entry);
         const { oldestOverdueMs: oldest } = page;
         if (oldest !== null) oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, oldest);
-        // An older dq-store answers all of them and names no next one.
+        // An older dq-store answers all topics without `next`.
         after = page.next ?? null;
       }
-      // From entries, not by assignment: a topic may be called `constructor`.
+      // Object.fromEntries, not assignment: a topic may be called `constructor`.
       return { topics: Object.fromEntries(topics), oldestOverdueMs };
     },
     async purgeTopic(topic, max) {
@@ -353,9 +355,9 @@ function adminCalls(link: Link): StoreAdmin {
       const { now: _, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
       return health;
     },
-    // An owner of an earlier version does not answer its clock, which is the clock of this machine.
+    // An owner of an earlier version sends no clock; its clock is the clock of this machine.
     clock: async () => (await cold<OwnerHealth>(link, kinds.health, [], true)).now ?? Date.now(),
-    // A repeat would find its own work and answer `busy`.
+    // A repeat would find the task of the first call and return `busy`.
     startBackup: (directory) => cold(link, kinds.startBackup, [directory], false),
     backup: () => cold(link, kinds.backup, [], true),
     startFsck: () => cold(link, kinds.startFsck, [], false),
@@ -428,7 +430,7 @@ async function cold<T>(link: Link, kind: number, args: readonly unknown[], again
   return (await link.call(kind, (w) => w.json(args), again)).json() as T;
 }
 
-/** One frame per batch; a frame that fails is the failure of each of its items. */
+/** One frame per batch; a failed frame fails each of its items. */
 async function itemCall<I, O>(
   link: Link,
   kind: number,

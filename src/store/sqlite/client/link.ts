@@ -1,8 +1,8 @@
-// One process's connection to the owner of the embedded store: sends calls, matches answers, survives the owner. Owns the
-// pending calls, their deadlines and the reconnecting; knows no payload.
-// Invariants: every call ends, within sqliteLimits.storeCallMs at the latest; a call that was never written is held for a store
-// that is away and then known not to be stored; a call that was written and lost its answer is sent again if a repeat does no
-// harm, else it is unknown, and never sent twice. What is held is bounded in number and bytes.
+// Connects one process to dq-store: sends calls, matches answers, reconnects to the next owner. Owns pending
+// calls and their deadlines; knows no payload.
+// Invariants: every call ends within sqliteLimits.storeCallMs. An unwritten call waits for an unavailable
+// store, then ends as not stored. A written call without an answer is sent again if a repeat is harmless;
+// otherwise it is unknown, and never sent twice. Pending calls are bounded in number and bytes.
 
 import { connect, type Socket } from 'node:net';
 import { limits } from '../../../core/limits.ts';
@@ -27,17 +27,17 @@ export interface LinkOptions {
   /** process title, for the owner's log */
   readonly title: string;
   readonly log: Log;
-  /** sqliteLimits.storeAwayMs and sqliteLimits.storeCallMs, unless a test has less time */
+  /** default sqliteLimits.storeAwayMs and sqliteLimits.storeCallMs; tests pass less */
   readonly awayMs?: number;
   readonly callMs?: number;
 }
 
-/** What the owner says by itself. */
+/** Messages from the owner that answer no call. */
 export interface LinkEvents {
-  onTold(kind: number, payload: Reader): void;
-  /** Whatever the owner told while the connection was gone is lost. */
+  onMessage(kind: number, payload: Reader): void;
+  /** Messages sent while disconnected are lost. */
   onConnected(): void;
-  /** The owner speaks another protocol. It is asked again and again: another owner may come. */
+  /** The owner has another protocol. The link dials again: another owner may start. */
   onRefused(code: string): void;
 }
 
@@ -45,10 +45,10 @@ interface Call {
   readonly id: number;
   readonly kind: number;
   readonly frame: Buffer;
-  /** a repeat does no harm */
+  /** a repeat is harmless */
   readonly again: boolean;
-  readonly askedAt: number;
-  /** It has left this process, and nobody has said that it was not taken. */
+  readonly calledAt: number;
+  /** It was written, and the owner has not rejected it as untouched. */
   wasWritten: boolean;
   /** It was written to a connection that was lost before the answer. */
   wasLost: boolean;
@@ -56,7 +56,7 @@ interface Call {
   reject(error: StoreError): void;
 }
 
-/** Deadlines are looked at this often while anything is pending. */
+/** Interval of the deadline check while calls are pending. */
 const sweepMs = 100;
 
 export class Link {
@@ -64,8 +64,8 @@ export class Link {
   readonly #events: LinkEvents;
   #socket: Socket | null = null;
   #connected = false;
-  /** The owner is leaving: nothing more is written to it. */
-  #leaving = false;
+  /** The owner hands over: nothing more is written to it. */
+  #isHandover = false;
   #closed = false;
   #closing: Promise<void> | null = null;
   #attempts = 0;
@@ -75,9 +75,9 @@ export class Link {
   #awayMs: number;
   #lastId = 0;
   #pendingBytes = 0;
-  /** Not on the wire, in the order of asking. */
+  /** Calls not on the wire, oldest first. */
   #waiting: Call[] = [];
-  /** On the wire, by id. */
+  /** Calls on the wire, by id. */
   readonly #sent = new Map<number, Call>();
   #onIdle: (() => void) | null = null;
 
@@ -91,7 +91,7 @@ export class Link {
     return this.#connected;
   }
 
-  /** Begins to connect, and goes on until close(). */
+  /** Starts connecting; reconnects until close(). */
   open(): void {
     if (this.#closed || this.#socket !== null || this.#reconnect !== null) return;
     this.#dial();
@@ -111,13 +111,13 @@ export class Link {
     this.#pendingBytes += frame.length;
     this.#sweep ??= setInterval(() => this.#sweepDeadlines(), sweepMs);
     return new Promise((resolve, reject) => {
-      const askedAt = performance.now();
+      const calledAt = performance.now();
       this.#waiting.push({
         id,
         kind,
         frame,
         again,
-        askedAt,
+        calledAt,
         wasWritten: false,
         wasLost: false,
         resolve,
@@ -127,21 +127,21 @@ export class Link {
     });
   }
 
-  /** Says something that has no answer; lost when the connection is. */
-  tell(kind: number, write: (w: Writer) => void): void {
-    if (!this.#connected || this.#leaving) return;
+  /** Sends a message without an answer; lost if the connection is. */
+  send(kind: number, write: (w: Writer) => void): void {
+    if (!this.#connected || this.#isHandover) return;
     const w = new Writer(16);
     write(w.begin(0, kind));
     w.end();
     this.#socket?.write(w.done());
   }
 
-  /** The whole daemon ends: a store that is away comes back soon or not at all. */
+  /** The whole daemon ends: shorten the wait for an unavailable store. */
   hurry(): void {
     this.#awayMs = Math.min(this.#awayMs, sqliteLimits.storeCloseMs);
   }
 
-  /** Waits for the answers that are due, at most so long, then gives up the rest. */
+  /** Waits for outstanding answers up to the deadline, then fails the rest. */
   close(deadlineMs: number): Promise<void> {
     this.#closing ??= this.#close(deadlineMs);
     return this.#closing;
@@ -164,7 +164,7 @@ export class Link {
     this.#stopSweeping();
   }
 
-  // ── the connection
+  // Connection
 
   #dial(): void {
     const cutter = new FrameCutter();
@@ -178,31 +178,31 @@ export class Link {
     });
     socket.on('data', (chunk: Buffer) => {
       try {
-        for (const frame of cutter.cut(chunk)) this.#take(frame);
+        for (const frame of cutter.cut(chunk)) this.#receive(frame);
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
-        this.#options.log.error('the store does not keep the protocol', error);
+        this.#options.log.error('store client: protocol error', error);
         socket.destroy();
       }
     });
     socket.on('drain', () => this.#flushSoon());
-    // 'close' follows, and decides.
+    // 'close' follows and handles it.
     socket.on('error', () => {});
-    socket.on('close', () => this.#lost());
+    socket.on('close', () => this.#disconnected());
   }
 
-  #lost(): void {
+  #disconnected(): void {
     const wasConnected = this.#connected;
     this.#socket = null;
     this.#connected = false;
     if (this.#closed) return;
-    if (wasConnected && !this.#leaving)
-      this.#options.log.notice('lost the store; connecting again', { pending: this.#sent.size });
-    this.#leaving = false;
+    if (wasConnected && !this.#isHandover)
+      this.#options.log.notice('store client: connection lost; reconnecting', { pending: this.#sent.size });
+    this.#isHandover = false;
     const lost = [...this.#sent.values()];
     for (const call of lost) call.wasLost = true;
     this.#sent.clear();
-    // Older than all that waits, and in their order.
+    // They are older than all waiting calls: keep the order.
     this.#waiting = [...lost.filter((call) => call.again), ...this.#waiting];
     for (const call of lost) if (!call.again) this.#fail(call, 'store_lost');
     this.#attempts += 1;
@@ -216,15 +216,15 @@ export class Link {
     }, waitMs);
   }
 
-  #take(frame: Frame): void {
+  #receive(frame: Frame): void {
     const { requestId, kind, payload } = frame;
     if (!this.#connected) this.#greeted(frame);
     else if (requestId !== 0) this.#answered(requestId, kind, payload);
     else if (kind === kinds.handover) {
-      this.#leaving = true;
-      // The owner answers what it has and then ends its side: nothing is left unknown.
+      this.#isHandover = true;
+      // The owner answers what it has received, then ends its side: no call is left unknown.
       this.#socket?.end();
-    } else this.#events.onTold(kind, payload);
+    } else this.#events.onMessage(kind, payload);
   }
 
   #greeted({ kind, payload }: Frame): void {
@@ -241,7 +241,7 @@ export class Link {
 
   #answered(id: number, kind: number, payload: Reader): void {
     const call = this.#sent.get(id);
-    // Its deadline has passed: nobody waits any more.
+    // Its deadline has passed.
     if (call === undefined) return;
     this.#sent.delete(id);
     if (kind === call.kind) {
@@ -250,21 +250,21 @@ export class Link {
       return;
     }
     const failure = readFailure(payload);
-    if (failure.code === 'handover') this.#hold(call);
+    if (failure.code === 'handover') this.#requeue(call);
     else {
       this.#ended(call);
       call.reject(new StoreError(failure));
     }
   }
 
-  /** Refused untouched by an owner that leaves: the next one gets it. */
-  #hold(call: Call): void {
+  /** An owner that hands over rejected it untouched: it waits for the next owner. */
+  #requeue(call: Call): void {
     call.wasWritten = call.wasLost;
-    const place = this.#waiting.findIndex((other) => other.askedAt > call.askedAt);
+    const place = this.#waiting.findIndex((other) => other.calledAt > call.calledAt);
     this.#waiting.splice(place < 0 ? this.#waiting.length : place, 0, call);
   }
 
-  // ── calls
+  // Calls
 
   #nextId(): number {
     do this.#lastId = (this.#lastId + 1) >>> 0;
@@ -281,7 +281,7 @@ export class Link {
 
   #writeWaiting(): void {
     const socket = this.#socket;
-    if (socket === null || !this.#connected || this.#leaving || this.#waiting.length === 0) return;
+    if (socket === null || !this.#connected || this.#isHandover || this.#waiting.length === 0) return;
     let bytes = socket.writableLength;
     let count = 0;
     for (const call of this.#waiting) {
@@ -295,14 +295,14 @@ export class Link {
       call.wasWritten = true;
       this.#sent.set(call.id, call);
     }
-    const isRoomLeft = socket.write(Buffer.concat(calls.map((call) => call.frame)));
-    if (isRoomLeft && this.#waiting.length > 0) this.#flushSoon();
+    const hasBufferSpace = socket.write(Buffer.concat(calls.map((call) => call.frame)));
+    if (hasBufferSpace && this.#waiting.length > 0) this.#flushSoon();
   }
 
   #sweepDeadlines(): void {
     const now = performance.now();
     const { callMs = sqliteLimits.storeCallMs } = this.#options;
-    const isLate = (call: Call) => now - call.askedAt > (call.wasWritten ? callMs : this.#awayMs);
+    const isLate = (call: Call) => now - call.calledAt > (call.wasWritten ? callMs : this.#awayMs);
     const late = [...this.#waiting, ...this.#sent.values()].filter(isLate);
     if (late.length === 0) return;
     this.#waiting = this.#waiting.filter((call) => !isLate(call));

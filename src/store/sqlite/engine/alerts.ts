@@ -1,5 +1,6 @@
-// The alert outbox: one entry per burial, written by bury and recover (job-rows.ts), claimed and settled here. Invariant: an
-// entry that is owed or claimed is never removed; a settled one goes with its dead letter.
+// Stores the alert outbox: one entry per burial, written by bury and recover (job-rows.ts), claimed and
+// settled here. Invariant: an owed or claimed entry is never removed; a settled one is removed with its
+// dead letter.
 
 import type { AttemptRecord } from '../../../core/job.ts';
 import type { AlertEntry, Page } from '../../../ports/job-store.ts';
@@ -16,7 +17,7 @@ const isOwed = 'state < 2 AND (state = 0 OR claimed_until <= ?)';
 const columns = 'version, topic, id, dead_at, reason, failures, attempt, state, claimed_until';
 
 export class Alerts {
-  readonly #bench: TransactionContext;
+  readonly #tx: TransactionContext;
   readonly #anyOwed: Statement;
   readonly #due: Statement;
   readonly #owed: Statement;
@@ -24,22 +25,22 @@ export class Alerts {
   readonly #find: Statement;
   readonly #setState: Statement;
   readonly #remove: Statement;
-  readonly #tell: Statement;
+  readonly #setSentAt: Statement;
 
-  constructor(bench: TransactionContext) {
-    const { db } = bench;
-    this.#bench = bench;
+  constructor(tx: TransactionContext) {
+    const { db } = tx;
+    this.#tx = tx;
     this.#anyOwed = db.prepare(`SELECT 1 FROM alert WHERE ${isOwed} LIMIT 1`);
-    // One step of the index per topic that is owed anything: a hundred thousand deaths of one topic cost no more than one.
+    // One index step per topic that owes alerts: 100,000 dead letters of one topic cost no more than one.
     this.#due = db.prepare(
-      `WITH RECURSIVE owing(topic) AS (
+      `WITH RECURSIVE owed(topic) AS (
          SELECT min(topic) FROM alert WHERE state < 2
          UNION ALL
-         SELECT (SELECT min(topic) FROM alert WHERE state < 2 AND topic > owing.topic) FROM owing WHERE owing.topic IS NOT NULL
+         SELECT (SELECT min(topic) FROM alert WHERE state < 2 AND topic > owed.topic) FROM owed WHERE owed.topic IS NOT NULL
        )
-       SELECT topic.name FROM owing JOIN topic ON topic.no = owing.topic
+       SELECT topic.name FROM owed JOIN topic ON topic.no = owed.topic
        JOIN alert ON alert.version =
-         (SELECT version FROM alert WHERE topic = owing.topic AND ${isOwed} ORDER BY dead_at, version LIMIT 1)
+         (SELECT version FROM alert WHERE topic = owed.topic AND ${isOwed} ORDER BY dead_at, version LIMIT 1)
        WHERE topic.told_at IS NULL OR topic.told_at <= ? OR topic.told_at > ?
        ORDER BY alert.dead_at, alert.version`,
       { returnArrays: true },
@@ -48,7 +49,7 @@ export class Alerts {
       `SELECT ${columns} FROM alert WHERE topic = ? AND ${isOwed} ORDER BY dead_at, version LIMIT ?`,
       { returnArrays: true },
     );
-    this.#tell = db.prepare('UPDATE topic SET told_at = ? WHERE no = ?');
+    this.#setSentAt = db.prepare('UPDATE topic SET told_at = ? WHERE no = ?');
     this.#page = db.prepare(
       `SELECT ${columns} FROM alert WHERE (dead_at, version) < (?, ?) ORDER BY dead_at DESC, version DESC LIMIT ?`,
       { returnArrays: true },
@@ -58,23 +59,23 @@ export class Alerts {
     this.#remove = db.prepare('DELETE FROM alert WHERE version = ?');
   }
 
-  /** Whether claim would find anything. */
+  /** Whether claim would find an alert. */
   anyOwed(): boolean {
-    return this.#anyOwed.get(this.#bench.now) !== undefined;
+    return this.#anyOwed.get(this.#tx.now) !== undefined;
   }
 
   due(windowMs: number): readonly string[] {
-    const { now } = this.#bench;
+    const { now } = this.#tx;
     if (!this.anyOwed()) return [];
-    // A window that began in the future is a clock's that was wrong: it must not keep anybody silent.
+    // A window that begins in the future comes from a wrong clock: it must not suppress mails.
     const rows = this.#due.all(now, now - windowMs, now) as [string][];
     return rows.map(([topic]) => topic);
   }
 
   claim(topic: string, claimMs: number, max: number): readonly AlertEntry[] {
-    const { now, ledger } = this.#bench;
-    const bound = stepMax(this.#bench, max);
-    const rows = this.#owed.all(ledger.topicNumber(topic) ?? -1, now, bound) as unknown[][];
+    const { now, counters } = this.#tx;
+    const bound = stepMax(this.#tx, max);
+    const rows = this.#owed.all(counters.topicNumber(topic) ?? -1, now, bound) as unknown[][];
     return rows.map((row) => {
       this.#setState.run(claimed, now + Math.ceil(claimMs), row[0]);
       return { ...this.#entryOf(row), state: 'claimed' };
@@ -82,16 +83,16 @@ export class Alerts {
   }
 
   settle(versions: readonly number[], as: 'sent' | 'nobody' | 'owed'): void {
-    const told = new Set<number>();
+    const topics = new Set<number>();
     for (const version of versions) {
       const row = this.#find.get(version) as unknown[] | undefined;
       if (row === undefined || (row[7] as number) > claimed) continue;
       if (as === 'owed' || this.#hasDeadLetter(row)) {
         this.#setState.run(as === 'owed' ? owed : alertStates.indexOf(as), null, version);
       } else this.#remove.run(version);
-      told.add(row[1] as number);
+      topics.add(row[1] as number);
     }
-    if (as === 'sent') for (const topic of told) this.#tell.run(this.#bench.now, topic);
+    if (as === 'sent') for (const topic of topics) this.#setSentAt.run(this.#tx.now, topic);
   }
 
   list(limit: number, cursor: string | null): Page<AlertEntry> {
@@ -109,7 +110,7 @@ export class Alerts {
   }
 
   #hasDeadLetter(row: readonly unknown[]): boolean {
-    const job = this.#bench.rows.findIn(row[1] as number, asBuffer(row[2] as Uint8Array));
+    const job = this.#tx.rows.findIn(row[1] as number, asBuffer(row[2] as Uint8Array));
     return job?.state === dead && job.version === row[0];
   }
 
@@ -125,16 +126,16 @@ export class Alerts {
       number,
       number | null,
     ];
-    const ranOut = state === claimed && (claimedUntil ?? 0) <= this.#bench.now;
+    const isExpired = state === claimed && (claimedUntil ?? 0) <= this.#tx.now;
     return {
       version,
-      topic: this.#bench.ledger.topicName(topic),
+      topic: this.#tx.counters.topicName(topic),
       id: asBuffer(id).toString(),
       deadAt,
       reason: reasonCodes[reason] ?? 'attempts_exhausted',
       failures,
       attempt: attempt === null ? null : (JSON.parse(attempt) as AttemptRecord),
-      state: ranOut ? 'owed' : (alertStates[state] ?? 'owed'),
+      state: isExpired ? 'owed' : (alertStates[state] ?? 'owed'),
     };
   }
 }

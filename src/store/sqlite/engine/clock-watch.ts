@@ -1,11 +1,11 @@
-// Decides whether the clock of this machine may be used to remove what is too old: a clock that jumps ahead would make everything
-// too old at once. After a jump nothing is removed until the clock has stood for a hold: sqliteLimits.clockHoldMs, or
-// sqliteLimits.clockFarHoldMs where the jump is longer than the shortest retention and so makes every entry too old.
-// Jumps up to sqliteLimits.clockJumpMs are ignored: each makes an entry go early by half of the smallest dead.retention at most, and a
-// machine that pauses often would otherwise never remove anything.
-// While the process lives, a jump is a change of the distance between the wall clock and the monotonic clock. Across a restart it
-// is a large distance from the last time that was trusted, which is kept in jobs.db (meta, `clock`) and is not renewed during a
-// hold: a restart during a hold begins another hold. A long downtime looks like a jump and costs one hold.
+// Decides whether dq may remove old entries by this machine's clock. A clock that jumps ahead would make
+// every entry too old at once. After a jump nothing is removed for a hold: sqliteLimits.clockHoldMs, or
+// clockFarHoldMs where the jump is longer than the shortest retention.
+// A running process sees a jump as a changed distance between wall clock and monotonic clock. At a start,
+// a jump is a large distance from the last trusted time in jobs.db (meta, `clock`). That time is not
+// renewed during a hold, so a restart begins a new hold. A long downtime looks like a jump: one hold.
+// Jumps up to clockJumpMs are ignored: each removes an entry too early by at most half of the smallest
+// dead.retention, and a machine that pauses often would otherwise never remove anything.
 
 import { formatDuration } from '../../../core/duration.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
@@ -14,9 +14,9 @@ import { sqliteLimits } from '../limits.ts';
 export interface ClockWatchOptions {
   /** the storage clock, epoch ms */
   readonly clock: () => number;
-  /** ms; never set */
+  /** ms; never adjusted */
   readonly monotonic: () => number;
-  /** sqliteLimits.clockHoldMs, unless a test has less time; 0: no hold at all */
+  /** sqliteLimits.clockHoldMs; tests pass less; 0: no hold */
   readonly holdMs: number;
   /** ms; the smallest of the configured retentions */
   readonly shortestRetentionMs: number;
@@ -28,17 +28,17 @@ interface Hold {
   readonly ms: number;
   /** signed; positive: ahead */
   readonly distanceMs: number;
-  /** false: found at the start */
+  /** false: found at start */
   readonly isJump: boolean;
 }
 
 export class ClockWatch {
   readonly #options: ClockWatchOptions;
   readonly #putNote: Statement;
-  /** wall clock minus monotonic clock, and the monotonic time of that reading */
+  /** wall clock minus monotonic clock, and the monotonic time of that measurement */
   #reference: { readonly offset: number; readonly at: number };
   #hold: Hold | null = null;
-  /** the last trusted time that was written, epoch ms; null: none */
+  /** the last trusted time in jobs.db, epoch ms; null: not stored */
   #notedAt: number | null;
 
   constructor(db: Database, options: ClockWatchOptions) {
@@ -51,9 +51,9 @@ export class ClockWatch {
     this.#notedAt = read('clock')?.v ?? null;
     const [now, at] = [options.clock(), options.monotonic()];
     this.#reference = { offset: now - at, at };
-    // Without a note (an earlier version wrote none): the last version or token, which is the clock in µs.
+    // Without a stored time (written by an earlier version): the last version or token, the clock in µs.
     const last = this.#notedAt ?? (read('seq')?.v ?? 0) / 1_000;
-    // A store that never stored a job has nothing to lose.
+    // A store without any job has nothing to lose.
     if (last !== 0) this.#holdAfter(now - last, at, false);
   }
 
@@ -69,13 +69,14 @@ export class ClockWatch {
     return `the clock of this machine ${what}; nothing expires until it has stood for ${formatDuration(hold.ms)}`;
   }
 
-  /** The hold, except after a start that a downtime shorter than every retention explains. */
+  /** The hold, unless a downtime shorter than every retention explains it. */
   get warning(): string | null {
     const hold = this.#look();
     return hold !== null && (hold.isJump || this.#isFar(hold.distanceMs)) ? this.hold : null;
   }
 
-  /** Inside a transaction that may remove old entries: whether it may. `mayNote`: the disk has space for the note. */
+  /** Whether a transaction may remove old entries. `mayNote`: the disk has space to store the trusted
+   *  time. */
   mayRemove(now: number, mayNote: boolean): boolean {
     if (this.#look() !== null) return false;
     if (mayNote && (this.#notedAt === null || Math.abs(now - this.#notedAt) >= sqliteLimits.clockNoteMs)) {
@@ -90,7 +91,7 @@ export class ClockWatch {
     const at = monotonic();
     const offset = clock() - at;
     const isJump = this.#holdAfter(offset - this.#reference.offset, at, true);
-    // Renewed from time to time: a clock that is slowed or sped up to the right time does not jump.
+    // Renewed regularly: a clock that is slewed to the right time does not jump.
     if (isJump || at - this.#reference.at >= sqliteLimits.clockNoteMs) this.#reference = { offset, at };
     if (this.#hold !== null && at >= this.#hold.until) this.#hold = null;
     return this.#hold;
@@ -100,14 +101,15 @@ export class ClockWatch {
     return Math.abs(distanceMs) > this.#options.shortestRetentionMs;
   }
 
-  /** Begins a hold where the distance is a jump, and answers that. A hold that runs does not end earlier. */
+  /** Begins a hold where the distance is a jump and returns whether it did. A running hold never gets
+   *  shorter. */
   #holdAfter(distanceMs: number, at: number, isJump: boolean): boolean {
     if (Math.abs(distanceMs) <= sqliteLimits.clockJumpMs) return false;
     const { holdMs } = this.#options;
     const isLong = holdMs > 0 && this.#isFar(distanceMs);
     const ms = isLong ? Math.max(holdMs, sqliteLimits.clockFarHoldMs) : holdMs;
     const until = Math.max(at + ms, this.#hold?.until ?? at);
-    // The monotonic clock has fractions.
+    // The monotonic clock has fractions of a ms.
     this.#hold = { until, ms: Math.round((until - at) / 1_000) * 1_000, distanceMs, isJump };
     return true;
   }

@@ -1,5 +1,5 @@
-// Dead letters: listed newest death first, requeued and purged oldest first, by topic, time and id. Bounded by the caller's
-// max; a page also by its bytes, because it travels in one frame.
+// Lists dead letters newest first; requeues and purges them oldest first, by topic, time and id. Bounded by
+// the caller's max; a page is also bounded by its bytes, because it travels in one frame.
 
 import { limits } from '../../../core/limits.ts';
 import type { DeadFilter, DeadLetter, Page } from '../../../ports/job-store.ts';
@@ -21,26 +21,26 @@ interface Step {
 }
 
 export class DeadPages {
-  readonly #bench: TransactionContext;
+  readonly #tx: TransactionContext;
   readonly #snapshots: Snapshots;
   readonly #ofAll: Readonly<Record<Order, Statement>>;
   readonly #expired: Statement;
   readonly #ofTopic: Readonly<Record<Order, Statement>>;
 
-  constructor(bench: TransactionContext, snapshots: Snapshots) {
-    this.#bench = bench;
+  constructor(tx: TransactionContext, snapshots: Snapshots) {
+    this.#tx = tx;
     this.#snapshots = snapshots;
-    this.#ofAll = { newest: select(bench.db, '', 'DESC'), oldest: select(bench.db, '', 'ASC') };
-    // The join takes the job of that death alone; CROSS: in this order.
-    this.#expired = bench.db.prepare(
+    this.#ofAll = { newest: select(tx.db, '', 'DESC'), oldest: select(tx.db, '', 'ASC') };
+    // The join finds only the job of that burial; CROSS fixes the join order.
+    this.#expired = tx.db.prepare(
       `SELECT ${jobColumns} FROM alert CROSS JOIN job ON job.topic = alert.topic AND job.id = alert.id
        WHERE alert.state >= 2 AND alert.dead_at < ? AND job.state = 3 AND job.version = alert.version
        ORDER BY alert.dead_at, alert.version LIMIT ?`,
       { returnArrays: true },
     );
     this.#ofTopic = {
-      newest: select(bench.db, 'topic = ? AND', 'DESC'),
-      oldest: select(bench.db, 'topic = ? AND', 'ASC'),
+      newest: select(tx.db, 'topic = ? AND', 'DESC'),
+      oldest: select(tx.db, 'topic = ? AND', 'ASC'),
     };
   }
 
@@ -59,35 +59,34 @@ export class DeadPages {
     return { items, nextCursor: more ? cursorOf(placeOfRow(last)) : null };
   }
 
-  /** One step: fewer than max, and more are left, where the rest would hold up other callers. `versionMax`: for the next steps of
-   *  the call. The same holds for purge. */
+  /** One step: may move fewer than max and set `more`, so that other callers do not wait. `versionMax`: pass
+   *  it to the next steps of the call. The same holds for purge. */
   requeue(filter: StepFilter, max: number): Step & { readonly requeued: number } {
-    const { bench, found, more, versionMax } = this.#oldest(filter, max);
-    const requeued = bulkStep(found, (row) => requeueRow(bench, row));
+    const { tx, found, more, versionMax } = this.#oldest(filter, max);
+    const requeued = bulkStep(found, (row) => requeueRow(tx, row));
     return { requeued, more: more || requeued < found.length, versionMax };
   }
 
   purge(filter: StepFilter, max: number): Step & { readonly purged: number } {
-    const { bench, found, more, versionMax } = this.#oldest(filter, max);
-    const purged = bulkStep(found, (row) => bench.rows.end(row, { state: 'purged', at: bench.now }));
+    const { tx, found, more, versionMax } = this.#oldest(filter, max);
+    const purged = bulkStep(found, (row) => tx.rows.end(row, { state: 'purged', at: tx.now }));
     return { purged, more: more || purged < found.length, versionMax };
   }
 
-  /** From the settled alerts, not from the dead letters: each of these has its own, and those whose alert cannot be sent for
-   *  weeks would be looked through each time. */
+  /** Reads settled alerts, not dead letters: each dead letter has one, and dead letters whose alert stays
+   *  owed for weeks would be scanned by every call. */
   expireBefore(before: number, max: number): { readonly expired: number; readonly more: boolean } {
-    const bound = stepMax(this.#bench, Math.min(max, limits.expireMax));
+    const bound = stepMax(this.#tx, Math.min(max, limits.expireMax));
     const found = jobRows(this.#expired.all(before, bound + 1));
-    for (const row of found.slice(0, bound))
-      this.#bench.rows.end(row, { state: 'expired', at: this.#bench.now });
+    for (const row of found.slice(0, bound)) this.#tx.rows.end(row, { state: 'expired', at: this.#tx.now });
     return { expired: Math.min(found.length, bound), more: found.length > bound };
   }
 
   #oldest(filter: StepFilter, max: number) {
-    const versionMax = filter.versionMax ?? this.#bench.ledger.drawn;
-    const bound = stepMax(this.#bench, Math.min(max, sqliteLimits.bulkStepMax));
+    const versionMax = filter.versionMax ?? this.#tx.counters.lastNumber;
+    const bound = stepMax(this.#tx, Math.min(max, sqliteLimits.bulkStepMax));
     const found = this.#find(filter, 'oldest', bound + 1, newest);
-    return { bench: this.#bench, found: found.slice(0, bound), more: found.length > bound, versionMax };
+    return { tx: this.#tx, found: found.slice(0, bound), more: found.length > bound, versionMax };
   }
 
   #find(filter: StepFilter, order: Order, limit: number, before: Place): JobRow[] {
@@ -101,7 +100,7 @@ export class DeadPages {
     if (ids !== undefined) return this.#findIds(filter, order, limit, before);
     const bounds = [since, until, versionMax, before.at, before.version, limit];
     if (topic === undefined) return jobRows(this.#ofAll[order].all(...bounds));
-    const no = this.#bench.ledger.topicNumber(topic);
+    const no = this.#tx.counters.topicNumber(topic);
     return no === undefined ? [] : jobRows(this.#ofTopic[order].all(no, ...bounds));
   }
 
@@ -113,14 +112,14 @@ export class DeadPages {
       ids = [],
       versionMax = Number.MAX_SAFE_INTEGER,
     } = filter;
-    if (topic === undefined) throw new Error('a filter by ids names no topic');
+    if (topic === undefined) throw new Error('a filter by ids needs a topic');
     const inRange = (row: JobRow) => {
       const { at, version } = placeOfRow(row);
       const after = at < before.at || (at === before.at && version < before.version);
       return row.state === dead && at >= since && at < until && version <= versionMax && after;
     };
     const rows = [...new Set(ids)]
-      .map((id) => this.#bench.rows.find(topic, id))
+      .map((id) => this.#tx.rows.find(topic, id))
       .filter((row) => row !== undefined)
       .filter(inRange)
       .sort((a, b) => placeOfRow(a).at - placeOfRow(b).at || a.version - b.version);

@@ -1,13 +1,14 @@
-// The embedded store as a synchronous machine over one file: transactions, and every operation of the port as a plain
-// function. Owns the file while it is open. Knows no socket and no group: group.ts decides what runs in which transaction.
-// Invariant: outside a transaction the ledger says what the file says.
+// Runs the embedded store as a synchronous machine over one file: transactions, and each operation of the
+// port as a plain function. Owns the open file; knows neither sockets nor groups (group.ts builds
+// transactions).
+// Invariant: outside a transaction the counters in memory equal the file.
 
 import type { JobKey, Lease } from '../../../core/job.ts';
 import type { BuryItem, PushJob, RescheduleItem, RetryItem } from '../../../ports/job-store.ts';
 import { type Database, sqliteCode } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
-import { reserveBytesFor, StoreReserve } from '../file/disk-reserve.ts';
-import { closeStoreFile, doubtStoreFile, type OpenedStoreFile, openStoreFile } from '../file/store-file.ts';
+import { DiskReserve, diskReserveBytesFor } from '../file/disk-reserve.ts';
+import { closeStoreFile, type OpenedStoreFile, openStoreFile, requireFileCheck } from '../file/store-file.ts';
 import { WalSpace } from '../file/wal-space.ts';
 import { sqliteLimits } from '../limits.ts';
 import { Alerts } from './alerts.ts';
@@ -23,10 +24,10 @@ import { cancelJob, pushJob } from './push.ts';
 import { Recovery } from './recovery.ts';
 import { Search } from './search.ts';
 import { Snapshots } from './snapshots.ts';
-import { type Mark, TopicCounters } from './topic-counters.ts';
+import { type Savepoint, TopicCounters } from './topic-counters.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
-/** `full`: on the disk when committed. `normal`: survives the death of every process; a power cut may undo it. */
+/** `full`: on disk when committed. `normal`: survives the death of all processes; a power cut may undo it. */
 export type Durability = 'full' | 'normal';
 
 export interface Hints {
@@ -37,29 +38,29 @@ export interface Hints {
 export interface EngineOptions {
   /** the storage clock, epoch ms */
   readonly clock?: () => number;
-  /** false: what ends leaves nothing */
+  /** false: ended jobs leave no history entry */
   readonly keepHistory?: boolean;
-  /** storeLimits.recoverHoldMs, unless a test has less time */
+  /** storeLimits.recoverHoldMs; tests pass less */
   readonly recoverHoldMs?: number;
-  /** sqliteLimits.clockHoldMs, unless a test has less time */
+  /** sqliteLimits.clockHoldMs; tests pass less */
   readonly clockHoldMs?: number;
-  /** ms; the smallest of the configured retentions; an hour, the smallest dead.retention, where it is not given */
+  /** ms; the smallest configured retention; default one hour, the smallest dead.retention */
   readonly shortestRetentionMs?: number;
-  /** performance.now, unless a test has a clock of its own */
+  /** default performance.now */
   readonly monotonic?: () => number;
-  /** told of a damage that was found and costs itself alone: a sentence for the log */
+  /** receives one sentence for the log per damaged row that the store works around */
   readonly onDamage?: (what: string) => void;
 }
 
 export class Engine {
-  readonly #bench: TransactionContext & { now: number; isTight: boolean };
-  readonly #log: WalSpace;
-  readonly #reserve: StoreReserve;
+  readonly #tx: TransactionContext & { now: number; isDiskFull: boolean };
+  readonly #walSpace: WalSpace;
+  readonly #diskReserve: DiskReserve;
   readonly #keepsHistory: boolean;
   readonly #clock: () => number;
   readonly #clockWatch: ClockWatch;
   #durability: Durability = 'full';
-  #mark: Mark | null = null;
+  #savepoint: Savepoint | null = null;
   /** how the file was found */
   readonly found: Omit<OpenedStoreFile, 'db'>;
   readonly moves: Moves;
@@ -69,86 +70,87 @@ export class Engine {
   readonly alerts: Alerts;
   readonly history: History;
   readonly search: Search;
-  readonly census: JobCounts;
+  readonly jobCounts: JobCounts;
 
   constructor(path: string, { db, ...found }: OpenedStoreFile, options: Required<EngineOptions>) {
-    const reserveBytes = reserveBytesFor(path);
-    const ledger = new TopicCounters(db);
+    const reserveBytes = diskReserveBytesFor(path);
+    const counters = new TopicCounters(db);
     this.#clock = options.clock;
     const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs } = options;
     this.#clockWatch = new ClockWatch(db, { clock, monotonic, holdMs, shortestRetentionMs });
     this.#keepsHistory = options.keepHistory;
     const { onDamage } = options;
-    this.#bench = {
+    this.#tx = {
       db,
-      ledger,
-      rows: new JobRows(db, ledger),
+      counters,
+      rows: new JobRows(db, counters),
       now: options.clock(),
-      isTight: false,
+      isDiskFull: false,
       onDamage,
     };
-    this.#setTight(false);
-    this.#log = new WalSpace(db, path, reserveBytes);
-    this.#reserve = new StoreReserve(db, path, reserveBytes);
+    this.#setDiskFull(false);
+    this.#walSpace = new WalSpace(db, path, reserveBytes);
+    this.#diskReserve = new DiskReserve(db, path, reserveBytes);
     this.found = found;
-    this.moves = new Moves(this.#bench);
-    this.recovery = new Recovery(this.#bench, options.recoverHoldMs, monotonic);
-    this.snapshots = new Snapshots(this.#bench);
-    this.dead = new DeadPages(this.#bench, this.snapshots);
-    this.alerts = new Alerts(this.#bench);
-    this.history = new History(this.#bench);
-    this.search = new Search(this.#bench);
-    this.census = new JobCounts(this.#bench);
+    this.moves = new Moves(this.#tx);
+    this.recovery = new Recovery(this.#tx, options.recoverHoldMs, monotonic);
+    this.snapshots = new Snapshots(this.#tx);
+    this.dead = new DeadPages(this.#tx, this.snapshots);
+    this.alerts = new Alerts(this.#tx);
+    this.history = new History(this.#tx);
+    this.search = new Search(this.#tx);
+    this.jobCounts = new JobCounts(this.#tx);
   }
 
-  /** For reads beside the port (a backup, a test); never for writes, and only between transactions. */
+  /** For reads outside the port (backup, tests): only between transactions, never for writes. */
   get db(): Database {
-    return this.#bench.db;
+    return this.#tx.db;
   }
 
-  // TopicCapacity
+  // Disk space
 
-  /** The reserve is not whole: nothing is written that is not needed to go on, and pushes must not be. */
-  get isTight(): boolean {
-    return this.#bench.isTight;
+  /** The disk reserve is not whole: optional rows are skipped, and the owner must reject pushes. */
+  get isDiskFull(): boolean {
+    return this.#tx.isDiskFull;
   }
 
-  /** Sets the reserve free for what has to be written. Throws what a transaction throws. */
-  freeReserve(): void {
-    this.#setTight(true);
-    this.#alone(() => this.#reserve.setFree());
+  /** Frees the disk reserve for finishing writes. Throws what a transaction throws. */
+  freeDiskReserve(): void {
+    this.#setDiskFull(true);
+    this.#inTransaction(() => this.#diskReserve.free());
   }
 
-  /** Makes the reserve whole again if there is room; answers whether it is. Throws what a transaction throws. */
-  mendReserve(): boolean {
-    if (this.#reserve.missing > 0 && !this.#reserve.fits()) this.#forgetForRoom();
-    if (this.#reserve.missing > 0 && this.#reserve.fits())
-      while (this.#reserve.missing > 0) this.#alone(() => this.#reserve.add());
-    this.#setTight(this.#reserve.missing > 0);
-    return !this.isTight;
+  /** Restores the disk reserve if there is space; returns whether it is whole. Throws what a transaction
+   *  throws. */
+  restoreDiskReserve(): boolean {
+    if (this.#diskReserve.missing > 0 && !this.#diskReserve.fits()) this.#forgetHistory();
+    if (this.#diskReserve.missing > 0 && this.#diskReserve.fits())
+      while (this.#diskReserve.missing > 0) this.#inTransaction(() => this.#diskReserve.add());
+    this.#setDiskFull(this.#diskReserve.missing > 0);
+    return !this.isDiskFull;
   }
 
-  /** Carries the log into the file, and no more of it until the answer is called: meanwhile the file stays as it is now, one
-   *  consistent state, for whoever reads it without asking for locks. Between transactions only. */
-  hold(): () => void {
-    return this.#log.hold();
+  /** Checkpoints the WAL and stops further checkpoints until the returned function is called. Until then the
+   *  file stays one consistent state for readers without locks. Only between transactions. */
+  freeze(): () => void {
+    return this.#walSpace.freeze();
   }
 
-  #setTight(isTight: boolean): void {
-    this.#bench.isTight = isTight;
-    this.#bench.rows.keepsHistory = this.#keepsHistory && !isTight;
+  #setDiskFull(isDiskFull: boolean): void {
+    this.#tx.isDiskFull = isDiskFull;
+    this.#tx.rows.keepsHistory = this.#keepsHistory && !isDiskFull;
   }
 
-  /** Jobs that wait go before the memory of those that have ended. */
-  #forgetForRoom(): void {
+  /** History entries are removed before waiting jobs are rejected. */
+  #forgetHistory(): void {
     let more = true;
-    for (let n = 0; more && n < sqliteLimits.tightForgetSteps; n += 1)
-      this.#alone(() => {
-        more = this.history.forgetBefore(Number.MAX_SAFE_INTEGER, sqliteLimits.tightStepMax).more;
+    for (let n = 0; more && n < sqliteLimits.diskFullForgetSteps; n += 1)
+      this.#inTransaction(() => {
+        more = this.history.forgetBefore(Number.MAX_SAFE_INTEGER, sqliteLimits.diskFullStepMax).more;
       });
   }
 
-  #alone(write: () => void): void {
+  #inTransaction(write: () => void): void {
     this.begin('normal');
     try {
       write();
@@ -159,21 +161,21 @@ export class Engine {
     }
   }
 
-  // One job each
+  // Operations on one job
 
-  push = (job: PushJob) => pushJob(this.#bench, job);
-  cancel = (key: JobKey) => cancelJob(this.#bench, key);
-  run = (key: JobKey) => runJob(this.#bench, key);
-  reschedule = (item: RescheduleItem) => rescheduleJob(this.#bench, item);
-  requeue = (key: JobKey) => requeueJob(this.#bench, key);
-  ack = (item: AckedLease) => ackJob(this.#bench, item);
-  retry = (item: RetryItem) => retryJob(this.#bench, item);
-  bury = (item: BuryItem) => buryJob(this.#bench, item);
-  release = (lease: Lease) => releaseJob(this.#bench, lease);
+  push = (job: PushJob) => pushJob(this.#tx, job);
+  cancel = (key: JobKey) => cancelJob(this.#tx, key);
+  run = (key: JobKey) => runJob(this.#tx, key);
+  reschedule = (item: RescheduleItem) => rescheduleJob(this.#tx, item);
+  requeue = (key: JobKey) => requeueJob(this.#tx, key);
+  ack = (item: AckedLease) => ackJob(this.#tx, item);
+  retry = (item: RetryItem) => retryJob(this.#tx, item);
+  bury = (item: BuryItem) => buryJob(this.#tx, item);
+  release = (lease: Lease) => releaseJob(this.#tx, lease);
 
-  // Time
+  // Expiry and clock
 
-  /** `olderThanMs`: undefined in a call of an earlier version, which sent a moment of its own clock. */
+  /** `olderThanMs`: undefined in calls of an earlier version, which sent a moment of its own clock. */
   expire(olderThanMs: number | undefined, max: number) {
     const before = this.#removableBefore(olderThanMs);
     return before === null ? { expired: 0, more: false } : this.dead.expireBefore(before, max);
@@ -186,8 +188,8 @@ export class Engine {
 
   /** null: nothing may be removed now */
   #removableBefore(olderThanMs: number | undefined): number | null {
-    const { now, isTight } = this.#bench;
-    if (olderThanMs === undefined || !this.#clockWatch.mayRemove(now, !isTight)) return null;
+    const { now, isDiskFull } = this.#tx;
+    if (olderThanMs === undefined || !this.#clockWatch.mayRemove(now, !isDiskFull)) return null;
     return now - Math.max(0, olderThanMs);
   }
 
@@ -199,98 +201,98 @@ export class Engine {
     return this.#clockWatch.warning;
   }
 
-  /** Reads the storage clock for what runs next. begin() does it for a transaction. */
-  look(): number {
-    this.#bench.now = this.#clock();
-    return this.#bench.now;
+  /** Reads the storage clock for the next operation. begin() reads it for a transaction. */
+  readClock(): number {
+    this.#tx.now = this.#clock();
+    return this.#tx.now;
   }
 
-  /** Ms until the earliest delayed job is due, now; null = none is delayed. */
+  /** Ms until the earliest delayed job is due; null: no delayed job. */
   waitMs(): number | null {
-    const head = this.#bench.ledger.head();
+    const head = this.#tx.counters.head();
     return head === null ? null : Math.max(0, head - this.#clock());
   }
 
   // Transactions
 
   begin(durability: Durability): void {
-    const { db, ledger } = this.#bench;
+    const { db, counters } = this.#tx;
     if (durability !== this.#durability) {
       db.exec(`PRAGMA synchronous = ${durability}`);
       this.#durability = durability;
     }
     db.exec('BEGIN IMMEDIATE');
-    this.#mark = ledger.mark();
-    this.look();
+    this.#savepoint = counters.savepoint();
+    this.readClock();
   }
 
-  /** Makes everything since begin() last. Throws what COMMIT throws, and NoRoom; the caller then ends the transaction with
-   *  rollback() or the process. */
+  /** Commits everything since begin(). Throws what COMMIT throws, and NoDiskSpace; then the caller ends the
+   *  transaction with rollback() or ends the process. */
   commit(): Hints {
-    const { db, ledger } = this.#bench;
-    ledger.flush();
-    this.#log.allocate();
+    const { db, counters } = this.#tx;
+    counters.flush();
+    this.#walSpace.allocate();
     db.exec('COMMIT');
-    this.#mark = null;
-    const hints = ledger.keep();
-    if (this.#bench.isTight) this.#carryOver();
+    this.#savepoint = null;
+    const hints = counters.commit();
+    if (this.#tx.isDiskFull) this.#checkpoint();
     return hints;
   }
 
-  /** The log may not become longer than it is. */
-  #carryOver(): void {
+  /** Keeps the WAL from growing. */
+  #checkpoint(): void {
     try {
-      this.#log.carryOver();
+      this.#walSpace.checkpoint();
     } catch (error) {
-      // Whatever it is, the next transaction meets it where it matters; what was committed stays so.
+      // The next transaction meets the same failure; the commit stays valid.
       if (sqliteCode(error) === null) throw error;
     }
   }
 
   rollback(): void {
-    const { db, ledger } = this.#bench;
+    const { db, counters } = this.#tx;
     // SQLite rolls back by itself after some errors.
     if (db.isTransaction) db.exec('ROLLBACK');
-    if (this.#mark !== null) ledger.drop(this.#mark);
-    this.#mark = null;
+    if (this.#savepoint !== null) counters.rollBack(this.#savepoint);
+    this.#savepoint = null;
   }
 
-  /** Runs one step so that its failure undoes this step alone. The failure is thrown. */
-  apart<T>(step: () => T): T {
-    const { db, ledger } = this.#bench;
-    const mark = ledger.mark();
+  /** Runs one step in a savepoint: a failure undoes only this step and is thrown. */
+  inSavepoint<T>(step: () => T): T {
+    const { db, counters } = this.#tx;
+    const savepoint = counters.savepoint();
     db.exec('SAVEPOINT step');
     try {
       const result = step();
       db.exec('RELEASE step');
       return result;
     } catch (error) {
-      // Gone when SQLite has rolled everything back: then so must the caller.
+      // Already gone when SQLite rolled back the whole transaction: then the caller must roll back too.
       if (db.isTransaction) db.exec('ROLLBACK TO step; RELEASE step');
-      ledger.takeBack(mark);
+      counters.rollBackTo(savepoint);
       throw error;
     }
   }
 
   get inTransaction(): boolean {
-    return this.#bench.db.isTransaction;
+    return this.#tx.db.isTransaction;
   }
 
-  /** A write has failed: whoever opens the file next reads all of it. The process must end. */
-  doubt(): void {
-    doubtStoreFile(this.#bench.db);
+  /** After a failed write: the next open checks the whole file. The process must end. */
+  requireCheck(): void {
+    requireFileCheck(this.#tx.db);
   }
 
   close(): void {
     try {
-      closeStoreFile(this.#bench.db);
+      closeStoreFile(this.#tx.db);
     } finally {
-      this.#log.close();
+      this.#walSpace.close();
     }
   }
 }
 
-/** Opens or makes the file. Throws StoreFileRefused. */
+/** Opens or creates the file. Throws StoreFileRefused. */
 export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const opened = openStoreFile(path);
   const {

@@ -1,5 +1,6 @@
-// The four ends of a lease: ack, retry, bury, release. Each compares version and token first and changes nothing when one
-// differs. The clock does not decide: a lease that ran out still finishes its job while nobody has taken it back.
+// Implements the finishing writes: ack, retry, bury, release. Each compares version and token first and
+// changes nothing when either differs. The clock does not decide: an expired lease still finishes its job
+// until recovery returns it.
 
 import type { Lease } from '../../../core/job.ts';
 import type { BuryItem, FinishOutcome, RetryItem } from '../../../ports/job-store.ts';
@@ -11,49 +12,49 @@ export interface AckedLease extends Lease {
   readonly attempt: LastAttempt;
 }
 
-export function ackJob(bench: TransactionContext, item: AckedLease): FinishOutcome<'acked'> {
-  const row = leased(bench, item);
+export function ackJob(tx: TransactionContext, item: AckedLease): FinishOutcome<'acked'> {
+  const row = leased(tx, item);
   if (row === null) return { kind: 'lease_lost' };
-  bench.rows.end(row, { state: 'done', at: bench.now, attempt: item.attempt });
+  tx.rows.end(row, { state: 'done', at: tx.now, attempt: item.attempt });
   return { kind: 'acked' };
 }
 
-export function retryJob(bench: TransactionContext, item: RetryItem): FinishOutcome<'retried'> {
-  const row = leased(bench, item);
+export function retryJob(tx: TransactionContext, item: RetryItem): FinishOutcome<'retried'> {
+  const row = leased(tx, item);
   if (row === null) return { kind: 'lease_lost' };
-  const due = dueAfter(bench.now, item.delayMs);
-  if (!Number.isSafeInteger(due)) throw new Error(`no delay: ${String(item.delayMs)}`);
-  const state = due > bench.now ? delayed : ready;
-  bench.rows.wait(row, { state, due, version: row.version, failures: row.failures + 1, strikes: 0 });
-  // On a full disk the outcome is kept, and its record dropped: without the outcome the lease would run out.
-  if (!bench.isTight) bench.rows.addAttempt(row, item.attempt);
+  const due = dueAfter(tx.now, item.delayMs);
+  if (!Number.isSafeInteger(due)) throw new Error(`invalid delay: ${String(item.delayMs)}`);
+  const state = due > tx.now ? delayed : ready;
+  tx.rows.wait(row, { state, due, version: row.version, failures: row.failures + 1, strikes: 0 });
+  // On a full disk the outcome is stored without its record: without the outcome the lease would expire.
+  if (!tx.isDiskFull) tx.rows.addAttempt(row, item.attempt);
   return { kind: 'retried' };
 }
 
-export function buryJob(bench: TransactionContext, item: BuryItem): FinishOutcome<'buried'> {
-  const row = leased(bench, item);
+export function buryJob(tx: TransactionContext, item: BuryItem): FinishOutcome<'buried'> {
+  const row = leased(tx, item);
   if (row === null) return { kind: 'lease_lost' };
-  const attempt = bench.isTight ? null : item.attempt;
+  const attempt = tx.isDiskFull ? null : item.attempt;
   const reason = reasonCodes.indexOf(item.reason);
-  bench.rows.bury(row, { failures: row.failures + 1, strikes: 0, at: bench.now, reason, attempt });
-  if (attempt !== null) bench.rows.addAttempt(row, attempt);
+  tx.rows.bury(row, { failures: row.failures + 1, strikes: 0, at: tx.now, reason, attempt });
+  if (attempt !== null) tx.rows.addAttempt(row, attempt);
   return { kind: 'buried' };
 }
 
-export function releaseJob(bench: TransactionContext, lease: Lease): FinishOutcome<'released'> {
-  const row = leased(bench, lease);
+export function releaseJob(tx: TransactionContext, lease: Lease): FinishOutcome<'released'> {
+  const row = leased(tx, lease);
   if (row === null) return { kind: 'lease_lost' };
-  backInPlace(bench, row, row.strikes);
+  backToReady(tx, row, row.strikes);
   return { kind: 'released' };
 }
 
-/** reserved → ready where it was: its due time has not changed. */
-export function backInPlace(bench: TransactionContext, row: JobRow, strikes: number): void {
+/** reserved → ready in its old place: the due time does not change. */
+export function backToReady(tx: TransactionContext, row: JobRow, strikes: number): void {
   const { due, version, failures } = row;
-  bench.rows.wait(row, { state: ready, due, version, failures, strikes });
+  tx.rows.wait(row, { state: ready, due, version, failures, strikes });
 }
 
-function leased(bench: TransactionContext, lease: Lease): JobRow | null {
-  const row = bench.rows.find(lease.topic, lease.id);
+function leased(tx: TransactionContext, lease: Lease): JobRow | null {
+  const row = tx.rows.find(lease.topic, lease.id);
   return row?.state === reserved && row.version === lease.version && row.token === lease.token ? row : null;
 }

@@ -1,6 +1,6 @@
-// Rows of jobs and the bookkeeping that belongs to each move of one: counts, earliest delayed job, owed alerts. Every
-// operation changes jobs through these methods alone. Invariant: a job has one row in `job` and one in `body`, a row in
-// `attempts` only when an attempt has failed, and its tally is changed in the same transaction.
+// Writes the rows of jobs and what belongs to each move: counts, earliest delayed job, owed alerts. All
+// operations change jobs only through these methods. Invariant: a job has one row in `job` and one in
+// `body`, a row in `attempts` only after a failed attempt; its tally changes in the same transaction.
 
 import type { AttemptRecord, EndState } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
@@ -8,7 +8,7 @@ import type { Database, Statement } from '../../../runtime/database.ts';
 import { dead, delayed, endCodes, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import type { TopicCounters } from './topic-counters.ts';
 
-/** A job as the operations judge it. */
+/** A job as the operations see it. */
 export interface JobRow {
   readonly n: number;
   readonly topic: number;
@@ -24,7 +24,7 @@ export interface JobRow {
   readonly deadAt: number | null;
 }
 
-/** The row of a job that has ended: no state counts it, no operation sees it, only a push of its id takes it over. */
+/** The row of an ended job: not counted, invisible to operations; a push of its id reuses it. */
 export type EndedRow = Omit<JobRow, 'state'> & { readonly state: typeof ended };
 
 export function isEnded(row: JobRow | EndedRow): row is EndedRow {
@@ -44,14 +44,15 @@ export interface NewJob {
   readonly body: Buffer;
 }
 
-/** The end of a job, as the operation knows it. */
+/** The end of a job. */
 export interface End {
   readonly state: EndState;
   readonly at: number;
   readonly attempt?: LastAttempt;
 }
 
-/** The one that delivered a job: the only one as packFirstAttempt made it; null: none is to be kept. */
+/** The attempt that delivered a job; an only attempt as packFirstAttempt encodes it; null: do not store
+ *  it. */
 export type LastAttempt = AttemptRecord | string | null;
 
 const noLease = 'token = NULL, owner_instance = NULL, owner_incarnation = NULL, lease_until = NULL';
@@ -82,8 +83,8 @@ export function asBuffer(bytes: Uint8Array): Buffer {
 }
 
 export class JobRows {
-  readonly #ledger: TopicCounters;
-  /** what ends leaves an entry */
+  readonly #counters: TopicCounters;
+  /** ended jobs leave a history entry */
   keepsHistory = true;
   readonly #find: Statement;
   readonly #insertJob: Statement;
@@ -102,9 +103,9 @@ export class JobRows {
   readonly #addAlert: Statement;
   readonly #endAlert: Statement;
 
-  constructor(db: Database, ledger: TopicCounters) {
-    this.#ledger = ledger;
-    // Without the id that it was found by: each blob in an answer is an allocation.
+  constructor(db: Database, counters: TopicCounters) {
+    this.#counters = counters;
+    // Selects no id: each blob in a result is an allocation.
     this.#find = db.prepare(
       `SELECT n, state, prio, due, version, origin, failures, strikes, token, dead_at FROM job WHERE topic = ? AND id = ?`,
       { returnArrays: true },
@@ -151,9 +152,9 @@ export class JobRows {
     return row === undefined || isEnded(row) ? undefined : row;
   }
 
-  /** Also one that has ended: a new version takes its row. */
+  /** Includes ended jobs: a new version reuses the row. */
   place(topic: string, id: string): JobRow | EndedRow | undefined {
-    const no = this.#ledger.topicNumber(topic);
+    const no = this.#counters.topicNumber(topic);
     return no === undefined ? undefined : this.#findIn(no, Buffer.from(id));
   }
 
@@ -186,7 +187,7 @@ export class JobRows {
     this.#arrives(job.topic, job.prio, job.state, job.due);
   }
 
-  /** Rows are written first: the ledger may ask the file. A new version takes the place of whatever had the id. */
+  /** A new version replaces the row with this id. Rows are written first: the counters may read the file. */
   replace(old: JobRow | EndedRow, job: NewJob): void {
     this.#renewJob.run(
       job.state,
@@ -204,7 +205,7 @@ export class JobRows {
     this.#arrives(job.topic, job.prio, job.state, job.due);
   }
 
-  /** Live or dead → ended: without body and lease, an entry of the history unless none is kept. */
+  /** Live or dead → ended: removes body and lease; leaves a history entry if history is kept. */
   end(row: JobRow, { state, at, attempt = null }: End): void {
     this.#deleteBody.run(row.n);
     if (this.keepsHistory) {
@@ -220,8 +221,8 @@ export class JobRows {
 
   reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
     this.#toReserved.run(lease.token, lease.instance, lease.incarnation, lease.until, row.n);
-    this.#ledger.count(row.topic, row.prio, ready, -1);
-    this.#ledger.count(row.topic, row.prio, reserved, 1);
+    this.#counters.count(row.topic, row.prio, ready, -1);
+    this.#counters.count(row.topic, row.prio, reserved, 1);
   }
 
   /** Delayed or ready again, without a lease. */
@@ -240,32 +241,32 @@ export class JobRows {
     this.#arrives(row.topic, row.prio, to.state, to.due);
   }
 
-  /** Dead, and its alert owed. */
+  /** Dead, with an owed alert. */
   bury(
     row: JobRow,
     how: { failures: number; strikes: number; at: number; reason: number; attempt: AttemptRecord | null },
   ): void {
     this.#toDead.run(how.failures, how.strikes, how.at, how.reason, row.n);
     this.#leaves(row);
-    this.#ledger.count(row.topic, row.prio, dead, 1);
+    this.#counters.count(row.topic, row.prio, dead, 1);
     const attempt = how.attempt === null ? null : JSON.stringify(how.attempt);
     this.#addAlert.run(row.version, row.topic, row.id, how.at, how.reason, how.failures, attempt);
   }
 
   addAttempt(row: JobRow, attempt: AttemptRecord): void {
-    const kept = this.#attemptsOf(row.n);
-    // What cannot be read stays as it is, for whoever can.
-    if (kept === null) return;
-    const list = [...kept, attempt].slice(-limits.attemptsKept);
+    const stored = this.#attemptsOf(row.n);
+    // An unreadable list stays as it is, for inspection.
+    if (stored === null) return;
+    const list = [...stored, attempt].slice(-limits.attemptsKept);
     this.#writeAttempts.run(row.n, JSON.stringify(list));
   }
 
-  /** None where they cannot be read: that must keep nobody from the job. */
+  /** Empty where the list is unreadable: the job must stay usable. */
   attemptsOf(n: number): AttemptRecord[] {
     return this.#attemptsOf(n) ?? [];
   }
 
-  /** null: a damaged file has something else there; fsck names it. */
+  /** null: a damaged file holds no valid list; fsck names it. */
   #attemptsOf(n: number): AttemptRecord[] | null {
     const row = this.#readAttempts.get(n) as [string] | undefined;
     if (row === undefined) return [];
@@ -282,14 +283,14 @@ export class JobRows {
   }
 
   #leaves(row: JobRow): void {
-    this.#ledger.count(row.topic, row.prio, row.state, -1);
-    if (row.state === delayed) this.#ledger.delayedGoes(row.due);
-    // An alert that is still owed outlives its dead letter.
+    this.#counters.count(row.topic, row.prio, row.state, -1);
+    if (row.state === delayed) this.#counters.delayedRemoved(row.due);
+    // An owed alert outlives its dead letter.
     if (row.state === dead) this.#endAlert.run(row.version);
   }
 
   #arrives(topic: number, prio: number, state: typeof delayed | typeof ready, due: number): void {
-    this.#ledger.count(topic, prio, state, 1);
-    if (state === delayed) this.#ledger.delayedComes(due);
+    this.#counters.count(topic, prio, state, 1);
+    if (state === delayed) this.#counters.delayedAdded(due);
   }
 }

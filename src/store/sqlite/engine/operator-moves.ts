@@ -1,6 +1,6 @@
-// run, reschedule and requeue: what an operator does to one job. Each makes a new version of the same origin and is one step
-// of the transaction it runs in; everything is checked before the first write. Body, content type, priority and acceptedAt
-// stay in their rows, untouched.
+// Implements run, reschedule and requeue: an operator's moves of one job. Each makes a new version of the
+// same origin and is one step of its transaction, with all checks before the first write. Body, content
+// type, priority and acceptedAt stay unchanged.
 
 import type { JobKey } from '../../../core/job.ts';
 import type {
@@ -15,8 +15,8 @@ import { dueWhen, type TransactionContext } from './transaction-context.ts';
 
 const liveStates = ['delayed', 'ready', 'reserved'] as const;
 
-export function runJob(bench: TransactionContext, key: JobKey): RunOutcome {
-  const row = bench.rows.find(key.topic, key.id);
+export function runJob(tx: TransactionContext, key: JobKey): RunOutcome {
+  const row = tx.rows.find(key.topic, key.id);
   if (row === undefined) return { kind: 'absent' };
   if (row.state === dead) return { kind: 'dead' };
   if (row.state !== delayed)
@@ -26,38 +26,38 @@ export function runJob(bench: TransactionContext, key: JobKey): RunOutcome {
       version: row.version,
       dueAt: row.due,
     };
-  // Overdue and not promoted yet: it keeps its place before what became due after it.
-  const due = Math.min(row.due, bench.now);
-  return { kind: 'run', version: waitAnew(bench, row, due), dueAt: due };
+  // Overdue but not promoted: it keeps its place before jobs that became due later.
+  const due = Math.min(row.due, tx.now);
+  return { kind: 'run', version: newVersion(tx, row, due), dueAt: due };
 }
 
-export function rescheduleJob(bench: TransactionContext, item: RescheduleItem): RescheduleOutcome {
-  const row = bench.rows.find(item.topic, item.id);
+export function rescheduleJob(tx: TransactionContext, item: RescheduleItem): RescheduleOutcome {
+  const row = tx.rows.find(item.topic, item.id);
   if (row === undefined) return { kind: 'absent' };
   if (row.state === dead) return { kind: 'dead' };
   if (row.state === reserved) return { kind: 'in_flight' };
-  const due = dueWhen(bench.now, item.when);
-  const version = waitAnew(bench, row, due);
-  return { kind: 'rescheduled', state: due > bench.now ? 'delayed' : 'ready', version, dueAt: due };
+  const due = dueWhen(tx.now, item.when);
+  const version = newVersion(tx, row, due);
+  return { kind: 'rescheduled', state: due > tx.now ? 'delayed' : 'ready', version, dueAt: due };
 }
 
-export function requeueJob(bench: TransactionContext, key: JobKey): RequeueOutcome {
-  const row = bench.rows.find(key.topic, key.id);
+export function requeueJob(tx: TransactionContext, key: JobKey): RequeueOutcome {
+  const row = tx.rows.find(key.topic, key.id);
   if (row === undefined) return { kind: 'absent' };
   if (row.state !== dead) return { kind: 'not_dead', state: liveStates[row.state] };
-  return { kind: 'requeued', version: requeueRow(bench, row), dueAt: bench.now };
+  return { kind: 'requeued', version: requeueRow(tx, row), dueAt: tx.now };
 }
 
-/** A dead letter from the start again: no failure, no strike, no attempt. Answers the new version. */
-export function requeueRow(bench: TransactionContext, row: JobRow): number {
-  bench.rows.forgetAttempts(row);
-  return waitAnew(bench, { ...row, failures: 0, strikes: 0 }, bench.now);
+/** Restarts a dead letter: no failures, strikes or attempts. Returns the new version. */
+export function requeueRow(tx: TransactionContext, row: JobRow): number {
+  tx.rows.forgetAttempts(row);
+  return newVersion(tx, { ...row, failures: 0, strikes: 0 }, tx.now);
 }
 
-function waitAnew(bench: TransactionContext, row: JobRow, due: number): number {
+function newVersion(tx: TransactionContext, row: JobRow, due: number): number {
   const { failures, strikes } = row;
-  const version = bench.ledger.draw(bench.now);
-  const state = due > bench.now ? delayed : ready;
-  bench.rows.wait(row, { state, due, version, failures, strikes });
+  const version = tx.counters.nextNumber(tx.now);
+  const state = due > tx.now ? delayed : ready;
+  tx.rows.wait(row, { state, due, version, failures, strikes });
   return version;
 }

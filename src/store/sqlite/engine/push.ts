@@ -1,5 +1,5 @@
-// push and cancel: what producers do to one job. Each is one step of the transaction it runs in; everything is
-// checked before the first write.
+// Implements push and cancel: a producer's moves of one job. Each is one step of its transaction, with all
+// checks before the first write.
 
 import type { JobKey } from '../../../core/job.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
@@ -7,8 +7,8 @@ import { dead, delayed, priorityCodes, ready, reserved, stateCodes } from '../fi
 import { isEnded } from './job-rows.ts';
 import { dueWhen, type TransactionContext } from './transaction-context.ts';
 
-export function pushJob(bench: TransactionContext, job: PushJob): PushOutcome {
-  const { ledger, rows, now } = bench;
+export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
+  const { counters, rows, now } = tx;
   const place = rows.place(job.topic, job.id);
   const old = place === undefined || isEnded(place) ? undefined : place;
   const live = old !== undefined && old.state !== dead;
@@ -19,12 +19,12 @@ export function pushJob(bench: TransactionContext, job: PushJob): PushOutcome {
   const due = dueWhen(now, job.when);
   const state = due > now ? delayed : ready;
   const fresh = {
-    topic: ledger.topicNumberMade(job.topic),
+    topic: counters.ensureTopicNumber(job.topic),
     id: Buffer.from(job.id),
     state,
     prio: priorityCodes.indexOf(job.priority),
     due,
-    version: ledger.draw(now),
+    version: counters.nextNumber(now),
     acceptedAt: now,
     contentType: job.contentType,
     body: job.body,
@@ -41,9 +41,9 @@ export function pushJob(bench: TransactionContext, job: PushJob): PushOutcome {
   };
 }
 
-export function cancelJob(bench: TransactionContext, key: JobKey): CancelOutcome {
-  const row = bench.rows.find(key.topic, key.id);
+export function cancelJob(tx: TransactionContext, key: JobKey): CancelOutcome {
+  const row = tx.rows.find(key.topic, key.id);
   if (row === undefined) return { kind: 'absent' };
-  bench.rows.end(row, { state: 'cancelled', at: bench.now });
+  tx.rows.end(row, { state: 'cancelled', at: tx.now });
   return { kind: 'cancelled', inFlight: row.state === reserved };
 }

@@ -1,21 +1,21 @@
-// The topics of one priority that have ready jobs, by number, the one whose turn is next first. Knows the way back: a
-// transaction that is undone must leave every turn as it was, and a copy of 10,000 turns for each would cost more than it.
-// A RingView iterates it for one caller, past the topics that this caller has no room for.
+// Orders the topics of one priority that have ready jobs, next turn first. Records its changes, so that an
+// undone transaction restores every turn; copying 10,000 turns per transaction would cost more than the work.
+// A RingView iterates it for one caller and skips topics without capacity.
 
 interface Place {
   readonly topic: number;
-  /** above those of all places that were made before */
+  /** higher than that of all older places */
   readonly turn: number;
-  /** of a place that is not linked: what stood before it when it was */
+  /** of an unlinked place: the place before it when it was unlinked */
   before: Place;
-  /** of a place that is not linked: itself, because later places would stay in memory for as long as a view refers to it */
+  /** of an unlinked place: itself; a view that refers to it must not keep later places in memory */
   after: Place;
   isLinked: boolean;
 }
 
 interface Step {
   readonly place: Place;
-  /** it went from behind this one; null = it came */
+  /** removed from behind this place; null: added */
   readonly from: Place | null;
 }
 
@@ -25,7 +25,7 @@ export class Ring implements Iterable<number> {
   /** latest last */
   readonly #steps: Step[] = [];
   #turn = 0;
-  #returns = 0;
+  #restores = 0;
 
   constructor() {
     const root = { topic: 0, turn: 0, isLinked: true } as Place;
@@ -38,7 +38,7 @@ export class Ring implements Iterable<number> {
     for (let place = this.#root.after; place !== this.#root; place = place.after) yield place.topic;
   }
 
-  /** Its turn is the last one. */
+  /** Appends the topic: its turn comes last. */
   add(topic: number): void {
     if (this.#places.has(topic)) return;
     this.#turn += 1;
@@ -54,24 +54,24 @@ export class Ring implements Iterable<number> {
     this.#unlink(place);
   }
 
-  mark(): number {
+  savepoint(): number {
     return this.#steps.length;
   }
 
-  takeBack(mark: number): void {
-    while (this.#steps.length > mark) {
+  rollBackTo(savepoint: number): void {
+    while (this.#steps.length > savepoint) {
       const { place, from } = this.#steps.pop() as Step;
       if (from === null) this.#unlink(place);
       else {
         this.#link(place, from);
-        this.#returns += 1;
+        this.#restores += 1;
       }
     }
   }
 
-  /** How often a place came back to where it was: views must start again. */
-  get returns(): number {
-    return this.#returns;
+  /** How often a removed place was restored: views must start again. */
+  get restores(): number {
+    return this.#restores;
   }
 
   get root(): Place {
@@ -88,8 +88,8 @@ export class Ring implements Iterable<number> {
     return this.#places.get(topic);
   }
 
-  /** There is no way back from here. */
-  keep(): void {
+  /** Ends the possibility to roll back. */
+  commit(): void {
     this.#steps.length = 0;
   }
 
@@ -113,60 +113,61 @@ export class Ring implements Iterable<number> {
 
 /** The rings of all priorities for one caller. */
 export interface RingViews {
-  /** by priority; for requests with room for topics that they do not name */
+  /** by priority; for requests with capacity for topics that they do not name */
   readonly rings: readonly RingView[];
-  /** The caller has room for a topic again. */
+  /** The caller has capacity for a topic again. */
   gained(topic: string): void;
 }
 
-/** A ring for one caller, which has told all changes of its rooms (`gained`). Invariant: each topic up to #last is without room,
- *  or among #gained. */
+/** A ring for one caller, which reports each topic that gains capacity (`gained`). Invariant: each topic up
+ *  to #last is without capacity, or in #gained. */
 export class RingView {
   readonly #ring: Ring;
   #last: Place;
-  #returns: number;
-  /** topics that may stand before #last and have room */
+  #restores: number;
+  /** topics that may stand before #last and have capacity */
   readonly #gained = new Set<number>();
 
   constructor(ring: Ring) {
     this.#ring = ring;
     this.#last = ring.root;
-    this.#returns = ring.returns;
+    this.#restores = ring.restores;
   }
 
-  /** The caller has room for it again. */
+  /** The caller has capacity for it again. */
   gained(topic: number): void {
     this.#gained.add(topic);
   }
 
-  /** In turn; topics without room need not be among them. `hasRoom`: of the caller, as it has told. */
-  *topics(hasRoom: (topic: number) => boolean): Generator<number> {
-    this.#settle();
-    yield* this.#regained(hasRoom);
+  /** In turn; may omit topics without capacity. `hasCapacity`: of the caller, as reported. */
+  *topics(hasCapacity: (topic: number) => boolean): Generator<number> {
+    this.#resync();
+    yield* this.#regained(hasCapacity);
     let isFront = true;
     for (let place = this.#last.after; place !== this.#ring.root; place = place.after) {
-      const isOpen = hasRoom(place.topic);
+      const isOpen = hasCapacity(place.topic);
       isFront &&= !isOpen;
       if (isFront) this.#last = place;
       else if (isOpen) yield place.topic;
     }
   }
 
-  /** What was passed over may have gone, or come back. */
-  #settle(): void {
-    if (this.#returns !== this.#ring.returns) {
-      this.#returns = this.#ring.returns;
+  /** Skipped places may have been removed or restored. */
+  #resync(): void {
+    if (this.#restores !== this.#ring.restores) {
+      this.#restores = this.#ring.restores;
       this.#last = this.#ring.root;
     }
     while (!this.#last.isLinked) this.#last = this.#last.before;
   }
 
-  #regained(hasRoom: (topic: number) => boolean): number[] {
+  #regained(hasCapacity: (topic: number) => boolean): number[] {
     const places: Place[] = [];
     for (const topic of this.#gained) {
       const place = this.#ring.placeOf(topic);
-      // Where it is absent or stands behind, it is met in its turn.
-      if (place === undefined || place.turn > this.#last.turn || !hasRoom(topic)) this.#gained.delete(topic);
+      // An absent topic, or one behind #last, is met in its turn.
+      if (place === undefined || place.turn > this.#last.turn || !hasCapacity(topic))
+        this.#gained.delete(topic);
       else places.push(place);
     }
     return places.sort((a, b) => a.turn - b.turn).map(({ topic }) => topic);

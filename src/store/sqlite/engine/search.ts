@@ -1,6 +1,6 @@
-// Looking for jobs: by topic, state, id and due time, live ones in order of dueAt, ended ones from the latest end back. Writes
-// nothing. Invariant: one call looks at storeLimits.searchRowsMax rows at most, whatever the filter; what it has not looked at
-// lies behind its cursor. An id is looked up in each topic there is.
+// Finds jobs by topic, state, id and due time: live ones by dueAt, ended ones latest end first. Read only.
+// Invariant: one call scans at most storeLimits.searchRowsMax rows for any filter; the rest follows its
+// cursor. An id is looked up in every topic.
 
 import type { EndState, FoundJob } from '../../../core/job.ts';
 import type { Page, SearchFilter } from '../../../ports/job-store.ts';
@@ -13,23 +13,23 @@ import type { TransactionContext } from './transaction-context.ts';
 
 const columns = 'topic, id, version, origin, state, due, accepted_at, failures, dead_at, ended_at, ended_as';
 
-/** The next rows of an index behind a place: those of them that match, and where they end. */
+/** Reads the next rows of an index after a place: `found` those that match, `edge` the last scanned row. */
 interface Path {
   readonly found: Statement;
   readonly edge: Statement;
 }
 
 export class Search {
-  readonly #bench: TransactionContext;
+  readonly #tx: TransactionContext;
   readonly #live: Path;
   readonly #liveOfTopic: Path;
   readonly #ended: Path;
   readonly #byKey: Statement;
 
-  constructor(bench: TransactionContext) {
-    const { db } = bench;
-    this.#bench = bench;
-    // The due time is a range of its own, so that the index is entered and left at the right place.
+  constructor(tx: TransactionContext) {
+    const { db } = tx;
+    this.#tx = tx;
+    // due has its own range condition, so that SQLite enters and leaves the index at the right place.
     const live = 'ended_at IS NULL AND due >= :since AND due < :until AND (due, version) > (:at, :version)';
     this.#live = pathOf(db, 'due', `INDEXED BY job_time WHERE ${live} ORDER BY due, version`);
     this.#liveOfTopic = pathOf(
@@ -49,7 +49,7 @@ export class Search {
   run(filter: SearchFilter, limit: number, cursor: string | null): Page<FoundJob> {
     const order = isEnd(filter.state) ? byEnd : byDue;
     const from = placeOf(cursor, order.start);
-    const topic = filter.topic === undefined ? null : this.#bench.ledger.topicNumber(filter.topic);
+    const topic = filter.topic === undefined ? null : this.#tx.counters.topicNumber(filter.topic);
     if (topic === undefined) return { items: [], nextCursor: null };
     return filter.id === undefined
       ? this.#walk(filter, topic, order, from, limit)
@@ -64,13 +64,13 @@ export class Search {
     const found = this.#read(path.found.all({ ...range, ...wanted, limit: limit + 1 }));
     if (found.length > limit) return pageOf(found, order, limit);
     const edge = path.edge.get(range) as [number, number] | undefined;
-    // Fewer rows than one call may look at: there is nothing behind them.
+    // Fewer rows than one call may scan: nothing follows.
     if (edge === undefined) return { items: found, nextCursor: null };
     return { items: found, nextCursor: cursorOf({ at: edge[0], version: edge[1] }) };
   }
 
   #lookUp(filter: SearchFilter, topic: number | null, id: Buffer, order: Order, from: Place, limit: number) {
-    const topics = topic === null ? [...this.#bench.ledger.topicNumbers()] : [topic];
+    const topics = topic === null ? [...this.#tx.counters.topicNumbers()] : [topic];
     const rows = topics.map((no) => this.#byKey.get(no, id)).filter((row) => row !== undefined);
     const found = this.#read(rows)
       .filter((job) => matches(filter, job) && order.isAfter(order.place(job), from))
@@ -95,7 +95,7 @@ export class Search {
           number | null,
         ];
       return {
-        topic: this.#bench.ledger.topicName(topic),
+        topic: this.#tx.counters.topicName(topic),
         id: asBuffer(id).toString(),
         version,
         origin,
@@ -126,21 +126,21 @@ function isEnd(state: SearchFilter['state']): state is EndState {
   return (endCodes as readonly unknown[]).includes(state);
 }
 
-/** null = any */
+/** null: any */
 function stateNumber(state: SearchFilter['state']): number | null {
   const number = (stateCodes as readonly unknown[]).indexOf(state);
   return number < 0 ? null : number;
 }
 
-/** `at`: the time that the rows are in order of. `where` says which rows, in which order. The inner LIMIT bounds what is looked at, the outer one what is answered: both run
- *  row by row, so that a page that fills early looks at little. */
+/** `at`: the column that orders the rows. `where`: which rows, in which order. The inner LIMIT bounds scanned
+ *  rows, the outer one returned rows: both run row by row, so a page that fills early scans little. */
 function pathOf(db: Database, at: 'due' | 'ended_at', where: string): Path {
   const options = { returnArrays: true } as const;
   const found = `SELECT ${columns} FROM (SELECT ${columns} FROM job ${where} LIMIT :rows)
     WHERE (:state IS NULL OR state = :state) AND (:endedAs IS NULL OR ended_as = :endedAs)
     AND (:topic IS NULL OR topic = :topic) AND due >= :since AND due < :until LIMIT :limit`;
   const edge = db.prepare(`SELECT ${at}, version FROM job ${where} LIMIT 1 OFFSET :rows - 1`, options);
-  // It takes a part of what the other takes.
+  // It uses only some of the other statement's parameters.
   edge.setAllowUnknownNamedParameters(true);
   return { found: db.prepare(found, options), edge };
 }

@@ -1,4 +1,4 @@
-// A stored job as a reader sees it, body and attempts included. Writes nothing.
+// Reads a stored job with body and attempts. Writes nothing.
 
 import type { JobKey, JobSnapshot } from '../../../core/job.ts';
 import type { DeadLetter } from '../../../ports/job-store.ts';
@@ -8,17 +8,17 @@ import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
 export class Snapshots {
-  readonly #bench: TransactionContext;
+  readonly #tx: TransactionContext;
   readonly #read: Statement;
   readonly #readRow: Statement;
 
-  constructor(bench: TransactionContext) {
-    this.#bench = bench;
-    this.#readRow = bench.db.prepare(
+  constructor(tx: TransactionContext) {
+    this.#tx = tx;
+    this.#readRow = tx.db.prepare(
       `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason FROM job WHERE job.n = ?`,
       { returnArrays: true },
     );
-    this.#read = bench.db.prepare(
+    this.#read = tx.db.prepare(
       `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, body.bytes
        FROM job LEFT JOIN body ON body.n = job.n WHERE job.n = ?`,
       { returnArrays: true },
@@ -26,7 +26,7 @@ export class Snapshots {
   }
 
   get(key: JobKey): JobSnapshot | null {
-    const row = this.#bench.rows.find(key.topic, key.id);
+    const row = this.#tx.rows.find(key.topic, key.id);
     return row === undefined ? null : this.read(row.n);
   }
 
@@ -34,7 +34,7 @@ export class Snapshots {
   read(n: number): JobSnapshot {
     const columns = columnsOf(this.#read, n);
     const bytes = columns[15] as Uint8Array | null;
-    // Of a damaged file: what is left of the job can be seen, and removed.
+    // Of a damaged file: the rest of the job stays visible and removable.
     return { ...this.#snapshot(columns), body: bytes === null ? Buffer.alloc(0) : asBuffer(bytes) };
   }
 
@@ -47,7 +47,7 @@ export class Snapshots {
     const row = jobRowOf(columns);
     const [acceptedAt, contentType, reason] = columns.slice(12) as [number, string | null, number | null];
     return {
-      topic: this.#bench.ledger.topicName(row.topic),
+      topic: this.#tx.counters.topicName(row.topic),
       id: row.id.toString(),
       version: row.version,
       origin: row.origin,
@@ -57,7 +57,7 @@ export class Snapshots {
       failures: row.failures,
       strikes: row.strikes,
       contentType,
-      attempts: this.#bench.rows.attemptsOf(row.n),
+      attempts: this.#tx.rows.attemptsOf(row.n),
       deadAt: row.deadAt,
       buryReason: reason === null ? null : (reasonCodes[reason] ?? null),
     };

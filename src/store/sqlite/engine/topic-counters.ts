@@ -1,20 +1,20 @@
-// What the engine knows without asking the file: names and numbers of topics, how many jobs there are of each kind, whose
-// turn it is, the earliest delayed job, the counter behind versions and tokens. Invariant: it says what the file says, at
-// every moment outside a transaction: every change is staged, taken back with a rollback (or a savepoint's), and what must
-// outlive the process is written by flush() in the transaction that changed it. Reads no job.
+// Keeps in memory what operations need without reading the file: topic names and numbers, job counts, the
+// rings, the earliest delayed job, the sequence of versions and tokens. Reads no job.
+// Invariant: outside a transaction it equals the file. Changes are staged; a rollback undoes them; flush()
+// writes the durable ones in the transaction that made them.
 
 import type { ReserveRequest } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
-import { type ReadyTopic, type Taken, takeTickets } from '../../wheel.ts';
+import { type DealPlan, planDeals, type ReadyTopic } from '../../wheel.ts';
 import { delayed, priorityCodes, ready, type StateCode } from '../file/schema.ts';
 import { Ring, RingView, type RingViews } from './ring.ts';
 
-/** A topic's counts lie at priority × 4 + state. */
+/** Index of a count: priority × 4 + state. */
 const slots = 12;
 type Rings = readonly [Ring, Ring, Ring];
 
-/** Everything there is to go back to; `undo` and `topics` are lengths, `rings` their own marks. */
-export interface Mark {
+/** State to roll back to; `undo` and `topics` are lengths, `rings` the rings' own savepoints. */
+export interface Savepoint {
   readonly seq: number;
   readonly wheel: number;
   readonly head: number | null | undefined;
@@ -23,11 +23,6 @@ export interface Mark {
   readonly topics: number;
   readonly readyHint: boolean;
   readonly dueHint: boolean;
-}
-
-export interface TicketDeal {
-  readonly prio: number;
-  readonly topic: number;
 }
 
 export class TopicCounters {
@@ -39,19 +34,19 @@ export class TopicCounters {
   #wheel = 0;
   /** ready topics of each priority */
   readonly #rings: Rings = [new Ring(), new Ring(), new Ring()];
-  /** dueAt of the earliest delayed job; null = none is delayed; undefined = ask the file */
+  /** dueAt of the earliest delayed job; null: no delayed job; undefined: unknown, read the file */
   #head: number | null | undefined;
   #readyHint = false;
   #dueHint = false;
-  /** Triples topic, slot, change, latest last. */
+  /** Triples topic, slot, change; latest last. */
   readonly #undo: number[] = [];
-  /** topic × slots + slot of the tallies that the file does not have yet */
+  /** topic × slots + slot of tallies that are not in the file yet */
   readonly #dirty = new Set<number>();
   #numbersDirty = false;
   readonly #addTopic: Statement;
   readonly #putTally: Statement;
   readonly #putMeta: Statement;
-  readonly #askHead: Statement;
+  readonly #readHead: Statement;
 
   constructor(db: Database) {
     this.#addTopic = db.prepare('INSERT INTO topic(no, name) VALUES (?, ?)');
@@ -59,7 +54,7 @@ export class TopicCounters {
       'INSERT INTO tally(topic, prio, state, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = excluded.n',
     );
     this.#putMeta = db.prepare('UPDATE meta SET v = ? WHERE k = ?');
-    this.#askHead = db.prepare('SELECT due FROM job WHERE state = 0 ORDER BY due LIMIT 1', {
+    this.#readHead = db.prepare('SELECT due FROM job WHERE state = 0 ORDER BY due LIMIT 1', {
       returnArrays: true,
     });
     for (const [no, name] of rows(db, 'SELECT no, name FROM topic ORDER BY no') as [number, string][])
@@ -73,14 +68,14 @@ export class TopicCounters {
       this.#shift(topic, prio * 4 + state, n);
       if (state === ready && n > 0) this.#rings[prio as 0 | 1 | 2].add(topic);
     }
-    for (const ring of this.#rings) ring.keep();
+    for (const ring of this.#rings) ring.commit();
     for (const [k, v] of rows(db, 'SELECT k, v FROM meta') as [string, number][]) {
       if (k === 'seq') this.#seq = v;
       if (k === 'wheel') this.#wheel = v;
     }
   }
 
-  // ── topics
+  // Topics
 
   topicNumber(name: string): number | undefined {
     return this.#numbers.get(name);
@@ -88,12 +83,12 @@ export class TopicCounters {
 
   topicName(no: number): string {
     const name = this.#names[no];
-    if (name === undefined) throw new Error(`no topic has the number ${no}`);
+    if (name === undefined) throw new Error(`unknown topic number ${no}`);
     return name;
   }
 
-  /** Writes: only inside a transaction. */
-  topicNumberMade(name: string): number {
+  /** Adds an unknown topic: only inside a transaction. */
+  ensureTopicNumber(name: string): number {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
     const no = this.#names.length;
@@ -108,23 +103,24 @@ export class TopicCounters {
     this.#tallies[no] = new Array<number>(slots).fill(0);
   }
 
-  // ── numbers
+  // Versions and tokens
 
-  /** The next version or token; nowMs by the storage clock. Never the same twice, whatever the clock does. */
-  draw(nowMs: number): number {
+  /** The next version or token; nowMs by the storage clock. Never repeats a number, whatever the clock
+   *  does. */
+  nextNumber(nowMs: number): number {
     this.#seq = Math.max(this.#seq + 1, nowMs * 1_000);
     this.#numbersDirty = true;
     return this.#seq;
   }
 
-  /** The last version or token: all later ones are above it. */
-  get drawn(): number {
+  /** The last version or token; later ones are higher. */
+  get lastNumber(): number {
     return this.#seq;
   }
 
-  // ── counts
+  // Counts
 
-  /** Jobs of one kind came (change > 0) or went. */
+  /** Adds `change` jobs (negative: removes). */
   count(topic: number, prio: number, state: StateCode, change: number): void {
     const slot = prio * 4 + state;
     this.#undo.push(topic, slot, change);
@@ -141,7 +137,7 @@ export class TopicCounters {
   #shift(topic: number, slot: number, change: number): number {
     const tally = this.#tallies[topic] as number[];
     const now = (tally[slot] as number) + change;
-    if (now < 0) throw new Error(`fewer than no jobs: topic ${topic}, slot ${slot}`);
+    if (now < 0) throw new Error(`negative job count: topic ${topic}, slot ${slot}`);
     tally[slot] = now;
     this.#totals[slot & 3] = (this.#totals[slot & 3] as number) + change;
     return now;
@@ -151,7 +147,7 @@ export class TopicCounters {
     return this.#tallies[topic]?.[prio * 4 + state] ?? 0;
   }
 
-  /** What a damaged file has counted wrongly: so many there are. Writes, as count(). */
+  /** Corrects a wrong count in a damaged file. Writes, as count(). */
   recount(topic: number, prio: number, state: StateCode, there: number): void {
     const change = there - this.countOf(topic, prio, state);
     if (change !== 0) this.count(topic, prio, state, change);
@@ -161,53 +157,53 @@ export class TopicCounters {
     return this.#totals[state] as number;
   }
 
-  /** Every topic that the file has ever had. */
+  /** Every topic that the file ever had. */
   topicNumbers(): IterableIterator<number> {
     return this.#numbers.values();
   }
 
-  /** In their order. */
+  /** In ascending order. */
   *topicNumbersAfter(after: number): IterableIterator<number> {
     for (let no = after + 1; no < this.#names.length; no += 1) if (this.#names[no] !== undefined) yield no;
   }
 
-  // ── the earliest delayed job
+  // Earliest delayed job
 
-  /** null = none is delayed. */
+  /** null: no delayed job. */
   head(): number | null {
     if (this.#head === undefined)
       this.#head =
-        this.total(delayed) === 0 ? null : ((this.#askHead.get() as [number] | undefined)?.[0] ?? null);
+        this.total(delayed) === 0 ? null : ((this.#readHead.get() as [number] | undefined)?.[0] ?? null);
     return this.#head;
   }
 
-  /** Call when the job is written. */
-  delayedComes(due: number): void {
+  /** Call after the job is written. */
+  delayedAdded(due: number): void {
     const known = this.#head;
     if (known === undefined ? this.head() !== due : known !== null && known <= due) return;
     this.#head = due;
     this.#dueHint = true;
   }
 
-  /** Call when a delayed job that was due then has gone (null: any of them may have), and this is written. */
-  delayedGoes(due: number | null): void {
+  /** Call after the move is written. `due`: of the delayed job that was moved; null: any may have moved. */
+  delayedRemoved(due: number | null): void {
     if (due === null || due === this.#head) this.#head = undefined;
   }
 
-  // ── whose turn it is
+  // Rings
 
-  /** `views`: of the caller, which tells it of every room that it gains. */
-  deal(request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>, views?: RingViews): Taken {
-    const hasRoom = (no: number) => (request.topics.get(this.topicName(no)) ?? request.others).room > 0;
+  /** `views`: of a caller that reports each topic that gains capacity. */
+  deal(request: Pick<ReserveRequest, 'max' | 'others' | 'topics'>, views?: RingViews): DealPlan {
+    const hasCapacity = (no: number) => (request.topics.get(this.topicName(no)) ?? request.others).room > 0;
     const turns = (prio: 0 | 1 | 2) => {
       const ring = this.#rings[prio];
       if (request.others.room <= 0) return this.#turns(prio, this.#named(ring, request.topics));
-      return this.#turns(prio, views?.rings[prio]?.topics(hasRoom) ?? ring);
+      return this.#turns(prio, views?.rings[prio]?.topics(hasCapacity) ?? ring);
     };
-    return takeTickets(this.#wheel, { high: turns(0), normal: turns(1), low: turns(2) }, request);
+    return planDeals(this.#wheel, { high: turns(0), normal: turns(1), low: turns(2) }, request);
   }
 
-  /** The topics with room of a request that has none for others, in turn. */
+  /** The named topics with capacity, in turn: for a request without capacity for others. */
   *#named(ring: Ring, topics: ReserveRequest['topics']): Generator<number> {
     const named: number[] = [];
     for (const [topic, { room }] of topics) {
@@ -221,21 +217,21 @@ export class TopicCounters {
     for (const no of topics) yield { topic: this.topicName(no), ready: this.countOf(no, prio, ready) };
   }
 
-  /** The rings for a caller that tells of the rooms that it gains. */
+  /** The rings for a caller that reports each topic that gains capacity. */
   views(): RingViews {
     const rings = this.#rings.map((ring) => new RingView(ring));
     return {
       rings,
       gained: (name) => {
         const no = this.topicNumber(name);
-        // One without a number has no jobs: it joins the rings behind all that was passed over.
+        // A topic without a number has no jobs: it joins the rings behind all skipped topics.
         if (no !== undefined) for (const view of rings) view.gained(no);
       },
     };
   }
 
-  /** Call before the dealt jobs are counted away from ready: that takes the emptied out of their rings. */
-  turn({ position, served }: Pick<Taken, 'position' | 'served'>): void {
+  /** Call before the dealt jobs are counted out of ready: that removes emptied topics from their rings. */
+  turn({ position, served }: Pick<DealPlan, 'position' | 'served'>): void {
     for (const [prio, priority] of priorityCodes.entries())
       for (const topic of served[priority].keys()) {
         const no = this.#numbers.get(topic) as number;
@@ -246,14 +242,14 @@ export class TopicCounters {
     this.#numbersDirty = true;
   }
 
-  // ── transactions
+  // Transactions
 
-  mark(): Mark {
+  savepoint(): Savepoint {
     return {
       seq: this.#seq,
       wheel: this.#wheel,
       head: this.#head,
-      rings: this.#rings.map((ring) => ring.mark()),
+      rings: this.#rings.map((ring) => ring.savepoint()),
       undo: this.#undo.length,
       topics: this.#names.length,
       readyHint: this.#readyHint,
@@ -261,29 +257,29 @@ export class TopicCounters {
     };
   }
 
-  /** The file went back to where it was at the mark. Numbers drawn since are drawn again: nobody has seen them. */
-  takeBack(mark: Mark): void {
-    while (this.#undo.length > mark.undo) {
+  /** The file is back at the savepoint. Numbers drawn since then are drawn again: no caller has seen them. */
+  rollBackTo(savepoint: Savepoint): void {
+    while (this.#undo.length > savepoint.undo) {
       const [topic, slot, change] = this.#undo.splice(-3) as [number, number, number];
       this.#shift(topic, slot, -change);
     }
-    for (const name of this.#names.splice(mark.topics)) this.#numbers.delete(name);
+    for (const name of this.#names.splice(savepoint.topics)) this.#numbers.delete(name);
     this.#tallies.length = this.#names.length;
-    this.#seq = mark.seq;
-    this.#wheel = mark.wheel;
-    this.#head = mark.head;
-    for (const [prio, ring] of this.#rings.entries()) ring.takeBack(mark.rings[prio] as number);
-    this.#readyHint = mark.readyHint;
-    this.#dueHint = mark.dueHint;
+    this.#seq = savepoint.seq;
+    this.#wheel = savepoint.wheel;
+    this.#head = savepoint.head;
+    for (const [prio, ring] of this.#rings.entries()) ring.rollBackTo(savepoint.rings[prio] as number);
+    this.#readyHint = savepoint.readyHint;
+    this.#dueHint = savepoint.dueHint;
   }
 
-  /** Writes what must outlive the process; the last thing before COMMIT. */
+  /** Writes the durable state; call last before COMMIT. */
   flush(): void {
     for (const key of this.#dirty) {
       const topic = Math.floor(key / slots);
       const slot = key % slots;
       const n = this.#tallies[topic]?.[slot];
-      // A topic that was taken back again has no row.
+      // A rolled-back topic has no row.
       if (n !== undefined) this.#putTally.run(topic, slot >> 2, slot & 3, n);
     }
     if (!this.#numbersDirty) return;
@@ -291,18 +287,18 @@ export class TopicCounters {
     this.#putMeta.run(this.#wheel, 'wheel');
   }
 
-  /** After COMMIT. Answers the hints that the transaction has earned. */
-  keep(): { readonly ready: boolean; readonly due: boolean } {
+  /** After COMMIT. Returns the hints to send. */
+  commit(): { readonly ready: boolean; readonly due: boolean } {
     const hints = { ready: this.#readyHint, due: this.#dueHint };
     this.#undo.length = 0;
-    for (const ring of this.#rings) ring.keep();
+    for (const ring of this.#rings) ring.commit();
     this.#clearStage();
     return hints;
   }
 
-  /** After ROLLBACK, with the mark taken at BEGIN. */
-  drop(mark: Mark): void {
-    this.takeBack(mark);
+  /** After ROLLBACK, with the savepoint of BEGIN. */
+  rollBack(savepoint: Savepoint): void {
+    this.rollBackTo(savepoint);
     this.#clearStage();
   }
 

@@ -1,5 +1,5 @@
-// What must be true of the tables at every moment between two transactions, whatever happened before: each as a query for
-// what breaks it. `dq fsck` and the tests ask the same list.
+// Lists what must hold in the tables between two transactions, each as a query for violations.
+// `dq fsck` and the tests use the same list.
 
 import { storeLimits } from '../../limits.ts';
 
@@ -7,12 +7,12 @@ export interface Invariant {
   /** the name in Problem */
   readonly invariant: string;
   readonly what: string;
-  /** selects one text column, `example`, for each breach */
+  /** selects one text column, `example`, per violation */
   readonly sql: string;
 }
 
 const named = `(SELECT name FROM topic WHERE no = job.topic) || '/' || CAST(job.id AS TEXT)`;
-/** Of jobs for which this is not true. */
+/** Jobs that match the condition. */
 const jobs = (isWrong: string) =>
   `SELECT coalesce(${named}, 'row ' || job.n) AS example FROM job WHERE ${isWrong}`;
 const rows = (table: string, isWrong: string) =>
@@ -23,7 +23,7 @@ const there = 'SELECT topic, prio, state, count(*) FROM job WHERE state < 4 GROU
 const kind = `'topic ' || topic || ', priority ' || prio || ', state ' || state AS example`;
 
 export const invariants: readonly Invariant[] = [
-  { invariant: 'I1', what: 'jobs in no state', sql: jobs('state NOT BETWEEN 0 AND 4') },
+  { invariant: 'I1', what: 'jobs with an invalid state', sql: jobs('state NOT BETWEEN 0 AND 4') },
   {
     invariant: 'I1',
     what: 'jobs without a body',
@@ -32,7 +32,7 @@ export const invariants: readonly Invariant[] = [
   {
     invariant: 'I3',
     what: 'bodies without a job',
-    // Those below 0 are the reserve.
+    // Rows below 0 are the disk reserve.
     sql: rows('body', 'n >= 0 AND NOT EXISTS (SELECT 1 FROM job WHERE job.n = body.n AND state < 4)'),
   },
   {
@@ -42,12 +42,12 @@ export const invariants: readonly Invariant[] = [
   },
   {
     invariant: 'I3',
-    what: 'attempts that cannot be read',
+    what: 'unreadable attempts',
     sql: rows('attempts', "NOT json_valid(list) OR json_type(list) <> 'array'"),
   },
   {
     invariant: 'I4',
-    what: 'leases of jobs that are not reserved, or none of one that is',
+    what: 'leases on unreserved jobs, or reserved jobs without a lease',
     sql: jobs(
       ['token', 'owner_instance', 'owner_incarnation', 'lease_until']
         .map((column) => `(${column} IS NULL) = (state = 2)`)
@@ -56,17 +56,17 @@ export const invariants: readonly Invariant[] = [
   },
   {
     invariant: 'I1',
-    what: 'deaths of jobs that are not dead, or none of one that is',
+    what: 'dead_at or reason on live jobs, or missing on dead ones',
     sql: jobs('(dead_at IS NULL) = (state = 3) OR (reason IS NULL) = (state = 3)'),
   },
   {
     invariant: 'I1',
-    what: 'ends of jobs that have not ended, or none of one that has',
+    what: 'ended_at or ended_as on unended jobs, or missing on ended ones',
     sql: jobs('(ended_at IS NULL) = (state = 4) OR (ended_as IS NULL) = (state = 4)'),
   },
   {
     invariant: 'I5',
-    what: 'dead letters that no alert was owed for',
+    what: 'dead letters without an alert',
     sql: jobs('state = 3 AND NOT EXISTS (SELECT 1 FROM alert WHERE alert.version = job.version)'),
   },
   {
@@ -77,36 +77,36 @@ export const invariants: readonly Invariant[] = [
   },
   {
     invariant: 'numbers',
-    what: 'versions or tokens that have not been drawn yet',
+    what: 'versions or tokens above the sequence',
     sql: jobs(`max(version, coalesce(token, 0)) > (SELECT v FROM meta WHERE k = 'seq')`),
   },
   {
     invariant: 'numbers',
-    what: 'jobs of a topic without a name',
+    what: 'jobs without a topic',
     sql: jobs('NOT EXISTS (SELECT 1 FROM topic WHERE no = job.topic)'),
   },
   {
     invariant: 'counts',
-    what: 'counts of what is not there',
+    what: 'counts without their jobs',
     sql: `SELECT ${kind} FROM (${counted} EXCEPT ${there})`,
   },
   {
     invariant: 'counts',
-    what: 'jobs that are not counted',
+    what: 'jobs missing in the counts',
     sql: `SELECT ${kind} FROM (${there} EXCEPT ${counted})`,
   },
 ];
 
-/** Tables and indexes are whole, and each index says what its table says. Reads everything. */
+/** Tables and indexes are intact and agree. Reads the whole file. */
 export const wholeFile: Invariant = {
   invariant: 'file',
-  what: 'damages of the file',
+  what: 'file damage',
   sql: `SELECT integrity_check AS example FROM pragma_integrity_check WHERE integrity_check <> 'ok'`,
 };
 
 export const countJobs = 'SELECT count(*) AS count FROM job WHERE state < 4';
 
-/** Columns count and example, a row for each example; none when nothing is wrong. */
+/** Columns count and example, one row per example; no rows without a violation. */
 export function examplesOf({ sql }: Invariant): string {
   return `WITH wrong AS MATERIALIZED (${sql})
     SELECT (SELECT count(*) FROM wrong) AS count, example FROM wrong LIMIT ${storeLimits.fsckExamples}`;

@@ -1,19 +1,19 @@
-// A thread that reads files of SQLite beside the process that owns them: the owner's loop goes on. Knows statements, not what they
-// mean. The files it is given must not change under it, or be opened by SQLite's own rules (WAL).
-// Invariant: a statement that runs holds up no end of this process. process.exit() waits for every thread, and nothing but SQLite
-// ends a statement: a copy of some GB kept the dq-store of a reload from leaving, and the next one from opening the file.
+// Runs SQL statements on SQLite files in a thread, so that the event loop of the owner goes on. The files
+// must not change meanwhile, or follow SQLite's own locking (WAL).
+// Invariant: a running statement does not delay the end of this process. process.exit() waits for threads,
+// and only SQLite ends a statement: a copy of some GB would block the dq-store of a reload and its successor.
 
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { fatalLine } from '../../../telemetry/fatal-line.ts';
 
 export interface Reading {
-  /** as SQLite reads it: file:… */
+  /** as a SQLite URI: file:… */
   readonly url: string;
   readonly sql: string;
 }
 
-/** Runs in the thread; text, because a bundle has no second file to point at. */
+/** Runs in the thread; as text, because a bundle has no second file. */
 const code = `
 const { parentPort, workerData } = require('node:worker_threads');
 const { DatabaseSync } = require(workerData.library);
@@ -29,57 +29,60 @@ for (const { url, sql } of workerData.readings) {
   }
 }`;
 
-/** What it says of each reading. */
-type Said =
+/** The thread's message per reading. */
+type ThreadMessage =
   | { readonly rows: unknown[] }
   | { readonly failure: { readonly message: string; readonly code?: string } };
 
-/** They read, or have not ended since. */
+/** Threads that have not ended. */
 const threads = new Set<Worker>();
 
-/** What was to be written is written by now: the files are closed, or are repaired by the next owner whatever happens here. */
-function endWithThem(): void {
+/** Writes are done by now: files are closed, or the next owner repairs them. */
+function killWithThreads(): void {
   if (threads.size === 0) return;
-  fatalLine(`${process.title}: ends by SIGKILL, because a backup or an examination was under way`);
+  fatalLine(`${process.title}: backup or fsck still running; ending by SIGKILL`);
   process.kill(process.pid, 'SIGKILL');
 }
 
 const library = createRequire(import.meta.url).resolve('@photostructure/sqlite');
 
-/** Runs them one after the other; answers the rows of each. Rejects with what SQLite said (sqliteCode reads it), or when it was aborted: then the
- *  thread ends when its statement does, and nobody waits for it. */
-export function readBeside(readings: readonly Reading[], signal: AbortSignal): Promise<readonly unknown[][]> {
+/** Runs the statements in order; returns the rows of each. Rejects with SQLite's error (see sqliteCode) or
+ *  the abort reason; after an abort the thread ends when its statement does. */
+export function readInThread(
+  readings: readonly Reading[],
+  signal: AbortSignal,
+): Promise<readonly unknown[][]> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(signal.reason);
       return;
     }
-    const answers: unknown[][] = [];
+    const results: unknown[][] = [];
     const thread = new Worker(code, {
       eval: true,
       workerData: { library, readings },
       env: {},
       execArgv: [],
     });
-    if (threads.size === 0) process.once('exit', endWithThem);
+    if (threads.size === 0) process.once('exit', killWithThreads);
     threads.add(thread);
     const abort = () => {
       reject(signal.reason);
       void thread.terminate();
     };
     signal.addEventListener('abort', abort, { once: true });
-    thread.on('message', (said: Said) => {
-      if ('rows' in said) answers.push(said.rows);
-      else reject(Object.assign(new Error(said.failure.message), said.failure));
+    thread.on('message', (message: ThreadMessage) => {
+      if ('rows' in message) results.push(message.rows);
+      else reject(Object.assign(new Error(message.failure.message), message.failure));
     });
     thread.on('error', reject);
-    // After an error or an abort this changes nothing.
+    // No effect after an error or an abort.
     thread.on('exit', () => {
       threads.delete(thread);
-      if (threads.size === 0) process.off('exit', endWithThem);
+      if (threads.size === 0) process.off('exit', killWithThreads);
       signal.removeEventListener('abort', abort);
-      if (answers.length === readings.length) resolve(answers);
-      else reject(new Error('the reading thread ended before its work'));
+      if (results.length === readings.length) resolve(results);
+      else reject(new Error('the reading thread ended early'));
     });
   });
 }

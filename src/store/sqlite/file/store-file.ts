@@ -1,8 +1,8 @@
-// The file jobs.db: made, judged, opened, closed. Invariants: a file that is foreign, newer or damaged is refused with its
-// reason and not one byte of it is changed; whoever has opened it holds it alone (locking_mode EXCLUSIVE: the kernel frees
-// the lock of a process that died, and no shell can get in between); after a clean close it is one file without a log.
-// Hazard: while it is open, nobody in this process may open and close it by other means (fs.readFile): that drops the
-// POSIX locks of the whole process.
+// Creates, checks, opens and closes jobs.db. Invariants: a foreign, newer or damaged file is rejected with
+// its reason and stays unchanged; an open file is locked (locking_mode EXCLUSIVE: the kernel frees the lock
+// of a dead process, and no shell can open the file); a clean close leaves one file without a WAL.
+// Hazard: while the file is open, this process must not open and close it by other means (fs.readFile): that
+// drops the POSIX locks of the whole process.
 
 import { closeSync, fsyncSync, openSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -18,7 +18,7 @@ import { sqliteLimits } from '../limits.ts';
 import { forgetBoot, noteBoot, wasLeftOpen, wasOpenInThisBoot } from './boot-note.ts';
 import { applicationId, layoutVersion, schema } from './schema.ts';
 
-/** Why a file was not opened; the message is for the person who starts dq. */
+/** Why a file was not opened; the message is for the operator who starts dq. */
 export class StoreFileRefused extends Error {
   readonly why: 'in_use' | 'foreign' | 'newer' | 'damaged' | 'incomplete' | 'unwritable';
   constructor(why: StoreFileRefused['why'], message: string, options?: ErrorOptions) {
@@ -28,24 +28,24 @@ export class StoreFileRefused extends Error {
   }
 }
 
-/** The layout of a file that another process may hold; null = there is none, or it is too short to say. Not for a file that
- *  this process has open. */
+/** Layout of a file that another process may have open; null: missing, or too short. Not for a file that this
+ *  process has open. */
 export function layoutOnDisk(path: string): number | null {
-  if (held.has(path)) throw new Error(`${path} is held by this process`);
+  if (openFiles.has(path)) throw new Error(`${path} is already open in this process`);
   if ((sizeOf(path) ?? 0) < 100) return null;
   const header = headerOf(path);
   return header.readUInt32BE(60);
 }
 
-/** Why every start rejects this file, whatever state it is in: another kind of file, or a newer layout. null = no such reason,
- *  also without a file. Reads 100 bytes: the owner in another process keeps its lock, and goes on. Not for a file that this
+/** Why every start rejects this file, in any state: another kind of file, or a newer layout. null: no such
+ *  reason, or no file. Reads 100 bytes: an owner in another process keeps its lock. Not for a file that this
  *  process has open. */
 export function whyNeverOpened(path: string): string | null {
-  if (held.has(path)) throw new Error(`${path} is held by this process`);
+  if (openFiles.has(path)) throw new Error(`${path} is already open in this process`);
   const size = sizeOf(path);
   if (size === null) return null;
   try {
-    judgeKind(path, size);
+    checkKind(path, size);
     return null;
   } catch (error) {
     if (error instanceof StoreFileRefused) return error.message;
@@ -53,20 +53,20 @@ export function whyNeverOpened(path: string): string | null {
   }
 }
 
-/** What this process has open, so that judging a file cannot drop our own lock on it. */
-const held = new Map<string, Database>();
+/** Files open in this process: checking one by its path would drop our lock. */
+const openFiles = new Map<string, Database>();
 
 export interface OpenedStoreFile {
   readonly db: Database;
-  /** the file was not closed by its last owner; its log is replayed */
+  /** the last owner did not close the file; its WAL is replayed */
   readonly wasUnclean: boolean;
-  /** all of it was read and is whole */
+  /** the whole file was checked */
   readonly wasChecked: boolean;
 }
 
-/** Opens jobs.db, making it if there is none. Throws StoreFileRefused. */
+/** Opens jobs.db; creates a missing one. Throws StoreFileRefused. */
 export function openStoreFile(path: string): OpenedStoreFile {
-  if (held.has(path)) throw new StoreFileRefused('in_use', `${path} is held by this process`);
+  if (openFiles.has(path)) throw new StoreFileRefused('in_use', `${path} is already open in this process`);
   const size = sizeOf(path);
   const logSize = sizeOf(`${path}-wal`);
   const wasUnclean = logSize !== null;
@@ -74,65 +74,65 @@ export function openStoreFile(path: string): OpenedStoreFile {
     if (wasUnclean)
       throw new StoreFileRefused(
         'incomplete',
-        `${path} is missing, but its log ${path}-wal is there: put both back, or remove the log`,
+        `${path} is missing, but ${path}-wal exists: restore both, or remove ${path}-wal`,
       );
     makeStoreFile(path);
   } else {
     if (!wasUnclean && wasLeftOpen(path))
       throw new StoreFileRefused(
         'incomplete',
-        `${path} was not closed, and its log ${path}-wal is missing: put it back, or remove ${path}.boot to go on without what was in it`,
+        `${path} was not closed, and ${path}-wal is missing: restore it, or remove ${path}.boot to start without its content`,
       );
-    judgeHeader(path, size, logSize);
+    checkHeader(path, size, logSize);
   }
-  const isDoubtful = wasUnclean && !wasOpenInThisBoot(path);
+  const needsCheck = wasUnclean && !wasOpenInThisBoot(path);
   try {
-    if (wasUnclean) judgeLog(path, isDoubtful);
-    const db = openAlone(path);
-    held.set(path, db);
+    if (wasUnclean) checkLog(path, needsCheck);
+    const db = openExclusive(path);
+    openFiles.set(path, db);
     noteBoot(path);
-    // The check has made it; whoever holds the file alone needs none.
+    // The check created it; an exclusive lock needs none.
     rmSync(`${path}-shm`, { force: true });
-    return { db, wasUnclean, wasChecked: isDoubtful };
+    return { db, wasUnclean, wasChecked: needsCheck };
   } catch (error) {
-    throw refusalOf(path, error);
+    throw toRefusal(path, error);
   }
 }
 
-/** Gives up the lock, merges the log into the file. Without this, the lock would last until a garbage collection. */
+/** Checkpoints the WAL and releases the lock, which otherwise lasts until a garbage collection. */
 export function closeStoreFile(db: Database): void {
   try {
-    // First: a note without a log says that the log was lost.
+    // First: a note without a WAL means a lost WAL.
     forgetBoot(pathOf(db));
     pragma(db, 'journal_mode = DELETE');
     pragma(db, 'locking_mode = NORMAL');
     db.prepare('SELECT count(*) FROM meta').get();
   } finally {
     db.close();
-    held.delete(pathOf(db));
+    openFiles.delete(pathOf(db));
   }
 }
 
-/** Of the log that has not been merged. */
-export function logBytes(path: string): number {
+/** Size of the WAL. */
+export function walBytes(path: string): number {
   return sizeOf(`${path}-wal`) ?? 0;
 }
 
-/** A write has failed, and what the disk holds is in doubt: whoever opens the file next reads all of it. */
-export function doubtStoreFile(db: Database): void {
+/** After a failed write the content is uncertain: the next open checks the whole file. */
+export function requireFileCheck(db: Database): void {
   forgetBoot(pathOf(db));
 }
 
 function pathOf(db: Database): string {
-  for (const [path, open] of held) if (open === db) return path;
-  throw new Error('this store was not opened here');
+  for (const [path, open] of openFiles) if (open === db) return path;
+  throw new Error('the store is not open');
 }
 
-/** Under another name first: the header of a file called jobs.db is whole from its first moment. */
+/** Creates it under another name: a file called jobs.db always has a complete header. */
 function makeStoreFile(path: string): void {
   const fresh = `${path}.new`;
   rmSync(fresh, { force: true });
-  // SQLite would make it for everybody to read; its log inherits the mode.
+  // SQLite would make it world-readable; the WAL inherits the mode.
   closeSync(openSync(fresh, 'wx', 0o600));
   const db = openDatabase(fresh);
   db.exec(schema);
@@ -142,16 +142,16 @@ function makeStoreFile(path: string): void {
   syncPath(dirname(path));
 }
 
-function openAlone(path: string): Database {
+function openExclusive(path: string): Database {
   const db = openDatabase(path, { waitMs: sqliteLimits.storeLockMs });
   try {
     pragma(db, 'locking_mode = EXCLUSIVE');
     const mode = pragma(db, 'journal_mode = WAL');
-    if (mode !== 'wal') throw new Error(`journal_mode WAL was refused (${String(mode)})`);
+    if (mode !== 'wal') throw new Error(`SQLite rejected journal_mode WAL (${String(mode)})`);
     db.exec('PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL');
-    // Takes the lock now rather than at the first push.
+    // Takes the lock now, not at the first push.
     db.exec('BEGIN IMMEDIATE; COMMIT');
-    judgeLayout(path, Number(pragma(db, 'user_version')));
+    checkLayout(path, Number(pragma(db, 'user_version')));
     return db;
   } catch (error) {
     db.close();
@@ -159,7 +159,7 @@ function openAlone(path: string): Database {
   }
 }
 
-/** The first 100 bytes, zeros where there are fewer. */
+/** The first 100 bytes, padded with zeros. */
 function headerOf(path: string): Buffer {
   const header = Buffer.alloc(100);
   const fd = openSync(path, 'r');
@@ -171,34 +171,34 @@ function headerOf(path: string): Buffer {
   return header;
 }
 
-/** Before SQLite opens it: opening replays the log of a file that may not be ours. */
-function judgeHeader(path: string, size: number, logSize: number | null): void {
-  const header = judgeKind(path, size);
-  // The file says 2 from before its log is made until after the log is gone (closeStoreFile).
+/** Runs before SQLite opens the file: opening replays a WAL that may be foreign. */
+function checkHeader(path: string, size: number, logSize: number | null): void {
+  const header = checkKind(path, size);
+  // The header says 2 from before the WAL exists until after it is removed (closeStoreFile).
   if (header[18] === 1 && (logSize ?? 0) > 0)
     throw new StoreFileRefused(
       'foreign',
-      `${path} was closed, and the log beside it, ${path}-wal, is not its own: move the log away, or put its own file beside it`,
+      `${path} was closed, but ${path}-wal belongs to another file: move it away, or restore the file that it belongs to`,
     );
-  // 1 stands for 65536 there. With a log beside it, the file may rightly be shorter: the log has the rest.
+  // 1 means 65536. With a WAL the file may be shorter: the WAL has the rest.
   const pageBytes = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
   const whole = header.readUInt32BE(28) * pageBytes;
   if (logSize === null && size < whole)
-    throw new StoreFileRefused('damaged', damagedText(path, `${size} of ${whole} bytes are there`));
+    throw new StoreFileRefused('damaged', damagedText(path, `${size} of ${whole} bytes`));
 }
 
-/** Answers the header. */
-function judgeKind(path: string, size: number): Buffer {
+/** Returns the header. */
+function checkKind(path: string, size: number): Buffer {
   const header = headerOf(path);
   if (size < header.length || header.toString('latin1', 0, 16) !== 'SQLite format 3\0')
-    throw new StoreFileRefused('foreign', `${path} is no SQLite file`);
+    throw new StoreFileRefused('foreign', `${path} is not a SQLite file`);
   if (header.readUInt32BE(68) !== applicationId)
-    throw new StoreFileRefused('foreign', `${path} is not a job store of dq`);
-  judgeLayout(path, header.readUInt32BE(60));
+    throw new StoreFileRefused('foreign', `${path} is not a dq job store`);
+  checkLayout(path, header.readUInt32BE(60));
   return header;
 }
 
-function judgeLayout(path: string, version: number): void {
+function checkLayout(path: string, version: number): void {
   if (version <= layoutVersion) return;
   throw new StoreFileRefused(
     'newer',
@@ -206,42 +206,42 @@ function judgeLayout(path: string, version: number): void {
   );
 }
 
-/** Reads the layout that the log has, and the whole file if it is doubtful, without changing either. Leaves no statement
- *  behind: with a prepared one the connection would outlive its close() until a garbage collection, and hold the lock that
- *  openAlone needs (seen: no dq-store could start after a kill -9). */
-function judgeLog(path: string, isDoubtful: boolean): void {
+/** Reads the layout including the WAL, and checks the whole file if it is uncertain; changes neither. Leaves
+ *  no prepared statement: with one the connection would outlive close() until a garbage collection and keep
+ *  the lock that openExclusive needs (seen: no dq-store could start after a kill -9). */
+function checkLog(path: string, needsCheck: boolean): void {
   const db = openDatabase(path, { readOnly: true, waitMs: sqliteLimits.storeLockMs });
   try {
-    const verdict = isDoubtful ? askAndForget(db, 'quick_check', 'pragma_quick_check') : 'ok';
+    const verdict = needsCheck ? askAndForget(db, 'quick_check', 'pragma_quick_check') : 'ok';
     if (verdict !== 'ok') throw new StoreFileRefused('damaged', damagedText(path, String(verdict)));
-    judgeLayout(path, Number(askAndForget(db, 'user_version', 'pragma_user_version')));
+    checkLayout(path, Number(askAndForget(db, 'user_version', 'pragma_user_version')));
   } catch (error) {
-    // A full disk has no room for the index of the log that a mere reader needs. Whoever holds the file alone needs none.
+    // A reader needs an index of the WAL, and a full disk has no space for it. openExclusive needs none.
     const code = sqliteCode(error);
-    if (isDoubtful || (code !== sqliteCodes.full && code !== sqliteCodes.ioError)) throw error;
+    if (needsCheck || (code !== sqliteCodes.full && code !== sqliteCodes.ioError)) throw error;
   } finally {
     db.close();
   }
 }
 
-function refusalOf(path: string, error: unknown): unknown {
+function toRefusal(path: string, error: unknown): unknown {
   if (error instanceof StoreFileRefused) return error;
   const code = sqliteCode(error);
   if (code === null) return error;
   const reason = error instanceof Error ? error.message : String(error);
   if (code === sqliteCodes.busy || code === sqliteCodes.locked)
-    return new StoreFileRefused('in_use', `${path} is held by another process`, { cause: error });
+    return new StoreFileRefused('in_use', `${path} is open in another process`, { cause: error });
   if (code === sqliteCodes.readOnly || code === sqliteCodes.cannotOpen)
-    return new StoreFileRefused('unwritable', `${path} cannot be written (${reason})`, { cause: error });
+    return new StoreFileRefused('unwritable', `${path} is not writable (${reason})`, { cause: error });
   if (code === sqliteCodes.corrupt || code === sqliteCodes.notADatabase)
     return new StoreFileRefused('damaged', damagedText(path, reason), { cause: error });
   return error;
 }
 
 function damagedText(path: string, reason: string): string {
-  // Up to a hundred lines below a heading; one says enough.
+  // Up to 100 lines below a heading; the first is enough.
   const found = reason.replace(/^\*.*\n/, '').split('\n', 1)[0];
-  return `${path} is damaged (${found}) and was left as it is: put a backup in its place, or move it away with its -wal file`;
+  return `${path} is damaged (${found}) and stays unchanged: restore a backup, or move it away with its -wal file`;
 }
 
 function sizeOf(path: string): number | null {

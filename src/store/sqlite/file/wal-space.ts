@@ -1,29 +1,28 @@
-// The room on the disk that a transaction needs: the write-ahead log, and the pages by which the file grows. Owns the length of
-// the log, the blocks of new pages, and when the log is carried into the file (a checkpoint).
-// Invariant: what is committed can be carried over, however full the disk becomes: its pages have blocks in the file before
-// COMMIT, and what a checkpoint overwrites needs no room. And the log has a length from the start and keeps it, so that on a
-// full disk settles are written into it over and over.
-// Rejected: room that is given back when the disk is full (a file that is removed): the log files of a busy daemon lie on the
-// same disk, and had taken 256 KiB in less time than a checkpoint needs (seen).
-// Hazard: the descriptor of the file is closed after SQLite has given up its lock, never before: closing any drops it.
+// Provides the disk space of a transaction: the WAL, and the blocks of new pages. Owns the length of the WAL,
+// and decides when to checkpoint.
+// Invariant: every committed page can be checkpointed on a full disk: its blocks are allocated before COMMIT.
+// The WAL has its full length from the start and keeps it, so finishing writes reuse it on a full disk.
+// Rejected: a spare file that is removed on a full disk. The logs of a busy daemon on the same disk took
+// 256 KiB in less time than a checkpoint needs (seen).
+// Hazard: close the file's descriptor only after SQLite has released its lock: any close drops it.
 
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { type Database, pragma, type Statement } from '../../../runtime/database.ts';
 import { sqliteLimits } from '../limits.ts';
-import { roomBeside } from './disk-reserve.ts';
+import { freeDiskBytes } from './disk-reserve.ts';
 
-/** The file cannot grow by what the transaction has added. */
-export class NoRoom extends Error {
+/** The disk is full: the file cannot grow by the new pages. */
+export class NoDiskSpace extends Error {
   constructor(cause: unknown) {
-    super('the disk has no room for the new pages of the store', { cause });
-    this.name = 'NoRoom';
+    super('the disk is full: no space for new pages of jobs.db', { cause });
+    this.name = 'NoDiskSpace';
   }
 }
 
 /** An I/O error. */
 export class DiskFailed extends Error {
   constructor(cause: unknown) {
-    super('the file of the store could not be made longer', { cause });
+    super('cannot extend jobs.db', { cause });
     this.name = 'DiskFailed';
   }
 }
@@ -39,72 +38,74 @@ export class WalSpace {
   readonly #pages: Statement;
   readonly #checkpoint: Statement;
   readonly #pagesFull: number;
-  readonly #lengthen: () => void;
-  #isHeld = false;
+  readonly #extend: () => void;
+  #isFrozen = false;
 
-  /** @param reserveBytes how much the disk has to spare for the store, see disk-reserve.ts */
+  /** @param reserveBytes size of the disk reserve, see disk-reserve.ts */
   constructor(db: Database, path: string, reserveBytes: number) {
     this.#db = db;
     this.#pageBytes = Number(pragma(db, 'page_size'));
     this.#pages = db.prepare('PRAGMA page_count', { returnArrays: true });
     this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)', { returnArrays: true });
-    const bytes = Math.min(reserveBytes, sqliteLimits.logBytesMax);
-    this.#pagesFull = Math.floor((bytes * sqliteLimits.logShareFull) / (this.#pageBytes + frameHeaderBytes));
-    // What it is cut back to after a transaction larger than usual.
+    const bytes = Math.min(reserveBytes, sqliteLimits.walBytesMax);
+    this.#pagesFull = Math.floor(
+      (bytes * sqliteLimits.walCheckpointShare) / (this.#pageBytes + frameHeaderBytes),
+    );
+    // SQLite truncates the WAL to this size after an unusually large transaction.
     db.exec(`PRAGMA journal_size_limit = ${bytes}`);
-    this.#lengthen = () => lengthen(`${path}-wal`, bytes, roomBeside(path) - sqliteLimits.recordRoomBytes);
-    this.#release();
+    this.#extend = () => extend(`${path}-wal`, bytes, freeDiskBytes(path) - sqliteLimits.recordSpaceBytes);
+    this.#unfreeze();
     this.#file = openSync(path, 'r+');
   }
 
-  /** In a transaction, before its COMMIT: gives its new pages their blocks. Throws NoRoom, DiskFailed. */
+  /** Call before COMMIT: allocates the blocks of new pages. Throws NoDiskSpace, DiskFailed. */
   allocate(): void {
     const [pages] = this.#pages.get() as unknown as [number];
     const end = pages * this.#pageBytes;
     try {
       writeZeros(this.#file, fstatSync(this.#file).size, end);
     } catch (error) {
-      // Blocks beyond the last page are cut off by the next checkpoint.
-      throw isFull(error) ? new NoRoom(error) : new DiskFailed(error);
+      // The next checkpoint cuts off blocks beyond the last page.
+      throw isFull(error) ? new NoDiskSpace(error) : new DiskFailed(error);
     }
   }
 
-  /** Outside a transaction. Throws what SQLite throws; nothing is lost by it. */
-  carryOver(): void {
-    if (!this.#isHeld) this.#checkpoint.get();
+  /** Outside a transaction. Throws SQLite's errors; no data is lost by them. */
+  checkpoint(): void {
+    if (!this.#isFrozen) this.#checkpoint.get();
   }
 
-  /** See Engine.hold. The log has no bound meanwhile. */
-  hold(): () => void {
+  /** See Engine.freeze. Meanwhile the WAL has no bound. */
+  freeze(): () => void {
     const [busy] = this.#db
       .prepare('PRAGMA wal_checkpoint(TRUNCATE)', { returnArrays: true })
       .get() as number[];
-    if (busy !== 0) throw new Error('the log cannot be merged: somebody reads the store');
+    if (busy !== 0) throw new Error('cannot checkpoint: another connection reads jobs.db');
     this.#db.exec('PRAGMA wal_autocheckpoint = 0');
-    this.#isHeld = true;
-    return () => this.#release();
+    this.#isFrozen = true;
+    return () => this.#unfreeze();
   }
 
-  #release(): void {
-    this.#isHeld = false;
+  #unfreeze(): void {
+    this.#isFrozen = false;
     this.#db.exec(`PRAGMA wal_autocheckpoint = ${this.#pagesFull}`);
-    this.#lengthen();
+    this.#extend();
   }
 
-  /** Once SQLite has given up its lock. */
+  /** Call after SQLite has released its lock. */
   close(): void {
     closeSync(this.#file);
   }
 }
 
-/** Zeros after its end: SQLite reads a log up to the first frame that is none, and writes over them. */
-function lengthen(path: string, bytes: number, room: number): void {
+/** Appends zeros: SQLite reads a WAL up to the first invalid frame, and overwrites them. */
+function extend(path: string, bytes: number, space: number): void {
   const fd = openSync(path, 'r+');
   try {
     const { size } = fstatSync(fd);
-    writeZeros(fd, size, Math.min(bytes, size + room));
+    writeZeros(fd, size, Math.min(bytes, size + space));
   } catch (error) {
-    // As long as there was room for.
+    // Extended as far as the disk allowed.
     if (!isFull(error)) throw error;
   } finally {
     closeSync(fd);

@@ -1,11 +1,11 @@
-// One client at the owner's socket: cuts its bytes into frames, gathers the answers of a turn into one write. Bounded: a
-// client that sends faster than it is served is not read for a while, one that does not read its answers is cut off.
+// Serves one client socket of dq-store: cuts its bytes into frames, sends the answers of a turn in one write.
+// Bounded: a client with too many waiting requests is not read; one that does not read its answers is closed.
 
 import type { Socket } from 'node:net';
 import { limits } from '../../../core/limits.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
-import { RoomsKnown } from '../wire/capacity-delta.ts';
+import { KnownCapacities } from '../wire/capacity-delta.ts';
 import {
   type Frame,
   FrameCutter,
@@ -17,17 +17,17 @@ import {
 } from '../wire/protocol.ts';
 
 export interface ConnectionEvents {
-  /** Whole frames, in order, after a hello that was accepted. Throws ProtocolError for a bad one. */
+  /** Complete frames in order, after an accepted hello. Throws ProtocolError for an invalid one. */
   onFrame(connection: Connection, frame: Frame): void;
-  /** `reason` is null unless the connection was cut off from this side. */
+  /** `reason`: why this side closed the connection; null: it did not. */
   onClose(connection: Connection, reason: unknown): void;
 }
 
 export class Connection {
-  /** process title of the client, once it has said hello */
+  /** process title of the client, known after hello */
   title = '';
   wantsHints = false;
-  readonly rooms = new RoomsKnown();
+  readonly capacities = new KnownCapacities();
   readonly #socket: Socket;
   readonly #events: ConnectionEvents;
   readonly #cutter = new FrameCutter();
@@ -40,8 +40,8 @@ export class Connection {
   constructor(socket: Socket, events: ConnectionEvents) {
     this.#socket = socket;
     this.#events = events;
-    socket.on('data', (chunk: Buffer) => this.#take(chunk));
-    // A client that died: 'close' follows, and nobody is left to answer.
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    // The client died: 'close' follows.
     socket.on('error', () => {});
     socket.on('end', () => {
       this.#hasEnded = true;
@@ -50,7 +50,7 @@ export class Connection {
     socket.on('close', () => events.onClose(this, this.#reason));
   }
 
-  /** Answers one request. The bytes leave with flush(). */
+  /** Writes one answer; flush() sends it. */
   answer(requestId: number, kind: number, write: (w: Writer) => void): void {
     this.#out ??= new Writer(4_096);
     write(this.#out.begin(requestId, kind));
@@ -60,15 +60,15 @@ export class Connection {
     }
   }
 
-  /** Speaks by itself, to who has been greeted: anything else before the greeting would be taken for a refusal of it. */
-  tell(kind: number, write: (w: Writer) => void = () => {}): void {
+  /** Sends a message to a greeted client: before the greeting it would be read as a rejection. */
+  send(kind: number, write: (w: Writer) => void = () => {}): void {
     if (this.#greeted) this.answer(0, kind, write);
   }
 
-  /** The owner leaves: a client that knows the protocol ends its side and comes back to the next one. */
+  /** The owner leaves: the client ends its side and reconnects to the next owner. */
   handOver(): void {
     if (!this.#greeted) this.end();
-    this.tell(kinds.handover);
+    this.send(kinds.handover);
     this.flush();
   }
 
@@ -78,11 +78,11 @@ export class Connection {
     this.#out = null;
     if (this.#socket.writable) this.#socket.write(bytes);
     if (this.#socket.writableLength > storeLimits.pendingCallBytesMax)
-      this.end(new Error('does not read its answers'));
+      this.end(new Error('client does not read its answers'));
   }
 
-  /** A request of this client waits for its turn, or has been answered and flushed. */
-  waits(change: 1 | -1): void {
+  /** +1: a request waits for its turn; -1: it was answered and flushed. */
+  countWaiting(change: 1 | -1): void {
     this.#waiting += change;
     if (this.#waiting > sqliteLimits.groupItemsMax * 2) this.#socket.pause();
     else if (this.#waiting < sqliteLimits.groupItemsMax && this.#socket.isPaused()) this.#socket.resume();
@@ -94,12 +94,13 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  /** Once the client has ended its side and has all its answers, this side ends too: a handover leaves no call unknown. */
+  /** Ends this side after the client has ended its own and has all answers: a handover leaves no unknown
+   *  call. */
   #finishIfServed(): void {
     if (this.#hasEnded && this.#waiting === 0) this.#socket.end();
   }
 
-  #take(chunk: Buffer): void {
+  #receive(chunk: Buffer): void {
     try {
       for (const frame of this.#cutter.cut(chunk)) {
         if (this.#greeted) this.#events.onFrame(this, frame);
@@ -112,7 +113,7 @@ export class Connection {
   }
 
   #greet({ requestId, kind, payload }: Frame): void {
-    if (kind !== kinds.hello || payload.u32() !== protocolMagic) throw new ProtocolError('no hello');
+    if (kind !== kinds.hello || payload.u32() !== protocolMagic) throw new ProtocolError('missing hello');
     const theirs = payload.u32();
     this.title = payload.text();
     this.#greeted = theirs === protocolNumber;

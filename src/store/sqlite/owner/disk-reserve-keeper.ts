@@ -1,39 +1,39 @@
-// Keeps the reserve of a store that is served: sets it free when the disk is full, makes it whole again when there is room, and
-// tells people of both, once each. Owns the timer between two attempts.
+// Keeps the disk reserve of an open store: frees it on a full disk, restores it when there is space, and logs
+// both once. Owns the timer between two attempts.
 
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import type { Engine } from '../engine/engine.ts';
-import { NoRoom } from '../file/wal-space.ts';
+import { NoDiskSpace } from '../file/wal-space.ts';
 import { sqliteLimits } from '../limits.ts';
 
-export const diskFull = 'the disk is full: pushes are refused until there is room';
+export const diskFull = 'the disk is full: pushes are rejected until space is free';
 
-export class ReserveKeeper {
+export class DiskReserveKeeper {
   readonly #engine: Engine;
   readonly #log: Log;
   readonly #onBroken: (error: unknown) => void;
-  #isMissed = false;
+  #isFullReported = false;
   #timer: NodeJS.Timeout | null = null;
   #closed = false;
 
-  /** @param onBroken told of a failure that is not a full disk: the store must not be used any more */
+  /** @param onBroken receives a failure other than a full disk: the store must not be used any more */
   constructor(engine: Engine, log: Log, onBroken: (error: unknown) => void) {
     this.#engine = engine;
     this.#log = log;
     this.#onBroken = onBroken;
   }
 
-  /** Throws what keeps the store from being used at all. */
+  /** Throws if the store is unusable. */
   start(): void {
-    this.#took(this.#mended());
+    this.#report(this.#restored());
   }
 
-  /** The disk is full. May be called again and again, inside a transaction too: then nothing is done, and another one follows. */
+  /** The disk is full. Idempotent; inside a transaction it does nothing, and the caller calls again later. */
   free(reason: unknown): void {
     if (this.#engine.inTransaction) return;
-    this.#miss(reason);
-    this.#orBreak(() => unlessFull(() => this.#engine.freeReserve()));
+    this.#reportFull(reason);
+    this.#breakOnFailure(() => unlessFull(() => this.#engine.freeDiskReserve()));
     this.#tryLater();
   }
 
@@ -42,21 +42,21 @@ export class ReserveKeeper {
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
 
-  #mended(): boolean {
-    return unlessFull(() => this.#engine.mendReserve()) ?? false;
+  #restored(): boolean {
+    return unlessFull(() => this.#engine.restoreDiskReserve()) ?? false;
   }
 
-  #took(isWhole: boolean): void {
+  #report(isWhole: boolean): void {
     if (!isWhole) {
-      this.#miss(new Error('there is no room for the reserve of the store'));
+      this.#reportFull(new Error('no space for the disk reserve'));
       this.#tryLater();
-    } else if (this.#isMissed) {
-      this.#isMissed = false;
-      this.#log.notice('there is room on the disk again: pushes are taken');
+    } else if (this.#isFullReported) {
+      this.#isFullReported = false;
+      this.#log.notice('disk space is free again: pushes are accepted');
     }
   }
 
-  #orBreak(act: () => void): void {
+  #breakOnFailure(act: () => void): void {
     try {
       act();
     } catch (error) {
@@ -64,16 +64,16 @@ export class ReserveKeeper {
     }
   }
 
-  #miss(reason: unknown): void {
-    if (!this.#isMissed) this.#log.error(diskFull, reason);
-    this.#isMissed = true;
+  #reportFull(reason: unknown): void {
+    if (!this.#isFullReported) this.#log.error(diskFull, reason);
+    this.#isFullReported = true;
   }
 
   #tryLater(): void {
     if (this.#closed) return;
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
-      this.#orBreak(() => this.#took(this.#mended()));
+      this.#breakOnFailure(() => this.#report(this.#restored()));
     }, sqliteLimits.diskReserveAgainMs);
   }
 }
@@ -83,7 +83,7 @@ function unlessFull<T>(write: () => T): T | null {
   try {
     return write();
   } catch (error) {
-    if (error instanceof NoRoom || sqliteCode(error) === sqliteCodes.full) return null;
+    if (error instanceof NoDiskSpace || sqliteCode(error) === sqliteCodes.full) return null;
     throw error;
   }
 }

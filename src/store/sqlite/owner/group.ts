@@ -1,45 +1,47 @@
-// Group commit: runs the requests that arrived together as one transaction, and says of each what became of it. Invariant:
-// no answer leaves before the COMMIT that covers it; what is answered not_stored is not in the file and never will be.
+// Runs the requests that arrived together as one transaction (group commit) and decides each answer.
+// Invariant: no answer leaves before the COMMIT that covers it; a not_stored write never enters the file.
 //
-// The ways it can go: committed · refused before COMMIT (full, busy, a bug): rolled back, and once more, carefully, every item
-// under a savepoint, without the pushes when there is no room (savepoints always would cost a copy of each page they
-// touch), and where the disk has no room for that either, item by item, each in a transaction of its own · COMMIT failed with an I/O error: its frames may come back in recovery (seen), so everybody hears `unknown` and the
-// process must end · an I/O error before COMMIT: nothing was applied, and the process must end too, because what SQLite
-// holds in memory is in doubt.
+// Outcomes:
+// - committed
+// - rejected before COMMIT (full, busy, a bug): rolled back and run again with a savepoint per item, without
+//   pushes if the disk is full; if that does not fit either, each item in its own transaction. Savepoints in
+//   every group would cost a copy of each page that they touch.
+// - I/O error in COMMIT: recovery may apply its frames (seen). All answers are `unknown`, the process ends.
+// - I/O error before COMMIT: nothing was applied. The process ends: SQLite's memory is uncertain.
 
 import { StoreError, type StoreFailure } from '../../../ports/job-store.ts';
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import type { Engine, Hints } from '../engine/engine.ts';
-import { DiskFailed, NoRoom } from '../file/wal-space.ts';
+import { DiskFailed, NoDiskSpace } from '../file/wal-space.ts';
 import type { Writer } from '../wire/protocol.ts';
 import type { Each, Work } from './operations.ts';
 
-/** How one request ended: its answer, or why there is none. */
+/** The answer of one request, or its failure. */
 export type Ending = ((w: Writer) => void) | StoreFailure;
 
 export interface GroupResult {
   /** one per request, in order */
   readonly endings: readonly Ending[];
   readonly hints: Hints;
-  /** the COMMITs that it took; null = nothing was written */
+  /** duration of the COMMITs; null: no write */
   readonly commitMs: number | null;
   /** not undefined: the process must end, see above */
   readonly fatal: unknown;
 }
 
 export interface GroupOptions {
-  /** there is no room, or none that pushes may take */
-  readonly refusePushes: boolean;
-  /** the disk has no room: called before the rest is run again */
+  /** the disk reserve is not whole: pushes must not use the disk */
+  readonly rejectPushes: boolean;
+  /** the disk is full: called before the rest runs again */
   readonly onFull: (error: unknown) => void;
-  /** told of each failure that is a bug or damage */
+  /** receives each failure that is a bug or damage */
   readonly onFailure: (error: unknown) => void;
 }
 
 type Why = 'full' | 'busy' | 'failed' | 'broken' | 'commit_broken';
 
-/** Thrown out of a transaction that cannot go on. */
-class Refused extends Error {
+/** Ends a transaction that cannot go on. */
+class Rejected extends Error {
   readonly why: Why;
   constructor(why: Why, cause: unknown) {
     super(why, { cause });
@@ -47,7 +49,7 @@ class Refused extends Error {
   }
 }
 
-const noRoom: StoreFailure = { kind: 'not_stored', code: 'disk_full' };
+const diskFull: StoreFailure = { kind: 'not_stored', code: 'disk_full' };
 const busy: StoreFailure = { kind: 'not_stored', code: 'busy' };
 const failed: StoreFailure = { kind: 'not_stored', code: 'store_failed' };
 const broken: StoreFailure = { kind: 'not_stored', code: 'io_error' };
@@ -62,7 +64,7 @@ class Group {
   readonly #works: readonly Work[];
   readonly #options: GroupOptions;
   readonly #endings: Ending[];
-  /** The writes that have no ending yet, in order of arrival. */
+  /** Writes without an ending, in order of arrival. */
   #open: number[];
   #hints: Hints = { ready: false, due: false };
   #fatal: unknown;
@@ -77,12 +79,12 @@ class Group {
   }
 
   run(): GroupResult {
-    if (this.#options.refusePushes) this.#refusePushes(noRoom);
-    this.#engine.look();
-    if (this.#open.every((i) => this.#work(i).quiet(this.#engine))) this.#answerQuietly();
-    if (!this.#transact(false) && !this.#transact(true)) this.#piecemeal();
-    this.#engine.look();
-    for (const i of this.#works.keys()) this.#endings[i] ??= this.#outside(i);
+    if (this.#options.rejectPushes) this.#rejectPushes(diskFull);
+    this.#engine.readClock();
+    if (this.#open.every((i) => this.#work(i).isNoop(this.#engine))) this.#answerFromMemory();
+    if (!this.#transact(false) && !this.#transact(true)) this.#runSeparately();
+    this.#engine.readClock();
+    for (const i of this.#works.keys()) this.#endings[i] ??= this.#runOutside(i);
     return { endings: this.#endings, hints: this.#hints, commitMs: this.#commitMs, fatal: this.#fatal };
   }
 
@@ -90,22 +92,22 @@ class Group {
     return this.#works[i] as Work;
   }
 
-  #answerQuietly(): void {
-    for (const i of this.#open) this.#endings[i] = this.#outside(i);
+  #answerFromMemory(): void {
+    for (const i of this.#open) this.#endings[i] = this.#runOutside(i);
     this.#open = [];
   }
 
-  #refuse(failure: StoreFailure): void {
+  #rejectAll(failure: StoreFailure): void {
     for (const i of this.#open) this.#endings[i] = failure;
     this.#open = [];
   }
 
-  #refusePushes(failure: StoreFailure): void {
+  #rejectPushes(failure: StoreFailure): void {
     for (const i of this.#open) if (this.#work(i).isPush) this.#endings[i] = failure;
     this.#open = this.#open.filter((i) => !this.#work(i).isPush);
   }
 
-  /** Whether every write has its ending now. */
+  /** Returns whether every write has its ending. */
   #transact(careful: boolean): boolean {
     if (this.#open.length === 0) return true;
     try {
@@ -114,23 +116,23 @@ class Group {
       for (const [place, i] of this.#open.entries()) this.#endings[i] = answers[place] as Ending;
       this.#open = [];
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      this.#refused(error.why, error.cause);
+      if (!(error instanceof Rejected)) throw error;
+      this.#handleRejection(error.why, error.cause);
     }
     return this.#open.length === 0;
   }
 
-  #refused(why: Why, error: unknown): void {
+  #handleRejection(why: Why, error: unknown): void {
     const { onFull, onFailure } = this.#options;
-    if (why === 'busy') this.#refusePushes(busy);
+    if (why === 'busy') this.#rejectPushes(busy);
     else if (why === 'full') {
-      this.#refusePushes(noRoom);
+      this.#rejectPushes(diskFull);
       onFull(error);
     } else {
       onFailure(error);
       if (why === 'failed') return;
       this.#fatal = error;
-      this.#refuse(why === 'commit_broken' ? inDoubt : broken);
+      this.#rejectAll(why === 'commit_broken' ? inDoubt : broken);
     }
   }
 
@@ -138,17 +140,17 @@ class Group {
     const engine = this.#engine;
     const isFull = this.#open.some((i) => this.#work(i).needs === 'full');
     const each: Each = careful
-      ? (items, one) => items.map((item) => this.#apart(() => one(item)))
+      ? (items, one) => items.map((item) => this.#inSavepoint(() => one(item)))
       : (items, one) => items.map(one);
     try {
       engine.begin(isFull ? 'full' : 'normal');
       return this.#open.map((i) => {
         const run = () => this.#work(i).run(engine, each);
-        return careful ? this.#apart(run) : run();
+        return careful ? this.#inSavepoint(run) : run();
       });
     } catch (error) {
       engine.rollback();
-      throw error instanceof Refused ? error : new Refused(whyOf(error), error);
+      throw error instanceof Rejected ? error : new Rejected(whyOf(error), error);
     }
   }
 
@@ -160,26 +162,28 @@ class Group {
       return hints;
     } catch (error) {
       const why = whyOf(error);
-      // Nothing is touched any more: the process ends, and recovery decides what the file says.
-      if (why === 'broken' && !(error instanceof DiskFailed)) throw new Refused('commit_broken', error);
+      // Leave the file alone: the process ends, and SQLite's recovery decides what was stored.
+      if (why === 'broken' && !(error instanceof DiskFailed)) throw new Rejected('commit_broken', error);
       this.#engine.rollback();
-      throw new Refused(why, error);
+      throw new Rejected(why, error);
     }
   }
 
-  /** On a full disk the log may have room for a few jobs and not for all of the group. */
-  #piecemeal(): void {
+  /** On a full disk the WAL may have space for some jobs of the group but not for all. */
+  #runSeparately(): void {
     for (const i of this.#open) {
       const work = this.#work(i);
       this.#endings[i] = work.isList
-        ? work.run(this.#engine, (items, one) => items.map((item) => this.#alone(work, () => one(item))))
-        : this.#alone(work, () => work.run(this.#engine, (items, one) => items.map(one)));
+        ? work.run(this.#engine, (items, one) =>
+            items.map((item) => this.#inTransaction(work, () => one(item))),
+          )
+        : this.#inTransaction(work, () => work.run(this.#engine, (items, one) => items.map(one)));
     }
     this.#open = [];
   }
 
   /** One step as one transaction. */
-  #alone<T>({ needs }: Work, step: () => T): T | StoreFailure {
+  #inTransaction<T>({ needs }: Work, step: () => T): T | StoreFailure {
     if (this.#fatal !== undefined) return broken;
     try {
       this.#engine.begin(needs === 'full' ? 'full' : 'normal');
@@ -188,9 +192,9 @@ class Group {
       this.#hints = { ready: ready || this.#hints.ready, due: due || this.#hints.due };
       return result;
     } catch (error) {
-      if (!(error instanceof Refused)) this.#engine.rollback();
-      const { why, cause } = error instanceof Refused ? error : new Refused(whyOf(error), error);
-      if (why === 'full') return noRoom;
+      if (!(error instanceof Rejected)) this.#engine.rollback();
+      const { why, cause } = error instanceof Rejected ? error : new Rejected(whyOf(error), error);
+      if (why === 'full') return diskFull;
       if (why === 'busy') return busy;
       this.#options.onFailure(cause);
       if (why === 'failed') return failed;
@@ -199,23 +203,23 @@ class Group {
     }
   }
 
-  /** What fails is undone alone, and said of that item alone. */
-  #apart<T>(step: () => T): T | StoreFailure {
+  /** Undoes only a failed step and returns its failure. */
+  #inSavepoint<T>(step: () => T): T | StoreFailure {
     try {
-      return this.#engine.apart(step);
+      return this.#engine.inSavepoint(step);
     } catch (error) {
-      if (error instanceof Refused) throw error;
+      if (error instanceof Rejected) throw error;
       const why = whyOf(error);
-      // SQLite has rolled everything back, or cannot be trusted to have kept the rest.
-      if (why === 'broken' || !this.#engine.inTransaction) throw new Refused(why, error);
+      // SQLite has rolled back the whole transaction, or its state is uncertain.
+      if (why === 'broken' || !this.#engine.inTransaction) throw new Rejected(why, error);
       if (why !== 'full') return this.#failureOf(error);
       this.#options.onFull(error);
-      return noRoom;
+      return diskFull;
     }
   }
 
-  #outside(i: number): Ending {
-    // The transaction may still be open: a read would see what is not stored.
+  #runOutside(i: number): Ending {
+    // The transaction may still be open: a read would see unstored rows.
     if (this.#fatal !== undefined) return broken;
     try {
       return this.#work(i).run(this.#engine, (items, one) => items.map(one));
@@ -231,9 +235,9 @@ class Group {
   }
 }
 
-/** What an error of SQLite, or of ours, means for the transaction. */
+/** What an error means for the transaction. */
 function whyOf(error: unknown): Why {
-  if (error instanceof NoRoom) return 'full';
+  if (error instanceof NoDiskSpace) return 'full';
   if (error instanceof DiskFailed) return 'broken';
   const code = sqliteCode(error);
   if (code === null || code === sqliteCodes.constraint) return 'failed';

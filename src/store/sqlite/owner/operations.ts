@@ -1,5 +1,5 @@
-// What each request does at the owner: read from its frame, run on the engine, written as its answer. One entry per kind.
-// Owns no transaction: `needs` says what kind of one the request must run in (group.ts).
+// Defines each request of the socket: read from its frame, run on the engine, written as its answer. One
+// entry per kind. Owns no transaction: `needs` tells group.ts which kind the request needs.
 
 import type { JobKey } from '../../../core/job.ts';
 import type {
@@ -10,7 +10,7 @@ import type {
   StoreFailure,
 } from '../../../ports/job-store.ts';
 import type { Engine } from '../engine/engine.ts';
-import { RoomsKnown } from '../wire/capacity-delta.ts';
+import { KnownCapacities } from '../wire/capacity-delta.ts';
 import {
   readAck,
   readBury,
@@ -28,37 +28,39 @@ import {
 } from '../wire/messages.ts';
 import { kinds, ProtocolError, type Reader, type Writer } from '../wire/protocol.ts';
 
-/** `read`: none · `normal`: undone by a power cut at the cost of a duplicate · `full`: fsynced before the answer. */
+/** `read`: none · `normal`: a power cut may undo it, at the cost of a duplicate · `full`: synced before the
+ *  answer. */
 export type Needs = 'read' | 'normal' | 'full';
 
-/** Runs items one by one; in a careful transaction each by itself, so that a failure is that item's alone. */
+/** Runs items one by one; a careful transaction gives each a savepoint, so that a failure concerns one
+ *  item. */
 export type Each = <I, O>(items: readonly I[], one: (item: I) => O) => (O | StoreFailure)[];
 
-/** One request, read and not yet run. */
+/** One decoded request. */
 export interface Work {
   readonly needs: Needs;
-  /** of a list, its length; else 1 */
+  /** length of a list; otherwise 1 */
   readonly items: number;
-  /** a list: run() writes through `each` alone, so that every item may have a transaction of its own */
+  /** a list: run() writes only through `each`, so that every item may have its own transaction */
   readonly isList: boolean;
-  /** Makes the store larger: refused while the disk is full. */
+  /** Grows the store: rejected while the disk is full. */
   readonly isPush: boolean;
-  /** A step of bulk work: a transaction of its own, so that no other answer waits for its pages to be written. */
+  /** A step of bulk work: runs in its own transaction, so that other answers do not wait for its writes. */
   readonly isBulk: boolean;
-  /** It would change nothing and can answer from memory, outside any transaction. */
-  quiet(engine: Engine): boolean;
-  /** Answers a function that writes the answer, once it may be told. */
+  /** Whether it would change nothing and can answer from memory, without a transaction. */
+  isNoop(engine: Engine): boolean;
+  /** Returns a function that writes the answer, called after COMMIT. */
   run(engine: Engine, each: Each): (w: Writer) => void;
 }
 
-/** `rooms`: of the connection on which the request came. */
-type Read = (r: Reader, rooms: RoomsKnown) => Pick<Work, 'items' | 'isList' | 'run'>;
+/** `capacities`: of the connection that received the request. */
+type Read = (r: Reader, capacities: KnownCapacities) => Pick<Work, 'items' | 'isList' | 'run'>;
 const one = (run: Work['run']) => ({ items: 1, isList: false, run });
 interface Operation {
   readonly needs: Needs;
   readonly isPush?: boolean;
   readonly isBulk?: boolean;
-  readonly quiet?: (engine: Engine) => boolean;
+  readonly isNoop?: (engine: Engine) => boolean;
   readonly read: Read;
 }
 
@@ -79,19 +81,19 @@ const list = <I, O>(
   };
 };
 
-const noBody = Buffer.alloc(0);
+const emptyBody = Buffer.alloc(0);
 
 /** Outcomes of rare calls. */
 const writeJson = (w: Writer, outcome: unknown) => void w.json(outcome);
 
 function readArgs<A extends readonly unknown[]>(r: Reader): A {
   const args = r.json();
-  if (!Array.isArray(args)) throw new ProtocolError('arguments are no list');
-  // What is in it is judged by what uses it: a wrong value fails its own request, as any other mistake of a caller does.
+  if (!Array.isArray(args)) throw new ProtocolError('the arguments are not a list');
+  // Elements are checked where they are used: a wrong one fails only its own request.
   return args as unknown as A;
 }
 
-/** Cold calls: arguments and result as JSON. */
+/** Rare calls: arguments and result as JSON. */
 const cold =
   (call: (engine: Engine, ...args: never[]) => unknown): Read =>
   (r) => {
@@ -145,27 +147,27 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.promote]: {
     needs: 'normal',
-    quiet: (engine) => engine.moves.nothingIsDue(),
+    isNoop: (engine) => engine.moves.nothingIsDue(),
     read: (r) => {
       const max = r.u32();
       return one((engine) => {
         const moved = engine.moves.promote(max);
-        // Counted when the answer leaves: a commit may have taken its time.
+        // Computed when the answer is written: a commit may take long.
         return (w) => w.u32(moved).f64(engine.waitMs() ?? -1);
       });
     },
   },
   [kinds.reserve]: {
     needs: 'normal',
-    quiet: (engine) => engine.moves.nothingIsReady(),
-    read: (r, rooms) => {
-      const { changes, ...request } = readReserveRequest(r);
-      // Where it runs, not where it is read: another one of this connection may wait before it.
+    isNoop: (engine) => engine.moves.nothingIsReady(),
+    read: (r, capacities) => {
+      const { delta, ...request } = readReserveRequest(r);
+      // Applied when it runs, not when it is read: an earlier reserve of this connection may still wait.
       return one((engine) => {
-        const topics = rooms.with(changes);
+        const topics = capacities.with(delta);
         const views = () => engine.moves.ringViews();
         const reserved =
-          topics === null ? null : engine.moves.reserve({ ...request, topics }, rooms.views(views));
+          topics === null ? null : engine.moves.reserve({ ...request, topics }, capacities.views(views));
         return (w) => writeReserved(w, reserved);
       });
     },
@@ -188,17 +190,17 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.recover]: {
     needs: 'full',
-    quiet: (engine) => engine.recovery.nothingIsReserved(),
+    isNoop: (engine) => engine.recovery.nothingIsReserved(),
     read: cold((engine, ...args: Args<Engine['recovery']['expired']>) => engine.recovery.expired(...args)),
   },
   [kinds.recoverOwners]: {
     needs: 'full',
-    quiet: (engine) => engine.recovery.nothingIsReserved(),
+    isNoop: (engine) => engine.recovery.nothingIsReserved(),
     read: cold((engine, ...args: Args<Engine['recovery']['ofOwners']>) => engine.recovery.ofOwners(...args)),
   },
   [kinds.releaseUnheld]: {
     needs: 'normal',
-    quiet: (engine) => engine.recovery.nothingIsReserved(),
+    isNoop: (engine) => engine.recovery.nothingIsReserved(),
     read: cold((engine, ...args: Args<Engine['recovery']['releaseUnheld']>) =>
       engine.recovery.releaseUnheld(...args),
     ),
@@ -209,8 +211,8 @@ const operations: Readonly<Record<number, Operation>> = {
       const [filter, limit, cursor] = readArgs<Args<Engine['dead']['list']>>(r);
       return one((engine) => {
         const page = engine.dead.list(filter, limit, cursor);
-        // With an empty body: a client of the previous revision, in a reload, reads one.
-        const withBody = (letter: DeadLetter) => ({ ...letter, body: noBody });
+        // An empty body, for clients of the previous version during a reload.
+        const withBody = (letter: DeadLetter) => ({ ...letter, body: emptyBody });
         return (w) => w.text(page.nextCursor).list(page.items.map(withBody), writeSnapshot);
       });
     },
@@ -238,7 +240,7 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'read',
     read: cold((engine, ...args: Args<Engine['history']['get']>) => engine.history.get(...args)),
   },
-  // A power cut that undoes it leaves what the next round removes.
+  // After a power cut the next round removes the same entries again.
   [kinds.endedForget]: {
     needs: 'normal',
     isBulk: true,
@@ -246,7 +248,7 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.alertClaim]: {
     needs: 'full',
-    quiet: (engine) => !engine.alerts.anyOwed(),
+    isNoop: (engine) => !engine.alerts.anyOwed(),
     read: cold((engine, ...args: Args<Engine['alerts']['claim']>) => engine.alerts.claim(...args)),
   },
   [kinds.alertSettle]: {
@@ -259,21 +261,23 @@ const operations: Readonly<Record<number, Operation>> = {
   },
   [kinds.counts]: {
     needs: 'read',
-    read: cold((engine, ...args: Args<Engine['census']['counts']>) => engine.census.counts(...args)),
+    read: cold((engine, ...args: Args<Engine['jobCounts']['counts']>) => engine.jobCounts.counts(...args)),
   },
   [kinds.purgeTopic]: {
     needs: 'full',
     isBulk: true,
-    read: cold((engine, ...args: Args<Engine['census']['purgeTopic']>) => engine.census.purgeTopic(...args)),
+    read: cold((engine, ...args: Args<Engine['jobCounts']['purgeTopic']>) =>
+      engine.jobCounts.purgeTopic(...args),
+    ),
   },
 };
 
-/** Reads a request. Throws ProtocolError for one that is not whole or that nobody serves. */
-export function readWork(kind: number, payload: Reader, rooms = new RoomsKnown()): Work {
+/** Decodes a request. Throws ProtocolError for an incomplete or unknown one. */
+export function readWork(kind: number, payload: Reader, capacities = new KnownCapacities()): Work {
   const operation = operations[kind];
-  if (operation === undefined) throw new ProtocolError(`nobody serves kind ${kind}`);
-  const { items, isList, run } = operation.read(payload, rooms);
+  if (operation === undefined) throw new ProtocolError(`unknown kind ${kind}`);
+  const { items, isList, run } = operation.read(payload, capacities);
   payload.end();
-  const { needs, isPush = false, isBulk = false, quiet = () => false } = operation;
-  return { needs, items, isList, isPush, isBulk, quiet, run };
+  const { needs, isPush = false, isBulk = false, isNoop = () => false } = operation;
+  return { needs, items, isList, isPush, isBulk, isNoop, run };
 }

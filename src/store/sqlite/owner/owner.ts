@@ -1,8 +1,8 @@
-// The owner of the embedded store: the one process that has jobs.db open, serving all others through a Unix socket. Owns the
-// engine, the socket, the connections and the order of work: what arrives in one turn of the event loop becomes one
-// transaction and one fsync, without any timer; while a COMMIT blocks, the next group gathers in the kernel.
-// Invariants: no answer leaves before its COMMIT; after a failed COMMIT nothing is served any more; the socket file is
-// removed only by who holds the store's lock.
+// Runs dq-store's embedded store: the only process that has jobs.db open serves all others through a Unix
+// socket. Owns the engine, the socket, the connections and the order of work: requests of one turn of the
+// event loop become one transaction and one fsync, without a timer; during a COMMIT the next ones gather.
+// Invariants: no answer leaves before its COMMIT; after a failed COMMIT nothing is served; only the holder of
+// the store's lock removes the socket file.
 
 import { unlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
@@ -19,7 +19,7 @@ import { writeFailure } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
 import { serveRegistry } from '../wire/registry-calls.ts';
 import { Connection } from './connection.ts';
-import { diskFull, ReserveKeeper } from './disk-reserve-keeper.ts';
+import { DiskReserveKeeper, diskFull } from './disk-reserve-keeper.ts';
 import { type Ending, runGroup } from './group.ts';
 import { readWork, type Work } from './operations.ts';
 import { RegistryPages } from './registry-pages.ts';
@@ -32,12 +32,12 @@ export interface StoreOwnerOptions extends EngineOptions {
   readonly socketPath: string;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** registry.db, for backups; without it they hold jobs.db alone */
+  /** registry.db, for backups; without it a backup holds only jobs.db */
   readonly registryPath?: string;
-  readonly heldLogBytesMax?: number;
+  readonly frozenWalBytesMax?: number;
   /** served to the clients too; not closed by the owner */
   readonly registry?: Registry;
-  /** The store can no longer be trusted to this process: it must end now, with a failure. Its successor repairs. */
+  /** This process must end now, with a failure: its state is uncertain. The next owner repairs the store. */
   readonly onFatal: (error: unknown) => void;
 }
 
@@ -54,13 +54,13 @@ const durability =
 
 export class StoreOwner implements Service {
   readonly #options: StoreOwnerOptions;
-  readonly #sideWork: StoreMaintenance;
-  #reserve: ReserveKeeper | null = null;
+  readonly #maintenance: StoreMaintenance;
+  #diskReserve: DiskReserveKeeper | null = null;
   readonly #connections = new Set<Connection>();
   #engine: Engine | null = null;
   #server: Server | null = null;
   #queue: Request[] = [];
-  #turn: NodeJS.Immediate | null = null;
+  #nextTurn: NodeJS.Immediate | null = null;
   #state: 'closed' | 'serving' | 'handing_over' | 'broken' = 'closed';
   readonly #pages = new RegistryPages();
   #registryCalls = 0;
@@ -71,43 +71,43 @@ export class StoreOwner implements Service {
     const {
       path,
       registryPath = null,
-      heldLogBytesMax = sqliteLimits.heldLogBytesMax,
+      frozenWalBytesMax = sqliteLimits.frozenWalBytesMax,
       clock = Date.now,
     } = options;
-    this.#sideWork = new StoreMaintenance({ path, registryPath, heldLogBytesMax, clock }, () =>
+    this.#maintenance = new StoreMaintenance({ path, registryPath, frozenWalBytesMax, clock }, () =>
       this.#opened(),
     );
   }
 
-  /** What survives what, in one sentence. */
+  /** One sentence for users: what survives which failure. */
   get durability(): string {
     return durability;
   }
 
-  /** Processes that are connected: while there are some, somebody may still have something to bring back. */
+  /** Connected processes: while there are some, outcomes may still arrive. */
   get clients(): number {
     return this.#connections.size;
   }
 
-  /** Requests that wait for their turn. */
+  /** Waiting requests. */
   inFlight(): number {
     return this.#queue.length + this.#registryCalls;
   }
 
-  /** Opens the file (StoreFileRefused when it must not), then listens. */
+  /** Opens the file (throws StoreFileRefused), then listens. */
   async start(): Promise<void> {
     const { path, log } = this.#options;
     this.#engine = openEngine(path, { onDamage: (what) => this.#options.log.error(what), ...this.#options });
     try {
       const { wasUnclean, wasChecked } = this.#engine.found;
-      if (wasUnclean) log.notice('the store was not closed; its log was replayed', { wasChecked });
+      if (wasUnclean) log.notice('store: jobs.db was not closed; its WAL was replayed', { wasChecked });
       const { clockHold } = this.#engine;
       if (clockHold !== null) log.notice(clockHold);
-      this.#reserve = new ReserveKeeper(this.#engine, log, (error) => this.#break(error));
-      this.#reserve.start();
+      this.#diskReserve = new DiskReserveKeeper(this.#engine, log, (error) => this.#break(error));
+      this.#diskReserve.start();
       await this.#listen();
     } catch (error) {
-      this.#reserve?.close();
+      this.#diskReserve?.close();
       this.#engine.close();
       this.#engine = null;
       throw error;
@@ -115,21 +115,21 @@ export class StoreOwner implements Service {
     this.#state = 'serving';
   }
 
-  /** Hands over: listens no more, finishes what has arrived, tells every client to come back to whoever owns the store next,
-   *  refuses the rest as `handover`, closes the file. */
+  /** Stops listening, finishes what has arrived, tells every client to reconnect to the next
+   *  owner, rejects the rest as `handover`, closes the file. */
   drain(deadlineMs: number): Promise<void> {
     this.#drained ??= this.#handOver(Math.min(deadlineMs, sqliteLimits.storeHandoverMs));
     return this.#drained;
   }
 
-  /** Reads the store beside the port (a backup, a test). Synchronous, hence between transactions. */
+  /** Reads the store outside the port (backup, tests). Synchronous, so it runs between transactions. */
   inspect<T>(read: (db: Database) => T): T {
     return read(this.#opened().db);
   }
 
-  /** How many it holds, live and dead. */
+  /** Number of jobs, live and dead. */
   get jobs(): number {
-    const { topics } = this.#opened().census.counts();
+    const { topics } = this.#opened().jobCounts.counts();
     return Object.values(topics).reduce((sum, of) => sum + of.delayed + of.ready + of.reserved + of.dead, 0);
   }
 
@@ -141,10 +141,8 @@ export class StoreOwner implements Service {
   #listen(): Promise<void> {
     const { socketPath } = this.#options;
     if (Buffer.byteLength(socketPath) > limits.socketPathMax)
-      throw new Error(
-        `the path of the store's socket is longer than ${limits.socketPathMax} bytes: ${socketPath}`,
-      );
-    // Left by a dead owner: whoever has the lock of the store is the only one.
+      throw new Error(`the socket path is longer than ${limits.socketPathMax} bytes: ${socketPath}`);
+    // A dead owner left it: the holder of the store's lock is the only owner.
     try {
       unlinkSync(socketPath);
     } catch (error) {
@@ -153,42 +151,46 @@ export class StoreOwner implements Service {
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       this.#connections.add(
         new Connection(socket, {
-          onFrame: (from, frame) => this.#arrived(from, frame),
-          onClose: (from, reason) => this.#left(from, reason),
+          onFrame: (from, frame) => this.#receive(from, frame),
+          onClose: (from, reason) => this.#disconnected(from, reason),
         }),
       );
     });
     this.#server = server;
     return new Promise((resolve, reject) => {
-      // Later ones are of single connections (no file descriptor left); their clients come again.
+      // Later errors concern single connections (no file descriptor left); their clients reconnect.
       server.on('error', (error) => {
         reject(error);
-        this.#options.log.error('a connection to the store could not be taken', error);
+        this.#options.log.error('store: cannot accept a connection', error);
       });
       const mask = process.umask(0o177);
-      // exclusive: else node:cluster would listen in the master and share it out.
+      // exclusive: otherwise node:cluster would listen in the master and share the socket.
       server.listen({ path: socketPath, exclusive: true }, () => resolve());
       process.umask(mask);
     });
   }
 
-  /** What is answered beside the groups: from memory, or later. */
-  readonly #aside: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
-    [kinds.health]: () => ({ ...this.#health(), now: this.#opened().look() }),
-    [kinds.startBackup]: ([directory]) => this.#sideWork.startBackup(directory),
-    [kinds.backup]: () => this.#sideWork.backup,
-    [kinds.startFsck]: () => this.#sideWork.startFsck(),
-    [kinds.fsck]: () => this.#sideWork.fsck,
+  /** Requests answered outside groups: from memory, or later. */
+  readonly #unqueued: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
+    [kinds.health]: () => ({ ...this.#health(), now: this.#opened().readClock() }),
+    [kinds.startBackup]: ([directory]) => this.#maintenance.startBackup(directory),
+    [kinds.backup]: () => this.#maintenance.backup,
+    [kinds.startFsck]: () => this.#maintenance.startFsck(),
+    [kinds.fsck]: () => this.#maintenance.fsck,
   };
 
-  #left(connection: Connection, reason: unknown): void {
+  #disconnected(connection: Connection, reason: unknown): void {
     this.#connections.delete(connection);
-    if (reason !== null) this.#options.log.error(`client ${connection.title || '?'} was cut off`, reason);
+    if (reason !== null)
+      this.#options.log.error(
+        `store: closed the connection of ${connection.title || 'an unknown client'}`,
+        reason,
+      );
   }
 
-  // ── requests
+  // Requests
 
-  #arrived(from: Connection, frame: Frame): void {
+  #receive(from: Connection, frame: Frame): void {
     const { requestId: id, kind, payload } = frame;
     if (this.#state !== 'serving') {
       const code = this.#state === 'broken' ? 'io_error' : 'handover';
@@ -197,26 +199,26 @@ export class StoreOwner implements Service {
       return;
     }
     if (kind === kinds.subscribe) from.wantsHints = payload.u8() === 1;
-    else if (Object.hasOwn(this.#aside, kind)) {
-      const answer = this.#aside[kind]?.(payload.json() as [string]);
+    else if (Object.hasOwn(this.#unqueued, kind)) {
+      const answer = this.#unqueued[kind]?.(payload.json() as [string]);
       from.answer(id, kind, (w) => w.json(answer));
       from.flush();
     } else if (kind === kinds.registry) this.#callRegistry(from, id, payload.json());
     else {
-      const work = readWork(kind, payload, from.rooms);
+      const work = readWork(kind, payload, from.capacities);
       this.#queue.push({ from, id, kind, bytes: payload.length, work });
-      from.waits(1);
-      this.#turn ??= setImmediate(() => this.#takeTurn());
+      from.countWaiting(1);
+      this.#nextTurn ??= setImmediate(() => this.#takeTurn());
     }
   }
 
   #takeTurn(): void {
-    this.#turn = null;
+    this.#nextTurn = null;
     if (this.#queue.length > 0) this.#serve(this.#nextGroup());
-    if (this.#queue.length > 0) this.#turn ??= setImmediate(() => this.#takeTurn());
+    if (this.#queue.length > 0) this.#nextTurn ??= setImmediate(() => this.#takeTurn());
   }
 
-  /** The oldest requests, as many as one transaction takes; one always. A step of bulk work is a group by itself. */
+  /** The oldest requests that fit into one transaction, at least one. A bulk step is its own group. */
   #nextGroup(): Request[] {
     let [items, bytes] = [0, 0];
     const isBulkNext = this.#queue[0]?.work.isBulk === true;
@@ -235,9 +237,9 @@ export class StoreOwner implements Service {
       engine,
       group.map((request) => request.work),
       {
-        refusePushes: engine.isTight,
-        onFull: (error) => this.#reserve?.free(error),
-        onFailure: (error) => this.#options.log.error('the store failed at a request', error),
+        rejectPushes: engine.isDiskFull,
+        onFull: (error) => this.#diskReserve?.free(error),
+        onFailure: (error) => this.#options.log.error('store: request failed', error),
       },
     );
     if (result.commitMs !== null) {
@@ -251,23 +253,23 @@ export class StoreOwner implements Service {
     for (const [i, request] of group.entries()) answer(request, result.endings[i] as Ending);
     if (result.fatal === undefined) this.#hint(engine, result.hints);
     for (const connection of this.#connections) connection.flush();
-    for (const { from } of group) from.waits(-1);
+    for (const { from } of group) from.countWaiting(-1);
     if (result.fatal !== undefined) this.#break(result.fatal);
   }
 
   #break(error: unknown): void {
     this.#state = 'broken';
-    this.#reserve?.close();
+    this.#diskReserve?.close();
     try {
-      this.#engine?.doubt();
+      this.#engine?.requireCheck();
     } catch (failure) {
-      // Not even that can be written: then the next start fails before it could leave a check out.
-      this.#options.log.error('the doubt about the store could not be noted', failure);
+      // The disk rejects even this: the next start fails before it could skip the check.
+      this.#options.log.error('store: cannot mark jobs.db for a check', failure);
     }
     for (const { from, id } of this.#queue.splice(0))
       from.answer(id, kinds.failed, (w) => writeFailure(w, { kind: 'not_stored', code: 'io_error' }));
     for (const connection of this.#connections) connection.flush();
-    // The answers have been handed to the kernel; give it the turn.
+    // The kernel has the answers; let it send them.
     setImmediate(() => this.#options.onFatal(error));
   }
 
@@ -275,70 +277,69 @@ export class StoreOwner implements Service {
     if (!hints.ready && !hints.due) return;
     for (const connection of this.#connections) {
       if (!connection.wantsHints) continue;
-      if (hints.ready) connection.tell(kinds.hintReady);
-      if (hints.due) connection.tell(kinds.hintDue, (w) => w.f64(engine.waitMs() ?? 0));
+      if (hints.ready) connection.send(kinds.hintReady);
+      if (hints.due) connection.send(kinds.hintDue, (w) => w.f64(engine.waitMs() ?? 0));
     }
   }
 
   #health(): StoreHealth {
-    const ok = this.#engine?.isTight === false;
+    const ok = this.#engine?.isDiskFull === false;
     const clockWarning = this.#engine?.clockWarning ?? null;
     const warnings = [...(ok ? [] : [diskFull]), ...(clockWarning === null ? [] : [clockWarning])];
     const isClockHeld = (this.#engine?.clockHold ?? null) !== null;
     return { ok, durability, warnings, ...(isClockHeld ? { isClockHeld } : {}) };
   }
 
-  // ── registry
+  // Registry
 
   #callRegistry(from: Connection, id: number, call: unknown): void {
     this.#registryCalls += 1;
-    from.waits(1);
+    from.countWaiting(1);
     const done = serveRegistry(this.#options.registry, call, this.#pages).then((served) => {
       if ('failure' in served) {
-        if (served.cause !== undefined)
-          this.#options.log.error('the registry failed at a call', served.cause);
+        if (served.cause !== undefined) this.#options.log.error('store: registry call failed', served.cause);
         from.answer(id, kinds.failed, (w) => writeFailure(w, served.failure));
       } else from.answer(id, kinds.registry, (w) => writeResult(w, served));
       const changed = 'changed' in served && served.changed;
-      for (const connection of changed ? this.#connections : []) connection.tell(kinds.registryChanged);
+      for (const connection of changed ? this.#connections : []) connection.send(kinds.registryChanged);
       for (const connection of changed ? this.#connections : [from]) connection.flush();
       this.#registryCalls -= 1;
-      from.waits(-1);
+      from.countWaiting(-1);
     });
-    // serveRegistry never rejects: what is thrown here is a mistake of ours, and this process must not go on with it.
+    // serveRegistry never rejects: an exception here is a bug, and this process must end.
     done.catch((error) => this.#break(error));
   }
 
-  // ── end
+  // Handover
 
   async #handOver(deadlineMs: number): Promise<void> {
     if (this.#engine === null) return;
     const closed = new Promise<void>((resolve) => this.#server?.close(() => resolve()) ?? resolve());
-    // A COMMIT that fails on the way empties the queue.
+    // A failing COMMIT empties the queue.
     while (this.#queue.length > 0) this.#serve(this.#nextGroup());
     if (this.#state === 'serving') this.#state = 'handing_over';
     for (const connection of this.#connections) connection.handOver();
-    await this.#sideWork.close();
+    await this.#maintenance.close();
     const timer = setTimeout(() => {
       for (const connection of this.#connections) connection.end();
     }, deadlineMs);
     await closed;
     clearTimeout(timer);
-    this.#reserve?.close();
+    this.#diskReserve?.close();
     // A broken store stays as it is until its process ends: closing would write to the file.
     if (this.#state === 'broken') return;
     try {
       this.#engine.close();
     } catch (error) {
-      // Nothing is lost: the log stays beside the file and is replayed by the next owner.
-      this.#options.log.error('the store could not be closed cleanly', error);
+      // Nothing is lost: the WAL stays, and the next owner replays it.
+      this.#options.log.error('store: cannot close jobs.db cleanly', error);
     }
     this.#engine = null;
     this.#state = 'closed';
   }
 }
 
-/** Bytes lie in a frame as a text does. */
+/** Bytes have the same encoding in a frame as text. */
 function writeResult(w: Writer, served: { readonly result: unknown } | { readonly text: Buffer }): void {
   if ('text' in served) w.bytes(served.text);
   else w.json(served.result);

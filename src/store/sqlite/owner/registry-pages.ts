@@ -1,8 +1,7 @@
-// Pages of topics for the clients of dq-store. All processes of a start read all topics at once, and ask for the same pages:
-// each page is read and written as JSON once and kept for a moment. Between two pages that must be read, everything else that
-// has arrived gets its turn.
-// A kept page may be some seconds old. That does no harm: what has changed since is in a later page (registry.ts, TopicChanges).
-// The last page is never kept, because it says how far its reader is.
+// Serves pages of topics to the clients of dq-store. All processes of a start read the same pages at once:
+// each page is read and encoded once and cached for some seconds. Between two page reads other requests get
+// their turn. A cached page may be stale: later changes are in a later page (TopicChanges in
+// ports/registry.ts). The last page is never cached, because it holds the current revision.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import type { ChangePlace, Registry } from '../../../ports/registry.ts';
@@ -10,9 +9,9 @@ import { sqliteLimits } from '../limits.ts';
 
 export class RegistryPages {
   readonly #bytesMax: number;
-  /** The oldest first. */
-  readonly #kept = new Map<string, Buffer>();
-  #keptBytes = 0;
+  /** Oldest first. */
+  readonly #cached = new Map<string, Buffer>();
+  #cachedBytes = 0;
   #forget: NodeJS.Timeout | null = null;
   #last: Promise<unknown> = Promise.resolve();
 
@@ -22,14 +21,14 @@ export class RegistryPages {
 
   /** TopicChanges as JSON. Rejects as Registry.changes does. */
   page(registry: Registry, after: ChangePlace): Promise<Buffer> {
-    // Mostly everything is known, and then it is one number.
+    // Usually the reader knows everything, and the answer is one number.
     if (after.name === null && after.revision > 0) return this.#read(registry, after);
-    const kept = this.#kept.get(JSON.stringify(after));
+    const cached = this.#cached.get(JSON.stringify(after));
     this.#forgetLater();
-    if (kept !== undefined) return Promise.resolve(kept);
+    if (cached !== undefined) return Promise.resolve(cached);
     const page = this.#last.then(async () => {
       await turn();
-      return this.#kept.get(JSON.stringify(after)) ?? this.#read(registry, after);
+      return this.#cached.get(JSON.stringify(after)) ?? this.#read(registry, after);
     });
     this.#last = page.catch(() => undefined);
     return page;
@@ -43,21 +42,21 @@ export class RegistryPages {
   }
 
   #keep(key: string, page: Buffer): void {
-    this.#keptBytes += page.length - (this.#kept.get(key)?.length ?? 0);
-    this.#kept.delete(key);
-    this.#kept.set(key, page);
-    for (const [oldest, { length }] of this.#kept) {
-      if (this.#keptBytes <= this.#bytesMax) break;
-      this.#kept.delete(oldest);
-      this.#keptBytes -= length;
+    this.#cachedBytes += page.length - (this.#cached.get(key)?.length ?? 0);
+    this.#cached.delete(key);
+    this.#cached.set(key, page);
+    for (const [oldest, { length }] of this.#cached) {
+      if (this.#cachedBytes <= this.#bytesMax) break;
+      this.#cached.delete(oldest);
+      this.#cachedBytes -= length;
     }
   }
 
-  /** Some time after the last question. */
+  /** Some time after the last request. */
   #forgetLater(): void {
     this.#forget ??= setTimeout(() => {
-      this.#kept.clear();
-      this.#keptBytes = 0;
+      this.#cached.clear();
+      this.#cachedBytes = 0;
     }, sqliteLimits.registryPagesKeptMs).unref();
     this.#forget.refresh();
   }

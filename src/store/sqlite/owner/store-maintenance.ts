@@ -1,9 +1,8 @@
-// Backup and examination: the two works that read the whole store. Each reads the file itself, held at one moment
-// (Engine.hold), in a thread, while the owner goes on writing its log. Rejected: VACUUM INTO on the owner's connection stops
-// it for the whole copy; SQLite's backup API of this library copies in a loop without a pause on the owner's own connection,
-// whose every call then waits for a step of the copy.
-// Invariants: one work at a time; the hold ends with it, however it ends; it is given up before the log grows too long to be
-// merged; what is called a backup is whole and on the disk.
+// Runs backup and fsck, which read the whole store. Each reads the frozen file (Engine.freeze) in a thread
+// while the owner writes to the WAL. Invariants: one task at a time; the freeze ends with its task; a task is
+// given up before the WAL grows too long to checkpoint; a finished backup directory is complete and on disk.
+// Rejected: VACUUM INTO on the owner's connection stops the owner for the whole copy; SQLite's backup API in
+// this library copies without pauses on the owner's connection, whose calls then wait for its steps.
 
 import { chmod, mkdir, open, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
@@ -13,31 +12,31 @@ import type { Backup, Examination, LongWork, Problem } from '../../../ports/job-
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import type { Engine } from '../engine/engine.ts';
 import { countJobs, examplesOf, type Invariant, invariants, wholeFile } from '../file/invariants.ts';
-import { type Reading, readBeside } from '../file/reading-thread.ts';
-import { logBytes } from '../file/store-file.ts';
+import { type Reading, readInThread } from '../file/reading-thread.ts';
+import { walBytes } from '../file/store-file.ts';
 import { sqliteLimits } from '../limits.ts';
 
-export interface SideWorkOptions {
+export interface MaintenanceOptions {
   /** jobs.db */
   readonly path: string;
   readonly registryPath: string | null;
-  readonly heldLogBytesMax: number;
+  readonly frozenWalBytesMax: number;
   /** epoch ms */
   readonly clock: () => number;
 }
 
-/** Rows of one reading after the other. */
+/** Returns the rows of each reading. */
 type Read = (readings: readonly Reading[]) => Promise<readonly unknown[][]>;
 
 export class StoreMaintenance {
-  readonly #options: SideWorkOptions;
+  readonly #options: MaintenanceOptions;
   readonly #engine: () => Engine;
   #running: { readonly ended: Promise<void>; readonly abort: AbortController } | null = null;
   #backup: LongWork<Backup> = { kind: 'none' };
   #fsck: LongWork<Examination> = { kind: 'none' };
 
-  /** `engine`: the store while it is open, between transactions. */
-  constructor(options: SideWorkOptions, engine: () => Engine) {
+  /** `engine`: the open store, between transactions. */
+  constructor(options: MaintenanceOptions, engine: () => Engine) {
     this.#options = options;
     this.#engine = engine;
   }
@@ -68,21 +67,21 @@ export class StoreMaintenance {
     );
   }
 
-  /** Gives up what runs, because the store closes. */
+  /** Aborts the running task, because the store closes. */
   async close(): Promise<void> {
-    this.#running?.abort.abort(new Error('the store was closed meanwhile: start it again'));
+    this.#running?.abort.abort(new Error('the store was closed: start it again'));
     await this.#running?.ended;
   }
 
-  #start<R>(work: (read: Read) => Promise<R>, tell: (state: LongWork<R>) => void): 'started' | 'busy' {
+  #start<R>(work: (read: Read) => Promise<R>, setState: (state: LongWork<R>) => void): 'started' | 'busy' {
     if (this.#running !== null) return 'busy';
     const startedAt = this.#options.clock();
     const abort = new AbortController();
-    tell({ kind: 'running', startedAt });
-    const ended = this.#held(abort, work).then(
-      (result) => tell({ kind: 'done', startedAt, endedAt: this.#options.clock(), result }),
+    setState({ kind: 'running', startedAt });
+    const ended = this.#runFrozen(abort, work).then(
+      (result) => setState({ kind: 'done', startedAt, endedAt: this.#options.clock(), result }),
       (error: unknown) =>
-        tell({ kind: 'failed', startedAt, endedAt: this.#options.clock(), reason: reasonOf(error) }),
+        setState({ kind: 'failed', startedAt, endedAt: this.#options.clock(), reason: reasonOf(error) }),
     );
     const over = ended.then(() => {
       this.#running = null;
@@ -91,31 +90,31 @@ export class StoreMaintenance {
     return 'started';
   }
 
-  async #held<R>(abort: AbortController, work: (read: Read) => Promise<R>): Promise<R> {
-    const { path, heldLogBytesMax } = this.#options;
+  async #runFrozen<R>(abort: AbortController, work: (read: Read) => Promise<R>): Promise<R> {
+    const { path, frozenWalBytesMax } = this.#options;
     const engine = this.#engine();
-    const release = engine.hold();
-    const judge = () => {
-      if (engine.isTight) abort.abort(new Error('the disk is full: try again when there is room'));
-      if (logBytes(path) > heldLogBytesMax)
-        abort.abort(new Error('too much was written meanwhile: try again at a quieter time'));
+    const release = engine.freeze();
+    const check = () => {
+      if (engine.isDiskFull) abort.abort(new Error('the disk is full: free space and try again'));
+      if (walBytes(path) > frozenWalBytesMax)
+        abort.abort(new Error('too many writes during the run: try again at a quieter time'));
     };
-    judge();
-    const timer = setInterval(judge, sqliteLimits.heldLogCheckMs);
+    check();
+    const timer = setInterval(check, sqliteLimits.frozenWalCheckMs);
     try {
-      return await work((readings) => readBeside(readings, abort.signal));
+      return await work((readings) => readInThread(readings, abort.signal));
     } finally {
       clearInterval(timer);
       if (engine.db.isOpen) release();
     }
   }
 
-  // ── examination
+  // Examination
 
   async #examine(read: Read): Promise<Examination> {
     const url = frozen(this.#options.path);
     const ask = (statements: readonly string[]) => read(statements.map((sql) => ({ url, sql })));
-    // Of a damaged file the other answers mean nothing.
+    // In a damaged file the other checks mean nothing.
     const damages = await this.#damages(ask);
     if (damages.length > 0) return { jobs: 0, problems: damages };
     const [counts, ...found] = await ask([countJobs, ...invariants.map(examplesOf)]);
@@ -134,13 +133,13 @@ export class StoreMaintenance {
     }
   }
 
-  // ── backup
+  // Backup
 
-  /** Under another name first: a directory of that name holds a whole backup. */
+  /** Copies under another name first: a directory with the final name holds a complete backup. */
   async #copy(directory: string, read: Read): Promise<Backup> {
     const { path, registryPath } = this.#options;
-    if (!isAbsolute(directory)) throw new Error(`${directory} is no absolute path`);
-    if (await exists(directory)) throw new Error(`${directory} exists already`);
+    if (!isAbsolute(directory)) throw new Error(`${directory} is not an absolute path`);
+    if (await exists(directory)) throw new Error(`${directory} already exists`);
     const fresh = `${directory}.part`;
     const [jobsCopy, registryCopy] = [join(fresh, 'jobs.db'), join(fresh, 'registry.db')];
     const copies = [{ url: frozen(path), to: jobsCopy }];
@@ -166,7 +165,7 @@ export class StoreMaintenance {
   }
 }
 
-/** None where there are no examples. */
+/** Empty without examples. */
 function problemOf({ invariant, what }: Invariant, rows: readonly unknown[] = []): Problem[] {
   const [first] = rows as { count: number }[];
   if (first === undefined) return [];
@@ -174,7 +173,7 @@ function problemOf({ invariant, what }: Invariant, rows: readonly unknown[] = []
   return [{ invariant, what, count: first.count, examples }];
 }
 
-/** The file as it lies there, without its log and without a lock: true while it is held. */
+/** The file without its WAL and without a lock: valid while it is frozen. */
 function frozen(path: string): string {
   return `${pathToFileURL(path).href}?immutable=1`;
 }
@@ -189,7 +188,7 @@ async function exists(path: string): Promise<boolean> {
   }
 }
 
-/** Our own files and nothing else: what somebody has put beside them stays, and with it the directory. */
+/** Removes only our own files: other files in the directory stay, and then the directory stays too. */
 async function removeCopy(directory: string, copies: readonly { readonly to: string }[]): Promise<void> {
   if (!(await exists(directory))) return;
   for (const { to } of copies) for (const end of ['', '-journal']) await rm(to + end, { force: true });

@@ -1,93 +1,95 @@
-// The rooms of a notifier's topics, told once per connection and then by what has changed: 10,000 of them in every reserve would
-// cost the owner more than the jobs. Both ends stand here. Invariant: a reserve runs with exactly the rooms that it was asked
-// with, or the owner says that it does not know them (a new connection, a lost frame) and is told all of them.
+// Encodes the capacities of a notifier's topics: all of them once per connection, then only changes. 10,000
+// capacities in every reserve would cost the owner more than the jobs. Both ends are in this file.
+// Invariant: a reserve runs with exactly the requested capacities, or the owner answers that it does not know
+// them (a new connection, a lost frame) and receives all of them.
 
 import { isSameCapacity, LayeredCapacities, type TopicCapacities } from '../../../core/layered-capacities.ts';
 import type { TopicCapacity } from '../../../ports/job-store.ts';
 import type { RingViews } from '../engine/ring.ts';
 import { sqliteLimits } from '../limits.ts';
 
-export interface RoomChanges {
-  /** of the table that they change; 0 = of none, they are all there are; `aside` = they are all there are for one reserve, and the
-   *  table stays as it is */
+export interface CapacityDelta {
+  /** number of the table that the delta changes; 0: it is the whole table; `oneTime`: it is valid for one
+   *  reserve, and the table stays unchanged */
   readonly base: number;
-  /** of the table with them */
+  /** number of the changed table */
   readonly number: number;
-  /** null = the topic is not named any more */
-  readonly rooms: readonly (readonly [topic: string, room: TopicCapacity | null])[];
+  /** null: the topic is not named any more */
+  readonly capacities: readonly (readonly [topic: string, capacity: TopicCapacity | null])[];
 }
 
-/** As `base` and `number`. An owner of an earlier version has no table of this number: it answers that it does not know the rooms. */
-const aside = -1;
+/** As `base` and `number`. An owner of an earlier version has no such table and answers that it does not know
+ *  it. */
+const oneTime = -1;
 
-/** Few rooms, of a reserve without room for others. Asked for between requests with the table, their difference to it would be as
- *  large as the table. */
-export function roomsAside(topics: TopicCapacities): RoomChanges {
-  return { base: aside, number: aside, rooms: [...topics] };
+/** For a reserve of a few topics without capacity for others: between reserves that use the table, its
+ *  difference to the table would be as large as the table. */
+export function oneTimeDelta(topics: TopicCapacities): CapacityDelta {
+  return { base: oneTime, number: oneTime, capacities: [...topics] };
 }
 
-/** At the client: what the owner has been told. */
-export class RoomsSent {
-  #rooms = LayeredCapacities.none;
+/** At the client: what the owner knows. */
+export class SentCapacities {
+  #sent = LayeredCapacities.none;
   #base = 0;
   #number = 0;
 
-  /** Looks at the over-layers alone where both reserves share a base. */
-  changesTo(topics: TopicCapacities): RoomChanges {
-    const asked = LayeredCapacities.of(topics);
-    const rooms: [string, TopicCapacity | null][] = [];
-    for (const topic of asked.changedSince(this.#rooms)) {
-      const room = asked.get(topic);
-      if (!isSameCapacity(this.#rooms.get(topic), room)) rooms.push([topic, room ?? null]);
+  /** Compares only the upper layers where both reserves share a base. */
+  deltaTo(topics: TopicCapacities): CapacityDelta {
+    const wanted = LayeredCapacities.of(topics);
+    const capacities: [string, TopicCapacity | null][] = [];
+    for (const topic of wanted.changedSince(this.#sent)) {
+      const capacity = wanted.get(topic);
+      if (!isSameCapacity(this.#sent.get(topic), capacity)) capacities.push([topic, capacity ?? null]);
     }
-    this.#rooms = asked;
+    this.#sent = wanted;
     const base = this.#base;
-    if (base === 0 || rooms.length > 0) this.#number += 1;
+    if (base === 0 || capacities.length > 0) this.#number += 1;
     this.#base = this.#number;
-    return { base, number: this.#number, rooms };
+    return { base, number: this.#number, capacities };
   }
 
-  /** The owner does not know them: all of them are told the next time. */
+  /** The owner does not know the table: the next delta is the whole table. */
   forget(): void {
-    this.#rooms = LayeredCapacities.none;
+    this.#sent = LayeredCapacities.none;
     this.#base = 0;
   }
 }
 
 /** At the owner, for one connection. */
-export class RoomsKnown {
-  readonly #rooms = new Map<string, TopicCapacity>();
+export class KnownCapacities {
+  readonly #table = new Map<string, TopicCapacity>();
   #number = 0;
   #views: RingViews | null = null;
 
-  /** The rings past the topics without room, for a reserve with these rooms. `make`: those of the ledger that serves it. */
+  /** Rings that skip topics without capacity in this table. `make` creates them. */
   views(make: () => RingViews): RingViews {
     this.#views ??= make();
     return this.#views;
   }
 
-  /** The rooms with these changes, until the next call; null: they change a table that is not here. A repeat changes nothing. */
-  with({ base, number, rooms }: RoomChanges): ReadonlyMap<string, TopicCapacity> | null {
-    if (base === aside) return onlyThese(rooms);
-    if (number === this.#number) return this.#rooms;
+  /** The table after this delta, valid until the next call; null: unknown base. A repeat changes nothing. */
+  with({ base, number, capacities }: CapacityDelta): ReadonlyMap<string, TopicCapacity> | null {
+    if (base === oneTime) return mapOf(capacities);
+    if (number === this.#number) return this.#table;
     if (base === 0) {
-      this.#rooms.clear();
+      this.#table.clear();
       this.#views = null;
-    } else if (base !== this.#number || this.#rooms.size + rooms.length > sqliteLimits.roomTableMax)
+    } else if (base !== this.#number || this.#table.size + capacities.length > sqliteLimits.capacityTableMax)
       return null;
-    for (const [topic, room] of rooms) {
-      if (room === null) this.#rooms.delete(topic);
-      else this.#rooms.set(topic, room);
+    for (const [topic, capacity] of capacities) {
+      if (capacity === null) this.#table.delete(topic);
+      else this.#table.set(topic, capacity);
       // Removed topics get the default capacity.
-      if (room === null || room.room > 0) this.#views?.gained(topic);
+      if (capacity === null || capacity.room > 0) this.#views?.gained(topic);
     }
     this.#number = number;
-    return this.#rooms;
+    return this.#table;
   }
 }
 
-function onlyThese(rooms: RoomChanges['rooms']): ReadonlyMap<string, TopicCapacity> {
+function mapOf(capacities: CapacityDelta['capacities']): ReadonlyMap<string, TopicCapacity> {
   const all = new Map<string, TopicCapacity>();
-  for (const [topic, room] of rooms) if (room !== null) all.set(topic, room);
+  for (const [topic, capacity] of capacities) if (capacity !== null) all.set(topic, capacity);
   return all;
 }

@@ -1,5 +1,5 @@
-// What stands in the payloads of the hot calls, written by one side of the socket and read by the other. Each pair stands
-// together, so that they cannot drift apart. Judges shapes (a closed list, a finite number), never meaning.
+// Encodes and decodes the payloads of frequent calls; each pair of functions stays together. Checks shapes (a
+// closed list, a finite number), never meaning.
 
 import type { AttemptRecord, JobKey, JobSnapshot, Lease, ReservedJob } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
@@ -22,24 +22,24 @@ import type {
 import { packFirstAttempt } from '../../first-attempt.ts';
 import type { AckedLease } from '../engine/finish.ts';
 import { priorityCodes, reasonCodes, stateCodes } from '../file/schema.ts';
-import type { RoomChanges } from './capacity-delta.ts';
+import type { CapacityDelta } from './capacity-delta.ts';
 import { ProtocolError, type Reader, type Writer } from './protocol.ts';
 
 const modes: readonly PushMode[] = ['replace', 'keep', 'reject'];
 
 function codeIn<T>(list: readonly T[], value: T): number {
   const code = list.indexOf(value);
-  if (code < 0) throw new TypeError(`${String(value)} is none of ${list.join(', ')}`);
+  if (code < 0) throw new TypeError(`${String(value)} is not one of ${list.join(', ')}`);
   return code;
 }
 
 function oneOf<T>(list: readonly T[], code: number): T {
   const value = list[code];
-  if (value === undefined) throw new ProtocolError(`no such code: ${code}`);
+  if (value === undefined) throw new ProtocolError(`unknown code ${code}`);
   return value;
 }
 
-// ── failures
+// Failures
 
 const failureKinds = ['not_stored', 'unknown'] as const;
 
@@ -51,10 +51,10 @@ export function readFailure(r: Reader): StoreFailure {
   return { kind: oneOf(failureKinds, r.u8()), code: r.text() };
 }
 
-/** The code that stands before an outcome that is a failure. */
+/** In place of an outcome's code: a failure follows. */
 const failedItem = 255;
 
-// ── keys and times
+// Keys and times
 
 export function writeKey(w: Writer, key: JobKey): void {
   w.text(key.topic).text(key.id);
@@ -75,7 +75,7 @@ function readWhen(r: Reader): When {
   return isInstant ? { at: ms } : { delayMs: ms };
 }
 
-// ── push
+// Push
 
 export function writePush(w: Writer, job: PushJob): void {
   w.text(job.topic).text(job.id);
@@ -144,7 +144,7 @@ export function readCancelOutcome(r: Reader): CancelOutcome {
   );
 }
 
-// ── verbs on one job
+// Operator moves
 
 export function writeReschedule(w: Writer, item: RescheduleItem): void {
   writeKey(w, item);
@@ -155,7 +155,7 @@ export function readReschedule(r: Reader): RescheduleItem {
   return { ...readKey(r), when: readWhen(r) };
 }
 
-// ── leases and their ends
+// Leases and finishing writes
 
 export function writeLease(w: Writer, lease: Lease): void {
   w.text(lease.topic).text(lease.id).f64(lease.version).f64(lease.token);
@@ -165,7 +165,8 @@ export function readLease(r: Reader): Lease {
   return { topic: r.text(), id: r.text(), version: r.f64(), token: r.f64() };
 }
 
-/** The only attempt travels as it is kept: the owner's time is everybody's. As JSON: an owner of before, in a reload, reads that. */
+/** An only attempt travels as it is stored, which saves the owner's time; as JSON, because an owner of an
+ *  earlier version reads that during a reload. */
 export function writeAck(w: Writer, item: AckItem): void {
   writeLease(w, item);
   const { attempt } = item;
@@ -206,39 +207,39 @@ export function readFinish<Done extends string>(r: Reader, done: Done): FinishOu
   return code === 0 ? { kind: done } : { kind: 'lease_lost' };
 }
 
-// ── reserve
+// Reserve
 
-/** A request as it travels: its rooms as what has changed of them. */
-export type ReserveFrame = Omit<ReserveRequest, 'topics'> & { readonly changes: RoomChanges };
+/** A request on the wire: capacities as changes. */
+export type ReserveFrame = Omit<ReserveRequest, 'topics'> & { readonly delta: CapacityDelta };
 
 export function writeReserveRequest(
   w: Writer,
   request: Omit<ReserveRequest, 'topics'>,
-  changes: RoomChanges,
+  delta: CapacityDelta,
 ) {
-  // One more than a reserve takes, so that `more` tells whether room or jobs ran out.
-  const room = ({ room, leaseMs }: TopicCapacity) =>
+  // One more than a reserve takes, so that `more` tells whether capacity or jobs ran out.
+  const writeCapacity = ({ room, leaseMs }: TopicCapacity) =>
     w.u32(Math.min(room, limits.reserveMax + 1)).f64(leaseMs);
   w.u32(request.owner.instance).f64(request.owner.incarnation).u32(request.max);
-  room(request.others);
-  w.f64(changes.base).f64(changes.number);
-  w.list(changes.rooms, (_, [topic, its]) => {
-    w.text(topic).u8(its === null ? 0 : 1);
-    if (its !== null) room(its);
+  writeCapacity(request.others);
+  w.f64(delta.base).f64(delta.number);
+  w.list(delta.capacities, (_, [topic, capacity]) => {
+    w.text(topic).u8(capacity === null ? 0 : 1);
+    if (capacity !== null) writeCapacity(capacity);
   });
 }
 
 export function readReserveRequest(r: Reader): ReserveFrame {
-  const room = (): TopicCapacity => ({ room: r.u32(), leaseMs: r.number() });
+  const readCapacity = (): TopicCapacity => ({ room: r.u32(), leaseMs: r.number() });
   const owner = { instance: r.u32(), incarnation: r.number() };
   const max = r.u32();
-  const others = room();
+  const others = readCapacity();
   const [base, number] = [r.number(), r.number()];
-  const rooms = r.list(() => [r.text(), r.u8() === 0 ? null : room()] as const);
-  return { owner, max, others, changes: { base, number, rooms } };
+  const capacities = r.list(() => [r.text(), r.u8() === 0 ? null : readCapacity()] as const);
+  return { owner, max, others, delta: { base, number, capacities } };
 }
 
-/** `null`: the owner does not know the rooms that the changes are of; nothing was reserved. */
+/** `null`: the owner does not know the base of the delta; nothing was reserved. */
 export function writeReserved(w: Writer, reserved: Reserved | null): void {
   if (reserved === null) {
     w.u8(2);
@@ -262,16 +263,16 @@ export function readReserved(r: Reader): Reserved | null {
     const [failures, strikes] = [r.u32(), r.u32()];
     const leaseMs = r.f64();
     const contentType = r.textOrNull();
-    // A copy: a view would keep its whole frame for as long as the callback runs.
+    // A copy: a view would keep the whole frame in memory during the callback.
     const body = Buffer.from(r.bytes());
     return { ...lease, origin, dueAt, acceptedAt, failures, strikes, leaseMs, contentType, body };
   });
-  // An owner of an earlier version ends with the jobs.
+  // The answer of an owner of an earlier version ends after the jobs.
   const now = r.isAtEnd ? -1 : r.f64();
   return { jobs, more: code === 1, now: now < 0 ? null : now };
 }
 
-// ── snapshots
+// Snapshots
 
 export function writeSnapshot(w: Writer, job: JobSnapshot): void {
   const { body, ...rest } = job;

@@ -1,12 +1,11 @@
-// The frames of the store's socket and the bytes inside them. One frame: u32 length | u32 requestId | u8 kind | payload,
-// little endian; length counts what follows it. requestId 0 is the owner speaking by itself. Owns no meaning: messages.ts
-// says what stands in a payload. Invariant: a reader never reads past its frame, and no frame is longer than
-// limits.frameBytesMax, whatever the other side sends.
-// No v8.serialize (its format changes with Node, and a reload joins two versions), no JSON around bodies.
+// Defines the frames of the store's socket. One frame: u32 length | u32 requestId | u8 kind | payload, little
+// endian; length counts what follows it; requestId 0: a message of the owner. messages.ts defines payloads.
+// Invariant: a reader never reads past its frame, and no frame exceeds limits.frameBytesMax, for any input.
+// Rejected: v8.serialize (its format changes with Node, and a reload joins two versions), JSON around bodies.
 
 import { limits } from '../../../core/limits.ts';
 
-/** Both sides must agree; a reload across different numbers needs a restart. */
+/** Both sides must agree; a change of the number needs a restart instead of a reload. */
 export const protocolNumber = 2;
 export const protocolMagic = 0x31736471;
 
@@ -50,7 +49,7 @@ export const kinds = {
   hintDue: 200,
   hintReady: 201,
   registryChanged: 202,
-  /** to clients: send nothing more, end the connection, come back */
+  /** to clients: send nothing more, end the connection, reconnect */
   handover: 203,
   failed: 255,
 } as const;
@@ -63,7 +62,7 @@ export interface Frame {
   readonly payload: Reader;
 }
 
-/** The other side broke the protocol: the connection is of no use any more. */
+/** The other side broke the protocol: close the connection. */
 export class ProtocolError extends Error {
   constructor(message: string) {
     super(`store socket: ${message}`);
@@ -71,7 +70,7 @@ export class ProtocolError extends Error {
   }
 }
 
-/** Grows as it is written to. Frames may follow one another in it. */
+/** Grows on demand; may hold several frames. */
 export class Writer {
   #buffer: Buffer;
   #length = 0;
@@ -90,7 +89,7 @@ export class Writer {
     return this.u32(0).u32(requestId).u8(kind);
   }
 
-  /** Closes the frame that begin() opened; answers its length on the wire. */
+  /** Closes the frame that begin() opened; returns its length on the wire. */
   end(): number {
     const length = this.#length - this.#frameAt;
     this.#buffer.writeUInt32LE(length - 4, this.#frameAt);
@@ -102,25 +101,25 @@ export class Writer {
     this.#length = this.#frameAt;
   }
 
-  /** What was written; the writer must not be used afterwards. */
+  /** The written bytes; do not use the writer afterwards. */
   done(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }
 
   u8(value: number): this {
-    this.#room(1);
+    this.#grow(1);
     this.#length = this.#buffer.writeUInt8(value, this.#length);
     return this;
   }
 
   u32(value: number): this {
-    this.#room(4);
+    this.#grow(4);
     this.#length = this.#buffer.writeUInt32LE(value, this.#length);
     return this;
   }
 
   f64(value: number): this {
-    this.#room(8);
+    this.#grow(8);
     this.#length = this.#buffer.writeDoubleLE(value, this.#length);
     return this;
   }
@@ -129,13 +128,13 @@ export class Writer {
   text(value: string | null): this {
     if (value === null) return this.u32(0xffff_ffff);
     const bytes = Buffer.byteLength(value);
-    this.u32(bytes).#room(bytes);
+    this.u32(bytes).#grow(bytes);
     this.#length += this.#buffer.write(value, this.#length, 'utf8');
     return this;
   }
 
   bytes(value: Uint8Array): this {
-    this.u32(value.length).#room(value.length);
+    this.u32(value.length).#grow(value.length);
     this.#buffer.set(value, this.#length);
     this.#length += value.length;
     return this;
@@ -151,7 +150,7 @@ export class Writer {
     return this;
   }
 
-  #room(bytes: number): void {
+  #grow(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#buffer.length) return;
     const larger = Buffer.allocUnsafe(Math.max(needed, this.#buffer.length * 2));
@@ -160,7 +159,7 @@ export class Writer {
   }
 }
 
-/** Reads one payload, in the order in which it was written. Throws ProtocolError at its end. */
+/** Reads one payload, in the order in which it was written. Throws ProtocolError past its end. */
 export class Reader {
   readonly #buffer: Buffer;
   #at: number;
@@ -190,13 +189,13 @@ export class Reader {
   /** A finite number. */
   number(): number {
     const value = this.f64();
-    if (!Number.isFinite(value)) throw new ProtocolError(`${value} where a number belongs`);
+    if (!Number.isFinite(value)) throw new ProtocolError(`expected a finite number, got ${value}`);
     return value;
   }
 
   text(): string {
     const value = this.textOrNull();
-    if (value === null) throw new ProtocolError('no text where one belongs');
+    if (value === null) throw new ProtocolError('expected a text');
     return value;
   }
 
@@ -223,7 +222,7 @@ export class Reader {
     }
   }
 
-  /** Each item takes at least a byte, so a length beyond the frame is refused before anything is made. */
+  /** Each item takes at least a byte: a longer list is rejected before anything is allocated. */
   list<T>(one: (reader: this) => T): T[] {
     const length = this.u32();
     if (length > this.#buffer.length - this.#at)
@@ -237,10 +236,10 @@ export class Reader {
     return this.#at === this.#buffer.length;
   }
 
-  /** The whole payload has been read. */
+  /** Throws unless the whole payload has been read. */
   end(): void {
     if (this.#at !== this.#buffer.length)
-      throw new ProtocolError(`${this.#buffer.length - this.#at} bytes too many`);
+      throw new ProtocolError(`${this.#buffer.length - this.#at} bytes after the payload`);
   }
 
   #take(bytes: number): number {
@@ -251,14 +250,14 @@ export class Reader {
   }
 }
 
-/** Cuts what a socket delivers into frames. */
+/** Cuts the bytes of a socket into frames. */
 export class FrameCutter {
   #chunks: Buffer[] = [];
   #length = 0;
-  /** Length of the whole frame that is being gathered; 0 = not known yet. */
+  /** Length of the incomplete frame; 0: unknown. */
   #needed = 0;
 
-  /** The frames that are whole now. Throws ProtocolError for a length that no frame has. */
+  /** The complete frames. Throws ProtocolError for an invalid length. */
   cut(chunk: Buffer): Frame[] {
     this.#chunks.push(chunk);
     this.#length += chunk.length;

@@ -1,5 +1,5 @@
-// The registry through the store's socket: one JSON call {method, args} per request. Owns the list of methods that may be
-// called, which of them change something, and the answers that workers of an older version expect; knows no topic.
+// Serves the registry through the store's socket: one JSON call {method, args} per request. Owns the list of
+// methods, which of them change something, and the answers for workers of an older version.
 
 import { asKnown, type KnownTopic, type Topic } from '../../../core/topic/topic.ts';
 import { StoreError, type StoreFailure } from '../../../ports/job-store.ts';
@@ -12,7 +12,7 @@ import type {
 } from '../../../ports/registry.ts';
 import type { RegistryPages } from '../owner/registry-pages.ts';
 
-/** `again`: a repeat is harmless, so a client may send it anew after a lost connection. */
+/** `again`: a repeat is harmless, so a client may send the call again after a lost connection. */
 export const registryMethods = {
   id: { changes: false, again: true },
   changesAfter: { changes: false, again: true },
@@ -30,13 +30,14 @@ export const registryMethods = {
   removeToken: { changes: true, again: false },
   shards: { changes: false, again: true },
   writeShards: { changes: true, again: false },
-  // Of workers of an older version, in a reload: everything in one answer.
+  // For workers of an older version during a reload: everything in one answer.
   changes: { changes: false, again: true },
   stats: { changes: false, again: true },
 } as const satisfies Readonly<Record<string, { changes: boolean; again: boolean }>>;
 export type RegistryMethod = keyof typeof registryMethods;
 
-/** Methods whose name on the socket is not that of the port: an older version gave the same name to another answer. */
+/** Methods with another name on the socket than in the port: an older version used the name for another
+ *  answer. */
 const called: Readonly<
   Partial<Record<RegistryMethod, (registry: Registry, ...args: never[]) => Promise<unknown>>>
 > = {
@@ -46,9 +47,9 @@ const called: Readonly<
 };
 
 export type Served =
-  /** `text`: JSON already */
+  /** `text`: JSON, already encoded */
   | ({ readonly changed: boolean } & ({ readonly result: unknown } | { readonly text: Buffer }))
-  /** `cause`: what nobody expected */
+  /** `cause`: an unexpected error */
   | { readonly failure: StoreFailure; readonly cause?: unknown };
 
 const refusals: readonly unknown[] = ['exists', 'full', 'changed', 'absent'];
@@ -83,7 +84,7 @@ function run(registry: Registry, name: RegistryMethod, args: readonly unknown[])
   return method.apply(registry, args as unknown[]);
 }
 
-// ── older versions, which a reload joins to this one
+// Older versions, during a reload
 
 interface OlderChanges {
   readonly revision: number;
@@ -91,7 +92,7 @@ interface OlderChanges {
   readonly deleted: readonly string[];
 }
 
-/** All pages in one answer. A topic that cannot be read is left out. */
+/** All pages in one answer, without unreadable topics. */
 async function everyChange(registry: Registry, since: number): Promise<OlderChanges> {
   const topics = new Map<string, Topic>();
   const deleted = new Set<string>();
@@ -130,7 +131,7 @@ async function everyStat(registry: Registry, topic: string | null, day: number):
   return all;
 }
 
-/** What an older dq-store answers, as the one page that it is; it decrypts the topics itself. */
+/** Converts the answer of an older dq-store, which decrypts the topics itself, into one page. */
 export class OlderTopics {
   readonly #topics = new WeakMap<TopicRecord, KnownTopic>();
 
@@ -155,7 +156,7 @@ export class OlderTopics {
   }
 }
 
-/** An older dq-store knows no such method. */
+/** An older dq-store does not know the method. */
 export function isOlderStore(error: unknown): boolean {
   return error instanceof StoreError && error.failure.code === 'no_registry';
 }

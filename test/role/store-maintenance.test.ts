@@ -1,4 +1,4 @@
-// Backups and examinations of the embedded store, through its socket, while it is written to.
+// Tests backup and fsck of the embedded store through its socket, during writes.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -47,7 +47,7 @@ async function fsck() {
   return work.result;
 }
 
-/** In groups of 20 that are one transaction each, one after the other. */
+/** In groups of 20, one transaction each. */
 async function pushGroups(from: number, to: number): Promise<void> {
   for (let group = from; group < to; group += 1)
     await jobs().push(
@@ -74,7 +74,7 @@ function openElsewhere(path: string): void {
 }
 
 describe('backup', () => {
-  it('is a store of one moment, also while jobs are pushed', async () => {
+  it('is a store of one moment, also during pushes', async () => {
     await pushGroups(0, 50);
     expect(await admin().startBackup(target)).toBe('started');
     await pushGroups(50, 100);
@@ -94,7 +94,7 @@ describe('backup', () => {
     expect(store.dump().jobs).toHaveLength(2_000);
   });
 
-  it('holds leases, dead letters, alerts, history and numbers as they were', async () => {
+  it('keeps leases, dead letters, alerts, history and numbers', async () => {
     await jobs().push(['1', '2', '3', '4'].map((id) => jobOf(id)));
     const [first, second] = (await jobs().reserve(0, request(3))).jobs;
     if (first === undefined || second === undefined) throw new Error('four were pushed');
@@ -104,7 +104,7 @@ describe('backup', () => {
     expect(await copied()).toEqual(store.dump());
   });
 
-  it('is for its owner alone, and nothing else is left', async () => {
+  it('is private, and leaves no other file', async () => {
     await backup();
     expect(readdirSync(elsewhere.path)).toEqual(["it's a copy"]);
     expect(readdirSync(target)).toEqual(['jobs.db']);
@@ -113,7 +113,7 @@ describe('backup', () => {
     ]);
   });
 
-  it('holds the registry too', async () => {
+  it('includes the registry', async () => {
     const registryPath = join(elsewhere.path, 'registry.db');
     const registry = openDatabase(registryPath);
     registry.exec(
@@ -128,7 +128,7 @@ describe('backup', () => {
     copy.close();
   });
 
-  it('leaves the store alone in its file, and its log is merged again', async () => {
+  it('leaves one file, and the store checkpoints again', async () => {
     await pushGroups(0, 5);
     await backup();
     expect(() => openElsewhere(ownerPaths(store.directory).path)).toThrow(/database is locked/);
@@ -139,17 +139,17 @@ describe('backup', () => {
   });
 
   it.each([
-    ['a directory that is there', () => target, /exists already/],
-    ['a relative path', () => 'somewhere', /no absolute path/],
-    ['a place that is not there', () => join(target, 'below'), /ENOENT/],
-  ])('refuses %s and works afterwards', async (_, directory, reason) => {
+    ['an existing directory', () => target, /already exists/],
+    ['a relative path', () => 'somewhere', /not an absolute path/],
+    ['a missing parent directory', () => join(target, 'below'), /ENOENT/],
+  ])('rejects %s and works afterwards', async (_, directory, reason) => {
     if (directory() === target) mkdirSync(target);
     const failed = await backup(directory());
     expect(failed).toMatchObject({ kind: 'failed', reason: expect.stringMatching(reason) });
     expect(await backup(`${target} 2`)).toMatchObject({ kind: 'done' });
   });
 
-  it('takes the place of what a killed one has left, and of nothing else', async () => {
+  it('replaces an interrupted backup, and removes no other file', async () => {
     mkdirSync(`${target}.part`);
     writeFileSync(join(`${target}.part`, 'jobs.db'), 'half');
     expect(await backup()).toMatchObject({ kind: 'done' });
@@ -159,9 +159,9 @@ describe('backup', () => {
     expect(existsSync(join(`${target} 2.part`, 'mine'))).toBe(true);
   });
 
-  it('is given up, and leaves nothing, when too much is written meanwhile', async () => {
+  it('ends without a file when the WAL grows too long', async () => {
     await store.close();
-    store = await openSqliteStore({ heldLogBytesMax: -1 });
+    store = await openSqliteStore({ frozenWalBytesMax: -1 });
     await pushGroups(0, 400);
     const failed = await backup();
     expect(failed).toMatchObject({ kind: 'failed', reason: expect.stringContaining('quieter time') });
@@ -169,7 +169,7 @@ describe('backup', () => {
     await pushGroups(400, 401);
   });
 
-  it('is given up, and leaves nothing, when the store closes; the store is whole', async () => {
+  it('ends without a file when the store closes; the store is undamaged', async () => {
     await pushGroups(0, 200);
     const given = { path: store.directory, remove() {} };
     await admin().startBackup(target);
@@ -181,7 +181,7 @@ describe('backup', () => {
     await again.close();
   });
 
-  it('runs alone: another work is busy meanwhile', async () => {
+  it('runs alone: another task is busy', async () => {
     await pushGroups(0, 50);
     const answers = await Promise.all([admin().startBackup(target), admin().startFsck(), admin().backup()]);
     expect(answers).toEqual(['started', 'busy', { kind: 'running', startedAt: expect.any(Number) }]);
@@ -193,29 +193,24 @@ describe('backup', () => {
 
 describe('fsck', () => {
   const breaks: readonly (readonly [string, string, string, string])[] = [
-    ['I1', 'jobs in no state', 'UPDATE job SET state = 9 WHERE id = ?', 't/a'],
+    ['I1', 'jobs with an invalid state', 'UPDATE job SET state = 9 WHERE id = ?', 't/a'],
     ['I1', 'jobs without a body', 'DELETE FROM body WHERE n = (SELECT n FROM job WHERE id = ?)', 't/a'],
     ['I3', 'bodies without a job', "INSERT INTO body VALUES (99, x'00')", 'row 99'],
     ['I3', 'attempts without a job', "INSERT INTO attempts VALUES (99, '[]')", 'row 99'],
-    ['I4', 'leases of jobs that are not reserved', 'UPDATE job SET token = 7 WHERE id = ?', 't/a'],
-    ['I1', 'deaths of jobs that are not dead', 'UPDATE job SET dead_at = 7 WHERE id = ?', 't/a'],
-    ['I1', 'ends of jobs that have not ended', 'UPDATE job SET ended_as = 0 WHERE id = ?', 't/a'],
-    ['I5', 'dead letters that no alert was owed for', 'DELETE FROM alert', 't/dead'],
+    ['I4', 'leases on unreserved jobs', 'UPDATE job SET token = 7 WHERE id = ?', 't/a'],
+    ['I1', 'dead_at or reason on live jobs', 'UPDATE job SET dead_at = 7 WHERE id = ?', 't/a'],
+    ['I1', 'ended_at or ended_as on unended jobs', 'UPDATE job SET ended_as = 0 WHERE id = ?', 't/a'],
+    ['I5', 'dead letters without an alert', 'DELETE FROM alert', 't/dead'],
     ['I5', 'settled alerts without a dead letter', 'UPDATE alert SET version = 7, state = 2', 'version 7'],
-    [
-      'numbers',
-      'versions or tokens that have not been drawn',
-      'UPDATE job SET version = 9e15 WHERE id = ?',
-      't/a',
-    ],
-    ['numbers', 'jobs of a topic without a name', 'UPDATE job SET topic = 99 WHERE id = ?', 'row'],
+    ['numbers', 'versions or tokens above the sequence', 'UPDATE job SET version = 9e15 WHERE id = ?', 't/a'],
+    ['numbers', 'jobs without a topic', 'UPDATE job SET topic = 99 WHERE id = ?', 'row'],
     [
       'counts',
-      'counts of what is not there',
+      'counts without their jobs',
       'UPDATE tally SET n = 7 WHERE state = 1',
       'topic 1, priority 1, state 1',
     ],
-    ['counts', 'jobs that are not counted', 'DELETE FROM tally', 'topic 1, priority 1, state 1'],
+    ['counts', 'jobs missing in the counts', 'DELETE FROM tally', 'topic 1, priority 1, state 1'],
   ];
 
   it.each(breaks)('%s: finds %s', async (invariant, what, sql, example) => {
@@ -238,23 +233,23 @@ describe('fsck', () => {
   it.each([
     ['an index', 'job_time'],
     ['a table', 'job'],
-  ])('finds damages of %s', async (_, name) => {
+  ])('finds damage of %s', async (_, name) => {
     await pushGroups(0, 5);
     expect((await fsck()).problems).toEqual([]);
     const root = store.owner.inspect((db) =>
       db.prepare('SELECT rootpage FROM sqlite_schema WHERE name = ?').get(name),
     ) as { rootpage: number };
-    // By another process: one that opens and closes the file in this one would drop the lock of the store.
+    // In another process: opening and closing the file in this one would drop the store's lock.
     execFileSync(process.execPath, [
       '-e',
       `const fs = require('node:fs'); const fd = fs.openSync(process.argv[1], 'r+');
        fs.writeSync(fd, Buffer.alloc(64, 255), 0, 64, ${(root.rootpage - 1) * 4096 + 8})`,
       ownerPaths(store.directory).path,
     ]);
-    expect((await fsck()).problems).toMatchObject([{ invariant: 'file', what: 'damages of the file' }]);
+    expect((await fsck()).problems).toMatchObject([{ invariant: 'file', what: 'file damage' }]);
   });
 
-  it('counts every breach and shows some', async () => {
+  it('counts every violation and shows some', async () => {
     await pushGroups(0, 5);
     change('DELETE FROM body');
     expect((await fsck()).problems).toMatchObject([
@@ -263,13 +258,13 @@ describe('fsck', () => {
   });
 });
 
-/** Begins to count for hours, gives that up as soon as it is seen at it, and exits. */
+/** Starts a query of hours, aborts it while it runs, and exits. */
 const givesUp = `
-const { readBeside } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/file/reading-thread.ts'))});
+const { readInThread } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/store/sqlite/file/reading-thread.ts'))});
 const abort = new AbortController();
 const sql = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 100000000000) SELECT count(*) FROM c';
 const [reading] = await Promise.allSettled([
-  readBeside([{ url: 'file::memory:', sql }], abort.signal),
+  readInThread([{ url: 'file::memory:', sql }], abort.signal),
   new Promise((resolve) => {
     const { user } = process.cpuUsage();
     const timer = setInterval(() => {
@@ -283,7 +278,7 @@ const [reading] = await Promise.allSettled([
 process.exit(reading.reason.message === 'given up' ? 0 : 1);
 `;
 
-it('a process that has to end does so at once, whatever its reading thread is at', async () => {
+it('reading thread: an exiting process does not wait for it', async () => {
   const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', givesUp], {
     stdio: ['ignore', 'ignore', 'pipe'],
     timeout: 90_000,
@@ -291,7 +286,7 @@ it('a process that has to end does so at once, whatever its reading thread is at
   let said = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
   const [, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-  expect(said).toContain('ends by SIGKILL, because a backup or an examination was under way');
-  // Not TERM, with which this test would have ended it.
+  expect(said).toContain('backup or fsck still running; ending by SIGKILL');
+  // Not SIGTERM, with which this test would have ended it.
   expect(signal).toBe('SIGKILL');
 });
