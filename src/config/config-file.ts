@@ -1,5 +1,5 @@
-// Finds and reads dq.yaml: which file it is, and every value in it with its line and column. Judges no value: that is
-// parse.ts. Groups may be nested or written with dots; the same option twice is a problem wherever it stands.
+// Finds dq.yaml and reads every value with its line and column; parse.ts checks the values.
+// Groups may be nested or written with dots. The same option twice is a problem in every spelling.
 
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -15,12 +15,12 @@ const configFileCharsMax = 1024 * 1024;
 export interface FoundFile {
   /** absolute */
   readonly path: string;
-  /** as the messages name it: as it was given */
+  /** the path in messages, as the user gave it */
   readonly label: string;
   readonly text: string;
 }
 
-/** -c and $DQ_CONFIG must exist; of the usual places the first that does is taken. */
+/** A file named by -c or $DQ_CONFIG must exist; else the first existing usual file is read. */
 export function findConfigFile(
   named: string | undefined,
   cwd: string,
@@ -31,12 +31,15 @@ export function findConfigFile(
     try {
       const text = readFileSync(path, 'utf8');
       if (text.length > configFileCharsMax)
-        return { file: null, problem: { where: label, message: 'is too large for a configuration file' } };
+        return {
+          file: null,
+          problem: { where: label, message: 'is larger than 1 MiB; name a configuration file' },
+        };
       return { file: { path, label, text }, problem: null };
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (named === undefined && (code === 'ENOENT' || code === 'ENOTDIR')) continue;
-      return { file: null, problem: { where: label, message: `cannot be read: ${reasonOf(error)}` } };
+      return { file: null, problem: { where: label, message: `cannot read the file: ${reasonOf(error)}` } };
     }
   }
   return { file: null, problem: null };
@@ -68,16 +71,16 @@ export function readConfigFile(file: FoundFile): {
       }
       return;
     }
-    // Followed, an alias could name its own ancestor, or a small file unfold without end.
+    // An alias could name its own ancestor, or expand a small file without bound.
     if (isAlias(node)) {
       problems.push({
         where: whereOf(offset),
-        message: `${path}: aliases are not read; write the value here`,
+        message: `${path}: aliases are not supported; write the value here`,
       });
       return;
     }
     const raw: unknown = node === null ? null : node.toJS(document);
-    // A group that was opened and left empty says nothing.
+    // An empty group has no effect.
     if (raw === null && isGroup(path)) return;
     given.push({ name: path, raw, source: 'file', where: whereOf(offset), base });
   };

@@ -1,5 +1,5 @@
-// What no option can know by itself: values that contradict one another, the machine, or a library's rules. Pure: facts
-// about the machine are handed in.
+// Checks values against each other, the machine and the rules of libraries. Pure: the caller passes facts
+// about the machine.
 
 import ipaddr from 'ipaddr.js';
 import { leastDescriptors } from '../core/call-accounts.ts';
@@ -13,7 +13,7 @@ import type { ConfigProblem } from './given.ts';
 import type { Config, OptionName } from './options.ts';
 
 export interface Machine {
-  /** file descriptors that one process may hold; null when unknown */
+  /** open files that one process may have; null when unknown */
   readonly openFilesMax: number | null;
 }
 
@@ -32,7 +32,7 @@ export function crossCheck(
     warnings.push({ where: origins[name], message: `${name}: ${message}` });
 
   if (!isTimeZone(config.timezone))
-    problem('timezone', `"${config.timezone}" is no IANA time zone such as Asia/Shanghai`);
+    problem('timezone', `unknown time zone "${config.timezone}"; write an IANA name such as Asia/Shanghai`);
   for (const name of ['egress.allow', 'egress.deny'] as const)
     for (const range of config[name]) {
       const parsed = parseRange(range);
@@ -43,7 +43,7 @@ export function crossCheck(
   checkMail(config, problem, warning);
   checkMysql(config, problem, warning);
   if (config['egress.policy'] === 'allowlist' && config['egress.allow'].length === 0)
-    warning('egress.allow', 'is empty under egress.policy allowlist: no callback can be made');
+    warning('egress.allow', 'is empty with egress.policy allowlist: dq can call nothing');
   const needed = leastDescriptors(config['notifier.slots']);
   if (machine.openFilesMax !== null && needed > machine.openFilesMax)
     warning(
@@ -53,41 +53,44 @@ export function crossCheck(
   return { problems, warnings };
 }
 
-function checkRedis({ redis }: Config, problem: Complain): void {
+function checkRedis({ redis }: Config, problem: Report): void {
   for (const [i, url] of redis.entries()) {
     const parsed = parseRedisUrl(url);
     if (!parsed.ok) problem('redis', redis.length > 1 ? `item ${i + 1} ${parsed.message}` : parsed.message);
   }
 }
 
-type Complain = (name: OptionName, message: string) => void;
+type Report = (name: OptionName, message: string) => void;
 
-function checkMail(config: Config, problem: Complain, warning: Complain): void {
+function checkMail(config: Config, problem: Report, warning: Report): void {
   const url = config['smtp.url'];
   const from = config['smtp.from'];
   const server = url === '' ? null : parseSmtpUrl(url);
   if (server?.ok === false) problem('smtp.url', server.message);
   if (server?.ok && !server.value.verifyTls)
-    warning('smtp.url', 'the certificate of the mail server is not checked (tls.rejectUnauthorized=false)');
-  if (url !== '' && from === '') problem('smtp.url', 'needs smtp.from, the address that mails come from');
+    warning(
+      'smtp.url',
+      'dq does not check the certificate of the mail server (tls.rejectUnauthorized=false)',
+    );
+  if (url !== '' && from === '') problem('smtp.url', 'needs smtp.from, the sender address of mails');
   if (url === '' && from !== '') problem('smtp.from', 'needs smtp.url, the mail server');
   if (from !== '' && !isMailAddress(from))
-    problem('smtp.from', `"${from}" is no mail address such as dq@example.org`);
+    problem('smtp.from', `invalid mail address "${from}"; write one such as dq@example.org`);
   for (const address of config['alerts.emails'])
     if (!isMailAddress(address))
-      problem('alerts.emails', `"${address}" is no mail address such as ops@example.org`);
+      problem('alerts.emails', `invalid mail address "${address}"; write one such as ops@example.org`);
   if (config['alerts.emails'].length > limits.topicEmailsMax)
     problem('alerts.emails', `must be at most ${limits.topicEmailsMax} addresses`);
   if (url === '' && config['alerts.emails'].length > 0)
-    warning('alerts.emails', 'nobody is mailed without smtp.url');
+    warning('alerts.emails', 'has no effect without smtp.url');
 }
 
-function checkMysql(config: Config, problem: Complain, warning: Complain): void {
+function checkMysql(config: Config, problem: Report, warning: Report): void {
   const url = config['mysql.url'];
   const server = url === '' ? null : parseMysqlUrl(url);
   if (server?.ok === false) problem('mysql.url', server.message);
   if (server?.ok && server.value.tls === 'unverified')
-    warning('mysql.url', 'the certificate of MySQL is not checked (tls.rejectUnauthorized=false)');
+    warning('mysql.url', 'dq does not check the certificate of MySQL (tls.rejectUnauthorized=false)');
 }
 
 export function isLoopback(host: string): boolean {
@@ -100,6 +103,6 @@ function isTimeZone(name: string): boolean {
     new Intl.DateTimeFormat('en', { timeZone: name });
     return true;
   } catch {
-    return false; // the one way to ask
+    return false; // only the constructor knows the names
   }
 }

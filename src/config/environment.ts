@@ -1,19 +1,19 @@
-// Reads the environment: DQ_ and the option's name, upper-cased, `__` between levels (`DQ_SERVER__PORT`); single underscores
-// are accepted between words of one level (`DQ_DATA_DIR`). An empty variable is not set. Every other DQ_ variable must have a
-// meaning, or a misspelt one would silently leave its option at the default. The exact name of an option comes first; then
-// variables that Kubernetes and Docker set for a service called dq or dq-… are skipped.
+// Reads options from the environment: DQ_ and the option's name in upper case, `__` between levels
+// (`DQ_SERVER__PORT`), optionally `_` between the words of a level (`DQ_DATA_DIR`). An empty variable is
+// not set. An unknown DQ_ variable is a problem, because a misspelt one would silently leave its option at
+// the default. Exceptions: variables that Kubernetes and Docker set for a service called dq or dq-…,
+// unless they name an option exactly.
 
 import { readFileSync } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import type { Option } from './options.ts';
-import { laterOptions } from './options.ts';
 import { isServiceLink } from './service-links.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Read by others: the search for the file, the client commands, tests. */
+/** Variables with other readers: the search for the file, the client commands, tests. */
 const foreign = /^DQ_(CONFIG|URL|TOKEN|FAIL|TEST_.*)$/;
 
 /** server.port → DQ_SERVER__PORT; shutdownTimeout → DQ_SHUTDOWNTIMEOUT */
@@ -47,10 +47,8 @@ export function readEnvironment(
     if (!variable.startsWith('DQ_') || !raw || foreign.test(variable)) continue;
     const option = names.get(variable);
     if (option === undefined && isServiceLink(variable, env)) continue;
-    const later = laterOptions.find((name) => new RegExp(`^${variableOf(name)}(_|$)`).test(variable));
-    const name = option ?? later;
-    if (name !== undefined) {
-      add(name, raw, variable);
+    if (option !== undefined) {
+      add(option, raw, variable);
       continue;
     }
     const secretName = variable.endsWith('_FILE') ? names.get(variable.slice(0, -'_FILE'.length)) : undefined;
@@ -58,7 +56,7 @@ export function readEnvironment(
       try {
         add(secretName, readFileSync(raw, 'utf8').trimEnd(), variable);
       } catch (error) {
-        problems.push({ where: variable, message: `cannot be read: ${reasonOf(error)}` });
+        problems.push({ where: variable, message: `cannot read the file: ${reasonOf(error)}` });
       }
       continue;
     }
@@ -95,15 +93,16 @@ function unknownVariable(
   known: readonly string[],
 ): string {
   const elsewhere = Object.entries(declared).find(([name]) => variablesOf(name).includes(variable));
-  if (elsewhere?.[1].only === 'file') return `${elsewhere[0]} is read from the configuration file only`;
-  if (elsewhere?.[1].only === 'flag') return `is given on the command line only, as ${elsewhere[1].flag}`;
+  if (elsewhere?.[1].only === 'file')
+    return `${elsewhere[0]} is for the configuration file only; set it there`;
+  if (elsewhere?.[1].only === 'flag') return `is for the command line only; write ${elsewhere[1].flag}`;
   const near = withGroup(variable, known) ?? suggest(variable, known);
   return near === null
     ? 'unknown variable; remove it, or see `dq config init` for the names of all options'
     : `unknown variable; did you mean ${near}?`;
 }
 
-/** DQ_PORT → DQ_SERVER__PORT, where one group alone has such an option. */
+/** DQ_PORT → DQ_SERVER__PORT, when exactly one group has such an option. */
 function withGroup(variable: string, known: readonly string[]): string | null {
   const [found = null, ...more] = known.filter((name) => name.endsWith(`__${variable.slice('DQ_'.length)}`));
   return more.length === 0 ? found : null;

@@ -1,15 +1,15 @@
-// One value as somebody gave it, before it is judged, and one complaint about it: what the readers of the file, the
-// environment and the command line hand to load.ts.
+// A given value before its check, and a problem with one: the readers of the file, the environment and the
+// command line return these to load.ts.
 
 export interface Given {
   /** dotted name as the user wrote it: `server.port` */
   readonly name: string;
-  /** text from flags and environment; whatever YAML made of it from the file */
+  /** text from flags and environment, a YAML value from the file */
   readonly raw: unknown;
   readonly source: 'flag' | 'environment' | 'file';
   /** `dq.yaml:3:5`, `DQ_SERVER__PORT`, `--port` */
   readonly where: string;
-  /** absolute directory that a relative path starts from */
+  /** absolute directory for relative paths */
   readonly base: string;
 }
 
@@ -18,7 +18,7 @@ export interface ConfigProblem {
   readonly message: string;
 }
 
-/** `file:line:col  message`, as editors jump to it. */
+/** `file:line:col  message`, which editors can open. */
 export function formatProblem(problem: ConfigProblem): string {
   return `${problem.where}  ${problem.message}`;
 }

@@ -1,5 +1,5 @@
-// The configuration of a start or a reload: flag > environment > file > default, judged as a whole. All that is wrong is
-// said at once, also about a value that a stronger source overrides. Reads files and writes nothing.
+// Loads the configuration of a start or a reload: flag > environment > file > default, then checks it as a
+// whole. Reports all problems at once, including those of overridden values. Writes nothing.
 
 import { suggest } from '../core/suggest.ts';
 import { findConfigFile, isGroup, readConfigFile } from './config-file.ts';
@@ -9,12 +9,11 @@ import { readEnvironment } from './environment.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import { openFilesMax } from './open-files.ts';
 import type { Config, Option } from './options.ts';
-import { defaultOf, laterOptions, options } from './options.ts';
+import { defaultOf, options } from './options.ts';
 import { parseValue } from './parse.ts';
 
 export interface ConfigInput {
-  /** By option name: `{'server.port': '6790', noAuth: true}`. Undefined members are not given. Later options too: they
-   *  are refused as such. */
+  /** by option name: `{'server.port': '6790', noAuth: true}`; undefined = not given */
   readonly flags: Readonly<Record<string, unknown>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
@@ -26,10 +25,10 @@ export type LoadedConfig =
   | {
       readonly ok: true;
       readonly config: Config;
-      /** where each value comes from: `--port`, `DQ_SERVER__PORT`, `dq.yaml:3:5`, `default` */
+      /** source of each value: `--port`, `DQ_SERVER__PORT`, `dq.yaml:3:5`, `default` */
       readonly origins: Origins;
       readonly warnings: readonly ConfigProblem[];
-      /** absolute; null when there is none */
+      /** absolute; null without a file */
       readonly file: string | null;
     }
   | { readonly ok: false; readonly problems: readonly ConfigProblem[] };
@@ -48,14 +47,14 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   const values: Record<string, unknown> = {};
   const origins: Record<string, string> = {};
   for (const [name, option] of Object.entries(declared)) {
-    // The default of a path is relative, and so parsed like any other.
+    // The default of a path is relative and needs parsing.
     const value = option.kind === 'path' ? parseValue(option, option.default, input.cwd) : null;
     values[name] = value?.ok ? value.value : option.default;
     origins[name] = 'default';
   }
   const sources = new Map<string, Given>();
   for (const given of [...file.given, ...environment.given, ...flagsOf(input)]) {
-    const message = refusalOf(given, sources.get(given.name));
+    const message = problemOf(given, sources.get(given.name));
     sources.set(given.name, given);
     const option = declared[given.name];
     if (message !== null || option === undefined) {
@@ -97,18 +96,16 @@ function flagsOf({ flags, cwd }: ConfigInput): Given[] {
     }));
 }
 
-/** Why this option cannot be given so at all; null when its value may be looked at. */
-function refusalOf({ name, source }: Given, earlier: Given | undefined): string | null {
+/** Why this source cannot give this option; null = check the value. */
+function problemOf({ name, source }: Given, earlier: Given | undefined): string | null {
   const option = Object.hasOwn(declared, name) ? declared[name] : undefined;
   if (option === undefined) {
-    if (laterOptions.some((later) => name === later || name.startsWith(`${later}.`)))
-      return `${name}: not built yet`;
-    if (isGroup(name)) return `${name}: is a group of options, not an option`;
+    if (isGroup(name)) return `${name}: is a group of options; name one of them`;
     const near = suggest(name, Object.keys(declared));
     return `unknown option "${name}"${near === null ? '' : `; did you mean ${near}?`}`;
   }
   if (option.only === 'flag' && source !== 'flag')
-    return `${name}: is given on the command line only, as ${option.flag}`;
-  if (earlier?.source === source) return `${name}: is given twice, at ${earlier.where} too`;
+    return `${name}: is for the command line only; write ${option.flag}`;
+  if (earlier?.source === source) return `${name}: is given twice; remove it here or at ${earlier.where}`;
   return null;
 }

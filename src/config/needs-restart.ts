@@ -1,12 +1,12 @@
-// Which changes of the configuration a running daemon cannot take in a reload: old and new processes work side by side for a
-// while, so they must share the data directory, and a port that both listen on. Pure.
+// Names changes that need a restart instead of a reload. During a reload, old and new processes run
+// together: they must share the data directory, and a port that both listen on. Pure.
 
 import type { Config } from './options.ts';
 
-/** One sentence about the first of them; null = a reload can bring this configuration into force. */
+/** One sentence about the first such change; null = a reload suffices. */
 export function needsRestart(old: Config, next: Config): string | null {
   if (old.dataDir !== next.dataDir) return `dataDir was changed from ${old.dataDir} to ${next.dataDir}`;
-  // Which servers they are the registry says; `redis` only whether there are any.
+  // The registry decides which servers are shards; `redis` decides only whether there are any.
   if ((old.redis.length === 0) !== (next.redis.length === 0))
     return 'redis was changed: the jobs would be in another store';
   if (old['mysql.url'] !== next['mysql.url']) return 'mysql.url was changed';
@@ -19,5 +19,5 @@ export function needsRestart(old: Config, next: Config): string | null {
   return null;
 }
 
-/** The kernel gives a port of all addresses to nobody who wants it of one, and the other way round. */
+/** Two processes cannot share a port when one listens on all addresses and the other on one. */
 const wildcards: ReadonlySet<string> = new Set(['0.0.0.0', '::']);

@@ -1,5 +1,5 @@
-// Every option of dq, declared once: name, kind, default, sentence. The type of the configuration, its parsing, `dq config`
-// and the README's table are all made from these declarations.
+// Declares every option of dq: name, kind, default, sentence. The type of the configuration, its parsing,
+// `dq config` and the manual's table derive from it.
 
 import { availableParallelism } from 'node:os';
 import { limits } from '../core/limits.ts';
@@ -18,20 +18,20 @@ export type OptionKind =
 export interface Option<T = unknown> {
   readonly kind: OptionKind;
   readonly default: T;
-  /** what the README says it is by default, where the value depends on the machine */
+  /** the default in the manual, where it depends on the machine */
   readonly defaultText?: string;
-  /** one sentence for the README, without a full stop */
+  /** one sentence for the manual, without a full stop */
   readonly help: string;
   readonly min?: number;
   readonly max?: number;
   readonly choices?: readonly string[];
-  /** masked wherever values are shown; `_FILE` works in the environment */
+  /** masked in every output; `_FILE` works in the environment */
   readonly secret?: boolean;
   /** of `dq start`, with its dashes */
   readonly flag?: string;
-  /** the one place it may come from; everywhere when absent */
+  /** the only allowed source; absent: every source */
   readonly only?: 'flag' | 'file';
-  /** what stands between the items of a list that is given as text; a comma when absent */
+  /** separator of a list given as text; absent: a comma */
   readonly separator?: RegExp;
 }
 
@@ -45,7 +45,7 @@ const text = (value: string, help: string, more: More = {}): Option<string> => (
   default: value,
   help,
 });
-/** Absolute once loaded: relative to the file that says it, to the working directory otherwise. */
+/** Absolute after loading; relative to the file that contains it, else to the working directory. */
 const path = (value: string, help: string, more: More = {}): Option<string> => ({
   ...more,
   kind: 'path',
@@ -114,7 +114,7 @@ const mib = 1024 * kib;
 const gib = 1024 * mib;
 
 export const options = {
-  'server.host': text('127.0.0.1', 'Address the HTTP API listens on', { flag: '--host' }),
+  'server.host': text('127.0.0.1', 'Address of the HTTP API', { flag: '--host' }),
   'server.port': port(6789, 'Port of the HTTP API; 0 picks a free one and prints it', { flag: '--port' }),
   'server.workers': count(cores >= 4 ? 2 : 1, 'HTTP intake processes', {
     min: 1,
@@ -126,7 +126,7 @@ export const options = {
   'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
   'notifier.slots': count(
     512,
-    'Callbacks that one notifier runs at once; beside them up to four times as many that have run for 500 ms',
+    'Callbacks that one notifier runs at once, plus up to four times as many that have run for 500 ms',
     { min: 1, max: 10_000 },
   ),
   dataDir: path('./data', 'Directory of the embedded store, the registry and run/', { flag: '--data-dir' }),
@@ -137,79 +137,84 @@ export const options = {
   ),
   secretKeyFile: path(
     '',
-    "File of the key that seals the topics' secrets; the same for all instances on one MySQL",
+    "File of the key that encrypts the topics' secrets; the same for all instances on one MySQL",
     { defaultText: 'secret.key in dataDir' },
   ),
   logDir: path('./logs', 'Directory of the log files', { flag: '--log-dir' }),
   redis: list(
     [],
-    'Redis that holds the jobs in place of the embedded store: redis://, rediss://, redis+sentinel:// or redis+cluster://',
-    // Before the next scheme alone: the hosts of a Sentinel group and of a Cluster have commas between them, too.
+    'Redis for the jobs, instead of the embedded store: redis://, rediss://, redis+sentinel:// or redis+cluster://',
+    // Only before a scheme: commas also separate the hosts of a Sentinel group and of a Cluster.
     { defaultText: 'none', flag: '--redis', secret: true, separator: /,(?=\s*[a-z+]+:\/\/)/ },
   ),
   'retry.unit': duration(minute, 'Unit of the 2n+1 retry delays', { min: 1, max: day }),
   'limits.bodyBytes': bytes(256 * kib, 'Largest job body', { min: 1, max: 16 * mib }),
-  // The request is held whole, and so is the answer.
+  // dq holds the whole request and the whole reply in memory.
   'limits.batchBytes': bytes(16 * mib, 'Largest batch of pushes', { min: 1024, max: 64 * mib }),
-  // 1 s, not less: the embedded store's hints travel on the connection of the calls, which renews them when it is made
-  // anew, so none is lost while the store is reachable; at 100 ms the polls were half of the idle daemon's CPU time.
-  pollCeiling: duration(second, 'Longest a due job waits when a wake-up hint is lost', {
-    defaultText: '1s (100ms on Redis that is no Cluster)',
+  // 1 s: hints of the embedded store use the connection of the calls, which requests them again after a
+  // reconnect, so none is lost while the store is reachable. At 100 ms the polls took half of the idle
+  // daemon's CPU time.
+  pollCeiling: duration(second, 'Longest wait of a due job when a wake-up hint is lost', {
+    defaultText: '1s (100ms on Redis without Cluster)',
     min: 1,
-    // No loop sleeps longer in one piece: a larger number would be taken and change nothing.
+    // No loop sleeps longer at once: a larger number would have no effect.
     max: limits.loopSleepMsMax,
   }),
   'lease.margin': duration(10 * second, "Length of a lease beyond its topic's timeout", {
     min: limits.leaseReserveMs + 100,
     max: 10 * minute,
   }),
-  'history.retention': duration(day, 'How long ended jobs stay visible, without bodies; 0 keeps none', {
+  'history.retention': duration(day, 'Time that ended jobs stay visible, without bodies; 0 = not at all', {
     min: 0,
     max: 366 * day,
   }),
   'dead.retention': duration(
     30 * day,
-    'How long dead letters are kept; none goes before its alert went out',
+    'Time that dead letters are kept; none is removed before its alert is sent',
     {
       min: hour,
       max: 3650 * day,
     },
   ),
-  shutdownTimeout: duration(30 * second, 'How long a stop waits for running callbacks', {
+  shutdownTimeout: duration(30 * second, 'Time that a stop waits for running callbacks', {
     min: 0,
     max: 10 * minute,
   }),
   'egress.policy': choice(
     ['private', 'public', 'allowlist'],
     'private',
-    'Where callbacks may go: private networks too, public addresses only, or only egress.allow',
+    'Allowed callback addresses: private networks too, public addresses only, or only egress.allow',
     { only: 'file' },
   ),
-  'egress.allow': list([], 'CIDR ranges that callbacks may reach whatever the policy says', { only: 'file' }),
+  'egress.allow': list([], 'CIDR ranges that callbacks may reach under every policy', { only: 'file' }),
   'egress.deny': list([], 'CIDR ranges that callbacks may never reach', { only: 'file' }),
   'smtp.url': text(
     '',
     'Mail server: smtp:// (port 25, STARTTLS where offered) or smtps:// (465), [user:password@]host[:port]',
     { defaultText: 'none', secret: true },
   ),
-  'smtp.from': text('', 'Address that mails come from', { defaultText: 'none' }),
-  'alerts.emails': list([], 'Addresses that are told of every alert, beside those of the topic'),
-  'alerts.window': duration(5 * minute, 'After a mail about a topic, how long further deaths are collected', {
-    min: second,
-    max: limits.alertWindowMsMax,
-  }),
-  'log.level': choice(['error', 'info', 'debug'], 'info', 'What the notice and error logs hold'),
-  'log.request': choice(['all', 'errors', 'off'], 'all', 'Which pushes and cancels are logged'),
-  'log.notify': choice(['all', 'errors', 'off'], 'all', 'Which delivery attempts are logged'),
+  'smtp.from': text('', 'Sender address of mails', { defaultText: 'none' }),
+  'alerts.emails': list([], 'Recipients of every alert, beside those of the topic'),
+  'alerts.window': duration(
+    5 * minute,
+    'Time that further dead letters are collected after a mail about a topic',
+    {
+      min: second,
+      max: limits.alertWindowMsMax,
+    },
+  ),
+  'log.level': choice(['error', 'info', 'debug'], 'info', 'Level of the notice and error logs'),
+  'log.request': choice(['all', 'errors', 'off'], 'all', 'Logged pushes and cancels'),
+  'log.notify': choice(['all', 'errors', 'off'], 'all', 'Logged delivery attempts'),
   'log.bytesMaxPerDay': bytes(
     gib,
-    'Bytes a day of each log file; later lines of the day are dropped and counted; 0 = no limit',
+    'Bytes per day of each log file; dq drops and counts later lines; 0 = no limit',
     { min: 0, max: 1024 * gib },
   ),
   'log.days': count(14, 'Days that log files are kept', { min: 1, max: 3650 }),
   timezone: text(
     Intl.DateTimeFormat().resolvedOptions().timeZone,
-    'IANA name of the zone in which "today" begins and format form tells times',
+    'IANA name of the time zone of "today" and of times in format form',
     { defaultText: "the system's" },
   ),
   noAuth: flag(
@@ -222,11 +227,12 @@ export type OptionName = keyof typeof options;
 
 type ValueOf<O> = O extends Option<infer T> ? T : never;
 
-/** Flat on purpose: `config['server.port']` is the name that the user writes. Frozen; sent whole to every worker. */
+/** Flat on purpose: `config['server.port']` is the name that the user writes. Frozen; every worker gets
+ *  all of it. */
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
 
-/** Defaults that follow from other options. Hints of Redis are lost with every connection, so a lost one costs less; but a
- *  Cluster is asked bucket by bucket. */
+/** Defaults that follow from other options. Redis loses hints with every connection, so it polls more
+ *  often; not a Cluster, where every bucket costs a poll. */
 export function defaultOf(name: string, config: Config): unknown {
   const [redis] = config.redis;
   if (name === 'pollCeiling' && redis !== undefined && !redis.startsWith('redis+cluster:'))
@@ -234,13 +240,10 @@ export function defaultOf(name: string, config: Config): unknown {
   return config[name as OptionName];
 }
 
-/** A configuration that an older master has read: options that it does not know have their defaults. */
+/** Completes the configuration of an older master: options that it does not know get their defaults. */
 export function withNewOptions(config: Partial<Config>): Config {
   const defaults = Object.fromEntries(
     Object.entries(options).map(([name, { default: value }]) => [name, value]),
   );
   return { ...defaults, ...config } as Config;
 }
-
-/** Options, and groups of them, that dq will have: refused with that reason, so that nobody believes them in force. */
-export const laterOptions: readonly string[] = ['journal'];

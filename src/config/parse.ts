@@ -1,5 +1,5 @@
-// Turns one given value into what its option holds. Pure: knows the kinds, no files and no other option. A message says
-// what is wrong and what would be right, and never repeats the value of a secret.
+// Parses the value of one option. Pure: knows the kinds, no files and no other option. A message names
+// mistake and remedy and never repeats a secret.
 
 import { isAbsolute, resolve } from 'node:path';
 import type { Parsed } from '../core/duration.ts';
@@ -8,7 +8,7 @@ import type { Option } from './options.ts';
 
 const unitBytes: Readonly<Record<string, number>> = { b: 1, kib: 1024, mib: 1024 ** 2, gib: 1024 ** 3 };
 
-/** `raw` is text from flags and environment, a YAML value from the file; both forms are read everywhere. */
+/** `raw`: text from flags and environment, a YAML value from the file; every source may use both forms. */
 export function parseValue(option: Option, raw: unknown, base: string): Parsed<unknown> {
   if (raw === null || raw === undefined) return wrong('has no value');
   switch (option.kind) {
@@ -36,7 +36,7 @@ export function parseValue(option: Option, raw: unknown, base: string): Parsed<u
   }
 }
 
-/** 262144 → "256KiB"; the shortest text that parses back. */
+/** 262144 → "256KiB": the shortest text that parses back. */
 export function formatBytes(bytes: number): string {
   for (const [unit, size] of [
     ['GiB', 1024 ** 3],

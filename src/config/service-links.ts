@@ -1,12 +1,14 @@
-// Variables that others set for a service called dq, or dq-…: Kubernetes for each service of the namespace, Docker for each
-// legacy link. They look like variables of dq, and a start must not fail because of a service's name. Recognised by the exact
-// names of https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables and
-// https://docs.docker.com/engine/network/links/#environment-variables, and by values that no option of dq has.
+// Recognises variables of a service called dq or dq-…, which look like options of dq: Kubernetes sets
+// them for each service of the namespace, Docker for each legacy link. A start must not fail because of
+// the name of a service. Compares names with
+// https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables and
+// https://docs.docker.com/engine/network/links/#environment-variables, and values with forms that no
+// option of dq has.
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const containers = /^\/[^/]+\/[^/]+$/;
-/** of the name, and what the value must look like */
+/** patterns of the name and the value */
 const links: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
   { name: /^DQ_(?:\w+_)?SERVICE_HOST$/, value: /^[\w.:-]*$/ },
   { name: /^DQ_(?:\w+_)?SERVICE_PORT(?:_\w+)?$/, value: /^\d+$/ },
@@ -26,7 +28,8 @@ const links: readonly { readonly name: RegExp; readonly value: RegExp }[] = [
 export function isServiceLink(variable: string, env: Environment): boolean {
   const value = env[variable] ?? '';
   if (links.some((link) => link.name.test(variable) && link.value.test(value))) return true;
-  // Docker passes on the environment of a linked container, and sets the container's name in `<prefix>NAME`.
+  // Docker passes on the environment of a linked container and sets `<prefix>NAME` to the names of both
+  // containers.
   const linked = /^(DQ_(?:\w+?_)?)ENV_\w+$/.exec(variable)?.[1];
   return linked !== undefined && containers.test(env[`${linked}NAME`] ?? '');
 }

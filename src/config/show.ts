@@ -1,5 +1,5 @@
-// The options as people read them: the README's table, `dq config show`, the commented file of `dq config init`. Made from
-// the declarations, so that none of them can be out of date. Masks secrets.
+// Shows the options to people: the manual's table, `dq config show`, the file of `dq config init`. All
+// derive from the declarations. Masks secrets.
 
 import { formatDuration } from '../core/duration.ts';
 import type { Origins } from './cross-checks.ts';
@@ -10,7 +10,7 @@ import { formatBytes } from './parse.ts';
 
 const declared = Object.entries(options) as [OptionName, Option][];
 
-/** The value as it could be written in dq.yaml. */
+/** The value as dq.yaml would contain it. */
 export function formatValue(option: Option, value: unknown): string {
   const isEmpty = value === '' || (Array.isArray(value) && value.length === 0);
   if (option.secret === true && !isEmpty) return '********';
@@ -32,7 +32,7 @@ export function describeConfig(
   }));
 }
 
-/** The README's table, Markdown. */
+/** The manual's table, Markdown. */
 export function renderConfigTable(): string {
   const rows = declared.map(([name, option]) =>
     [
@@ -51,9 +51,9 @@ export function renderConfigTable(): string {
   ].join('\n');
 }
 
-/** A dq.yaml in which every option stands with its default, commented out. */
+/** A dq.yaml with every option and its default, commented out. */
 export function renderConfigFile(): string {
-  const lines = ['# Every option of dq with its default. Remove the # before what you change.', ''];
+  const lines = ['# Every option of dq with its default. To change an option, remove its #.', ''];
   let group = '';
   for (const [name, option] of declared) {
     if (option.only === 'flag') continue;

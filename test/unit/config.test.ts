@@ -9,7 +9,7 @@ import { formatProblem } from '../../src/config/given.ts';
 import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Option, OptionName } from '../../src/config/options.ts';
-import { laterOptions, options } from '../../src/config/options.ts';
+import { options } from '../../src/config/options.ts';
 import { formatBytes } from '../../src/config/parse.ts';
 import { describeConfig, formatValue, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
 
@@ -257,7 +257,7 @@ describe('loadConfig: values', () => {
     ['log.level: true', 'dq.yaml:1:1  log.level: must be one of error, info, debug'],
     [
       'timezone: Mars/Olympus',
-      'dq.yaml:1:1  timezone: "Mars/Olympus" is no IANA time zone such as Asia/Shanghai',
+      'dq.yaml:1:1  timezone: unknown time zone "Mars/Olympus"; write an IANA name such as Asia/Shanghai',
     ],
     ['dataDir: 5', 'dq.yaml:1:1  dataDir: must be text'],
     ['dataDir: {a: 1}', 'dq.yaml:1:1  dataDir: must be text'],
@@ -277,20 +277,22 @@ describe('loadConfig: values', () => {
     ['frobnicate: 1', 'dq.yaml:1:1  unknown option "frobnicate"'],
     ['__proto__: {polluted: 1}', 'dq.yaml:1:13  unknown option "__proto__.polluted"'],
     ['constructor: 1', 'dq.yaml:1:1  unknown option "constructor"'],
-    ['server: 5', 'dq.yaml:1:1  server: is a group of options, not an option'],
-    ['noAuth: true', 'dq.yaml:1:1  noAuth: is given on the command line only, as --no-auth'],
-    ['server.port: 1\nserver:\n  port: 2', 'dq.yaml:3:3  server.port: is given twice, at dq.yaml:1:1 too'],
+    ['server: 5', 'dq.yaml:1:1  server: is a group of options; name one of them'],
+    ['noAuth: true', 'dq.yaml:1:1  noAuth: is for the command line only; write --no-auth'],
+    [
+      'server.port: 1\nserver:\n  port: 2',
+      'dq.yaml:3:3  server.port: is given twice; remove it here or at dq.yaml:1:1',
+    ],
     ['server: {port: 1}\nserver: {port: 2}', /^dq.yaml:2:1 {2}Map keys must be unique/],
     ['a: [1', /^dq.yaml:1:6 {2}/],
     ['- a', 'dq.yaml:1:1  must be a list of "option: value" lines'],
-    ['server: &s {port: 1, s: *s}', /aliases are not read/],
+    ['server: &s {port: 1, s: *s}', /aliases are not supported/],
     ['a: 1\n---\nb: 2', /multiple documents/],
     ['redis: [redis+sentinel://x]', /^dq.yaml:1:1 {2}redis: must end with the sentinels' name of the master/],
     [
       'mysql: {url: mysql://u@x}',
       'dq.yaml:1:9  mysql.url: must name a database of letters, digits, _ and - after the host',
     ],
-    ['journal: {fsync: true}', /journal.fsync: not built yet/],
   ])('refuses %j', (yaml, problem) => {
     expect(problemsOf({ yaml })).toEqual([
       typeof problem === 'string' ? problem : expect.stringMatching(problem),
@@ -302,10 +304,10 @@ describe('loadConfig: values', () => {
     [{ DQ_RETRY_UNIT: '1' }, 'DQ_RETRY_UNIT  unknown variable; did you mean DQ_RETRY__UNIT?'],
     [
       { DQ_EGRESS__DENY: '10.0.0.0/8' },
-      'DQ_EGRESS__DENY  egress.deny is read from the configuration file only',
+      'DQ_EGRESS__DENY  egress.deny is for the configuration file only; set it there',
     ],
-    [{ DQ_NOAUTH: 'true' }, 'DQ_NOAUTH  is given on the command line only, as --no-auth'],
-    [{ DQ_MYSQL__URL_FILE: '/x' }, /^DQ_MYSQL__URL_FILE {2}cannot be read: ENOENT/],
+    [{ DQ_NOAUTH: 'true' }, 'DQ_NOAUTH  is for the command line only; write --no-auth'],
+    [{ DQ_MYSQL__URL_FILE: '/x' }, /^DQ_MYSQL__URL_FILE {2}cannot read the file: ENOENT/],
     [
       { DQ_MYSQL__URL: 'mysql://u:p%zz@h/dq' },
       /^DQ_MYSQL__URL {2}mysql.url: must have user and password percent-encoded/,
@@ -337,21 +339,10 @@ describe('loadConfig: values', () => {
     ]);
   });
 
-  it('refuses a flag of a later version, and a wrong one by its own name', () => {
-    expect(problemsOf({ flags: { journal: 'x', 'server.port': 'x' } })).toEqual([
-      '--journal  journal: not built yet',
+  it('names a wrong flag as the user wrote it', () => {
+    expect(problemsOf({ flags: { 'server.port': 'x' } })).toEqual([
       '--port  server.port: must be a whole number',
     ]);
-  });
-
-  it('refuses every later option as not built, whichever way it comes', () => {
-    for (const name of laterOptions) {
-      expect(problemsOf({ yaml: `${name}: x` })).toEqual([expect.stringContaining('not built yet')]);
-      const variable = `DQ_${name.replace('.', '__').toUpperCase()}`;
-      expect(problemsOf({ yaml: '', env: { [variable]: 'x' } })).toEqual([
-        expect.stringContaining('not built yet'),
-      ]);
-    }
   });
 
   it('says all that is wrong at once, an overridden value included', () => {
@@ -366,9 +357,9 @@ describe('loadConfig: values', () => {
   });
 
   it('refuses a named file that is absent, is a directory or is too large', () => {
-    expect(problemsOf({ file: 'absent.yaml' })[0]).toMatch(/^absent.yaml {2}cannot be read: ENOENT/);
-    expect(problemsOf({ env: { DQ_CONFIG: cwd } })[0]).toMatch(/cannot be read: EISDIR/);
-    expect(problemsOf({ yaml: `#${'x'.repeat(1024 * 1024)}` })[0]).toMatch(/too large/);
+    expect(problemsOf({ file: 'absent.yaml' })[0]).toMatch(/^absent.yaml {2}cannot read the file: ENOENT/);
+    expect(problemsOf({ env: { DQ_CONFIG: cwd } })[0]).toMatch(/cannot read the file: EISDIR/);
+    expect(problemsOf({ yaml: `#${'x'.repeat(1024 * 1024)}` })[0]).toMatch(/larger than 1 MiB/);
   });
 });
 
@@ -398,7 +389,7 @@ describe('loadConfig: cross-checks', () => {
     const { problems, warnings } = crossCheck(config, origins, { openFilesMax: 512 });
     expect(problems).toEqual([]);
     expect(warnings.map(({ message }) => message)).toEqual([
-      'egress.allow: is empty under egress.policy allowlist: no callback can be made',
+      'egress.allow: is empty with egress.policy allowlist: dq can call nothing',
       'notifier.slots: needs about 704 file descriptors in each notifier; the limit is 512 (ulimit -n)',
     ]);
     expect(crossCheck(config, origins, { openFilesMax: 704 }).warnings).toHaveLength(1);
@@ -423,14 +414,11 @@ describe('loadConfig: mail', () => {
   });
 
   it.each([
-    [
-      { smtp: { url: 'smtp://h' } },
-      'dq.yaml:2:3  smtp.url: needs smtp.from, the address that mails come from',
-    ],
+    [{ smtp: { url: 'smtp://h' } }, 'dq.yaml:2:3  smtp.url: needs smtp.from, the sender address of mails'],
     [{ smtp: { from: 'dq@h' } }, 'dq.yaml:2:3  smtp.from: needs smtp.url, the mail server'],
     [
       { smtp: { url: 'smtp://h', from: 'dq <dq@h>' } },
-      'dq.yaml:3:3  smtp.from: "dq <dq@h>" is no mail address such as dq@example.org',
+      'dq.yaml:3:3  smtp.from: invalid mail address "dq <dq@h>"; write one such as dq@example.org',
     ],
     [
       { smtp: { url: 'http://h', from: 'dq@h' } },
@@ -438,7 +426,7 @@ describe('loadConfig: mail', () => {
     ],
     [
       { alerts: { emails: ['a@b.c', 'a@b.c,d@e.f'] } },
-      'dq.yaml:2:3  alerts.emails: "a@b.c,d@e.f" is no mail address such as ops@example.org',
+      'dq.yaml:2:3  alerts.emails: invalid mail address "a@b.c,d@e.f"; write one such as ops@example.org',
     ],
     [{ alerts: { window: 0 } }, 'dq.yaml:2:3  alerts.window: must be at least 1s and at most 1d, not 0s'],
   ])('refuses %j', (values, problem) => {
@@ -460,11 +448,11 @@ describe('loadConfig: mail', () => {
     const warningsOf = (values: object) =>
       loaded({ yaml: stringify(values) }).warnings.map(({ message }) => message);
     expect(warningsOf({ alerts: { emails: ['a@b.c'] } })).toEqual([
-      'alerts.emails: nobody is mailed without smtp.url',
+      'alerts.emails: has no effect without smtp.url',
     ]);
     const url = 'smtp://h?tls.rejectUnauthorized=false';
     expect(warningsOf({ smtp: { url, from: 'dq@h' } })).toEqual([
-      'smtp.url: the certificate of the mail server is not checked (tls.rejectUnauthorized=false)',
+      'smtp.url: dq does not check the certificate of the mail server (tls.rejectUnauthorized=false)',
     ]);
   });
 });
@@ -483,7 +471,9 @@ describe('readEnvironment', () => {
       }),
     ]);
     const { problems } = readEnvironment({ DQ_CONSOLE__PASSWORD_FILE: join(cwd, 'absent') }, cwd, declared);
-    expect(problems.map(formatProblem)).toEqual([expect.stringMatching(/_FILE {2}cannot be read: ENOENT/)]);
+    expect(problems.map(formatProblem)).toEqual([
+      expect.stringMatching(/_FILE {2}cannot read the file: ENOENT/),
+    ]);
   });
 });
 

@@ -8,7 +8,7 @@ import { Option } from 'commander';
 import { type ConfigProblem, formatProblem } from '../../config/given.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
-import { laterOptions, options } from '../../config/options.ts';
+import { options } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
@@ -63,9 +63,6 @@ export function register(program: Command): void {
     // Of a restart, which asks the code on the disk before it ends the one that works.
     .addOption(new Option('--check').hideHelp());
   for (const { option } of configFlags) command.addOption(option);
-  // Known, so that they are refused with their reason instead of a suggestion.
-  for (const name of laterOptions.filter((later) => !later.includes('.')))
-    command.addOption(new Option(`--${name} <value...>`).hideHelp());
   command.action(start);
 }
 
@@ -233,7 +230,6 @@ function load(flags: StartFlags, cwd: string): LoadedConfig {
     if (negated) given[name] = value === false ? true : undefined;
     else given[name] = value;
   }
-  for (const name of laterOptions) given[name] = flags[name];
   const file = flags['config'];
   return loadConfig({
     flags: given,
