@@ -1,5 +1,5 @@
-// Days and clock times in the configured time zone: for statistics of "today", names of log files, and receivers that get
-// times without an offset.
+// Days and clock times in the configured time zone: for statistics of "today", names of log files, and
+// receivers that get times without an offset.
 
 export interface Calendar {
   /** yyyymmdd of the instant (epoch ms) */
@@ -9,7 +9,8 @@ export interface Calendar {
 /** The instant (epoch ms) as `YYYY-MM-DD HH:mm:ss`, rounded down. */
 export type Clock = (epochMs: number) => string;
 
-/** Offsets of zones and their changes are multiples of 15 minutes, so the day is constant within such a slot of UTC. */
+/** Offsets of zones and their changes are multiples of 15 minutes, so the day is constant within such a slot
+ *  of UTC. */
 const slotMs = 15 * 60_000;
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */

@@ -1,5 +1,5 @@
-// Builds path, body and content type of one attempt from the topic's method and format. Pure. delivery.ts builds the headers
-// and signs these bytes.
+// Builds path, body and content type of one attempt from the topic's method and format. Pure. delivery.ts
+// builds the headers and signs these bytes.
 
 import type { Clock } from './calendar.ts';
 import { addToQuery, type FormFields, formFields, writeForm } from './form-body.ts';
@@ -31,7 +31,8 @@ export function callbackRequest(
   return { path, body: Buffer.from(writeForm(fields)), contentType: 'application/x-www-form-urlencoded' };
 }
 
-/** Fields of dq replace fields of the body in their places, as PHP's assignment to an existing member does. */
+/** Fields of dq replace fields of the body in their places, as PHP's assignment to an existing member
+ *  does. */
 function addOwn(
   fields: FormFields,
   job: Pick<ReservedJob, 'dueAt' | 'acceptedAt' | 'failures'>,

@@ -7,9 +7,9 @@ import type { JobKey, ReservedJob, Version } from './job.ts';
 import { secretPrefix, signingSecrets } from './topic/secrets.ts';
 import type { Topic } from './topic/topic.ts';
 
-/** The receiver's idempotency key: `msg_` + 25 characters [0-9a-z]. It is the same for every attempt and every version
- *  that keeps the origin, and needs no storage: 128 bits of a digest, without dot and without text of the user.
- *  The derivation must never change: receivers remember ids across an upgrade of dq. */
+/** The receiver's idempotency key: `msg_` + 25 characters [0-9a-z]. It is the same for every attempt and
+ *  every version that keeps the origin, and needs no storage: 128 bits of a digest, without dot and without
+ *  text of the user. The derivation must never change: receivers remember ids across an upgrade of dq. */
 export function webhookIdOf(job: JobKey & { readonly origin: Version }): string {
   // Topic names and numbers contain no NUL, so no two jobs write the same text.
   const digest = createHash('sha256').update(`${job.topic}\0${job.origin}\0${job.id}`).digest('hex');
@@ -18,8 +18,8 @@ export function webhookIdOf(job: JobKey & { readonly origin: Version }): string 
     .padStart(25, '0')}`;
 }
 
-/** Standard Webhooks 1.0: `v1,` + base64 HMAC-SHA256 of `{id}.{timestamp}.{body}` for each secret, separated by blanks.
- *  `body`: the bytes that are sent. */
+/** Standard Webhooks 1.0: `v1,` + base64 HMAC-SHA256 of `{id}.{timestamp}.{body}` for each secret, separated
+ *  by blanks. `body`: the bytes that are sent. */
 export function signatureHeader(
   secrets: readonly string[],
   webhookId: string,

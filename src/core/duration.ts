@@ -1,4 +1,5 @@
-// Durations and instants as users write them: one grammar for the API, the configuration and the command line. Pure.
+// Durations and instants as users write them: one grammar for the API, the configuration and the command
+// line. Pure.
 
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
@@ -8,7 +9,8 @@ export type Parsed<T> =
 const smallestEpochMs = 100_000_000_000;
 const instantPattern = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?([Zz]|[+-]\d{2}:\d{2})$/;
 
-/** Milliseconds of each unit, by all spellings. Weeks, months and years are rarely meant exactly, so they are missing. */
+/** Milliseconds of each unit, by all spellings. Weeks, months and years are rarely meant exactly, so they
+ *  are missing. */
 const unitMs: ReadonlyMap<string, number> = new Map([
   ...['ms', 'millisecond', 'milliseconds'].map((name) => [name, 1] as const),
   ...['s', 'sec', 'secs', 'second', 'seconds'].map((name) => [name, 1_000] as const),
@@ -27,8 +29,8 @@ export const durationExamples = '"500ms", "30s", "10m", "1h30m", "2 hours", "3d"
 /** More than the longest useful text with all units spelled out; bounds the work of the patterns. */
 const durationTextMax = 200;
 
-/** Reads "500ms" "30s" "10m" "1h30m" "2 hours" "PT30M" to milliseconds. A number needs a unit, because some callers count
- *  in seconds and others in milliseconds; 0 is the same in both. */
+/** Reads "500ms" "30s" "10m" "1h30m" "2 hours" "PT30M" to milliseconds. A number needs a unit, because some
+ *  callers count in seconds and others in milliseconds; 0 is the same in both. */
 export function parseDuration(input: unknown): Parsed<number> {
   if (input === 0 || input === '0') return { ok: true, value: 0 };
   if (typeof input === 'number' && Number.isSafeInteger(input) && input > 0)
@@ -102,8 +104,9 @@ export function formatDuration(ms: number): string {
   return text;
 }
 
-/** RFC 3339 with an offset, or epoch milliseconds as digits or a number. `fromQuery`: reads a blank before the offset as the
- *  `+` that the query string decoded. Returns whole epoch ms, never before the given instant. */
+/** RFC 3339 with an offset, or epoch milliseconds as digits or a number. `fromQuery`: reads a blank before
+ *  the offset as the `+` that the query string decoded. Returns whole epoch ms, never before the given
+ *  instant. */
 export function parseInstant(input: unknown, fromQuery = false): Parsed<number> {
   if (typeof input === 'number' || (typeof input === 'string' && /^\d+$/.test(input))) {
     const value = Number(input);

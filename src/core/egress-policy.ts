@@ -1,14 +1,17 @@
 // The egress policy decides where callbacks may go. Pure: dials and resolves nothing.
 // The first rule that applies decides:
-//  1. text that is no address is rejected;
-//  2. dq's own endpoints are rejected, even inside egress.allow: an allowed 10.0.0.0/8 must not open the intake itself;
+//  1. invalid addresses are rejected;
+//  2. dq's own endpoints are rejected, even inside egress.allow: an allowed 10.0.0.0/8 must not open the
+//     intake itself;
 //  3. egress.deny rejects;
 //  4. egress.allow allows;
-//  5. link-local, cloud metadata, multicast, broadcast and unspecified addresses are rejected under every policy;
+//  5. link-local, cloud metadata, multicast, broadcast and unspecified addresses are rejected under every
+//     policy;
 //  6. the policy decides: private allows the rest, public only global unicast, allowlist nothing.
-// An IPv6 address that contains an IPv4 one (mapped, compatible, translated, NAT64, 6to4, Teredo) counts as that one: its
-// packets go there. Own endpoints and egress.deny are compared with both forms.
-// Compares bytes, never text: `new URL` writes [::ffff:127.0.0.1] as [::ffff:7f00:1], which no dotted pattern finds.
+// An IPv6 address that contains an IPv4 one (mapped, compatible, translated, NAT64, 6to4, Teredo) counts as
+// that one: its packets go there. Own endpoints and egress.deny are compared with both forms.
+// Compares bytes, never text: `new URL` writes [::ffff:127.0.0.1] as [::ffff:7f00:1], which no dotted
+// pattern finds.
 
 import ipaddr from 'ipaddr.js';
 import type { Parsed } from './duration.ts';
@@ -84,7 +87,8 @@ export function createEgressPolicy(options: EgressOptions): EgressPolicy {
   };
 }
 
-/** "10.0.0.0/8", "fd00::/8", or one address. IPv4 needs four decimal parts: other software reads "10/8" as 0.0.0.10/8. */
+/** "10.0.0.0/8", "fd00::/8", or one address. IPv4 needs four decimal parts: other software reads "10/8" as
+ *  0.0.0.10/8. */
 export function parseRange(text: string): Parsed<Range> {
   const [base = '', bits, ...rest] = text.split('/');
   const address = parseAddress(base);
@@ -140,8 +144,8 @@ function carriedBy(address: Address): readonly ipaddr.IPv4[] {
   return wellKnownNat64 || translated ? [ipv4At(address, 12)] : [];
 }
 
-/** A local network divides 64:ff9b:1::/48: RFC 6052 puts the IPv4 address at one of four places (byte 8 is always zero).
- *  All four are checked; a reading that begins with 0 is the padding of another one. */
+/** A local network divides 64:ff9b:1::/48: RFC 6052 puts the IPv4 address at one of four places (byte 8 is
+ *  always zero). All four are checked; a reading that begins with 0 is the padding of another one. */
 const localNat64Places = [
   [6, 7, 9, 10],
   [7, 9, 10, 11],

@@ -1,5 +1,5 @@
-// The catalogue of errors, one code each. The API turns a DqError into application/problem+json, the command line into one
-// sentence and an exit code. No stack trace leaves the process.
+// The catalogue of errors, one code each. The API turns a DqError into application/problem+json, the command
+// line into one sentence and an exit code. No stack trace leaves the process.
 
 export const catalogue = {
   invalid: { status: 400, title: 'Invalid request' },
@@ -44,7 +44,8 @@ export interface FieldError {
   readonly position?: number;
 }
 
-/** An operational failure that a caller can act on. Programmer errors are plain Errors and end the process. */
+/** An operational failure that a caller can act on. Programmer errors are plain Errors and end the
+ *  process. */
 export class DqError extends Error {
   readonly code: ErrorCode;
   readonly errors: readonly FieldError[];
@@ -70,7 +71,8 @@ export function invalidField(field: string, message: string, position?: number):
   return new DqError('invalid', `${field}: ${message}`, { errors: [error] });
 }
 
-/** The message of a failed connection. `localhost` has two addresses, and the AggregateError of both has no message. */
+/** The message of a failed connection. `localhost` has two addresses, and the AggregateError of both has no
+ *  message. */
 export function wordsOf(error: unknown): string {
   return error instanceof AggregateError
     ? [...new Set(error.errors.map(reasonOf))].join(', ')

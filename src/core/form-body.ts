@@ -1,5 +1,6 @@
 // form-body.ts turns a job's body into form fields for receivers written for php-delayqueue. Pure.
-// Invariant: the output is plain ASCII in which `&`, `=` and `%` have their form meaning, for every pushed body.
+// Invariant: the output is plain ASCII in which `&`, `=` and `%` have their form meaning, for every pushed
+// body.
 
 import { isUtf8 } from 'node:buffer';
 import { membersOf, type Span } from './json-span.ts';
@@ -7,9 +8,9 @@ import { membersOf, type Span } from './json-span.ts';
 /** Name → text, in the order of sending. */
 export type FormFields = Map<string, string>;
 
-/** The top-level members of a JSON object: text as it is, numbers and nested values as the pushed JSON, true as `1`, false
- *  and null empty. A repeated name keeps its first place and its last value, as in PHP's json_decode. Any other body has no
- *  fields: its topic had another format at the push. */
+/** The top-level members of a JSON object: text as it is, numbers and nested values as the pushed JSON, true
+ *  as `1`, false and null empty. A repeated name keeps its first place and its last value, as in PHP's
+ *  json_decode. Any other body has no fields: its topic had another format at the push. */
 export function formFields(body: Buffer): FormFields {
   const fields: FormFields = new Map();
   if (!isUtf8(body)) return fields;
@@ -43,7 +44,8 @@ export function writeForm(fields: FormFields): string {
   return [...fields].map(([name, text]) => `${rawUrlEncode(name)}=${rawUrlEncode(text)}`).join('&');
 }
 
-/** RFC 3986: escapes all but A-Z a-z 0-9 - _ . ~. A lone surrogate, which JSON can write and UTF-8 cannot, becomes U+FFFD. */
+/** RFC 3986: escapes all but A-Z a-z 0-9 - _ . ~. A lone surrogate, which JSON can write and UTF-8 cannot,
+ *  becomes U+FFFD. */
 function rawUrlEncode(text: string): string {
   return encodeURIComponent(Buffer.from(text).toString()).replace(
     /[!'()*]/g,
@@ -51,8 +53,8 @@ function rawUrlEncode(text: string): string {
   );
 }
 
-/** Adds the fields to the query of `path`. A field replaces a parameter of the same name, as in php-delayqueue: receivers
- *  differ in which of two they read. Other parameters keep their spelling. */
+/** Adds the fields to the query of `path`. A field replaces a parameter of the same name, as in
+ *  php-delayqueue: receivers differ in which of two they read. Other parameters keep their spelling. */
 export function addToQuery(path: string, fields: FormFields): string {
   const from = path.indexOf('?');
   if (from < 0) return `${path}?${writeForm(fields)}`;

@@ -1,5 +1,5 @@
-// A job id is 1–256 bytes of well-formed UTF-8 without control characters, compared byte for byte. `.` and `..` are
-// invalid: URL libraries resolve them away.
+// A job id is 1–256 bytes of well-formed UTF-8 without control characters, compared byte for byte. `.` and
+// `..` are invalid: URL libraries resolve them away.
 
 import { limits } from './limits.ts';
 

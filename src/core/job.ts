@@ -7,8 +7,8 @@ export const priorities: readonly Priority[] = ['high', 'normal', 'low'];
 export type JobState = 'delayed' | 'ready' | 'reserved' | 'dead';
 export const jobStates: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
 
-/** How a job ended: delivered · cancelled by its producer · purged by an operator · dead letter after its retention. A
- *  replaced version has no end state: readers of its id see the newer version. */
+/** How a job ended: delivered · cancelled by its producer · purged by an operator · dead letter after its
+ *  retention. A replaced version has no end state: readers of its id see the newer version. */
 export type EndState = 'done' | 'cancelled' | 'purged' | 'expired';
 export const endStates: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
 
@@ -17,8 +17,9 @@ export interface JobKey {
   readonly id: string;
 }
 
-/** Numbers one push of an id. One counter per bucket, next = max(last + 1, storage clock in µs), never gives a number twice:
- *  not after removal, restart or loss of data. 51 bits fit a double. Decimal digits in the API. */
+/** Numbers one push of an id. One counter per bucket, next = max(last + 1, storage clock in µs), never
+ *  gives a number twice: not after removal, restart or loss of data. 51 bits fit a double. Decimal digits in
+ *  the API. */
 export type Version = number;
 /** Fencing token of one lease, from the same counter as Version. */
 export type Token = number;
@@ -29,7 +30,8 @@ export interface Lease extends JobKey {
   readonly token: Token;
 }
 
-/** The owner of a lease: one incarnation of one process of one instance. The pair of numbers is never used again. */
+/** The owner of a lease: one incarnation of one process of one instance. The pair of numbers is never used
+ *  again. */
 export interface Owner {
   /** 32 random bits, stored in the data directory */
   readonly instance: number;
@@ -37,8 +39,8 @@ export interface Owner {
   readonly incarnation: number;
 }
 
-/** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. A call that a stop interrupts is not
- *  an attempt: its job is released. */
+/** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. A call that a stop
+ *  interrupts is not an attempt: its job is released. */
 export type AttemptReason =
   | 'blocked_address'
   | 'dns'
@@ -65,8 +67,8 @@ export interface AttemptRecord {
   readonly reason: AttemptReason | null;
   /** HTTP status of the reply; null without one */
   readonly status: number | null;
-  /** first notifierLimits.replyExcerptMax characters of the reply (delivered: notifierLimits.deliveredExcerptMax),
-   *  control characters escaped */
+  /** first notifierLimits.replyExcerptMax characters of the reply (delivered:
+   *  notifierLimits.deliveredExcerptMax), control characters escaped */
   readonly replyExcerpt: string;
   /** process title of the notifier, `dq-notifier-0` */
   readonly notifier: string;
@@ -76,7 +78,8 @@ export interface AttemptRecord {
 
 /** A job as its notifier holds it during the callback. */
 export interface ReservedJob extends Lease {
-  /** the first version of this job; requeue, run and reschedule make new versions that keep it; `webhook-id` derives from it */
+  /** the first version of this job; requeue, run and reschedule make new versions that keep it; `webhook-id`
+   *  derives from it */
   readonly origin: Version;
   /** epoch ms by the storage clock */
   readonly dueAt: number;

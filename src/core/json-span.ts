@@ -1,7 +1,8 @@
-// json-span.ts finds the first and last byte of values in JSON text, so that dq can pass on a part of it unchanged.
-// Accepts exactly what JSON.parse accepts. Builds no values and does not recurse: depth costs a byte per level and no stack.
-// Reads every byte once. Callers check that the text is valid UTF-8 (`isUtf8`).
-// Positions are byte offsets. A mistake is returned as `~position`, always negative: valid text costs no allocation.
+// json-span.ts finds the first and last byte of values in JSON text, so that dq can pass on a part of it
+// unchanged. Accepts exactly what JSON.parse accepts. Builds no values and does not recurse: depth costs a
+// byte per level and no stack. Reads every byte once. Callers check that the text is valid UTF-8 (`isUtf8`).
+// Positions are byte offsets. A mistake is returned as `~position`, always negative: valid text costs no
+// allocation.
 
 export interface Span {
   /** of its first byte */
@@ -177,8 +178,8 @@ function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
 
-/** The elements of a text that is one JSON list, with white space around it; null for any other value. Stops after element
- *  `max` + 1: a text of 16 MiB can hold eight million. */
+/** The elements of a text that is one JSON list, with white space around it; null for any other value. Stops
+ *  after element `max` + 1: a text of 16 MiB can hold eight million. */
 export function elementsOf(text: Uint8Array, max: number): readonly Span[] | Mistake | null {
   const start = skipBlank(text, 0);
   if (text[start] !== openList) {
@@ -199,8 +200,8 @@ export function elementsOf(text: Uint8Array, max: number): readonly Span[] | Mis
   }
 }
 
-/** The members of a text that is one JSON object, in order and with repeated names; null for any other value. Stops after
- *  member `max` + 1. */
+/** The members of a text that is one JSON object, in order and with repeated names; null for any other
+ *  value. Stops after member `max` + 1. */
 export function membersOf(text: Uint8Array, max: number): readonly MemberSpan[] | Mistake | null {
   const start = skipBlank(text, 0);
   if (text[start] !== openObject) {

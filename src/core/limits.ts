@@ -1,5 +1,6 @@
-// The bounds that two folders share or that a user meets. A bound of one folder is in that folder's limits.ts, a
-// configurable one in config/options.ts. Every loop, queue, batch, body and wait has its number in one of these.
+// The bounds that two folders share or that a user meets. A bound of one folder is in that folder's
+// limits.ts, a configurable one in config/options.ts. Every loop, queue, batch, body and wait has its number
+// in one of these.
 
 export const limits = {
   // ── jobs and topics
@@ -50,16 +51,20 @@ export const limits = {
 
   /** dq reads a reply up to here. Standard Webhooks replies are empty; rules read small JSON. */
   replyBytesMax: 64 * 1024,
-  /** Slow calls beside each slot. 512 slots fit 2,000 topics that begin to hang at once; each such call costs a socket and
-   *  about 20 KB. */
+  /** Slow calls beside each slot. 512 slots fit 2,000 topics that begin to hang at once; each such call
+   *  costs a socket and about 20 KB. */
   slowCallsPerSlot: 4,
-  /** Calls of restricted topics per slot: 128 of 512 slots probe 2,000 topics in a minute when each call hangs for 3 s. */
+  /** Calls of restricted topics per slot: 128 of 512 slots probe 2,000 topics in a minute when each call
+   *  hangs for 3 s. */
   probesPerSlot: 0.25,
-  /** Share of the slots that only topics whose last callback succeeded and that have no running call may use. */
+  /** Share of the slots that only topics whose last callback succeeded and that have no running call may
+   *  use. */
   keptSlotsShare: 0.125,
-  /** Such topics that a notifier remembers: it sends the list to the store when the other slots are used up. */
+  /** Such topics that a notifier remembers: it sends the list to the store when the other slots are used
+   *  up. */
   keptTopicsMax: 256,
-  /** File descriptors of a notifier that serve no callback: logs, store, cluster, libuv, resolver. About 30 measured. */
+  /** File descriptors of a notifier that serve no callback: logs, store, cluster, libuv, resolver. About 30
+   *  measured. */
   descriptorsBesideSlots: 64,
   /** A call starts only when its timeout plus this much of the lease is left. */
   leaseReserveMs: 2_000,
@@ -82,7 +87,8 @@ export const limits = {
   /** Finishing writes in one call: a transaction of 500 delays the other callers by 10–20 ms. */
   finishBatchMax: 500,
   recoverMax: 500,
-  /** Interval of looking for expired leases. After an unnoticed death of a notifier, recovery may take 15 s beyond the timeout. */
+  /** Interval of looking for expired leases. After an unnoticed death of a notifier, recovery may take 15 s
+   *  beyond the timeout. */
   recoverEveryMs: 1_000,
   /** Jobs of one requeue or purge call. */
   bulkMax: 10_000,
@@ -93,18 +99,19 @@ export const limits = {
   frameBytesMax: 17 * 1024 * 1024,
   /** Linux allows 108 bytes in sun_path; libuv truncates a longer path silently. */
   socketPathMax: 100,
-  /** Free bytes that a start needs: 64 pages of WAL, in which settles fit on a full disk (a promote does not fit in 14),
-   *  the index of the registry's WAL (32 KiB), and the records in run/. */
+  /** Free bytes that a start needs: 64 pages of WAL, in which settles fit on a full disk (a promote does not
+   *  fit in 14), the index of the registry's WAL (32 KiB), and the records in run/. */
   startRoomBytes: 384 * 1024,
 
   // ── Redis
 
-  /** A call without a reply by now has an unknown outcome. A fork for a snapshot or a slow fsync takes hundreds of ms;
-   *  a push must be answered within 3 s. */
+  /** A call without a reply by now has an unknown outcome. A fork for a snapshot or a slow fsync takes
+   *  hundreds of ms; a push must be answered within 3 s. */
   redisCallMs: 2_500,
   /** Default of pollCeiling with Redis: hints have a connection of their own and are lost with it. */
   redisPollMs: 100,
-  /** Buckets of a Cluster. A bucket lives on one node, so this many nodes can share the jobs; each bucket costs polls. */
+  /** Buckets of a Cluster. A bucket lives on one node, so this many nodes can share the jobs; each bucket
+   *  costs polls. */
   clusterBuckets: 32,
   /** A closing client waits this long for replies. */
   redisCloseMs: 1_000,
@@ -116,7 +123,8 @@ export const limits = {
   /** A locked registry file is tried again at this interval, for this long. */
   registryBusyStepMs: 10,
   registryBusyMs: 2_000,
-  /** From requesting a connection to the last reply of a transaction; a commit on a busy disk takes 500 ms. */
+  /** From requesting a connection to the last reply of a transaction; a commit on a busy disk takes 500
+   *  ms. */
   mysqlCallMs: 3_000,
 
   // ── upkeep and mail
@@ -141,10 +149,12 @@ export const limits = {
   pulseMs: 1_000,
   /** A draining worker is killed this long after its deadline. */
   drainGraceMs: 2_000,
-  /** This many failures of a role within the window end the master: before the first ready, or with no worker of it alive. */
+  /** This many failures of a role within the window end the master: before the first ready, or with no
+   *  worker of it alive. */
   crashLoopFailures: 10,
   crashLoopWindowMs: 60_000,
-  /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its own. */
+  /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its
+   *  own. */
   reloadAnswerMs: 300_000,
   storeCheckBytesPerMs: 4 * 1024,
   /** Time for a request's header and for the whole request, against slow clients; interval of the check. */
@@ -161,7 +171,7 @@ export const limits = {
   roomWantedBytes: 1024 ** 3,
   /** A slower fsync delays every push by more than dq's own work. */
   syncSlowMs: 10,
-  /** A clock further behind its own files was set back. Further from the clock of Redis it is a warning, in /readyz too:
-   *  machines with NTP differ by milliseconds. */
+  /** A clock further behind its own files was set back. Further from the clock of Redis it is a warning, in
+   *  /readyz too: machines with NTP differ by milliseconds. */
   clockAheadMs: 2_000,
 } as const;

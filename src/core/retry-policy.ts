@@ -44,8 +44,9 @@ function parseHttpDate(text: string): number | null {
   return Number.isNaN(epochMs) ? null : epochMs;
 }
 
-/** The wait that a Retry-After requests, at most limits.retryAfterMsMax. null: absent, negative, in the past, garbage.
- *  A date counts from the reply's own Date, because the receiver's clock can be wrong; without one, from `nowMs`. */
+/** The wait that a Retry-After requests, at most limits.retryAfterMsMax. null: absent, negative, in the
+ *  past, garbage. A date counts from the reply's own Date, because the receiver's clock can be wrong;
+ *  without one, from `nowMs`. */
 export function retryAfterMs(value: string | null, replyDate: string | null, nowMs: number): number | null {
   const text = value?.trim() ?? '';
   if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, limits.retryAfterMsMax);

@@ -1,8 +1,9 @@
-// The shard list, and which shard is the home of a job. Pure: the registry stores the list, and every process places jobs by
-// its copy.
-// Invariants: the number rises with every change of the active shards, above every number that a shard knows. Ids of shards
-// decide a home, never addresses. The list keeps the active shards of every earlier list that may have placed a stored job.
-// When such lists are lost (a registry restored from a backup), dq looks for each id on every shard.
+// The shard list, and which shard is the home of a job. Pure: the registry stores the list, and every
+// process places jobs by its copy.
+// Invariants: the number rises with every change of the active shards, above every number that a shard
+// knows. Ids of shards decide a home, never addresses. The list keeps the active shards of every earlier
+// list that may have placed a stored job. When such lists are lost (a registry restored from a backup), dq
+// looks for each id on every shard.
 
 import { crc32 } from 'node:zlib';
 import type { JobKey } from './job.ts';
@@ -16,7 +17,8 @@ export interface ShardRecord {
   readonly buckets: number;
   /** false: it drains; it gets no new ids and is served until it is empty */
   readonly active: boolean;
-  /** number of a list under which it held no job with another home: earlier lists have no stored jobs left here */
+  /** number of a list under which it held no job with another home: earlier lists have no stored jobs left
+   *  here */
   readonly settled: number;
   readonly addedAt: number;
 }
@@ -64,8 +66,8 @@ function highest(hash: number, ids: readonly string[]): string | null {
   );
 }
 
-/** Rendezvous hashing: adding or removing a shard moves only the ids whose home it becomes or was. Must never change: dq
- *  would look for every stored job elsewhere. */
+/** Rendezvous hashing: adding or removing a shard moves only the ids whose home it becomes or was. Must
+ *  never change: dq would look for every stored job elsewhere. */
 function isBefore(hash: number, a: string, b: string): boolean {
   const [scoreA, scoreB] = [mixed(hash ^ crc32(a)), mixed(hash ^ crc32(b))];
   return scoreA > scoreB || (scoreA === scoreB && a > b);
@@ -76,7 +78,8 @@ function hashOf({ topic, id }: JobKey): number {
   return crc32(`${topic}\0${id}`);
 }
 
-/** The last step of MurmurHash3. Plain CRCs differ by a constant: one of three shards would get nearly no ids. */
+/** The last step of MurmurHash3. Plain CRCs differ by a constant: one of three shards would get nearly no
+ *  ids. */
 function mixed(hash: number): number {
   let h = hash ^ (hash >>> 16);
   h = Math.imul(h, 0x85ebca6b);
@@ -113,7 +116,8 @@ export function filled(shards: readonly NewShard[], { number, holding }: ShardRe
   };
 }
 
-/** Adds a new shard, whose jobs may come from unknown lists; or changes the address of a known one, or ends its drain. */
+/** Adds a new shard, whose jobs may come from unknown lists; or changes the address of a known one, or ends
+ *  its drain. */
 export function withShard(list: ShardList, shard: NewShard, reports: ShardReports = nothing): ShardList {
   const known = list.shards.find(({ id }) => id === shard.id);
   const moved = known && { ...known, url: shard.url };

@@ -4,8 +4,8 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { limits } from './limits.ts';
 
-/** push: pushes, cancel · read: every GET · operate: pause, run, requeue, purge, reschedule · admin: topics, tokens and all
- *  the rest. admin includes the others; they include nothing else. */
+/** push: pushes, cancel · read: every GET · operate: pause, run, requeue, purge, reschedule · admin:
+ *  topics, tokens and all the rest. admin includes the others; they include nothing else. */
 export const scopes = ['push', 'read', 'operate', 'admin'] as const;
 export type Scope = (typeof scopes)[number];
 
@@ -70,7 +70,8 @@ export function reachesEveryTopic(rights: Rights): boolean {
   return rights.topics.includes(everyTopic);
 }
 
-/** Matches piece by piece from the left: a regular expression made from `*a*a*a*b` would backtrack exponentially. */
+/** Matches piece by piece from the left: a regular expression made from `*a*a*a*b` would backtrack
+ *  exponentially. */
 function matchesGlob(glob: string, name: string): boolean {
   const [first = '', ...rest] = glob.split('*');
   const last = rest.pop();

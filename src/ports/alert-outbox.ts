@@ -19,12 +19,13 @@ export interface AlertEntry extends JobKey {
 export interface AlertOutbox {
   /** Topics with an owed entry and no mail within windowMs, longest wait first. */
   due(windowMs: number): Promise<readonly string[]>;
-  /** Claims owed entries of the topic, oldest first, for claimMs: no other caller gets them, then they are owed again. Ignores
-   *  the window, because a mailer that sends in parts claims in parts. */
+  /** Claims owed entries of the topic, oldest first, for claimMs: no other caller gets them, then they are
+   *  owed again. Ignores the window, because a mailer that sends in parts claims in parts. */
   claim(topic: string, claimMs: number, max: number): Promise<readonly AlertEntry[]>;
-  /** Settles entries by version; removes those whose dead letter is gone. `owed` ends a claim at once. An entry in state sent or
-   *  nobody stays so: a late call of another mailer makes nothing owed again. `sent` also begins the window of the topics; the
-   *  topic stores it, because an entry goes with its dead letter. */
+  /** Settles entries by version; removes those whose dead letter is gone. `owed` ends a claim at once. An
+   *  entry in state sent or `nobody` stays so: a late call of another mailer does not make it owed again.
+   *  `sent` also begins the window of the topics; the topic stores it, because an entry goes with its dead
+   *  letter. */
   settle(versions: readonly Version[], as: 'sent' | 'nobody' | 'owed'): Promise<void>;
   /** Newest death first. */
   list(limit: number, cursor: string | null): Promise<Page<AlertEntry>>;

@@ -1,5 +1,5 @@
-// The port of the job store: five duties and their failures. test/conformance/exercise.ts defines it in tests; every
-// implementation passes it unchanged.
+// The port of the job store: five duties and their failures. test/conformance/exercise.ts defines it in
+// tests; every implementation passes it unchanged.
 
 import type { AlertOutbox } from './alert-outbox.ts';
 import type { DeadLetters, History } from './dead-letters.ts';

@@ -1,9 +1,11 @@
 // The port of the hot path: pushing, promoting, reserving, settling and recovering jobs.
 // Rules for the methods of all five duties:
-//  * Calls with items return one outcome per item, in order; items fail independently, with StoreFailure values. Methods
-//    without items reject with StoreError.
-//  * The changes of one item, or of one call without items, are one atomic step. All checks precede the first write.
-//  * Every call ends within sqliteLimits.storeCallMs. Repeating a call after `unknown` is safe unless its method says otherwise.
+//  * Calls with items return one outcome per item, in order; items fail independently, with StoreFailure
+//    values. Methods without items reject with StoreError.
+//  * The changes of one item, or of one call without items, are one atomic step. All checks precede the
+//    first write.
+//  * Every call ends within sqliteLimits.storeCallMs. Repeating a call after `unknown` is safe unless its
+//    method says otherwise.
 //  * Orders of jobs hold within a partition.
 //  * Time is the storage clock: a caller's clock never decides what is due or when a lease expires.
 
@@ -25,13 +27,13 @@ import type {
 import type { TopicCapacities, TopicCapacity } from '../core/layered-capacities.ts';
 import type { StoreFailure } from './store-error.ts';
 
-/** Port index of a bucket. Promote, reserve and recover work on one: the single bucket of an embedded store or a Redis, each
- *  bucket of a Cluster. */
+/** Port index of a bucket. Promote, reserve and recover work on one: the single bucket of an embedded store
+ *  or a Redis, each bucket of a Cluster. */
 export type Partition = number;
 
 export type PushMode = 'replace' | 'keep' | 'reject';
-/** A delay counts from the storage clock at the push, rounded up to a whole ms, so it is never too short. A past instant
- *  becomes the moment of the push: the job neither overtakes others nor looks late. */
+/** A delay counts from the storage clock at the push, rounded up to a whole ms, so it is never too short. A
+ *  past instant becomes the moment of the push: the job neither overtakes others nor looks late. */
 export type When = { readonly delayMs: number } | { readonly at: number };
 
 export interface PushJob extends JobKey {
@@ -41,14 +43,15 @@ export interface PushJob extends JobKey {
   readonly priority: Priority;
   readonly contentType: string | null;
   readonly body: Buffer;
-  /** For a generated id: makes another one. No caller knows the id yet, so the job may go to another shard under another id
-   *  when its home does not answer. */
+  /** For a generated id: makes another one. No caller knows the id yet, so the job may go to another shard
+   *  under another id when its home does not answer. */
   readonly anotherId?: (() => string) | undefined;
 }
 
 export type PushOutcome =
-  /** A new version is stored. `replaced`: it replaced a live job of this id (a dead one goes too, but counts as ended).
-   *  `inFlight`: that job was reserved; its attempt may run, and its finishing write will change nothing. */
+  /** A new version is stored. `replaced`: it replaced a live job of this id (a dead one goes too, but counts
+   *  as ended). `inFlight`: that job was reserved; its attempt may run, and its finishing write will change
+   *  nothing. */
   | {
       readonly kind: 'stored';
       readonly version: Version;
@@ -75,8 +78,9 @@ export type CancelOutcome =
   /** Removed from any state, dead included (its owed alert stays owed). `inFlight`: it was reserved. */
   { readonly kind: 'cancelled'; readonly inFlight: boolean } | { readonly kind: 'absent' } | StoreFailure;
 
-/** Result of run, reschedule and requeue: a new version of the same origin with unchanged body, content type, priority and
- *  acceptedAt. A lease of the old version is lost. run and reschedule are no attempts: failures, strikes and attempts stay. */
+/** Result of run, reschedule and requeue: a new version of the same origin with unchanged body, content
+ *  type, priority and acceptedAt. A lease of the old version is lost. run and reschedule do not count as
+ *  attempts: failures, strikes and attempts stay. */
 export interface Reversioned {
   readonly version: Version;
   readonly dueAt: number;
@@ -130,13 +134,13 @@ export interface Reserved {
   readonly jobs: readonly ReservedJob[];
   /** ready jobs remain that this request has capacity for */
   readonly more: boolean;
-  /** the storage clock of the partition at the reserve, epoch ms; null: no job was reserved, or the owner of the embedded store
-   *  runs an earlier version (its clock is the clock of this machine) */
+  /** the storage clock of the partition at the reserve, epoch ms; null: no job was reserved, or the owner of
+   *  the embedded store runs an earlier version (its clock is the clock of this machine) */
   readonly now: number | null;
 }
 
-/** lease_lost: the finishing write was applied before, or the lease was recovered. Version and token decide, not the clock: an
- *  expired lease still finishes its job until it is recovered. */
+/** lease_lost: the finishing write was applied before, or the lease was recovered. Version and token decide,
+ *  not the clock: an expired lease still finishes its job until it is recovered. */
 export type FinishOutcome<Done extends string> =
   | { readonly kind: Done }
   | { readonly kind: 'lease_lost' }
@@ -156,8 +160,9 @@ export interface BuryItem extends Lease {
   readonly attempt: AttemptRecord;
 }
 
-/** Leases that ended without an outcome. Their jobs are ready again in their old place with one more strike. At strike
- *  limits.strikesPoison a job is buried as poison instead, without a further failure, and its alert is owed. */
+/** Leases that ended without an outcome. Their jobs are ready again in their old place with one more strike.
+ *  At strike limits.strikesPoison a job is buried as poison instead, without a further failure, and its
+ *  alert is owed. */
 export interface Recovered {
   /** jobs that are ready again, without the poisoned ones */
   readonly returned: number;
@@ -177,8 +182,8 @@ export interface Page<T> {
   readonly items: readonly T[];
   /** opaque; null at the end. Another text as cursor rejects with not_stored, code bad_cursor */
   readonly nextCursor: string | null;
-  /** names of the store's parts that did not answer and whose items are missing; absent when all answered. The call rejects
-   *  when no part answers */
+  /** names of the store's parts that did not answer and whose items are missing; absent when all answered.
+   *  The call rejects when no part answers */
   readonly missing?: readonly string[];
 }
 
@@ -192,60 +197,66 @@ export interface SearchFilter {
   readonly until?: number;
 }
 
-/** Reports stored jobs of a push by their index, before the others have an outcome: a stuck server delays only its own jobs.
- *  Optional for a store with one server. The push returns every outcome too. */
+/** Reports stored jobs of a push by their index, before the others have an outcome: a stuck server delays
+ *  only its own jobs. Optional for a store with one server. The push returns every outcome too. */
 export type OnStored = (at: number, outcome: PushOutcome) => void;
 
 export interface JobStore {
   /** The number of partitions can change: read it each time. */
   partitions(): readonly Partition[];
 
-  /** In order, each job atomic by itself; equal ids in one call replace one another. A repeat after `unknown` with mode replace
-   *  makes one more version, which replaces the first. */
+  /** In order, each job atomic by itself; equal ids in one call replace one another. A repeat after
+   *  `unknown` with mode replace makes one more version, which replaces the first. */
   push(jobs: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]>;
   get(key: JobKey): Promise<JobSnapshot | null>;
-  /** Earliest due first, equal ones by version; ended jobs latest end first. A call reads at most storeLimits.searchRowsMax jobs,
-   *  so a page with a next one can be short or empty. */
+  /** Earliest due first, equal ones by version; ended jobs latest end first. A call reads at most
+   *  storeLimits.searchRowsMax jobs, so a page with a next one can be short or empty. */
   search(filter: SearchFilter, limit: number, cursor: string | null): Promise<Page<FoundJob>>;
   cancel(keys: readonly JobKey[]): Promise<readonly CancelOutcome[]>;
   /** Makes the job due now. A repeat returns `unchanged`. */
   run(keys: readonly JobKey[]): Promise<readonly RunOutcome[]>;
   /** Changes the due time. A repeat makes one more version. */
   reschedule(items: readonly RescheduleItem[]): Promise<readonly RescheduleOutcome[]>;
-  /** Restarts the attempts of a dead letter. A repeat returns `not_dead`. DeadLetters.requeue does it in bulk. */
+  /** Restarts the attempts of a dead letter. A repeat returns `not_dead`. DeadLetters.requeue does it in
+   *  bulk. */
   requeue(keys: readonly JobKey[]): Promise<readonly RequeueOutcome[]>;
 
-  /** delayed and due → ready, earliest first, equal ones by version, at most max (≤ limits.promoteMax). */
+  /** delayed and due → ready, earliest first, equal ones by version, at most max (≤
+   *  limits.promoteMax). */
   promote(partition: Partition, max: number): Promise<Promoted>;
-  /** ready → reserved: 5:3:2 over priorities by a wheel with a stored position, round robin over topics with capacity, earliest
-   *  due first inside a topic, equal ones by version (wheel.ts). Not idempotent: a client never repeats it, and releaseUnheld
-   *  returns the jobs of a lost reply. */
+  /** ready → reserved: 5:3:2 over priorities by a wheel with a stored position, round robin over topics
+   *  with capacity, earliest due first inside a topic, equal ones by version (wheel.ts). Not idempotent: a
+   *  client never repeats it, and releaseUnheld returns the jobs of a lost reply. */
   reserve(partition: Partition, request: ReserveRequest): Promise<Reserved>;
 
   /** reserved → gone. */
   ack(items: readonly AckItem[]): Promise<readonly FinishOutcome<'acked'>[]>;
-  /** reserved → delayed (or ready), due delayMs from now; one more failure, no strikes, the attempt stored with the job. */
+  /** reserved → delayed (or ready), due delayMs from now; one more failure, no strikes, the attempt stored
+   *  with the job. */
   retry(items: readonly RetryItem[]): Promise<readonly FinishOutcome<'retried'>[]>;
-  /** reserved → dead; one more failure, no strikes, the attempt stored, an entry in the alert outbox: one atomic step. */
+  /** reserved → dead; one more failure, no strikes, the attempt stored, an entry in the alert outbox: one
+   *  atomic step. */
   bury(items: readonly BuryItem[]): Promise<readonly FinishOutcome<'buried'>[]>;
   /** reserved → ready in its old place, without attempt or strike. */
   release(leases: readonly Lease[]): Promise<readonly FinishOutcome<'released'>[]>;
 
   /** Recovers expired leases, earliest end first, equal ones by token, at most max (≤ limits.recoverMax).
-   *  Recovers nothing for storeLimits.recoverHoldMs when the previous call is older than storeLimits.recoverAwayMs or unknown:
-   *  notifiers could not settle while the store was unavailable, and an outage must not cause strikes. The hold extends no
-   *  lease. Every call counts as a previous call. (A store under test has no hold, unless the case is about it.) */
+   *  Recovers nothing for storeLimits.recoverHoldMs when the previous call is older than
+   *  storeLimits.recoverAwayMs or unknown: notifiers could not settle while the store was unavailable, and
+   *  an outage must not cause strikes. The hold extends no lease. Every call counts as a previous call. (A
+   *  store under test has no hold, unless the case is about it.) */
   recover(partition: Partition, max: number): Promise<Recovered>;
-  /** Recovers unexpired leases of dead processes of an instance: of one dead incarnation, or of all but the living ones.
-   *  Incarnations rise: one above all named ones began later and is skipped. So a call may be repeated, or wait for an
-   *  unavailable store. */
+  /** Recovers unexpired leases of dead processes of an instance: of one dead incarnation, or of all but the
+   *  living ones. Incarnations rise: one above all named ones began later and is skipped. So a call may be
+   *  repeated, or wait for an unavailable store. */
   recoverOwners(
     partition: Partition,
     instance: number,
     which: { readonly dead: number } | { readonly living: readonly number[] },
     max: number,
   ): Promise<Recovered>;
-  /** Releases leases of this owner that it does not hold, because the reply of a reserve was lost. No strike. */
+  /** Releases leases of this owner that it does not hold, because the reply of a reserve was lost. No
+   *  strike. */
   releaseUnheld(partition: Partition, owner: Owner, held: readonly Token[]): Promise<number>;
 
   /** Returns the unsubscribe. */

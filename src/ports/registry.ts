@@ -1,7 +1,7 @@
-// The port of the cold path: topics, statistics, access tokens and the shard list. All values are plain JSON, so that they can
-// pass the socket of an embedded registry's owner.
-// Methods reject with StoreError: not_stored or unknown for writes, not_stored for reads of an unavailable registry.
-// Lists that grow with the number of topics come in pages of bounded rows and bytes.
+// The port of the cold path: topics, statistics, access tokens and the shard list. All values are plain
+// JSON, so that they can pass the socket of an embedded registry's owner. Methods reject with StoreError:
+// not_stored or unknown for writes, not_stored for reads of an unavailable registry. Lists that grow with
+// the number of topics come in pages of bounded rows and bytes.
 
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
@@ -43,9 +43,9 @@ export interface ChangePlace {
   readonly name: string | null;
 }
 
-/** One page of the changes after a place, read at one moment. A topic that changes between two pages moves behind the last
- *  page, because its new revision is the highest; a deletion has a revision too. So a reader of all pages misses nothing, and
- *  can continue from any page later. */
+/** One page of the changes after a place, read at one moment. A topic that changes between two pages moves
+ *  behind the last page, because its new revision is the highest; a deletion has a revision too. So a reader
+ *  of all pages misses nothing, and can continue from any page later. */
 export interface TopicChanges {
   /** of the registry at that moment */
   readonly revision: number;
@@ -116,7 +116,8 @@ export interface Registry {
     | { readonly kind: 'absent' }
   >;
   remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'>;
-  /** Adds all deltas of a call or none; drops those of unknown topics. Not idempotent. At most upkeepLimits.statsBatchMax. */
+  /** Adds all deltas of a call or none; drops those of unknown topics. Not idempotent. At most
+   *  upkeepLimits.statsBatchMax. */
   addStats(deltas: readonly StatDelta[]): Promise<void>;
   /** Of one topic, null without statistics; `day`: the number of today. */
   stats(topic: string, day: number): Promise<TopicStats | null>;
@@ -127,7 +128,8 @@ export interface Registry {
   /** `full`: the registry has limits.tokensMax tokens. Not idempotent: a repeat finds its own name. */
   createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'>;
   removeToken(name: string): Promise<'removed' | 'absent'>;
-  /** since -1 = always returns the list. Every process on Redis calls it each registryLimits.registryPollMs. */
+  /** since -1 = always returns the list. Every process on Redis calls it each
+   *  registryLimits.registryPollMs. */
   shards(since: number): Promise<ShardChanges>;
   /** Compare-and-set of the whole list: changes nothing when it has another revision. */
   writeShards(list: ShardList, expectedRevision: number): Promise<'updated' | 'changed'>;

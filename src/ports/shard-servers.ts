@@ -23,13 +23,14 @@ export interface ShardServers {
   readonly list: ShardList;
   /** Reads the owner of a server and claims a free one for this registry. */
   identify(url: string, buckets: number): Promise<Identified>;
-  /** Sends the number of this process's shard list to every partition of the shard: from then on it rejects pushes placed by an
-   *  earlier list. Returns its contents at that moment. Rejects with StoreError when the shard does not answer. */
+  /** Sends the number of this process's shard list to every partition of the shard: from then on it rejects
+   *  pushes placed by an earlier list. Returns its contents at that moment. Rejects with StoreError when the
+   *  shard does not answer. */
   announce(id: string): Promise<ShardHolds>;
   /** The current contents. Rejects with StoreError when the shard does not answer. */
   holds(id: string): Promise<ShardHolds>;
-  /** true = by the shard list of this process, the shard holds no job with another home and cannot get one. Rejects with
-   *  StoreError when the shard does not answer. */
+  /** true = by the shard list of this process, the shard holds no job with another home and cannot get one.
+   *  Rejects with StoreError when the shard does not answer. */
   isSettled(id: string): Promise<boolean>;
   /** the address without its login */
   nameOf(url: string): string;

@@ -11,11 +11,14 @@ export interface StoreHealth {
   readonly durability: string;
   /** reasons why it is not ok; when it is ok, dangerous parts of its configuration */
   readonly warnings: readonly string[];
-  /** The clock of the embedded store jumped and is not stable yet: nothing is removed by its time. Absent: the clock is stable. */
+  /** The clock of the embedded store jumped and is not stable yet: nothing is removed by its time. Absent:
+   *  the clock is stable. */
   readonly isClockHeld?: boolean;
-  /** The servers of the store, each with its own failures; absent without servers. `ok` with several: some of them work. */
+  /** The servers of the store, each with its own failures; absent without servers. `ok` with several: some
+   *  of them work. */
   readonly servers?: readonly StoreServer[];
-  /** Records in quarantine: unreadable, or in a place without a job. fsck names them; other jobs are not affected. Absent: 0. */
+  /** Records in quarantine: unreadable, or in a place without a job. fsck names them; other jobs are not
+   *  affected. Absent: 0. */
   readonly setAside?: number;
 }
 
@@ -26,8 +29,8 @@ export interface StoreServer {
   readonly trouble: string | null;
 }
 
-/** Work that takes longer than a call: the caller starts it and polls its state. The state ends with the process that works:
- *  `none` after `running` means lost work, which may be started again. */
+/** Work that takes longer than a call: the caller starts it and polls its state. The state ends with the
+ *  process that works: `none` after `running` means lost work, which may be started again. */
 export type LongWork<R> =
   | { readonly kind: 'none' }
   | { readonly kind: 'running'; readonly startedAt: number }
@@ -41,7 +44,8 @@ export type LongWork<R> =
     };
 
 export interface Backup {
-  /** contains jobs.db and registry.db like a data directory, but not the key that encrypts the topics' secrets */
+  /** contains jobs.db and registry.db like a data directory, but not the key that encrypts the topics'
+   *  secrets */
   readonly directory: string;
   readonly bytes: number;
 }
@@ -65,19 +69,21 @@ export interface StoreAdmin {
   counts(held?: readonly string[]): Promise<{
     /** the topics with jobs */
     readonly topics: Readonly<Record<string, StateCounts>>;
-    /** how long the oldest job that waits for its turn has been due; null without one. Ready jobs of `held` topics do not count:
-     *  they are late on purpose. A delayed job of any topic counts from its due time: nothing promoted it. */
+    /** how long the oldest job that waits for its turn has been due; null without one. Ready jobs of `held`
+     *  topics do not count: they are late on purpose. A delayed job of any topic counts from its due time:
+     *  nothing promoted it. */
     readonly oldestOverdueMs: number | null;
     /** as in Page: parts whose jobs are not counted */
     readonly missing?: readonly string[];
   }>;
-  /** Removes jobs of one topic in any state, at most max (≤ limits.bulkMax). Their leases are lost; owed alerts stay owed. */
+  /** Removes jobs of one topic in any state, at most max (≤ limits.bulkMax). Their leases are lost; owed
+   *  alerts stay owed. */
   purgeTopic(topic: string, max: number): Promise<{ readonly purged: number; readonly more: boolean }>;
   health(): Promise<StoreHealth>;
   /** The storage clock, epoch ms; of several servers, the clock of one that answers. */
   clock(): Promise<number>;
-  /** Copies the current store and registry into a new directory (an absolute path on the store's machine). At most one long work
-   *  runs at a time, else `busy`. */
+  /** Copies the current store and registry into a new directory (an absolute path on the store's machine).
+   *  At most one long work runs at a time, else `busy`. */
   startBackup(directory: string): Promise<'started' | 'busy'>;
   backup(): Promise<LongWork<Backup>>;
   /** Checks every invariant of the current store. Changes nothing. */

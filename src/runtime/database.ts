@@ -1,8 +1,8 @@
-// database.ts opens SQLite files and reads pragmas and error codes. The only file that imports the SQLite library. node:sqlite
-// can replace the library when the oldest supported Node has it: the API is the same.
+// database.ts opens SQLite files and reads pragmas and error codes. The only file that imports the SQLite
+// library. node:sqlite can replace the library when the oldest supported Node has it: the API is the same.
 // Hazards of @photostructure/sqlite 1.2, all observed:
-//  * only the garbage collector finalises statements, so close() leaves the connection and its lock until then: release
-//    locks before closing;
+//  * only the garbage collector finalises statements, so close() leaves the connection and its lock until
+//    then: release locks before closing;
 //  * a database whose object is unreferenced is closed under its statements;
 //  * TEXT ends at a NUL: bytes from outside belong in BLOB columns.
 
@@ -29,13 +29,14 @@ export function openDatabase(path: string, options: OpenOptions = {}): Database 
   return db;
 }
 
-/** Runs `PRAGMA <text>` and returns its first value or undefined. SQLite can ignore a setting: compare the value. */
+/** Runs `PRAGMA <text>` and returns its first value or undefined. SQLite can ignore a setting: compare the
+ *  value. */
 export function pragma(db: Database, text: string): unknown {
   return (db.prepare(`PRAGMA ${text}`, { returnArrays: true }).get() as unknown[] | undefined)?.[0];
 }
 
-/** Reads one column of the first row without leaving a statement, so that close() closes: exec() finalises its statements, and
- *  a function inside the query receives the value. */
+/** Reads one column of the first row without leaving a statement, so that close() closes: exec() finalises
+ *  its statements, and a function inside the query receives the value. */
 export function askAndForget(db: Database, column: string, from: string): unknown {
   let answer: unknown;
   db.function('caught', (value: unknown) => {
@@ -59,7 +60,8 @@ export const sqliteCodes = {
   notADatabase: 26,
 } as const;
 
-/** all() and iterate() of this library give no code (1.2); these are SQLite's own messages (sqlite3_errstr). */
+/** all() and iterate() of this library give no code (1.2); these are SQLite's own messages
+ *  (sqlite3_errstr). */
 const codesByMessage: Readonly<Record<string, number>> = {
   'database is locked': sqliteCodes.busy,
   'database table is locked': sqliteCodes.locked,

@@ -5,7 +5,8 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** Mode 0600. Content and name are on disk when it resolves. Rejects with the system's error and keeps the old file. */
+/** Mode 0600. Content and name are on disk when it resolves. Rejects with the system's error and keeps the
+ *  old file. */
 export async function writeDurably(path: string, text: string): Promise<void> {
   const fresh = `${path}.${process.pid}.new`;
   try {
@@ -30,7 +31,8 @@ export async function writeDurably(path: string, text: string): Promise<void> {
   }
 }
 
-/** The same without waiting for the disk: for records that a start of the machine removes. Throws the system's error. */
+/** The same without waiting for the disk: for records that a start of the machine removes. Throws the
+ *  system's error. */
 export function writeWhole(path: string, text: string): void {
   const fresh = `${path}.next`;
   writeFileSync(fresh, text, { mode: 0o600 });

@@ -1,4 +1,5 @@
-// FailureLog writes one line when a failure starts and one line when it ends, however often the work fails in between.
+// FailureLog writes one line when a failure starts and one line when it ends, however often the work fails
+// in between.
 
 /** The part of a log that it needs. */
 interface FailureLines {

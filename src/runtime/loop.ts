@@ -1,5 +1,6 @@
 // Loop runs the steps of an agent: step, sleep, step.
-// Invariant: a loop never ends on an exception, never sleeps longer than limits.loopSleepMsMax at once, loses no wake-up.
+// Invariant: a loop never ends on an exception, never sleeps longer than limits.loopSleepMsMax at once,
+// loses no wake-up.
 
 import { limits } from '../core/limits.ts';
 import type { Service } from './service.ts';
@@ -76,8 +77,8 @@ export class Loop implements Service {
   }
 }
 
-/** A step for work that is rarer than the turns of a loop (at least one a second): `work` begins once per `everyMs`, even when
- *  it rejects. `first`: at the first turn, or everyMs later. */
+/** A step for work that is rarer than the turns of a loop (at least one a second): `work` begins once per
+ *  `everyMs`, even when it rejects. `first`: at the first turn, or everyMs later. */
 export function onceIn(
   everyMs: number,
   work: () => Promise<void>,

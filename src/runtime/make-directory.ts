@@ -1,5 +1,5 @@
-// Makes a directory and its missing parents. mkdir's own `recursive` loops for ever on a file system that rejects directories
-// with ENOENT (observed on /proc with Node 20).
+// Makes a directory and its missing parents. mkdir's own `recursive` loops for ever on a file system that
+// rejects directories with ENOENT (observed on /proc with Node 20).
 
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';

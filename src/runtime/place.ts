@@ -1,5 +1,5 @@
-// The place of a directory or file on this machine. A copy has another inode, so a record with the place of the original does
-// not apply to a copy.
+// The place of a directory or file on this machine. A copy has another inode, so a record with the place of
+// the original does not apply to a copy.
 
 import { realpathSync, statSync } from 'node:fs';
 

@@ -1,5 +1,5 @@
-// printable-text.ts makes text from outside fit for logs, mails and terminals: without terminal commands, line breaks or
-// marks that turn the direction of text.
+// printable-text.ts makes text from outside fit for logs, mails and terminals: without terminal commands,
+// line breaks or marks that turn the direction of text.
 
 /** C0 controls, DEL and C1 controls, line and paragraph separators, direction marks, lone surrogates. */
 const unprintable =

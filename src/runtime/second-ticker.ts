@@ -1,4 +1,5 @@
-// SecondTicker runs all once-a-second work of a process in one wake-up: most of the seven processes are idle most of the time.
+// SecondTicker runs all once-a-second work of a process in one wake-up: most of the seven processes are idle
+// most of the time.
 
 import { limits } from '../core/limits.ts';
 

@@ -1,14 +1,15 @@
-// The numbers as Prometheus reads them. prom-client writes the text; it is loaded with the first question, because a daemon that
-// nobody scrapes needs none of it.
+// Writes the metrics in the format of Prometheus with prom-client, which is loaded at the first scrape: most
+// daemons are never scraped.
 
 import type { TalliedFamily } from './metric-tally.ts';
 
 /** Text of the exposition format 0.0.4. */
 export async function exposition(families: readonly TalliedFamily[]): Promise<string> {
-  // CommonJS: its names are found on `default` alone once it has been bundled.
+  // CommonJS: after bundling its exports are on `default` only.
   const { AggregatorRegistry } = (await import('prom-client')).default;
-  // Made for the workers of node:cluster, but its own gathering is not used: it asks every worker at every scrape, and one that
-  // hangs holds the scrape up for 5 s and then fails it. What goes in here has been added up already.
+  // AggregatorRegistry is for workers of node:cluster. Its own aggregation is not used, because it asks
+  // every worker at every scrape: a stuck worker delays the scrape by 5 s and fails it. The values here are
+  // sums already.
   const gathered = families.map((family) => ({ ...family, aggregator: 'first' }));
   return AggregatorRegistry.aggregate([gathered]).metrics();
 }

@@ -1,4 +1,5 @@
-// Writes the last line of a process directly to stderr, because process.exit discards lines that the logs still hold.
+// Writes the last line of a process directly to stderr, because process.exit discards lines that the logs
+// still hold.
 
 import { writeSync } from 'node:fs';
 import { printable } from '../runtime/printable-text.ts';

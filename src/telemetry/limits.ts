@@ -6,7 +6,8 @@ export const telemetryLimits = {
   /** Log lines are written together after this long or this many characters. */
   logFlushMs: 100,
   logBatchCharsMax: 64 * 1024,
-  /** Characters of lines that wait for a stuck disk: some seconds of the busiest log. dq drops and counts more. */
+  /** Characters of lines that wait for a stuck disk: some seconds of the busiest log. dq drops and counts
+   *  more. */
   logBacklogCharsMax: 4 * 1024 * 1024,
   /** Interval of checking that the open log file is still the one at its path. */
   logCheckMs: 1_000,

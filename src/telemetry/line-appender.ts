@@ -1,7 +1,9 @@
-// LineAppender appends lines to one file per day. It writes whole lines together, so that two processes can share the file.
-// Invariant: never throws and never waits for the disk. It drops and counts lines that it cannot write, and lines beyond
-// `bytesMaxPerDay`; `onRecovered` gets the number when writing works again or on the next day.
-// Rejected: winston's file transports, which cost 4.8 µs a line and neither reopen a file nor recreate its directory.
+// LineAppender appends lines to one file per day. It writes whole lines together, so that two processes can
+// share the file.
+// Invariant: never throws and never waits for the disk. It drops and counts lines that it cannot write, and
+// lines beyond `bytesMaxPerDay`; `onRecovered` gets the number when writing works again or on the next day.
+// Rejected: winston's file transports, which cost 4.8 µs a line and neither reopen a file nor recreate its
+// directory.
 
 import { join } from 'node:path';
 import type { Calendar } from '../core/calendar.ts';
@@ -15,10 +17,10 @@ export interface LineAppenderOptions {
   readonly nameOf: (day: number) => string;
   readonly calendar: Calendar;
   readonly now: () => number;
-  /** 0 = no limit. Lines that another process writes to the same file do not count, those in the file at the first opening of a
-   *  day do. */
+  /** 0 = no limit. Lines in the file at the first opening of a day count, later lines of other processes do
+   *  not. */
   readonly bytesMaxPerDay: number;
-  /** called once a day, when the limit is reached; may write lines, which are dropped where they are for this file */
+  /** called when the limit of a day is reached; lines that it writes to this file are dropped */
   readonly onFull: (bytesMax: number) => void;
   readonly onRecovered: (lines: number, reason: string) => void;
 }
@@ -35,14 +37,15 @@ export class LineAppender {
   #file: LogFile | null = null;
   #checkedAt = 0;
   #stale = false;
-  /** yyyymmdd of the lines last written, and the bytes of that day; null bytes = no file of that day was opened yet */
+  /** yyyymmdd of the last written lines, and the bytes of that day; null bytes = no file of that day is open
+   *  yet */
   #day = 0;
   #bytesToday: number | null = null;
   /** the day whose limit is reached */
   #fullDay = 0;
-  /** id of a file that ends in the middle of a line of ours */
+  /** id of a file that ends with a part of a line of this process */
   #tornFile: string | null = null;
-  /** not yet told of */
+  /** dropped lines that onRecovered has not reported yet */
   #missing = 0;
   #missingReason = '';
   #dropped = 0;
@@ -76,7 +79,7 @@ export class LineAppender {
     else this.#timer ??= setTimeout(() => this.#start(), telemetryLimits.logFlushMs);
   }
 
-  /** The next line goes to what lies at the path then; the file that was open is let go at once. */
+  /** Closes the file at once; the next line opens the current file at its path. */
   reopen(): void {
     this.#stale = true;
     this.#start();
@@ -104,12 +107,13 @@ export class LineAppender {
     this.#timer = null;
     this.#writing ??= this.#writeAll().finally(() => {
       this.#writing = null;
-      // Came after the last look.
+      // Lines that arrived after the last check.
       if (this.#lines.length > 0 || this.#stale) this.#start();
     });
   }
 
-  /** One write at a time: lines stay in order, and a disk that hangs holds one thread of libuv's pool, not all. */
+  /** One write at a time: lines stay in order, and a stuck disk blocks one thread of libuv's pool, not
+   *  all. */
   async #writeAll(): Promise<void> {
     if (this.#stale) await this.#release();
     while (this.#lines.length > 0) {
@@ -135,18 +139,18 @@ export class LineAppender {
       this.#stale = true;
       if (error instanceof AppendError) {
         if (error.torn) this.#tornFile = this.#file?.id ?? null;
-        // What the disk took is written, a line that it cut is not.
+        // A partly written line counts as dropped.
         const unwritten = error.rest.toString('latin1').split('\n').length - 1;
         this.#drop(Math.min(unwritten, lines.length), reasonOf(error.cause));
       } else this.#drop(lines.length, reasonOf(error));
     }
   }
 
-  /** The lines as far as the day's limit allows; the others are dropped. */
+  /** Drops the lines beyond the day's limit; returns the others. */
   #withinLimit(mend: string, lines: readonly string[]): Buffer {
     const { bytesMaxPerDay, onFull } = this.#options;
     const whole = Buffer.from(mend + lines.join(''));
-    // Once a line was dropped, a shorter one would only look as if nothing was missing before it.
+    // After a dropped line, a shorter one would hide the gap.
     const isFull = this.#fullDay === this.#day;
     const left = isFull ? 0 : bytesMaxPerDay - (this.#bytesToday ?? 0);
     if (bytesMaxPerDay === 0 || whole.length <= left) return whole;
@@ -172,7 +176,7 @@ export class LineAppender {
     if (this.#stale || this.#file?.path !== path || (await this.#hasMoved())) await this.#release();
     if (this.#file === null) {
       this.#file = await LogFile.open(path);
-      // Of a file that was rotated meanwhile this process has counted its lines.
+      // The lines of a file that was rotated since are counted already.
       this.#bytesToday ??= this.#file.sizeBefore;
       this.#checkedAt = performance.now();
     }
@@ -192,7 +196,7 @@ export class LineAppender {
     try {
       await file?.close();
     } catch {
-      // Its lines were written or counted already; there is nothing more to lose.
+      // Its lines are written or counted already.
     }
   }
 

@@ -1,5 +1,5 @@
-// The reason of a crash, in the error log of the process that crashes: what the logs gather is lost with it, so this line is
-// written at once. Changes nothing about the crash: Node prints it too, and ends the process.
+// Writes the reason of a crash to the error log of the process at once, because the crash discards gathered
+// lines. The crash itself is unchanged: Node prints the reason and ends the process.
 
 import { appendFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,8 +7,8 @@ import { createCalendar } from '../core/calendar.ts';
 import { formatLine } from './log-line.ts';
 import { errorFields, fileNameOf, type LogOptions } from './open-log.ts';
 
-/** From now on, for an exception that nobody catches, and a rejection that nobody takes. `where` is asked at the crash: a reload
- *  may have changed it. */
+/** From now on, for uncaught exceptions and unhandled rejections. `where` is called at the crash: a reload
+ *  can change it. */
 export function logCrashes(where: () => Pick<LogOptions, 'config' | 'role' | 'index' | 'title'>): void {
   process.on('uncaughtExceptionMonitor', (error) => {
     try {
@@ -26,7 +26,7 @@ export function logCrashes(where: () => Pick<LogOptions, 'config' | 'role' | 'in
       mkdirSync(config.logDir, { recursive: true, mode: 0o750 });
       appendFileSync(join(config.logDir, fileNameOf('error', role, index, day)), line, { mode: 0o640 });
     } catch {
-      // The disk does not take it; stderr may.
+      // The disk rejects the line; stderr may accept it.
     }
   });
 }

@@ -1,4 +1,5 @@
-// One open log file and the path it was opened by. Appends whole buffers, knows when the path leads elsewhere by now.
+// LogFile is one open log file with its path. It appends whole buffers and detects a path that leads to
+// another file.
 
 import type { FileHandle } from 'node:fs/promises';
 import { mkdir, open, stat } from 'node:fs/promises';
@@ -6,15 +7,15 @@ import { dirname } from 'node:path';
 
 const newline = 0x0a;
 
-/** What the umask of whoever started the daemon must not decide: the group may read logs, others may not. */
+/** The group may read logs, others may not, whatever the umask of the start is. */
 const fileMode = 0o640;
 const directoryMode = 0o750;
 
 export class LogFile {
   readonly path: string;
-  /** of the file, over all that have it open here: identifies it beyond renames */
+  /** identifies the file beyond renames */
   readonly id: string;
-  /** bytes that were in it when it was opened */
+  /** bytes in the file when it was opened */
   readonly sizeBefore: number;
   readonly #handle: FileHandle;
 
@@ -25,7 +26,7 @@ export class LogFile {
     this.sizeBefore = sizeBefore;
   }
 
-  /** Makes the directory again if it is gone. */
+  /** Recreates a missing directory. */
   static async open(path: string): Promise<LogFile> {
     let handle: FileHandle;
     try {
@@ -37,7 +38,7 @@ export class LogFile {
     }
     try {
       const stats = await handle.stat();
-      // A file with lines in it has the mode that somebody wants for it; a device is not ours to change.
+      // Keeps the mode of a file with lines, which an operator may have set, and of a device.
       if (stats.isFile() && stats.size === 0) await handle.chmod(fileMode);
       return new LogFile(path, handle, `${stats.dev}:${stats.ino}`, stats.size);
     } catch (error) {
@@ -46,7 +47,8 @@ export class LogFile {
     }
   }
 
-  /** Resolves with the bytes that were written when the disk took all of them; else rejects with what it did take. */
+  /** Resolves with the written bytes when all are written; else rejects with AppendError and the number of
+   *  written bytes. */
   async append(bytes: Buffer): Promise<void> {
     let done = 0;
     try {
@@ -56,7 +58,7 @@ export class LogFile {
     }
   }
 
-  /** The path leads to another file, or to none: it was rotated or removed. */
+  /** true = the path leads to another file or to no file: rotated or removed. */
   async hasMoved(): Promise<boolean> {
     try {
       const { dev, ino } = await stat(this.path);
@@ -76,7 +78,7 @@ export class AppendError extends Error {
   /** the file ends in the middle of a line */
   readonly torn: boolean;
   constructor(cause: unknown, rest: Buffer, torn: boolean) {
-    super('the log file did not take all', { cause });
+    super('cannot write all lines to the log file', { cause });
     this.rest = rest;
     this.torn = torn;
   }

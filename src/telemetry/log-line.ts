@@ -6,7 +6,8 @@ import { limits } from '../core/limits.ts';
 import { printable, printableJson } from '../runtime/printable-text.ts';
 import { telemetryLimits } from './limits.ts';
 
-/** A line with its line feed. `head`: the first members as text: copying an object costs as much as writing it. */
+/** A line with its line feed. `head`: the first members as text: copying an object costs as much as writing
+ *  it. */
 export function formatLine(members: Readonly<Record<string, unknown>>, head = ''): string {
   const text = printableJson(stringify(members));
   if (head === '') return `${text}\n`;

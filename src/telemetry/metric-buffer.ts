@@ -1,5 +1,5 @@
-// The numbers of one process between two reports. Holds increments, not totals: whoever adds them up keeps what a process
-// counted when that process has died, so that no sum ever falls. A kill -9 loses what was counted since the last report.
+// MetricBuffer holds the increments of one process between two reports. The master adds them up and keeps
+// the sums of dead processes, so no sum falls. A kill -9 loses the increments since the last report.
 
 import {
   type CounterName,
@@ -39,7 +39,7 @@ export class MetricBuffer implements Metrics {
       family = new Map();
       this.#counters.set(name, family);
     }
-    // Most have one label or none, and need no text made for them.
+    // Metrics with at most one label, which most have, need no joined key.
     const key = values.length < 2 ? (values[0] ?? '') : values.join('\n');
     const counted = family.get(key);
     if (counted === undefined) family.set(key, { labels: values, n });
@@ -69,12 +69,12 @@ export class MetricBuffer implements Metrics {
     this.#gauges.set(name, [name, entries]);
   }
 
-  /** In force with the next report: a value that is gone and back before it loses nothing. */
+  /** Takes effect with the next report: a value that disappears and returns before it loses nothing. */
   keep(name: CounterName, values: ReadonlySet<string>): void {
     this.#keeps.set(name, values);
   }
 
-  /** What has come together since the last time; null = nothing has. */
+  /** The increments since the last call; null = none. */
   take(): MetricReport | null {
     const keeps = [...this.#keeps].map(([name, values]) => [name, [...values]] as const);
     for (const [name, values] of this.#keeps) this.#drop(name, values);
@@ -101,7 +101,8 @@ export class MetricBuffer implements Metrics {
     return { ...(keeps.length === 0 ? {} : { keeps }), counts, histograms, gauges };
   }
 
-  /** Drops the series of other values; their unreported counts go to `_other`, where that is kept: no count is lost to the sum. */
+  /** Drops the series of other values. Their unreported counts go to `_other` if it is kept, so that the sum
+   *  stays right. */
   #drop(name: string, values: ReadonlySet<string>): void {
     const family = this.#counters.get(name);
     for (const [key, { labels, n }] of family ?? []) {

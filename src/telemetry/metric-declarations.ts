@@ -1,6 +1,6 @@
-// Every metric of /metrics, declared once: name, type, labels, sentence. The README's table is made from this file, and a
-// label takes only the values listed here, so their number is bounded. Where the values are not known beforehand (null), the
-// line beside it says what bounds them.
+// Declares every metric: name, type, labels, sentence. The manual's table derives from it. A label takes
+// only the listed values, so their number is bounded; a comment names the bound of a label with free values
+// (null).
 
 import type { AttemptReason } from '../core/job.ts';
 
@@ -12,9 +12,9 @@ export interface Declaration {
   /** one sentence without a full stop */
   readonly help: string;
   readonly labels: readonly Label[];
-  /** upper bounds, rising; of a histogram alone */
+  /** rising upper bounds; of a histogram only */
   readonly bounds: readonly number[];
-  /** which combinations of values can occur; all of them where it is absent */
+  /** combinations of values that can occur; absent: all */
   readonly occurs?: (values: readonly string[]) => boolean;
 }
 
@@ -30,7 +30,7 @@ function gauge<const L extends readonly Label[]>(help: string, labels: L) {
   return { type: 'gauge', help, labels, bounds: [] } as const;
 }
 
-/** Without labels: a histogram has a dozen series as it is. */
+/** Without labels: a histogram already has a dozen series. */
 function histogram(help: string, bounds: readonly number[]) {
   return { type: 'histogram', help, labels: [], bounds } as const;
 }
@@ -53,84 +53,78 @@ const reasons = [
 const states = ['delayed', 'ready', 'reserved', 'dead'] as const;
 const roles = ['store', 'server', 'timer', 'notifier', 'upkeep'] as const;
 
-/** A title of a process: as many as there are workers. */
+/** Title of a process: bounded by the number of workers. */
 const process: readonly [Label] = [['process', null]];
-/** The sum over the topics without series of their own. No topic can have this name. */
+/** The sum over topics without own series. No topic can have this name. */
 export const otherLabel = '_other';
 
 /** upkeepLimits.metricTopicsMax topics, and `_other`. */
 const topic = ['topic', null] as const;
 
-/** From a fast disk's fsync to where a push is answered `unknown`. */
+/** From the fsync of a fast disk to the deadline of a push. */
 const waitBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** Up to the longest timeout that a topic may have. */
+/** Up to the longest timeout of a topic. */
 const callbackBounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** From what is published as usual to an hour of overload. */
+/** From the usual lateness to an hour of overload. */
 const latenessBounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 3600];
 /** Up to sqliteLimits.groupItemsMax. */
 const itemBounds = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2000];
 
 export const metricDeclarations = {
-  dq_pushes_total: counter('Pushes, each job of a batch by itself', [
+  dq_pushes_total: counter('Pushes; each job of a batch counts', [
     ['outcome', ['stored', 'replaced', 'kept', 'refused', 'not_stored', 'unknown']],
   ]),
-  dq_push_seconds: histogram('From the whole push to its answer, the fsync included', waitBounds),
-  dq_http_requests_total: counter('Answers of the HTTP API', [['status', ['2xx', '3xx', '4xx', '5xx']]]),
+  dq_push_seconds: histogram('From the end of the request to its reply, fsync included', waitBounds),
+  dq_http_requests_total: counter('Replies of the HTTP API', [['status', ['2xx', '3xx', '4xx', '5xx']]]),
   dq_attempts_total: counter(
-    'Callback attempts, by what became of the job and why the attempt failed',
+    'Callback attempts by outcome of the job and reason of the failure',
     [
       ['verdict', ['ack', 'retry', 'bury']],
       ['reason', reasons],
     ],
     ([verdict, reason]) => (verdict === 'ack') === (reason === 'none'),
   ),
-  dq_callback_seconds: histogram('Duration of an attempt, from the look-up of the name on', callbackBounds),
+  dq_callback_seconds: histogram('Duration of an attempt, name lookup included', callbackBounds),
   dq_delivery_lateness_seconds: histogram('How late attempts began, retries included', latenessBounds),
   dq_jobs: gauge('Stored jobs', [['state', states]]),
-  dq_jobs_orphaned: gauge('Of them, jobs whose topic is not registered; they are held', []),
+  dq_jobs_orphaned: gauge('Stored jobs without a registered topic; they are held', []),
   dq_oldest_overdue_seconds: gauge(
     'How long the oldest job that waits for its turn has been due; topics that are paused or offline do not count',
     [],
   ),
   dq_topic_jobs: gauge('Stored jobs of a topic', [topic, ['state', states]]),
-  dq_topic_events_total: counter('What happened to the jobs of a topic', [
+  dq_topic_events_total: counter('Events of the jobs of a topic', [
     topic,
     ['event', ['pushed', 'delivered', 'retried', 'dead', 'cancelled']],
   ]),
-  dq_jobs_promoted_total: counter('Jobs that became due and were moved to the ready ones', []),
-  dq_jobs_released_total: counter('Reserved jobs that were handed back uncalled, without cost', []),
-  dq_leases_lost_total: counter('Finishing writes that came too late and changed nothing', [
+  dq_jobs_promoted_total: counter('Jobs promoted from delayed to ready', []),
+  dq_jobs_released_total: counter('Reserved jobs released without a call; no attempt counted', []),
+  dq_leases_lost_total: counter('Finishing writes rejected because the lease was lost', [
     ['verb', ['ack', 'retry', 'bury', 'release']],
   ]),
-  dq_settles_repeated_total: counter('Finishing writes that had no answer and were sent again', []),
+  dq_settles_repeated_total: counter('Finishing writes repeated for lack of a reply', []),
   dq_leases_recovered_total: counter(
-    'Leases taken back from notifiers that died or fell silent; on a disk with room each is a strike to its job',
+    'Leases recovered from dead or silent notifiers; each is a strike unless the disk is full',
     [],
   ),
-  dq_strikes_alone_total: counter('Calls of jobs that have two strikes or more, made alone', []),
-  dq_strikes_poisoned_total: counter('Jobs that were buried as poison with their fifth strike', []),
-  dq_mails_total: counter('Alert mails, by what the mail server made of each address', [
+  dq_strikes_alone_total: counter('Isolated calls of jobs with two or more strikes', []),
+  dq_strikes_poisoned_total: counter('Jobs buried as poison at their fifth strike', []),
+  dq_mails_total: counter('Alert mails by reply of the mail server, per address', [
     ['outcome', ['accepted', 'refused', 'deferred', 'failed']],
   ]),
   dq_store_up: gauge('1 when the job store answers and takes pushes', []),
   dq_redis_up: gauge('The same of each Redis', [['server', null]]),
   dq_store_set_aside: gauge(
-    'What lies aside in Redis because it cannot be read or stands for no job; `dq fsck` names it',
+    'Records in quarantine in Redis: unreadable, or without a job; `dq fsck` names them',
     [],
   ),
-  dq_store_warnings: gauge('What of the configuration of the job store is dangerous; `/readyz` names it', []),
-  dq_store_group_commit_seconds: histogram(
-    'COMMIT of a transaction of the store, fsync included',
-    waitBounds,
-  ),
-  dq_store_group_items: histogram('Jobs and questions that shared a transaction', itemBounds),
-  dq_log_lines_dropped_total: counter(
-    'Log lines that no disk took, or that were beyond `log.bytesMaxPerDay`',
-    [],
-  ),
-  dq_in_flight: gauge('Requests being answered, callbacks running, calls to the store', [['role', roles]]),
-  dq_worker_deaths_total: counter('Worker processes that ended unasked', [['role', roles]]),
-  dq_reloads_total: counter('Reloads; one that was refused has changed nothing', [
+  dq_store_warnings: gauge('Dangerous settings of the job store; `/readyz` names them', []),
+  dq_store_group_commit_seconds: histogram('Duration of a COMMIT of the store, fsync included', waitBounds),
+  dq_store_group_items: histogram('Jobs and calls that shared a transaction', itemBounds),
+  dq_log_lines_dropped_total: counter('Log lines dropped: not written, or beyond `log.bytesMaxPerDay`', []),
+  dq_in_flight: gauge('Running requests, callbacks and store calls', [['role', roles]]),
+  dq_worker_deaths_total: counter('Worker processes that ended without a request', [['role', roles]]),
+  dq_reloads_total: counter('Reloads; a rejected one changed nothing', [
     ['outcome', ['reloaded', 'refused']],
   ]),
   dq_process_cpu_seconds_total: counter('Processor time', process),
@@ -152,13 +146,13 @@ type ValuesOf<L extends readonly unknown[]> = { readonly [K in keyof L]: ValueOf
 /** The values of a metric's labels, in the order of their declaration. */
 export type LabelValues<N extends MetricName> = ValuesOf<Declarations[N]['labels']>;
 
-/** null: nobody knows a metric of this name; another version of dq may. */
+/** null: unknown metric, perhaps of another version of dq. */
 export function declarationOf(name: string): Declaration | null {
   return Object.hasOwn(metricDeclarations, name) ? metricDeclarations[name as MetricName] : null;
 }
 
-/** Every combination of values that can occur; none where a label takes any text. They begin at 0: a rate over a series that
- *  appears with its first event misses that event. */
+/** Every possible combination of values; none with a free label. These series begin at 0: a rate over a
+ *  series that appears with its first event misses that event. */
 export function knownSeries({ labels, occurs = () => true }: Declaration): readonly (readonly string[])[] {
   let combinations: readonly (readonly string[])[] = [[]];
   for (const [, values] of labels)
@@ -166,7 +160,7 @@ export function knownSeries({ labels, occurs = () => true }: Declaration): reado
   return combinations.filter(occurs);
 }
 
-/** The README's table. */
+/** The manual's table. */
 export function renderMetricsTable(): string {
   const rows = Object.entries<Declaration>(metricDeclarations).map(([name, { type, labels, help }]) => {
     const shown = labels.map(([label, values]) => {

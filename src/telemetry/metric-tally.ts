@@ -1,5 +1,5 @@
-// The sums of what all processes have reported, whoever of them still lives. Owns the totals, and the bound on how many there
-// are. Invariant: a series never falls while it exists; a series is dropped with its topic. Reads memory only.
+// MetricTally adds up the reports of all processes, dead ones included, and bounds the number of series.
+// Invariant: a series never falls while it exists; it is dropped with its topic. Reads memory only.
 
 import { telemetryLimits } from './limits.ts';
 import {
@@ -11,7 +11,7 @@ import {
 } from './metric-declarations.ts';
 import type { MetricReport } from './metrics.ts';
 
-/** Label values and a number; JSON text of the values → both. */
+/** JSON text of the label values → the values and a number. */
 type Family = Map<string, { readonly labels: readonly string[]; value: number }>;
 
 interface Histogram {
@@ -32,12 +32,12 @@ export class MetricTally {
       if (type === 'histogram')
         this.#histograms.set(name, { bounds, buckets: new Array<number>(bounds.length + 1).fill(0), sum: 0 });
       else this.#families.set(name, new Map());
-      // A gauge that nobody has measured is not 0.
+      // An unmeasured gauge is not 0.
       if (type === 'counter') for (const labels of knownSeries(declaration)) this.#add(name, labels, 0);
     }
   }
 
-  /** Series that found no room since the last ones were dropped. */
+  /** Series that the bound rejected since the last drop. */
   get dropped(): number {
     return this.#dropped;
   }
@@ -56,7 +56,7 @@ export class MetricTally {
     }
   }
 
-  /** In the order of the declarations, histograms cumulated, as Prometheus counts them. */
+  /** In the order of the declarations; histograms cumulative, as in Prometheus. */
   families(): readonly TalliedFamily[] {
     return (Object.keys(metricDeclarations) as MetricName[]).map((name) => {
       const { type, help, labels: declared } = metricDeclarations[name] as Declaration;
@@ -98,7 +98,7 @@ export class MetricTally {
 
   #addHistogram(name: string, buckets: readonly number[], sum: number): void {
     const histogram = this.#histograms.get(name);
-    // Another version of dq may have other bounds.
+    // Another version of dq can have other bounds.
     if (histogram?.buckets.length !== buckets.length) return;
     for (const [i, n] of buckets.entries()) histogram.buckets[i] = (histogram.buckets[i] as number) + n;
     histogram.sum += sum;

@@ -1,5 +1,5 @@
-// The two quiet logs, `notice` and `error`, through winston: it keeps the levels and calls the format; the file is a
-// LineAppender like any other. Bundled, winston costs a process 16 ms at its start.
+// NoticeLog writes the `notice` and `error` logs through winston, which filters levels and calls the format.
+// LineAppender writes the files. Bundled, winston adds 16 ms to the start of a process.
 
 import { Writable } from 'node:stream';
 import winston from 'winston';
@@ -16,12 +16,12 @@ export class NoticeLog {
   readonly #format: (level: NoticeLevel, message: string, fields: LogFields) => string;
   #closing: Promise<void> | null = null;
 
-  /** `head`: members that every line begins with. */
+  /** `head`: the first members of every line. */
   constructor(appender: LineAppender, level: NoticeLevel, head: LogFields, now: () => number) {
     this.#appender = appender;
     this.#format = (level, message, fields) =>
       formatLine({ time: new Date(now()).toISOString(), level, ...head, message, ...fields });
-    // The appender takes every line at once, so that nothing of winston's streams ever fills or fails.
+    // The appender accepts every line at once, so winston's streams never fill or fail.
     const stream = new Writable({
       decodeStrings: false,
       write: (line, _encoding, done) => {
@@ -38,7 +38,8 @@ export class NoticeLog {
 
   write(level: NoticeLevel, message: string, fields: LogFields = {}): void {
     if (this.#closing === null) this.#logger.log({ level, message, fields });
-    // winston throws at a line after its end. The appender takes it while it can, and counts it as lost afterwards.
+    // winston throws on a line after its end. The appender accepts it, or counts it as lost after its own
+    // end.
     else if (this.#logger.isLevelEnabled(level)) this.#appender.write(this.#format(level, message, fields));
   }
 

@@ -1,11 +1,13 @@
-// Retention of the log files, for the Janitor: by the day in the name, so that a file touched since does not live for ever.
-// Also bounds what a daemon in the background prints, which has no day in its name. Removes nothing that dq did not name.
+// Retention of the log files, for the Janitor, by the day in their names: touching a file does not extend
+// it. Also bounds the output of a background daemon, whose file name has no day. Removes only files with
+// names of dq.
 
 import { copyFile, readdir, stat, truncate, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { telemetryLimits } from './limits.ts';
 
-/** stdout and stderr of every process of a daemon in the background: where a crash of the runtime leaves its trace. */
+/** stdout and stderr of all processes of a background daemon: a crash of the runtime leaves its trace
+ *  there. */
 export const outputName = 'dq-output.log';
 
 const namePattern = /^(?:notice|error|request|notify)-[a-z]+-\d+-(\d{4})(\d{2})(\d{2})\.log$/;
@@ -13,8 +15,9 @@ const dayMs = 86_400_000;
 /** A day of the westernmost zone ends this long after the same day of UTC. */
 const zoneMs = 12 * 3_600_000;
 
-/** Removes files whose day ended more than `days` days before `now` (epoch ms) in every time zone; answers their names.
- *  Rejects when the directory cannot be read; a file that cannot be removed is left for the next time. */
+/** Removes files whose day ended more than `days` days before `now` (epoch ms) in every time zone; returns
+ *  their names. Rejects when it cannot read the directory. Leaves a file that it cannot remove for the next
+ *  call. */
 export async function removeOldLogs(
   directory: string,
   days: number,
@@ -30,14 +33,14 @@ export async function removeOldLogs(
       await unlink(join(directory, name));
       removed.push(name);
     } catch {
-      // Gone already, or not ours to remove; the others may be.
+      // Removed already, or without permission; continue with the others.
     }
   }
   return removed;
 }
 
-/** Cuts the output back where it is longer than telemetryLimits.outputBytesMax, keeping what it held beside it as `.1`, and both when nothing
- *  was written to them for `days`. In place: the processes have it open for their whole life, and append. */
+/** Empties output longer than telemetryLimits.outputBytesMax after copying it to `.1`; empties or removes
+ *  both when they are older than `days`. In place: the processes keep the file open and append. */
 export async function trimOutput(directory: string, days: number, now: number): Promise<void> {
   const path = join(directory, outputName);
   const older = `${path}.1`;

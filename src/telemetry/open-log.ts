@@ -1,5 +1,6 @@
-// The logs of one process: <logDir>/<kind>-<role>-<n>-<yyyymmdd>.log, JSON lines, a file only for what is written at all.
-// Owns which line goes where and which is left out. No call throws or waits; secrets are never passed in.
+// The logs of one process: JSON lines in <logDir>/<kind>-<role>-<n>-<yyyymmdd>.log. Decides which line goes
+// to which file.
+// Invariant: no call throws or waits, no line contains a secret.
 
 import type { Config } from '../config/options.ts';
 import { createCalendar } from '../core/calendar.ts';
@@ -18,17 +19,18 @@ export interface LogOptions {
   readonly index: number;
   /** `dq-server-0` */
   readonly title: string;
-  /** Also told each notice and error that is logged, in readable form without a line feed: the master prints them. */
+  /** Gets each logged notice and error too, in readable form without a line feed: the master prints them. */
   readonly echo?: (line: string) => void;
   readonly now?: () => number;
 }
 
 export interface OpenLog extends Log {
-  /** The next lines go to what lies at the paths then. */
+  /** The next lines open the current files at the paths. */
   reopen(): void;
-  /** Resolves when all lines are written, or after telemetryLimits.logCloseMs for each kind; later ones are dropped. */
+  /** Resolves when all lines are written, or after telemetryLimits.logCloseMs for each kind; later ones are
+   *  dropped. */
   close(): Promise<void>;
-  /** lines that no disk took, or that were beyond the daily limit, since the start */
+  /** lines dropped since the start: not written, or beyond the daily limit */
   dropped(): number;
 }
 
@@ -51,7 +53,7 @@ export function openLog(options: LogOptions): OpenLog {
       now,
       bytesMaxPerDay: config['log.bytesMaxPerDay'],
       onFull: (bytesMax) => full(kind, bytesMax),
-      onRecovered: (lines, reason) => notice('log lines were lost', { kind, lines, reason }),
+      onRecovered: (lines, reason) => notice('log: lines were lost', { kind, lines, reason }),
     });
   const appenders = {
     notice: appenderOf('notice'),
@@ -68,9 +70,9 @@ export function openLog(options: LogOptions): OpenLog {
     notices.write('info', message, fields);
     if (config['log.level'] !== 'error') say(message, fields);
   };
-  /** Each kind has a limit of its own: a flood of one cannot silence the others. */
+  /** Each kind has its own limit: a flood of one does not silence the others. */
   const full = (kind: Kind, bytesMax: number) => {
-    const message = 'log: the daily limit of a log file is reached, later lines of today are dropped';
+    const message = 'log: a file reached its daily limit; later lines of today are dropped';
     const fields = { kind, option: 'log.bytesMaxPerDay', bytesMax };
     if (kind === 'error') notice(message, fields);
     else {
@@ -85,7 +87,7 @@ export function openLog(options: LogOptions): OpenLog {
     return (fields: LogFields) => {
       if (wanted !== 'all' && !(wanted === 'errors' && isError(fields))) return;
       const at = now();
-      // What ends together is logged together: the head is the same for many lines.
+      // Many lines have the same head.
       if (at !== knownAt) head = headOf({ time: new Date(at).toISOString(), process: title });
       knownAt = at;
       appenders[kind].write(formatLine(fields, head));
@@ -96,7 +98,8 @@ export function openLog(options: LogOptions): OpenLog {
     notice,
     error: (message, error, fields = {}) => {
       const why = errorFields(error);
-      // An unreachable server concerns every process. The first of each kind logs the error; the others a notice.
+      // An unreachable server concerns every process: the first process of each kind logs an error, the
+      // others a notice.
       if (index > 0 && error instanceof Error && isUnreachable(error)) {
         notice(message, { ...why, ...fields });
         return;
@@ -110,7 +113,7 @@ export function openLog(options: LogOptions): OpenLog {
     reopen: () => {
       for (const appender of Object.values(appenders)) appender.reopen();
     },
-    // The notices last: the others may still have to tell of lines that were lost.
+    // Notices last: the other logs can still report lost lines there.
     close: async () => {
       await Promise.all([appenders.request.close(), appenders.notify.close(), errors.close()]);
       await notices.close();
@@ -127,7 +130,8 @@ export function errorFields(error: unknown): LogFields {
   return { reason: wordsOf(error), ...(code === undefined ? {} : { code }), ...stack };
 }
 
-/** Of Redis, MySQL, the store and what leads to them. The reason says all there is: a stack shows only who asked. */
+/** Errors of Redis, MySQL, the store and their connections. Their reason suffices: the stack shows only the
+ *  caller. */
 const outages = new Set(['StoreError', 'DqError', 'ReplyError', 'MysqlError', 'MaxRetriesPerRequestError']);
 
 /** Codes of StoreError and MysqlError. */
@@ -154,7 +158,7 @@ function isUnreachable(error: Error): boolean {
   if (socketCodes.test(code ?? '') || clientTexts.test(message)) return true;
   if (name === 'MaxRetriesPerRequestError') return true;
   if (cause instanceof Error) return isUnreachable(cause);
-  // The server itself has answered.
+  // The server itself answered.
   if (isAnswer === true) return false;
   return unreachable.has(typeof failure === 'object' ? failure.code : (failure ?? ''));
 }

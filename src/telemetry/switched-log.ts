@@ -1,5 +1,5 @@
-// A log whose settings change while its users keep it: the master lives through reloads. The lines of before go where they were
-// bound for; the one before is closed when they are written.
+// SwitchedLog is a log whose settings change while its users keep it, because the master outlives reloads.
+// Earlier lines go to the previous log, which closes after they are written.
 
 import type { Log, LogFields } from './log.ts';
 import type { OpenLog } from './open-log.ts';
@@ -7,7 +7,7 @@ import type { OpenLog } from './open-log.ts';
 export class SwitchedLog implements OpenLog {
   #log: OpenLog;
   #closing: Promise<unknown> = Promise.resolve();
-  /** may still drop lines of theirs */
+  /** previous logs, which can still drop lines */
   readonly #before = new Set<OpenLog>();
   #droppedBefore = 0;
 

@@ -60,7 +60,7 @@ describe.skipIf(unmountable !== null)(
         async () => present() + (await dropped(daemon)) === 240,
       );
       expect(await daemon.stop()).toBe(0);
-      const told = linesOf(logDir, 'notice').filter(({ message }) => message === 'log lines were lost');
+      const told = linesOf(logDir, 'notice').filter(({ message }) => message === 'log: lines were lost');
       for (const kind of ['request', 'notify']) {
         const lines = told.filter((one) => one['kind'] === kind).map((one) => Number(one['lines']));
         const lost = lines.reduce((sum, n) => sum + n, 0);

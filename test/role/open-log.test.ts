@@ -316,7 +316,7 @@ describe('a disk that fails', () => {
     await hasLines(pathOf('request'), 1);
     await hasLines(pathOf('notice'), 2);
     expect(linesOf(pathOf('notice'))[1]).toMatchObject({
-      message: 'log lines were lost',
+      message: 'log: lines were lost',
       kind: 'request',
       lines: 5,
       reason: expect.stringContaining('ENOSPC'),
@@ -367,7 +367,7 @@ describe('a disk that fails', () => {
     await hasLines(pathOf('notice'), 2);
     expect(linesOf(pathOf('notice')).map(({ message, lines }) => [message, lines])).toEqual([
       ['kept', undefined],
-      ['log lines were lost', 1],
+      ['log: lines were lost', 1],
     ]);
   });
 

@@ -103,7 +103,7 @@ describe.each([
       expect(files.length).toBeGreaterThan(2);
       expect(linesOf(daemon, 'notice').at(-1)).toMatchObject({ process: expect.stringMatching(/^dq-/) });
       expect(linesOf(daemon, 'notice').filter(({ message }) => message === 'ended')).toHaveLength(1);
-      expect(linesOf(daemon, 'notice').filter(({ message }) => message === 'log lines were lost')).toEqual(
+      expect(linesOf(daemon, 'notice').filter(({ message }) => message === 'log: lines were lost')).toEqual(
         [],
       );
     },

@@ -1,4 +1,5 @@
-// Reads members of a parsed reply: own members only, never the prototype (JSON.parse makes an own `__proto__`).
+// Reads members of a parsed reply: own members only, never the prototype (JSON.parse makes an own
+// `__proto__`).
 
 /** An array in PHP: a JSON list or object. */
 export type Container = readonly unknown[] | Readonly<Record<string, unknown>>;

@@ -1,7 +1,7 @@
-// Compares two values of a reply or rule as PHP 8 does: existing retry rules were written for PHP.
-// Accepts every pair of JSON values, never throws, never recurses; the work is linear in the values.
-// Deliberate differences: lists and objects are never in order; every number is a double. JavaScript puts members named like
-// indexes ("0", "12") first in an object, so `===` cannot see their place in the reply.
+// Compares two values of a reply or rule as PHP 8 does: existing retry rules were written for PHP. Accepts
+// every pair of JSON values, never throws, never recurses; the work is linear in the values.
+// Deliberate differences: lists and objects are never in order; every number is a double. JavaScript puts
+// members named like indexes ("0", "12") first in an object, so `===` cannot see their place in the reply.
 
 import { type Container, isContainer, memberOf } from './json-member.ts';
 import { compareBytes, compareNumbers, compareTexts, numberText, numericText } from './php-text.ts';

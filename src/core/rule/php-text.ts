@@ -1,5 +1,5 @@
-// Compares text as PHP 8 does: numeric text, order of numbers, numbers as text. All work is linear in the length of the
-// texts: they come from untrusted replies.
+// Compares text as PHP 8 does: numeric text, order of numbers, numbers as text. All work is linear in the
+// length of the texts: they come from untrusted replies.
 
 /** Blanks around a number exactly as in PHP: no NUL, no NBSP. */
 const numericPattern =
@@ -19,7 +19,8 @@ export function numericText(text: string): NumericText | null {
   return { value: Number(text), integer: match[1] ?? null };
 }
 
-/** Negative, 0 or positive. Texts that are both numbers compare as numbers, all others by their UTF-8 bytes. */
+/** Negative, 0 or positive. Texts that are both numbers compare as numbers, all others by their UTF-8
+ *  bytes. */
 export function compareTexts(a: string, b: string): number {
   const x = numericText(a);
   const y = x === null ? null : numericText(b);
@@ -47,8 +48,8 @@ function significantDigits(integer: string): { readonly negative: boolean; reado
   return { negative: integer.startsWith('-') && digits !== '', digits };
 }
 
-/** Compares by UTF-8 bytes, which is the order of the code points. UTF-16 units differ from it between surrogates and
- *  U+E000–U+FFFF. */
+/** Compares by UTF-8 bytes, which is the order of the code points. UTF-16 units differ from it between
+ *  surrogates and U+E000–U+FFFF. */
 export function compareBytes(a: string, b: string): number {
   const end = Math.min(a.length, b.length);
   for (let i = 0; i < end; i++) {
@@ -67,9 +68,9 @@ function codePointRank(unit: number): number {
 /** PHP's `precision` */
 const floatDigits = 14;
 
-/** A number as PHP writes it to compare it with non-numeric text. Whole numbers below 10^15 like PHP integers, all others
- *  like PHP floats: 14 digits, with an exponent where these do not reach the point, and below 10^-4. (PHP writes 1e15 as
- *  1.0E+15 and 1000000000000000 in full; as doubles they are the same.) */
+/** A number as PHP writes it to compare it with non-numeric text. Whole numbers below 10^15 like PHP
+ *  integers, all others like PHP floats: 14 digits, with an exponent where these do not reach the point, and
+ *  below 10^-4. (PHP writes 1e15 as 1.0E+15 and 1000000000000000 in full; as doubles they are the same.) */
 export function numberText(n: number): string {
   if (Object.is(n, -0)) return '-0';
   if (!Number.isFinite(n)) return n > 0 ? 'INF' : '-INF';
@@ -86,8 +87,8 @@ export function numberText(n: number): string {
   return sign + (fraction === '' ? whole : `${whole}.${fraction}`);
 }
 
-/** n = d.ddd × 10^exponent with at most 14 digits, without trailing zeros. PHP rounds a tie to the even digit, toPrecision
- *  rounds it up; 100 places are all digits of a tied double. */
+/** n = d.ddd × 10^exponent with at most 14 digits, without trailing zeros. PHP rounds a tie to the even
+ *  digit, toPrecision rounds it up; 100 places are all digits of a tied double. */
 function roundHalfEven(n: number): { readonly digits: string; readonly exponent: number } {
   const [mantissa = '', power = '0'] = n.toExponential(100).split('e');
   const exact = mantissa.replace('.', '');

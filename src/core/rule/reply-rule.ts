@@ -1,5 +1,6 @@
-// The retry rule: parsed at registration, evaluated for every reply that passes the status check; true means retry.
-// No eval, no function or regular expression of the user. Evaluation never throws and costs at most nodes × reply.
+// The retry rule: parsed at registration, evaluated for every reply that passes the status check; true means
+// retry. No eval, no function or regular expression of the user. Evaluation never throws and costs at most
+// nodes × reply.
 
 import { limits } from '../limits.ts';
 import { isContainer, memberOf } from './json-member.ts';
@@ -18,7 +19,7 @@ export type ParsedRule =
   | { readonly ok: true; readonly rule: Rule }
   | { readonly ok: false; readonly message: string; readonly position: number };
 
-/** The reply as a rule sees it. */
+/** The reply as input of a rule. */
 export interface ReplyView {
   readonly status: number;
   /** number of this attempt, from 1 */
@@ -29,7 +30,8 @@ export interface ReplyView {
   header(name: string): string | null;
 }
 
-/** `position` counts characters (code points) from 0. Rejects an empty source: callers skip topics without a rule. */
+/** `position` counts characters (code points) from 0. Rejects an empty source: callers skip topics without a
+ *  rule. */
 export function parseRule(source: string): ParsedRule {
   const max = limits.ruleCharsMax;
   if (source.length > 2 * max || characters(source) > max)
@@ -51,8 +53,8 @@ export function evaluateRule(rule: Rule, reply: ReplyView): boolean {
   return isTruthy(resolve(rule.root, new Facts(reply)));
 }
 
-/** The value of each reference, by its text (`{res.code}`). Replaces values nested deeper than limits.ruleDepthMax by "…":
- *  JSON.stringify overflows on a deep reply. */
+/** The value of each reference, by its text (`{res.code}`). Replaces values nested deeper than
+ *  limits.ruleDepthMax by "…": JSON.stringify overflows on a deep reply. */
 export function ruleValues(rule: Rule, reply: ReplyView): Record<string, unknown> {
   const facts = new Facts(reply);
   return Object.fromEntries(

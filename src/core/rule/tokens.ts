@@ -1,5 +1,5 @@
-// Splits the source of a retry rule into tokens. A message names the replacement of PHP syntax that dq lacks, because users
-// bring rules from PHP. Bounded by limits.ruleCharsMax.
+// Splits the source of a retry rule into tokens. A message names the replacement of PHP syntax that dq
+// lacks, because users bring rules from PHP. Bounded by limits.ruleCharsMax.
 
 import { limits } from '../limits.ts';
 

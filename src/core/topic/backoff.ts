@@ -1,5 +1,5 @@
-// The backoff of a topic as users write it: "2n+1", a ladder of waits, or an exponential formula. Reads and prints it;
-// retry-policy.ts computes waits from it.
+// The backoff of a topic as users write it: "2n+1", a ladder of waits, or an exponential formula. Reads and
+// prints it; retry-policy.ts computes waits from it.
 
 import type { Complaints } from '../complaints.ts';
 import { formatDuration } from '../duration.ts';

@@ -1,7 +1,7 @@
-// The kinds of topic fields. A kind gives a field its parser and its JSON schema from the same bounds, the text of the
-// bounds for the manual, and its form on the command line.
-// A parser never coerces: "5" is no number, so a typo cannot become a setting. It returns the value, or rejects it under
-// the field's name with a remedy and returns undefined. Messages show the value, except of fields that can hold secrets.
+// The kinds of topic fields. A kind gives a field its parser and its JSON schema from the same bounds, the
+// text of the bounds for the manual, and its form on the command line. A parser never coerces: "5" is no
+// number, so a typo cannot become a setting. It returns the value, or rejects it under the field's name with
+// a remedy and returns undefined. Messages show the value, except of fields that can hold secrets.
 
 import type { Complaints } from '../complaints.ts';
 import { durationExamples, durationPattern, formatDuration, parseDuration } from '../duration.ts';
@@ -21,7 +21,8 @@ export type FieldParser<T> = (
 ) => T | undefined;
 
 export interface TopicField<T = unknown> {
-  /** How the command line reads the flag's text: as it is, as a number, comma-separated, `name: value`, as a backoff. */
+  /** How the command line reads the flag's text: as it is, as a number, comma-separated, `name: value`, as a
+   *  backoff. */
   readonly kind: 'text' | 'number' | 'boolean' | 'list' | 'headers' | 'backoff';
   readonly parse: FieldParser<T>;
   /** the value in the API's JSON; as it is when absent */

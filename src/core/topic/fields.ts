@@ -1,8 +1,8 @@
-// The one table of topic fields. The type of a topic's settings, their defaults, validation, the schema in /openapi.json,
-// the flags of `dq topic add` and `set`, and the manual's table derive from it: a new field is one line.
-// The order is the order of the stored settings: callbackUrl, title and owner differ per topic and stay in front
-// (registry/sql/tables/topic-row.ts). A default that changes later changes no stored topic, but applies to rows that were
-// written before the field existed.
+// The one table of topic fields. The type of a topic's settings, their defaults, validation, the schema in
+// /openapi.json, the flags of `dq topic add` and `set`, and the manual's table derive from it: a new field
+// is one line. The order is the order of the stored settings: callbackUrl, title and owner differ per topic
+// and stay in front (registry/sql/tables/topic-row.ts). A default that changes later changes no stored
+// topic, but applies to rows that were written before the field existed.
 
 import { limits } from '../limits.ts';
 import { backoff } from './backoff.ts';

@@ -18,7 +18,8 @@ export function signingSecrets(secrets: readonly TopicSecret[], nowMs: number): 
   return unexpired(secrets, nowMs).map(({ secret }) => secret);
 }
 
-/** The new secret becomes the first; the former one signs for limits.secretOverlapMs more. Expired ones are dropped. */
+/** The new secret becomes the first; the former one signs for limits.secretOverlapMs more. Expired ones are
+ *  dropped. */
 export function rotatedSecrets(
   secrets: readonly TopicSecret[],
   secret: string,

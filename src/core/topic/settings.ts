@@ -1,5 +1,5 @@
-// A topic as users write and read it: JSON → settings with every mistake named, and topic → JSON without its secret.
-// fields.ts declares the fields. Does no I/O.
+// A topic as users write and read it: JSON → settings with every mistake named, and topic → JSON without
+// its secret. fields.ts declares the fields. Does no I/O.
 
 import { Complaints } from '../complaints.ts';
 import { formatInstant } from '../duration.ts';
@@ -88,8 +88,8 @@ function unknownMessage(name: string): string {
   return near === null ? 'unknown field of a topic; leave it out' : `unknown field; did you mean ${near}?`;
 }
 
-/** Checks fields against each other. `settings`: as they would be stored; `input`: names the field that the request gave.
- *  A patch is checked after it is applied to the stored topic. */
+/** Checks fields against each other. `settings`: as they would be stored; `input`: names the field that the
+ *  request gave. A patch is checked after it is applied to the stored topic. */
 export function checkTogether(
   { method, format }: Pick<TopicSettings, 'method' | 'format'>,
   { settings: given }: TopicInput,
@@ -103,8 +103,8 @@ export function checkTogether(
   );
 }
 
-/** Replaces masked header values by those of `known`; null = no topic yet. Throws DqError for a masked value of a header
- *  that `known` lacks: dq would send the mask in place of a credential. */
+/** Replaces masked header values by those of `known`; null = no topic yet. Throws DqError for a masked value
+ *  of a header that `known` lacks: dq would send the mask in place of a credential. */
 export function unmaskHeaders(input: TopicInput, known: Pick<TopicSettings, 'headers'> | null): TopicInput {
   const { headers } = input.settings;
   if (headers === undefined || !Object.values(headers).includes(maskedValue)) return input;
@@ -129,10 +129,12 @@ export function completeSettings(input: TopicInput): TopicSettings {
   return { ...topicDefaults, emptyReply: defaultEmptyReply(format), ...input.settings } as TopicSettings;
 }
 
-/** Replaces the value of a header for callers without the scope `admin`. In a request it keeps the stored value. */
+/** Replaces the value of a header for callers without the scope `admin`. In a request it keeps the stored
+ *  value. */
 export const maskedValue = '***';
 
-/** The API's JSON of a topic, without its secret. `showsValues`: with the values of its headers, which can be credentials. */
+/** The API's JSON of a topic, without its secret. `showsValues`: with the values of its headers, which can
+ *  be credentials. */
 export function topicJson(topic: Topic, showsValues: boolean): Readonly<Record<string, unknown>> {
   const json: Record<string, unknown> = { topic: topic.topic };
   for (const [key, field] of fields)

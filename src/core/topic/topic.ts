@@ -1,5 +1,5 @@
-// What a topic is: a registered kind of job with its callback, policy and limits. Records only: fields.ts declares the
-// settings, settings.ts reads what a user wrote.
+// What a topic is: a registered kind of job with its callback, policy and limits. Records only: fields.ts
+// declares the settings, settings.ts reads what a user wrote.
 
 import type { TopicField } from './field-kinds.ts';
 import { type topicColumns, topicFields } from './fields.ts';
@@ -17,8 +17,8 @@ export interface Topic extends TopicSettings {
   readonly state: TopicState;
   /** the current one first */
   readonly secrets: readonly TopicSecret[];
-  /** A removal that is under way has set the topic offline; the topic returns to this state when the removal fails.
-   *  Offline topics only. */
+  /** A removal that is under way has set the topic offline; the topic returns to this state when the removal
+   *  fails. Offline topics only. */
   readonly removal?: { readonly formerState: TopicState };
   /** rises with every change of any topic in the registry */
   readonly revision: number;
@@ -29,7 +29,8 @@ export interface Topic extends TopicSettings {
 /** A topic without the fields that only a call needs. */
 export type PlainTopic = Omit<Topic, 'secrets' | 'headers'>;
 
-/** A topic in a cache. open() decrypts it, so that 100,000 topics cost a process little before their first call. */
+/** A topic in a cache. open() decrypts it, so that 100,000 topics cost a process little before their first
+ *  call. */
 export interface KnownTopic extends PlainTopic {
   /** Throws where the secrets or headers cannot be decrypted. */
   open(): Topic;
@@ -46,8 +47,8 @@ export const topicDefaults = Object.fromEntries(
   ),
 ) as Omit<TopicSettings, 'callbackUrl'>;
 
-/** Default of emptyReply for a format. A php-delayqueue receiver, which gets `form`, must answer with a body: its empty
- *  reply is a crash. Other receivers often answer with a status alone. */
+/** Default of emptyReply for a format. A php-delayqueue receiver, which gets `form`, must answer with a
+ *  body: its empty reply is a crash. Other receivers often answer with a status alone. */
 export function defaultEmptyReply(format: TopicSettings['format']): TopicSettings['emptyReply'] {
   return format === 'form' ? 'retry' : 'accept';
 }

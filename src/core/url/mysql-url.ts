@@ -1,5 +1,5 @@
-// mysql.url: a MySQL or MariaDB server as one text. The client library gets these values only: it would read any of its
-// settings from a URL.
+// mysql.url: a MySQL or MariaDB server as one text. The client library gets these values only: it would read
+// any of its settings from a URL.
 
 import type { Parsed } from '../duration.ts';
 import { parseServerUrl, wrong } from './server-url.ts';

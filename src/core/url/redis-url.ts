@@ -1,5 +1,5 @@
-// One address of `redis`: a server, a Sentinel group or a Cluster. Reads it strictly. A message never repeats it: it can
-// contain a password.
+// One address of `redis`: a server, a Sentinel group or a Cluster. Reads it strictly. A message never
+// repeats it: it can contain a password.
 
 import type { Parsed } from '../duration.ts';
 import { decodeLogin, hostPattern, withoutBrackets, wrong } from './server-url.ts';
@@ -11,7 +11,8 @@ export interface RedisHost {
 }
 
 export interface RedisAddress {
-  /** `server`: one host · `sentinel`: the sentinels, which know the master · `cluster`: some of its nodes */
+  /** `server`: one host · `sentinel`: the sentinels, which know the master · `cluster`: some of its
+   *  nodes */
   readonly kind: 'server' | 'sentinel' | 'cluster';
   readonly hosts: readonly RedisHost[];
   readonly tls: boolean;

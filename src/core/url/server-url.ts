@@ -18,7 +18,7 @@ export interface ServerUrl {
 }
 
 export interface ServerUrlForm {
-  /** shown when the text is no URL */
+  /** shown for an invalid URL */
   readonly form: string;
   /** the default port of each scheme with its colon */
   readonly ports: Readonly<Record<string, number>>;

@@ -23,7 +23,8 @@ const form = {
   switches: ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized'],
 };
 
-/** `smtp://[user:password@]host[:port][?requireTLS=true&ignoreTLS=true&tls.rejectUnauthorized=false]`, or `smtps://`. */
+/** `smtp://[user:password@]host[:port][?requireTLS=true&ignoreTLS=true&tls.rejectUnauthorized=false]`, or
+ *  `smtps://`. */
 export function parseSmtpUrl(text: string): Parsed<SmtpServer> {
   const parsed = parseServerUrl(text, form);
   if (!parsed.ok) return parsed;
