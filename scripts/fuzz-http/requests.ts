@@ -4,13 +4,16 @@
 import type { Dice } from '../dice.ts';
 
 export interface Description {
+  readonly components: { readonly schemas: Readonly<Record<string, { readonly properties?: object }>> };
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 }
 
 interface Operation {
   readonly parameters?: readonly { readonly in: string; readonly name: string }[];
   readonly requestBody?: {
-    readonly content: Readonly<Record<string, { readonly schema: { readonly properties?: object } }>>;
+    readonly content: Readonly<
+      Record<string, { readonly schema: { readonly $ref?: string; readonly properties?: object } }>
+    >;
   };
 }
 
@@ -107,7 +110,9 @@ export class RequestMaker {
     this.#dice = dice;
     this.#routes = Object.entries(description.paths).flatMap(([template, operations]) =>
       Object.entries(operations).map(([method, { parameters = [], requestBody }]) => {
-        const properties = requestBody?.content['application/json']?.schema.properties;
+        const schema = requestBody?.content['application/json']?.schema;
+        const named = schema?.$ref?.split('/').at(-1);
+        const { properties } = (named === undefined ? schema : description.components.schemas[named]) ?? {};
         return {
           method: method.toUpperCase(),
           template,

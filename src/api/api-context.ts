@@ -1,5 +1,4 @@
-// What the routes work with: the role's context and what the intake makes of it. One object, made once, before the first
-// request.
+// ApiContext holds what the routes use: the role's context and the parts that the intake makes once, before the first request.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
@@ -12,9 +11,9 @@ import type { TopicSuggestion } from './routes/topics/topic-suggestion.ts';
 export interface ApiContext {
   readonly role: RoleContext;
   readonly pushes: PushQueue;
-  /** judges callback URLs at registration */
+  /** checks callback URLs at registration */
   readonly egress: Pick<EgressPolicy, 'refusesUrl'>;
-  /** for refusals of topics that do not exist */
+  /** adds "did you mean" to errors about unknown topics */
   readonly suggestion: TopicSuggestion;
 }
 

@@ -1,5 +1,5 @@
-// Asks the master what only it knows: the processes of this instance, and its metrics. Every question has a number, an answer
-// and an end: without an answer within apiLimits.masterAnswerMs it is null, because a master that is gone never says no.
+// MasterQuestions asks the master for what only it has: the processes of this instance, and its metrics. Each question has a
+// number. Without an answer within apiLimits.masterAnswerMs the result is null, because a dead master never answers.
 
 import type { ExplainedBy, ProcessInfo, ToWorker } from '../process/messages.ts';
 import type { MasterLink } from '../process/role.ts';
@@ -27,7 +27,7 @@ export class MasterQuestions {
     return answer?.kind === 'processes' ? answer.processes : null;
   }
 
-  /** Exposition format of Prometheus. */
+  /** Text in the exposition format of Prometheus. */
   async scrape(): Promise<string | null> {
     const answer = await this.#ask({ kind: 'scrape' });
     return answer?.kind === 'scrape' ? answer.text : null;

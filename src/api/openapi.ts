@@ -1,18 +1,24 @@
-// /openapi.json, made from the schemas of the routes: what is described is what is validated.
+// openapi.ts makes /openapi.json from the schemas of the routes: the document describes what dq validates.
 
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { Type } from 'typebox';
 import type { Api } from './api-context.ts';
+import { callbackWebhook } from './callback-webhook.ts';
 import type { RouteAccess } from './http/route-access.ts';
 import { problems, reply } from './http/schemas.ts';
 
-/** An empty body is a job too; a secret that is not given is made. */
+/** An empty body is a valid job; without a secret dq generates one. */
 const bodyOptional = ['/v1/topics/{topic}/jobs', '/v1/topics/{topic}/secret'];
 
-const anyBody = {
-  description: 'the job: any bytes, delivered as they are',
-  content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
-};
+const tags = [
+  { name: 'jobs', description: 'push, read, move and cancel jobs' },
+  { name: 'topics', description: 'kinds of jobs with their callback, retry policy and limits' },
+  { name: 'dead letters', description: 'jobs whose attempts are used up' },
+  { name: 'alerts', description: 'mails about dead letters and incidents' },
+  { name: 'access', description: 'access tokens' },
+  { name: 'operation', description: 'health, statistics, shards, backup' },
+  { name: 'callback', description: 'the requests that dq sends' },
+];
 
 export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
   return {
@@ -22,55 +28,87 @@ export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
         title: 'dq',
         version,
         description:
-          'A delay queue: push a job over HTTP, and dq calls the callback URL of its topic when it is due. What is no HTTP, too slow, or too large in its header is refused in the same shape with 400, 408, 417 or 431, and the connection is closed.',
+          'A delay queue: push a job over HTTP, and dq calls the callback URL of its topic when the job is due. Every error is a Problem. dq answers invalid HTTP, slow requests, an unknown Expect and large headers with 400, 408, 417 or 431, and closes the connection.',
         license: { name: 'MIT', identifier: 'MIT' },
       },
-      servers: [{ url: '/' }],
+      servers: [{ url: '/', description: 'the daemon that serves this document' }],
+      tags,
       components: {
         securitySchemes: {
           bearer: {
             type: 'http',
             scheme: 'bearer',
             description:
-              'An access token, dqk_…, with the scope that the operation names; admin covers every scope. Where a token is for some topics only, the others are 403.',
+              'An access token (dqk_…) with the scope that the operation names; the scope admin covers every scope. A token can cover some topics only; other topics are 403. While no token exists, calls from the same machine need none.',
           },
         },
       },
     },
     transformObject: (document) => {
       if (!('openapiObject' in document)) return document.swaggerObject;
+      const { openapiObject } = document;
       for (const path of bodyOptional) {
-        const body = document.openapiObject.paths?.[path]?.post?.requestBody;
+        const body = openapiObject.paths?.[path]?.post?.requestBody;
         if (body !== undefined && 'required' in body) body.required = false;
       }
-      return document.openapiObject;
+      return withComponents({ ...openapiObject, webhooks: callbackWebhook }) as typeof openapiObject;
     },
     transform: ({ schema, url, route }) => {
-      const { jsonBody, bodyContent, anyBody: any, access } = route.config ?? {};
-      const body = any === true ? anyBody : (bodyContent ?? jsonBody);
+      const { jsonBody, bodyContent, access } = route.config ?? {};
+      const body = bodyContent ?? jsonBody;
       const security = securityOf(access);
       return { schema: body === undefined ? { ...schema, security } : { ...schema, body, security }, url };
     },
   };
 }
 
-/** Nobody needs a token while none exists. The names in the list are scopes: OpenAPI 3.1 allows roles there. */
+/** {}: without a token while none exists. The list names scopes: OpenAPI 3.1 allows roles there. */
 function securityOf(access: RouteAccess | 'open' | undefined): readonly Record<string, readonly string[]>[] {
   return typeof access === 'object' ? [{}, { bearer: [access.scope] }] : [];
 }
 
+/** Keywords whose values are data, not schemas. */
+const dataKeywords: ReadonlySet<string> = new Set(['const', 'default', 'enum', 'example', 'examples']);
+
+/** Moves every schema with a `title` to components.schemas, and refers to it. Throws when two schemas share a title. */
+function withComponents(document: { paths?: object; webhooks?: object; components?: object }): object {
+  const schemas: Record<string, object> = {};
+  const visitAll = (map: object) =>
+    Object.fromEntries(Object.entries(map).map(([name, value]) => [name, visit(value)]));
+  function visit(node: unknown): unknown {
+    if (Array.isArray(node)) return node.map(visit);
+    if (typeof node !== 'object' || node === null) return node;
+    const entries = Object.entries(node).map(([key, value]) => {
+      if (dataKeywords.has(key)) return [key, value];
+      // The names of properties are not keywords.
+      return [key, key === 'properties' ? visitAll(value) : visit(value)];
+    });
+    const { title, ...schema } = Object.fromEntries(entries);
+    if (typeof title !== 'string') return Object.fromEntries(entries);
+    const known = schemas[title];
+    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(schema))
+      throw new Error(`two schemas have the title ${title}`);
+    schemas[title] = schema;
+    return { $ref: `#/components/schemas/${title}` };
+  }
+  const { paths = {}, webhooks = {}, components = {} } = document;
+  return {
+    ...document,
+    paths: visitAll(paths),
+    webhooks: visitAll(webhooks),
+    components: { ...components, schemas },
+  };
+}
+
+const schema = {
+  operationId: 'openapi',
+  tags: ['operation'],
+  summary: 'This document',
+  response: { 200: reply('OpenAPI 3.1', Type.Object({})), ...problems() },
+};
+
 export function openapiRoute(api: Api): void {
-  api.get(
-    '/openapi.json',
-    {
-      schema: {
-        operationId: 'openapi',
-        tags: ['operation'],
-        summary: 'This document',
-        response: { 200: reply('OpenAPI 3.1', Type.Object({})), ...problems() },
-      },
-      config: { access: { scope: 'read', topics: 'none' } },
-    },
-    async () => api.swagger(),
+  api.get('/openapi.json', { schema, config: { access: { scope: 'read', topics: 'none' } } }, async () =>
+    api.swagger(),
   );
 }

@@ -1,13 +1,13 @@
-// The role Intake: the HTTP API on one port, shared by the servers of this instance. Starts and ends it; the front knows
-// connections, the API knows routes.
+// Intake is the role that serves the HTTP API on one port, shared by the server processes of this instance. It starts and
+// drains the server; HttpFront owns connections, api.ts owns routes.
 
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Api } from '../api/api-context.ts';
 import { Access } from '../api/http/access.ts';
 import { type FrontObserver, type FrontTimes, HttpFront } from '../api/http/http-front.ts';
-import { RefusalLines } from '../api/http/rejection-lines.ts';
-import { noteUnrouted } from '../api/http/unrouted.ts';
+import { RejectionLines } from '../api/http/rejection-lines.ts';
+import { recordUnrouted } from '../api/http/unrouted.ts';
 import { TopicSuggestion } from '../api/routes/topics/topic-suggestion.ts';
 import { limits } from '../core/limits.ts';
 import { egressPolicyOf } from '../process/egress.ts';
@@ -16,7 +16,7 @@ import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
 import { PushQueue } from '../use-cases/push-queue.ts';
 
-/** `times`: for tests that cannot wait for the limits. */
+/** `times`: for tests, instead of the limits. */
 export function createIntake(role: RoleContext, times?: FrontTimes): Role {
   return new Intake(role, times);
 }
@@ -26,7 +26,7 @@ class Intake implements Role {
   readonly #role: RoleContext;
   readonly #tokens: TokenBook;
   readonly #front: HttpFront;
-  readonly #refusals: RefusalLines;
+  readonly #rejections: RejectionLines;
   #api: Api | null = null;
   #url: string | null = null;
   #drained: Promise<void> | null = null;
@@ -34,7 +34,7 @@ class Intake implements Role {
   constructor(role: RoleContext, times?: FrontTimes) {
     this.#role = role;
     const { adminToken, config } = role;
-    this.#refusals = new RefusalLines(role.log);
+    this.#rejections = new RejectionLines(role.log);
     this.#tokens = new TokenBook(role.registry, role.log);
     const access = new Access({
       adminToken,
@@ -43,7 +43,7 @@ class Intake implements Role {
     });
     const observer: FrontObserver = {
       onAnswer: (status) => role.metrics.count('dq_http_requests_total', 1, classOf(status)),
-      onRefused: (request, error) => noteUnrouted(role.metrics, this.#refusals, request, error),
+      onRejected: (request, error) => recordUnrouted(role.metrics, this.#rejections, request, error),
     };
     this.#front = new HttpFront(access, observer, times);
   }
@@ -59,12 +59,12 @@ class Intake implements Role {
   async start(): Promise<void> {
     const { config, log, store, topics } = this.#role;
     const pushes = new PushQueue(store.jobs, (error) =>
-      log.error('the store broke off a call; its pushes are answered as unknown', error),
+      log.error('intake: the store broke off a call; its pushes are answered as unknown', error),
     );
-    // With port 0 the own endpoint is known only when it is open.
+    // With port 0 the own endpoint is known only after listen().
     let egress = egressPolicyOf(config);
-    // In the place of a server that has died the port is opened first, because until then it refuses connections: what arrives
-    // waits for the API, two thirds of whose start are still to come. Not in a reload, whose servers may be given up again.
+    // A server that replaces a dead one opens the port first: until then the kernel refuses connections. Requests wait for
+    // the API, which needs two thirds of the start. Not in a reload, which may discard its servers again.
     const early = this.#role.restarts > 0 ? await this.#listen() : null;
     const { createApi } = await import('../api/api.ts');
     const api = await createApi(
@@ -77,7 +77,7 @@ class Intake implements Role {
       this.#front,
       this.#tokens,
     );
-    // Before anybody is answered: a server that knows no tokens yet has to refuse.
+    // Before the first answer: a server without the tokens has to reject every request.
     await this.#tokens.start();
     let endpoint: AddressInfo;
     try {
@@ -107,13 +107,13 @@ class Intake implements Role {
 
   async #end(deadlineMs: number): Promise<void> {
     await this.#front.drain(deadlineMs);
-    this.#refusals.close();
+    this.#rejections.close();
     await this.#api?.close();
     await this.#tokens.drain(limits.loopSleepMsMax);
   }
 }
 
-/** Not through Fastify, which opens a second server of its own for `localhost`. In a worker the handle comes from the master,
+/** Not through Fastify, which opens a second server for `localhost`. In a worker the handle comes from the master and is
  *  shared with the other servers. */
 function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
@@ -130,16 +130,18 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number): Erro
   switch (error.code) {
     case 'EADDRINUSE':
       return new Error(
-        `port ${port} is taken; choose another with --port (server.port), 0 picks a free one`,
+        `port ${port} is taken; choose another one with --port (server.port), 0 picks a free one`,
         { cause: error },
       );
     case 'EACCES':
-      return new Error(`port ${port} may not be opened by this user`, { cause: error });
+      return new Error(`this user may not open port ${port}; choose one above 1023`, { cause: error });
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return new Error(`${host} is no address of this machine`, { cause: error });
+      return new Error(`${host} is not an address of this machine; set --host (server.host)`, {
+        cause: error,
+      });
     default:
-      return new Error(`${host}:${port} cannot be listened on`, { cause: error });
+      return new Error(`cannot listen on ${host}:${port}`, { cause: error });
   }
 }
 
@@ -149,7 +151,7 @@ function classOf(status: number): '2xx' | '3xx' | '4xx' | '5xx' {
   return status >= 300 ? '3xx' : '2xx';
 }
 
-/** Where somebody on this machine finds a wildcard. */
+/** An address that programs of this machine can call, also for a wildcard. */
 function reachable(address: string, family: string): string {
   if (address === '0.0.0.0') return '127.0.0.1';
   if (address === '::') return '[::1]';

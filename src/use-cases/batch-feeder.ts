@@ -1,19 +1,19 @@
-// Lets the pushes of batches into the queue a portion at a time, batch after batch in turn, so that a push of its own waits behind
-// one transaction's worth of them, whatever is being sent, and the store's room for calls is never theirs alone.
-// Invariant: the pushes of one batch enter the queue in their order; each that entered leaves with one outcome.
+// BatchFeeder adds the pushes of batches to the push queue in portions, taking the batches in turn. So a single push waits behind
+// at most one transaction of them, and batches never use up the store's calls in flight.
+// Invariant: the pushes of one batch enter the queue in order; each gets exactly one outcome.
 
 import { limits } from '../core/limits.ts';
 import type { PushOutcome } from '../ports/job-store.ts';
 import { useCaseLimits } from './limits.ts';
 import type { PushQueue, PushTicket } from './push-queue.ts';
 
-/** The next push of a batch, made as late as this so that it is judged by what its topic is then; null = there are no more. */
+/** Returns the next push of a batch, or null at the end. Called as late as possible, so the current topic decides. */
 export type NextPush = () => PushTicket | null;
 
 export class BatchFeeder {
   readonly #queue: Pick<PushQueue, 'add'>;
   #batches: NextPush[] = [];
-  /** in the queue or with the store */
+  /** pushes in the queue or in the store */
   #items = 0;
   #bytes = 0;
   #feeding = false;
@@ -28,7 +28,7 @@ export class BatchFeeder {
   }
 
   #feed(): void {
-    // A portion may settle a push of its own; whoever feeds goes on anyway.
+    // Settling a push calls #feed again; the outer loop continues.
     if (this.#feeding) return;
     this.#feeding = true;
     try {
@@ -42,7 +42,7 @@ export class BatchFeeder {
     }
   }
 
-  /** As much as travels in one call; answers whether there may be more. */
+  /** Adds one store call's worth of pushes; false when the batch is at its end. */
   #feedPortion(next: NextPush): boolean {
     let bytes = 0;
     for (let n = 0; n < limits.pushBatchMax && bytes < limits.pushBatchBytesMax; n++) {

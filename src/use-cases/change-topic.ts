@@ -1,25 +1,25 @@
-// The use cases that write a topic: create, put, patch, set its state, begin and end a removal. A change is read, made and
-// written back by compare-and-set, so two administrators never undo each other unseen.
+// change-topic.ts holds the use cases that write a topic: create, put, patch, set its state, rotate its secret, begin and end a
+// removal. Each reads, changes and writes by compare-and-set, so two administrators never overwrite each other's change.
 
 import { timingSafeEqual } from 'node:crypto';
 import { Complaints } from '../core/complaints.ts';
 import { DqError, invalidField } from '../core/errors.ts';
-import { makeSecret, unexpired } from '../core/topic/secrets.ts';
+import { makeSecret, rotatedSecrets, signingSecrets, unexpired } from '../core/topic/secrets.ts';
 import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic/settings.ts';
 import type { Topic, TopicSettings } from '../core/topic/topic.ts';
 import { StoreError } from '../ports/job-store.ts';
 import type { Registry, TopicDraft, TopicRemains } from '../ports/registry.ts';
 import { useCaseLimits } from './limits.ts';
 
-/** The input of a POST names its topic. */
+/** Rejects with topic_exists. */
 export async function createTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
   const created = await registry.create(newDraft(name, input));
   if (created.kind === 'exists')
-    throw new DqError('topic_exists', `topic ${name} exists; change it with PATCH`);
+    throw new DqError('topic_exists', `topic ${name} exists already; change it with PATCH`);
   return created.topic;
 }
 
-/** Creates or replaces: what the input does not give becomes the default, the secret stays. */
+/** Creates or replaces: missing fields take their defaults, the secret stays. `created`: the caller must learn the secret. */
 export async function putTopic(
   registry: Registry,
   name: string,
@@ -35,7 +35,7 @@ export async function putTopic(
     }
     if (!('topic' in known)) {
       const updated = await registry.update(replacing(known, name, input, nowMs), known.revision);
-      // A new secret was made unless the old one could be read: the caller has to be told it.
+      // An unreadable secret was replaced by a generated one, which the caller must learn.
       if (updated.kind === 'updated') return { topic: updated.topic, created: known.secrets === null };
       continue;
     }
@@ -48,7 +48,7 @@ export async function putTopic(
   throw busy(name);
 }
 
-/** Changes what the input gives. */
+/** Changes the given fields. Rejects with topic_not_found. */
 export function patchTopic(
   registry: Registry,
   name: string,
@@ -85,8 +85,7 @@ export async function beginRemoval(registry: Registry, name: string): Promise<To
   throw busy(name);
 }
 
-/** Gives the topic the state that it had before beginRemoval; answers that state, or null when there is nothing to do: it is removed,
- *  or its state was changed meanwhile. */
+/** Restores the state of before beginRemoval and returns it; null when the topic is removed or its state was changed since. */
 export async function endRemoval(registry: Registry, name: string): Promise<Topic['state'] | null> {
   for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await registry.get(name);
@@ -101,7 +100,7 @@ export async function endRemoval(registry: Registry, name: string): Promise<Topi
   throw busy(name);
 }
 
-/** `make` is called again when somebody else has changed the topic meanwhile. Rejects with topic_not_found. */
+/** Calls `make` again after a concurrent change. Rejects with topic_not_found. */
 export async function changeTopic(
   registry: Registry,
   name: string,
@@ -117,7 +116,25 @@ export async function changeTopic(
   throw busy(name);
 }
 
-/** Names the topic, so that the intake can suggest a similar one. */
+/** Replaces the secret; the old one also signs for limits.secretOverlapMs, so that receivers can be changed one by one.
+ *  `given`: the new secret, instead of a generated one. `now`: storage clock, by which the old one expires. Not idempotent.
+ *  Rejects with topic_not_found. */
+export function rotateSecret(
+  registry: Registry,
+  name: string,
+  given: string | undefined,
+  now: number,
+): Promise<Topic> {
+  const secret = given ?? makeSecret();
+  return changeTopic(registry, name, (known) => {
+    // As the current secret it would not expire, as an old one it would.
+    if (signingSecrets(known.secrets, now).includes(secret))
+      throw invalidField('secret', 'already signs for this topic; give another one, or none');
+    return { ...known, secrets: rotatedSecrets(known.secrets, secret, now) };
+  });
+}
+
+/** Has the topic's name, so that TopicSuggestion can add a similar one. */
 export class TopicNotFound extends DqError {
   readonly topic: string;
   constructor(topic: string) {
@@ -126,14 +143,14 @@ export class TopicNotFound extends DqError {
   }
 }
 
-/** Throws DqError for one that is stored and cannot be read. */
+/** null for an unknown topic. Rejects with unavailable for an unreadable record. */
 export async function getTopic(registry: Registry, name: string): Promise<Topic | null> {
   const known = await findTopic(registry, name);
   if (known !== null && !('topic' in known)) throw topicUnreadable(name);
   return known;
 }
 
-/** Takes a topic offline, whether or not its record can be read. Answers its revision. */
+/** Sets a topic offline, also one with an unreadable record. Returns its revision. */
 export async function turnOffline(registry: Registry, name: string): Promise<number> {
   for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await findTopic(registry, name);
@@ -144,7 +161,7 @@ export async function turnOffline(registry: Registry, name: string): Promise<num
   throw busy(name);
 }
 
-/** For one that is stored and cannot be read: what is left of it. */
+/** null for an unknown topic; TopicRemains for one with an unreadable record. */
 export async function findTopic(registry: Registry, name: string): Promise<Topic | TopicRemains | null> {
   try {
     return await registry.get(name);
@@ -161,7 +178,7 @@ export function isUnreadable(error: unknown): boolean {
 export function topicUnreadable(name: string, cause?: unknown): DqError {
   return new DqError(
     'unavailable',
-    `topic ${name}: its stored record cannot be read; replace it with PUT or remove it`,
+    `topic ${name}: cannot read its stored record; replace it with PUT or remove it`,
     { cause },
   );
 }
@@ -173,7 +190,7 @@ export function topicNotFound(name: string): DqError {
 function busy(name: string): DqError {
   return new DqError(
     'not_stored',
-    `topic ${name} is being changed by others; nothing was changed, try again`,
+    `topic ${name}: too many concurrent changes; nothing was changed, try again`,
   );
 }
 
@@ -186,7 +203,7 @@ function newDraft(name: string, input: TopicInput): TopicDraft {
   };
 }
 
-/** The secret stays, if it can be read. */
+/** Keeps a readable secret. */
 function replacing(
   { secrets }: TopicRemains,
   name: string,
@@ -199,7 +216,7 @@ function replacing(
   return { ...draft, secrets: nowMs === null ? secrets : unexpired(secrets, nowMs) };
 }
 
-/** `nowMs`: the storage clock, by which secrets end; null: not asked for, and none is removed. */
+/** `nowMs`: storage clock, by which old secrets expire; null: keep them all. */
 function draftOf(
   topic: Topic,
   settings: TopicSettings,
@@ -215,7 +232,7 @@ function settingsOf(topic: Topic): TopicSettings {
   return settings;
 }
 
-/** Naming the secret in force is no change; another one would cut off receivers that verify with the old. */
+/** Accepts the current secret. Another one would make receivers reject callbacks, so only a rotation may set it. */
 function keepsSecret(topic: Pick<Topic, 'topic' | 'secrets'>, input: TopicInput): void {
   if (input.secret === undefined) return;
   const current = Buffer.from(topic.secrets[0]?.secret ?? '');
@@ -223,12 +240,12 @@ function keepsSecret(topic: Pick<Topic, 'topic' | 'secrets'>, input: TopicInput)
   if (current.length === given.length && timingSafeEqual(current, given)) return;
   throw invalidField(
     'secret',
-    `is changed by POST /v1/topics/${topic.topic}/secret, so that the old one signs on`,
+    `cannot be changed here; POST /v1/topics/${topic.topic}/secret rotates it, and the old one also signs for a while`,
   );
 }
 
-/** A body may repeat the name in the path, and nothing else. */
+/** Throws DqError invalid for a body that names another topic than the path. */
 export function checkNamed(path: string, input: TopicInput): void {
   if (input.topic !== undefined && input.topic !== path)
-    throw invalidField('topic', `must be ${JSON.stringify(path)}, as in the path, or left out`);
+    throw invalidField('topic', `must be ${JSON.stringify(path)}, as in the path; or leave it out`);
 }

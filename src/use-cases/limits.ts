@@ -1,25 +1,25 @@
-// Fixed limits of the use cases: bounds that users cannot configure, each with its reason.
+// useCaseLimits: the fixed bounds of the use cases that users cannot configure, each with its reason.
 
 export const useCaseLimits = {
-  /** Content types are stored with the job and sent on: visible ASCII, at most this long. */
+  /** Characters of a content type. It is stored with the job and sent on; visible ASCII only. */
   contentTypeMax: 256,
-  /** Pushes of all batches of a server that are with the store at once, and their bytes: a push of its own waits behind so much,
-   *  one transaction, and never behind whole batches. Of small bodies that is one batch. */
+  /** Pushes of all batches of a server in the store at once, and their bytes: a single push waits behind at most this,
+   *  one transaction, never behind whole batches. With small bodies it is one batch. */
   batchFeedItemsMax: 1_000,
   batchFeedBytesMax: 4 * 1024 * 1024,
-  /** Jobs that leave in one transaction while a topic is cleared. SQLite walks every page of a body that it frees: 3,000 bodies of
-   *  256 KiB took 1.1 s from memory, and everybody else waits meanwhile. */
+  /** Jobs per transaction while dq purges a topic. SQLite visits every page of a body that it frees: 3,000 bodies of
+   *  256 KiB took 1.1 s from memory, and every other call waits meanwhile. */
   purgeStepMax: 250,
-  /** What one call that removes a topic spends on its jobs: some 50,000 of them; commands and proxies wait for 30 s. */
+  /** Time that one removal of a topic spends on purging: about 50,000 jobs. Commands and proxies wait 30 s. */
   purgeCallMs: 10_000,
-  /** A push waits this long for the answer to the call before it, then goes on its own. Ten commits of a good disk. */
+  /** A push waits this long for the answer to the previous call, then goes in a call of its own. Ten commits of a good disk. */
   pushGatherMs: 5,
-  /** Shards of one list. Each costs every process a connection, or two. */
+  /** Shards of one list. Each costs every process one or two connections. */
   shardsMax: 32,
-  /** Earlier lists that jobs may still be placed by; lists change by hand. */
+  /** Earlier lists by which stored jobs may be placed; an operator changes lists by hand. */
   earlierListsMax: 200,
   /** A change of a topic is in force in every process within this time. */
   topicChangeMs: 2_000,
-  /** How often a change of a topic is tried again when another change came in between. */
+  /** Tries of a change of a topic when concurrent changes come first. */
   topicChangeTries: 5,
 } as const;

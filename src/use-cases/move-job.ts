@@ -1,6 +1,6 @@
-// The use cases that move one job by hand: run it now, give it another time, bring it back from the dead. Each answers what
-// became of it, or null when there is no such job; a refusal, or a store that did not do it, is a DqError. Repeating any of them
-// is safe.
+// move-job.ts holds the use cases that change one job by hand: run, reschedule, requeue, cancel. Each returns the result, or
+// null when there is no such job. A rejection by the job's state, or a store that did not do it, is a DqError (not_stored or
+// unknown). Repeating any of them is safe.
 
 import { DqError } from '../core/errors.ts';
 import type { JobKey, JobState } from '../core/job.ts';
@@ -10,7 +10,7 @@ export interface MovedJob extends Reversioned {
   readonly state: JobState;
 }
 
-/** One that is ready or reserved stays as it is. */
+/** A ready or reserved job stays unchanged. */
 export async function runJob(store: Pick<JobStore, 'run'>, key: JobKey): Promise<MovedJob | null> {
   const [outcome = noAnswer] = await store.run([key]);
   switch (outcome.kind) {
@@ -37,7 +37,7 @@ export async function rescheduleJob(
     case 'rescheduled':
       return outcome;
     case 'in_flight':
-      throw new DqError('job_in_flight', 'an attempt of the job may be running; it keeps its time');
+      throw new DqError('job_in_flight', 'an attempt may be running; reschedule after its end');
     case 'dead':
       throw deadJob();
     case 'absent':
@@ -53,7 +53,7 @@ export async function requeueJob(store: Pick<JobStore, 'requeue'>, key: JobKey):
     case 'requeued':
       return { ...outcome, state: 'ready' };
     case 'not_dead':
-      throw new DqError('not_dead', `the job is ${outcome.state}, not dead`);
+      throw new DqError('not_dead', `the job is ${outcome.state}, not dead; only dead jobs can be requeued`);
     case 'absent':
       return null;
     default:
@@ -61,10 +61,26 @@ export async function requeueJob(store: Pick<JobStore, 'requeue'>, key: JobKey):
   }
 }
 
+/** In any state. `inFlight`: an attempt of the job is running. */
+export async function cancelJob(
+  store: Pick<JobStore, 'cancel'>,
+  key: JobKey,
+): Promise<{ readonly inFlight: boolean } | null> {
+  const [outcome = noAnswer] = await store.cancel([key]);
+  switch (outcome.kind) {
+    case 'cancelled':
+      return { inFlight: outcome.inFlight };
+    case 'absent':
+      return null;
+    default:
+      throw failed(outcome, 'cancelled');
+  }
+}
+
 const noAnswer: StoreFailure = { kind: 'unknown', code: 'no_answer' };
 
 function deadJob(): DqError {
-  return new DqError('job_dead', 'the job is a dead letter; requeue brings it back');
+  return new DqError('job_dead', 'the job is a dead letter; requeue it');
 }
 
 function failed({ kind, code }: StoreFailure, done: string): DqError {

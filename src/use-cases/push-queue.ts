@@ -1,13 +1,13 @@
-// Coalesces pushes: what arrives in one turn of the event loop, or while the store is busy with the call before, goes to it
-// as one call, in order of arrival, at most limits.pushBatchMax jobs and limits.pushBatchBytesMax bytes. Keeps no job beyond
-// its call and tells every ticket exactly one outcome. One call per request instead costs a third of the throughput
-// (architecture.md, decision 13); a call per turn, however busy the store, made small calls of which each woke it.
+// PushQueue coalesces pushes: those that arrive in one turn of the event loop, or while the previous store call runs, go in
+// one call, in order of arrival, at most limits.pushBatchMax jobs and limits.pushBatchBytesMax bytes.
+// Invariant: every ticket gets exactly one outcome, and the queue keeps no job after its call.
+// Rejected: one call per request (a third less throughput); one call per turn (many small calls, and each wakes the store).
 
 import { limits } from '../core/limits.ts';
 import type { JobStore, PushJob, PushOutcome } from '../ports/job-store.ts';
 import { useCaseLimits } from './limits.ts';
 
-/** A push that waits for its outcome. An object with a method, not a promise: thousands of them are settled per second. */
+/** A push that waits for its outcome. An object with a method, not a promise: dq settles thousands per second. */
 export interface PushTicket {
   readonly job: PushJob;
   settle(outcome: PushOutcome): void;
@@ -18,11 +18,11 @@ export class PushQueue {
   readonly #onFailure: (error: unknown) => void;
   #waiting: PushTicket[] = [];
   #bytes = 0;
-  /** calls that have no answer yet */
-  #underWay = 0;
-  #patience: NodeJS.Timeout | undefined;
+  /** store calls without an answer yet */
+  #inFlight = 0;
+  #timer: NodeJS.Timeout | undefined;
 
-  /** `onFailure` is told of a store that breaks its contract by rejecting; its pushes are `unknown` then. */
+  /** `onFailure`: called when the store breaks its contract by rejecting; the outcome of those pushes is `unknown`. */
   constructor(store: Pick<JobStore, 'push'>, onFailure: (error: unknown) => void) {
     this.#store = store;
     this.#onFailure = onFailure;
@@ -39,16 +39,16 @@ export class PushQueue {
     this.#bytes += bytes;
   }
 
-  /** A store that has a call of ours in hand would not begin with this one; the answer to that one sends it. It does not
-   *  wait for a store that hangs, or it would be told too late that it is not stored. */
+  /** The store starts no call of this queue before it has answered the previous one, so that answer sends the next call. A timer
+   *  sends it too: with a store that hangs, the caller must learn early that the job is not stored. */
   #flushLater(): void {
-    if (this.#underWay === 0) setImmediate(this.#flush);
-    else this.#patience = setTimeout(this.#flush, useCaseLimits.pushGatherMs);
+    if (this.#inFlight === 0) setImmediate(this.#flush);
+    else this.#timer = setTimeout(this.#flush, useCaseLimits.pushGatherMs);
   }
 
-  /** Also runs for nothing, when a full batch went before its turn ended. */
+  /** Has no effect when a full batch went earlier. */
   readonly #flush = (): void => {
-    clearTimeout(this.#patience);
+    clearTimeout(this.#timer);
     if (this.#waiting.length === 0) return;
     const tickets = this.#waiting;
     this.#waiting = [];
@@ -60,7 +60,7 @@ export class PushQueue {
   async #send(tickets: readonly PushTicket[]): Promise<void> {
     let outcomes: readonly PushOutcome[];
     const early = new Set<number>();
-    this.#underWay += 1;
+    this.#inFlight += 1;
     try {
       outcomes = await this.#store.push(tickets.map(jobOf), (n, outcome) => {
         early.add(n);
@@ -70,9 +70,9 @@ export class PushQueue {
       this.#onFailure(error);
       outcomes = [];
     }
-    this.#underWay -= 1;
-    // Before the answers are written: the store works meanwhile.
-    if (this.#underWay === 0) this.#flush();
+    this.#inFlight -= 1;
+    // Before the answers: the store works while dq writes them.
+    if (this.#inFlight === 0) this.#flush();
     for (let n = 0; n < tickets.length; n++) if (!early.has(n)) tickets[n]?.settle(outcomes[n] ?? noAnswer);
   }
 }

@@ -1,7 +1,6 @@
-// Reads a batch of pushes: from the bytes of one request to one push, or one refusal, for each of its items. Knows no topic and
-// stores nothing. A body is the span that its item's text gives it, never a value that was written again.
-//
-// Invariant: what one item says decides about that item alone; only a text that is no batch at all refuses the whole.
+// read-batch.ts parses the bytes of a batch into one push, or one error, per item. Knows no topic and stores nothing.
+// Invariants: a body is a slice of the request, never a re-serialized value. A mistake in an item affects only that item; an
+// unparsable batch is rejected as a whole.
 
 import { isUtf8 } from 'node:buffer';
 import { Complaints } from '../core/complaints.ts';
@@ -12,13 +11,13 @@ import { isJson, type PushRequest } from './accept-job.ts';
 
 export type BatchFormat = 'json' | 'ndjson';
 
-/** An item that can be read; whether its topic takes it is another question. */
+/** A readable item; its topic is not checked yet. */
 export interface BatchPush {
   readonly topic: string;
   readonly request: PushRequest;
 }
 
-/** In order: a push, or why the item is none. Throws a DqError when the whole is refused. */
+/** A push or an error per item, in order. Throws DqError for an unparsable batch. */
 export function readBatch(
   bytes: Buffer,
   format: BatchFormat,
@@ -26,14 +25,14 @@ export function readBatch(
 ): readonly (BatchPush | DqError)[] {
   const texts = format === 'json' ? listItems(bytes) : lines(bytes);
   if (texts.length > limits.batchItemsMax)
-    throw invalidField('items', `must be at most ${limits.batchItemsMax}`);
+    throw invalidField('items', `must be at most ${limits.batchItemsMax}; send several batches`);
   return texts.map((text, index) => readItem(text, index, bodyBytesMax));
 }
 
-/** A refusal of one item, as the whole batch says it: `delay` is `items[3].delay`. */
+/** The error of an item with its place in the batch: `delay` becomes `items[3].delay`. */
 export function ofItem(error: DqError, index: number): DqError {
   const errors = error.errors.map(({ field, ...rest }) => ({
-    // In a batch the content type is a member, not a header.
+    // In a batch the content type is a field, not a header.
     field: `items[${index}].${field === 'content-type' ? 'contentType' : field}`,
     ...rest,
   }));
@@ -43,14 +42,14 @@ export function ofItem(error: DqError, index: number): DqError {
 }
 
 function listItems(bytes: Buffer): readonly Buffer[] {
-  if (!isUtf8(bytes)) throw new DqError('malformed_json', 'the batch is not valid UTF-8');
+  if (!isUtf8(bytes)) throw new DqError('malformed_json', 'body: not valid UTF-8');
   const spans = elementsOf(bytes, limits.batchItemsMax);
   if (spans === null) throw invalidField('body', 'must be a JSON list of jobs');
   if ('mistakeAt' in spans) throw malformed('body', bytes, spans.mistakeAt);
   return spans.map(({ from, to }) => bytes.subarray(from, to));
 }
 
-/** Blank lines are no items. */
+/** Ignores blank lines. */
 function lines(bytes: Buffer): readonly Buffer[] {
   const found: Buffer[] = [];
   let at = skipBlank(bytes, 0);
@@ -65,10 +64,10 @@ function lines(bytes: Buffer): readonly Buffer[] {
 
 function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush | DqError {
   const field = `items[${index}]`;
-  // Known of a list already; a line that is none is the mistake of its item alone.
+  // A list was checked as a whole; of lines, only this one is wrong.
   if (!isUtf8(text))
-    return new DqError('malformed_json', `${field}: is not valid UTF-8`, {
-      errors: [{ field, message: 'is not valid UTF-8' }],
+    return new DqError('malformed_json', `${field}: not valid UTF-8`, {
+      errors: [{ field, message: 'not valid UTF-8' }],
     });
   const members = membersOf(text, memberNames.size);
   if (members === null) return invalidField(field, 'must be a JSON object');
@@ -78,33 +77,33 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
   const push = readPush(item, complaints);
   const error = complaints.error();
   if (error !== null) return ofItem(error, index);
-  if (push === null) throw new Error('an item of a batch is no push, and nobody has complained');
+  if (push === null) throw new Error('item of a batch without a push and without an error');
   if (push.request.body.length > bodyBytesMax)
     return new DqError(
       'body_too_large',
-      `${field}: the body is larger than ${bodyBytesMax} bytes (limits.bodyBytes)`,
+      `${field}: body larger than ${bodyBytesMax} bytes (limits.bodyBytes)`,
     );
   return push;
 }
 
 const memberNames = new Set(['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType']);
 
-/** null only after a complaint. */
+/** null only with a complaint. */
 function readPush(item: Item, complaints: Complaints): BatchPush | null {
   const topic = item.text('topic');
-  if (topic === undefined && !item.has('topic')) complaints.reject('topic', 'is needed');
+  if (topic === undefined && !item.has('topic')) complaints.reject('topic', 'is required');
   const id = item.text('id');
   const delay = item.textOrNumber('delay');
   const at = item.textOrNumber('at');
   const mode = item.text('mode');
   const contentType = item.text('contentType') ?? 'application/json';
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
-  if (body === undefined && !item.has('body')) complaints.reject('body', 'is needed');
+  if (body === undefined && !item.has('body')) complaints.reject('body', 'is required');
   if (topic === undefined || body === undefined) return null;
   return { topic, request: { id, delay, at, mode, inQuery: false, contentType, body, isLiteral: true } };
 }
 
-/** The members of one item by name. Complains of what is unknown, repeated, or of another type than asked for. */
+/** The members of one item by name. Complains about unknown, repeated and mistyped members. */
 class Item {
   readonly #text: Buffer;
   readonly #values = new Map<string, Buffer>();
@@ -115,8 +114,8 @@ class Item {
     this.#complaints = complaints;
     for (const { name: span, value } of members) {
       const name = decode(text.subarray(span.from, span.to));
-      if (!memberNames.has(name)) complaints.reject(name, 'is no member of this object');
-      else if (this.#values.has(name)) complaints.reject(name, 'is given twice');
+      if (!memberNames.has(name)) complaints.reject(name, 'unknown field; GET /openapi.json lists them');
+      else if (this.#values.has(name)) complaints.reject(name, 'given twice; give it once');
       else this.#values.set(name, this.#text.subarray(value.from, value.to));
     }
   }
@@ -125,7 +124,7 @@ class Item {
     return this.#values.has(name);
   }
 
-  /** as it stands in the text */
+  /** the characters of the request */
   bytes(name: string): Buffer | undefined {
     return this.#values.get(name);
   }
@@ -136,7 +135,7 @@ class Item {
     return isText(value) ? decode(value) : this.#complaints.reject(name, 'must be a string');
   }
 
-  /** A number as the characters it was written with: `1e3` and `1.5` are to be seen by whoever reads durations. */
+  /** A number as written: the duration parser must see `1e3` and `1.5`. */
   textOrNumber(name: string): string | undefined {
     const value = this.#values.get(name);
     if (value === undefined) return undefined;
@@ -152,7 +151,7 @@ class Item {
     if (!isText(value))
       return this.#complaints.reject(name, 'must be a string, because contentType is not application/json');
     const text = decode(value);
-    // A lone surrogate has no UTF-8; it would be delivered as another character.
+    // A lone surrogate has no UTF-8 form; dq would deliver another character.
     if (/\p{Cs}/u.test(text)) return this.#complaints.reject(name, 'must be well-formed Unicode');
     return Buffer.from(text);
   }
@@ -167,10 +166,10 @@ function decode(quoted: Buffer): string {
   return text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1);
 }
 
-/** `position` counts characters, as an editor does. */
+/** `position`: characters from 0, as editors count. */
 function malformed(field: string, text: Buffer, at: number): DqError {
   const position = text.toString('utf8', 0, at).length;
-  const message = at < text.length ? 'is not JSON from here on' : 'is JSON that breaks off';
+  const message = at < text.length ? 'not JSON from here on' : 'JSON breaks off here';
   return new DqError('malformed_json', `${field}: ${message} (position ${position})`, {
     errors: [{ field, message, position }],
   });

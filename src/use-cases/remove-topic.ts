@@ -1,6 +1,6 @@
-// The use case of removing a topic. A topic with jobs is not touched. Of one without, offline comes first, then the time that every
-// process needs to see it, then a second look at what is stored: counting alone would let a push slip in behind the count, and its
-// job would be an orphan. Jobs that have come meanwhile end the removal, and the topic gets its former state back.
+// remove-topic.ts removes a topic without jobs, or with its jobs. It sets the topic offline, waits until every process has read
+// that, and counts the jobs again: after a single count a push could still arrive, and its job would be an orphan.
+// A topic with jobs stays unchanged. Jobs that arrive during the removal end it, and the topic gets its former state back.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DqError } from '../core/errors.ts';
@@ -16,10 +16,11 @@ import {
 } from './change-topic.ts';
 import { useCaseLimits } from './limits.ts';
 
-/** Answers how many jobs went with it. Rejects with topic_has_jobs, and leaves the topic as it was, when jobs are stored and `purge` is
- *  false. With `purge` it rejects so, and leaves the topic offline, when they are more than can be purged in `purgeMs`: a caller would
- *  give up, and not know how far it came. Interrupted anywhere, the call can be repeated; without `purge` a process that dies in
- *  between leaves a mark by which dq-upkeep gives the topic its state back (removal-watch.ts). */
+/** Returns the number of purged jobs. Rejects with topic_has_jobs:
+ *  - without `purge`, when jobs are stored; the topic stays unchanged.
+ *  - with `purge`, when `purgeMs` does not suffice; the topic stays offline, and the error has the counts.
+ *  After an interruption the call can be repeated. Without `purge` a process that dies in between leaves Topic.removal, by which
+ *  dq-upkeep restores the topic's state (removal-watch.ts). */
 export async function removeTopic(
   registry: Registry,
   admin: StoreAdmin,
@@ -29,7 +30,7 @@ export async function removeTopic(
 ): Promise<number> {
   const known = await findTopic(registry, name);
   if (known === null) throw topicNotFound(name);
-  // Its former state is unreadable.
+  // Without a readable record there is no former state.
   const turn = 'topic' in known ? setOffline : turnOffline;
   if (purge) return removeWithJobs(registry, admin, name, purgeMs, turn);
   if ('topic' in known) return removeEmpty(registry, admin, name);
@@ -51,7 +52,7 @@ async function removeEmpty(registry: Registry, admin: StoreAdmin, name: string):
     return 0;
   } catch (error) {
     await endRemoval(registry, name).catch(() => {
-      // dq-upkeep does it when the registry answers again; the caller is to know why the topic was not removed.
+      // dq-upkeep repeats it later; the caller needs the first error.
     });
     throw error;
   }
@@ -71,7 +72,7 @@ async function removeWithJobs(
   if (jobs > 0)
     throw new DqError(
       'topic_has_jobs',
-      `${purged} jobs of topic ${name} are removed, ${jobs} are left; it is offline now. Call again for the rest`,
+      `topic ${name}: ${purged} jobs are purged, ${jobs} are left, and it is offline; call again for the rest`,
       { extra: { purged, jobs } },
     );
   await remove(registry, name, revision);
@@ -87,17 +88,17 @@ async function requireEmpty(admin: StoreAdmin, name: string): Promise<void> {
   if (jobs === 0) return;
   throw new DqError(
     'topic_has_jobs',
-    `topic ${name} has ${jobs} jobs, dead letters included; nothing was changed. Remove it with them by ?jobs=purge`,
+    `topic ${name}: has ${jobs} jobs, dead letters included; to remove them too, add ?jobs=purge`,
     { extra: { purged: 0, jobs } },
   );
 }
 
 async function remove(registry: Registry, name: string, revision: number): Promise<void> {
   if ((await registry.remove(name, revision)) === 'changed')
-    throw new DqError('not_stored', `topic ${name} was changed while it was being removed; it stays`);
+    throw new DqError('not_stored', `topic ${name}: changed during the removal and not removed; try again`);
 }
 
-/** In steps, between which the store serves everybody else. */
+/** In steps, so the store serves other calls in between. Returns the number of purged jobs. */
 async function purgeAll(admin: StoreAdmin, name: string, purgeMs: number): Promise<number> {
   const end = performance.now() + purgeMs;
   let total = 0;
@@ -110,10 +111,10 @@ async function purgeAll(admin: StoreAdmin, name: string, purgeMs: number): Promi
 
 async function jobsOf(admin: StoreAdmin, name: string): Promise<number> {
   const { topics, missing = [] } = await admin.counts();
-  // What does not answer may hold some.
+  // A shard without an answer may hold jobs of the topic.
   if (missing.length > 0) throw new StoreError({ kind: 'not_stored', code: 'shard_away' });
   const counts = topics[name];
-  // What every object inherits is no count: a topic may be called `constructor`.
+  // Not an inherited member: a topic can be called `constructor`.
   if (counts === undefined || !Object.hasOwn(topics, name)) return 0;
   return counts.delayed + counts.ready + counts.reserved + counts.dead;
 }

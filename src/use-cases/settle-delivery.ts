@@ -1,5 +1,5 @@
-// Decides from the verdict what becomes of the job: gone, delayed again, or a dead letter. Pure; the notifier carries it
-// out with ack, retry or bury. Invariant: every failure counts against maxAttempts, so every job ends.
+// settle() decides from the verdict whether the notifier acks, retries or buries the job. Pure.
+// Invariant: every failure counts against maxAttempts, so every job ends.
 
 import type { BuryReason } from '../core/job.ts';
 import { retryDelayMs } from '../core/retry-policy.ts';
@@ -8,11 +8,11 @@ import type { Verdict } from '../core/verdict.ts';
 
 export type Settlement =
   | { readonly kind: 'ack' }
-  /** from the end of the attempt */
+  /** from the end of the attempt to the next one */
   | { readonly kind: 'retry'; readonly delayMs: number }
   | { readonly kind: 'bury'; readonly reason: Exclude<BuryReason, 'poison'> };
 
-/** `topic`: as it is now, not as it was when the attempt began. `failures`: failed attempts before this one. */
+/** `topic`: the current one, not that of the start of the attempt. `failures`: failed attempts before this one. */
 export function settle(
   topic: Pick<Topic, 'maxAttempts' | 'backoff' | 'jitter'>,
   failures: number,
@@ -22,7 +22,7 @@ export function settle(
 ): Settlement {
   if (verdict.outcome === 'delivered') return { kind: 'ack' };
   if (verdict.noMoreAttempts !== null) return { kind: 'bury', reason: verdict.noMoreAttempts };
-  // ≥: maxAttempts may have been lowered below what the job has behind it.
+  // ≥: maxAttempts may have been lowered below the job's failed attempts.
   if (failures + 1 >= topic.maxAttempts) return { kind: 'bury', reason: 'attempts_exhausted' };
   return {
     kind: 'retry',

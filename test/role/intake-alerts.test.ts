@@ -133,7 +133,7 @@ describe('POST /v1/alerts/test', () => {
     const dq = await startIntake();
     expect(await dq.api('POST', '/v1/alerts/test', { to: 'a@x.org' })).toMatchObject({
       status: 502,
-      body: { code: 'smtp_failed', detail: 'no smtp.url is configured' },
+      body: { code: 'smtp_failed', detail: 'smtp.url: not configured; set it in dq.yaml' },
     });
     const smtp = await startSmtpSink();
     await smtp.close();

@@ -317,7 +317,7 @@ describe('a batch that is refused as a whole stores nothing', () => {
       status: 413,
       body: {
         code: 'body_too_large',
-        detail: 'the body is larger than 100000 bytes (limits.batchBytes)',
+        detail: 'body: larger than 100000 bytes (limits.batchBytes)',
       },
     });
     for (const type of [

@@ -41,8 +41,8 @@ it('the owner of the store is gone: not stored, unavailable, not ready', async (
     status: 503,
     body: {
       code: 'unavailable',
-      detail: 'store: does not answer within 2 s',
-      errors: [{ field: 'store', message: 'does not answer within 2 s' }],
+      detail: 'store: no answer within 2 s',
+      errors: [{ field: 'store', message: 'no answer within 2 s' }],
     },
   });
   expect(patch).toMatchObject({ status: 503, body: { code: 'not_stored' } });
@@ -71,7 +71,7 @@ it.each(['store', 'registry'])('a %s that hangs is not ready, and told so in tim
   hangs = true;
   expect(await dq.call('GET', '/readyz')).toMatchObject({
     status: 503,
-    body: { errors: [{ field: check, message: 'does not answer within 2 s' }] },
+    body: { errors: [{ field: check, message: 'no answer within 2 s' }] },
   });
 });
 

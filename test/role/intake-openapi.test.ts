@@ -1,8 +1,10 @@
-// /openapi.json is complete: every route of http-api.md that is built, every parameter, every refusal. That replies fit it is
-// checked by every other test of the intake.
+// /openapi.json describes every route, parameter and error reply, with named schemas. Every other test of the intake checks
+// its replies against it (test/support/described.ts).
 import Schema from 'typebox/schema';
 import { expect, it } from 'vitest';
+import { callbackHeaders } from '../../src/core/delivery.ts';
 import { topicInputNames } from '../../src/core/topic/settings.ts';
+import { dereferenced, type OpenApi } from '../support/described.ts';
 import { startIntake } from '../support/intake.ts';
 
 const built = [
@@ -67,9 +69,10 @@ interface Operation {
   readonly responses: Readonly<Record<string, Media & { readonly description: string }>>;
 }
 
-it('describes every route that is built, and no other', async () => {
+it('openapi: describes every route, and no other', async () => {
   const dq = await startIntake();
-  const { body } = await dq.api('GET', '/openapi.json');
+  const reply = await dq.api('GET', '/openapi.json');
+  const body = { ...reply.body, paths: dereferenced(reply.body as OpenApi).paths };
   expect(body.openapi).toMatch(/^3\.1\./);
   expect(body.info).toMatchObject({ title: 'dq', version: '0.0.0-test' });
   const operations = Object.entries(body.paths as Record<string, Record<string, Operation>>).flatMap(
@@ -102,23 +105,116 @@ it('describes every route that is built, and no other', async () => {
   }
 });
 
-it('a job may be any bytes, none at all too', async () => {
+it('openapi: the body of a push is optional; JSON is the first of its content types', async () => {
   const dq = await startIntake();
   const { body } = await dq.api('GET', '/openapi.json');
-  expect(body.paths['/v1/topics/{topic}/jobs'].post.requestBody).toEqual({
-    description: undefined,
-    required: false,
-    content: { '*/*': { schema: { type: 'string', format: 'binary' } } },
+  const { required, content } = body.paths['/v1/topics/{topic}/jobs'].post.requestBody;
+  expect([required, Object.keys(content)]).toEqual([
+    false,
+    ['application/json', 'application/octet-stream', '*/*'],
+  ]);
+});
+
+it('openapi: names its schemas', async () => {
+  const dq = await startIntake();
+  const { body } = await dq.api('GET', '/openapi.json');
+  expect(Object.keys(body.components.schemas)).toEqual(
+    expect.arrayContaining([
+      ...['Alert', 'Attempt', 'Backup', 'BatchItem', 'BatchResult', 'CreatedToken', 'DeadLetter', 'Fsck'],
+      ...['Incident', 'Job', 'JobSummary', 'MovedJob', 'Problem', 'Process', 'PushResult', 'Ready'],
+      ...['RotatedSecret', 'RuleResult', 'RuleTest', 'Shard', 'StateCounts', 'Stats', 'Token', 'TokenInput'],
+      'TopicStats',
+    ]),
+  );
+  expect(body.paths['/v1/jobs'].post.responses[200].content['application/json'].schema).toEqual({
+    $ref: '#/components/schemas/BatchResult',
   });
 });
 
-it('the fields of a topic are those that are read, with the same bounds', async () => {
+interface Described {
+  readonly $ref?: string;
+  readonly description?: string;
+  readonly examples?: readonly unknown[];
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly type?: string | readonly string[];
+  readonly items?: Described;
+  readonly properties?: Readonly<Record<string, Described>>;
+  readonly anyOf?: readonly Described[];
+}
+
+/** Whether a program's author sees what the field means and what a value looks like. */
+function isExplained(field: Described): boolean {
+  const isEnough = (schema: Described): boolean =>
+    schema.$ref !== undefined ||
+    schema.examples !== undefined ||
+    schema.enum !== undefined ||
+    schema.const !== undefined ||
+    schema.type === 'null' ||
+    (schema.items !== undefined && (isEnough(schema.items) || schema.items.properties !== undefined)) ||
+    (schema.anyOf ?? []).some(isEnough);
+  const hasMeaning =
+    field.description !== undefined || field.$ref !== undefined || field.items?.$ref !== undefined;
+  return hasMeaning && isEnough(field);
+}
+
+it('openapi: explains every field and parameter, with an example', async () => {
   const dq = await startIntake();
   const { body } = await dq.api('GET', '/openapi.json');
+  const schemas = body.components.schemas as Record<string, Described>;
+  const fields = Object.entries(schemas).flatMap(([name, { properties = {} }]) =>
+    Object.entries(properties).map(([field, schema]) => [`${name}.${field}`, schema] as const),
+  );
+  expect(fields.length).toBeGreaterThan(100);
+  expect(fields.filter(([, schema]) => !isExplained(schema)).map(([name]) => name)).toEqual([]);
+  interface Parameter {
+    readonly name: string;
+    readonly description?: string;
+    readonly example?: unknown;
+    readonly schema: Described;
+  }
+  const paths = body.paths as Record<string, Record<string, { parameters?: readonly Parameter[] }>>;
+  const parameters = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.values(operations).flatMap(({ parameters = [] }) =>
+      parameters.map((parameter) => ({ ...parameter, path })),
+    ),
+  );
+  const unexplained = parameters.filter(
+    ({ description, example, schema }) =>
+      description === undefined || (example === undefined && schema.enum === undefined),
+  );
+  expect(unexplained.map(({ path, name }) => `${path} ${name}`)).toEqual([]);
+});
+
+it('openapi: describes the callback as a webhook with the headers that dq sends', async () => {
+  const dq = await startIntake();
+  const { body } = await dq.api('GET', '/openapi.json');
+  const topic = {
+    ...{ topic: 't', callbackUrl: 'http://127.0.0.1:9/', maxAttempts: 3, headers: {} },
+    secrets: [{ secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw', untilAt: null }],
+  };
+  const job = {
+    ...{ topic: 't', id: 'a', origin: 1, failures: 0, dueAt: 0 },
+    contentType: 'application/json',
+  };
+  const sent = callbackHeaders(job, topic, { nowMs: 0, body: Buffer.from('{}'), version: '0' });
+  const { parameters } = body.webhooks.callback.post as { parameters: readonly { name: string }[] };
+  const ofHttp = ['accept-encoding', 'content-type', 'user-agent'];
+  expect(parameters.map(({ name }) => name).sort()).toEqual(
+    Object.keys(sent)
+      .filter((name) => !ofHttp.includes(name))
+      .sort(),
+  );
+});
+
+it('openapi: the schema of a topic accepts what dq accepts', async () => {
+  const dq = await startIntake();
+  const reply = await dq.api('GET', '/openapi.json');
+  const body = dereferenced(reply.body as OpenApi) as typeof reply.body;
   const schema = body.paths['/v1/topics'].post.requestBody.content['application/json'].schema;
   expect(Object.keys(schema.properties).sort()).toEqual([...topicInputNames].sort());
   const described = Schema.Compile(schema);
-  // That GET goes with form alone is said in words; a schema of single fields cannot.
+  // The schema does not express that GET needs form.
   const good = { topic: 'a', callbackUrl: 'http://127.0.0.1:9000/', format: 'form' };
   const values: Readonly<Record<string, readonly unknown[]>> = {
     topic: ['a', 'a.b-c_d', 'x'.repeat(128), '', '-', 'x'.repeat(129), 5],

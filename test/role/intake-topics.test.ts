@@ -104,7 +104,7 @@ describe('create', () => {
 
   it('needs a name and a callback', async () => {
     expect((await dq.api('POST', '/v1/topics', { callbackUrl })).body.errors).toEqual([
-      { field: 'topic', message: 'is needed' },
+      { field: 'topic', message: 'is required' },
     ]);
     expect((await dq.api('POST', '/v1/topics', { topic: 'a' })).body.errors).toEqual([
       { field: 'callbackUrl', message: 'is needed' },

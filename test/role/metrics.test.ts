@@ -135,7 +135,7 @@ describe('GET /metrics', () => {
     const intake = await startIntake();
     const reply = await scrape(intake, adminToken);
     expect(reply.status).toBe(503);
-    expect(await reply.json()).toMatchObject({ code: 'unavailable', detail: 'the master does not answer' });
+    expect(await reply.json()).toMatchObject({ code: 'unavailable', detail: 'master: no answer; try again' });
   });
 });
 

@@ -42,8 +42,10 @@ it.each([
     expect([held?.state, held?.failures]).toEqual(['ready', 0]);
 
     const { registry } = rig;
-    await expect(getTopic(registry, 't')).rejects.toThrow('cannot be read; replace it with PUT or remove it');
-    await expect(patchTopic(registry, 't', { settings: {} })).rejects.toThrow('cannot be read');
+    await expect(getTopic(registry, 't')).rejects.toThrow(
+      'cannot read its stored record; replace it with PUT or remove it',
+    );
+    await expect(patchTopic(registry, 't', { settings: {} })).rejects.toThrow('cannot read');
     const put = await putTopic(registry, 't', { settings: { callbackUrl: sink.url } });
     // A readable secret is kept.
     expect([put.created, put.topic.secrets[0]?.secret === secret]).toEqual(

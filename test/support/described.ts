@@ -1,4 +1,4 @@
-// Holds replies against /openapi.json: what a client would generate from it must fit what dq answers.
+// Compares replies with /openapi.json: a client generated from it must understand every reply.
 import Schema from 'typebox/schema';
 
 interface Operation {
@@ -7,10 +7,23 @@ interface Operation {
   >;
 }
 export interface OpenApi {
+  readonly components: { readonly schemas: Readonly<Record<string, object>> };
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 }
 
-/** null = as described, else what is not. Requests to no route are described by nothing but the problem itself. */
+/** The document with every $ref replaced by its schema. */
+export function dereferenced(document: OpenApi): OpenApi {
+  const resolve = (node: unknown): unknown => {
+    if (Array.isArray(node)) return node.map(resolve);
+    if (typeof node !== 'object' || node === null) return node;
+    const name = '$ref' in node ? /^#\/components\/schemas\/(\w+)$/.exec(String(node.$ref))?.[1] : undefined;
+    if (name !== undefined) return resolve(document.components.schemas[name]);
+    return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, resolve(value)]));
+  };
+  return resolve(document) as OpenApi;
+}
+
+/** null = as described, otherwise the difference. `api`: dereferenced. No operation describes 404 no_route and 405. */
 export function undescribed(
   api: OpenApi,
   method: string,
@@ -19,7 +32,7 @@ export function undescribed(
 ): string | null {
   const operation = operationOf(api, method, path);
   if (operation === undefined)
-    return [400, 401, 403, 404].includes(reply.status)
+    return [400, 401, 403, 404, 405].includes(reply.status)
       ? null
       : `${reply.status} on a route that is not described`;
   const described = operation.responses[reply.status];

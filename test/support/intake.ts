@@ -17,7 +17,7 @@ import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import type { ApiReply } from './daemon.ts';
-import { type OpenApi, undescribed } from './described.ts';
+import { dereferenced, type OpenApi, undescribed } from './described.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from './sqlite-store.ts';
 
 export interface IntakeOptions {
@@ -49,6 +49,7 @@ export interface TestIntake {
   readonly counted: Map<string, number>;
   /** since the last time this was asked */
   metrics(): MetricReport | null;
+  /** /openapi.json, dereferenced */
   readonly description: OpenApi;
   call(method: string, path: string, init?: RequestInit): Promise<ApiReply & { readonly headers: Headers }>;
   /** JSON in, JSON out. Fails when the reply is not as /openapi.json describes it; so do `call` and `push`. */
@@ -134,7 +135,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   const port = Number(new URL(url).port);
 
   const described = await fetch(`${url}/openapi.json`, { headers: bearer(adminToken) });
-  const description = (await described.json()) as OpenApi;
+  const description = dereferenced((await described.json()) as OpenApi);
   const call: TestIntake['call'] = async (method, path, init = {}) => {
     const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
     const text = await response.text();

@@ -95,7 +95,7 @@ describe('alerts', () => {
     const listed = await dq(daemon, 'alerts');
     expect(listed.stdout).toMatch(/crash_loop begun .*notifier/);
     const { body } = await daemon.api('GET', '/readyz');
-    expect(body).toMatchObject({ ready: true, warnings: ['dq-notifier dies again and again'] });
+    expect(body).toMatchObject({ ready: true, warnings: ['dq-notifier crashes repeatedly'] });
   });
 
   it('dq alert test sends one, or says what the mail server said', async () => {

@@ -370,7 +370,7 @@ describe('dq run, reschedule, push --batch', patience, () => {
     );
     const run = await dq(['push', '--batch', `@${file}`]);
     expect(run).toMatchObject({ code: 5, stdout: 'a\n订\n' });
-    expect(run.stderr).toContain('dq: line 3: body: is needed');
+    expect(run.stderr).toContain('dq: line 3: body: is required');
     expect((await daemon.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('1.0');
     expect((await daemon.api('GET', `/v1/topics/t/jobs/${encodeURIComponent('订')}`)).body.body).toBe(
       '{"b" : 2}',

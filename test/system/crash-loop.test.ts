@@ -98,7 +98,7 @@ async function anotherAlive(smtp: Smtp, { dq, daemon }: Begun): Promise<void> {
   await until('it is mailed', () => subjectsTo(smtp, 'one@example.org').length === 1, 90_000);
   expect(subjectsTo(smtp, 'one@example.org')[0]).toMatch(/^dq: dq-notifier died 10 times within 60 s/);
   const { body } = await daemon.api('GET', '/readyz');
-  expect(body).toMatchObject({ ready: true, warnings: ['dq-notifier dies again and again'] });
+  expect(body).toMatchObject({ ready: true, warnings: ['dq-notifier crashes repeatedly'] });
   await daemon.push('t', '{}', { id: 'meanwhile' });
   await until('jobs are delivered', () => sink.arrivals.length === 1);
   // The back-off is 10 s by now.

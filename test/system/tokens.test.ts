@@ -101,7 +101,7 @@ describe('tokens', patience, () => {
       runDq([...args, '--url', daemon.url], { env });
     expect(await far(['topic', 'ls'])).toMatchObject({
       code: 1,
-      stderr: 'dq: an access token is needed: Authorization: Bearer dqk_… (give --token or DQ_TOKEN)\n',
+      stderr: 'dq: authorization: is required; send Authorization: Bearer dqk_… (give --token or DQ_TOKEN)\n',
     });
     const callback = ['--callback', 'http://127.0.0.1:9/', '--delay', '1h'];
     for (const topic of ['order.close', 'other'])
@@ -109,17 +109,17 @@ describe('tokens', patience, () => {
     expect((await far(['push', 'order.close', '{}', '--token', token])).code).toBe(0);
     expect(await far(['push', 'other', '{}', '--token', token])).toMatchObject({
       code: 1,
-      stderr: 'dq: this token is not for the topic "other"\n',
+      stderr: 'dq: token: does not cover the topic "other"; use one that does\n',
     });
     expect(await far(['topic', 'pause', 'order.close', '--token', token])).toMatchObject({
       code: 1,
-      stderr: 'dq: this call needs a token with the scope operate\n',
+      stderr: 'dq: token: lacks the scope operate; use one that has it\n',
     });
 
     expect((await dq(['token', 'rm', 'shop'])).stderr).toMatch(/-y agrees/);
     expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(0);
     expect((await dq(['token', 'rm', 'shop', '-y'])).code).toBe(4);
-    expect((await dq(['token', 'add', 'me'])).stderr).toMatch(/there is a token me already/);
+    expect((await dq(['token', 'add', 'me'])).stderr).toMatch(/the token me exists/);
     expect((await far(['topic', 'ls', '--token', token])).code).toBe(1);
 
     for (const [directory, name] of [daemon.dataDir, daemon.logDir].flatMap((path) =>
@@ -158,7 +158,7 @@ describe('another --host', patience, () => {
     expect(noticed(refusedLogs)).not.toContain('"message":"ready"');
     expect(await start(daemon.dataDir, '--no-auth')).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is no address of this machine/),
+      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is not an address of this machine/),
     });
     const detached = await start(daemon.dataDir, '-d');
     expect(detached.code).toBe(78);
@@ -192,7 +192,7 @@ describe('another --host', patience, () => {
     for (const path of files()) expect(statSync(path).uid, path).toBe(owner);
     expect(await start(dataDir)).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is no address of this machine/),
+      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is not an address of this machine/),
     });
     const daemon = await startDaemon({ dataDir });
     const status = (token: string) =>
@@ -209,7 +209,7 @@ describe('another --host', patience, () => {
     await daemon.stop();
     expect(await start(daemon.dataDir)).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is no address of this machine/),
+      stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is not an address of this machine/),
     });
   });
 });

@@ -1,32 +1,32 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { RefusalLines } from '../../src/api/http/rejection-lines.ts';
+import { RejectionLines } from '../../src/api/http/rejection-lines.ts';
 import type { RequestLine } from '../../src/api/http/request-log.ts';
 import { apiLimits } from '../../src/api/limits.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import { formatLine } from '../../src/telemetry/log-line.ts';
 
-const most = apiLimits.refusedLinesPerSecond;
+const most = apiLimits.rejectedLinesPerSecond;
 let lines: LogFields[] = [];
-let refusals: RefusalLines;
+let rejections: RejectionLines;
 beforeEach(() => {
   vi.useFakeTimers();
   lines = [];
-  refusals = new RefusalLines({ ...silentLog, request: (fields) => lines.push(fields) });
+  rejections = new RejectionLines({ ...silentLog, request: (fields) => lines.push(fields) });
 });
 afterEach(() => {
   vi.useRealTimers();
 });
 
-const refusal = (more: Partial<RequestLine> = {}): RequestLine => ({
+const rejection = (more: Partial<RequestLine> = {}): RequestLine => ({
   ...{ method: 'POST', topic: 't', id: null, status: 401, code: 'unauthorized' },
   ...{ version: null, dueAt: null, bytes: 0, ms: null },
   ...more,
 });
 const many = (n: number, more: Partial<RequestLine> = {}) => {
-  for (let i = 0; i < n; i++) refusals.write(refusal(more));
+  for (let i = 0; i < n; i++) rejections.write(rejection(more));
 };
 
-it('writes a few lines of each kind in a second, then how many it left out', () => {
+it('RejectionLines: writes a few lines per code and second, then the suppressed count', () => {
   many(1_000);
   many(1_000, { status: 403, code: 'forbidden' });
   many(most, { status: 400, code: 'invalid' });
@@ -40,17 +40,17 @@ it('writes a few lines of each kind in a second, then how many it left out', () 
   expect(lines).toHaveLength(3 * most + 3);
 });
 
-it('close writes the counts that are still owed', () => {
+it('RejectionLines: close writes the current counts', () => {
   many(most + 3);
-  refusals.close();
+  rejections.close();
   expect(lines.at(-1)).toEqual({ status: 401, code: 'unauthorized', leftOut: 3 });
   vi.advanceTimersByTime(10_000);
   expect(lines).toHaveLength(most + 1);
 });
 
-it('shortens what strangers sent', () => {
-  refusals.write(refusal({ topic: 'x'.repeat(10_000), id: '"'.repeat(10_000) }));
+it('RejectionLines: shortens the texts of callers', () => {
+  rejections.write(rejection({ topic: 'x'.repeat(10_000), id: '"'.repeat(10_000) }));
   expect(formatLine(lines[0] ?? {}).length).toBeLessThan(500);
-  refusals.write(refusal({ topic: 'order.close', id: 'a'.repeat(apiLimits.refusedTextMax) }));
-  expect(lines[1]).toMatchObject({ topic: 'order.close', id: 'a'.repeat(apiLimits.refusedTextMax) });
+  rejections.write(rejection({ topic: 'order.close', id: 'a'.repeat(apiLimits.rejectedTextMax) }));
+  expect(lines[1]).toMatchObject({ topic: 'order.close', id: 'a'.repeat(apiLimits.rejectedTextMax) });
 });

@@ -1,7 +1,7 @@
-// Who calls (http-api.md, "Access"); what a caller may do is declared with each route. With the first token every request needs
-// one. While none exists, dq answers anybody on this machine, and the only strangers who get there are web pages in a browser
-// of that machine: they send an Origin, or a Host name of their own that resolves here.
-// Judges headers only; never logs or echoes a credential.
+// Access authenticates requests by their headers; route-access.ts authorizes them. Once a token exists, every request needs one.
+// While no token exists, dq serves every program of this machine, but no web page in a browser there: a page's request
+// carries an Origin, or a Host name that the page's owner resolved to this machine.
+// Never logs or echoes a credential.
 
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
@@ -10,23 +10,23 @@ import { allRights, digestOf, isSameDigest, noRights, ownerRights, type Rights }
 import type { TokenBook } from '../../registry/token-book.ts';
 
 export interface AccessOptions {
-  /** of this start, for the command line; does not count as a token that exists */
+  /** token of this start, for the command line; not counted in tokens.count */
   readonly adminToken: string;
   readonly tokens: Pick<TokenBook, 'count' | 'rightsOf'>;
-  /** Whether callers without a token are served while none exists. False where other machines reach dq and nobody said
-   *  --no-auth: removing the last token must not open the door to them. */
+  /** serve callers without a token while no token exists. False where other machines reach dq without --no-auth: removing
+   *  the last token must not admit them */
   readonly servesStrangers: boolean;
 }
 
-/** These say whether dq lives, also to monitors that hold no token. How much they say depends on the rights. */
+/** Open to monitors without a token; how much they answer depends on the caller's rights. */
 const open = /^\/(livez|readyz)(\?|$)/;
-/** Origin form, visible ASCII; a `#` never leaves a browser, and everything else has to be percent-encoded. */
+/** Origin form, visible ASCII without `#` (a browser never sends it); other characters must be percent-encoded. */
 const target = /^\/[\x21\x22\x24-\x7e]*$/;
 
 export class Access {
   readonly #options: AccessOptions;
   readonly #adminDigest: Buffer;
-  /** The last Host that was good: nearly always the same one. */
+  /** the last Host that was accepted: nearly always the same one */
   #knownHost = '';
 
   constructor(options: AccessOptions) {
@@ -34,34 +34,35 @@ export class Access {
     this.#adminDigest = digestOf(options.adminToken);
   }
 
-  /** The caller's rights, or why the request may not pass. */
+  /** The caller's rights, or the reason to reject the request. */
   admit(request: IncomingMessage): Rights | DqError {
     const url = request.url ?? '';
     if (!target.test(url))
-      return invalidField('path', 'must begin with / and have everything but visible ASCII percent-encoded');
+      return invalidField('path', 'must begin with /; percent-encode all but visible ASCII characters');
     const repeated = repeatedHeader(request.rawHeaders);
-    if (repeated !== null) return invalidField(repeated, 'is given twice');
+    if (repeated !== null) return invalidField(repeated, 'given twice; give it once');
     const { host, origin, authorization } = request.headers;
-    // Browsers always send one; health checks of HTTP/1.0 do not.
-    if (host === undefined && request.httpVersion !== '1.0') return invalidField('host', 'is needed');
-    const strangers = this.#options.servesStrangers && this.#options.tokens.count === 0;
-    if (strangers) {
+    // Browsers always send a Host; HTTP/1.0 health checks do not.
+    if (host === undefined && request.httpVersion !== '1.0') return invalidField('host', 'is required');
+    const needsNoToken = this.#options.servesStrangers && this.#options.tokens.count === 0;
+    if (needsNoToken) {
       if (origin !== undefined) return fromWebPage('a request with an Origin header');
       if (!this.#isDirect(host)) return fromWebPage('a Host that is neither an IP address nor localhost');
     }
-    const admitted = this.#judge(authorization, request.method, strangers);
-    return admitted instanceof DqError && open.test(url) ? noRights : admitted;
+    const rights = this.#authenticate(authorization, request.method, needsNoToken);
+    return rights instanceof DqError && open.test(url) ? noRights : rights;
   }
 
-  #judge(
+  #authenticate(
     authorization: string | undefined,
     method: string | undefined,
-    servesAnybody: boolean,
+    needsNoToken: boolean,
   ): Rights | DqError {
     if (authorization !== undefined) return this.#rightsOf(authorization, method);
-    if (servesAnybody) return allRights;
-    if (this.#options.servesStrangers && this.#options.tokens.count === null) return unknown(method);
-    return new DqError('unauthorized', 'an access token is needed: Authorization: Bearer dqk_…');
+    if (needsNoToken) return allRights;
+    if (this.#options.servesStrangers && this.#options.tokens.count === null)
+      return tokensUnavailable(method);
+    return new DqError('unauthorized', 'authorization: is required; send Authorization: Bearer dqk_…');
   }
 
   #rightsOf(authorization: string, method: string | undefined): Rights | DqError {
@@ -72,8 +73,8 @@ export class Access {
       const rights = this.#options.tokens.rightsOf(token, digest);
       if (rights !== null) return rights;
     }
-    if (this.#options.tokens.count === null) return unknown(method);
-    return new DqError('unauthorized', 'the Authorization header carries no token of this daemon');
+    if (this.#options.tokens.count === null) return tokensUnavailable(method);
+    return new DqError('unauthorized', 'authorization: unknown token; send Authorization: Bearer dqk_…');
   }
 
   #isDirect(host: string | undefined): boolean {
@@ -84,18 +85,18 @@ export class Access {
   }
 }
 
-/** Of these Node keeps the first; a proxy may have judged the last. */
+/** Node keeps the first of these; a proxy may have checked the last. */
 const once: readonly string[] = ['host', 'authorization', 'content-type'];
 const onceLengths: readonly boolean[] = Array.from({ length: 14 }, (_, length) =>
   once.some((name) => name.length === length),
 );
 
-/** `raw`: names in turn with their values. */
+/** The name that is given twice, or null. `raw`: name, value, name, value … */
 function repeatedHeader(raw: readonly string[]): string | null {
   let seen = 0;
   for (let n = 0; n < raw.length; n += 2) {
     const name = raw[n] ?? '';
-    // Most names are told apart by their length; writing each in small letters would cost more than the rest of this.
+    // The length excludes most names; toLowerCase for each would cost more than the rest of this loop.
     if (onceLengths[name.length] !== true) continue;
     const index = once.indexOf(name.toLowerCase());
     if (index < 0) continue;
@@ -111,15 +112,15 @@ function isDirect(host: string): boolean {
   return isIP(name) === 4 || name.toLowerCase() === 'localhost';
 }
 
-/** Whether the caller may is not known yet: nothing was done. */
-function unknown(method: string | undefined): DqError {
+/** The tokens are not read yet, so the caller's rights are unknown; the request had no effect. */
+function tokensUnavailable(method: string | undefined): DqError {
   const code = method === 'GET' ? 'unavailable' : 'not_stored';
-  return new DqError(code, 'the access tokens cannot be read now; try again');
+  return new DqError(code, 'cannot read the access tokens; send the request again');
 }
 
 function fromWebPage(what: string): DqError {
   return new DqError(
     'forbidden',
-    `while no token exists, ${what} is refused: any web page open on this machine could send it`,
+    `while no token exists, dq rejects ${what}: any web page open on this machine could send it; make a token`,
   );
 }

@@ -1,13 +1,13 @@
-// How much of request bodies one server holds that are not finished: a body grows for as long as its client sends, and there may be
-// any number of clients. Whoever finds no room is refused before more of it is kept. Two rooms, one for bodies of one job and one
-// for everything larger, so that batches never leave a push without room.
-// Invariant: what is taken for a request is given back once, when it has its answer, lost its connection, or its handler is done.
+// BodyBudget bounds the bytes of unfinished request bodies that one server holds: a body grows while its client sends, and
+// the number of clients is not bounded. A body that exceeds the budget is rejected before dq keeps more of it.
+// Two budgets, one for single jobs and one for everything larger: batches never use up the budget of pushes.
+// Invariant: bytes taken for a request are released exactly once: after its answer, its connection, or its handler.
 
 import type { IncomingMessage } from 'node:http';
 import { apiLimits } from '../limits.ts';
 
 interface Held {
-  readonly room: BodyBudget;
+  readonly budget: BodyBudget;
   bytes: number;
 }
 
@@ -26,45 +26,46 @@ export class BodyBudget {
     return this.#max - this.#held;
   }
 
-  /** So many more bytes of this request's body have come. False when there is no room for them. */
+  /** Takes `bytes` more for the body of this request. False, and nothing is taken, when the budget is used up. */
   take(request: IncomingMessage, bytes: number): boolean {
     if (bytes > this.free) return false;
     this.#held += bytes;
     const holder = request as Holder;
-    if (holder[heldKey] === undefined) holder[heldKey] = { room: this, bytes };
+    if (holder[heldKey] === undefined) holder[heldKey] = { budget: this, bytes };
     else holder[heldKey].bytes += bytes;
     return true;
   }
 
-  give(bytes: number): void {
+  release(bytes: number): void {
     this.#held -= bytes;
   }
 }
 
 /** `jobs`: bodies of single jobs · `lists`: batches, and the JSON of every other call. */
-export interface BodyRooms {
+export interface BodyBudgets {
   readonly jobs: BodyBudget;
   readonly lists: BodyBudget;
 }
 
-/** `batchBytes`: of the largest batch */
-export function createBodyRooms(batchBytes: number): BodyRooms {
+/** `batchBytes`: size of the largest batch. */
+export function createBodyBudgets(batchBytes: number): BodyBudgets {
   const lists = apiLimits.batchesHeldMax * Math.max(batchBytes, apiLimits.apiBodyBytesMax);
   return { jobs: new BodyBudget(apiLimits.jobBodiesHeldBytesMax), lists: new BodyBudget(lists) };
 }
 
-/** Of a request that has its answer, or will get none. Again does nothing. */
-export function leaveRoom(request: IncomingMessage): void {
-  keepRoom(request)();
+/** For a request that has its answer, or gets none. Repeating it has no effect. */
+export function releaseBody(request: IncomingMessage): void {
+  takeOverBody(request)();
 }
 
-/** From now on the handler's, which works on the body whether its client is still there or not. Answers how to give it back. */
-export function keepRoom(request: IncomingMessage): () => void {
+/** Makes the caller the owner of the body's bytes, because it uses the body even when the client has left. Returns the
+ *  release function. */
+export function takeOverBody(request: IncomingMessage): () => void {
   const holder = request as Holder;
   const held = holder[heldKey];
   if (held === undefined) return nothing;
   holder[heldKey] = undefined;
-  return () => held.room.give(held.bytes);
+  return () => held.budget.release(held.bytes);
 }
 
 const nothing = (): void => {};

@@ -1,9 +1,9 @@
-// The HTTP server in front of Fastify: deadlines against slow clients, who may pass, what is in flight, refusals of what is no
-// HTTP, and the end of it all. Knows no route.
+// HttpFront is the HTTP server in front of Fastify: deadlines against slow clients, access, requests in flight, answers to
+// invalid HTTP, and draining. Knows no route.
 //
-// Invariants: every request that was read gets one answer, in order, or a closed connection, never the answer of a neighbour;
-// a refusal reaches a client that is still sending (the connection is read a little longer before it is closed); draining
-// resets nobody who was told that the connection would be kept.
+// Invariants: every request that was read gets one answer, in order, or a closed connection, and never the answer of another
+// request. A rejection reaches a client that is still sending: dq reads on for a while before it closes. Draining resets no
+// connection that dq promised to keep.
 
 import {
   createServer,
@@ -17,17 +17,17 @@ import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { apiLimits } from '../limits.ts';
 import type { Access } from './access.ts';
-import { leaveRoom } from './body-budget.ts';
+import { releaseBody } from './body-budget.ts';
 import { type Problem, problemOf } from './problem.ts';
 import { setRights } from './route-access.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 export interface FrontObserver {
-  /** told the status of every answer that was begun */
+  /** called for every answer whose header was sent */
   onAnswer(status: number): void;
-  /** told of every request that was read and may not pass */
-  onRefused(request: IncomingMessage, error: DqError): void;
+  /** called for every request that Access rejected */
+  onRejected(request: IncomingMessage, error: DqError): void;
 }
 
 export interface FrontTimes {
@@ -40,11 +40,11 @@ export interface FrontTimes {
 }
 
 interface Connection {
-  /** answers that are owed, in order */
-  readonly owed: ServerResponse[];
-  /** an answer that closes it has been written: nothing that still arrives is read as a request */
+  /** responses not yet complete, in order */
+  readonly pending: ServerResponse[];
+  /** a response that closes the connection was written: later bytes are not requests */
   closing: boolean;
-  /** what came after the owed requests was no HTTP: close after the last of them */
+  /** invalid HTTP followed the pending requests: close after the last response */
   broken: boolean;
 }
 
@@ -57,15 +57,15 @@ export class HttpFront {
   readonly #times: FrontTimes;
   #server: Server | null = null;
   #handler: Handler = () => {
-    throw new Error('there is no API yet');
+    throw new Error('HttpFront has no API yet');
   };
-  readonly #pass: Handler = (request, response) => this.#handler(request, response);
-  /** what arrived before begin(), in its order; null from then on */
-  #held: (() => void)[] | null = [];
+  readonly #callHandler: Handler = (request, response) => this.#handler(request, response);
+  /** requests that arrived before begin(), in order; null afterwards */
+  #queued: (() => void)[] | null = [];
   #inFlight = 0;
   #draining = false;
   readonly #connections = new Set<Connection>();
-  /** One listener for all responses; a closure for each would be made 10,000 times a second. */
+  /** one listener for all responses; a closure per response would be made 10,000 times per second */
   readonly #onClose: (this: ServerResponse) => void;
 
   constructor(access: Access, observer: FrontObserver, times: FrontTimes = { ...limits, ...apiLimits }) {
@@ -75,7 +75,7 @@ export class HttpFront {
     const front = this;
     this.#onClose = function () {
       if (this.headersSent) observer.onAnswer(this.statusCode);
-      front.#answered(this);
+      front.#completed(this);
     };
   }
 
@@ -83,23 +83,23 @@ export class HttpFront {
     return this.#inFlight;
   }
 
-  /** For the API, whose handler is given what may pass. */
+  /** The server for Fastify, whose handler receives every admitted request. */
   serverFor(handler: Handler): Server {
     this.#handler = handler;
     return this.server;
   }
 
-  /** It may listen before there is an API: what arrives is held. */
+  /** May listen before the API exists: requests are queued until begin(). */
   get server(): Server {
     this.#server ??= this.#createServer();
     return this.#server;
   }
 
-  /** The API is ready: what was held goes first. */
+  /** Serves the queued requests, then every new one. */
   begin(): void {
-    const held = this.#held ?? [];
-    this.#held = null;
-    for (const go of held) go();
+    const queued = this.#queued ?? [];
+    this.#queued = null;
+    for (const serve of queued) serve();
   }
 
   #createServer(): Server {
@@ -111,46 +111,46 @@ export class HttpFront {
         requestTimeout: times.requestTimeoutMs,
         keepAliveTimeout: times.keepAliveMs,
         connectionsCheckingInterval: times.connectionsCheckMs,
-        // Node's own refusal has no body; Access gives it one.
+        // Node's own error reply has no body; Access gives it one.
         requireHostHeader: false,
       },
-      (request, response) => this.#arrived(request, response, this.#pass),
+      (request, response) => this.#onArrival(request, response, this.#callHandler),
     );
     server.setTimeout(times.connectionTimeoutMs);
-    // Node drops the headers behind the 2000th in silence, a credential too; their size bounds them well enough.
+    // By default Node drops all headers after the 2000th, credentials too, without an error. headerBytesMax bounds them.
     server.maxHeadersCount = 0;
     server.on('connection', (socket: Socket) => this.#onConnection(socket));
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
-      this.#arrived(request, response, (...exchange) => {
+      this.#onArrival(request, response, (...exchange) => {
         inviteBody(response);
         this.#handler(...exchange);
       }),
     );
     server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-      const error = new DqError('invalid', 'expect: only 100-continue is known');
-      this.refuse(request, response, problemOf(error, { status: 417, title: 'Expectation Failed' }));
+      const error = new DqError('invalid', 'expect: unknown value; only 100-continue is supported');
+      this.reject(request, response, problemOf(error, { status: 417, title: 'Expectation Failed' }));
     });
     return server;
   }
 
-  #arrived(request: IncomingMessage, response: ServerResponse, handler: Handler): void {
-    if (this.#held === null) this.#onRequest(request, response, handler);
+  #onArrival(request: IncomingMessage, response: ServerResponse, handler: Handler): void {
+    if (this.#queued === null) this.#onRequest(request, response, handler);
     else
-      this.#held.push(() => {
-        // Whoever has gone meanwhile is owed nothing.
+      this.#queued.push(() => {
+        // A client that has left gets no answer.
         if (!request.socket.destroyed) this.#onRequest(request, response, handler);
       });
   }
 
-  /** Answers and closes. What the client still sends is read for a while and thrown away. */
-  refuse(request: IncomingMessage, response: ServerResponse, problem: Problem): void {
+  /** Answers and closes the connection. For lingerMs, dq reads and discards what the client still sends. */
+  reject(request: IncomingMessage, response: ServerResponse, problem: Problem): void {
     const connection = connectionOf(request);
     if (connection !== undefined) connection.closing = true;
     response.shouldKeepAlive = false;
     const { status, headers, bytes } = problem;
     response.writeHead(status, { ...headers, 'content-length': bytes.length });
     response.write(bytes);
-    // The reply is whole already; only the closing waits.
+    // The reply is complete; only closing waits.
     const end = () => {
       clearTimeout(timer);
       response.end();
@@ -161,82 +161,82 @@ export class HttpFront {
     request.resume();
   }
 
-  /** Accepts nobody any more, closes connections as they become idle, and resolves when all are gone or at the deadline. */
+  /** Accepts no connection any more and closes idle ones. Resolves when all are closed, at the latest at the deadline. */
   async drain(deadlineMs: number): Promise<void> {
     const server = this.#server;
     if (server === null || this.#draining) return;
     this.#draining = true;
-    for (const { owed } of this.#connections) {
-      // The last answer that is owed closes; an earlier one would take the others with it.
-      const last = owed.at(-1);
+    for (const { pending } of this.#connections) {
+      // The last response closes the connection; an earlier one would cut off the others.
+      const last = pending.at(-1);
       if (last !== undefined) last.shouldKeepAlive = false;
     }
     if (!server.listening) return;
     const closed = new Promise<void>((resolve) => server.once('close', resolve));
-    // http.Server.close() would cut idle connections, and reset a client that is just writing on one.
+    // http.Server.close() would cut idle connections, and reset a client that is writing on one at this moment.
     NetServer.prototype.close.call(server);
-    // Idle connections end by their own timer, a little after the time that was advertised; this is for its stragglers.
+    // Idle connections end by their own timer, shortly after the advertised time; this closes the rest.
     const idle = setTimeout(() => server.closeIdleConnections(), this.#times.keepAliveMs + 1_500);
-    const last = setTimeout(() => server.closeAllConnections(), deadlineMs);
+    const deadline = setTimeout(() => server.closeAllConnections(), deadlineMs);
     await closed;
     clearTimeout(idle);
-    clearTimeout(last);
-    // Ends the timer that looks for slow requests; there is nothing else left to close.
+    clearTimeout(deadline);
+    // Ends the timer that checks for slow requests; no connection is left.
     server.close();
   }
 
   #onConnection(socket: KnownSocket): void {
-    const connection: Connection = { owed: [], closing: false, broken: false };
+    const connection: Connection = { pending: [], closing: false, broken: false };
     socket[connectionKey] = connection;
     this.#connections.add(connection);
     socket.once('close', () => {
-      // Answers that wait behind another one are told nothing when the connection goes.
-      this.#inFlight -= connection.owed.length;
-      for (const { req } of connection.owed) leaveRoom(req);
-      connection.owed.length = 0;
+      // Responses that wait behind another one get no close event when the connection closes.
+      this.#inFlight -= connection.pending.length;
+      for (const { req } of connection.pending) releaseBody(req);
+      connection.pending.length = 0;
       this.#connections.delete(connection);
     });
   }
 
   #onRequest(request: IncomingMessage, response: ServerResponse, handler: Handler): void {
     const connection = connectionOf(request);
-    if (connection === undefined) throw new Error('a request came on no connection');
-    const before = connection.owed.at(-1);
-    if (this.#draining && before !== undefined) {
-      if (before.headersSent) connection.closing = true;
-      else before.shouldKeepAlive = true;
+    if (connection === undefined) throw new Error('request without a connection');
+    const previous = connection.pending.at(-1);
+    if (this.#draining && previous !== undefined) {
+      if (previous.headersSent) connection.closing = true;
+      else previous.shouldKeepAlive = true;
     }
-    // Pipelined behind an answer that closes: its own answer could never be written, so it must not be acted on.
+    // Pipelined after a response that closes the connection: its answer could not be written, so it must have no effect.
     if (connection.closing) {
       request.resume();
       return;
     }
-    connection.owed.push(response);
+    connection.pending.push(response);
     this.#inFlight += 1;
     response.on('close', this.#onClose);
     if (this.#draining) response.shouldKeepAlive = false;
-    const admitted = this.#access.admit(request);
-    if (admitted instanceof DqError) {
-      this.#observer.onRefused(request, admitted);
-      this.refuse(request, response, problemOf(admitted));
+    const rights = this.#access.admit(request);
+    if (rights instanceof DqError) {
+      this.#observer.onRejected(request, rights);
+      this.reject(request, response, problemOf(rights));
       return;
     }
-    setRights(request, admitted);
+    setRights(request, rights);
     handler(request, response);
   }
 
-  #answered(response: ServerResponse): void {
+  #completed(response: ServerResponse): void {
     const connection = connectionOf(response.req);
-    const index = connection?.owed.indexOf(response) ?? -1;
+    const index = connection?.pending.indexOf(response) ?? -1;
     if (connection === undefined || index < 0) return;
-    connection.owed.splice(index, 1);
+    connection.pending.splice(index, 1);
     this.#inFlight -= 1;
-    leaveRoom(response.req);
-    if (connection.broken && !connection.owed.some(({ req }) => req.complete))
+    releaseBody(response.req);
+    if (connection.broken && !connection.pending.some(({ req }) => req.complete))
       response.req.socket.destroySoon();
   }
 
-  /** What came is no HTTP, or came too slowly. */
+  /** Answers invalid HTTP, and requests that arrive too slowly. */
   onClientError(error: NodeJS.ErrnoException, socket: KnownSocket): void {
     const connection = socket[connectionKey];
     if (connection === undefined || error.code === 'ECONNRESET' || !socket.writable) {
@@ -245,10 +245,10 @@ export class HttpFront {
     }
     if (connection.broken) return;
     connection.broken = true;
-    const last = connection.owed.at(-1);
-    const isWhole = last === undefined || last.req.complete;
-    // An answer that is owed must not be overtaken: its client would take this refusal for it.
-    if (connection.owed.length > (isWhole ? 0 : 1)) return;
+    const last = connection.pending.at(-1);
+    const isComplete = last === undefined || last.req.complete;
+    // This error reply must not overtake a pending answer: the client would take it for that answer.
+    if (connection.pending.length > (isComplete ? 0 : 1)) return;
     if (last?.headersSent === true) {
       socket.destroy();
       return;
@@ -258,8 +258,8 @@ export class HttpFront {
   }
 }
 
-/** Not of an answer that waits behind others: Node would write its 100 between its header and its body, and the client would take
- *  one for the other. Whoever hears nothing sends the body after a while. */
+/** Sends 100 Continue, but not for a response that waits behind others: Node would write the 100 between header and body of
+ *  another response. A client without a 100 sends its body after a while. */
 function inviteBody(response: ServerResponse): void {
   if (response.socket !== null) response.writeContinue();
 }
@@ -272,16 +272,16 @@ function clientProblem(code: string | undefined): Parameters<typeof problemOf> {
   switch (code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return [
-        new DqError('invalid', 'the request did not arrive in time'),
+        new DqError('invalid', 'the request arrived too slowly; send it again'),
         { status: 408, title: 'Request Timeout' },
       ];
     case 'HPE_HEADER_OVERFLOW':
       return [
-        new DqError('invalid', `the header is larger than ${apiLimits.headerBytesMax} bytes`),
+        new DqError('invalid', `header: larger than ${apiLimits.headerBytesMax} bytes`),
         { status: 431, title: 'Request Header Fields Too Large' },
       ];
     default:
-      return [new DqError('invalid', 'this is no HTTP/1.1 request'), { status: 400, title: 'Bad Request' }];
+      return [new DqError('invalid', 'not an HTTP/1.1 request'), { status: 400, title: 'Bad Request' }];
   }
 }
 

@@ -1,34 +1,38 @@
-// Pages by cursor: how a list is asked for and answered.
+// paging.ts reads the paging parameters of lists and describes their pages.
 
 import { type TSchema, Type } from 'typebox';
 import { invalidField } from '../../core/errors.ts';
 import { StoreError } from '../../ports/job-store.ts';
 import { apiLimits } from '../limits.ts';
-import { closed, nullable } from './schemas.ts';
+import { closed, nullable, text } from './schemas.ts';
 
 export const pagingParams = {
   limit: Type.Optional(
     Type.String({
-      description: `items of a page, 1–${apiLimits.pageItemsMax}; default ${apiLimits.pageItems}`,
+      description: `items of a page, 1–${apiLimits.pageItemsMax}`,
+      default: String(apiLimits.pageItems),
+      examples: ['20'],
     }),
   ),
-  cursor: Type.Optional(Type.String({ description: 'nextCursor of the page before' })),
+  cursor: Type.Optional(text('nextCursor of the previous page', 'b3JkZXIuY2xvc2U')),
 };
 
 export const Missing = Type.Optional(
   Type.Array(Type.String(), {
-    description: 'shards that do not answer, and what they hold is not here; absent when all answer',
+    description: 'shards that did not answer: their jobs are not included; absent when all answered',
+    examples: [['s2']],
   }),
 );
+export const NextCursor = nullable('string', {
+  description: 'cursor of the next page; null on the last page',
+  examples: ['b3JkZXIuY2xvc2U'],
+});
 
 export function pageOf(item: TSchema): TSchema {
-  return closed({
-    items: Type.Array(item),
-    nextCursor: nullable('string', { description: 'null at the end' }),
-    missing: Missing,
-  });
+  return closed({ items: Type.Array(item), nextCursor: NextCursor, missing: Missing });
 }
 
+/** Throws DqError invalid. */
 export function readLimit(limit: string | undefined): number {
   if (limit === undefined) return apiLimits.pageItems;
   const items = /^[1-9]\d{0,8}$/.test(limit) ? Number(limit) : Number.NaN;
@@ -36,9 +40,12 @@ export function readLimit(limit: string | undefined): number {
   throw invalidField('limit', `must be a whole number from 1 to ${apiLimits.pageItemsMax}`);
 }
 
-/** For the rejection of a list: a cursor that is none is the caller's mistake, everything else stays what it is. */
-export function refuseCursor(error: unknown): never {
-  if (error instanceof StoreError && error.failure.code === 'bad_cursor')
-    throw invalidField('cursor', 'is not the nextCursor of a page');
+/** Rejection handler of a list call: turns an invalid cursor into DqError invalid, and throws other errors unchanged. */
+export function rejectBadCursor(error: unknown): never {
+  if (error instanceof StoreError && error.failure.code === 'bad_cursor') throw invalidCursor();
   throw error;
+}
+
+export function invalidCursor() {
+  return invalidField('cursor', 'must be the nextCursor of a page; leave it out for the first page');
 }

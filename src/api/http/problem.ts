@@ -1,17 +1,18 @@
-// Problem documents (RFC 9457): the one shape of every refusal. Turns a DqError into status, headers and text; adds nothing
-// that the error does not say, so no stack and no path of this machine can leave.
+// problem.ts turns a DqError into a problem document (RFC 9457), the one shape of every error reply.
+// Invariant: it adds nothing to the error's own text, so no stack and no path of this machine can leave.
 
-import { catalogue, DqError, type FieldError } from '../../core/errors.ts';
+import { catalogue, DqError, type FieldError, invalidField } from '../../core/errors.ts';
 import type { StoreError } from '../../ports/job-store.ts';
+import { incompleteBody } from './read-body.ts';
 
 export interface Problem {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** bytes, because Fastify adds a charset to JSON text, and problem documents have none */
+  /** bytes: Fastify would add a charset to text, and application/problem+json has none */
   readonly bytes: Buffer;
 }
 
-/** `status` and `title` where HTTP itself names the refusal better than the catalogue (408, 417, 431). */
+/** `http`: status and title where HTTP has a more exact one than the catalogue (408, 417, 431). */
 export function problemOf(
   error: DqError,
   http?: { readonly status: number; readonly title: string },
@@ -31,13 +32,13 @@ export function problemOf(
   return { status, headers, bytes: Buffer.from(JSON.stringify(document)) };
 }
 
-/** What a failed store means to the caller: a write says whether it may have happened, a read only that it did not work. */
+/** A write reports whether it may have taken effect, a read only that it failed. */
 export function storeProblem(error: StoreError, isRead: boolean): DqError {
   const { kind, code } = error.failure;
-  if (isRead) return new DqError('unavailable', `the store does not answer (${code})`, { cause: error });
+  if (isRead) return new DqError('unavailable', `store: unavailable (${code})`, { cause: error });
   return kind === 'not_stored'
-    ? new DqError('not_stored', `nothing was changed (${code}); try again`, { cause: error })
-    : new DqError('unknown', `the change may or may not have been made (${code})`, { cause: error });
+    ? new DqError('not_stored', `store: nothing was changed (${code}); try again`, { cause: error })
+    : new DqError('unknown', `store: the change may or may not have been made (${code})`, { cause: error });
 }
 
 interface FastifyFailure {
@@ -47,35 +48,30 @@ interface FastifyFailure {
   readonly validationContext?: string;
 }
 
-/** Of Ajv, as far as it is read here. */
+/** An Ajv error, as far as this file reads it. */
 interface Violation {
   readonly keyword: string;
   readonly instancePath: string;
   readonly params: Readonly<Record<string, unknown>>;
-  /** what the value was held against */
+  /** the violated schema */
   readonly parentSchema?: { readonly description?: string };
   readonly message?: string;
 }
 
-/** What a refusal of the framework means in the words of the API; null for what it did not expect either: a bug of ours. */
+/** Translates an error of Fastify; null for an unexpected one, which is a bug of dq. */
 export function frameworkProblem(error: unknown): DqError | null {
   const { code, statusCode, validation, validationContext } = error as FastifyFailure;
   if (validation !== undefined) return validationProblem(validation, validationContext ?? 'body');
   switch (code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return fieldProblem('content-type', 'is no media type, such as application/json');
+      return invalidField('content-type', 'must be a media type such as application/json');
     case 'FST_ERR_MAX_PARAM_LENGTH':
-      return fieldProblem('path', 'has a segment that is too long for a topic or an id');
+      return invalidField('path', 'has a segment longer than a topic or an id can be');
     case 'FST_ERR_BAD_URL':
-      return fieldProblem('path', 'has an escape that is no %XX of UTF-8');
+      return invalidField('path', 'invalid percent-encoding; write %XX of UTF-8');
   }
-  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
-    return new DqError('invalid', 'the request broke off or its length is not what it said');
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return incompleteBody(error);
   return null;
-}
-
-function fieldProblem(field: string, message: string): DqError {
-  return new DqError('invalid', `${field}: ${message}`, { errors: [{ field, message }] });
 }
 
 function validationProblem(violations: readonly Violation[], context: string): DqError {
@@ -97,19 +93,22 @@ function fieldOf(
     case 'additionalProperties':
       return {
         field: inside(params['additionalProperty']),
-        message: context === 'querystring' ? 'is no parameter of this call' : 'is no member of this object',
+        message:
+          context === 'querystring'
+            ? 'unknown query parameter; GET /openapi.json lists them'
+            : 'unknown field; GET /openapi.json lists them',
       };
     case 'required':
-      return { field: inside(params['missingProperty']), message: 'is needed' };
+      return { field: inside(params['missingProperty']), message: 'is required' };
     case 'enum':
       return {
         field: path,
         message: `must be one of ${JSON.stringify(params['allowedValues']).slice(1, -1)}`,
       };
     case 'pattern':
-      // A regular expression tells a person nothing to do.
+      // The description instead of a regular expression: a person can act on it.
       return { field: path, message: `must be ${parentSchema?.description ?? 'of another form'}` };
     default:
-      return { field: path === '' ? context : path, message: message ?? 'is not valid' };
+      return { field: path === '' ? context : path, message: message ?? 'is invalid' };
   }
 }

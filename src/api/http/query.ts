@@ -1,12 +1,11 @@
-// Reads a query string strictly. Never throws: the router calls it outside every error handler, and an exception there would
-// end the process. What it cannot read it answers as a marker that no route's schema knows, so that the schema refuses it.
-//
-// Names and values are percent-encoded UTF-8; `+` is a blank, as URLSearchParams writes it. A repeated parameter is refused:
-// proxies and libraries disagree about which one counts.
+// query.ts parses query strings strictly: percent-encoded UTF-8, `+` is a space (as URLSearchParams writes it), no
+// repeated parameter (proxies and libraries disagree about which one counts).
+// Never throws: the router calls it outside every error handler, and an exception there would end the process. A bad query
+// becomes a marker that no route's schema allows, so validation rejects it.
 
 import type { FieldError } from '../../core/errors.ts';
 
-/** No parameter is called so: it cannot be written in a query string without being an escape itself. */
+/** Key of the marker. No parameter has this name: a literal % in a query must itself be escaped. */
 export const unreadable = '%';
 
 export type Query = Readonly<Record<string, unknown>>;
@@ -22,19 +21,20 @@ export function parseQuery(text: string): Query {
     const name = decode(equals < 0 ? piece : piece.slice(0, equals));
     const value = decode(equals < 0 ? '' : piece.slice(equals + 1));
     if (name === null || value === null)
-      return marker(name ?? piece.slice(0, 100), 'has an escape that is no %XX of UTF-8');
-    if (name in query) return marker(name, 'is given twice');
+      return marker(name ?? piece.slice(0, 100), 'invalid percent-encoding; write %XX of UTF-8');
+    if (name in query) return marker(name, 'given twice; give it once');
     query[name] = value;
   }
   return query;
 }
 
+/** null for an invalid escape. */
 function decode(text: string): string | null {
   if (!text.includes('%')) return text.includes('+') ? text.replaceAll('+', ' ') : text;
   try {
     return decodeURIComponent(text.replaceAll('+', ' '));
   } catch {
-    // The one way to learn that an escape is bad or its bytes are no UTF-8; the caller refuses it by name.
+    // The only way to detect a bad escape or bytes that are not UTF-8; the caller reports the name.
     return null;
   }
 }

@@ -1,45 +1,45 @@
-// Reads the body of a request into one Buffer, as far as its limit and the server's room go. Instead of Fastify's own reader, which
-// bounds one body and not all of them.
-// Invariant: exactly one answer to `done`; after a refusal nothing of the body is kept.
+// read-body.ts reads a request body into one Buffer, within its own limit and the server's body budget. Fastify's reader
+// bounds each body, not their sum.
+// Invariant: exactly one call of `done`; after a rejection nothing of the body is kept.
 
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
 import { apiLimits } from '../limits.ts';
-import { type BodyBudget, leaveRoom } from './body-budget.ts';
+import { type BodyBudget, releaseBody } from './body-budget.ts';
 
 export interface BodyLimit {
   readonly bytes: number;
-  /** the option that says so; null for a number of ours */
+  /** option that sets it; null for a fixed limit */
   readonly option: string | null;
 }
 
 type Done = (error: Error | null, body?: Buffer) => void;
 
-/** As a content type parser: the body is its bytes. */
-export function bodyReader(room: BodyBudget, limit: BodyLimit) {
+/** A content type parser whose result is the body's bytes. */
+export function bodyReader(budget: BodyBudget, limit: BodyLimit) {
   return (request: FastifyRequest, stream: IncomingMessage, done: Done): void => {
-    readBody(request.raw, stream, room, limit, done);
+    readBody(request.raw, stream, budget, limit, done);
   };
 }
 
-/** `request`: whose body it is; `stream`: where it comes from. */
+/** `request`: the owner of the body; `stream`: its source. Errors: DqError body_too_large, not_stored, invalid. */
 export function readBody(
   request: IncomingMessage,
   stream: IncomingMessage,
-  room: BodyBudget,
+  budget: BodyBudget,
   limit: BodyLimit,
   done: Done,
 ): void {
-  // Digits, or Node would have refused the request; NaN for chunks.
+  // Digits, or Node would have rejected the request; NaN for chunks.
   const length = Number(request.headers['content-length']);
   if (length > limit.bytes) {
     done(tooLarge(limit));
     return;
   }
-  // What comes in one piece is finished with it, and waits for no room.
-  if (length > apiLimits.socketReadBytes && length > room.free) {
-    done(noRoom());
+  // A body that arrives in one piece needs no budget.
+  if (length > apiLimits.socketReadBytes && length > budget.free) {
+    done(budgetUsedUp());
     return;
   }
   const chunks: Buffer[] = [];
@@ -53,31 +53,36 @@ export function readBody(
       done(null, Buffer.concat(chunks, received));
       return;
     }
-    leaveRoom(request);
+    releaseBody(request);
     done(error);
   };
   const onData = (chunk: Buffer) => {
     received += chunk.length;
     if (received > limit.bytes) end(tooLarge(limit));
-    else if (chunk.length !== length && !room.take(request, chunk.length)) end(noRoom());
+    else if (chunk.length !== length && !budget.take(request, chunk.length)) end(budgetUsedUp());
     else chunks.push(chunk);
   };
   const onEnd = () => end(null);
-  const onError = (cause: Error) =>
-    end(new DqError('invalid', 'the request broke off or its length is not what it said', { cause }));
+  const onError = (cause: Error) => end(incompleteBody(cause));
   stream.on('data', onData);
   stream.on('end', onEnd);
   stream.on('error', onError);
 }
 
-function tooLarge({ bytes, option }: BodyLimit): DqError {
-  const name = option === null ? '' : ` (${option})`;
-  return new DqError('body_too_large', `the body is larger than ${bytes} bytes${name}`);
+export function incompleteBody(cause?: unknown): DqError {
+  return new DqError('invalid', 'body: incomplete, or not of its content-length; send the request again', {
+    cause,
+  });
 }
 
-function noRoom(): DqError {
+function tooLarge({ bytes, option }: BodyLimit): DqError {
+  const name = option === null ? '' : ` (${option})`;
+  return new DqError('body_too_large', `body: larger than ${bytes} bytes${name}`);
+}
+
+function budgetUsedUp(): DqError {
   return new DqError(
     'not_stored',
-    'too many large bodies are arriving at once; nothing of this one was kept, send it again',
+    'body: too many large bodies are arriving; nothing was stored, send the request again',
   );
 }

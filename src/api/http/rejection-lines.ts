@@ -1,5 +1,6 @@
-// Lines of the request log about requests that had no right to pass. Strangers decide how many there are, so each kind of
-// refusal gets a few lines a second; a further line says how many were left out. Invariant: lines written + left out = refusals.
+// RejectionLines writes request log lines about unauthorized pushes and cancels. Strangers decide how many there are, so each
+// status and code gets a few lines per second; one more line counts the suppressed ones.
+// Invariant: lines written + lines suppressed = rejections.
 
 import type { Log } from '../../telemetry/log.ts';
 import { apiLimits } from '../limits.ts';
@@ -9,12 +10,12 @@ interface Second {
   readonly kind: Pick<RequestLine, 'status' | 'code'>;
   readonly timer: NodeJS.Timeout;
   written: number;
-  leftOut: number;
+  suppressed: number;
 }
 
-export class RefusalLines {
+export class RejectionLines {
   readonly #log: Log;
-  /** Of each kind the second that is running. Kinds are few: codes of the catalogue. */
+  /** The current second of each status and code; the catalogue bounds their number. */
   readonly #seconds = new Map<string, Second>();
 
   constructor(log: Log) {
@@ -23,15 +24,15 @@ export class RefusalLines {
 
   write(line: RequestLine): void {
     const second = this.#secondOf(line);
-    if (second.written >= apiLimits.refusedLinesPerSecond) {
-      second.leftOut += 1;
+    if (second.written >= apiLimits.rejectedLinesPerSecond) {
+      second.suppressed += 1;
       return;
     }
     second.written += 1;
     logRequest(this.#log, { ...line, topic: shortened(line.topic), id: shortened(line.id) });
   }
 
-  /** Writes the counts of the seconds that are running. */
+  /** Writes the counts of the current seconds. */
   close(): void {
     for (const [key, { timer }] of [...this.#seconds]) {
       clearTimeout(timer);
@@ -41,25 +42,25 @@ export class RefusalLines {
 
   #secondOf({ status, code }: RequestLine): Second {
     const key = `${status} ${code}`;
-    const running = this.#seconds.get(key);
-    if (running !== undefined) return running;
+    const current = this.#seconds.get(key);
+    if (current !== undefined) return current;
     const timer = setTimeout(() => this.#end(key), 1_000);
     timer.unref();
-    const begun = { kind: { status, code }, timer, written: 0, leftOut: 0 };
-    this.#seconds.set(key, begun);
-    return begun;
+    const second = { kind: { status, code }, timer, written: 0, suppressed: 0 };
+    this.#seconds.set(key, second);
+    return second;
   }
 
   #end(key: string): void {
     const second = this.#seconds.get(key);
     this.#seconds.delete(key);
-    if (second !== undefined && second.leftOut > 0)
-      this.#log.request({ ...second.kind, leftOut: second.leftOut });
+    if (second !== undefined && second.suppressed > 0)
+      this.#log.request({ ...second.kind, leftOut: second.suppressed });
   }
 }
 
 /** The text comes from a stranger, whose request line may have 16 KB. */
 function shortened(text: string | null): string | null {
-  if (text === null || text.length <= apiLimits.refusedTextMax) return text;
-  return `${text.slice(0, apiLimits.refusedTextMax)}…`;
+  if (text === null || text.length <= apiLimits.rejectedTextMax) return text;
+  return `${text.slice(0, apiLimits.rejectedTextMax)}…`;
 }

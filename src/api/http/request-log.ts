@@ -1,14 +1,14 @@
-// The `request` log: what the line of a push or cancel holds. Which lines are wanted is the log's own affair. Bodies and
-// tokens are never in it.
+// request-log.ts defines the line of the request log for a push or cancel. The log's own configuration selects the lines.
+// A line never holds a body or a token.
 
 import type { Log } from '../../telemetry/log.ts';
 
-/** An alias, because an interface is no LogFields. */
+/** A type alias, because an interface is not assignable to LogFields. */
 export type RequestLine = {
   readonly method: 'POST' | 'DELETE';
-  /** null for a batch, or an item of one, that could not be read */
+  /** null for a batch, or an item of a batch, that is unreadable */
   readonly topic: string | null;
-  /** null when a push was refused before an id was made for it */
+  /** null when dq rejected the push before it made an id */
   readonly id: string | null;
   readonly status: number;
   /** of the catalogue; null for a success */
@@ -16,9 +16,9 @@ export type RequestLine = {
   readonly version: string | null;
   /** RFC 3339 */
   readonly dueAt: string | null;
-  /** of the body */
+  /** size of the body */
   readonly bytes: number;
-  /** from the whole request to its answer; null when it was refused before */
+  /** from the complete request to its answer; null for an earlier rejection */
   readonly ms: number | null;
 };
 
@@ -26,7 +26,7 @@ export function logRequest(log: Log, line: RequestLine): void {
   log.request(line);
 }
 
-/** Whole microseconds are enough. */
+/** Milliseconds since `since`, rounded to whole microseconds. */
 export function elapsedMs(since: number): number {
   return Math.round((performance.now() - since) * 1000) / 1000;
 }

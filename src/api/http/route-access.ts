@@ -1,5 +1,5 @@
-// What a caller needs for a route: declared beside the route, judged before its body is read. A route without a declaration
-// does not start: one that was forgotten would be open to everybody who holds any token. Who the caller is, access.ts says.
+// route-access.ts authorizes a caller for a route, by the declaration beside the route, before dq reads the body. access.ts
+// authenticates the caller. A route without a declaration does not start: every token would open it.
 
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
@@ -16,17 +16,17 @@ import {
 
 export interface RouteAccess {
   readonly scope: Scope;
-  /** `path`: the topic in the path must be one of the caller's · `handler`: the handler asks requireTopic,
-   *  requireEveryTopic or mayTouch itself · `every`: the call is about the whole daemon, the caller needs every topic ·
-   *  `none`: nothing of any topic is shown or changed */
+  /** `path`: the token must cover the topic in the path · `handler`: the handler calls requireTopic, requireEveryTopic or
+   *  mayTouch · `every`: the call concerns the whole daemon, the token must cover every topic · `none`: the call neither
+   *  shows nor changes a topic */
   readonly topics: 'path' | 'handler' | 'every' | 'none';
-  /** only for the token of this start: the call makes files on the daemon's machine, which is for its own user alone */
+  /** only for the token of this start: the call writes files on the daemon's machine, which only its own user may */
   readonly ownerOnly?: true;
 }
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** `open`: no token is needed; a caller with one has its rights */
+    /** `open`: no token is required; a caller with a token has its rights */
     access?: RouteAccess | 'open';
   }
 }
@@ -38,15 +38,15 @@ export function setRights(request: IncomingMessage, rights: Rights): void {
   (request as KnownRequest)[rightsKey] = rights;
 }
 
-/** Throws for a request that nobody has admitted: a mistake of ours, and it must not pass. */
+/** Throws for a request that Access did not admit: a bug, and the request must not pass. */
 export function rightsOf(request: FastifyRequest): Rights {
   const rights = (request.raw as KnownRequest)[rightsKey];
-  if (rights === undefined) throw new Error('a request came past the check of its token');
+  if (rights === undefined) throw new Error('request without an access check');
   return rights;
 }
 
-/** What judges a request of this route; it throws DqError forbidden. Made once, with the route: to look the declaration up in each
- *  request costs Fastify an object of its whole options. Throws at the start of a server: a route is declared or does not exist. */
+/** Returns the check of this route, which throws DqError forbidden. Made once per route: reading the declaration per request
+ *  costs Fastify an object of all its options. Throws when the route declares no access, so the server does not start. */
 export function accessCheck(route: {
   url: string;
   method: string | string[];
@@ -54,10 +54,10 @@ export function accessCheck(route: {
 }): (request: FastifyRequest) => void {
   const { access } = (route.config ?? {}) as { access?: RouteAccess | 'open' };
   if (access === undefined)
-    throw new Error(`${route.method} ${route.url}: the route must declare who may call it (config.access)`);
+    throw new Error(`${route.method} ${route.url}: a route must declare its access (config.access)`);
   if (access === 'open') return () => {};
   if (access.topics === 'path' && !route.url.includes('/:topic'))
-    throw new Error(`${route.method} ${route.url}: access by the topic of a path that has none`);
+    throw new Error(`${route.method} ${route.url}: access 'path' needs a topic in the path`);
   return (request) => checkAccess(request, access);
 }
 
@@ -65,21 +65,21 @@ function checkAccess(request: FastifyRequest, { scope, topics, ownerOnly }: Rout
   const rights = rightsOf(request);
   if (rights === ownerRights) return;
   if (ownerOnly)
-    throw new DqError('forbidden', "this call is for the daemon's own user, on its machine (dq backup)");
+    throw new DqError('forbidden', "only the daemon's own user may call this, on its machine; use dq backup");
   if (rights === allRights) return;
   if (!grants(rights, scope))
-    throw new DqError('forbidden', `this call needs a token with the scope ${scope}`);
+    throw new DqError('forbidden', `token: lacks the scope ${scope}; use one that has it`);
   if (topics === 'path') requireTopic(request, (request.params as { topic: string }).topic);
-  if (topics === 'every') requireEveryTopic(request, 'this call is about the whole daemon');
+  if (topics === 'every') requireEveryTopic(request, 'this call concerns every topic');
 }
 
-/** Whether the caller may see what concerns the whole daemon: names of topics, ids of jobs, addresses of servers. */
+/** Whether the caller may see details of the whole daemon: topic names, job ids, server addresses. */
 export function seesDaemon(request: FastifyRequest): boolean {
   const rights = rightsOf(request);
   return grants(rights, 'read') && reachesEveryTopic(rights);
 }
 
-/** Whether the caller may see credentials that a topic's headers carry. */
+/** Whether the caller may see the values of a topic's headers, which can be credentials. */
 export function seesHeaderValues(request: FastifyRequest): boolean {
   return grants(rightsOf(request), 'admin');
 }
@@ -88,20 +88,23 @@ export function mayTouch(request: FastifyRequest, topic: string): boolean {
   return reaches(rightsOf(request), topic);
 }
 
-/** null = the caller may; the refusal names what the caller wrote, and tells nothing about topics. */
-export function topicRefusal(request: FastifyRequest, topic: string): DqError | null {
+/** null when the token covers the topic. The error repeats the caller's text and reveals no topic. */
+export function topicRejection(request: FastifyRequest, topic: string): DqError | null {
   if (mayTouch(request, topic)) return null;
-  return new DqError('forbidden', `this token is not for the topic ${JSON.stringify(topic)}`);
+  return new DqError(
+    'forbidden',
+    `token: does not cover the topic ${JSON.stringify(topic)}; use one that does`,
+  );
 }
 
 /** Throws DqError forbidden. */
 export function requireTopic(request: FastifyRequest, topic: string): void {
-  const refusal = topicRefusal(request, topic);
-  if (refusal !== null) throw refusal;
+  const rejection = topicRejection(request, topic);
+  if (rejection !== null) throw rejection;
 }
 
-/** `why` begins the sentence: what makes the call one about every topic. Throws DqError forbidden. */
+/** `why` begins the message: why the call needs every topic. Throws DqError forbidden. */
 export function requireEveryTopic(request: FastifyRequest, why: string): void {
   if (!reachesEveryTopic(rightsOf(request)))
-    throw new DqError('forbidden', `${why}; this token is for some topics only`);
+    throw new DqError('forbidden', `${why}; this token covers some topics only`);
 }

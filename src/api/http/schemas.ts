@@ -1,29 +1,91 @@
-// The TypeBox schemas that several routes share. A route's schemas give its types, what is validated, and its page in
-// /openapi.json; replies are described by them and written by JSON.stringify, so nothing is dropped from a reply in silence.
+// schemas.ts holds the TypeBox schemas that several routes share. A route's schemas give its types, its validation and its
+// part of /openapi.json. JSON.stringify writes replies, not a serializer: a member that a schema forgot still leaves.
+//
+// A schema with a `title` is a named schema: openapi.ts moves it to components.schemas and refers to it.
 
-import { type TSchema, Type } from 'typebox';
+import { type TSchema, type TSchemaOptions, Type } from 'typebox';
 import { catalogue } from '../../core/errors.ts';
 
 const codes = Object.keys(catalogue) as (keyof typeof catalogue)[];
 
+/** Closed: dq rejects a parameter or member that is not named. */
+export function closed<P extends Record<string, TSchema>>(properties: P, options: TSchemaOptions = {}) {
+  return Type.Object(properties, { ...options, additionalProperties: false });
+}
+
+interface FieldOptions {
+  readonly description?: string;
+  readonly examples?: readonly unknown[];
+}
+
+/** `type`: of JSON Schema. */
+export const nullable = (type: string, options: FieldOptions = {}) =>
+  Type.Unsafe<unknown>({ type: [type, 'null'], ...options });
+
+export const text = (description: string, example: string) =>
+  Type.String({ description, examples: [example] });
+export const count = (description: string, example = 0) =>
+  Type.Integer({ minimum: 0, description, examples: [example] });
+export const yes = Type.Literal(true, { description: 'always true' });
+
+export const TopicName = text('topic name', 'order.close');
+export const JobId = text('job id, unique in its topic', '4711');
+export const Version = Type.String({
+  pattern: '^\\d+$',
+  description: 'number of this push; every push, run, reschedule and requeue of the id makes a larger one',
+  examples: ['1893456000000001'],
+});
+export const State = Type.Enum(['delayed', 'ready', 'reserved', 'dead'], { description: 'state of the job' });
+export const DeadReason = Type.Enum(['attempts_exhausted', 'gone', 'no_retry', 'poison'], {
+  description: 'why no attempt follows',
+});
+export const FinishedAttempts = count('finished attempts', 3);
+export const instant = (description: string) =>
+  Type.String({
+    format: 'date-time',
+    description: `${description}; RFC 3339 with milliseconds, UTC`,
+    examples: ['2030-01-01T08:00:00.000Z'],
+  });
+/** For topic-schemas.ts. */
+export const Instant = instant('time');
+export const DueAt = instant('when the next attempt is due');
+export const CreatedAt = instant('when dq accepted the job');
+
+/** A query is text; the handlers read durations, times and numbers from it. */
+export const durationText = (description: string) =>
+  Type.Optional(text(`${description}: a duration such as 30s, 10m, 1h30m, or 0`, '30m'));
+export const instantText = (description: string) =>
+  Type.Optional(
+    text(`${description}: RFC 3339 with an offset, or epoch milliseconds`, '2030-01-01T08:00:00+08:00'),
+  );
+export const topicParam = { topic: TopicName };
+export const jobParams = {
+  ...topicParam,
+  id: text('job id, percent-encoded; 1–256 bytes of UTF-8', '4711'),
+};
+
 export const Problem = Type.Object(
   {
-    title: Type.String(),
-    status: Type.Integer(),
-    detail: Type.String(),
-    code: Type.Enum(codes),
+    title: text('what the code means', 'No such topic'),
+    status: Type.Integer({ description: 'HTTP status', examples: [404] }),
+    detail: text('what is wrong and what to do', 'there is no topic "order.clse"; did you mean order.close?'),
+    code: Type.Enum(codes, { description: 'stable; decide by it, not by the texts' }),
     errors: Type.Array(
       Type.Object({
-        field: Type.String({ description: 'as the caller wrote it' }),
-        message: Type.String(),
-        position: Type.Optional(Type.Integer({ description: 'characters from 0' })),
+        field: text('name as the caller wrote it', 'items[3].delay'),
+        message: text('what is wrong with it and what is right', 'give delay or at, not both'),
+        position: Type.Optional(count('where in the text; characters from 0', 17)),
       }),
+      { description: 'each wrong field; empty where no single field is wrong' },
     ),
   },
-  { description: 'RFC 9457' },
+  {
+    title: 'Problem',
+    description: 'RFC 9457. Some codes have further members, such as the id of an unknown push',
+  },
 );
 
-/** The refusals of a route, by status; every route can answer 400, 401, 403 and is at the mercy of the client's HTTP. */
+/** The problem replies of a route, by status. Every route can answer 400, 401 and 403. */
 export function problems(...statuses: readonly number[]): Record<number, object> {
   const all = [...new Set([400, 401, 403, ...statuses])].sort((a, b) => a - b);
   return Object.fromEntries(all.map((status) => [status, problemReply(status)]));
@@ -41,29 +103,3 @@ function problemReply(status: number): object {
 export function reply(description: string, schema: TSchema): object {
   return { description, content: { 'application/json': { schema } } };
 }
-
-/** Closed: a parameter or member that is not named is refused. */
-export function closed<P extends Record<string, TSchema>>(properties: P) {
-  return Type.Object(properties, { additionalProperties: false });
-}
-
-/** `type`: of JSON Schema. */
-export const nullable = (type: string, more: { readonly description?: string } = {}) =>
-  Type.Unsafe<unknown>({ type: [type, 'null'], ...more });
-
-export const Instant = Type.String({ format: 'date-time', description: 'RFC 3339 with milliseconds, UTC' });
-export const StateName = Type.Enum(['delayed', 'ready', 'reserved', 'dead']);
-export const VersionText = Type.String({ pattern: '^\\d+$' });
-
-/** Queries are text; the handlers read instants and numbers out of it. */
-export const durationText = (description: string) =>
-  Type.Optional(Type.String({ description: `${description}: a duration such as 30s, 10m, 1h30m, or 0` }));
-export const instantText = (description: string) =>
-  Type.Optional(
-    Type.String({ description: `${description}: RFC 3339 with an offset, or epoch milliseconds` }),
-  );
-export const topicParam = { topic: Type.String({ description: 'name of the topic' }) };
-export const jobParams = {
-  ...topicParam,
-  id: Type.String({ description: 'percent-encoded; 1–256 bytes of UTF-8' }),
-};

@@ -1,19 +1,19 @@
-// Pushes and cancels that the front rejected before they were routed: without a token, or from a web page. Each is counted as
-// every other one; of their lines in the log some are left out (rejection-lines.ts).
+// unrouted.ts counts and logs pushes and cancels that HttpFront rejected before routing: without a token, or from a web page.
+// rejection-lines.ts bounds the log lines.
 
 import type { IncomingMessage } from 'node:http';
 import { catalogue, type DqError } from '../../core/errors.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { refusalOf } from '../routes/conclude-push.ts';
+import { rejectionOf } from '../routes/push-result.ts';
 import { parseQuery } from './query.ts';
-import type { RefusalLines } from './rejection-lines.ts';
+import type { RejectionLines } from './rejection-lines.ts';
 
 const jobsPath = /^\/v1\/(?:topics\/([^/?]+)\/)?jobs(?:\/([^/?]+))?(?:\?(.*))?$/;
 
-/** Nothing for any other call. What it names is told as far as it can be read. */
-export function noteUnrouted(
+/** Ignores every other call. Names topic and id as far as they are readable. */
+export function recordUnrouted(
   metrics: RoleContext['metrics'],
-  lines: RefusalLines,
+  lines: RejectionLines,
   { method, url = '' }: IncomingMessage,
   error: DqError,
 ): void {
@@ -21,12 +21,12 @@ export function noteUnrouted(
   const isPush = method === 'POST' && id === undefined && jobsPath.test(url);
   const isCancel = method === 'DELETE' && topic !== undefined && id !== undefined;
   if (!isPush && !isCancel) return;
-  if (isPush) metrics.count('dq_pushes_total', 1, refusalOf(error.code));
-  const asked = topic === undefined ? undefined : parseQuery(query ?? '')['id'];
+  if (isPush) metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
+  const idInQuery = topic === undefined ? undefined : parseQuery(query ?? '')['id'];
   lines.write({
     method: isCancel ? 'DELETE' : 'POST',
     topic: decoded(topic),
-    id: decoded(id) ?? (typeof asked === 'string' ? asked : null),
+    id: decoded(id) ?? (typeof idInQuery === 'string' ? idInQuery : null),
     status: catalogue[error.code].status,
     code: error.code,
     version: null,
@@ -41,6 +41,6 @@ function decoded(segment: string | undefined): string | null {
   try {
     return decodeURIComponent(segment);
   } catch {
-    return segment; // as it came tells more than nothing
+    return segment; // the raw text says more than nothing
   }
 }

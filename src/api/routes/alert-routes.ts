@@ -1,4 +1,5 @@
-// /v1/alerts: who was told of what, and who is still to be told. /v1/alerts/test sends one mail on the spot, by the same way.
+// /v1/alerts lists the mails due for dead letters, and the incidents of this instance. /v1/alerts/test sends one mail at
+// once, with the same sender.
 
 import { hostname } from 'node:os';
 import { Type } from 'typebox';
@@ -9,34 +10,84 @@ import { openMailSender } from '../../mail/smtp-sender.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
 import { type Incident, IncidentFiles, incidentKinds } from '../../process/incident-files.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { Missing, pagingParams, readLimit, refuseCursor } from '../http/paging.ts';
-import { closed, Instant, nullable, problems, reply, VersionText } from '../http/schemas.ts';
+import { Missing, NextCursor, pagingParams, readLimit, rejectBadCursor } from '../http/paging.ts';
+import {
+  closed,
+  DeadReason,
+  FinishedAttempts,
+  instant,
+  JobId,
+  nullable,
+  problems,
+  reply,
+  TopicName,
+  text,
+  Version,
+} from '../http/schemas.ts';
 
 const tags = ['alerts'];
 
-const Alert = Type.Object({
-  topic: Type.String(),
-  id: Type.String(),
-  version: VersionText,
-  deadAt: Instant,
-  reason: Type.Enum(['attempts_exhausted', 'gone', 'no_retry', 'poison']),
-  attempt: Type.Integer({ description: 'attempts finished' }),
-  lastReason: nullable('string'),
-  status: nullable('integer'),
-  replyExcerpt: Type.String({ description: 'of the last attempt' }),
-  state: Type.Enum(['owed', 'claimed', 'sent', 'nobody'], {
-    description: 'claimed: being mailed; nobody: there was no address, or no mail server',
-  }),
-});
+const Alert = Type.Object(
+  {
+    topic: TopicName,
+    id: JobId,
+    version: Version,
+    deadAt: instant('when the job died'),
+    reason: DeadReason,
+    attempt: FinishedAttempts,
+    lastReason: nullable('string', { description: 'why the last attempt failed', examples: ['timeout'] }),
+    status: nullable('integer', { description: 'HTTP status of the last attempt', examples: [500] }),
+    replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
+    state: Type.Enum(['owed', 'claimed', 'sent', 'nobody'], {
+      description:
+        'owed: due · claimed: dq is sending it · sent · nobody: neither an address nor a mail server is configured',
+    }),
+  },
+  { title: 'Alert' },
+);
 
-const IncidentItem = Type.Object({
-  kind: Type.Enum([...incidentKinds]),
-  about: Type.String({ description: 'the role that crashes; else empty' }),
-  state: Type.Enum(['begun', 'over']),
-  at: Instant,
-  detail: Type.String(),
-  alert: Type.Enum(['owed', 'sent', 'nobody']),
-});
+const IncidentItem = Type.Object(
+  {
+    kind: Type.Enum([...incidentKinds], { description: 'what is wrong' }),
+    about: text('the crashing role; otherwise empty', 'notifier'),
+    state: Type.Enum(['begun', 'over'], { description: 'begun: it lasts · over: it has ended' }),
+    at: instant('when this state began'),
+    detail: text('what an operator needs to know', 'jobs.db: disk full'),
+    alert: Type.Enum(['owed', 'sent', 'nobody'], { description: 'state of the mail about it' }),
+  },
+  { title: 'Incident' },
+);
+
+const listSchema = {
+  operationId: 'listAlerts',
+  tags,
+  summary: 'Alerts of dead jobs, newest first, and incidents of this instance',
+  querystring: closed(pagingParams),
+  response: {
+    200: reply(
+      'a page',
+      closed({
+        incidents: Type.Array(IncidentItem, { description: 'newest first; only on the first page' }),
+        items: Type.Array(Alert),
+        nextCursor: NextCursor,
+        missing: Missing,
+      }),
+    ),
+    ...problems(503),
+  },
+};
+
+const Address = text('one mail address', 'ops@example.org');
+const testSchema = {
+  operationId: 'testAlert',
+  tags,
+  summary: 'Send a test mail',
+  body: closed({ to: Address }),
+  response: {
+    202: reply('the mail server accepted the mail', closed({ to: Address })),
+    ...problems(413, 415, 502),
+  },
+};
 
 export function alertRoutes(api: Api, { role }: ApiContext): void {
   const { config, store, version } = role;
@@ -45,30 +96,10 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
 
   api.get(
     '/v1/alerts',
-    {
-      schema: {
-        operationId: 'listAlerts',
-        tags,
-        summary: 'Alerts of dead jobs, newest death first, and incidents of this instance',
-        querystring: closed(pagingParams),
-        response: {
-          200: reply(
-            'a page',
-            closed({
-              incidents: Type.Array(IncidentItem, { description: 'newest first; on the first page only' }),
-              items: Type.Array(Alert),
-              nextCursor: nullable('string', { description: 'null at the end' }),
-              missing: Missing,
-            }),
-          ),
-          ...problems(503),
-        },
-      },
-      config: { access: { scope: 'read', topics: 'every' } },
-    },
+    { schema: listSchema, config: { access: { scope: 'read', topics: 'every' } } },
     async (request) => {
       const { limit, cursor } = request.query;
-      const page = await store.alerts.list(readLimit(limit), cursor ?? null).catch(refuseCursor);
+      const page = await store.alerts.list(readLimit(limit), cursor ?? null).catch(rejectBadCursor);
       const own = cursor === undefined ? [...(await incidents.list())].reverse() : [];
       return {
         incidents: own.map(incidentJson),
@@ -81,29 +112,17 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
 
   api.post(
     '/v1/alerts/test',
-    {
-      schema: {
-        operationId: 'testAlert',
-        tags,
-        summary: 'Send a test mail',
-        body: closed({ to: Type.String({ description: 'one address' }) }),
-        response: {
-          202: reply('the mail server has taken it', closed({ to: Type.String() })),
-          ...problems(413, 415, 502),
-        },
-      },
-      // As telling a topic's addresses is: whoever may do it makes dq write to anybody.
-      config: { access: { scope: 'admin', topics: 'every' } },
-    },
+    // The scope of setting a topic's addresses: either makes dq write to any address.
+    { schema: testSchema, config: { access: { scope: 'admin', topics: 'every' } } },
     async (request, answer) => {
       const { to } = request.body;
       if (!isMailAddress(to)) throw invalidField('to', 'must be a mail address such as ops@example.org');
-      if (sender === null) throw new DqError('smtp_failed', 'no smtp.url is configured');
-      const text = `This is the test that was asked for: alerts of dq reach this address.\n\n-- \ndq ${version} on ${hostname()}\n`;
-      const sent = await sender.send({ to: [to], subject: 'dq: test of alerts', text });
+      if (sender === null) throw new DqError('smtp_failed', 'smtp.url: not configured; set it in dq.yaml');
+      const mail = `Test mail from dq: alerts reach this address.\n\n-- \ndq ${version} on ${hostname()}\n`;
+      const sent = await sender.send({ to: [to], subject: 'dq: test of alerts', text: mail });
       const failure = sent.kind === 'failed' ? sent : sent.answers.get(to);
       if (failure !== undefined && failure.kind !== 'accepted')
-        throw new DqError('smtp_failed', `the mail was not taken: ${failure.reason}`);
+        throw new DqError('smtp_failed', `mail server: did not accept the mail: ${failure.reason}`);
       return answer.code(202).send({ to });
     },
   );

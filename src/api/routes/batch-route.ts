@@ -1,9 +1,8 @@
-// POST /v1/jobs: many pushes in one request. Each goes the way of a push of its own, through the same queue and in the order
-// of the batch, but only so many at once; their outcomes come together in one reply. One that is refused says nothing about its
-// neighbours.
+// POST /v1/jobs: many pushes in one request. Each item goes through the same queue as a single push, in the order of the
+// batch, a bounded number at a time; one reply holds all results. A rejected item does not affect the others.
 
 import type { FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
+import { type TUnsafe, Type } from 'typebox';
 import { catalogue, DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
@@ -14,81 +13,106 @@ import { topicNotFound } from '../../use-cases/change-topic.ts';
 import type { PushTicket } from '../../use-cases/push-queue.ts';
 import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../../use-cases/read-batch.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { type BodyBudget, keepRoom } from '../http/body-budget.ts';
+import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
 import { logRequest } from '../http/request-log.ts';
-import { mayTouch, topicRefusal } from '../http/route-access.ts';
-import { closed, Problem, problems, reply } from '../http/schemas.ts';
-import { concludePush, PushReply, refusalOf } from './conclude-push.ts';
+import { mayTouch, topicRejection } from '../http/route-access.ts';
+import { closed, count, Problem, problems, reply, TopicName, text } from '../http/schemas.ts';
+import { BatchItemResult, finishPush, rejectionOf } from './push-result.ts';
 
-const textOrInteger = (description: string) =>
-  Type.Optional(Type.Unsafe<unknown>({ type: ['string', 'integer'], description }));
+const textOrInteger = (description: string, example: string): TUnsafe<unknown> =>
+  Type.Unsafe<unknown>({ type: ['string', 'integer'], description, examples: [example] });
 
-const BatchItem = closed({
-  topic: Type.String(),
-  id: Type.Optional(Type.String({ description: '1–256 bytes of UTF-8; made when not given' })),
-  delay: textOrInteger('until it is due: a duration such as "30s", "10m", "1h30m"; of numbers 0 alone'),
-  at: textOrInteger('when it is due: RFC 3339 with an offset, or epoch milliseconds'),
-  mode: Type.Optional(Type.Enum(['replace', 'keep', 'reject'], { description: 'when the id is live' })),
-  body: Type.Unknown({
-    description:
-      'any JSON value, delivered as the very characters it has here; where contentType is another than application/json, a string whose text is delivered',
-  }),
-  contentType: Type.Optional(Type.String({ description: 'application/json when not given' })),
-});
+const BatchItem = closed(
+  {
+    topic: TopicName,
+    id: Type.Optional(text('job id, 1–256 bytes of UTF-8; dq makes one when it is not given', '4711')),
+    delay: Type.Optional(
+      textOrInteger('time until the first attempt: a duration such as 30s, 10m, 1h30m, or 0', '30m'),
+    ),
+    at: Type.Optional(
+      textOrInteger(
+        'when the first attempt is due: RFC 3339 with an offset, or epoch milliseconds',
+        '2030-01-01T08:00:00+08:00',
+      ),
+    ),
+    mode: Type.Optional(
+      Type.Enum(['replace', 'keep', 'reject'], {
+        default: 'replace',
+        description: 'effect when the id is live: replace it, keep the live job, or reject the push',
+      }),
+    ),
+    body: Type.Unknown({
+      description:
+        'any JSON value; dq delivers exactly the characters of the request. With another contentType than application/json: a string, whose text dq delivers',
+      examples: [{ order: 4711 }],
+    }),
+    contentType: Type.Optional(
+      Type.String({
+        default: 'application/json',
+        description: 'content type of the body',
+        examples: ['text/plain'],
+      }),
+    ),
+  },
+  { title: 'BatchItem' },
+);
+
+const BatchResult = closed(
+  {
+    accepted: count('items stored or kept', 2),
+    failed: count('items rejected', 1),
+    results: Type.Array(Type.Union([BatchItemResult, Problem]), {
+      description: 'one result per item, in the order of the request',
+    }),
+  },
+  { title: 'BatchResult' },
+);
 
 const schema = {
   operationId: 'pushBatch',
   tags: ['jobs'],
-  summary: `Push up to ${limits.batchItemsMax} jobs, in order; each is answered by itself`,
-  response: {
-    200: reply(
-      'every item, in order, with the status and the members of a single push’s reply or problem',
-      closed({
-        accepted: Type.Integer(),
-        failed: Type.Integer(),
-        results: Type.Array(
-          Type.Union([Type.Object({ status: Type.Integer(), ...PushReply.properties }), Problem]),
-        ),
-      }),
-    ),
-    ...problems(413, 415, 503),
-  },
+  summary: `Push up to ${limits.batchItemsMax} jobs, in order; each item has its own result`,
+  response: { 200: reply('the result of every item', BatchResult), ...problems(413, 415, 503) },
 };
 
 const bodyContent = {
-  description: `a list of jobs, or one a line; at most ${limits.batchItemsMax} and limits.batchBytes`,
   content: {
-    'application/json': { schema: Type.Array(BatchItem, { maxItems: limits.batchItemsMax }) },
-    'application/x-ndjson': { schema: Type.String({ description: 'one of those objects a line' }) },
+    'application/json': {
+      schema: Type.Array(BatchItem, {
+        maxItems: limits.batchItemsMax,
+        description: 'a list of jobs; the option limits.batchBytes bounds its size',
+      }),
+    },
+    'application/x-ndjson': { schema: Type.String({ description: 'one BatchItem per line' }) },
   },
 };
 
-/** In a scope of its own: the body is a Buffer here. `room`: for the bodies of unfinished batches. */
-export function batchRoute(api: Api, context: ApiContext, room: BodyBudget): void {
+/** Needs a scope of its own, in which the body is a Buffer. `budget`: for the bodies of unfinished batches. */
+export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): void {
   const { config } = context.role;
   const feeder = new BatchFeeder(context.pushes);
   api.removeAllContentTypeParsers();
   const limit = { bytes: config['limits.batchBytes'], option: 'limits.batchBytes' };
-  api.addContentTypeParser('*', bodyReader(room, limit));
+  api.addContentTypeParser('*', bodyReader(budget, limit));
   api.post(
     '/v1/jobs',
     { schema, config: { access: { scope: 'push', topics: 'handler' }, requestLog: true, bodyContent } },
     async (request, answer) => {
-      // Until all of it is stored, also when nobody waits for the answer any more: the bodies of its jobs are pieces of it.
-      const leave = keepRoom(request.raw);
+      // Until all items are stored, even if the client leaves: the bodies of its jobs are slices of this body.
+      const release = takeOverBody(request.raw);
       try {
         const format = formatOf(request);
         const bytes = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
         const items = readBatch(bytes, format, config['limits.bodyBytes']);
-        const topicsUnknown = await learnTopics(context, items);
-        const batch = new Batch(context, items, (item) => jobOf(context, request, item, topicsUnknown));
+        const lookUpError = await lookUpTopics(context, items);
+        const batch = new Batch(context, items, (item) => jobOf(context, request, item, lookUpError));
         feeder.add(() => batch.next());
         const results = await batch.settled;
         return answer.header('content-type', 'application/json; charset=utf-8').send(results);
       } finally {
-        leave();
+        release();
       }
     },
   );
@@ -97,7 +121,10 @@ export function batchRoute(api: Api, context: ApiContext, room: BodyBudget): voi
 function formatOf(request: FastifyRequest): BatchFormat {
   const { 'content-encoding': encoding, 'content-type': type } = request.headers;
   if (encoding !== undefined)
-    throw new DqError('unsupported_media_type', 'content-encoding: send the batch plain');
+    throw new DqError(
+      'unsupported_media_type',
+      'content-encoding: not supported; send the batch uncompressed',
+    );
   const media = type?.split(';', 1)[0]?.trim().toLowerCase();
   if (media === undefined || media === 'application/json') return 'json';
   if (media === 'application/x-ndjson') return 'ndjson';
@@ -107,9 +134,9 @@ function formatOf(request: FastifyRequest): BatchFormat {
   );
 }
 
-/** A topic may be younger than this process's last look at the registry. One look for all of them: a batch can name a
- *  thousand that do not exist. Answers why the look failed, or null. */
-async function learnTopics(
+/** Reads the registry once when a topic may be younger than this process's last read: a batch can name a thousand unknown
+ *  topics. Returns why that failed, or null. */
+async function lookUpTopics(
   { role: { topics } }: ApiContext,
   items: readonly (BatchPush | DqError)[],
 ): Promise<DqError | null> {
@@ -118,35 +145,35 @@ async function learnTopics(
     await topics.refresh();
     return null;
   } catch (cause) {
-    // However the question failed, the jobs of unknown topics were not stored.
-    return new DqError('not_stored', 'the topic cannot be looked up now; push again', { cause });
+    // However the look-up failed, the jobs of unknown topics were not stored.
+    return new DqError('not_stored', 'topic: cannot look it up now; push again', { cause });
   }
 }
 
-/** Never throws: it is called again and again, from wherever an earlier push was answered. */
+/** Never throws: Batch.next calls it wherever an earlier push is answered. */
 function jobOf(
   { role: { topics, log, clock }, suggestion }: ApiContext,
   request: FastifyRequest,
   { topic: name, request: push }: BatchPush,
-  unreachable: DqError | null,
+  lookUpError: DqError | null,
 ): PushJob | DqError {
-  const forbidden = topicRefusal(request, name);
+  const forbidden = topicRejection(request, name);
   if (forbidden !== null) return forbidden;
   const topic = topics.get(name);
   if (topic === undefined)
-    return unreachable !== null && topicNamePattern.test(name)
-      ? unreachable
+    return lookUpError !== null && topicNamePattern.test(name)
+      ? lookUpError
       : suggestion.added(topicNotFound(name), (near) => mayTouch(request, near));
   try {
     return acceptJob(push, topic, clock.now());
   } catch (error) {
     if (error instanceof DqError) return error;
-    log.error('an item of a batch failed in a way nobody thought of', error);
-    return new DqError('not_stored', 'dq failed at this item; its error log says how');
+    log.error('unhandled error in an item of a batch', error);
+    return new DqError('not_stored', 'dq failed at this item; its error log has the cause');
   }
 }
 
-/** Hands out its pushes one by one and gathers the results; `settled` is the reply's text once the last one is known. */
+/** Supplies its pushes one by one and collects the results; `settled` is the reply's text after the last one. */
 class Batch {
   readonly settled: Promise<string>;
   readonly #context: ApiContext;
@@ -175,7 +202,7 @@ class Batch {
     if (items.length === 0) this.#finish();
   }
 
-  /** The next item that is a push; those before it that are none have their results. null = there are no more. */
+  /** The next valid push; records the results of invalid items before it. null at the end. */
   next(): PushTicket | null {
     for (;;) {
       const index = this.#at;
@@ -183,18 +210,18 @@ class Batch {
       if (item === undefined) return null;
       this.#at += 1;
       if (item instanceof DqError) {
-        this.#refuse(index, item, null);
+        this.#reject(index, item, null);
         continue;
       }
       const job = this.#jobOf(item);
-      if (!(job instanceof DqError)) return { job, settle: (outcome) => this.#conclude(index, job, outcome) };
-      this.#refuse(index, ofItem(job, index), item);
+      if (!(job instanceof DqError)) return { job, settle: (outcome) => this.#complete(index, job, outcome) };
+      this.#reject(index, ofItem(job, index), item);
     }
   }
 
-  /** `item`: null when it could not be read */
-  #refuse(index: number, error: DqError, item: BatchPush | null): void {
-    this.#context.role.metrics.count('dq_pushes_total', 1, refusalOf(error.code));
+  /** `item`: null for an unreadable one. */
+  #reject(index: number, error: DqError, item: BatchPush | null): void {
+    this.#context.role.metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
     logRequest(this.#context.role.log, {
       method: 'POST',
       topic: item?.topic ?? null,
@@ -206,19 +233,19 @@ class Batch {
       bytes: item?.request.body.length ?? 0,
       ms: null,
     });
-    this.#result(index, problemOf(error).bytes.toString());
+    this.#record(index, problemOf(error).bytes.toString());
   }
 
-  #conclude(index: number, job: PushJob, outcome: PushOutcome): void {
-    const conclusion = concludePush(this.#context, job, outcome, this.#since);
-    if (conclusion.ok) {
+  #complete(index: number, job: PushJob, outcome: PushOutcome): void {
+    const result = finishPush(this.#context, job, outcome, this.#since);
+    if (result.ok) {
       this.#accepted += 1;
-      this.#result(index, `{"status":${conclusion.status},${conclusion.members}}`);
-    } else this.#result(index, problemOf(ofItem(conclusion.error, index)).bytes.toString());
+      this.#record(index, `{"status":${result.status},${result.members}}`);
+    } else this.#record(index, problemOf(ofItem(result.error, index)).bytes.toString());
   }
 
-  #result(index: number, text: string): void {
-    this.#results[index] = text;
+  #record(index: number, result: string): void {
+    this.#results[index] = result;
     this.#open -= 1;
     if (this.#open === 0) this.#finish();
   }

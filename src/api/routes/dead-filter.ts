@@ -1,5 +1,5 @@
-// Which dead letters a call is about: read from a query or a JSON body, with everything that is wrong named. Whether the caller
-// may touch them is asked here too, because a filter without a topic is about every topic.
+// dead-filter.ts reads the filter of a call about dead letters or jobs, from a query or a JSON body, and names every wrong
+// field. It also authorizes the caller: a filter without a topic concerns every topic.
 
 import type { FastifyRequest } from 'fastify';
 import { parseInstant } from '../../core/duration.ts';
@@ -21,20 +21,20 @@ export interface RawDeadFilter {
 
 /** Throws DqError forbidden. */
 export function requireTopicOf(request: FastifyRequest, topic: string | undefined): void {
-  if (topic === undefined) requireEveryTopic(request, 'name a topic');
+  if (topic === undefined) requireEveryTopic(request, 'topic: is required');
   else requireTopic(request, topic);
 }
 
-/** A mistyped topic has no dead letters and no jobs: for an empty result this tells it from a topic without any. Jobs may
- *  outlive their topic, so it is asked after the store. Rejects with topic_not_found. */
+/** Tells an unknown topic from a topic without jobs, after an empty result: jobs outlive their topic, so the store comes
+ *  first. Rejects with topic_not_found. */
 export async function requireKnownTopic(topics: TopicBook, topic: string | undefined): Promise<void> {
   if (topic === undefined || topics.get(topic) !== undefined) return;
-  // With the registry unavailable nothing is known; the empty result stands.
+  // With the registry unavailable the topic may exist; the empty result stands.
   const found = await topics.lookUp(topic).catch(() => null);
   if (found === undefined) throw topicNotFound(topic);
 }
 
-/** The same for a list: only an empty first page without a next one, of a complete answer, says that a topic has nothing. */
+/** The same for a list: only a complete, empty first page without a next page shows that a topic has no jobs. */
 export async function requireKnownTopicOf(
   page: Pick<Page<unknown>, 'items' | 'nextCursor' | 'missing'>,
   cursor: string | undefined,
@@ -46,13 +46,12 @@ export async function requireKnownTopicOf(
     await requireKnownTopic(topics, topic);
 }
 
-/** A forgotten filter must not change everything. */
+/** A forgotten filter must not change every job. */
 export function requireFilter(filter: RawDeadFilter, all: boolean): void {
-  if (!all && Object.keys(filter).length === 0)
-    throw invalidField('all', 'must be true when there is no filter');
+  if (!all && Object.keys(filter).length === 0) throw invalidField('all', 'must be true without a filter');
 }
 
-/** `ids` of a query: a JSON list, because an id may hold any separator. */
+/** `ids` of a query: a JSON list, because an id can contain any separator. */
 export function readIds(text: string): readonly string[] {
   const ids = listOf(text);
   const good = ids !== null && ids.length > 0 && ids.length <= limits.bulkMax;
@@ -65,7 +64,7 @@ function listOf(text: string): readonly unknown[] | null {
     const value: unknown = JSON.parse(text);
     return Array.isArray(value) ? value : null;
   } catch {
-    return null; // no JSON is refused by the same words as another value
+    return null; // same message as for another value
   }
 }
 
@@ -86,9 +85,9 @@ export function readFilter(raw: RawDeadFilter, fromQuery: boolean): DeadFilter {
     ...(raw.ids === undefined ? {} : { ids: raw.ids }),
   };
   if (raw.topic !== undefined && !topicNamePattern.test(raw.topic))
-    errors.push({ field: 'topic', message: 'is no name of a topic' });
+    errors.push({ field: 'topic', message: 'must be a topic name' });
   if (raw.ids !== undefined && raw.topic === undefined)
-    errors.push({ field: 'topic', message: 'is needed where ids are given' });
+    errors.push({ field: 'topic', message: 'is required with ids' });
   raw.ids?.forEach((id, index) => {
     const wrong = refusesId(id);
     if (wrong !== null) errors.push({ field: `ids[${index}]`, message: wrong });

@@ -1,12 +1,27 @@
-// /v1/dead: look at dead letters, bring them back, remove them.
+// /v1/dead: list, requeue and purge dead letters.
 
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
 import type { DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { pageOf, pagingParams, readLimit, refuseCursor } from '../http/paging.ts';
-import { closed, Instant, instantText, nullable, problems, reply, VersionText } from '../http/schemas.ts';
+import { pageOf, pagingParams, readLimit, rejectBadCursor } from '../http/paging.ts';
+import {
+  CreatedAt,
+  closed,
+  count,
+  DeadReason,
+  FinishedAttempts,
+  instant,
+  instantText,
+  JobId,
+  nullable,
+  problems,
+  reply,
+  TopicName,
+  text,
+  Version,
+} from '../http/schemas.ts';
 import {
   readFilter,
   readIds,
@@ -18,121 +33,125 @@ import {
 
 const tags = ['dead letters'];
 
-const DeadLetter = Type.Object({
-  topic: Type.String(),
-  id: Type.String(),
-  version: VersionText,
-  deadAt: Instant,
-  reason: Type.Enum(['attempts_exhausted', 'gone', 'no_retry', 'poison']),
-  status: nullable('integer'),
-  attempt: Type.Integer({ description: 'attempts finished' }),
-  replyExcerpt: Type.String({ description: 'of the last attempt' }),
-  dueAt: Instant,
-  createdAt: Instant,
-});
+const DeadLetter = Type.Object(
+  {
+    topic: TopicName,
+    id: JobId,
+    version: Version,
+    deadAt: instant('when the job died'),
+    reason: DeadReason,
+    status: nullable('integer', { description: 'HTTP status of the last attempt', examples: [500] }),
+    attempt: FinishedAttempts,
+    replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
+    dueAt: instant('when the last attempt was due'),
+    createdAt: CreatedAt,
+  },
+  { title: 'DeadLetter' },
+);
 
-const instantValue = Type.Unsafe<string | number>({
-  type: ['string', 'integer'],
-  description: 'RFC 3339 with an offset, or epoch milliseconds',
-});
+const ofTopic = Type.Optional(text('only jobs of this topic', 'order.close'));
+const More = Type.Boolean({ description: 'more dead letters match; call again', examples: [false] });
+const filterQuery = {
+  topic: ofTopic,
+  since: instantText('died then or later'),
+  until: instantText('died before'),
+};
+
+const listSchema = {
+  operationId: 'listDead',
+  tags,
+  summary: 'Dead letters, newest first',
+  querystring: closed({ ...filterQuery, ...pagingParams }),
+  response: { 200: reply('a page', pageOf(DeadLetter)), ...problems(404, 503) },
+};
+
+const instantValue = (description: string) =>
+  Type.Optional(
+    Type.Unsafe<string | number>({
+      type: ['string', 'integer'],
+      description: `${description}: RFC 3339 with an offset, or epoch milliseconds`,
+      examples: ['2030-01-01T08:00:00+08:00'],
+    }),
+  );
+const requeueSchema = {
+  operationId: 'requeueDead',
+  tags,
+  summary: `Requeue dead letters, at most ${limits.bulkMax} per call`,
+  body: closed(
+    {
+      topic: ofTopic,
+      since: instantValue('died then or later'),
+      until: instantValue('died before'),
+      ids: Type.Optional(
+        Type.Array(Type.String(), {
+          minItems: 1,
+          maxItems: limits.bulkMax,
+          description: 'only these ids; requires topic',
+          examples: [['4711', '4712']],
+        }),
+      ),
+      all: Type.Optional(
+        Type.Boolean({ default: false, description: 'required without any filter', examples: [true] }),
+      ),
+    },
+    { title: 'DeadFilter' },
+  ),
+  response: {
+    200: reply('done', closed({ requeued: count('jobs requeued', 2), more: More })),
+    ...problems(404, 413, 415, 503),
+  },
+};
+
+const purgeSchema = {
+  operationId: 'purgeDead',
+  tags,
+  summary: `Remove dead letters for good, at most ${limits.bulkMax} per call; dq still sends their alerts`,
+  querystring: closed({
+    ...filterQuery,
+    ids: Type.Optional(text('only these ids: a JSON list; requires topic', '["4711","4712"]')),
+    all: Type.Optional(Type.Enum(['true'], { description: 'required without any filter' })),
+  }),
+  response: {
+    200: reply('done', closed({ purged: count('jobs removed', 2), more: More })),
+    ...problems(404, 413, 503),
+  },
+};
 
 export function deadRoutes(api: Api, { role }: ApiContext): void {
   const { dead } = role.store;
+  const operate = { access: { scope: 'operate', topics: 'handler' } } as const;
 
   api.get(
     '/v1/dead',
-    {
-      schema: {
-        operationId: 'listDead',
-        tags,
-        summary: 'Dead letters, newest death first',
-        querystring: closed({
-          topic: Type.Optional(Type.String()),
-          since: instantText('died then or later'),
-          until: instantText('died before'),
-          ...pagingParams,
-        }),
-        response: {
-          200: reply('a page', pageOf(DeadLetter)),
-          ...problems(404, 503),
-        },
-      },
-      config: { access: { scope: 'read', topics: 'handler' } },
-    },
+    { schema: listSchema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
       const { limit, cursor, ...query } = request.query;
       requireTopicOf(request, query.topic);
       const items = readLimit(limit);
-      const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch(refuseCursor);
+      const page = await dead.list(readFilter(query, true), items, cursor ?? null).catch(rejectBadCursor);
       await requireKnownTopicOf(page, cursor, role.topics, query.topic);
       return { items: page.items.map(deadJson), nextCursor: page.nextCursor, missing: page.missing };
     },
   );
 
-  api.post(
-    '/v1/dead/requeue',
-    {
-      schema: {
-        operationId: 'requeueDead',
-        tags,
-        summary: `Bring dead letters back, at most ${limits.bulkMax} per call`,
-        body: closed({
-          topic: Type.Optional(Type.String()),
-          since: Type.Optional(instantValue),
-          until: Type.Optional(instantValue),
-          ids: Type.Optional(
-            Type.Array(Type.String(), { minItems: 1, maxItems: limits.bulkMax, description: 'needs topic' }),
-          ),
-          all: Type.Optional(Type.Boolean({ description: 'needed when there is no filter at all' })),
-        }),
-        response: {
-          200: reply('done', closed({ requeued: Type.Integer(), more: Type.Boolean() })),
-          ...problems(404, 413, 415, 503),
-        },
-      },
-      config: { access: { scope: 'operate', topics: 'handler' } },
-    },
-    async (request) => {
-      const { all, ...filter } = request.body;
-      requireTopicOf(request, filter.topic);
-      requireFilter(filter, all === true);
-      const outcome = await dead.requeue(readFilter(filter, false), limits.bulkMax);
-      if (outcome.requeued === 0) await requireKnownTopic(role.topics, filter.topic);
-      return outcome;
-    },
-  );
+  api.post('/v1/dead/requeue', { schema: requeueSchema, config: operate }, async (request) => {
+    const { all, ...filter } = request.body;
+    requireTopicOf(request, filter.topic);
+    requireFilter(filter, all === true);
+    const outcome = await dead.requeue(readFilter(filter, false), limits.bulkMax);
+    if (outcome.requeued === 0) await requireKnownTopic(role.topics, filter.topic);
+    return outcome;
+  });
 
-  api.delete(
-    '/v1/dead',
-    {
-      schema: {
-        operationId: 'purgeDead',
-        tags,
-        summary: `Remove dead letters for good, at most ${limits.bulkMax} per call; their alerts are still sent`,
-        querystring: closed({
-          topic: Type.Optional(Type.String()),
-          since: instantText('died then or later'),
-          until: instantText('died before'),
-          ids: Type.Optional(Type.String({ description: 'a JSON list of ids; needs topic' })),
-          all: Type.Optional(Type.Enum(['true'], { description: 'needed when there is no filter at all' })),
-        }),
-        response: {
-          200: reply('done', closed({ purged: Type.Integer(), more: Type.Boolean() })),
-          ...problems(404, 413, 503),
-        },
-      },
-      config: { access: { scope: 'operate', topics: 'handler' } },
-    },
-    async (request) => {
-      const { all, ids, ...rest } = request.query;
-      requireTopicOf(request, rest.topic);
-      const filter = { ...rest, ...(ids === undefined ? {} : { ids: readIds(ids) }) };
-      requireFilter(filter, all === 'true');
-      const outcome = await dead.purge(readFilter(filter, true), limits.bulkMax);
-      if (outcome.purged === 0) await requireKnownTopic(role.topics, rest.topic);
-      return outcome;
-    },
-  );
+  api.delete('/v1/dead', { schema: purgeSchema, config: operate }, async (request) => {
+    const { all, ids, ...rest } = request.query;
+    requireTopicOf(request, rest.topic);
+    const filter = { ...rest, ...(ids === undefined ? {} : { ids: readIds(ids) }) };
+    requireFilter(filter, all === 'true');
+    const outcome = await dead.purge(readFilter(filter, true), limits.bulkMax);
+    if (outcome.purged === 0) await requireKnownTopic(role.topics, rest.topic);
+    return outcome;
+  });
 }
 
 function deadJson(job: StoredDeadLetter): object {

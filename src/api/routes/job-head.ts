@@ -1,4 +1,4 @@
-// What every answer says of a job, wherever it was found: live, dead or ended.
+// jobHead returns the members that every reply about a job has, whether the job is live, dead or ended.
 
 import { formatInstant } from '../../core/duration.ts';
 import type { EndedJob, FoundJob, JobSnapshot } from '../../core/job.ts';
@@ -11,7 +11,7 @@ export function jobHead(job: JobSnapshot | EndedJob | FoundJob): object {
     state: job.state,
     dueAt: formatInstant(job.dueAt),
     createdAt: formatInstant(job.acceptedAt),
-    // Finished ones: of a job that was delivered, the successful one too.
+    // Finished attempts: for a delivered job, including the successful one.
     attempt: job.state === 'done' ? job.failures + 1 : job.failures,
   };
 }

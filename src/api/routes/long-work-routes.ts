@@ -1,5 +1,6 @@
-// /v1/backup and /v1/fsck: works of the store that take longer than a call. A POST starts one, a GET tells how far it is. One runs
-// at a time. A backup makes files, so it is for the daemon's own user alone: other users of the machine are let in while no token exists.
+// /v1/backup and /v1/fsck: operations of the store that take longer than a call. POST starts one, GET shows its state. One
+// runs at a time. A backup writes files, so only the daemon's own user may start one: while no token exists, dq serves other
+// users of the machine too.
 
 import { isAbsolute } from 'node:path';
 import { Type } from 'typebox';
@@ -7,117 +8,100 @@ import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import type { LongWork } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { closed, Instant, problems, reply } from '../http/schemas.ts';
+import { closed, count, instant, problems, reply, text } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
 
 const tags = ['operation'];
 const work = {
   state: Type.Enum(['none', 'running', 'done', 'failed'], {
-    description: 'none: none since the store started; after running it was lost',
+    description: 'none: not started since the store started; after running: lost by a restart of the store',
   }),
-  startedAt: Type.Optional(Instant),
-  endedAt: Type.Optional(Instant),
-  reason: Type.Optional(Type.String({ description: 'why it failed' })),
+  startedAt: Type.Optional(instant('when it started')),
+  endedAt: Type.Optional(instant('when it ended')),
+  reason: Type.Optional(text('why it failed', '/backup exists already')),
 };
-const Backup = closed({
-  ...work,
-  directory: Type.Optional(Type.String({ description: 'holds jobs.db and registry.db' })),
-  bytes: Type.Optional(Type.Integer()),
-});
-const Fsck = closed({
-  ...work,
-  jobs: Type.Optional(Type.Integer({ description: 'that were examined' })),
-  problems: Type.Optional(
-    Type.Array(
-      closed({
-        invariant: Type.String(),
-        what: Type.String(),
-        count: Type.Integer(),
-        examples: Type.Array(Type.String()),
-      }),
-    ),
-  ),
-});
+const directory = text('absolute path of a directory that does not exist yet', '/backup/2030-01-01');
 
-export function longWorkRoutes(api: Api, context: ApiContext): void {
-  backupRoutes(api, context);
-  fsckRoutes(api, context);
-}
+const Backup = closed(
+  {
+    ...work,
+    directory: Type.Optional(text('directory that holds jobs.db and registry.db', '/backup/2030-01-01')),
+    bytes: Type.Optional(count('size of the copy in bytes', 1_048_576)),
+  },
+  { title: 'Backup' },
+);
+const FsckProblem = closed(
+  {
+    invariant: text('invariant that does not hold', 'one_state'),
+    what: text('what is wrong', 'jobs without a body'),
+    count: count('how many', 1),
+    examples: Type.Array(Type.String(), { description: 'some of them', examples: [['order.close 4711']] }),
+  },
+  { title: 'FsckProblem' },
+);
+const Fsck = closed(
+  {
+    ...work,
+    jobs: Type.Optional(count('jobs examined', 4711)),
+    problems: Type.Optional(Type.Array(FsckProblem, { description: 'empty: all invariants hold' })),
+  },
+  { title: 'Fsck' },
+);
 
-function backupRoutes(api: Api, { role }: ApiContext): void {
+const startBackupSchema = {
+  operationId: 'startBackup',
+  tags,
+  summary: 'Copy the current store and registry into a new directory of this machine',
+  body: closed({ directory }),
+  response: { 202: reply('started', Backup), ...problems(409, 413, 415, 503) },
+};
+const backupSchema = {
+  operationId: 'backup',
+  tags,
+  summary: 'The last backup',
+  response: { 200: reply('its state', Backup), ...problems(503) },
+};
+const startFsckSchema = {
+  operationId: 'startFsck',
+  tags,
+  summary: "Check the store's invariants; changes nothing",
+  response: { 202: reply('started', Fsck), ...problems(409, 413, 503) },
+};
+const fsckSchema = {
+  operationId: 'fsck',
+  tags,
+  summary: 'The last check of the invariants',
+  response: { 200: reply('its state', Fsck), ...problems(503) },
+};
+
+export function longWorkRoutes(api: Api, { role }: ApiContext): void {
   const { admin } = role.store;
-  const access = { scope: 'admin', topics: 'every', ownerOnly: true } as const;
-  api.post(
-    '/v1/backup',
-    {
-      schema: {
-        operationId: 'startBackup',
-        tags,
-        summary: 'Copy the store and the registry, as they are now, into a new directory of this machine',
-        body: closed({ directory: Type.String({ description: 'an absolute path; not there yet' }) }),
-        response: { 202: reply('started', Backup), ...problems(409, 413, 415, 503) },
-      },
-      config: { access },
-    },
-    async (request, answer) => {
-      const { directory } = request.body;
-      if (!isAbsolute(directory) || directory.length > apiLimits.pathCharsMax || directory.includes('\0'))
-        throw invalidField('directory', 'must be an absolute path');
-      refuseBusy(await admin.startBackup(directory));
-      return answer.code(202).send(workJson(await admin.backup()));
-    },
-  );
-  api.get(
-    '/v1/backup',
-    {
-      schema: {
-        operationId: 'backup',
-        tags,
-        summary: 'The last backup',
-        response: { 200: reply('now', Backup), ...problems(503) },
-      },
-      config: { access: { scope: 'read', topics: 'every' } },
-    },
-    async () => workJson(await admin.backup()),
-  );
-}
+  const read = { access: { scope: 'read', topics: 'every' } } as const;
+  const ownerOnly = { access: { scope: 'admin', topics: 'every', ownerOnly: true } } as const;
 
-function fsckRoutes(api: Api, { role }: ApiContext): void {
-  const { admin } = role.store;
+  api.post('/v1/backup', { schema: startBackupSchema, config: ownerOnly }, async (request, answer) => {
+    const { directory } = request.body;
+    if (!isAbsolute(directory) || directory.length > apiLimits.pathCharsMax || directory.includes('\0'))
+      throw invalidField('directory', 'must be an absolute path');
+    rejectBusy(await admin.startBackup(directory));
+    return answer.code(202).send(workJson(await admin.backup()));
+  });
+  api.get('/v1/backup', { schema: backupSchema, config: read }, async () => workJson(await admin.backup()));
+
   api.post(
     '/v1/fsck',
-    {
-      schema: {
-        operationId: 'startFsck',
-        tags,
-        summary: 'Examine whether the store keeps its invariants; changes nothing',
-        response: { 202: reply('started', Fsck), ...problems(409, 413, 503) },
-      },
-      config: { access: { scope: 'admin', topics: 'every' } },
-    },
+    { schema: startFsckSchema, config: { access: { scope: 'admin', topics: 'every' } } },
     async (_request, answer) => {
-      refuseBusy(await admin.startFsck());
+      rejectBusy(await admin.startFsck());
       return answer.code(202).send(workJson(await admin.fsck()));
     },
   );
-  api.get(
-    '/v1/fsck',
-    {
-      schema: {
-        operationId: 'fsck',
-        tags,
-        summary: 'The last examination',
-        response: { 200: reply('now', Fsck), ...problems(503) },
-      },
-      config: { access: { scope: 'read', topics: 'every' } },
-    },
-    async () => workJson(await admin.fsck()),
-  );
+  api.get('/v1/fsck', { schema: fsckSchema, config: read }, async () => workJson(await admin.fsck()));
 }
 
-function refuseBusy(started: 'started' | 'busy'): void {
+function rejectBusy(started: 'started' | 'busy'): void {
   if (started === 'busy')
-    throw new DqError('work_running', 'a backup or an examination is running; wait for its end');
+    throw new DqError('work_running', 'a backup or an fsck is running; call again after its end');
 }
 
 function workJson(state: LongWork<object>): object {

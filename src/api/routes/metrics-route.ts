@@ -1,5 +1,4 @@
-// GET /metrics: the numbers of the whole instance, whichever of its servers is asked. Written by the master, which has them from
-// all processes; this file only carries them.
+// GET /metrics answers the metrics of the whole instance, whichever server process is asked: the master collects them.
 
 import { Type } from 'typebox';
 import { DqError } from '../../core/errors.ts';
@@ -8,26 +7,25 @@ import type { Api } from '../api-context.ts';
 import { problems } from '../http/schemas.ts';
 import type { MasterQuestions } from '../master-questions.ts';
 
+const schema = {
+  operationId: 'metrics',
+  tags: ['operation'],
+  summary: 'Metrics of this instance for Prometheus',
+  response: {
+    200: { description: 'the metrics', content: { 'text/plain': { schema: Type.String() } } },
+    ...problems(503),
+  },
+};
+
 export function metricsRoute(api: Api, questions: MasterQuestions): void {
   api.get(
     '/metrics',
-    {
-      schema: {
-        operationId: 'metrics',
-        tags: ['operation'],
-        summary: 'Metrics of this instance for Prometheus',
-        response: {
-          200: { description: 'now', content: { 'text/plain': { schema: Type.String() } } },
-          ...problems(503),
-        },
-      },
-      // It shows names and numbers of topics, so a token for some of them is not enough.
-      config: { access: { scope: 'read', topics: 'every' } },
-    },
+    // Every topic: the metrics name topics and their numbers.
+    { schema, config: { access: { scope: 'read', topics: 'every' } } },
     async (_request, answer) => {
-      const text = await questions.scrape();
-      if (text === null) throw new DqError('unavailable', 'the master does not answer');
-      return answer.header('content-type', expositionType).send(text);
+      const exposition = await questions.scrape();
+      if (exposition === null) throw new DqError('unavailable', 'master: no answer; try again');
+      return answer.header('content-type', expositionType).send(exposition);
     },
   );
 }

@@ -1,6 +1,6 @@
-// POST /v1/topics/{topic}/jobs: the hot path. The request's body is the job's body. From here to the store no promise is made
-// and no schema is run over the body.
-// Never answers a success before the store said that the job is durable.
+// POST /v1/topics/{topic}/jobs: the hot path. The request's body is the job's body. From here to the store there is neither
+// a promise nor a schema over the body.
+// Invariant: no success before the store reports the job as durable.
 
 import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -16,31 +16,53 @@ import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
-import { closed, durationText, instantText, problems, reply, topicParam } from '../http/schemas.ts';
-import { concludePush, PushReply } from './conclude-push.ts';
+import { closed, durationText, instantText, problems, reply, text, topicParam } from '../http/schemas.ts';
+import { finishPush, PushResult } from './push-result.ts';
+
+const query = closed({
+  id: Type.Optional(text('job id, 1–256 bytes of UTF-8; dq makes one when it is not given', '4711')),
+  delay: durationText('time until the first attempt; default: delay of the topic'),
+  at: instantText('when the first attempt is due'),
+  mode: Type.Optional(
+    Type.String({
+      enum: ['replace', 'keep', 'reject'],
+      default: 'replace',
+      description: 'effect when the id is live: replace it, keep the live job, or reject the push',
+    }),
+  ),
+  literal: Type.Optional(
+    Type.Enum(['true'], {
+      description: 'deliver the body as it is, even if it looks like an item of a batch',
+    }),
+  ),
+});
 
 const schema = {
   operationId: 'push',
   tags: ['jobs'],
-  summary: 'Push a job; the body is delivered byte for byte',
+  summary: 'Push a job; dq delivers the body byte for byte',
   params: closed(topicParam),
-  querystring: closed({
-    id: Type.Optional(Type.String({ description: '1–256 bytes of UTF-8; made when not given' })),
-    delay: durationText('until it is due'),
-    at: instantText('when it is due'),
-    mode: Type.Optional(
-      Type.String({ enum: ['replace', 'keep', 'reject'], description: 'when the id is live' }),
-    ),
-    literal: Type.Optional(
-      Type.Enum(['true'], {
-        description: 'the body is meant as it is, though it looks like an item of a batch',
-      }),
-    ),
-  }),
+  querystring: query,
   response: {
-    200: reply('replaced a live job, or kept it', PushReply),
-    201: reply('a new job', PushReply),
+    200: reply('replaced a live job, or kept it', PushResult),
+    201: reply('a new job', PushResult),
     ...problems(404, 409, 413, 415, 503),
+  },
+};
+
+/** JSON first: a client generator takes the first content type as its default. */
+const bodyContent = {
+  content: {
+    'application/json': {
+      schema: Type.Unknown({
+        description: 'any JSON value; dq checks that it is JSON and never rewrites it',
+        examples: [{ order: 4711 }],
+      }),
+    },
+    'application/octet-stream': {
+      schema: Type.String({ format: 'binary', description: 'any bytes, also none' }),
+    },
+    '*/*': { schema: Type.String({ format: 'binary', description: 'any bytes of any other content type' }) },
   },
 };
 
@@ -54,26 +76,26 @@ interface PushQuery {
 
 const empty = Buffer.alloc(0);
 
-/** In a scope of its own: every content type is a Buffer here. `room`: for bodies that come in pieces. */
-export function pushRoute(api: Api, context: ApiContext, room: BodyBudget): void {
+/** Needs a scope of its own, in which every content type is a Buffer. `budget`: for bodies that arrive in pieces. */
+export function pushRoute(api: Api, context: ApiContext, budget: BodyBudget): void {
   const limit = { bytes: context.role.config['limits.bodyBytes'], option: 'limits.bodyBytes' };
   api.removeAllContentTypeParsers();
-  api.addContentTypeParser('*', bodyReader(room, limit));
+  api.addContentTypeParser('*', bodyReader(budget, limit));
   api.post(
     '/v1/topics/:topic/jobs',
-    { schema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true, anyBody: true } },
+    { schema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true, bodyContent } },
     (request, answer) => {
       const { topic: name } = request.params;
       const topic = context.role.topics.get(name);
       if (topic === undefined) return lookUp(context, name, request, answer);
       push(context, topic, request, answer);
-      // Sent later, when the store has said what became of it.
+      // PendingPush sends the answer after the store's outcome.
       return undefined;
     },
   );
 }
 
-/** A topic may be younger than this process's last look at the registry. */
+/** For a topic that may be younger than this process's last read of the registry. */
 async function lookUp(
   context: ApiContext,
   name: string,
@@ -83,8 +105,8 @@ async function lookUp(
   if (!topicNamePattern.test(name)) throw topicNotFound(name);
   const topic = await context.role.topics.lookUp(name).catch((error: unknown) => {
     if (isUnreadable(error)) throw topicUnreadable(name, error);
-    // However the question failed, the job was not stored.
-    throw new DqError('not_stored', 'the topic cannot be looked up now; push again', { cause: error });
+    // However the look-up failed, the job was not stored.
+    throw new DqError('not_stored', 'topic: cannot look it up now; push again', { cause: error });
   });
   if (topic === undefined) throw topicNotFound(name);
   push(context, topic, request, answer);
@@ -97,7 +119,7 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
   if (headers['content-encoding'] !== undefined)
     throw new DqError(
       'unsupported_media_type',
-      'content-encoding: bodies are taken as they are; send it plain',
+      'content-encoding: not supported; send the body uncompressed',
     );
   const job = acceptJob(
     {
@@ -118,7 +140,7 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
 
 const json = 'application/json; charset=utf-8';
 
-/** Answers past Fastify: its way of sending looks for hooks, serializers and streams, of which a push's text needs none. */
+/** Answers without Fastify, whose send() looks for hooks, serializers and streams that a push does not have. */
 class PendingPush implements PushTicket {
   readonly job: PushJob;
   readonly #context: ApiContext;
@@ -133,19 +155,19 @@ class PendingPush implements PushTicket {
   }
 
   settle(outcome: PushOutcome): void {
-    const conclusion = concludePush(this.#context, this.job, outcome, this.#since);
+    const result = finishPush(this.#context, this.job, outcome, this.#since);
     const response = this.#response;
-    if (conclusion.ok) {
+    if (result.ok) {
       // As text: Node writes it together with the header.
-      const text = `{${conclusion.members}}`;
-      response.writeHead(conclusion.status, {
+      const body = `{${result.members}}`;
+      response.writeHead(result.status, {
         'content-type': json,
-        'content-length': Buffer.byteLength(text),
+        'content-length': Buffer.byteLength(body),
       });
-      response.end(text);
+      response.end(body);
       return;
     }
-    const { status, headers, bytes } = problemOf(conclusion.error);
+    const { status, headers, bytes } = problemOf(result.error);
     response.writeHead(status, { ...headers, 'content-length': bytes.length });
     response.end(bytes);
   }

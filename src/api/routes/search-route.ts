@@ -1,4 +1,4 @@
-// GET /v1/jobs: look for jobs, live, dead and ended, page by page.
+// GET /v1/jobs searches live, dead and ended jobs, page by page.
 
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
@@ -6,48 +6,65 @@ import { invalidField } from '../../core/errors.ts';
 import { endStates, type FoundJob, jobStates } from '../../core/job.ts';
 import { refusesId } from '../../core/job-id.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { pageOf, pagingParams, readLimit, refuseCursor } from '../http/paging.ts';
-import { closed, Instant, instantText, problems, reply, VersionText } from '../http/schemas.ts';
+import { pageOf, pagingParams, readLimit, rejectBadCursor } from '../http/paging.ts';
+import {
+  CreatedAt,
+  closed,
+  DueAt,
+  FinishedAttempts,
+  instant,
+  instantText,
+  JobId,
+  problems,
+  reply,
+  TopicName,
+  text,
+  Version,
+} from '../http/schemas.ts';
 import { readFilter, requireKnownTopicOf, requireTopicOf } from './dead-filter.ts';
 import { jobHead } from './job-head.ts';
 
 const states = [...jobStates, ...endStates];
 
-const Found = closed({
-  topic: Type.String(),
-  id: Type.String(),
-  version: VersionText,
-  state: Type.Enum(states),
-  dueAt: Instant,
-  createdAt: Instant,
-  attempt: Type.Integer({ description: 'attempts finished' }),
-  deadAt: Type.Optional(Instant),
-  endedAt: Type.Optional(Instant),
-});
+const JobSummary = closed(
+  {
+    topic: TopicName,
+    id: JobId,
+    version: Version,
+    state: Type.Enum(states, { description: 'state of the job' }),
+    dueAt: DueAt,
+    createdAt: CreatedAt,
+    attempt: FinishedAttempts,
+    deadAt: Type.Optional(instant('when the job died; only for dead jobs')),
+    endedAt: Type.Optional(instant('when the job ended; only for ended jobs')),
+  },
+  { title: 'JobSummary' },
+);
+
+const schema = {
+  operationId: 'searchJobs',
+  tags: ['jobs'],
+  summary: 'Jobs by due time, earliest first; ended jobs by end, latest first',
+  description:
+    'A page can be short or empty although nextCursor is set: each call examines a bounded number of jobs.',
+  querystring: closed({
+    topic: Type.Optional(text('only jobs of this topic', 'order.close')),
+    state: Type.Optional(
+      Type.Enum(states, { description: 'only jobs in this state; default: every state but the ended ones' }),
+    ),
+    id: Type.Optional(text('only jobs with this id', '4711')),
+    since: instantText('due then or later'),
+    until: instantText('due before'),
+    ...pagingParams,
+  }),
+  response: { 200: reply('a page', pageOf(JobSummary)), ...problems(404, 503) },
+};
 
 export function searchRoute(api: Api, { role }: ApiContext): void {
   const { jobs } = role.store;
   api.get(
     '/v1/jobs',
-    {
-      schema: {
-        operationId: 'searchJobs',
-        tags: ['jobs'],
-        summary: 'Jobs by due time, the earliest first; ended ones from the latest end back',
-        description:
-          'A page may be short, or empty, and have a next one: each call looks at a bounded number of jobs.',
-        querystring: closed({
-          topic: Type.Optional(Type.String()),
-          state: Type.Optional(Type.Enum(states, { description: 'all but the ended ones when not given' })),
-          id: Type.Optional(Type.String()),
-          since: instantText('due then or later'),
-          until: instantText('due before'),
-          ...pagingParams,
-        }),
-        response: { 200: reply('a page', pageOf(Found)), ...problems(404, 503) },
-      },
-      config: { access: { scope: 'read', topics: 'handler' } },
-    },
+    { schema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
       const { limit, cursor, state, id, ...query } = request.query;
       requireTopicOf(request, query.topic);
@@ -58,7 +75,7 @@ export function searchRoute(api: Api, { role }: ApiContext): void {
         ...(state === undefined ? {} : { state }),
         ...(id === undefined ? {} : { id }),
       };
-      const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(refuseCursor);
+      const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(rejectBadCursor);
       await requireKnownTopicOf(page, cursor, role.topics, query.topic);
       return { items: page.items.map(foundJson), nextCursor: page.nextCursor, missing: page.missing };
     },

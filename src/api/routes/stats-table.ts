@@ -1,5 +1,5 @@
-// The body of GET /v1/stats: a line for each topic, written while it is read. With 100,000 topics it is 25 MB: as one text it
-// would hold all requests of this process up for a second. Topics come by name, in slices between which others have their turn.
+// stats-table.ts streams the body of GET /v1/stats, one member per topic. With 100,000 topics it has 25 MB: built as one text
+// it would stop this process for a second. Topics are read by name in slices; other requests run between the slices.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { type JobState, jobStates } from '../../core/job.ts';
@@ -13,7 +13,7 @@ export interface StatsTable {
   readonly topics: Pick<TopicBook, 'get' | 'namesAfter'>;
   readonly counts: Awaited<ReturnType<StoreAdmin['counts']>>;
   readonly statsPage: Registry['statsPage'];
-  /** today's number */
+  /** today, as createCalendar numbers days */
   readonly day: number;
   readonly maySee: (topic: string) => boolean;
 }
@@ -21,7 +21,7 @@ export interface StatsTable {
 export const noJobs: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
 export const noCounts = Object.fromEntries(statNames.map((name) => [name, 0])) as TopicStats['total'];
 
-/** JSON in pieces. Rejects before the first one where statistics cannot be read at all. */
+/** The JSON in pieces. Rejects before the first piece when the statistics are unreadable. */
 export async function statsText(table: StatsTable): Promise<AsyncIterable<string>> {
   const first = await table.statsPage('', table.day);
   return pieces(table, first);
@@ -59,7 +59,7 @@ async function* pieces(
   yield `],${end.slice(1)}`;
 }
 
-/** Registered names and those of stored jobs, each once, in their order. */
+/** Names of registered topics and of stored jobs, each once, sorted. */
 async function* allNames(
   topics: StatsTable['topics'],
   stored: ReadonlyMap<string, StateCounts>,
@@ -78,7 +78,7 @@ async function* allNames(
   }
 }
 
-/** Statistics of topics that are asked for in their order; each page is read once. */
+/** Reads the statistics of topics in the order of their names; reads each page once. */
 class StatReader {
   readonly #read: (after: string) => Promise<StatPage>;
   #page: ReadonlyMap<string, TopicStats>;

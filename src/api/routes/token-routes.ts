@@ -1,5 +1,5 @@
-// /v1/tokens: make, list and remove access tokens. The token itself is in one answer, once; what is kept is its digest. A
-// caller for some topics only may do none of this: it could make itself a token for all of them.
+// /v1/tokens: create, list and remove access tokens. One reply shows the token, once; dq stores its digest. A caller whose
+// token covers some topics only may do none of this: it could make itself a token for all of them.
 
 import { Type } from 'typebox';
 import { DqError, invalidField } from '../../core/errors.ts';
@@ -7,110 +7,106 @@ import { limits } from '../../core/limits.ts';
 import { everyTopic, makeToken, scopes, type TokenRecord, tokenNamePattern } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { closed, Instant, problems, reply } from '../http/schemas.ts';
+import { closed, instant, problems, reply, text, yes } from '../http/schemas.ts';
 
 const tags = ['access'];
 const Name = Type.String({
   pattern: tokenNamePattern.source,
   description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
+  examples: ['shop-producer'],
 });
 const Scopes = Type.Array(Type.Enum(scopes), {
   minItems: 1,
   uniqueItems: true,
   description:
     'push: pushes, cancel; read: every GET; operate: pause, run, requeue, purge; admin: everything',
+  examples: [['push']],
 });
-const Topic = Type.String({
+const TopicGlob = Type.String({
   pattern: '^[A-Za-z0-9._*-]{1,128}$',
   description: '1 to 128 of A-Z a-z 0-9 . _ - and *',
 });
-const Topics = Type.Array(Topic, {
+const Topics = Type.Array(TopicGlob, {
   minItems: 1,
   maxItems: limits.tokenTopicsMax,
-  description: 'names in which * stands for any characters; every topic when not given',
+  description: 'topic names; * stands for any characters',
+  default: [everyTopic],
+  examples: [['order.*']],
 });
-const members = { name: Name, scopes: Scopes, topics: Topics };
-const Token = closed({
-  ...members,
-  id: Type.String({ description: 'what a token begins with, after dqk_' }),
-  createdAt: Instant,
-});
-const MadeToken = closed({
-  ...Token.properties,
-  token: Type.String({ description: 'shown here and never again' }),
-});
+const settings = { name: Name, scopes: Scopes, topics: Topics };
+const Token = closed(
+  {
+    ...settings,
+    id: text('the part of the token after dqk_, by which logs name it', '0a1b2c3d4e5f'),
+    createdAt: instant('when it was created'),
+  },
+  { title: 'Token' },
+);
+const TokenInput = closed({ ...settings, topics: Type.Optional(Topics) }, { title: 'TokenInput' });
+const CreatedToken = closed(
+  {
+    ...Token.properties,
+    token: text('the token; shown here and never again', 'dqk_0a1b2c3d4e5f_…'),
+  },
+  { title: 'CreatedToken' },
+);
+
+const listSchema = {
+  operationId: 'listTokens',
+  tags,
+  summary: 'Access tokens by name, without their secret part',
+  response: { 200: reply('all tokens', closed({ items: Type.Array(Token) })), ...problems(503) },
+};
+const createSchema = {
+  operationId: 'createToken',
+  tags,
+  summary: 'Create an access token; once one exists, every request needs a token',
+  body: TokenInput,
+  response: { 201: reply('the token, shown once', CreatedToken), ...problems(409, 413, 415, 503) },
+};
+const removeSchema = {
+  operationId: 'removeToken',
+  tags,
+  summary: 'Remove an access token; every process rejects it within 2 s',
+  params: closed({ name: text('name of the token', 'shop-producer') }),
+  response: { 200: reply('removed', closed({ deleted: yes })), ...problems(404, 413, 503) },
+};
 
 export function tokenRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): void {
   const { registry } = role;
+  const admin = { access: { scope: 'admin', topics: 'every' } } as const;
 
   api.get(
     '/v1/tokens',
-    {
-      schema: {
-        operationId: 'listTokens',
-        tags,
-        summary: 'Access tokens by name, without what makes them valid',
-        response: { 200: reply('all of them', closed({ items: Type.Array(Token) })), ...problems(503) },
-      },
-      config: { access: { scope: 'read', topics: 'every' } },
-    },
+    { schema: listSchema, config: { access: { scope: 'read', topics: 'every' } } },
     async () => {
       const all = await registry.tokens(-1);
       return { items: (all.tokens ?? []).map(tokenJson) };
     },
   );
 
-  api.post(
-    '/v1/tokens',
-    {
-      schema: {
-        operationId: 'createToken',
-        tags,
-        summary: 'Make an access token; from the first one on, nobody is served without',
-        body: closed({ ...members, topics: Type.Optional(Topics) }),
-        response: { 201: reply('the token, this once', MadeToken), ...problems(409, 413, 415, 503) },
-      },
-      config: { access: { scope: 'admin', topics: 'every' } },
-    },
-    async (request, answer) => {
-      const { name, scopes: allowed, topics = [everyTopic] } = request.body;
-      const { token, id, digest } = makeToken();
-      const record: TokenRecord = { name, id, digest, scopes: allowed, topics, createdAt: Date.now() };
-      const outcome = await registry.createToken(record);
-      if (outcome === 'exists') throw new DqError('token_exists', `there is a token ${name} already`);
-      if (outcome === 'full')
-        throw invalidField('name', `there are ${limits.tokensMax} tokens already; remove one`);
-      await learn();
-      return answer.code(201).send({ ...tokenJson(record), token });
-    },
-  );
+  api.post('/v1/tokens', { schema: createSchema, config: admin }, async (request, answer) => {
+    const { name, scopes: allowed, topics = [everyTopic] } = request.body;
+    const { token, id, digest } = makeToken();
+    const record: TokenRecord = { name, id, digest, scopes: allowed, topics, createdAt: Date.now() };
+    const outcome = await registry.createToken(record);
+    if (outcome === 'exists')
+      throw new DqError('token_exists', `name: the token ${name} exists; choose another name or remove it`);
+    if (outcome === 'full') throw invalidField('name', `${limits.tokensMax} tokens exist; remove one first`);
+    await refreshTokens();
+    return answer.code(201).send({ ...tokenJson(record), token });
+  });
 
-  api.delete(
-    '/v1/tokens/:name',
-    {
-      schema: {
-        operationId: 'removeToken',
-        tags,
-        summary: 'Remove an access token; refused everywhere within 2 s',
-        params: closed({ name: Type.String({ description: 'name of the token' }) }),
-        response: {
-          200: reply('removed', closed({ deleted: Type.Literal(true) })),
-          ...problems(404, 413, 503),
-        },
-      },
-      config: { access: { scope: 'admin', topics: 'every' } },
-    },
-    async (request) => {
-      const { name } = request.params;
-      if ((await registry.removeToken(name)) === 'absent')
-        throw new DqError('token_not_found', `there is no token ${JSON.stringify(name)}`);
-      await learn();
-      return { deleted: true };
-    },
-  );
+  api.delete('/v1/tokens/:name', { schema: removeSchema, config: admin }, async (request) => {
+    const { name } = request.params;
+    if ((await registry.removeToken(name)) === 'absent')
+      throw new DqError('token_not_found', `there is no token ${JSON.stringify(name)}`);
+    await refreshTokens();
+    return { deleted: true };
+  });
 
-  async function learn(): Promise<void> {
-    // The change is made; that this process learns of it late is no failure of the call.
+  async function refreshTokens(): Promise<void> {
+    // The change is stored; that this process reads it late is not a failure of the call.
     await tokens.refresh().catch(() => undefined);
   }
 }

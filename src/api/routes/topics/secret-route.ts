@@ -1,50 +1,42 @@
-// POST /v1/topics/{topic}/secret: a new secret for a topic, shown in this answer and never again.
+// POST /v1/topics/{topic}/secret rotates a topic's secret. Only this reply shows the new one.
 
 import { Type } from 'typebox';
 import { Complaints } from '../../../core/complaints.ts';
 import { formatInstant } from '../../../core/duration.ts';
 import { invalidField } from '../../../core/errors.ts';
 import { parseSecret } from '../../../core/topic/secrets.ts';
-import { rotateSecret } from '../../../use-cases/rotate-secret.ts';
+import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { closed, Instant, problems, reply, topicParam } from '../../http/schemas.ts';
+import { closed, instant, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
 import { nameToFind } from './topic-routes.ts';
 import { Secret } from './topic-schemas.ts';
 
-const Rotated = closed({
-  topic: Type.String(),
-  secret: Type.String({ description: 'shown here and never again' }),
-  oldSignsUntil: Type.Unsafe<string>({
-    ...Instant,
-    description: 'the secret before it signs too until then',
-  }),
-});
+const RotatedSecret = closed(
+  {
+    topic: TopicName,
+    secret: text('the new secret; shown here and never again', 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw'),
+    oldSignsUntil: instant('until when the previous secret also signs'),
+  },
+  { title: 'RotatedSecret' },
+);
+const schema = {
+  operationId: 'rotateSecret',
+  tags: ['topics'],
+  summary: "Rotate a topic's secret; the previous one also signs for 24 h",
+  params: closed(topicParam),
+  response: { 200: reply('the new secret', RotatedSecret), ...problems(404, 413, 415, 503) },
+};
+const SecretInput = closed({ secret: Type.Optional(Secret) });
 
 export function secretRoute(api: Api, { role }: ApiContext): void {
   api.post(
     '/v1/topics/:topic/secret',
-    {
-      schema: {
-        operationId: 'rotateSecret',
-        tags: ['topics'],
-        summary: 'Give a topic a new secret; the old one signs too for 24 h',
-        params: closed(topicParam),
-        response: { 200: reply('the new secret', Rotated), ...problems(404, 413, 415, 503) },
-      },
-      config: {
-        access: { scope: 'admin', topics: 'path' },
-        jsonBody: closed({ secret: Type.Optional(Secret) }),
-      },
-    },
+    { schema, config: { access: { scope: 'admin', topics: 'path' }, jsonBody: SecretInput } },
     async (request) => {
       const name = nameToFind(request.params.topic);
-      const topic = await rotateSecret(
-        role.registry,
-        name,
-        readSecret(request.body),
-        await role.clock.read(),
-      );
-      // Others learn within useCaseLimits.topicChangeMs; that this process learns late is no failure of the call.
+      const secret = readSecret(request.body);
+      const topic = await rotateSecret(role.registry, name, secret, await role.clock.read());
+      // The change is stored; that this process reads it late is not a failure of the call.
       await role.topics.refresh().catch(() => undefined);
       const [current, old] = topic.secrets;
       return {
@@ -56,14 +48,14 @@ export function secretRoute(api: Api, { role }: ApiContext): void {
   );
 }
 
-/** Without a body, or without the member, one is made. */
+/** undefined without a body or without the member: dq generates a secret. Throws DqError invalid. */
 function readSecret(body: unknown): string | undefined {
   if (body === undefined) return undefined;
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw invalidField('body', 'must be a JSON object');
   const complaints = new Complaints();
   for (const name of Object.keys(body))
-    if (name !== 'secret') complaints.reject(name, 'is no member of this object');
+    if (name !== 'secret') complaints.reject(name, 'unknown field; only secret is known');
   const parsed = 'secret' in body ? parseSecret(body.secret) : null;
   if (parsed?.ok === false) complaints.reject('secret', parsed.message);
   complaints.throwIfAny();

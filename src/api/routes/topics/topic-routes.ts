@@ -1,5 +1,5 @@
-// /v1/topics: list, create, look at, put, patch, remove. Reads and writes the registry itself, so that whoever changed a topic
-// sees the change; then this process learns of it at once, and the others within useCaseLimits.topicChangeMs.
+// /v1/topics: list, create, read, replace, patch and remove topics. Each call reads and writes the registry itself, so a caller
+// sees its own change. Then this process refreshes its topics at once, and the others within useCaseLimits.topicChangeMs.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { Type } from 'typebox';
@@ -19,9 +19,9 @@ import {
 } from '../../../use-cases/change-topic.ts';
 import { removeTopic } from '../../../use-cases/remove-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { pageOf, pagingParams, readLimit } from '../../http/paging.ts';
+import { invalidCursor, pageOf, pagingParams, readLimit } from '../../http/paging.ts';
 import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
-import { closed, problems, reply, topicParam } from '../../http/schemas.ts';
+import { closed, count, problems, reply, text, topicParam, yes } from '../../http/schemas.ts';
 import { apiLimits } from '../../limits.ts';
 import { Topic, TopicCreate, TopicPatch, TopicPut, TopicWithSecret } from './topic-schemas.ts';
 
@@ -29,46 +29,86 @@ const tags = ['topics'];
 const params = closed(topicParam);
 const url = '/v1/topics/:topic';
 
+const listSchema = {
+  operationId: 'listTopics',
+  tags,
+  summary: 'Topics by name',
+  querystring: closed({
+    search: Type.Optional(text('part of name, title or owner; ignores case', 'order')),
+    owner: Type.Optional(text('exact owner', 'shop')),
+    ...pagingParams,
+  }),
+  response: { 200: reply('a page', pageOf(Topic)), ...problems(503) },
+};
+const createSchema = {
+  operationId: 'createTopic',
+  tags,
+  summary: 'Register a topic',
+  response: { 201: reply('the topic and its secret', TopicWithSecret), ...problems(409, 413, 415, 503) },
+};
+const getSchema = {
+  operationId: 'getTopic',
+  tags,
+  summary: 'Read a topic',
+  params,
+  response: { 200: reply('the topic', Topic), ...problems(404, 503) },
+};
+const putSchema = {
+  operationId: 'putTopic',
+  tags,
+  summary: 'Create or replace a topic; missing fields take their defaults, the secret stays',
+  params,
+  response: {
+    200: reply('replaced', Topic),
+    201: reply('created, with its secret', TopicWithSecret),
+    ...problems(413, 415, 503),
+  },
+};
+const patchSchema = {
+  operationId: 'patchTopic',
+  tags,
+  summary: 'Change the given fields of a topic',
+  params,
+  response: { 200: reply('changed', Topic), ...problems(404, 413, 415, 503) },
+};
+const removeSchema = {
+  operationId: 'removeTopic',
+  tags,
+  summary: 'Remove a topic without jobs; with jobs: 409 and no change. Takes 2 s',
+  params,
+  querystring: closed({
+    jobs: Type.Optional(Type.Enum(['purge'], { description: 'also remove its jobs, dead letters included' })),
+  }),
+  response: {
+    200: reply('removed', Type.Object({ deleted: yes, purged: count('jobs removed', 0) })),
+    ...problems(404, 409, 413, 503),
+  },
+};
+
 export function topicRoutes(api: Api, context: ApiContext): void {
   listRoute(api, context);
   const { registry, store } = context.role;
+  const admin = { scope: 'admin', topics: 'path' } as const;
 
   api.post(
     '/v1/topics',
     {
-      schema: {
-        operationId: 'createTopic',
-        tags,
-        summary: 'Register a topic',
-        response: {
-          201: reply('the topic and its secret', TopicWithSecret),
-          ...problems(409, 413, 415, 503),
-        },
-      },
+      schema: createSchema,
       config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicCreate },
     },
     async (request, answer) => {
       const input = read(request.body, true);
-      if (input.topic === undefined) throw invalidField('topic', 'is needed');
+      if (input.topic === undefined) throw invalidField('topic', 'is required');
       requireTopic(request, input.topic);
       const topic = await createTopic(registry, input.topic, input);
-      await learn();
+      await refreshTopics();
       return answer.code(201).send({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
     },
   );
 
   api.get(
     url,
-    {
-      schema: {
-        operationId: 'getTopic',
-        tags,
-        summary: 'Look at a topic',
-        params,
-        response: { 200: reply('the topic', Topic), ...problems(404, 503) },
-      },
-      config: { access: { scope: 'read', topics: 'path' } },
-    },
+    { schema: getSchema, config: { access: { scope: 'read', topics: 'path' } } },
     async (request) => {
       const { topic: name } = request.params;
       const topic = topicNamePattern.test(name) ? await getTopic(registry, name) : null;
@@ -79,81 +119,38 @@ export function topicRoutes(api: Api, context: ApiContext): void {
 
   api.put(
     url,
-    {
-      schema: {
-        operationId: 'putTopic',
-        tags,
-        summary: 'Create or replace a topic; what is not given becomes the default, the secret stays',
-        params,
-        response: {
-          200: reply('replaced', Topic),
-          201: reply('created, with its secret', TopicWithSecret),
-          ...problems(413, 415, 503),
-        },
-      },
-      config: { access: { scope: 'admin', topics: 'path' }, jsonBody: TopicPut },
-    },
+    { schema: putSchema, config: { access: admin, jsonBody: TopicPut } },
     async (request, answer) => {
       const name = nameToWrite(request.params.topic);
       const input = read(request.body, true);
       checkNamed(name, input);
       const { topic, created } = await putTopic(registry, name, input, context.role.clock.now());
-      await learn();
+      await refreshTopics();
       if (!created) return answer.code(200).send(topicJson(topic, true));
-      // Its only other appearance would be a rotation, which the first receiver would have to follow.
+      // Otherwise the caller could only learn it by a rotation, which the first receiver would have to follow.
       return answer.code(201).send({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
     },
   );
 
   api.patch(
     url,
-    {
-      schema: {
-        operationId: 'patchTopic',
-        tags,
-        summary: 'Change the given fields of a topic',
-        params,
-        response: { 200: reply('changed', Topic), ...problems(404, 413, 415, 503) },
-      },
-      config: { access: { scope: 'admin', topics: 'path' }, jsonBody: TopicPatch },
-    },
+    { schema: patchSchema, config: { access: admin, jsonBody: TopicPatch } },
     async (request) => {
       const name = nameToFind(request.params.topic);
       const input = read(request.body, false);
       checkNamed(name, input);
       const topic = await patchTopic(registry, name, input, context.role.clock.now());
-      await learn();
+      await refreshTopics();
       return topicJson(topic, true);
     },
   );
 
-  api.delete(
-    url,
-    {
-      schema: {
-        operationId: 'removeTopic',
-        tags,
-        summary: 'Remove a topic that has no jobs; else 409 and no change. Takes 2 s',
-        params,
-        querystring: closed({
-          jobs: Type.Optional(
-            Type.Enum(['purge'], { description: 'remove its jobs too, dead ones included' }),
-          ),
-        }),
-        response: {
-          200: reply('removed', Type.Object({ deleted: Type.Literal(true), purged: Type.Integer() })),
-          ...problems(404, 409, 413, 503),
-        },
-      },
-      config: { access: { scope: 'admin', topics: 'path' } },
-    },
-    async (request) => {
-      const name = nameToFind(request.params.topic);
-      const purged = await removeTopic(registry, store.admin, name, request.query.jobs === 'purge');
-      await learn();
-      return { deleted: true, purged };
-    },
-  );
+  api.delete(url, { schema: removeSchema, config: { access: admin } }, async (request) => {
+    const name = nameToFind(request.params.topic);
+    const purged = await removeTopic(registry, store.admin, name, request.query.jobs === 'purge');
+    await refreshTopics();
+    return { deleted: true, purged };
+  });
 
   function read(body: unknown, complete: boolean): TopicInput {
     const parsed = parseTopicInput(body, context.egress, complete);
@@ -161,8 +158,8 @@ export function topicRoutes(api: Api, context: ApiContext): void {
     return parsed.input;
   }
 
-  async function learn(): Promise<void> {
-    // The change is made; that this process learns of it late is no failure of the call.
+  async function refreshTopics(): Promise<void> {
+    // The change is stored; that this process reads it late is not a failure of the call.
     await context.role.topics.refresh().catch(() => undefined);
   }
 }
@@ -170,23 +167,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
 function listRoute(api: Api, { role }: ApiContext): void {
   api.get(
     '/v1/topics',
-    {
-      schema: {
-        operationId: 'listTopics',
-        tags,
-        summary: 'Topics by name',
-        querystring: closed({
-          search: Type.Optional(Type.String({ description: 'part of name, title or owner, in any case' })),
-          owner: Type.Optional(Type.String({ description: 'exactly' })),
-          ...pagingParams,
-        }),
-        response: {
-          200: reply('a page', pageOf(Topic)),
-          ...problems(503),
-        },
-      },
-      config: { access: { scope: 'read', topics: 'handler' } },
-    },
+    { schema: listSchema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
       const { search, owner, cursor } = request.query;
       const limit = readLimit(request.query.limit);
@@ -198,14 +179,14 @@ function listRoute(api: Api, { role }: ApiContext): void {
       const last = found.length > limit ? page.at(-1) : undefined;
       const showsValues = seesHeaderValues(request);
       return {
-        items: page.flatMap((topic) => openedJson(topic, showsValues)),
+        items: page.flatMap((topic) => readableJson(topic, showsValues)),
         nextCursor: last === undefined ? null : writeCursor(last.topic),
       };
     },
   );
 }
 
-/** The first of them by name. A search may have to look at all: others have their turn meanwhile. */
+/** The first `max` matches by name. A search can visit every topic, so other requests run between its slices. */
 async function findFrom(
   topics: TopicBook,
   after: string,
@@ -227,8 +208,8 @@ async function findFrom(
   }
 }
 
-/** None of one that cannot be decrypted. */
-function openedJson(topic: KnownTopic, showsValues: boolean): readonly ReturnType<typeof topicJson>[] {
+/** Empty for a topic that cannot be decrypted. */
+function readableJson(topic: KnownTopic, showsValues: boolean): readonly ReturnType<typeof topicJson>[] {
   try {
     return [topicJson(topic.open(), showsValues)];
   } catch (error) {
@@ -242,7 +223,7 @@ function matches(topic: KnownTopic, search: string | undefined, owner: string | 
   const part = search?.toLowerCase();
   return (
     part === undefined ||
-    [topic.topic, topic.title, topic.owner].some((text) => text.toLowerCase().includes(part))
+    [topic.topic, topic.title, topic.owner].some((value) => value.toLowerCase().includes(part))
   );
 }
 
@@ -252,12 +233,11 @@ function writeCursor(name: string): string {
 
 function readCursor(cursor: string): string {
   const name = Buffer.from(cursor, 'base64url').toString();
-  if (!topicNamePattern.test(name) || writeCursor(name) !== cursor)
-    throw invalidField('cursor', 'is not the nextCursor of a page');
+  if (!topicNamePattern.test(name) || writeCursor(name) !== cursor) throw invalidCursor();
   return name;
 }
 
-/** A name that cannot exist need not be looked for. */
+/** Throws topic_not_found for an invalid name, without a look-up. */
 export function nameToFind(name: string): string {
   if (!topicNamePattern.test(name)) throw topicNotFound(name);
   return name;

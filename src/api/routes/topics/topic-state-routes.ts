@@ -1,4 +1,4 @@
-// POST /v1/topics/{topic}/pause, /resume, /offline: the state of a topic without the rest of it. Repeating one is no error.
+// POST /v1/topics/{topic}/pause, /resume, /offline set the state of a topic. Repeating a call has no further effect.
 
 import { topicJson } from '../../../core/topic/settings.ts';
 import type { TopicState } from '../../../core/topic/topic.ts';
@@ -10,9 +10,15 @@ import { nameToFind } from './topic-routes.ts';
 import { Topic } from './topic-schemas.ts';
 
 const verbs: Readonly<Record<string, { readonly state: TopicState; readonly summary: string }>> = {
-  pause: { state: 'paused', summary: 'Hold deliveries; pushes are accepted' },
+  pause: { state: 'paused', summary: 'Hold deliveries, accept pushes' },
   resume: { state: 'active', summary: 'Deliver again' },
-  offline: { state: 'offline', summary: 'Refuse pushes and hold deliveries' },
+  offline: { state: 'offline', summary: 'Hold deliveries, reject pushes' },
+};
+
+const shared = {
+  tags: ['topics'],
+  params: closed(topicParam),
+  response: { 200: reply('the topic', Topic), ...problems(404, 413, 503) },
 };
 
 export function topicStateRoutes(api: Api, { role }: ApiContext): void {
@@ -20,21 +26,13 @@ export function topicStateRoutes(api: Api, { role }: ApiContext): void {
     api.post(
       `/v1/topics/:topic/${verb}`,
       {
-        schema: {
-          operationId: `${verb}Topic`,
-          tags: ['topics'],
-          summary,
-          params: closed(topicParam),
-          response: { 200: reply('the topic', Topic), ...problems(404, 413, 503) },
-        },
+        schema: { ...shared, operationId: `${verb}Topic`, summary },
         config: { access: { scope: 'operate', topics: 'path' } },
       },
       async (request) => {
-        const topic = await patchTopic(role.registry, nameToFind(request.params.topic), {
-          settings: {},
-          state,
-        });
-        // Others learn within useCaseLimits.topicChangeMs; that this process learns late is no failure of the call.
+        const name = nameToFind(request.params.topic);
+        const topic = await patchTopic(role.registry, name, { settings: {}, state });
+        // The change is stored; that this process reads it late is not a failure of the call.
         await role.topics.refresh().catch(() => undefined);
         return topicJson(topic, seesHeaderValues(request));
       },

@@ -1,6 +1,6 @@
-// "did you mean" for a topic that does not exist. Suggests only topics that the caller's token covers: a refusal must not list
-// the names of others. Bounded work: a 404 costs at most apiLimits.suggestLooks names and apiLimits.suggestDistances comparisons,
-// and a server makes at most apiLimits.suggestPerSecond suggestions a second.
+// TopicSuggestion adds "did you mean" to an error about an unknown topic. It suggests only topics that the caller's token
+// covers: an error must not reveal other names. Bounded work: a 404 costs at most apiLimits.suggestLooks names and
+// apiLimits.suggestDistances comparisons, and a server makes at most apiLimits.suggestPerSecond suggestions per second.
 
 import { editDistance } from '../../../core/edit-distance.ts';
 import { DqError } from '../../../core/errors.ts';
@@ -20,7 +20,7 @@ export class TopicSuggestion {
     this.#now = now;
   }
 
-  /** The error as it is, or with the topic that was probably meant. */
+  /** The same error, or a copy with the most similar topic name. */
   added(error: DqError, mayTouch: (topic: string) => boolean): DqError {
     if (!(error instanceof TopicNotFound)) return error;
     const near = this.#nearest(error.topic, mayTouch);
@@ -32,7 +32,7 @@ export class TopicSuggestion {
     if (given.length > limits.topicNameMax || !this.#mayTry()) return null;
     const wanted = given.toLowerCase();
     let best: string | null = null;
-    // One letter in three may be wrong, and three at most.
+    // One letter in three may be wrong, at most three.
     let bestDistance = Math.min(3, Math.max(1, Math.floor(wanted.length / 3))) + 1;
     let looks = 0;
     let distances = 0;

@@ -1,50 +1,57 @@
-// What a push's outcome means to everybody but the store: the counter, the line of the request log, and the members of the
-// reply, the same for a push of its own and for one of a batch. Sends nothing.
+// push-result.ts turns the store's outcome of a push into the counter, the request log line and the reply's members, the same
+// for a single push and for an item of a batch. Sends nothing.
 
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { catalogue, type DqError } from '../../core/errors.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
-import { pushRefusal } from '../../use-cases/accept-job.ts';
+import { pushRejection } from '../../use-cases/accept-job.ts';
 import type { ApiContext } from '../api-context.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
-import { Instant, StateName, VersionText } from '../http/schemas.ts';
+import { DueAt, JobId, State, TopicName, Version } from '../http/schemas.ts';
 
-/** What `members` of a success hold. */
-export const PushReply = Type.Object({
-  topic: Type.String(),
-  id: Type.String(),
-  version: VersionText,
-  state: StateName,
-  dueAt: Instant,
-  replaced: Type.Boolean({ description: 'a live job of this id is gone' }),
-  duplicate: Type.Boolean({ description: 'mode keep: the live job stayed as it was' }),
-  inFlight: Type.Boolean({ description: 'an attempt of the replaced job is running' }),
-});
+const members = {
+  topic: TopicName,
+  id: JobId,
+  version: Version,
+  state: State,
+  dueAt: DueAt,
+  replaced: Type.Boolean({ description: 'the push replaced a live job of this id', examples: [false] }),
+  duplicate: Type.Boolean({
+    description: 'mode keep: a live job of this id stayed unchanged',
+    examples: [false],
+  }),
+  inFlight: Type.Boolean({ description: 'an attempt of the replaced job is running', examples: [false] }),
+};
+export const PushResult = Type.Object(members, { title: 'PushResult' });
+export const BatchItemResult = Type.Object(
+  { status: Type.Integer({ description: '201: new · 200: replaced or kept', examples: [201] }), ...members },
+  { title: 'BatchItemResult' },
+);
 
-export type PushConclusion =
-  /** `members`: JSON without its braces, written by hand: thousands of replies a second are of this one shape */
+export type PushReply =
+  /** `members`: JSON without braces, written by hand: thousands of replies per second have this one shape */
   | { readonly ok: true; readonly status: 200 | 201; readonly members: string }
   | { readonly ok: false; readonly error: DqError };
 
-/** How a push that was not accepted is counted. */
-export function refusalOf(code: DqError['code']): 'refused' | 'not_stored' | 'unknown' {
+/** Label of a rejected push in dq_pushes_total. */
+export function rejectionOf(code: DqError['code']): 'refused' | 'not_stored' | 'unknown' {
   return code === 'not_stored' || code === 'unknown' ? code : 'refused';
 }
 
-/** `since`: performance.now() when the push had been read. */
-export function concludePush(
+/** Counts and logs the push, and returns its reply. `since`: performance.now() after the request was read. */
+export function finishPush(
   context: ApiContext,
   job: PushJob,
   outcome: PushOutcome,
   since: number,
-): PushConclusion {
+): PushReply {
   const { topic } = job;
   const id = ('id' in outcome ? outcome.id : undefined) ?? job.id;
   const { counters, metrics } = context.role;
   if (outcome.kind !== 'stored' && outcome.kind !== 'kept') {
-    const error = pushRefusal(outcome, job);
-    metrics.count('dq_pushes_total', 1, refusalOf(error.code));
+    const error = pushRejection(outcome, job);
+    metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
     log(context, job, id, since, catalogue[error.code].status, error.code, null, null);
     return { ok: false, error };
   }
@@ -57,7 +64,7 @@ export function concludePush(
   const dueAt = formatInstant(outcome.dueAt);
   const status = stored && !replaced ? 201 : 200;
   log(context, job, id, since, status, null, version, dueAt);
-  // A topic's name, states and numbers need no escapes.
+  // A topic name, a state and a number need no escapes.
   const members = `"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}`;
   return { ok: true, status, members };
 }
@@ -75,6 +82,6 @@ function log(
   const ms = elapsedMs(since);
   context.role.metrics.observe('dq_push_seconds', ms / 1_000);
   const bytes = body.length;
-  // Spelt out: an object that is spread into another one costs 3 µs, a tenth of a push.
+  // Not spread from another object: that costs 3 µs, a tenth of a push.
   logRequest(context.role.log, { method: 'POST', topic, id, status, code, version, dueAt, bytes, ms });
 }
