@@ -10,6 +10,7 @@ import { createBodyBudgets } from './http/body-budget.ts';
 import { errorHandler } from './http/error-handler.ts';
 import type { HttpFront } from './http/http-front.ts';
 import { apiBodyLimit, jsonBodyReader } from './http/json-body.ts';
+import { KnownPaths } from './http/known-paths.ts';
 import { parseQuery } from './http/query.ts';
 import { bodyReader } from './http/read-body.ts';
 import { accessCheck } from './http/route-access.ts';
@@ -21,6 +22,7 @@ import { alertRoutes } from './routes/alert-routes.ts';
 import { batchRoute } from './routes/batch-route.ts';
 import { deadRoutes } from './routes/dead-routes.ts';
 import { healthRoutes } from './routes/health-routes.ts';
+import { indexRoute } from './routes/index-route.ts';
 import { jobRoutes } from './routes/job-routes.ts';
 import { jobVerbRoutes } from './routes/job-verb-routes.ts';
 import { longWorkRoutes } from './routes/long-work-routes.ts';
@@ -71,8 +73,9 @@ export async function createApi(context: ApiContext, front: HttpFront, tokens: T
     },
   });
   api.setErrorHandler(handleError);
+  const paths = new KnownPaths();
   api.setNotFoundHandler((request) => {
-    throw unroutable(request);
+    throw unroutable(request, paths);
   });
   // A serializer made from a schema would drop members that the schema forgot.
   api.setSerializerCompiler(() => JSON.stringify);
@@ -80,6 +83,7 @@ export async function createApi(context: ApiContext, front: HttpFront, tokens: T
   api.removeAllContentTypeParsers();
   api.addContentTypeParser('*', bodyReader(budgets.lists, apiBodyLimit));
   api.addHook('onRoute', (route) => {
+    paths.add(route.method, route.url);
     const check = accessCheck(route);
     // onRequest runs before dq reads the body.
     route.onRequest = (request, _answer, done) => {
@@ -100,13 +104,23 @@ export async function createApi(context: ApiContext, front: HttpFront, tokens: T
   return api;
 }
 
-function unroutable({ method, url }: FastifyRequest): DqError {
+function unroutable({ method, url }: FastifyRequest, paths: KnownPaths): DqError {
   const path = url.split('?', 1)[0] ?? '';
-  return new DqError('no_route', `${method} ${path}: no such route; GET /openapi.json lists all routes`);
+  const allowed = paths.methodsOf(path);
+  return allowed.length === 0
+    ? new DqError('no_route', `${method} ${path}: no such route; GET /openapi.json lists all routes`)
+    : new DqError(
+        'method_not_allowed',
+        `${method} ${path}: method not allowed; use ${allowed.join(' or ')}`,
+        {
+          extra: { allow: allowed.join(', ') },
+        },
+      );
 }
 
 function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook): void {
   const questions = new MasterQuestions(context.role.link);
+  indexRoute(api, context);
   jobRoutes(api, context);
   jobVerbRoutes(api, context);
   searchRoute(api, context);

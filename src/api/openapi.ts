@@ -28,7 +28,7 @@ export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
         title: 'dq',
         version,
         description:
-          'A delay queue: push a job over HTTP, and dq calls the callback URL of its topic when the job is due. Every error is a Problem. dq answers invalid HTTP, slow requests, an unknown Expect and large headers with 400, 408, 417 or 431, and closes the connection.',
+          'A delay queue: push a job over HTTP, and dq calls the callback URL of its topic when the job is due. Every error is a Problem. dq answers invalid HTTP, slow requests, an unknown Expect and large headers with 400, 408, 417 or 431, and closes the connection. An unknown path is 404, a wrong method 405 with Allow.',
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: '/', description: 'the daemon that serves this document' }],

@@ -7,6 +7,7 @@ export const catalogue = {
   unauthorized: { status: 401, title: 'Unauthorized' },
   forbidden: { status: 403, title: 'Forbidden' },
   no_route: { status: 404, title: 'No such route' },
+  method_not_allowed: { status: 405, title: 'Method not allowed' },
   topic_not_found: { status: 404, title: 'No such topic' },
   job_not_found: { status: 404, title: 'No such job' },
   token_not_found: { status: 404, title: 'No such token' },

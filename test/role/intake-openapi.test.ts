@@ -8,6 +8,7 @@ import { dereferenced, type OpenApi } from '../support/described.ts';
 import { startIntake } from '../support/intake.ts';
 
 const built = [
+  'GET /',
   'POST /v1/jobs',
   'GET /v1/jobs',
   'POST /v1/topics/{topic}/jobs',
@@ -121,7 +122,7 @@ it('openapi: names its schemas', async () => {
   expect(Object.keys(body.components.schemas)).toEqual(
     expect.arrayContaining([
       ...['Alert', 'Attempt', 'Backup', 'BatchItem', 'BatchResult', 'CreatedToken', 'DeadLetter', 'Fsck'],
-      ...['Incident', 'Job', 'JobSummary', 'MovedJob', 'Problem', 'Process', 'PushResult', 'Ready'],
+      ...['Incident', 'Index', 'Job', 'JobSummary', 'MovedJob', 'Problem', 'Process', 'PushResult', 'Ready'],
       ...['RotatedSecret', 'RuleResult', 'RuleTest', 'Shard', 'StateCounts', 'Stats', 'Token', 'TokenInput'],
       'TopicStats',
     ]),

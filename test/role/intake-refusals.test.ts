@@ -281,6 +281,29 @@ describe('paths', () => {
       ).toMatchObject({ status: 404, body: { code: 'no_route' } });
   });
 
+  it('known ones with a wrong method are 405 with Allow', async () => {
+    for (const [method, path, allow] of [
+      ['DELETE', '/', 'GET'],
+      ['POST', '/livez', 'GET'],
+      ['PATCH', '/v1/topics', 'GET, POST'],
+      ['OPTIONS', '/v1/topics?limit=1', 'GET, POST'],
+      ['POST', '/v1/topics/t', 'DELETE, GET, PATCH, PUT'],
+      ['PUT', '/v1/topics/none/jobs/%E8%AE%A2', 'DELETE, GET'],
+      ['GET', '/v1/topics/t/jobs', 'POST'],
+      ['GET', '/v1/dead/requeue', 'POST'],
+      ['PROPFIND', '/openapi.json', 'GET'],
+    ] as const) {
+      const body = method === 'GET' ? {} : { body: '{', headers: { 'content-type': 'application/json' } };
+      const reply = await dq.call(method, path, body);
+      expect(reply, `${method} ${path}`).toMatchObject({
+        status: 405,
+        body: { code: 'method_not_allowed', errors: [] },
+      });
+      expect(reply.headers.get('allow'), path).toBe(allow);
+      expect(reply.headers.get('content-type')).toBe('application/problem+json');
+    }
+  });
+
   it('with bad escapes, control characters, dots or too much in them are 400', async () => {
     for (const segment of [
       '%',
