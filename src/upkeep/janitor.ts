@@ -6,6 +6,7 @@
 
 import { limits } from '../core/limits.ts';
 import type { RoleContext } from '../process/role.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
@@ -35,7 +36,8 @@ export class Janitor implements Service {
   /** `round` returns the ms until the next one; the loop turns at least once a second and skips the turns
    *  between. */
   #loop(what: string, round: () => Promise<number>): Loop {
-    let [nextAt, failing] = [0, false];
+    let nextAt = 0;
+    const failures = new FailureLog(this.#ctx.log, { failure: `janitor: cannot remove ${what}` });
     return new Loop({
       name: `janitor: ${what}`,
       step: async () => {
@@ -43,13 +45,10 @@ export class Janitor implements Service {
         if (now < nextAt) return nextAt - now;
         const waitMs = await round();
         nextAt = performance.now() + waitMs;
-        failing = false;
+        failures.succeeded();
         return waitMs;
       },
-      onFailure: (error) => {
-        if (!failing) this.#ctx.log.error(`janitor: cannot remove ${what}`, error);
-        failing = true;
-      },
+      onFailure: (error) => failures.failed(error),
       failureWaitMs: limits.loopSleepMsMax,
     });
   }

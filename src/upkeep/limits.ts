@@ -54,7 +54,7 @@ export const upkeepLimits = {
   janitorEveryMs: 3_600_000,
   /** Counters of one transaction of the registry: some 10 ms of dq-store, which also serves jobs. */
   statsBatchMax: 200,
-  /** Counters kept while the registry is unavailable: topics × names × days. More are dropped and logged. */
+  /** Counters kept while the registry is unavailable (topics × names × days). More are dropped. */
   statsHeldMax: 50_000,
   /** Topics with their own series, nine each: Prometheus takes 900 from one target easily. */
   metricTopicsMax: 100,

@@ -7,6 +7,7 @@
 import { limits } from '../core/limits.ts';
 import { type Partition, type Recovered, StoreError } from '../ports/job-store.ts';
 import type { RoleContext } from '../process/role.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { upkeepLimits } from './limits.ts';
@@ -21,17 +22,20 @@ export class Recoverer implements Service {
   #askedAt = Number.NEGATIVE_INFINITY;
   /** performance.now() of the next check for expired leases */
   #nextAt = 0;
-  #failing = false;
+  readonly #failures: FailureLog;
 
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
+    this.#failures = new FailureLog(ctx.log, {
+      failure: 'recoverer: cannot recover leases',
+      end: 'recoverer: leases are recovered again',
+    });
     this.#loop = new Loop({
       name: 'recoverer',
       step: () => this.#step(),
       onFailure: (error) => {
         this.#nextAt = 0;
-        if (!this.#failing) ctx.log.error('recoverer: cannot recover leases', error);
-        this.#failing = true;
+        this.#failures.failed(error);
       },
     });
   }
@@ -81,8 +85,7 @@ export class Recoverer implements Service {
       failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
     }
     if (failures.length > 0) throw failures[0];
-    if (this.#failing) this.#ctx.log.notice('recoverer: leases are recovered again');
-    this.#failing = false;
+    this.#failures.succeeded();
     return Math.max(this.#nextAt - performance.now(), 0);
   }
 

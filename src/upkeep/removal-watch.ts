@@ -4,6 +4,7 @@
 
 import type { Registry } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -29,7 +30,7 @@ export class RemovalWatch implements Service {
   readonly #loop: Loop;
   /** topic → the removal in progress, and performance.now() of its first sight */
   #seen = new Map<string, { readonly revision: number; readonly sinceMs: number }>();
-  #isFailing = false;
+  readonly #failures: FailureLog;
 
   constructor(options: RemovalWatchOptions) {
     this.#options = options;
@@ -37,13 +38,13 @@ export class RemovalWatch implements Service {
       everyMs: upkeepLimits.removalCheckMs,
       staleMs: upkeepLimits.removalStaleMs,
     };
+    this.#failures = new FailureLog(options.log, {
+      failure: 'removal-watch: cannot restore the state of a topic',
+    });
     this.#loop = new Loop({
       name: 'removal watch',
       step: onceIn(this.#times.everyMs, () => this.#look()),
-      onFailure: (error) => {
-        if (!this.#isFailing) options.log.error('removal-watch: cannot restore the state of a topic', error);
-        this.#isFailing = true;
-      },
+      onFailure: (error) => this.#failures.failed(error),
     });
   }
 
@@ -70,6 +71,6 @@ export class RemovalWatch implements Service {
       const state = await endRemoval(registry, topic);
       if (state !== null) log.notice('removal-watch: restored the state of a topic', { topic, state });
     }
-    this.#isFailing = false;
+    this.#failures.succeeded();
   }
 }

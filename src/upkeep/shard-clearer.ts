@@ -5,6 +5,7 @@
 // little.
 
 import { limits } from '../core/limits.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -12,21 +13,19 @@ import { type Shards, settleShards } from '../use-cases/change-shards.ts';
 
 export class ShardClearer implements Service {
   readonly #loop: Loop;
-  #failing = false;
 
   constructor(shards: Shards, log: Log, everyMs: number = limits.settleEveryMs) {
+    const failures = new FailureLog(log, {
+      failure: 'shard-clearer: cannot check the shards for jobs of earlier lists',
+    });
     this.#loop = new Loop({
       name: 'shard-clearer',
       step: onceIn(everyMs, async () => {
         for (const id of await settleShards(shards))
           log.notice('shard-clearer: a shard holds no job of an earlier list', { shard: id });
-        this.#failing = false;
+        failures.succeeded();
       }),
-      onFailure: (error) => {
-        if (!this.#failing)
-          log.error('shard-clearer: cannot check the shards for jobs of earlier lists', error);
-        this.#failing = true;
-      },
+      onFailure: (error) => failures.failed(error),
       failureWaitMs: limits.loopSleepMsMax,
     });
   }

@@ -10,8 +10,10 @@ import { StoreError } from '../ports/job-store.ts';
 import type { Registry, StatDelta } from '../ports/registry.ts';
 import { StatBuffer } from '../process/stat-buffer.ts';
 import type { StatFiles } from '../process/stat-files.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
+import { within } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -21,7 +23,7 @@ export class StatsRecorder implements Service {
   readonly #files: StatFiles;
   readonly #held = new StatBuffer(upkeepLimits.statsHeldMax);
   readonly #loop: Loop;
-  #failing = false;
+  readonly #failures: FailureLog;
   /** reason of the disk failure that was logged last */
   #loggedReason = '';
   #drained: Promise<void> | null = null;
@@ -30,13 +32,14 @@ export class StatsRecorder implements Service {
     this.#registry = registry;
     this.#log = log;
     this.#files = files;
+    this.#failures = new FailureLog(log, {
+      failure: 'stats-recorder: cannot record statistics',
+      end: 'stats-recorder: statistics are recorded again',
+    });
     this.#loop = new Loop({
       name: 'stats-recorder',
       step: onceIn(limits.countersToRegistryMs, () => this.#recordAll(), 'later'),
-      onFailure: (error) => {
-        if (!this.#failing) log.error('stats-recorder: cannot record statistics', error);
-        this.#failing = true;
-      },
+      onFailure: (error) => this.#failures.failed(error),
       failureWaitMs: limits.loopSleepMsMax,
     });
   }
@@ -67,8 +70,7 @@ export class StatsRecorder implements Service {
     if (dropped > 0) this.#log.error('stats-recorder: dropped statistics', undefined, { dropped });
     await this.#record();
     await this.#recordKept();
-    if (this.#failing) this.#log.notice('stats-recorder: statistics are recorded again');
-    this.#failing = false;
+    this.#failures.succeeded();
   }
 
   async #finish(deadlineMs: number): Promise<void> {
@@ -77,8 +79,13 @@ export class StatsRecorder implements Service {
     try {
       // No further attempt after a failure: counters of a call that is cut off may have been written and
       // would be lost.
-      if (this.#failing || performance.now() >= end) throw new Error('the registry does not answer');
-      await within(this.#record(), end - performance.now());
+      if (this.#failures.isFailing || performance.now() >= end)
+        throw new Error('the registry does not answer');
+      await within(
+        end - performance.now(),
+        this.#record(),
+        () => new Error('the registry did not answer in time'),
+      );
     } catch (error) {
       await this.#keep(error);
     }
@@ -88,7 +95,8 @@ export class StatsRecorder implements Service {
   async #keep(reason: unknown): Promise<void> {
     const left = this.#held.take();
     if (left.length === 0) {
-      if (!this.#failing) this.#log.error('stats-recorder: cannot record the last statistics', reason);
+      if (!this.#failures.isFailing)
+        this.#log.error('stats-recorder: cannot record the last statistics', reason);
       return;
     }
     try {
@@ -136,18 +144,5 @@ export class StatsRecorder implements Service {
         throw error;
       }
     }
-  }
-}
-
-/** Rejects after waitMs; the work goes on. */
-async function within(work: Promise<void>, waitMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the registry did not answer in time')), Math.max(0, waitMs));
-  });
-  try {
-    await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -48,7 +48,7 @@ const refusal = async (path: string): Promise<string> => {
 };
 
 describe('data directory', () => {
-  it('where no directory can be made, or a file stands, is refused', async () => {
+  it('rejects a path that is a file or cannot be created', async () => {
     expect(await refusal('/proc/dq-test/data')).toMatch(
       /^the data directory \/proc\/dq-test\/data cannot be used: no directory can be made in \/proc: ENOENT/,
     );
@@ -59,7 +59,7 @@ describe('data directory', () => {
     expect(statSync(join(root, 'a', 'b', 'c', 'run')).mode & 0o777).toBe(0o700);
   });
 
-  it('is held by one; the second is told by whom and since when; it is free after close', async () => {
+  it('has one holder, whose pid and start time a second start names', async () => {
     const data = await DataDirectory.open(join(root, 'data'));
     const since = new Date(data.startedAt).toISOString();
     expect(await refusal(join(root, 'data'))).toBe(
@@ -71,7 +71,7 @@ describe('data directory', () => {
     (await DataDirectory.open(join(root, 'data'))).close();
   });
 
-  it('whose holder has not written its record yet is waited for, and no dead master is named', async () => {
+  it('waits for the record of the holder and names no dead master', async () => {
     const run = join(root, 'run');
     mkdirSync(run);
     const lock = takeDirectoryLock(run);
@@ -85,7 +85,7 @@ describe('data directory', () => {
     );
   });
 
-  it('is had although another start, which will be refused, is on its way through the lesser locks', async () => {
+  it('is locked although another start holds weaker locks for a moment', async () => {
     // What SQLite does within BEGIN EXCLUSIVE, drawn out: without a wait both of two starts were refused once in some sixty.
     const script = `import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/runtime/database.ts'))};
       const db = openDatabase(${JSON.stringify(join(root, 'lock.db'))});
@@ -118,7 +118,7 @@ describe('data directory', () => {
     expect(lock).not.toBeNull();
   });
 
-  it('goes on where its records cannot be written, tells of it, and writes them when it can again', async () => {
+  it('reports records that cannot be written and writes them later', async () => {
     const data = await DataDirectory.open(root);
     onTestFinished(() => data.close());
     const told: unknown[] = [];
@@ -139,7 +139,7 @@ describe('data directory', () => {
     data.exited(process.pid);
   });
 
-  it('keeps its instance and never gives an incarnation twice, not with a clock set back either', async () => {
+  it('keeps its instance and never reuses an incarnation, even if the clock is set back', async () => {
     const first = await DataDirectory.open(root);
     const { instance } = first;
     const given = [first.nextIncarnation(), first.nextIncarnation()];
@@ -153,7 +153,7 @@ describe('data directory', () => {
     expect(given.slice(2)).toEqual([2 ** 50 + 1, 2 ** 50 + 2]);
   });
 
-  it('copied, is another instance in a store that both use, and stays the same in one of its own', async () => {
+  it('instance: a copy is another one in a shared store only', async () => {
     const open = async (path: string, isShared: boolean) => {
       const data = await DataDirectory.open(path, isShared);
       const known = [data.instance, data.nextIncarnation()] as const;
@@ -247,7 +247,7 @@ describe('data directory', () => {
     expect(readRunRecord(original)?.adminToken).toBe('dqk_secret');
   });
 
-  it('shows a token to nobody else and takes its records away at the end', async () => {
+  it('records: only the owner can read them; close() removes them', async () => {
     const data = await DataDirectory.open(root);
     data.announce('http://127.0.0.1:1', 'dqk_secret');
     expect(readRunRecord(root)).toMatchObject({
@@ -262,7 +262,7 @@ describe('data directory', () => {
     expect([readRunRecord(root), readMasterRecord(root)]).toEqual([null, null]);
   });
 
-  it('that a power cut left with empty records can be had, and asked about', async () => {
+  it('records: empty ones after a power cut are replaced', async () => {
     mkdirSync(join(root, 'run'));
     for (const name of ['instance.json', 'run/master.json', 'run/dq.json', 'run/workers.json'])
       writeFileSync(join(root, name), '');
@@ -270,7 +270,7 @@ describe('data directory', () => {
     (await DataDirectory.open(root)).close();
   });
 
-  it('that cannot be made is one sentence', async () => {
+  it('reports a path that cannot be created in one sentence', async () => {
     writeFileSync(join(root, 'file'), '');
     const sentence = await refusal(join(root, 'file/data'));
     expect(sentence).toMatch(/^the data directory .*\/file\/data cannot be used: ENOTDIR/);
@@ -312,7 +312,7 @@ describe('data directory', () => {
     expect(isAlive(worker)).toBe(true);
   });
 
-  it('ends a leftover worker, a stopped one too, and only while its start time agrees', async () => {
+  it('leftovers: ends a stopped worker, and only if its start time matches', async () => {
     const sleeper = (): number => {
       const child = spawn('sleep', ['600'], { stdio: 'ignore' });
       onTestFinished(async () => {
@@ -339,7 +339,7 @@ describe('data directory', () => {
 });
 
 describe('socket directory', () => {
-  it('is run/ while the path fits into a socket address, else a private one that is the same every time', () => {
+  it('is run/ if the path is short enough, else a private one that stays the same', () => {
     expect(makeSocketDir(join(root, 'run'))).toBe(join(root, 'run'));
     const long = join(root, 'x'.repeat(100), 'run');
     const short = makeSocketDir(long);
@@ -349,7 +349,7 @@ describe('socket directory', () => {
     expect(makeSocketDir(long)).toBe(short);
   });
 
-  it('is refused when somebody else prepared it', () => {
+  it('rejects a directory of another user', () => {
     const long = join(root, 'y'.repeat(100), 'run');
     const short = makeSocketDir(long);
     onTestFinished(() => rmSync(short, { recursive: true, force: true }));

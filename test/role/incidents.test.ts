@@ -1,4 +1,4 @@
-// The troubles of an instance: seen or told, kept in the data directory, mailed once when they begin and once when they end.
+// Incidents of an instance: recorded in the data directory, mailed once at the start and once at the end.
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -65,7 +65,7 @@ const kept = async (dataDir: string) =>
     [kind, about, state, alert].filter((part) => part !== '').join(' '),
   );
 
-describe('a crash loop', () => {
+describe('incidents: crash loop', () => {
   const crash = {
     kind: 'crash_loop',
     role: 'timer',
@@ -73,7 +73,7 @@ describe('a crash loop', () => {
     reason: 'dq-timer-1 (pid 5) exited\r\nBcc: x@y.z',
   } as const;
 
-  it('is mailed once at its beginning and once at its end, to alerts.emails', async () => {
+  it('is mailed to alerts.emails at its start and at its end', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 2_000 } });
     rig.tell(crash);
@@ -83,7 +83,7 @@ describe('a crash loop', () => {
       /^dq: dq-timer died 10 times within 60 s and is started again and again; .*…$/,
     );
     expect(smtp.mails[0]?.parsed.text).toContain(
-      'the last time: dq-timer-1 (pid 5) exited\\r\\nBcc: x@y.z\n',
+      'the last time: dq-timer-1 (pid 5) exited\\u000d\\u000aBcc: x@y.z\n',
     );
     await until('the second mail', () => smtp.mails.length === 2);
     expect(subjects(smtp)[1]).toBe('dq: dq-timer stays up again');
@@ -91,7 +91,7 @@ describe('a crash loop', () => {
     expect(await kept(dataDir)).toEqual(['crash_loop timer begun sent', 'crash_loop timer over sent']);
   });
 
-  it('that goes on is not told of again, nor by the next process, which ends it when it is over', async () => {
+  it('is mailed once while it lasts; the next process mails its end', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell(crash);
@@ -105,7 +105,7 @@ describe('a crash loop', () => {
     expect(errors(rig, 'dq-timer died 10 times')).toBe(1);
   });
 
-  it('is mailed by one of two processes: the next one begins with incidents when the other has gone', async () => {
+  it('is mailed by one of two processes', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     const first = await startUpkeep(rig, smtp, dataDir);
     const next = await startUpkeep(rig, smtp, dataDir, { takesOver: true });
@@ -123,7 +123,7 @@ describe('a crash loop', () => {
     expect(errors(rig, 'dq-timer died 10 times')).toBe(1);
   });
 
-  it('and its end, when they come within a window, are one mail at the end of it; other troubles have their own', async () => {
+  it('start and end within a window are one mail; other incidents have their own', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     await startUpkeep(rig, smtp, dataDir, {
       config: { 'alerts.window': 6_000 },
@@ -150,8 +150,8 @@ describe('a crash loop', () => {
   });
 });
 
-describe('a daemon that ends by itself', () => {
-  it('is mailed before dq-upkeep leaves, once, and again when a later start lasts', async () => {
+describe('incidents: daemon that gives up', () => {
+  it('is mailed before dq-upkeep exits; its end when a later start lasts', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell({ kind: 'gave_up', reason: 'dq-timer died 10 times' });
@@ -166,7 +166,7 @@ describe('a daemon that ends by itself', () => {
     expect(subjects(smtp)[1]).toBe('dq: the daemon stays up again');
   });
 
-  it('waits for no mail server that is away: the next start mails it', async () => {
+  it('does not wait for an unavailable mail server: the next start mails it', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     smtp.judgeMail(() => 'hang');
     const first = await startUpkeep(rig, smtp, dataDir);
@@ -179,8 +179,8 @@ describe('a daemon that ends by itself', () => {
   });
 });
 
-describe('the job store', () => {
-  it('in trouble is mailed at once, and when it is well again', async () => {
+describe('incidents: job store', () => {
+  it('a failure is mailed at once, and its end', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     let ok = false;
     const health = async () => ({
@@ -198,7 +198,7 @@ describe('the job store', () => {
     ]);
   });
 
-  it('that does not answer is trouble after a while, and no sooner', async () => {
+  it('no answer is an incident only after its least duration', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     let asked = 0;
     let awayUntil = 5;
@@ -216,8 +216,8 @@ describe('the job store', () => {
   });
 });
 
-describe('lateness', () => {
-  it('of jobs that wait too long is mailed, and its end', async () => {
+describe('incidents: lateness', () => {
+  it('of ready jobs is mailed, and its end', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.push('t', 'a');
@@ -230,7 +230,7 @@ describe('lateness', () => {
     expect(subjects(smtp)[1]).toBe('dq: jobs are delivered in time again');
   });
 
-  it('of jobs that nobody moves to ready is mailed', async () => {
+  it('of jobs that no timer promotes is mailed', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     await rig.topic('t', 'http://127.0.0.1:9/');
     // No timer runs here.
@@ -240,7 +240,7 @@ describe('lateness', () => {
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
   });
 
-  it('does not count what is held on purpose: paused, offline, unknown topics', async () => {
+  it('ignores paused, offline and unknown topics', async () => {
     const [rig, dataDir] = [await startRig(), directory()];
     await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'paused' });
     await rig.topic('offline', 'http://127.0.0.1:9/', { state: 'offline' });
@@ -265,7 +265,7 @@ describe('incidents', () => {
   const crash = (role: 'timer' | 'server') =>
     ({ kind: 'crash_loop', role, how: 'died 10 times within 60 s', reason: 'x' }) as const;
 
-  it('are mailed also where the data directory takes no file, and kept when it does again', async () => {
+  it('are mailed although the data directory takes no file; written when it does', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     writeFileSync(join(dataDir, 'alerts'), 'in the way');
     let looks = 0;
@@ -288,7 +288,7 @@ describe('incidents', () => {
     expect(errors(rig, 'cannot write an incident file')).toBe(1);
   });
 
-  it('without anybody to tell are in the log and in the directory', async () => {
+  it('without a recipient are in the log and in the directory', async () => {
     const [rig, dataDir] = [await startRig(), directory()];
     await startUpkeep(rig, null, dataDir);
     rig.tell(crash('timer'));
@@ -296,7 +296,7 @@ describe('incidents', () => {
     expect(errors(rig, 'not mailed: no smtp.url is configured')).toBe(1);
   });
 
-  it('are bounded: the oldest that were told go first', async () => {
+  it('are bounded: the oldest mailed ones are removed first', async () => {
     const [rig, dataDir] = [await startRig(), directory()];
     const files = new IncidentFiles(dataDir);
     const past: Incident = {
@@ -314,7 +314,7 @@ describe('incidents', () => {
     expect((await files.list()).slice(0, 2).map(({ id }) => id)).toEqual([1, 3]);
   });
 
-  it('that go on are kept, however old', async () => {
+  it('that last are kept, however old', async () => {
     const [rig, smtp, dataDir] = [await startRig(), await startSmtpSink(), directory()];
     const files = new IncidentFiles(dataDir);
     const past = { detail: 'past', alert: 'sent', sentAt: 1 } as const;
@@ -327,7 +327,7 @@ describe('incidents', () => {
     await until('its end is mailed', () => subjects(smtp).includes('dq: jobs are delivered in time again'));
   });
 
-  it('are whole or not there: nothing else in the directory is taken for one', async () => {
+  it('files: damaged and foreign ones are ignored', async () => {
     const dataDir = directory();
     const files = new IncidentFiles(dataDir);
     expect(await files.list()).toEqual([]);

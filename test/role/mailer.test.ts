@@ -1,4 +1,4 @@
-// Alerts of dead jobs on their way from the outbox to a real mail server: windows, outages, refusals, deaths.
+// Mails alerts of dead jobs from the outbox to a real mail server: windows, outages, rejections, crashes.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -145,8 +145,8 @@ const idsIn = (text: string | undefined) =>
   [...(text ?? '').matchAll(/^ {2}id +(.*)$/gm)].map(([, id]) => id);
 const alertEmails = (...addresses: string[]): Partial<TopicDraft> => ({ alertEmails: addresses });
 
-describe('alerts of dead jobs', () => {
-  it('go out at once for the first death of a topic, and at the end of its window for what followed', async () => {
+describe('mailer of dead jobs', () => {
+  it('mails the first dead job of a topic at once, the others at the end of its window', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('order.close', 'http://127.0.0.1:9/', alertEmails('shop@x.org'));
@@ -174,7 +174,7 @@ describe('alerts of dead jobs', () => {
     ]);
   });
 
-  it('go out when a death is counted, long before the outbox is looked at again', async () => {
+  it('mails when a dead job is counted, long before the next poll', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
@@ -192,7 +192,7 @@ describe('alerts of dead jobs', () => {
     expect(looks).toBe(2);
   });
 
-  it('show what is needed, and neither payload nor callback; the command in them brings back just these', async () => {
+  it('shows no body and no callback URL; its command requeues exactly these jobs', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/?token=abc', alertEmails('a@x.org'));
@@ -215,7 +215,7 @@ describe('alerts of dead jobs', () => {
     ]);
   });
 
-  it('keep their window over a restart, also where the dead letter is gone', async () => {
+  it('keeps the window over a restart, even if the dead letter was removed', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
@@ -235,7 +235,7 @@ describe('alerts of dead jobs', () => {
     expect(await states(rig.store)).toContain('2 owed');
   });
 
-  it('wait while there is no mail server, and go out when it is back, each once', async () => {
+  it('waits for an unavailable mail server and then mails each alert once', async () => {
     const rig = await startRig();
     const first = await startSmtpSink();
     await first.close();
@@ -253,7 +253,7 @@ describe('alerts of dead jobs', () => {
     expect(rig.lines.some(({ message }) => message === 'mailer: mails are sent again')).toBe(true);
   });
 
-  it('are tried again less and less often while the server itself fails, whatever the topic', async () => {
+  it('backs off for all topics while the mail server fails', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     const tries: number[] = [];
@@ -273,7 +273,7 @@ describe('alerts of dead jobs', () => {
     expect(smtp.mails).toHaveLength(2);
   });
 
-  it('are tried again after a 4xx, less and less often, and delay no other topic', async () => {
+  it('backs off after a 4xx and delays no other topic', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('late@x.org'));
@@ -299,7 +299,7 @@ describe('alerts of dead jobs', () => {
     expect(smtp.mails.filter(({ to }) => to[0] === 'late@x.org')).toHaveLength(1);
   });
 
-  it('that make the server hang up each time keep no other topic waiting for ever', async () => {
+  it('serves other topics although the server hangs up at one', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('trap@x.org'));
@@ -316,7 +316,7 @@ describe('alerts of dead jobs', () => {
     expect(await states(rig.store)).not.toContain('1 sent');
   });
 
-  it('reach the other addresses where the server hangs up at the name of one', async () => {
+  it('serves other addresses although the server hangs up at one', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('trap@x.org', 'a@x.org', 'b@x.org'));
@@ -336,7 +336,7 @@ describe('alerts of dead jobs', () => {
     ]);
   });
 
-  it('of a topic whose addresses cannot be had keep no other topic waiting', async () => {
+  it('serves other topics although the addresses of one cannot be read', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('u', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
@@ -356,7 +356,7 @@ describe('alerts of dead jobs', () => {
   it.each([
     ['an address', (smtp: SmtpSink) => smtp.judgeAddress(() => 550)],
     ['the text', (smtp: SmtpSink) => smtp.judgeMail(() => 554)],
-  ])('are given up when %s is refused for good, and the log says so', async (_, refuse) => {
+  ])('settles and logs alerts when %s is rejected for good', async (_, refuse) => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     refuse(smtp);
@@ -374,7 +374,7 @@ describe('alerts of dead jobs', () => {
     });
   });
 
-  it('are sent again only to the addresses that were put off, which hold up nobody else', async () => {
+  it('mails again only to deferred addresses, which delay no other', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org', 'late@x.org', 'gone@x.org'));
@@ -403,7 +403,7 @@ describe('alerts of dead jobs', () => {
     expect(smtp.asked.filter((address) => address === 'gone@x.org')).toHaveLength(2);
   });
 
-  it('behind a mailbox that stays full reach the others, however many pile up', async () => {
+  it('serves the others beside a mailbox that stays full', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org', 'full@x.org'));
@@ -423,7 +423,7 @@ describe('alerts of dead jobs', () => {
     expect(await states(rig.store)).toContain('job-6 owed');
   });
 
-  it('over what an address may get in an hour wait, are not lost, and keep no other address waiting', async () => {
+  it('keeps alerts beyond the cap of an address and delays no other address', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     const topics = ['t', 'u', 'v'];
@@ -448,7 +448,7 @@ describe('alerts of dead jobs', () => {
     expect(to().filter((address) => address === 'ops@x.org')).toHaveLength(3);
   });
 
-  it('that concern nobody are logged and marked: no address, and no mail server', async () => {
+  it('logs and settles alerts without an address or a mail server', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/');
@@ -470,7 +470,7 @@ describe('alerts of dead jobs', () => {
   });
 
   it.each(['no mail server', 'no address'] as const)(
-    'with %s: the first death is logged at once, later ones in one line for each window',
+    'with %s: logs the first dead job at once, later ones once per window',
     async (lacking) => {
       const rig = await startRig();
       const smtp = lacking === 'no address' ? await startSmtpSink() : null;
@@ -515,7 +515,7 @@ describe('alerts of dead jobs', () => {
     },
   );
 
-  it('with no mail server: a failed settle is repeated without a wait for the window', async () => {
+  it('without a mail server: repeats a failed settle before the window ends', async () => {
     const rig = await startRig();
     let down = true;
     const { alerts } = rig.store;
@@ -533,7 +533,7 @@ describe('alerts of dead jobs', () => {
     await until('it is settled', () => states(rig.store).then((all) => all[0] === 'first nobody'));
   });
 
-  it('of a topic whose registry does not answer are kept until somebody can say whom they concern', async () => {
+  it('keeps alerts until the registry can be read', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
@@ -550,7 +550,7 @@ describe('alerts of dead jobs', () => {
     expect(smtp.mails).toHaveLength(1);
   });
 
-  it('of more jobs than one claim gives are one mail that counts them all', async () => {
+  it('mails once about more jobs than one claim returns', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
@@ -568,7 +568,7 @@ describe('alerts of dead jobs', () => {
     expect(smtp.mails.map(({ parsed }) => parsed.subject)).toEqual([`dq: ${count} jobs died: t`]);
   });
 
-  it('whose mark fails are marked later, without a second mail', async () => {
+  it('repeats a failed settle without a second mail', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
@@ -589,7 +589,7 @@ describe('alerts of dead jobs', () => {
     expect(smtp.mails).toHaveLength(1);
   });
 
-  it('with line breaks and commands in every text from outside stay one mail to whom it concerns', async () => {
+  it('sends one mail to its recipients whatever the text from outside contains', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
@@ -624,8 +624,8 @@ describe('alerts of dead jobs', () => {
 const failures = (rig: Rig, message: string) =>
   rig.lines.filter((line) => line.kind === 'error' && line.message.startsWith(message)).length;
 
-describe('a drain', () => {
-  it('ends in time while the mail server hangs, and owes the alert on', async () => {
+describe('mailer: drain', () => {
+  it('ends in time while the mail server hangs; the alert stays owed', async () => {
     const rig = await startRig();
     const smtp = await startSmtpSink();
     smtp.judgeMail(() => 'hang');
@@ -641,8 +641,8 @@ describe('a drain', () => {
   });
 });
 
-describe("kill -9 of upkeep between the mail server's answer and the mark", () => {
-  it('costs a second mail at most, and never the first', async () => {
+describe('mailer: kill -9 between the answer of the mail server and the settle', () => {
+  it('costs at most a second mail, never the first', async () => {
     const smtp = await startSmtpSink();
     const registry = await openRegistryDb(join(directory(), 'registry.db'));
     onTestFinished(() => registry.close());

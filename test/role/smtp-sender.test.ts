@@ -1,4 +1,4 @@
-// One letter and a real mail server: who was told, who was not, and what a hostile text can do.
+// Sends one mail to a real mail server: answers for each address, failures, hostile text.
 import { describe, expect, it } from 'vitest';
 import { type MailTimes, openMailSender, type Sent } from '../../src/mail/smtp-sender.ts';
 import { selfSigned } from '../support/self-signed.ts';
@@ -9,16 +9,16 @@ const open = (url: string, times?: MailTimes) => {
   if (sender === null) throw new Error('no sender');
   return sender;
 };
-const letter = (...to: string[]) => ({ to, subject: 'dq: 1 job died: t', text: 'a line\nänother\n' });
+const mailTo = (...to: string[]) => ({ to, subject: 'dq: 1 job died: t', text: 'a line\nänother\n' });
 const kinds = (sent: Sent) =>
   sent.kind === 'failed'
     ? 'failed'
     : Object.fromEntries([...sent.answers].map(([address, { kind }]) => [address, kind]));
 
-describe('a letter', () => {
-  it('goes to every address in one mail, as plain text', async () => {
+describe('smtp-sender: mail', () => {
+  it('goes to every address at once, as plain text', async () => {
     const smtp = await startSmtpSink();
-    const sent = await open(smtp.url).send(letter('a@x.org', 'B@X.org'));
+    const sent = await open(smtp.url).send(mailTo('a@x.org', 'B@X.org'));
     expect(kinds(sent)).toEqual({ 'a@x.org': 'accepted', 'B@X.org': 'accepted' });
     expect(smtp.mails).toHaveLength(1);
     const [mail] = smtp.mails;
@@ -35,49 +35,46 @@ describe('a letter', () => {
     expect(mail?.raw).toMatch(/^Content-Type: text\/plain/m);
   });
 
-  it('is accepted for some, put off for some and refused for some, in one answer', async () => {
+  it('returns accepted, deferred and rejected addresses together', async () => {
     const smtp = await startSmtpSink();
     smtp.judgeAddress((address) => ({ 'Late@x.org': 450, 'gone@x.org': 550 })[address] ?? null);
-    const sent = await open(smtp.url).send(letter('a@x.org', 'Late@x.org', 'gone@x.org'));
+    const sent = await open(smtp.url).send(mailTo('a@x.org', 'Late@x.org', 'gone@x.org'));
     expect(kinds(sent)).toEqual({ 'a@x.org': 'accepted', 'Late@x.org': 'deferred', 'gone@x.org': 'refused' });
     expect(smtp.mails.map(({ to }) => to)).toEqual([['a@x.org']]);
   });
 
   it.each([
     [
-      'every address is put off or refused',
+      'every address is deferred or rejected',
       (s: Smtp) => s.judgeAddress((a) => (a === 'a@x.org' ? 451 : 550)),
       'deferred',
       'refused',
     ],
-    ['the text is put off', (s: Smtp) => s.judgeMail(() => 452), 'deferred', 'deferred'],
-    ['the text is refused', (s: Smtp) => s.judgeMail(() => 554), 'refused', 'refused'],
-  ] as const)('%s: says so of each', async (_, judge, first, second) => {
+    ['the text is deferred', (s: Smtp) => s.judgeMail(() => 452), 'deferred', 'deferred'],
+    ['the text is rejected', (s: Smtp) => s.judgeMail(() => 554), 'refused', 'refused'],
+  ] as const)('%s: returns that for each address', async (_, judge, first, second) => {
     const smtp = await startSmtpSink();
     judge(smtp);
-    const sent = await open(smtp.url).send(letter('a@x.org', 'b@x.org'));
+    const sent = await open(smtp.url).send(mailTo('a@x.org', 'b@x.org'));
     expect(kinds(sent)).toEqual({ 'a@x.org': first, 'b@x.org': second });
     expect(smtp.mails).toEqual([]);
   });
 
-  it.each([450, 550])(
-    "whose sender is refused with %d is nobody's refusal: all of it is tried again",
-    async (status) => {
-      const smtp = await startSmtpSink();
-      smtp.judgeSender(() => status);
-      expect(kinds(await open(smtp.url).send(letter('a@x.org')))).toBe('failed');
-    },
-  );
+  it.each([450, 550])('a sender rejected with %d fails the whole mail', async (status) => {
+    const smtp = await startSmtpSink();
+    smtp.judgeSender(() => status);
+    expect(kinds(await open(smtp.url).send(mailTo('a@x.org')))).toBe('failed');
+  });
 
-  it('to an invalid address is a mistake of the caller, and never reaches the server', async () => {
+  it('rejects an invalid address without a connection', async () => {
     const smtp = await startSmtpSink();
     const sender = open(smtp.url);
     for (const to of ['a@x.org\r\nRCPT TO:<b@x.org>', 'a@x.org, b@x.org', '<a@x.org>', ''])
-      await expect(sender.send(letter('c@x.org', to))).rejects.toThrow('invalid mail address');
+      await expect(sender.send(mailTo('c@x.org', to))).rejects.toThrow('invalid mail address');
     expect(smtp.connections()).toBe(0);
   });
 
-  it('with line breaks in its subject stays one mail without another header', async () => {
+  it('line breaks in the subject add no header', async () => {
     const smtp = await startSmtpSink();
     const subject = 'x\r\nBcc: evil@x.org\r\n\r\nbody\u0000\u007f';
     await open(smtp.url).send({ to: ['a@x.org'], subject, text: '.\r\n.\r\nMAIL FROM:<evil@x.org>\r\n' });
@@ -91,18 +88,18 @@ describe('a letter', () => {
 
 type Smtp = Awaited<ReturnType<typeof startSmtpSink>>;
 
-describe('a mail server', () => {
+describe('smtp-sender: mail server', () => {
   const short: MailTimes = { wholeMs: 3_000, connectMs: 300, idleMs: 300 };
 
-  it('that does not listen fails', async () => {
+  it('not listening: fails', async () => {
     const smtp = await startSmtpSink();
     await smtp.close();
-    expect(kinds(await open(smtp.url).send(letter('a@x.org')))).toBe('failed');
+    expect(kinds(await open(smtp.url).send(mailTo('a@x.org')))).toBe('failed');
   });
 
-  it('that says nothing fails in time, before its greeting and in the middle', async () => {
+  it('silent, before its greeting or later: fails in time', async () => {
     const silent = await startSilentServer();
-    expect(await open(silent.url, short).send(letter('a@x.org'))).toMatchObject({
+    expect(await open(silent.url, short).send(mailTo('a@x.org'))).toMatchObject({
       kind: 'failed',
       // Which of the two limits comes first is chance.
       reason: expect.stringMatching(/greeting|timeout/i),
@@ -114,37 +111,37 @@ describe('a mail server', () => {
       () => smtp.judgeSender(() => 'hang'),
     ]) {
       hang();
-      expect(kinds(await open(smtp.url, short).send(letter('a@x.org')))).toBe('failed');
+      expect(kinds(await open(smtp.url, short).send(mailTo('a@x.org')))).toBe('failed');
     }
   });
 
-  it('that keeps talking is cut off when the letter has had its time', async () => {
+  it('keeps talking: is cut off when the time of the mail is over', async () => {
     const smtp = await startSmtpSink();
     smtp.judgeMail(() => 'hang');
     const sent = await open(smtp.url, { wholeMs: 400, connectMs: 5_000, idleMs: 5_000 }).send(
-      letter('a@x.org'),
+      mailTo('a@x.org'),
     );
     expect(kinds(sent)).toBe('failed');
   });
 
-  it('whose certificate nobody has signed is not trusted, unless the configuration says so', async () => {
+  it('self-signed certificate: rejected unless the configuration allows it', async () => {
     const secure = await startSmtpSink({ ...selfSigned, secure: true });
     const starttls = await startSmtpSink({ ...selfSigned, disabledCommands: [] });
     for (const { url } of [secure, starttls]) {
-      expect(await open(url).send(letter('a@x.org'))).toMatchObject({
+      expect(await open(url).send(mailTo('a@x.org'))).toMatchObject({
         kind: 'failed',
         reason: expect.stringMatching(/self.signed/i),
       });
-      expect(kinds(await open(`${url}?tls.rejectUnauthorized=false`).send(letter('a@x.org')))).toEqual({
+      expect(kinds(await open(`${url}?tls.rejectUnauthorized=false`).send(mailTo('a@x.org')))).toEqual({
         'a@x.org': 'accepted',
       });
     }
-    expect(kinds(await open(`${starttls.url}?ignoreTLS=true`).send(letter('a@x.org')))).toEqual({
+    expect(kinds(await open(`${starttls.url}?ignoreTLS=true`).send(mailTo('a@x.org')))).toEqual({
       'a@x.org': 'accepted',
     });
   });
 
-  it('without TLS gets no password', async () => {
+  it('without TLS: gets no password', async () => {
     const seen: string[] = [];
     const smtp = await startSmtpSink({
       authOptional: false,
@@ -155,17 +152,17 @@ describe('a mail server', () => {
       },
     });
     const url = smtp.url.replace('//', '//user:s3cret@');
-    const sent = await open(url).send(letter('a@x.org'));
+    const sent = await open(url).send(mailTo('a@x.org'));
     expect(sent.kind).toBe('failed');
     expect(JSON.stringify(sent)).not.toContain('s3cret');
     expect(seen).toEqual([]);
-    expect(kinds(await open(`${url}?ignoreTLS=true`).send(letter('a@x.org')))).toEqual({
+    expect(kinds(await open(`${url}?ignoreTLS=true`).send(mailTo('a@x.org')))).toEqual({
       'a@x.org': 'accepted',
     });
     expect(seen).toEqual(['user:s3cret']);
   });
 
-  it('that refuses the login fails, for all addresses, and the reason shows no password', async () => {
+  it('rejects the login: fails, and the reason shows no password', async () => {
     const smtp = await startSmtpSink({
       ...selfSigned,
       secure: true,
@@ -173,7 +170,7 @@ describe('a mail server', () => {
       onAuth: (_auth, _session, done) => done(new Error('Invalid username or password')),
     });
     const url = `${smtp.url.replace('//', '//user:s3cret@')}?tls.rejectUnauthorized=false`;
-    const sent = await open(url).send(letter('a@x.org'));
+    const sent = await open(url).send(mailTo('a@x.org'));
     expect(sent).toMatchObject({ kind: 'failed', reason: expect.stringContaining('535') });
     expect(JSON.stringify(sent)).not.toContain('s3cret');
   });

@@ -89,7 +89,7 @@ async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
 }
 
-it('adds what came to the registry once in its time, in one call', async () => {
+it('stats-recorder: adds counters to the registry in one call per period', async () => {
   await register('a', 'b');
   const recorder = await start();
   recorder.add([pushed('a', 1), pushed('b', 2)]);
@@ -103,7 +103,7 @@ it('adds what came to the registry once in its time, in one call', async () => {
   expect(calls).toEqual([2]);
 });
 
-it('keeps everything while the registry is away, and says so once', async () => {
+it('stats-recorder: keeps counters while the registry is unavailable, logs it once', async () => {
   await register('a');
   const recorder = await start();
   away = { kind: 'not_stored', code: 'away' };
@@ -119,7 +119,7 @@ it('keeps everything while the registry is away, and says so once', async () => 
   expect(await totalOf('a')).toBe(3);
 });
 
-it('never counts twice what may have been written, and writes the rest', async () => {
+it('stats-recorder: never writes counters twice, and writes the rest', async () => {
   const topics = Array.from({ length: upkeepLimits.statsBatchMax + 1 }, (_, i) => `t${i}`);
   await register(...topics);
   const recorder = await start();
@@ -133,7 +133,7 @@ it('never counts twice what may have been written, and writes the rest', async (
   for (const topic of topics) expect(await totalOf(topic)).toBe(1);
 });
 
-it('holds a bounded number, and says how much it dropped', async () => {
+it('stats-recorder: keeps a bounded number and logs how many it dropped', async () => {
   const recorder = await start();
   recorder.add(Array.from({ length: upkeepLimits.statsHeldMax + 3 }, (_, i) => pushed(`t${i}`, 1)));
   await pass(limits.countersToRegistryMs + 100);
@@ -141,7 +141,7 @@ it('holds a bounded number, and says how much it dropped', async () => {
   expect(calls.reduce((sum, n) => sum + n, 0)).toBe(upkeepLimits.statsHeldMax);
 });
 
-it('drain: writes what is left, also what the master brought last', async () => {
+it('stats-recorder drain: records all counters, also the latest', async () => {
   await register('a');
   const recorder = await start();
   recorder.add([pushed('a', 3)]);
@@ -150,7 +150,7 @@ it('drain: writes what is left, also what the master brought last', async () => 
   expect(said).toEqual([]);
 });
 
-it('drain: ends at its deadline when the registry does not answer, and says so', async () => {
+it('stats-recorder drain: ends at its deadline if the registry does not answer', async () => {
   const recorder = await start();
   recorder.add([pushed('a', 3)]);
   hanging = true;
@@ -168,7 +168,7 @@ it('drain: ends at its deadline when the registry does not answer, and says so',
 const keptFiles = () =>
   readdirSync(join(directory, 'statistics')).map((name) => join(directory, 'statistics', name));
 
-it('drain: what the registry cannot take waits on the disk for its next answer, and is added once', async () => {
+it('stats-recorder drain: unrecorded counters wait on disk and are added once', async () => {
   await register('a', 'b');
   away = { kind: 'not_stored', code: 'away' };
   const first = await start();
@@ -196,7 +196,7 @@ it('drain: what the registry cannot take waits on the disk for its next answer, 
   expect([await totalOf('a'), await totalOf('b')]).toEqual([4, 7]);
 });
 
-it('drain: what may have been written does not wait for the next start', async () => {
+it('stats-recorder drain: counters that may be written do not go to disk', async () => {
   const topics = Array.from({ length: upkeepLimits.statsBatchMax + 1 }, (_, i) => `t${i}`);
   await register(...topics);
   const recorder = await start();
@@ -210,7 +210,7 @@ it('drain: what may have been written does not wait for the next start', async (
   for (const topic of topics) await until('it is counted', async () => (await totalOf(topic)) === 1);
 });
 
-it('a file that is none is removed, said, and holds up nothing', async () => {
+it('stats-recorder: removes and logs a damaged file', async () => {
   await register('a');
   mkdirSync(join(directory, 'statistics'));
   writeFileSync(join(directory, 'statistics', `${'0'.repeat(16)}-1.json`), '[{"topic":"a"}]');
@@ -224,7 +224,7 @@ it('a file that is none is removed, said, and holds up nothing', async () => {
   expect(keptFiles()).toEqual([]);
 });
 
-it('a file that cannot be read stays, is said once, and holds up neither a younger one nor the last statistics', async () => {
+it('stats-recorder: an unreadable file stays, is logged once, delays no other', async () => {
   await register('a');
   const unreadable = join(directory, 'statistics', `${'0'.repeat(16)}-1.json`);
   mkdirSync(unreadable, { recursive: true });
@@ -241,7 +241,7 @@ it('a file that cannot be read stays, is said once, and holds up neither a young
   expect(keptFiles()).toEqual([unreadable]);
 });
 
-it('files copied with their data directory: not recorded in a registry that both use', async () => {
+it('stats-recorder: ignores files copied with their data directory', async () => {
   await register('a');
   await new StatFiles(directory).write([pushed('a', 4)]);
   const [kept = ''] = keptFiles();

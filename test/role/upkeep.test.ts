@@ -33,8 +33,8 @@ async function reserve(rig: Rig, incarnation: number, leaseMs = 60_000) {
 
 const stateOf = async (rig: Rig, id: string) => (await rig.store.jobs.get({ topic: 't', id }))?.state;
 
-describe('upkeep: leases', () => {
-  it('that ran out are taken back, with a strike', async () => {
+describe('recoverer: leases', () => {
+  it('that expired are recovered, with a strike', async () => {
     const rig = await startRig();
     await rig.push('t', 'a');
     await reserve(rig, 1, 300);
@@ -44,7 +44,7 @@ describe('upkeep: leases', () => {
     expect(rig.lines.some(({ returned }) => returned === 1)).toBe(true);
   });
 
-  it('of a process that has exited are taken back at once; those of the others stay', async () => {
+  it('of an exited process are recovered at once; the others stay', async () => {
     const rig = await startRig();
     // More than one call of the store returns.
     await rig.pushAll('t', ids('a', limits.recoverMax + 20));
@@ -60,7 +60,7 @@ describe('upkeep: leases', () => {
     expect(await stateOf(rig, 'b')).toBe('reserved');
   });
 
-  it('of processes that nobody saw die are taken back when the master has told who lives', async () => {
+  it('of processes that died unseen are recovered by the list of living ones', async () => {
     const rig = await startRig();
     await rig.push('t', 'a');
     await reserve(rig, 3);
@@ -73,7 +73,7 @@ describe('upkeep: leases', () => {
     expect(await stateOf(rig, 'b')).toBe('reserved');
   });
 
-  it('are left alone by an answer that is too old to be true; it asks again', async () => {
+  it('are not recovered by an old list; a new one is requested', async () => {
     const rig = await startRig();
     await rig.push('t', 'a');
     await reserve(rig, 31);
@@ -89,7 +89,7 @@ describe('upkeep: leases', () => {
     expect(await stateOf(rig, 'a')).toBe('reserved');
   });
 
-  it('of a dead process are taken back when the store answers again', async () => {
+  it('of a dead process are recovered when the store answers again', async () => {
     const rig = await startRig();
     await rig.push('t', 'a');
     await reserve(rig, 11);
@@ -118,7 +118,7 @@ describe('upkeep: leases', () => {
     expect(recovered).toBe(1);
   });
 
-  it('that ended five times with the death of their notifier bury the job: counted, logged, its alert owed', async () => {
+  it('lost five times by dead notifiers bury the job as poison', async () => {
     const rig = await startRig();
     await rig.push('t', 'a');
     await startUpkeep(rig);
@@ -137,8 +137,8 @@ describe('upkeep: leases', () => {
   });
 });
 
-describe('upkeep: the rest', () => {
-  it('removes log files older than log.days and no other', async () => {
+describe('upkeep: other agents', () => {
+  it('janitor removes log files older than log.days and no other', async () => {
     const rig = await startRig();
     const directory = logDirectory();
     const today = new Date().toISOString().slice(0, 10).replaceAll('-', '');
@@ -153,7 +153,7 @@ describe('upkeep: the rest', () => {
     expect(readdirSync(directory).sort()).toEqual([`notify-notifier-0-${today}.log`, 'other-20200101.txt']);
   });
 
-  it('keeps log files while the clock of the store is held, and trims the output by its size', async () => {
+  it('janitor keeps log files during a clock hold and trims the output by size', async () => {
     let now = Date.now();
     const rig = await startRig({ clock: () => now, clockHoldMs: sqliteLimits.clockHoldMs });
     const directory = logDirectory();
@@ -167,7 +167,7 @@ describe('upkeep: the rest', () => {
     expect(readdirSync(directory).sort()).toEqual([outputName, `${outputName}.1`, name]);
   });
 
-  it('forgets ended jobs, and expires dead letters that were told of, when their retention is over', async () => {
+  it('janitor removes old history entries, and dead letters whose alert is settled', async () => {
     let now = Date.now() - 40 * 86_400_000;
     const rig = await startRig({ clock: () => now });
     for (const id of ['old', 'told', 'owed']) await rig.push('t', id);
@@ -189,7 +189,7 @@ describe('upkeep: the rest', () => {
     expect(rig.lines.filter(({ expired }) => expired === 1)).toHaveLength(1);
   });
 
-  it('adds the counters of the other processes to the registry, at its end at once', async () => {
+  it('a drain records the counters of other processes at once', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/');
     const upkeep = await startUpkeep(rig);
@@ -199,7 +199,7 @@ describe('upkeep: the rest', () => {
     expect(stats?.total.delivered).toBe(7);
   });
 
-  it('goes on where the log directory cannot be read', async () => {
+  it('janitor goes on if the log directory cannot be read', async () => {
     const rig = await startRig();
     await startUpkeep(rig, rig.store, join(logDirectory(), 'absent'));
     await until('it is reported', () =>

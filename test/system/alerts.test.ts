@@ -1,4 +1,4 @@
-// Alerts of a real daemon, by a real mail server: what people who run dq are told, and the commands they then type.
+// Alerts of a real daemon by a real mail server, and the commands in them.
 import { describe, expect, it } from 'vitest';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
@@ -21,7 +21,7 @@ const idsIn = (text: string | undefined) =>
   [...(text ?? '').matchAll(/^ {2}id +(.*)$/gm)].map(([, id]) => id);
 
 describe('alerts', () => {
-  it('ten jobs of a topic die: one mail at once, one at the end of the window with the rest, and the command in it brings them back', async () => {
+  it('ten dead jobs: one mail at once, one at the end of the window; its command requeues them', async () => {
     const smtp = await startSmtpSink();
     const sink = await startSink(status(500, {}, '{"code":500}'));
     const daemon = await start(smtp);
@@ -70,7 +70,7 @@ describe('alerts', () => {
     expect(requeued.stderr).toContain('1 requeued');
   });
 
-  it('workers of a role that die again and again, while another lives, are an incident: mailed, shown, named by /readyz', async () => {
+  it('a crash loop beside a living worker is mailed, listed and named by /readyz', async () => {
     const smtp = await startSmtpSink();
     const daemon = await start(smtp, { notifier: { workers: 6, slots: 8 } });
     const killed = new Set<number>();
@@ -98,7 +98,7 @@ describe('alerts', () => {
     expect(body).toMatchObject({ ready: true, warnings: ['dq-notifier crashes repeatedly'] });
   });
 
-  it('dq alert test sends one, or says what the mail server said', async () => {
+  it('dq alert test sends a mail, or prints the answer of the mail server', async () => {
     const smtp = await startSmtpSink();
     const daemon = await start(smtp);
     expect(await dq(daemon, 'alert', 'test', 'me@example.org')).toMatchObject({

@@ -7,7 +7,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 
-it('copied data directory: its commands do not reach the original, and its daemon harms no process of it', async () => {
+it('copied data directory: commands and daemon do not touch the original', async () => {
   const original = await startDaemon();
   const workers = original.workers();
   const root = mkdtempSync(join(tmpdir(), 'dq-copied-'));

@@ -107,7 +107,7 @@ async function anotherAlive(smtp: Smtp, { dq, daemon }: Begun): Promise<void> {
   expect(daemon.child.exitCode).toBeNull();
 }
 
-it('a role that dies again and again, or never gets ready, ends the daemon with 70 before the first ready and when none of it is alive, and else not', {
+it('crash loop: exit 70 before the first ready and if no worker of the role lives, else not', {
   timeout: 150_000,
 }, async () => {
   const smtp = await startSmtpSink();

@@ -23,7 +23,7 @@ async function processesOf(daemon: Daemon): Promise<Listed[]> {
 }
 
 describe('kill -9 of a worker', () => {
-  it('each role is started again while the others live on', async () => {
+  it('each role is started again while the others go on', async () => {
     const daemon = await startDaemon();
     for (const title of ['dq-store', 'dq-server-0', 'dq-timer-0', 'dq-notifier-1', 'dq-upkeep']) {
       const others = () =>
@@ -50,8 +50,8 @@ describe('kill -9 of a worker', () => {
   });
 });
 
-describe('kill -9 of a notifier in the middle of a callback', () => {
-  it('gives its job to another at once, not when its lease ends', async () => {
+describe('kill -9 of a notifier during a callback', () => {
+  it('another notifier gets its job before the lease expires', async () => {
     const { daemon, sink } = await calling();
     const [first] = sink.arrivals;
     const caller = daemon.workers().find((worker) => openSocketsTo(worker.pid, sink.port));
@@ -63,7 +63,7 @@ describe('kill -9 of a notifier in the middle of a callback', () => {
 });
 
 describe('kill -9 of the master', () => {
-  it('its workers end by themselves: healthy ones, one that stands still, and one that was stopped once it goes on', {
+  it('its workers exit: healthy, blocked, and stopped ones after SIGCONT', {
     timeout: 180_000,
   }, async () => {
     const dq = alteredDq();
@@ -87,7 +87,7 @@ describe('kill -9 of the master', () => {
     await until('the one that goes on is gone', () => !isAlive(stopped));
   });
 
-  it('a new start takes over at once, at the same port, and ends a worker that stands still and those that were stopped', async () => {
+  it('a new start uses the same port at once and ends blocked and stopped workers', async () => {
     const dq = alteredDq();
     const daemon = await startDaemon({ launcher: dq.launcher });
     const workers = daemon.workers().map((worker) => worker.pid);

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 const reloads = Number(process.env['DQ_RELOADS'] ?? 3);
 const perSecond = Number(process.env['DQ_RELOAD_RATE'] ?? 1_000);
 
-it('one after the other refuse no connection, reset none, lose no job and double none', {
+it('reloads under load: no connection refused or reset, no job lost or doubled', {
   timeout: 180_000 + reloads * 60_000,
 }, async () => {
   const daemon = await startDaemon();

@@ -37,7 +37,7 @@ function install(release: string, version: string): void {
   writeFileSync(join(dist, 'cli.js'), `${readFileSync(join(dist, 'cli.js'), 'utf8')}\n// ${version}\n`);
 }
 
-it('new code behind a switched link runs after a reload, the port is open at every moment, and a restart is said to be due', async () => {
+it('reload: runs the code of a switched link with the port open; reports that a restart is due', async () => {
   const root = mkdtempSync(join(tmpdir(), 'dq-releases-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   install(join(root, '1'), '8.0.1');

@@ -30,8 +30,8 @@ const urlOf = (daemon: Daemon) =>
 const livez = (url: string) =>
   fetch(`${url}/livez`, { headers: { connection: 'close' } }).then(({ status }) => status);
 
-describe('a reload', () => {
-  it('brings counts, port, limits and log settings of the file into force; flags and environment stay', async () => {
+describe('reload', () => {
+  it('applies the file: counts, port, limits, logs; flags and environment stay', async () => {
     const [first, second] = [await freePort(), await freePort()];
     const daemon = await startDaemon({
       portInFile: true,
@@ -81,7 +81,7 @@ describe('a reload', () => {
     expect(since).toEqual([]);
   });
 
-  it('keeps the port that 0 has picked, also where all servers die later', async () => {
+  it('keeps the port picked for 0, even if all servers die later', async () => {
     const daemon = await startDaemon();
     expect((await reload(daemon)).code).toBe(0);
     expect(urlOf(daemon)).toBe(daemon.url);
@@ -91,7 +91,7 @@ describe('a reload', () => {
     expect(await livez(daemon.url)).toBe(200);
   });
 
-  it('lets a callback finish in the old notifier, whose lease nobody takes, and the next reload waits for it', async () => {
+  it('lets a callback finish in the old notifier; the next reload waits for it', async () => {
     const { daemon, sink } = await calling({ notifier: { workers: 1 } });
     const caller = daemon.pidOf('dq-notifier-0');
     const usual = daemon.workers().length;
@@ -120,8 +120,8 @@ describe('a reload', () => {
   });
 });
 
-describe('a stop', () => {
-  it('shortens the time of callbacks that a reload has left to the old notifier', async () => {
+describe('stop during a reload', () => {
+  it('shortens the time of callbacks in the old notifier', async () => {
     const { daemon, sink } = await calling({ shutdownTimeout: '300ms' });
     expect((await reload(daemon)).code).toBe(0);
     const stopped = daemon.stop();
@@ -139,7 +139,7 @@ describe('a stop', () => {
     expect((await next.api('GET', '/v1/topics/t/jobs/a')).body).toMatchObject({ attempt: 0, attempts: [] });
   });
 
-  it('ends a reload that has just begun, with both generations', async () => {
+  it('ends both generations', async () => {
     const daemon = await startDaemon();
     const answer = reload(daemon);
     const before = pidsOf(daemon);
@@ -151,8 +151,8 @@ describe('a stop', () => {
   });
 });
 
-describe('a reload that is refused', () => {
-  it('says why, and the old workers go on under load as if nothing had been', async () => {
+describe('rejected reload', () => {
+  it('names the reason; the old workers go on under load', async () => {
     const port = await freePort();
     const config = { server: { port } };
     const daemon = await startDaemon({ portInFile: true, config });
@@ -190,7 +190,7 @@ describe('a reload that is refused', () => {
     expect(receiver.arrivals.size).toBe(pushed);
   });
 
-  it('for a token that is missing where other machines could come in', async () => {
+  it('a missing token on an address of other machines', async () => {
     const [first, second] = [await freePort(), await freePort()];
     const daemon = await startDaemon({ portInFile: true, config: { server: { port: first } } });
     writeConfig(daemon, { server: { port: second, host: '0.0.0.0' } });
@@ -199,15 +199,15 @@ describe('a reload that is refused', () => {
     expect(stderr).toMatch(/dq-store: server\.host: 0\.0\.0\.0 can be reached from other machines/);
   });
 
-  it('where no daemon runs: exit 3', async () => {
+  it('without a daemon: exit 3', async () => {
     const daemon = await startDaemon();
     expect(await daemon.stop()).toBe(0);
     expect((await reload(daemon)).code).toBe(3);
   });
 });
 
-describe('signals', () => {
-  it('50 in 5 s to the master and to its whole group: one reload at a time, bounded, nothing lost', async () => {
+describe('reload signals', () => {
+  it('50 in 5 s: one reload at a time, bounded, no job lost', async () => {
     const daemon = await startDaemon({ group: true });
     const receiver = await startReceiver();
     await addTopic(daemon, 't', receiver.url, { timeout: '60s' });

@@ -18,7 +18,7 @@ interface Record {
 }
 
 describe('dq restart', () => {
-  it('in the background: the same arguments and environment, another master, the jobs are there', async () => {
+  it('in the background: same arguments, environment and jobs, another master', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'dq-restart-'));
     const dataDir = join(directory, 'data');
     const dq = (...args: string[]) =>
@@ -50,7 +50,7 @@ describe('dq restart', () => {
     expect((await dq('get', 't', 'a')).code).toBe(0);
   });
 
-  it('in the foreground: exits with 75 and waits for what its supervisor starts', async () => {
+  it('in the foreground: exits with 75 and waits for the new start', async () => {
     const daemon = await startDaemon();
     const restarted = runDq(['restart', '--data-dir', daemon.dataDir], {
       cwd: daemon.directory,
@@ -63,7 +63,7 @@ describe('dq restart', () => {
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining(`(pid ${next.pid})`) });
   });
 
-  it('ends nothing when a start would be refused, or no worker of the build on the disk can begin', async () => {
+  it('ends nothing if a start would fail or a worker of the new build cannot start', async () => {
     const dq = alteredDq();
     const daemon = await startDaemon({ launcher: dq.launcher, config: { notifier: { workers: 1 } } });
     const workers = daemon.workers();
@@ -84,7 +84,7 @@ describe('dq restart', () => {
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
   });
 
-  it('checks: what the next start would be refused for is said, and the daemon goes on', async () => {
+  it('checks: names the reason why a start would fail; the daemon goes on', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'dq-restart-'));
     const pids = join(directory, 'pids');
     mkdirSync(pids);

@@ -55,8 +55,8 @@ describe.each(stopping)('%s', (signal) => {
   );
 });
 
-describe('signals that end nobody', () => {
-  it('to any process by itself: the same processes live on', async () => {
+describe('signals that end no process', () => {
+  it('to a single process: the same processes go on', async () => {
     const daemon = await startDaemon();
     const workers = daemon.workers();
     const titles = workers.map(({ title }) => title);
@@ -77,7 +77,7 @@ describe('signals that end nobody', () => {
     expect(daemon.log('error')).toEqual([]);
   });
 
-  it('to the whole process group: the same processes live on', async () => {
+  it('to the process group: the same processes go on', async () => {
     const daemon = await startDaemon({ group: true });
     const workers = daemon.workers();
     for (const signal of harmless) {
@@ -88,7 +88,7 @@ describe('signals that end nobody', () => {
   });
 
   it.each(reloading)(
-    '%s to the master, and to the whole process group: the daemon lives on, with every place filled',
+    '%s to the master, and to the process group: the daemon goes on with all workers',
     async (signal) => {
       const daemon = await startDaemon({ group: true });
       const titles = daemon.workers().map(({ title }) => title);
@@ -100,8 +100,8 @@ describe('signals that end nobody', () => {
   );
 });
 
-describe('SIGTERM to a worker alone', () => {
-  it('does nothing to dq-store: it is the last to leave', async () => {
+describe('SIGTERM to a single worker', () => {
+  it('does nothing to dq-store: it drains last', async () => {
     const daemon = await startDaemon();
     const store = daemon.pidOf('dq-store');
     process.kill(store, 'SIGTERM');
@@ -109,7 +109,7 @@ describe('SIGTERM to a worker alone', () => {
     expect(daemon.pidOf('dq-store')).toBe(store);
   });
 
-  it('makes any other drain, and another is started in its place', async () => {
+  it('drains any other worker, and another one is started', async () => {
     const daemon = await startDaemon();
     const others = daemon.workers().filter(({ title }) => title !== 'dq-store');
     for (const { pid } of others) process.kill(pid, 'SIGTERM');
@@ -130,7 +130,7 @@ describe('SIGTERM to a worker alone', () => {
   });
 });
 
-describe('signals to the process group while workers begin', () => {
+describe('signals to the process group during the start', () => {
   /** Starts a daemon in a group of its own; resolves when its master holds the data directory, with no worker ready yet. */
   async function begin(): Promise<{ child: ChildProcess; directory: string; pid: number }> {
     const directory = mkdtempSync(join(tmpdir(), 'dq-begin-'));
@@ -151,7 +151,7 @@ describe('signals to the process group while workers begin', () => {
   }
 
   it.each(['SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)(
-    '%s again and again: it comes up, and no debugger with it',
+    '%s repeatedly: the daemon starts, without a debugger',
     async (signal) => {
       const { child, directory, pid } = await begin();
       const record = join(directory, 'data/run/dq.json');
@@ -176,7 +176,7 @@ describe('signals to the process group while workers begin', () => {
     },
   );
 
-  it.each(stopping)('%s: it ends, exit 0, and nobody is left', async (signal) => {
+  it.each(stopping)('%s: the daemon ends, exit 0, no process is left', async (signal) => {
     const { child, pid } = await begin();
     process.kill(-pid, signal);
     await until('the master has ended', () => child.exitCode !== null || child.signalCode !== null);
@@ -185,8 +185,8 @@ describe('signals to the process group while workers begin', () => {
   });
 });
 
-describe('a terminal that goes away', () => {
-  it('closed stdout and stderr kill nobody', async () => {
+describe('a closed terminal', () => {
+  it('closed stdout and stderr end no process', async () => {
     const daemon = await startDaemon();
     const workers = daemon.workers();
     daemon.child.stdout?.destroy();

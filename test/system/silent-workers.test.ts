@@ -39,7 +39,7 @@ const withoutRedis = await lacks('redis');
 
 describe.each(['embedded store', 'Redis'])('a stopped notifier, %s', (store) => {
   it.skipIf(store === 'Redis' && withoutRedis)(
-    'is ended and replaced: its lease and its share of a topic move',
+    'is killed and replaced: its leases and its capacity move',
     async () => {
       const redis = store === 'Redis' ? await owned('test', startRedis()) : null;
       const sink = await startSink(() => {});
@@ -82,7 +82,7 @@ describe.each(['embedded store', 'Redis'])('a stopped notifier, %s', (store) => 
   );
 });
 
-it('a stopped master, then a stopped process group: every worker goes on when they continue', async () => {
+it('a stopped master, then a stopped process group: every worker survives', async () => {
   const daemon = await startDaemon({ launcher: impatientDq(), group: true });
   const workers = daemon.workers();
   // The time that passes is the condition under test: longer than a worker may be silent.

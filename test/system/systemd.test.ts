@@ -52,7 +52,7 @@ async function startReceiver() {
 }
 
 describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${missing} here`}`, () => {
-  it('hears of ready, of every reload and its end, of the stop, in this order', async () => {
+  it('gets READY, RELOADING and STOPPING in this order', async () => {
     const { socket, heard } = await startReceiver();
     const daemon = await startDaemon({ env: { NOTIFY_SOCKET: socket }, config: { 'log.days': 1 } });
     const heardOf = (n: number) => until(`message ${n}`, () => heard().length >= n);
@@ -92,16 +92,16 @@ describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${miss
     expect(heard().slice(5)).toEqual([['STOPPING=1', 'STATUS=stopping']]);
   });
 
-  it('that has gone, or whose tool is missing, is an error in the log and nothing else', async () => {
+  it('without systemd or its tool: one error in the log', async () => {
     const daemon = await startDaemon({ env: { NOTIFY_SOCKET: '/nowhere/notify' } });
-    const told = () =>
-      daemon.log('error').filter(({ message }) => String(message).includes('service manager'));
-    await until('it is logged', () => told().length === 1);
+    const logged = () =>
+      daemon.log('error').filter(({ message }) => String(message).includes('service-manager'));
+    await until('it is logged', () => logged().length === 1);
     daemon.child.kill('SIGUSR2');
     await until('it is reloaded', () => daemon.log('notice').some(({ message }) => message === 'reloaded'));
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
     expect(await daemon.stop()).toBe(0);
-    expect(told()).toHaveLength(1);
+    expect(logged()).toHaveLength(1);
   });
 });
 
@@ -147,7 +147,7 @@ it('the unit: commands find its daemon by the configuration file alone, from any
 describe.skipIf(lacks('systemd-analyze'))(
   `scripts/systemd/dq.service${lacks('systemd-analyze') ? ': no systemd-analyze here' : ''}`,
   () => {
-    it('is a unit that systemd takes, without a warning', () => {
+    it('systemd-analyze accepts the unit without a warning', () => {
       const directory = mkdtempSync(join(tmpdir(), 'dq-unit-'));
       onTestFinished(() => rmSync(directory, { recursive: true }));
       // Only what must exist on the machine is exchanged.

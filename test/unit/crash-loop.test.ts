@@ -8,12 +8,12 @@ describe('CrashLoop', () => {
     expect(verdicts).toEqual([...Array<string>(9).fill('restart'), 'give_up']);
   });
 
-  it('goes on for ever while the deaths are more than a minute apart', () => {
+  it('restarts for ever while deaths are more than a minute apart', () => {
     const loop = new CrashLoop();
     for (let n = 0; n < 30; n += 1) expect(loop.died('timer', n * 6_700, true)).toBe('restart');
   });
 
-  it('goes on while another worker of the role is alive, and tells from the tenth death on', () => {
+  it('restarts while another worker lives, and reports from the tenth death on', () => {
     const loop = new CrashLoop();
     const verdicts = Array.from({ length: 30 }, (_, n) => loop.died('notifier', n, false));
     expect(verdicts).toEqual([
@@ -23,7 +23,7 @@ describe('CrashLoop', () => {
     expect(loop.died('notifier', 31, true)).toBe('give_up');
   });
 
-  it('tells of every death while it goes on, however rare the back-off makes them, until a minute is quiet', () => {
+  it('reports every death until a minute without one', () => {
     const loop = new CrashLoop();
     const second = 1_000;
     for (let n = 0; n < 10; n += 1) loop.died('notifier', n, false);
@@ -32,7 +32,7 @@ describe('CrashLoop', () => {
     expect(loop.died('notifier', 260 * second, false)).toBe('restart');
   });
 
-  it('takes three in a row that were not ready in time for a loop, however long each took', () => {
+  it('counts three hangs in a row as a loop, however long each took', () => {
     const loop = new CrashLoop();
     const hang = (n: number, hopeless: boolean) => loop.died('timer', n * 120_000, hopeless, true);
     expect([0, 1, 2].map((n) => hang(n, true))).toEqual(['restart', 'restart', 'give_up']);
@@ -51,7 +51,7 @@ describe('CrashLoop', () => {
 });
 
 describe('restartDelayMs', () => {
-  it('is nothing after a long life, then doubles from 0.1 to 10 s', () => {
+  it('is 0 after a long run, then doubles from 0.1 to 10 s', () => {
     expect([0, 1, 2, 3, 7, 8, 50].map(restartDelayMs)).toEqual([0, 100, 200, 400, 6_400, 10_000, 10_000]);
   });
 });

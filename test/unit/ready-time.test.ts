@@ -20,8 +20,8 @@ function sparse(path: string, bytes: number): void {
   closeSync(fd);
 }
 
-describe('the time to become ready', () => {
-  it('grows with the file that dq-store may have to read, its log included', () => {
+describe('ready time', () => {
+  it('of dq-store grows with jobs.db and its WAL', () => {
     const dataDir = directory();
     expect(readyMsOf('store', embedded(dataDir))).toBe(masterLimits.storeReadyMs);
     sparse(join(dataDir, 'jobs.db'), 20 * 1024 ** 3);
@@ -32,7 +32,7 @@ describe('the time to become ready', () => {
     expect(readyMsOf('store', embedded(dataDir)) - masterLimits.storeReadyMs - minutes * 60_000).toBe(1_024);
   });
 
-  it('grows with the registry whose topics every other worker reads', () => {
+  it('of other workers grows with the registry', () => {
     const dataDir = directory();
     sparse(join(dataDir, 'registry.db'), 60 * 1024 ** 2);
     expect(readyMsOf('notifier', embedded(dataDir))).toBe(masterLimits.workerReadyMs + 61_440);
@@ -41,7 +41,7 @@ describe('the time to become ready', () => {
     expect(readyMsOf('server', embedded(dataDir))).toBe(masterLimits.workerReadyMs + 1_024);
   });
 
-  it('is that of a large registry where MySQL has it, whatever the copy shows', () => {
+  it('with MySQL assumes a large registry, whatever the copy shows', () => {
     const config = { dataDir: directory(), 'mysql.url': 'mysql://u@h/dq' };
     const large = masterLimits.workerReadyMs + 65_536;
     expect(readyMsOf('server', config)).toBe(large);
@@ -52,7 +52,7 @@ describe('the time to become ready', () => {
     expect(readyMsOf('store', config)).toBe(masterLimits.storeReadyMs);
   });
 
-  it('does not depend on the file for who does not read it, nor on a file that is out of reach', () => {
+  it('ignores files that the role does not read, and unreadable ones', () => {
     const dataDir = directory();
     sparse(join(dataDir, 'jobs.db'), 1024 ** 3);
     expect(readyMsOf('notifier', embedded(dataDir))).toBe(masterLimits.workerReadyMs);

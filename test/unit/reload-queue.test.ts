@@ -23,7 +23,7 @@ function heldReloads() {
 
 const outcome = (flaw: string): ReloadOutcome => ({ kind: 'reloaded', flaws: [flaw] });
 
-it('one runs, and all that ask meanwhile get the same one after it', async () => {
+it('reload queue: requests during a reload share the next one', async () => {
   const { queue, running, begun } = heldReloads();
   const heard: string[] = [];
   const first = queue.request((line) => heard.push(`first ${line}`));
@@ -41,7 +41,7 @@ it('one runs, and all that ask meanwhile get the same one after it', async () =>
   expect(heard).toEqual(['first a', ...others.map((_, n) => `${n} b`)]);
 });
 
-it('those that ask in the same moment get one reload', async () => {
+it('reload queue: simultaneous requests share one reload', async () => {
   const { queue, running, begun } = heldReloads();
   const both = [queue.request(() => {}), queue.request(() => {})];
   await until('it runs', () => running.length === 1);

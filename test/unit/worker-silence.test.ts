@@ -3,14 +3,14 @@ import { masterLimits } from '../../src/master/limits.ts';
 import { silentTicksOf, WorkerSilence } from '../../src/master/workers/worker-silence.ts';
 import { processLimits } from '../../src/process/limits.ts';
 
-it('worker silence: ends after its ticks, once', () => {
+it('worker silence: is reported after its ticks, once', () => {
   const silence = new WorkerSilence('notifier');
   const told = Array.from({ length: 2 * masterLimits.silentTicks }, () => silence.tick());
   expect(told.indexOf(true)).toBe(masterLimits.silentTicks - 1);
   expect(told.filter(Boolean)).toHaveLength(1);
 });
 
-it('worker silence: a message at any time begins the count again', () => {
+it('worker silence: a message restarts the count', () => {
   const silence = new WorkerSilence('server');
   for (let round = 0; round < 5; round += 1) {
     for (let n = 1; n < masterLimits.silentTicks; n += 1) expect(silence.tick()).toBe(false);
@@ -18,7 +18,7 @@ it('worker silence: a message at any time begins the count again', () => {
   }
 });
 
-it('worker silence: the watchdog of a process speaks first, and dq-store has more time', () => {
+it('worker silence: the watchdog acts first; dq-store has more time', () => {
   expect(masterLimits.silentTicks).toBeGreaterThan(processLimits.watchdogTicks);
   expect(masterLimits.silentStoreTicks).toBeGreaterThan(processLimits.watchdogStoreTicks);
   expect([silentTicksOf('notifier'), silentTicksOf('store')]).toEqual([

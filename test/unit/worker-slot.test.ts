@@ -40,8 +40,8 @@ const killed = (readyMs: number, signal: NodeJS.Signals = 'SIGKILL'): Ending => 
   ...{ code: null, signal, wasReady: readyMs > 0, readyMs, hung: false, reason: 'was ended', refusal: null },
 });
 
-describe('a slot', () => {
-  it('tries again where no process can be made, with its incarnation unspent', async () => {
+describe('worker slot', () => {
+  it('retries a failed fork with the same incarnation', async () => {
     let drawn = 0;
     const { host, errors } = poorHost(() => true);
     const slot = new WorkerSlot(place, host, () => ++drawn);
@@ -51,7 +51,7 @@ describe('a slot', () => {
     expect([slot.worker, slot.nextIncarnation]).toEqual([null, 1]);
   });
 
-  it('stops trying where its host gives up', () => {
+  it('stops retrying when its host gives up', () => {
     const { host, errors } = poorHost(() => false);
     const slot = new WorkerSlot(place, host, () => 1);
     slot.fill();
@@ -59,7 +59,7 @@ describe('a slot', () => {
     slot.release();
   });
 
-  it('fills again at once after a long life, and after a delay when the next one is short', async () => {
+  it('forks at once after a long run, after a delay when the worker died early', async () => {
     const { host, born } = countingHost();
     const slot = new WorkerSlot(place, host, () => 1);
     slot.fill();
@@ -71,7 +71,7 @@ describe('a slot', () => {
     slot.release();
   });
 
-  it('fills again at once where a signal to the process group met a worker before its first line', () => {
+  it('forks at once after a group signal killed a worker without handlers', () => {
     const { host, born } = countingHost();
     const told: string[] = [];
     const slot = new WorkerSlot(place, { ...host, died: () => told.push('death') > 0 }, () => 1);
@@ -84,7 +84,7 @@ describe('a slot', () => {
     slot.release();
   });
 
-  it('is filled no more once it is released', () => {
+  it('forks no worker after release', () => {
     const { host, born } = countingHost();
     const slot = new WorkerSlot(place, host, () => 1);
     slot.fill();

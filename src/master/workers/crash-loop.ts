@@ -1,6 +1,6 @@
 // Detects crash loops: limits.crashLoopFailures deaths of a role within limits.crashLoopWindowMs, or
-// masterLimits.crashLoopHangs workers in a row that are not ready in time: these die too slowly for the window.
-// The daemon gives up if no worker of the role lives or if it was never ready; otherwise it restarts the worker.
+// masterLimits.crashLoopHangs workers in a row that are not ready in time (they die too slowly for a window).
+// The daemon gives up if it was never ready or no worker of the role lives; otherwise it restarts the worker.
 // Invariant: a reported loop is reported at every further death until a whole window has passed without one.
 // The backoff makes deaths rarer than the limit, and dq-upkeep takes a loop without reports for over.
 // Pure: the caller passes the time.

@@ -15,6 +15,7 @@ import {
   newIncident,
   openIncidents,
 } from '../../process/incident-files.ts';
+import { FailureLog } from '../../runtime/failure-log.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
 import type { AlertSource, Claim } from './mailer.ts';
@@ -32,12 +33,13 @@ export class Incidents implements AlertSource {
   #known = new Map<number, Incident>();
   readonly #unsaved = new Set<number>();
   #saving: Promise<void> = Promise.resolve();
-  #saveFailing = false;
+  readonly #saveFailures: FailureLog;
 
   constructor(files: IncidentFiles, log: Log, daemon: Daemon) {
     this.#files = files;
     this.#log = log;
     this.#daemon = daemon;
+    this.#saveFailures = new FailureLog(log, { failure: 'incidents: cannot write an incident file' });
   }
 
   /** Reads the incidents that earlier processes have recorded. */
@@ -153,10 +155,9 @@ export class Incidents implements AlertSource {
             throw error;
           });
       }
-      this.#saveFailing = false;
+      this.#saveFailures.succeeded();
     } catch (error) {
-      if (!this.#saveFailing) this.#log.error('incidents: cannot write an incident file', error);
-      this.#saveFailing = true;
+      this.#saveFailures.failed(error);
     }
   }
 

@@ -8,6 +8,7 @@ import type { Config } from '../../config/options.ts';
 import { limits } from '../../core/limits.ts';
 import type { MailCircuitBreaker } from '../../mail/mail-circuit-breaker.ts';
 import type { MailText } from '../../mail/mail-text.ts';
+import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
@@ -60,7 +61,7 @@ export class Mailer implements Service {
   readonly #nextLineAt = new Map<string, number>();
   readonly #loop: Loop;
   readonly #ending = new AbortController();
-  #failing = false;
+  readonly #failures: FailureLog;
   /** performance.now() */
   #lastRoundAt = Number.NEGATIVE_INFINITY;
   #nextRoundAt = 0;
@@ -69,13 +70,16 @@ export class Mailer implements Service {
     const { source, log, breaker, perHour, pollMs } = options;
     this.#options = options;
     this.#recipients = new RecipientState(perHour, (failures) => breaker.backoffMs(failures));
+    this.#failures = new FailureLog(log, {
+      failure: `mailer: cannot mail ${source.name}`,
+      end: `mailer: ${source.name} are mailed again`,
+    });
     this.#loop = new Loop({
       name: `mailer of ${source.name}`,
       step: () => this.#step(),
       onFailure: (error) => {
         this.#nextRoundAt = 0;
-        if (!this.#failing) log.error(`mailer: cannot mail ${source.name}`, error);
-        this.#failing = true;
+        this.#failures.failed(error);
       },
       failureWaitMs: pollMs,
     });
@@ -117,7 +121,7 @@ export class Mailer implements Service {
   }
 
   async #round(): Promise<void> {
-    const { source, config, log } = this.#options;
+    const { source, config } = this.#options;
     for (const [key, at] of this.#nextLineAt) if (at <= performance.now()) this.#nextLineAt.delete(key);
     for (const key of this.#recipients.inOrder(await source.due(config['alerts.window']))) {
       if (this.#ending.signal.aborted) return;
@@ -128,8 +132,7 @@ export class Mailer implements Service {
         throw error;
       }
     }
-    if (this.#failing) log.notice(`mailer: ${source.name} are mailed again`);
-    this.#failing = false;
+    this.#failures.succeeded();
   }
 
   /** Claims only what can be mailed or logged now: each claim is a write to the disk. */
