@@ -1,4 +1,5 @@
-// A topic with a rate: no more calls than it says, no fewer than it allows, no attempt spent, and nobody else slower.
+// A topic with a rate: its calls reach the rate and never exceed it, spend no attempt, and delay no other
+// topic.
 import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startSink } from '../support/sink.ts';
@@ -11,7 +12,7 @@ function mostInASecond(times: readonly number[]): number {
 }
 
 describe('rate', () => {
-  it('is kept with polls far apart, while topics without one flow', async () => {
+  it('holds with rare polls, and delays no other topic', async () => {
     const rig = await startRig();
     const [limited, free] = [await startSink(), await startSink()];
     // A call that a busy machine lets time out would be retried after a minute.
@@ -36,7 +37,8 @@ describe('rate', () => {
     const [first] = limited.arrivals.slice(from - 1);
     await until('two seconds of it', () => limited.arrivals.length >= from + 40);
     const last = limited.arrivals[from + 39];
-    // 40 calls at 20 a second: not sooner than their number says, one burst aside, and what a busy machine was late to look at.
+    // 40 calls at 20 a second: not sooner than their number says, one burst aside, and what a busy machine
+    // was late to look at.
     expect((last?.arrivedAt ?? 0) - (first?.arrivedAt ?? 0)).toBeGreaterThan(1_000);
     expect(mostInASecond(limited.arrivals.map(({ arrivedAt }) => arrivedAt))).toBeLessThanOrEqual(40);
     // A wake-up for each piece of the bucket, and the ends of calls bring none.
@@ -49,7 +51,7 @@ describe('rate', () => {
     });
   });
 
-  it('is shared by the notifiers of an instance, and one a second is called by one of them', async () => {
+  it('is shared by the notifiers of an instance', async () => {
     const rig = await startRig();
     const sink = await startSink();
     const other = await startSink();
@@ -66,7 +68,7 @@ describe('rate', () => {
     expect(mostInASecond(other.arrivals.map(({ arrivedAt }) => arrivedAt))).toBeLessThanOrEqual(40);
   });
 
-  it('that is taken away or changed is another one at once, and a change gives nothing away', async () => {
+  it('applies at once after a change, which adds no tokens', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url, { rate: 1 });

@@ -1,4 +1,4 @@
-// Receivers that are away, hang, break off or never end: exactly one request each, the slot free again, memory flat.
+// Receivers that are unreachable, hang, break off or never end: one request each, a free slot, flat memory.
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, it, onTestFinished } from 'vitest';
@@ -19,7 +19,7 @@ async function closedPort(): Promise<string> {
   return `http://127.0.0.1:${port}/`;
 }
 
-it('receivers out of reach', async () => {
+it('unreachable receivers', async () => {
   const hole = await startBlackHole();
   const rows: Rows = [
     ['refuses', 'retry: connect', { endpoint: at(await closedPort()) }],
@@ -118,7 +118,7 @@ it('receivers that are silent, slow or break off', async () => {
     ['closes before the last chunk', 'retry: reset', { endpoint: closing(`${chunked}2\r\n{}\r\n`) }],
     ['says more than it sends and waits', 'retry: timeout', { endpoint: replying(`${head}half`) }],
     ['says less than it sends', 'ack: 200', { endpoint: replying(`${ok}{}{}{}`) }],
-    ['sends a second reply unasked', 'ack: 200', { endpoint: replying(ok + ok.replace('200', '500')) }],
+    ['sends a second reply', 'ack: 200', { endpoint: replying(ok + ok.replace('200', '500')) }],
     [
       'answers and goes on reading nothing of a long body',
       'ack: 200',
@@ -140,7 +140,7 @@ function dripText(socket: Socket, text: string): void {
   socket.on('close', () => clearInterval(timer));
 }
 
-it('a second reply that came unasked is nobody’s: the next job has one of its own', async () => {
+it('a second reply to one request is ignored by the next job', async () => {
   const server = await startRawServer((socket) => void socket.write(ok + ok.replace('200', '500')));
   const { rig } = await seenOf({ first: { endpoint: { url: server.url } } });
   for (let n = 0; n < 5; n += 1) {
@@ -151,7 +151,7 @@ it('a second reply that came unasked is nobody’s: the next job has one of its 
   expect(server.connections()).toBe(6);
 });
 
-it('replies without end, with and without a rule: 64 KiB are read, memory stays flat', async () => {
+it('endless replies: reads 64 KiB, memory stays flat', async () => {
   const bomb = gzipSync(Buffer.alloc(200 * 1024 * 1024));
   const endless: readonly (readonly [string, (socket: Socket) => void])[] = [
     [
@@ -221,7 +221,7 @@ it('replies without end, with and without a rule: 64 KiB are read, memory stays 
         },
       ] as const,
     ]),
-    // Nothing was asked for but identity, so nothing is unpacked: to the rule it is no JSON.
+    // Only identity is accepted, so nothing is unpacked: the rule does not read it as JSON.
     ['a small gzip bomb', 'ack: 200', { endpoint: saying(smallBomb, 'content-encoding: gzip') }],
     [
       'a small gzip bomb, with a rule',
@@ -234,7 +234,7 @@ it('replies without end, with and without a rule: 64 KiB are read, memory stays 
       { endpoint: saying(gzipSync('{"code":200}'), 'content-encoding: gzip'), topic: rule },
     ],
     [
-      'JSON that says it is packed and is not',
+      'JSON with a false content-encoding',
       'ack: 200',
       { endpoint: saying('{"code":200}', 'content-encoding: br'), topic: rule },
     ],

@@ -1,4 +1,5 @@
-// Receivers that answer, in every way HTTP has and in some it has not: the verdict of callback.md, and one request each.
+// Receivers that answer in every way of HTTP, valid or not: the verdict (manual: receiving), and one
+// request each.
 import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { flood, startRawServer } from '../support/raw-server.ts';
@@ -23,7 +24,7 @@ it('redirects: one request, never a second one', async () => {
     ...rows,
     ['300', 'retry: status 300', { endpoint: answering(300) }],
     [
-      '304 where it is said to be fine',
+      '304 with okStatus',
       'retry: status 304',
       {
         endpoint: replying('HTTP/1.1 304 X\r\ncontent-length: 20\r\n\r\n'),
@@ -42,11 +43,7 @@ it('statuses, bodies and rules', async () => {
       (status) => [`${status}`, `retry: status ${status}`, { endpoint: answering(status) }] as const,
     ),
     ['410', 'bury gone: status 410', { endpoint: answering(410) }],
-    [
-      '410 where it is said to be fine',
-      'ack: 410',
-      { endpoint: answering(410), topic: { okStatus: ['410'] } },
-    ],
+    ['410 with okStatus', 'ack: 410', { endpoint: answering(410), topic: { okStatus: ['410'] } }],
     ['dq-no-retry on 500', 'bury no_retry: status 500', { endpoint: answering(500, 'DQ-No-Retry:  TRUE ') }],
     ['dq-no-retry on 200', 'ack: 200', { endpoint: answering(200, 'dq-no-retry: true') }],
     ['dq-no-retry: false', 'retry: status 500', { endpoint: answering(500, 'dq-no-retry: false') }],
@@ -126,7 +123,7 @@ it('Retry-After', async () => {
     ['empty', 'retry after 1000: status 503', asks(503, 'retry-after:')],
     ['twice', 'retry after 1000: status 503', asks(503, 'retry-after: 60', 'retry-after: 90')],
     [
-      'a date, counted from the reply’s own',
+      'a date, counted from the Date of the reply',
       'retry after 90000: status 429',
       asks(429, `date: ${httpDate(now - 86_400_000)}`, `retry-after: ${httpDate(now - 86_400_000 + 90_000)}`),
     ],
@@ -143,7 +140,7 @@ it('Retry-After', async () => {
   ]);
 });
 
-it('HTTP that is unusual, and HTTP that is none', async () => {
+it('unusual HTTP, and invalid HTTP', async () => {
   const long = (bytes: number) =>
     `HTTP/1.1 200 OK\r\nx-long: ${'x'.repeat(bytes)}\r\ncontent-length: 2\r\n\r\n{}`;
   const rows: Rows = [
@@ -225,7 +222,7 @@ it('HTTP that is unusual, and HTTP that is none', async () => {
       { endpoint: replying('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}') },
     ],
     [
-      'a chunk that is none',
+      'an invalid chunk',
       'retry: protocol',
       { endpoint: replying('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n{}\r\n') },
     ],

@@ -1,4 +1,4 @@
-// Receivers that cannot be trusted or found: TLS and names gone wrong.
+// Receivers whose certificate or name is wrong.
 import type { AddressInfo, Socket } from 'node:net';
 import nodeTls, { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { expect, it, onTestFinished } from 'vitest';
@@ -8,7 +8,7 @@ import { selfSigned } from '../support/self-signed.ts';
 import { at, check, type Rows } from './attempt-table.ts';
 import { closing, type Endpoint, ok, raw, replying } from './receivers.ts';
 
-it('TLS that is none, too old, or somebody else’s', async () => {
+it('TLS: missing, too old, or with the certificate of another name', async () => {
   // A Node that was started with flags for old servers.
   const { DEFAULT_MIN_VERSION, DEFAULT_CIPHERS } = nodeTls;
   Object.assign(nodeTls, { DEFAULT_MIN_VERSION: 'TLSv1', DEFAULT_CIPHERS: 'DEFAULT@SECLEVEL=0' });
@@ -41,7 +41,7 @@ it('TLS that is none, too old, or somebody else’s', async () => {
 
 const inScheme = (scheme: string) => (endpoint: () => Promise<Endpoint>) => async () => {
   const { url } = await endpoint();
-  // What arrives is no request that could be counted.
+  // No whole request arrives that could be counted.
   return at(url.replace(/^https?/, scheme));
 };
 const https = inScheme('https');
@@ -75,7 +75,7 @@ function tls(options: TlsOptions): () => Promise<Endpoint> {
   };
 }
 
-it('names that do not resolve, in every way; one that hangs holds up nobody', async () => {
+it('names that do not resolve; a hanging one delays no other', async () => {
   const receiver = await startRawServer((socket) => void socket.write(ok));
   const dns = await startDnsServer((name) => {
     if (name === 'good.test') return ['127.0.0.1'];
@@ -91,7 +91,7 @@ it('names that do not resolve, in every way; one that hangs holds up nobody', as
   const { rig } = await check(
     [
       ['resolves', 'ack: 200', named('good.test')],
-      ['has a first address that is away', 'ack: 200', named('first-away.test')],
+      ['has an unreachable first address', 'ack: 200', named('first-away.test')],
       ['is absent', 'retry: dns', named('absent.test')],
       ['makes the server fail', 'retry: dns', named('broken.test')],
       ['is refused by the server', 'retry: dns', named('refused.test')],

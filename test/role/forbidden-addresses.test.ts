@@ -1,5 +1,5 @@
-// Addresses that must not be called, in every spelling: refused when a topic is registered, and, for what got into the registry
-// some other way or hides behind a name, not dialled.
+// Addresses that must not be called, in every spelling: rejected at registration, and not dialled where
+// they are in the registry or behind a name.
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo, LookupFunction } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -77,7 +77,7 @@ const notPublic = [
     '[::ffff:a9fe:a9fe]',
   ],
   ...['100.100.100.200', '[fd00:ec2::254]', '[fe80::1]', '[febf::1]', '[fec0::1]', '[fc00::1]', '[fdff::1]'],
-  // nobody's, everybody's, documentation, benchmarks, multicast, reserved
+  // this network, shared, documentation, benchmarks, multicast, reserved
   ...[
     '0.0.0.0',
     '0',
@@ -131,7 +131,7 @@ describe('registration', () => {
     ['public', notPublic],
     ['private', neverCalled],
     ['allowlist', [...notPublic, '8.8.8.8', '[2606:4700::1111]']],
-  ])('policy %s: refuses every spelling', async (policy, hosts) => {
+  ])('policy %s: rejects every spelling', async (policy, hosts) => {
     const dq = await startIntake({ config: { 'egress.policy': policy } });
     expect(hosts.length).toBeGreaterThan(20);
     for (const host of hosts)
@@ -140,7 +140,7 @@ describe('registration', () => {
     expect((await dq.api('GET', '/v1/topics')).body.items).toEqual([]);
   });
 
-  it('the table is long enough, and what is public is taken', async () => {
+  it('the table is long enough, and public addresses are accepted', async () => {
     expect(new Set(notPublic).size).toBeGreaterThanOrEqual(60);
     const dq = await startIntake({ config: { 'egress.policy': 'public' } });
     for (const [n, host] of [
@@ -156,7 +156,7 @@ describe('registration', () => {
       ).toBe(201);
   });
 
-  it('refuses its own listener in every spelling, whatever egress.allow says', async () => {
+  it('rejects its own listener in every spelling, despite egress.allow', async () => {
     const dq = await startIntake({ config: { 'egress.allow': ['127.0.0.0/8', '::/0', '0.0.0.0/0'] } });
     const own = [
       '127.0.0.1',
@@ -173,7 +173,7 @@ describe('registration', () => {
     expect((await registered(dq, `http://127.0.0.1:${other}/`)).status).toBe(201);
   });
 
-  it('refuses what is no HTTP, hides a password or cannot be dialled', async () => {
+  it('rejects URLs without HTTP, with a password, or that cannot be dialled', async () => {
     const dq = await startIntake();
     for (const url of [
       ...[
@@ -223,7 +223,7 @@ async function listen(): Promise<Listeners> {
     servers[1].once('error', (error: NodeJS.ErrnoException) => resolve(error.code));
     servers[1].listen(port, '::1', () => resolve(undefined));
   });
-  // Somebody else has this port there: another one is free on both.
+  // Another process has this port there: another one is free on both.
   if (code === 'EADDRINUSE') return listen();
   expect([undefined, 'EADDRNOTAVAIL', 'EAFNOSUPPORT']).toContain(code);
   return { port, connections: () => connections };
@@ -254,7 +254,7 @@ const resolvingTo = (...addresses: string[]): LookupFunction => {
 };
 
 describe('dialling', () => {
-  it('policy public: no connection to any of them, for all that listens', async () => {
+  it('policy public: no connection to any of them', async () => {
     const rig = await startRig();
     const listeners = await listen();
     await rig.run(
@@ -284,7 +284,7 @@ describe('dialling', () => {
     expect(listeners.connections()).toBe(0);
   });
 
-  it('own listener: no connection, whatever egress.allow says', async () => {
+  it('own listener: no connection, despite egress.allow', async () => {
     const rig = await startRig();
     const listeners = await listen();
     const ctx = rig.context({
@@ -305,7 +305,7 @@ describe('dialling', () => {
     ['redis://', ''],
     ['redis+sentinel://127.0.0.1:1,', '/dq'],
     ['redis+cluster://127.0.0.1:1,', ''],
-  ])('own Redis of %s: no connection, whatever egress.allow says', async (before, after) => {
+  ])('own Redis of %s: no connection, despite egress.allow', async (before, after) => {
     const rig = await startRig();
     const listeners = await listen();
     const ctx = rig.context({
@@ -328,7 +328,7 @@ describe('dialling', () => {
     ['127.0.0.1', 'not an address'],
     ['127.0.0.1', 'localhost'],
     ['127.0.0.1', ''],
-  ])('a name with %s and %s is refused for the one that is forbidden', async (...addresses) => {
+  ])('a name with %s and %s is rejected for the forbidden one', async (...addresses) => {
     const rig = await startRig();
     const listeners = await listen();
     await rig.run(createNotifier(rig.context(), { lookup: resolvingTo(...addresses) }));
@@ -337,10 +337,10 @@ describe('dialling', () => {
     expect(listeners.connections()).toBe(0);
   });
 
-  it('a name that turns after it was judged: what was judged is dialled, and judged again the next time', async () => {
+  it('a name that changes: only judged addresses are dialled', async () => {
     const rig = await startRig();
     const listeners = await listen();
-    // Allowed first, with nobody there; then the forbidden one with the listener.
+    // First an allowed address without a listener, then the forbidden one with the listener.
     const dns = await startDnsServer((_name, n) => [n === 1 ? '127.0.0.2' : '127.0.0.1']);
     const ctx = rig.context({ config: { 'egress.deny': ['127.0.0.1'] } });
     await rig.run(createNotifier(ctx, { lookup: dns.lookup, lookupFreshMs: 0 }));
@@ -355,7 +355,7 @@ describe('dialling', () => {
     expect(listeners.connections()).toBe(0);
   });
 
-  it('what is told of a forbidden address does not tell whether somebody listens there', async () => {
+  it('a rejected address does not reveal whether anything listens', async () => {
     const rig = await startRig();
     const listeners = await listen();
     await rig.run(createNotifier(rig.context({ config: { 'egress.policy': 'public' } })));

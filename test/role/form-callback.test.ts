@@ -1,4 +1,4 @@
-// format form over real sockets: what a receiver written for php-delayqueue gets, attempt by attempt, and its signature.
+// Format form over real sockets: each attempt as a receiver for php-delayqueue gets it, with its signature.
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
@@ -17,7 +17,7 @@ function verified(
   body = arrival.body,
 ): boolean {
   try {
-    // The library reads JSON once it has verified; what is signed here is none.
+    // The library parses JSON after it has verified; the signed text here is not JSON.
     new Webhook(secret).verify(body, arrival.headers as Record<string, string>);
   } catch (error) {
     return error instanceof SyntaxError;
@@ -26,7 +26,7 @@ function verified(
 }
 
 describe('form', () => {
-  it('carries members, due time, time of acceptance and failures, each attempt signed over its own bytes', async () => {
+  it('each attempt has members, times and failures, signed over its bytes', async () => {
     const rig = await startRig();
     const sink = await startSink(status(500, {}, 'x'));
     await rig.topic('t', `${sink.url}cb?x=1`, {
@@ -37,7 +37,7 @@ describe('form', () => {
     await rig.push('t', 'a', { body: Buffer.from('{"n":9007199254740993, "s":"a b","notify_time":"x"}') });
     const job = await rig.store.jobs.get({ topic: 't', id: 'a' });
     await rig.run(createNotifier(rig.context({ config: { timezone } })));
-    // Nobody promotes in this rig: a retry is brought forward by the timer's own verb.
+    // No timer runs in this rig: promote() makes the retry ready.
     await until('burial', async () => {
       await rig.store.jobs.promote(0, 10);
       return (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state === 'dead';
@@ -64,7 +64,7 @@ describe('form', () => {
     expect(new Set(fields.map((one) => one['notify_time'])).size).toBe(3);
   });
 
-  it('GET: everything in the query, no body, no content type, and the empty body is what is signed', async () => {
+  it('GET: everything is in the query, and the empty body is signed', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', `${sink.url}cb?key=k%20k`, { format: 'form', method: 'GET' });
@@ -81,7 +81,7 @@ describe('form', () => {
     expect(arrival && verified(arrival)).toBe(true);
   });
 
-  it('a job pushed before its topic was a form topic is called with the times alone', async () => {
+  it('a job pushed before the topic had format form has the times alone', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);

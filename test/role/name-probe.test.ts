@@ -7,7 +7,7 @@ import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNameProbe, type ProbeResult } from '../../src/notifier/name-probe.ts';
 import { startDnsServer } from '../support/dns-server.ts';
 
-it('probe: tells answers from silence, whatever other names do', async () => {
+it('probe: distinguishes answered from silent names', async () => {
   const dns = await startDnsServer((name) => {
     if (name === 'good.test') return ['127.0.0.1', '127.0.0.2'];
     if (name === 'absent.test') return 'NXDOMAIN';

@@ -1,4 +1,4 @@
-// Who gets the slots: topics beside each other, notifiers beside each other, topics that are paused, unknown or ailing.
+// How topics and notifiers share slots, and when paused, unknown and ailing topics are called.
 import { describe, expect, it } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
@@ -10,7 +10,7 @@ import { ids, owner, startRig } from './rig.ts';
 const hang = () => {};
 
 describe('notifier: slots', () => {
-  it('a hanging topic with 2,000 due jobs holds at most half of them, then two, and delays no other', async () => {
+  it('a hanging topic holds half of the slots, then two probes', async () => {
     const rig = await startRig();
     let most = 0;
     const hanging = await startSink(() => {
@@ -30,7 +30,7 @@ describe('notifier: slots', () => {
     await until('the others are delivered', () => rig.counted('fine', 'delivered') === 200);
     expect(hanging.arrivals.length).toBeLessThan(200);
     await until(
-      'the endpoint is found ailing',
+      'the topic is ailing',
       () => rig.notified().filter(({ reason }) => reason === 'timeout').length >= 30,
     );
     await until('two probes hang', () => hanging.open().length === notifierLimits.ailingCallsMax);
@@ -42,7 +42,7 @@ describe('notifier: slots', () => {
     expect(most).toBeLessThanOrEqual(20);
   });
 
-  it('an ailing topic has its room back after one success', async () => {
+  it('an ailing topic has its capacity back after one success', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('t', sink.url, {
@@ -63,10 +63,10 @@ describe('notifier: slots', () => {
       if (!answered) response.end('{}');
       answered = true;
     });
-    await until('all of its room is used', () => most === 12);
+    await until('all of its capacity is used', () => most === 12);
   });
 
-  it('notifiers share the concurrency of a topic by their index, the remainder first', async () => {
+  it('notifiers share the concurrency by index, the remainder goes to the first', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('three', sink.url, { concurrency: 3, timeoutMs: 60_000 });
@@ -87,7 +87,7 @@ describe('notifier: slots', () => {
     expect(sink.open().filter(({ topic }) => topic === 'one')).toHaveLength(1);
   });
 
-  it('a topic with more jobs than room is called on as its calls end, not at the next poll', async () => {
+  it('a full topic is called again when a call ends, not at the next poll', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url, { concurrency: 1 });
@@ -98,8 +98,8 @@ describe('notifier: slots', () => {
   });
 });
 
-describe('notifier: room', () => {
-  it('each topic has the lease of its own timeout, whatever most topics have', async () => {
+describe('notifier: leases of topics', () => {
+  it('each topic has the lease of its own timeout', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     for (const name of ['a', 'b', 'c']) await rig.topic(name, sink.url, { timeoutMs: 5_000 });
@@ -121,8 +121,8 @@ describe('notifier: room', () => {
 });
 
 describe('notifier: rhythm', () => {
-  it.each(['everything was full when it was asked', 'it brings some'])(
-    'calls that end while a reserve is under way make room at once, not at the next poll: %s',
+  it.each(['the topic was full', 'the reserve brings jobs'])(
+    'calls that end during a reserve are replaced at once: %s',
     async (situation) => {
       const rig = await startRig();
       const sink = await startSink((arrival, response) => {
@@ -139,7 +139,7 @@ describe('notifier: rhythm', () => {
         },
         async reserve(...asked: Parameters<JobStore['reserve']>) {
           const reserved = await rig.store.jobs.reserve(...asked);
-          // What was running when the store was asked has ended when its answer comes.
+          // All calls have ended before the answer of the store arrives.
           await until('nothing runs', () => notifier.inFlight() === 0, 30_000, 1);
           if (situation.includes('full') && reserved.jobs.length > 0)
             setImmediate(() => hint({ kind: 'ready', partition: 0 }));
@@ -155,28 +155,25 @@ describe('notifier: rhythm', () => {
 });
 
 describe('notifier: topics', () => {
-  it.each(['paused', 'offline'] as const)(
-    'a topic that is %s is not called until it is active again',
-    async (state) => {
-      const rig = await startRig();
-      const sink = await startSink();
-      await rig.topic('t', sink.url, { state });
-      await rig.topic('other', sink.url);
-      await rig.run(createNotifier(rig.context()));
-      await rig.push('t', 'a');
-      await rig.push('other', 'a');
-      await until('the other is delivered', () => rig.counted('other', 'delivered') === 1);
-      expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
-        state: 'ready',
-        failures: 0,
-      });
-      await rig.topic('t', sink.url);
-      await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
-      expect(rig.notified().filter(({ topic }) => topic === 't')).toMatchObject([{ attempt: 1 }]);
-    },
-  );
+  it.each(['paused', 'offline'] as const)('a topic that is %s is not called', async (state) => {
+    const rig = await startRig();
+    const sink = await startSink();
+    await rig.topic('t', sink.url, { state });
+    await rig.topic('other', sink.url);
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    await rig.push('other', 'a');
+    await until('the other is delivered', () => rig.counted('other', 'delivered') === 1);
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      state: 'ready',
+      failures: 0,
+    });
+    await rig.topic('t', sink.url);
+    await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
+    expect(rig.notified().filter(({ topic }) => topic === 't')).toMatchObject([{ attempt: 1 }]);
+  });
 
-  it('a job whose topic nobody knows is held, asked for once, and called when the topic is registered', async () => {
+  it('a job of an unknown topic is held until the topic is registered', async () => {
     const rig = await startRig();
     const sink = await startSink();
     const asked: string[] = [];
@@ -200,7 +197,7 @@ describe('notifier: topics', () => {
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1]);
   });
 
-  it('calls of a topic that was deleted count against its concurrency when it is registered again', async () => {
+  it('calls of a deleted topic count when it is registered again', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('t', sink.url, { concurrency: 1, timeoutMs: 60_000 });
@@ -223,7 +220,7 @@ describe('notifier: topics', () => {
     expect(sink.open().filter(({ topic }) => topic === 't')).toHaveLength(1);
   });
 
-  it('a change of the callback URL is in force for the next call', async () => {
+  it('a change of the callback URL applies to the next call', async () => {
     const rig = await startRig();
     const [old, next] = [await startSink(), await startSink()];
     await rig.topic('t', old.url);
@@ -238,7 +235,7 @@ describe('notifier: topics', () => {
 });
 
 describe('notifier: beside an older one', () => {
-  it('takes no job before it is told to, and then like any other', async () => {
+  it('reserves no job before it takes over', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);

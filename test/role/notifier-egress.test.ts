@@ -1,4 +1,4 @@
-// Where the notifier dials: what a name resolves to is judged on the very address, not on the URL.
+// What the notifier dials: it judges the address of a name, not the URL.
 import type { LookupFunction } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { EgressPolicy } from '../../src/core/egress-policy.ts';
@@ -27,22 +27,19 @@ describe('notifier: egress', () => {
     ['8.8.8.8', '127.0.0.1'],
     ['127.0.0.1', '8.8.8.8'],
     ['8.8.8.8', '::1'],
-  ])(
-    'a name that resolves to %s %s is never dialled where only public addresses may be called',
-    async (...addresses) => {
-      const rig = await startRig();
-      const server = await answering();
-      await rig.topic('t', `http://receiver.test:${server.port}/`, { maxAttempts: 1 });
-      const ctx = rig.context({ config: { 'egress.policy': 'public' } });
-      await rig.run(createNotifier(ctx, { lookup: resolvingTo(...addresses) }));
-      await rig.push('t', 'a');
-      const line = await until('the attempt', () => rig.notified()[0]);
-      expect(line).toMatchObject({ reason: 'blocked_address', status: null, verdict: 'bury', reply: '' });
-      expect(server.connections()).toBe(0);
-    },
-  );
+  ])('policy public: never dials a name that resolves to %s %s', async (...addresses) => {
+    const rig = await startRig();
+    const server = await answering();
+    await rig.topic('t', `http://receiver.test:${server.port}/`, { maxAttempts: 1 });
+    const ctx = rig.context({ config: { 'egress.policy': 'public' } });
+    await rig.run(createNotifier(ctx, { lookup: resolvingTo(...addresses) }));
+    await rig.push('t', 'a');
+    const line = await until('the attempt', () => rig.notified()[0]);
+    expect(line).toMatchObject({ reason: 'blocked_address', status: null, verdict: 'bury', reply: '' });
+    expect(server.connections()).toBe(0);
+  });
 
-  it('a name that resolves to an allowed address is dialled there', async () => {
+  it('dials the allowed address of a name', async () => {
     const rig = await startRig();
     const server = await answering();
     await rig.topic('t', `http://receiver.test:${server.port}/`);
@@ -52,7 +49,7 @@ describe('notifier: egress', () => {
     expect(server.received[0]).toContain(`host: receiver.test:${server.port}\r\n`);
   });
 
-  it('a name is asked for once at a time, however many calls wait for it, and after the answer anew', async () => {
+  it('calls of one name share a look-up; later calls look up again', async () => {
     const rig = await startRig();
     const server = await answering();
     const asked: Parameters<LookupFunction>[2][] = [];
@@ -71,7 +68,7 @@ describe('notifier: egress', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('a literal address is refused as well, and so are the own endpoints', async () => {
+  it('rejects literal addresses and its own endpoints', async () => {
     const rig = await startRig();
     const server = await answering();
     await rig.topic('metadata', 'http://169.254.169.254/', { maxAttempts: 1 });
@@ -87,7 +84,7 @@ describe('notifier: egress', () => {
     expect(server.connections()).toBe(0);
   });
 
-  it('a name that does not resolve fails the attempt: dns; one whose resolver hangs: timeout', async () => {
+  it('a name that does not resolve fails as dns, a hanging one as timeout', async () => {
     const rig = await startRig();
     const lookup: LookupFunction = (name, _options, found) => {
       if (name === 'absent.test') found(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), []);
@@ -104,27 +101,24 @@ describe('notifier: egress', () => {
     });
   });
 
-  it.each(['http:', 'https:'])(
-    'a socket that turns out to be connected elsewhere gets not one byte (%s)',
-    async (protocol) => {
-      const server = await answering();
-      // Allows what is asked about before dialling, and refuses what the socket says it is connected to.
-      let asked = 0;
-      const egress: EgressPolicy = {
-        refuses() {
-          asked += 1;
-          return asked > 1 ? 'elsewhere' : null;
-        },
-        refusesUrl: () => null,
-      };
-      const lookups = new NameLookups({ lookup: () => {}, probe: null, probesMax: 1 });
-      const connect = createConnector({ egress, lookups, verifyTls: false, onDial: () => {} });
-      const target = { hostname: '127.0.0.1', protocol, port: String(server.port) };
-      const error = await new Promise((resolve) => connect(target, (...[refusal]) => resolve(refusal)));
-      expect(error).toBeInstanceOf(DialError);
-      expect(error).toMatchObject({ reason: 'blocked_address', message: 'elsewhere' });
-      await until('the connection is closed', () => server.connections() === 1 && server.open.size === 0);
-      expect(server.received).toEqual([]);
-    },
-  );
+  it.each(['http:', 'https:'])('a socket that is connected elsewhere gets no byte (%s)', async (protocol) => {
+    const server = await answering();
+    // Allows what is asked about before dialling, and refuses what the socket says it is connected to.
+    let asked = 0;
+    const egress: EgressPolicy = {
+      refuses() {
+        asked += 1;
+        return asked > 1 ? 'elsewhere' : null;
+      },
+      refusesUrl: () => null,
+    };
+    const lookups = new NameLookups({ lookup: () => {}, probe: null, probesMax: 1 });
+    const connect = createConnector({ egress, lookups, verifyTls: false, onDial: () => {} });
+    const target = { hostname: '127.0.0.1', protocol, port: String(server.port) };
+    const error = await new Promise((resolve) => connect(target, (...[refusal]) => resolve(refusal)));
+    expect(error).toBeInstanceOf(DialError);
+    expect(error).toMatchObject({ reason: 'blocked_address', message: 'elsewhere' });
+    await until('the connection is closed', () => server.connections() === 1 && server.open.size === 0);
+    expect(server.received).toEqual([]);
+  });
 });

@@ -1,4 +1,4 @@
-// What a notifier does with its leases: too short, lost, unanswered, handed back; and with jobs that may be killing it.
+// How a notifier treats its leases (too short, lost, unanswered, released), and jobs that may be killing it.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
@@ -34,7 +34,7 @@ async function strike(rig: Rig, topic: string, id: string, strikes = limits.stri
 }
 
 describe('notifier: leases', () => {
-  it('a call that its lease would not outlive is not started; the job goes back without cost', async () => {
+  it('a call that would outlive its lease is not started', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -63,7 +63,7 @@ describe('notifier: leases', () => {
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1]);
   });
 
-  it('a reserve whose answer is lost is mended before the next one, without cost', async () => {
+  it('jobs of a lost answer are released before the next reserve', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -95,7 +95,7 @@ describe('notifier: leases', () => {
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1, 1, 1, 1]);
   });
 
-  it('leases that nobody holds are handed back while others run; what is held is not', async () => {
+  it('releases leases that it does not hold', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('held', sink.url, { timeoutMs: 60_000 });
@@ -123,7 +123,7 @@ describe('notifier: leases', () => {
     expect(await rig.store.jobs.get({ topic: 'held', id: 'a' })).toMatchObject({ state: 'reserved' });
   });
 
-  it('an outcome that the store does not answer for is sent again until it does, and counted once', async () => {
+  it('an outcome without an answer is sent again, and counted once', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -151,7 +151,7 @@ describe('notifier: leases', () => {
     expect(rig.lines.some(({ message }) => message.includes('lost'))).toBe(false);
   });
 
-  it('an outcome outlives its lease where the store does not answer; of more than slots, the jobs are left to the Recoverer', async () => {
+  it('as many outcomes as slots outlive their lease while the store is unavailable', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url, { timeoutMs: 1_000 });
@@ -175,14 +175,14 @@ describe('notifier: leases', () => {
       const jobs = await Promise.all(kept.map((id) => rig.store.jobs.get({ topic: 't', id })));
       return jobs.every((job) => job === null);
     });
-    await until('it is said', () =>
+    await until('it is logged', () =>
       rig.lines.some(({ message }) => message === 'notifier: ack is answered again'),
     );
     expect(sink.arrivals.filter(({ id }) => kept.includes(id))).toHaveLength(2);
     await until('nothing is under way', () => notifier.inFlight() === 0);
   });
 
-  it('an outcome whose lease was taken over changes nothing and is reported', async () => {
+  it('an outcome of a lost lease changes nothing and is logged', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('t', sink.url);
@@ -200,7 +200,7 @@ describe('notifier: leases', () => {
     expect(rig.counted('t', 'delivered')).toBe(0);
   });
 
-  it('a store that fails is asked again, and the jobs come', async () => {
+  it('reserves again after a failure of the store', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -224,7 +224,7 @@ describe('notifier: leases', () => {
 });
 
 describe('notifier: a job that may be killing its notifiers', () => {
-  it('is called when nothing else runs, and nothing else is taken until it is settled', async () => {
+  it('is called alone', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('calm', sink.url, { timeoutMs: 5_000 });
@@ -246,7 +246,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
     await until('one of the others is settled', () => rig.counted('calm', 'delivered') === 1);
     expect(sink.arrivals).toHaveLength(2);
     sink.finish(sink.arrivals[1]);
-    await until('the suspect is called', () => sink.open()[0]?.topic === 'suspect');
+    await until('the job with strikes is called', () => sink.open()[0]?.topic === 'suspect');
     expect(sink.open()).toMatchObject([{ topic: 'suspect', attempt: 1 }]);
     await rig.push('calm', 'd');
     expect(await rig.store.jobs.get({ topic: 'calm', id: 'c' })).toMatchObject({ state: 'ready' });
@@ -256,7 +256,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
     expect(rig.counted('suspect', 'delivered')).toBe(1);
   });
 
-  it('is handed back where the others run for longer than its lease, and is called after them all the same', async () => {
+  it('is released while others run for longer than its lease', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('calm', sink.url, { timeoutMs: 2_500, backoff: { type: 'ladder', stepsMs: [60_000] } });
@@ -276,13 +276,13 @@ describe('notifier: a job that may be killing its notifiers', () => {
     await rig.run(createNotifier(rig.context({ store, config })));
     await until('the other runs', () => sink.open().length === 1);
     await rig.topic('suspect', sink.url, { timeoutMs: 1_000 });
-    await until('the suspect is called', () => sink.open().some(({ topic }) => topic === 'suspect'));
+    await until('the job with strikes is called', () => sink.open().some(({ topic }) => topic === 'suspect'));
     expect(sink.open()).toHaveLength(1);
     expect(released).toEqual(['s']);
     expect(rig.notified()).toMatchObject([{ topic: 'calm', reason: 'timeout' }]);
   });
 
-  it('is followed by the next one after its recess, and by the others at once, not at the next poll', async () => {
+  it('is followed by other jobs at once, and by the next one after the pause', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('suspect', sink.url);
@@ -299,7 +299,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
     );
   });
 
-  it('and two hundred more, as a crash leaves them, follow one another alone, without a pause that nobody else needs', async () => {
+  it('is followed by 200 more, one by one, without a pause', async () => {
     const rig = await startRig();
     let [running, most] = [0, 0];
     const sink = await startSink((_arrival, response) => {
@@ -332,7 +332,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
     expect([most, skipped]).toEqual([1, 0]);
   });
 
-  it('leaves the others half of the time, however many there are and however they hang', async () => {
+  it('leaves half of the time to other jobs', async () => {
     const rig = await startRig();
     /** how many others were delivered when each suspect was called */
     const before: number[] = [];
@@ -349,7 +349,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
     }
     await rig.run(createNotifier(rig.context()));
     let pushed = 0;
-    await until('every suspect has had its call', async () => {
+    await until('every job with strikes has been called', async () => {
       await rig.push('calm', `c${pushed}`);
       pushed += 1;
       return hanging.arrivals.length === 6 && hanging.open().length === 0;
@@ -362,7 +362,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
 });
 
 describe('notifier: a drain', () => {
-  it('finishes what runs, settles it and takes nothing more', async () => {
+  it('finishes and settles running calls, and reserves nothing', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('t', sink.url);
@@ -379,7 +379,7 @@ describe('notifier: a drain', () => {
     expect(sink.arrivals).toHaveLength(1);
   });
 
-  it('cuts at its deadline what still runs, and releases it without cost', async () => {
+  it('interrupts calls at its deadline, and releases their jobs', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('t', sink.url, { timeoutMs: 60_000 });
@@ -398,7 +398,7 @@ describe('notifier: a drain', () => {
     expect(rig.notified()).toEqual([]);
   });
 
-  it('hands back what a reserve brings that was under way', async () => {
+  it('releases the jobs of a running reserve', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -426,7 +426,7 @@ describe('notifier: a drain', () => {
     expect(sink.arrivals).toEqual([]);
   });
 
-  it('ends even where the store does not answer', async () => {
+  it('ends while the store does not answer', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);

@@ -1,4 +1,4 @@
-// Many topics whose endpoints hang, beside healthy ones: what they may hold together, and how they are probed.
+// Many hanging topics beside healthy ones: the slots and probes that they hold.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
@@ -15,7 +15,7 @@ const soon = { type: 'ladder', stepsMs: [10] } as const;
 describe('notifier: many hanging topics', () => {
   it.each([
     ['50 topics hang from its first job on', 50, false],
-    ['70 topics begin to hang that were in good standing', 70, true],
+    ['70 topics in good standing start to hang', 70, true],
   ])('a healthy topic is delivered while %s', async (_, count, wereFine) => {
     const rig = await startRig();
     const hanging = await startHanging();
@@ -40,13 +40,13 @@ describe('notifier: many hanging topics', () => {
       await until('it is delivered', () => rig.counted('fine', 'delivered') > before, 20_000);
     }
     const most = Math.min(16 * (1 + limits.slowCallsPerSlot + limits.probesPerSlot), count);
-    await until('the others hold what they may', () => hanging.open() >= most - 4, 20_000);
+    await until('the others hold all that they may', () => hanging.open() >= most - 4, 20_000);
     const before = rig.counted('fine', 'delivered');
     await rig.push('fine', 'last');
     await until('it is delivered', () => rig.counted('fine', 'delivered') > before, 20_000);
   });
 
-  it('each restricted topic is probed in turn, though there are more of them than probes', async () => {
+  it('more restricted topics than probes are probed in turn', async () => {
     const rig = await startRig();
     const hanging = await startHanging();
     const names = ids('bad', 40);

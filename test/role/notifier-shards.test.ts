@@ -1,4 +1,4 @@
-// A notifier on several shards, which number their leases without knowing of one another.
+// A notifier on several shards, which number their leases independently.
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { placesOf } from '../../src/core/shard-list.ts';
@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 import { ids, type Rig, startRig } from './rig.ts';
 
 it.skipIf(await lacks('redis'))(
-  'a job that is being called is not handed back because one of another shard, with the same token, has ended',
+  'notifier: keeps a job whose token equals that of another shard',
   async () => {
     const servers = await Promise.all([owned('test', startRedis()), owned('test', startRedis())]);
     const list = listOf(servers);
@@ -25,7 +25,8 @@ it.skipIf(await lacks('redis'))(
     const some = ids('j', 50);
     const short = some.find((id) => homeOf(id) === list.shards[0]?.id) ?? '';
     const long = some.find((id) => homeOf(id) === list.shards[1]?.id) ?? '';
-    // Clocks of two servers that are apart by no more than the calls take meet in the same numbers by themselves.
+    // Clocks of two servers that are apart by no more than the calls take meet in the same numbers by
+    // themselves.
     const ahead = `${(Date.now() + 60_000) * 1_000}`;
     for (const server of servers) await server.ask('HSET', '{dq:0}:n', 'seq', ahead);
     const outcomes = await sharded.store.jobs.push(
@@ -120,8 +121,8 @@ async function threeShards(): Promise<Scene> {
   };
 }
 
-describe.skipIf(await lacks('redis'))('of three shards one that stands still', () => {
-  it.each([64, 1])('keeps no job of the others waiting, at a concurrency of %i', async (concurrency) => {
+describe.skipIf(await lacks('redis'))('notifier: one frozen shard of three', () => {
+  it.each([64, 1])('delays no job of the others, at a concurrency of %i', async (concurrency) => {
     const scene = await threeShards();
     const { rig, servers, store, asked } = scene;
     const sink = await startSink(ok);
@@ -142,7 +143,7 @@ describe.skipIf(await lacks('redis'))('of three shards one that stands still', (
     expect(sink.arrivals).toHaveLength(90);
   });
 
-  it('keeps no outcome of the others waiting that comes with one of its own', async () => {
+  it('delays no outcome of the others in the same tick', async () => {
     const scene = await threeShards();
     const { rig, servers, store } = scene;
     const sink = await startSink(() => {});
@@ -161,11 +162,11 @@ describe.skipIf(await lacks('redis'))('of three shards one that stands still', (
 });
 
 it.skipIf(await lacks('redis'))(
-  'shards that are asked at the same time never bring more calls than there are slots, nor more than a topic may have',
+  'notifier: simultaneous reserves exceed neither the slots nor a concurrency',
   async () => {
     const scene = await threeShards();
     const { rig, store } = scene;
-    // Counted less before the answer leaves: whoever makes room by it has not seen it yet.
+    // Counted down before the answer is sent: its receiver frees capacity only then.
     const running = { t: 0, all: 0 };
     const most = { t: 0, all: 0 };
     const count = (topic: string, more: 1 | -1) => {

@@ -41,7 +41,7 @@ async function unusedPort(): Promise<number> {
 const replying = (bytes: string) => (socket: Socket) => void socket.write(bytes);
 
 describe('notifier: a reply', () => {
-  it('cannot come where the request cannot be built; that is a failed attempt, not a jam', async () => {
+  it('to a request that cannot be built is a failed attempt', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('other', sink.url);
@@ -53,7 +53,7 @@ describe('notifier: a reply', () => {
     expect(sink.arrivals.map(({ topic }) => topic)).toEqual(['other']);
   });
 
-  it('cannot come where its headers cannot be written; that is a failed attempt, not a jam', async () => {
+  it('to headers that cannot be written is a failed attempt', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -113,7 +113,7 @@ describe('notifier: a reply', () => {
     ['200 without a body', status(200), {}],
     ['404 where the topic says it is fine', status(404, {}, 'x'), { okStatus: ['404'] }],
     [
-      '200 that the rule does not object to',
+      '200 that the rule accepts',
       status(200, {}, '{"data":{"status":2}}'),
       { retryIf: '{res.data.status}!=2' },
     ],
@@ -129,14 +129,14 @@ describe('notifier: a reply', () => {
     ['500', 'status', status(500, {}, 'oops'), {}],
     ['302', 'status', status(302, { location: '/elsewhere' }), {}],
     [
-      '302 even where 3xx is said to be fine',
+      '302 despite okStatus 3xx',
       'status',
       status(302, { location: '/elsewhere' }),
       { okStatus: ['2xx', '3xx'] },
     ],
     ['200 without a body', 'empty_reply', status(200), { emptyReply: 'retry' }],
     [
-      '200 that the rule objects to',
+      '200 that the rule rejects',
       'rule',
       status(200, {}, '{"data":{"status":1}}'),
       { retryIf: '{res.data.status}!=2' },
@@ -184,7 +184,7 @@ describe('notifier: a reply', () => {
     expect(await attempt(rig, sink.url)).toMatchObject({ verdict: 'bury', buryReason: 'no_retry' });
   });
 
-  it('of 429 with Retry-After makes the next attempt wait at least that long', async () => {
+  it('of 429 with Retry-After delays the next attempt at least as long', async () => {
     const rig = await startRig();
     const sink = await startSink(status(429, { 'retry-after': '120' }));
     expect(await attempt(rig, sink.url)).toMatchObject({ verdict: 'retry', status: 429, delayMs: 120_000 });
@@ -205,7 +205,7 @@ describe('notifier: a reply', () => {
     expect(new Set(sink.arrivals.map((arrival) => arrival.webhookId)).size).toBe(1);
   });
 
-  it('is judged by the topic as it is when the attempt ends', async () => {
+  it('is judged by the topic at the end of the attempt', async () => {
     const rig = await startRig();
     const sink = await startSink(() => {});
     await rig.topic('t', sink.url);
@@ -221,7 +221,7 @@ describe('notifier: a reply', () => {
     });
   });
 
-  it('beyond 64 KiB is cut off and its connection closed; without a rule the status has decided', async () => {
+  it('beyond 64 KiB is cut off; without a rule the status decides', async () => {
     const rig = await startRig();
     const server = await startRawServer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n');
@@ -231,7 +231,7 @@ describe('notifier: a reply', () => {
     await until('the connection is closed', () => server.open.size === 0);
   });
 
-  it('beyond 64 KiB fails the attempt where a rule would have judged half of it', async () => {
+  it('beyond 64 KiB fails the attempt where there is a rule', async () => {
     const rig = await startRig();
     const server = await startRawServer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
@@ -261,7 +261,7 @@ describe('notifier: a reply', () => {
     expect(excerpt).toHaveLength(notifierLimits.replyExcerptMax);
   });
 
-  it('that was a success is kept with the job that it ended, cut to 100 characters', async () => {
+  it('of a success is kept in the history, cut to 100 characters', async () => {
     const rig = await startRig();
     const sink = await startSink(status(200, {}, `ok\n${'x'.repeat(5_000)}`));
     await attempt(rig, sink.url);
@@ -272,7 +272,7 @@ describe('notifier: a reply', () => {
     ]);
   });
 
-  it('that was a success is not sent to the store where no history is kept', async () => {
+  it('of a success is not sent to a store without history', async () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('t', sink.url);
@@ -315,12 +315,12 @@ describe('notifier: a receiver', () => {
     ['resets the connection', 'reset', (socket) => void socket.resetAndDestroy()],
     ['closes without a word', 'reset', (socket) => void socket.end()],
     [
-      'sends less than it said',
+      'sends less than announced',
       'reset',
       (socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort'),
     ],
     [
-      'sends less than it said and closes as it said',
+      'sends less than announced and closes as announced',
       'reset',
       (socket) => void socket.end('HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 100\r\n\r\nshort'),
     ],
@@ -330,7 +330,7 @@ describe('notifier: a receiver', () => {
       (socket) => void socket.end('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n40\r\nshort'),
     ],
     [
-      'ends in the middle of a chunk and closes as it said',
+      'ends in the middle of a chunk and closes as announced',
       'reset',
       (socket) =>
         void socket.end(
@@ -340,7 +340,7 @@ describe('notifier: a receiver', () => {
     ['speaks no HTTP', 'protocol', replying('220 mail.test ESMTP\r\n')],
     ['sends a bad header', 'protocol', replying('HTTP/1.1 200 OK\r\nx y: z\r\n\r\n')],
     [
-      'sends more header than anybody needs',
+      'sends too large headers',
       'protocol',
       (socket) => {
         socket.write('HTTP/1.1 200 OK\r\n');
@@ -348,7 +348,7 @@ describe('notifier: a receiver', () => {
       },
     ],
     [
-      'switches protocols unasked',
+      'switches protocols',
       'protocol',
       replying('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'),
     ],
@@ -374,7 +374,7 @@ describe('notifier: a receiver', () => {
     expect(line).toMatchObject({ reason: 'connect', status: null, detail: 'ECONNREFUSED' });
   });
 
-  it('that speaks no TLS, or hangs while it should, fails the attempt: tls, timeout', async () => {
+  it('without TLS, or that hangs in the handshake, fails as tls or timeout', async () => {
     const rig = await startRig();
     const plain = await startRawServer(replying('HTTP/1.1 400 Bad Request\r\n\r\n'));
     const silent = await startRawServer(() => {});
@@ -390,7 +390,7 @@ describe('notifier: a receiver', () => {
     await until('the connection is given up', () => silent.open.size === 0, 8_000);
   });
 
-  it('with a certificate of its own making is called only where the topic says so', async () => {
+  it('with a self-signed certificate is called only where the topic allows it', async () => {
     const rig = await startRig();
     const bodies: string[] = [];
     const server = createTlsServer(selfSigned, (request, response) => {
@@ -450,7 +450,7 @@ describe('notifier: a kept connection', () => {
     expect(rig.notified().every(({ attempt: number }) => number === 1)).toBe(true);
   });
 
-  it('that breaks under a written request is a failed attempt, never a silent second request', async () => {
+  it('that breaks after a request was written fails the attempt, without a second request', async () => {
     const rig = await startRig();
     const server = await startRawServer((socket, n) => {
       if (n === 2) socket.destroy();

@@ -1,4 +1,4 @@
-// Calls whose look-up has no turn, and connections that follow a changed name.
+// Calls whose look-up gets no turn, and connections that follow a changed name.
 import type { LookupFunction, Socket } from 'node:net';
 import { createServer } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
@@ -26,7 +26,7 @@ function hungLookups() {
 
 const reply = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}';
 
-it('notifier: releases a job whose look-up has no turn, without attempt and strike', async () => {
+it('notifier: releases a job whose look-up gets no turn', async () => {
   const rig = await startRig();
   const server = await startRawServer((socket) => void socket.write(reply));
   const { asked, seams } = hungLookups();
@@ -86,7 +86,7 @@ it('notifier: queued look-ups neither spin nor delay other topics', async () => 
     await until('the healthy topic is called', () => rig.counted('healthy', 'delivered') === pushed);
     return performance.now() - from > 3_000;
   });
-  // What had begun before is released later; nothing is called again.
+  // Calls that had started before are released later; none is repeated.
   expect(count().released - before.released).toBeLessThan(queued * 20);
   let answered = 0;
   await until('each topic has its turn', () => {
@@ -96,13 +96,13 @@ it('notifier: queued look-ups neither spin nor delay other topics', async () => 
   });
   const said = topicsSaid('look-up is queued').toSorted();
   expect(said).toHaveLength(queued);
-  await until('the end is said', () => topicsSaid('had its turn').length === queued);
+  await until('the end is logged', () => topicsSaid('had its turn').length === queued);
   expect(topicsSaid('had its turn').toSorted()).toEqual(said);
   // Lateness is that of attempts.
   expect(count().late).toBe(rig.notified().length);
 });
 
-it('notifier: follows a changed name while jobs flow, and cuts no running call', async () => {
+it('notifier: follows a changed name and interrupts no call', async () => {
   const rig = await startRig();
   const arrivals: string[] = [];
   const held: Socket[] = [];

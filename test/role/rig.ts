@@ -1,5 +1,5 @@
-// What the tests of the delivering roles stand on: the embedded store and registry through their socket, the roles under test,
-// and everything they logged and counted. All of it ends with the test.
+// The rig of the role tests: embedded store and registry through their socket, the roles under test, and
+// everything that they logged and counted. All of it ends with the test.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ export interface Rig {
   readonly sent: readonly ToMaster[];
   notified(): readonly Line[];
   counted(topic: string, name: StatName): number;
-  /** since the last time this was asked */
+  /** since the last call */
   metrics(): MetricReport | null;
   /** to every role */
   tell(message: ToWorker): void;
@@ -85,7 +85,7 @@ export async function startRig(
   const counts = new Map<string, number>();
   const meter = new MetricBuffer();
   const sent: ToMaster[] = [];
-  const hearers: ((message: ToWorker) => void)[] = [];
+  const listeners: ((message: ToWorker) => void)[] = [];
   const topics = new TopicBook(registry, log);
   await topics.start();
   onTestFinished(() => topics.drain(1_000));
@@ -100,7 +100,7 @@ export async function startRig(
     counted: (topic, name) => counts.get(`${topic} ${name}`) ?? 0,
     metrics: () => meter.take(),
     tell: (message) => {
-      for (const hear of hearers) hear(message);
+      for (const listen of listeners) listen(message);
     },
     context: ({ config, ...more } = {}) => ({
       config: {
@@ -126,7 +126,10 @@ export async function startRig(
           void counts.set(`${topic} ${name}`, (counts.get(`${topic} ${name}`) ?? 0) + n),
       },
       metrics: meter,
-      link: { send: (message) => void sent.push(message), onMessage: (hear) => void hearers.push(hear) },
+      link: {
+        send: (message) => void sent.push(message),
+        onMessage: (listen) => void listeners.push(listen),
+      },
       adminToken: 'admin',
       restarts: 0,
       takesOver: false,

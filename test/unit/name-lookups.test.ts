@@ -1,4 +1,4 @@
-// Which name may be looked up when: with a resolver and a probe whose answers the test gives.
+// The order of look-ups, with a resolver and a probe whose answers the test gives.
 import type { LookupAddress } from 'node:dns';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
@@ -123,7 +123,7 @@ it('look-up: names that hang after an answered probe leave threads to names in g
   expect(trial.ends).toEqual(['good.test: 192.0.2.1', 'good.test: 192.0.2.2']);
 });
 
-it('look-up: a silent name fails after its time, and at once for seconds after that', async () => {
+it('look-up: a silent name fails after its deadline, then at once for seconds', async () => {
   const trial = createTrial();
   expect(trial.find('hung.test').hasStarted).toBe(true);
   trial.probed('hung.test', silent);
@@ -169,7 +169,7 @@ it('look-up: a name that was silent gets a thread without waiting for its probe,
   expect(trial.asking()).toEqual([]);
 });
 
-it('look-up: without a turn it ends as not begun, and the name is not blamed', async () => {
+it('look-up: without a turn it ends as not started, without a failure', async () => {
   const trial = createTrial();
   for (let n = 0; n < notifierLimits.lookupThreads.new; n++) {
     trial.find(`late${n}.test`);
@@ -210,7 +210,7 @@ it('look-up: a queued name keeps its place after its callers have left', async (
   expect(trial.ends.slice(-2)).toEqual(['queued.test: 192.0.2.1', 'gone.test: ENOTFOUND']);
 });
 
-it('look-up: a queued name that no call wanted for minutes is not asked', async () => {
+it('look-up: a queued name without calls for minutes is dropped', async () => {
   const trial = createTrial();
   for (const name of [...ids('first', notifierLimits.lookupThreads.new), 'unused.test', 'wanted.test']) {
     trial.find(name);
@@ -222,7 +222,7 @@ it('look-up: a queued name that no call wanted for minutes is not asked', async 
   expect(trial.asking()).toEqual(['wanted.test']);
 });
 
-it('look-up: a slow name that was silent is queued and asked once', async () => {
+it('look-up: a slow name that was silent is queued and looked up once', async () => {
   const trial = createTrial();
   trial.find('x.test');
   trial.probed('x.test', answered());
@@ -271,7 +271,7 @@ it('look-up: a local name is never ranked behind silent names', async () => {
   expect(trial.asking()).toContain('local');
 });
 
-it('look-up: probes beyond their number wait, and have not begun', async () => {
+it('look-up: probes beyond their limit wait, and have not started', async () => {
   const trial = createTrial({ probesMax: 1 });
   trial.find('first.test');
   const second = trial.find('second.test');
@@ -296,7 +296,7 @@ it('look-up: addresses of the probe are used where the system is slow', async ()
   expect(trial.ends.at(-1)).toBe('slow.test: ENOTFOUND');
 });
 
-it('look-up: an old answer is used while a newer one is overdue, not after the name is gone', async () => {
+it('look-up: uses an old answer until a newer one or the end of the name', async () => {
   const trial = createTrial();
   trial.find('a.test');
   trial.probed('a.test', answered());

@@ -5,7 +5,7 @@ import { StatSender } from '../../src/process/stat-sender.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
 import { until } from '../support/until.ts';
 
-/** Takes what is sent when it is told to. */
+/** Receives the counts when the test lets it. */
 function startSender() {
   const parts: (readonly StatDelta[])[] = [];
   const said: string[] = [];
@@ -31,7 +31,7 @@ function startSender() {
   };
 }
 
-it('stat sender: more topics within a second than its buffer holds are sent in parts, and all of them', async () => {
+it('stat sender: sends more topics than its buffer holds in parts', async () => {
   const { sender, said, count } = startSender();
   for (let n = 0; n < 2.5 * limits.countersHeldMax; n += 1) {
     sender.add(`t${n}`, 'pushed');
@@ -43,7 +43,7 @@ it('stat sender: more topics within a second than its buffer holds are sent in p
   expect(said).toEqual([]);
 });
 
-it('stat sender: what a master that takes nothing leaves no room for is dropped and said to be; what is held arrives', async () => {
+it('stat sender: drops and logs counts that a silent master leaves no space for', async () => {
   const { sender, said, count, slow } = startSender();
   slow(true);
   for (let n = 0; n < 2 * limits.countersHeldMax + 7; n += 1) sender.add(`t${n}`, 'pushed', 2);
