@@ -1,6 +1,6 @@
-// The definition of a job store. Every implementation passes these cases unchanged; test/conformance/mutants.test.ts
-// shows of each kind of mistake that some case turns red. A case takes an empty store, with its own real clock, and may
-// not rely on anything but the port and the dump.
+// Defines a job store: every implementation passes these cases unchanged. mutants.test.ts shows that each
+// kind of mistake turns a case red. A case gets an empty store with a real clock, and relies only on the port
+// and the dump.
 
 import { describe, it } from 'vitest';
 import { adminCases } from './cases/admin.ts';

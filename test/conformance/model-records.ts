@@ -1,4 +1,4 @@
-// What the model keeps of a job and of an alert, their orders, and one page of a listing.
+// The model's records of jobs and alerts, their orders, and one page of a list.
 
 import type { EndedJob, FoundJob, Version } from '../../src/core/job.ts';
 import type { AlertEntry, Page } from '../../src/ports/job-store.ts';
@@ -11,7 +11,7 @@ export type ModelAlert = Mutable<Omit<AlertEntry, 'state'>> & {
   claimedUntil: number;
 };
 
-/** A job that nobody has tried yet, at its push and again at its requeue. */
+/** A job without attempts, as after a push or requeue. */
 export const untried = {
   failures: 0,
   strikes: 0,
@@ -28,7 +28,8 @@ export const byEnd = (a: EndedJob, b: EndedJob) => a.endedAt - b.endedAt || a.ve
 export const byDeath = (a: AlertEntry | ModelJob, b: AlertEntry | ModelJob) =>
   (a.deadAt ?? 0) - (b.deadAt ?? 0) || a.version - b.version;
 
-/** The items of a newest-first list after the cursor: a place, not a row, so it stays good when its row has gone. */
+/** The items of a newest-first list after the cursor: a place, not a row, so it stays valid when its row is
+ *  gone. */
 export function pageOf<T extends { readonly deadAt: number | null; readonly version: Version }>(
   newestFirst: readonly T[],
   limit: number,
@@ -44,7 +45,7 @@ export function pageOf<T extends { readonly deadAt: number | null; readonly vers
   return { items, nextCursor: atEnd ? null : JSON.stringify([last.deadAt, last.version]) };
 }
 
-/** The same of a search, which goes on in time by dueAt and back by endedAt. */
+/** The same for a search: ascending by dueAt, descending by endedAt. */
 export function pageOfFound(
   found: readonly FoundJob[],
   by: 'dueAt' | 'endedAt',

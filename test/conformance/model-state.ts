@@ -1,5 +1,6 @@
-// What the model keeps, and the moves of a job that several operations share. Owns the map of jobs, the map of alerts, the
-// counter behind versions and tokens, the wheel and the turns. Each method is one atomic step, because none waits.
+// The model's state, and the moves of a job that several operations share. Owns the jobs, the alerts, the
+// counter of versions and tokens, the wheel and the turns. Each method is one atomic step, because none
+// awaits.
 
 import type {
   AttemptRecord,
@@ -19,12 +20,12 @@ import { inDumpOrder, type StateDump } from './store-under-test.ts';
 
 export class ModelState {
   readonly jobs = new Map<string, ModelJob>();
-  /** by topic and id: what ended last, until the id is pushed again */
+  /** by topic and id: the last ended job, until the id is pushed again */
   readonly ended = new Map<string, EndedJob>();
   readonly alerts = new Map<Version, ModelAlert>();
   /** when an alert of a topic was last sent */
   readonly toldAt = new Map<string, number>();
-  /** Told once for every hint. */
+  /** Called once per hint. */
   onHint: (hint: port.Hint) => void = () => {};
   readonly now: () => number;
   counter = 0;
@@ -55,7 +56,7 @@ export class ModelState {
     return this.draw();
   }
 
-  /** The job that this lease gives the right to finish. */
+  /** The job that this lease may finish. */
   leased(lease: Lease): ModelJob | null {
     const job = this.jobs.get(this.nameOf(lease));
     if (job?.version !== lease.version || job.lease?.token !== lease.token) return null;
@@ -74,7 +75,7 @@ export class ModelState {
     return this.all().filter((job) => job.state === state);
   }
 
-  /** Ready jobs in the order they are taken. */
+  /** Ready jobs in the order of reserve. */
   waiting(priority: Priority, topic: string): ModelJob[] {
     const ready = this.inState('ready').filter((job) => job.priority === priority && job.topic === topic);
     return ready.sort(byDue);
@@ -88,7 +89,8 @@ export class ModelState {
 
   // Moves
 
-  /** At its old place: dueAt decides where it stands among the ready. Its topic's turn comes last if this is its first. */
+  /** Ready at its old place, which dueAt decides. Its topic gets the last turn if this is its first ready
+   *  job. */
   makeReady(job: ModelJob): void {
     const { priority, topic } = job;
     if (this.waiting(priority, topic).length === 0)
@@ -97,7 +99,7 @@ export class ModelState {
     job.lease = null;
   }
 
-  /** Delayed until then, or ready when that is now. */
+  /** Delayed until then, or ready if that is now. */
   schedule(job: ModelJob, dueAt: number): void {
     job.dueAt = dueAt;
     job.lease = null;
@@ -105,7 +107,7 @@ export class ModelState {
     else job.state = 'delayed';
   }
 
-  /** Rounded up: the clock has dropped the part of a millisecond. */
+  /** Rounded up: the clock has lost its fraction of a millisecond. */
   dueAfter(delayMs: number): number {
     return delayMs === 0 ? this.now() : this.now() + Math.ceil(delayMs) + 1;
   }
@@ -114,7 +116,7 @@ export class ModelState {
     return 'at' in when ? Math.max(when.at, this.now()) : this.dueAfter(when.delayMs);
   }
 
-  /** The same job under a new version, due then. It leaves its place first: its topic may have no other. */
+  /** Gives the job a new version and due time. It leaves its place first: its topic may have no other job. */
   makeAnew(job: ModelJob, dueAt: number): void {
     this.remove(job);
     job.version = this.draw();
@@ -140,7 +142,7 @@ export class ModelState {
     this.alerts.set(version, { ...entry, state: 'owed', claimedUntil: 0 });
   }
 
-  /** The job is gone, and what is kept of it is told. */
+  /** Removes the job and writes its history entry. */
   end(job: ModelJob, state: EndState): void {
     this.remove(job);
     const { topic, id, version, origin, dueAt, acceptedAt, failures, attempts } = job;
@@ -159,7 +161,7 @@ export class ModelState {
     if (alert !== undefined && alert.state !== 'owed' && !hasDeadLetter) this.alerts.delete(version);
   }
 
-  /** Runs one step and sends the hints that its effect calls for. */
+  /** Runs one step and sends the hints that follow from it. */
   hinting<T>(step: () => T): T {
     const earliest = () => Math.min(...this.inState('delayed').map((job) => job.dueAt));
     const queues = () => new Set(this.inState('ready').map((job) => `${job.priority} ${job.topic}`));

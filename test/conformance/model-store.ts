@@ -1,5 +1,5 @@
-// The port in front of the model: turns its plain methods into promises and lists, and sends its hints. Copies what goes
-// out, because an answer that crossed a socket shares nothing with the store either.
+// Adds the port to the model: turns its plain methods into promises and lists, and sends its hints. Copies
+// every answer, as a socket would.
 
 import type * as port from '../../src/ports/job-store.ts';
 import { Model } from './model.ts';
@@ -65,7 +65,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
             max,
           ),
         ),
-      // Nothing of it lies anywhere that could be copied, or broken.
+      // The model is in memory: nothing to copy, nothing to damage.
       startBackup: async () => 'started',
       backup: async () => ({ kind: 'failed', startedAt: 0, endedAt: 0, reason: 'in memory' }),
       startFsck: async () => 'started',

@@ -1,7 +1,7 @@
-// The reference: what a job store does, in the fewest words that are obviously right, on a map of jobs and a map of
-// alerts (model-state.ts) that it walks through for every question. It must never become fast or clever: when a store and
-// this file differ, one of them is wrong, and this one must be the easier to judge. Each method is one atomic step, because none
-// waits. model-store.ts puts the port in front; mutants/ changes single methods, which is why they are this small.
+// The reference: a job store as short and obvious as possible, on a map of jobs and a map of alerts
+// (model-state.ts) that every call walks through. It must never become fast or clever: when a store and this
+// file differ, this one must be the easier to judge. Each method is one atomic step, because none awaits.
+// model-store.ts adds the port; mutants/ replaces single methods, so they are small.
 
 import type {
   EndedJob,
@@ -377,7 +377,7 @@ export class Model extends ModelState {
   counts(held: readonly string[] = []): Awaited<ReturnType<port.StoreAdmin['counts']>> {
     const of = (topic: string, state: JobState) =>
       this.inState(state).filter((job) => job.topic === topic).length;
-    // Built from entries, not by assignment: a topic may be called `constructor`.
+    // fromEntries, because assignment would fail for a topic named `__proto__`.
     const topics = Object.fromEntries(
       this.all().map(({ topic }) => [
         topic,

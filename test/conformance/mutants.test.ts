@@ -1,4 +1,4 @@
-// Shows that the suite sees each mistake: the case that a mutant names passes on the model and turns red on the mutant.
+// Shows that the suite detects each mistake: the named case passes on the model and fails on the mutant.
 
 import { describe, expect, it } from 'vitest';
 import { cases } from './exercise.ts';
@@ -24,10 +24,10 @@ const mutants: readonly Mutant[] = [
   silentMutant,
 ];
 
-describe('a store that makes a mistake turns the suite red', () => {
+describe('a store with a mistake fails the suite', () => {
   it.each(mutants)('$mistake', async ({ caughtBy, openStore }) => {
     const named = cases.find((each) => each.title === caughtBy);
-    if (named === undefined) throw new Error(`no case is called "${caughtBy}"`);
+    if (named === undefined) throw new Error(`unknown case "${caughtBy}"`);
     await expect(named.run(openStore)).rejects.toThrow();
   });
 });

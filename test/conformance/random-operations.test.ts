@@ -1,5 +1,5 @@
-// The embedded store, through its socket, beside the model: random operations on one stepped clock, the file closed and
-// opened again in between. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
+// The embedded store, through its socket, beside the model: random operations on one stepped clock, with the
+// file closed and reopened in between. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
 
 import { describe, expect, it } from 'vitest';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
@@ -15,7 +15,7 @@ const operations = Number(process.env['DQ_STORE_OPERATIONS'] ?? 6_000);
 const lives = 4;
 const start = 1_900_000_000_000;
 
-/** Everything that must have happened for a run to mean something. */
+/** Operations and outcomes that every run must contain. */
 const kinds = [
   ...['stored', 'kept', 'job_exists', 'cancelled', 'absent', 'acked', 'retried', 'buried', 'released'],
   ...[
@@ -41,7 +41,7 @@ const underTest = ({ client, dump, close }: SqliteStore): StoreUnderTest => ({
 });
 
 describe('random operations', () => {
-  it(`the embedded store answers and keeps what the model does (seed ${seed})`, {
+  it(`the embedded store equals the model (seed ${seed})`, {
     timeout: 900_000,
   }, async () => {
     const clock = { now: start };
@@ -51,7 +51,7 @@ describe('random operations', () => {
     const unseen = () => kinds.filter((kind) => both.seen[kind] === undefined);
     let tested = underTest(await open());
     try {
-      // Longer, where the dice have not shown all kinds by then.
+      // Longer if some kinds have not come up by then.
       for (let life = 0; life < lives || (unseen().length > 0 && life < 4 * lives); life += 1) {
         await both.run(operations / lives, tested);
         await both.emptyReady(tested);
@@ -69,7 +69,7 @@ describe('random operations', () => {
     expect(unseen()).toEqual([]);
   });
 
-  it('a store that forgets one kind of alert is found out', async () => {
+  it('a store that loses one kind of alert is detected', async () => {
     const clock = { now: start };
     const forgetful = new Model(() => clock.now);
     change(forgetful, 'oweAlert', (right) => (job, deadAt, reason) => {

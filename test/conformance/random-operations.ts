@@ -1,6 +1,6 @@
-// Random operations on two stores side by side: what the model answers is what the other must answer, to the last field.
-// Both read one clock that only this file moves, so that due times, lease ends, versions and tokens are equal too, and
-// nothing needs to be normalised. Every choice comes from one seed; a failure names it and the last operations.
+// Runs random operations on the model and a store, whose answers must be equal in every field. Both read one
+// clock that only this file moves, so due times, lease ends, versions and tokens are equal too. Every choice
+// comes from one seed; a failure names the seed and the last operations.
 
 import { expect } from 'vitest';
 import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../src/core/job.ts';
@@ -9,7 +9,7 @@ import * as port from '../../src/ports/job-store.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { attemptOf, leaseOf } from './trial.ts';
 
-/** mulberry32: a whole sequence from 32 bits, the same everywhere. */
+/** mulberry32: the same sequence from a 32-bit seed everywhere. */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -30,9 +30,9 @@ interface Operation {
   readonly what: string;
   readonly given: unknown;
   readonly call: (store: port.Store) => Promise<unknown>;
-  /** Several calls, or a read: the port does not say whether a read sees what is written in the same moment. */
+  /** Several calls, or a read: the port does not define whether a read sees writes of the same moment. */
   readonly alone?: boolean;
-  /** The part of the answer that others of the same moment cannot change. */
+  /** The part of the answer that concurrent operations cannot change. */
   readonly part?: (answer: unknown) => unknown;
 }
 
@@ -40,7 +40,7 @@ type Held = Pick<ReservedJob, keyof Lease | 'failures'>;
 
 export class RandomOperations {
   readonly #random: () => number;
-  /** The last ones that were given out, most of them lost by now. */
+  /** the last leases, most of them lost by now */
   readonly #leases: Held[] = [];
   readonly #versions: number[] = [];
   readonly #now: () => number;
@@ -63,7 +63,7 @@ export class RandomOperations {
     return this.#random() < share;
   }
 
-  /** Remembers what later operations can refer to. */
+  /** Remembers jobs and leases for later operations. */
   learn(answer: unknown): void {
     for (const lease of (answer as { jobs?: Held[] } | null)?.jobs ?? []) this.#leases.push(lease);
     for (const { version } of Array.isArray(answer) ? (answer as { version?: number }[]) : [])
@@ -104,7 +104,7 @@ export class RandomOperations {
     const kind = this.below(10);
     if (kind < 4) return { delayMs: 0 };
     if (kind < 5) return { at: this.#now() - this.below(10_000) };
-    // Some at the same moment as others of their topic.
+    // Some at the same moment as other jobs of their topic.
     if (kind < 7) return { at: Math.ceil(this.#now() / 100) * 100 + this.below(2) };
     return { delayMs: this.below(kind < 9 ? 100 : 100_000) };
   }
@@ -116,7 +116,7 @@ export class RandomOperations {
       mode: this.one(['replace', 'replace', 'keep', 'reject'] as const),
       priority: this.one<Priority>(priorities),
       contentType: this.one([null, 'text/plain']),
-      // Now and then one that a store may keep apart.
+      // Sometimes a large one, which a store may keep apart.
       body: this.chance(0.15)
         ? Buffer.alloc(1_100, this.below(256))
         : Buffer.from(Array.from({ length: this.below(6) }, () => this.below(256))),
@@ -142,7 +142,7 @@ export class RandomOperations {
 
   #promote(): Operation {
     const max = 1 + this.below(8);
-    // waitMs may count a push that arrived with it already.
+    // waitMs may already count a concurrent push.
     const part = (answer: unknown) => (answer as port.Promoted).moved;
     return { what: 'promote', given: max, part, call: (store) => store.jobs.promote(0, max) };
   }
@@ -299,7 +299,7 @@ export class RandomOperations {
   }
 }
 
-/** Every page to the end: cursors are opaque, what they lead to is not. */
+/** All pages: cursors are opaque, their pages are not. */
 async function pages<T>(page: (cursor: string | null) => Promise<port.Page<T>>): Promise<readonly T[][]> {
   const all: T[][] = [];
   let cursor: string | null = null;
@@ -315,19 +315,19 @@ export interface Clock {
   now: number;
 }
 
-/** Loses calls and answers on the way to the tested store. */
+/** Loses calls and replies on the way to the tested store. */
 export interface Losses {
-  /** of the operations that are one call, how many are lost: 0 … 1 */
+  /** share of lost calls among operations of one call: 0 … 1 */
   readonly share: number;
-  /** The next call never arrives; or it does its work, and its answer is lost. */
+  /** The next call is lost, or runs and its reply is lost. */
   lose(what: 'call' | 'answer'): void;
-  /** Resolves when calls arrive again; false: there was nothing to lose. */
+  /** Resolves when calls arrive again; false: nothing was lost. */
   mended(): Promise<boolean>;
 }
 
-/** A model and a store that went through the same; `tested` may be another object over the same data in each run. */
+/** A model and a store with the same past; `tested` may be another object on the same data in each run. */
 export class SideBySide {
-  /** How often each kind of operation and of outcome came. */
+  /** Count of each kind of operation and outcome. */
   readonly seen: Record<string, number> = {};
   readonly #seed: number;
   readonly #clock: Clock;
@@ -337,7 +337,7 @@ export class SideBySide {
   readonly #onMoment: () => Promise<void>;
   readonly #losses: Losses | null;
 
-  /** `onMoment`: a store that has the clock elsewhere is told before each moment. */
+  /** `onMoment`: called before each moment, for a store that keeps the clock elsewhere */
   constructor(
     seed: number,
     clock: Clock,
@@ -353,7 +353,7 @@ export class SideBySide {
     this.#source = new RandomOperations(randomFrom(seed), () => clock.now);
   }
 
-  /** Some are sent in one moment, as many processes would; the whole state is compared every 50. */
+  /** Some operations are concurrent; the whole state is compared after every 50. */
   async run(operations: number, tested: StoreUnderTest): Promise<void> {
     let dumpedAt = 0;
     for (let done = 0; done < operations; ) {
@@ -373,7 +373,7 @@ export class SideBySide {
     }
   }
 
-  /** Reserves until nothing is ready: a store that is opened again may deal turns anew. */
+  /** Reserves until nothing is ready: a reopened store may start its turns again. */
   async emptyReady(tested: StoreUnderTest): Promise<void> {
     const everything = { room: 250, leaseMs: 10_000 };
     const request = { owner: owners[0] as Owner, max: 250, others: everything, topics: new Map() };
@@ -401,7 +401,7 @@ export class SideBySide {
     }
   }
 
-  /** What became of the call the store must not claim to know; it has happened as a whole or not at all, and may be repeated. */
+  /** A lost call must be unknown. It has run completely or not at all, and may be repeated. */
   async #losing(losses: Losses, operation: Operation, tested: StoreUnderTest): Promise<void> {
     const { what, given, call } = operation;
     const lost = this.#source.one(['call', 'answer'] as const);
@@ -436,7 +436,7 @@ export class SideBySide {
   }
 }
 
-/** Outcomes that say more than `unknown`. */
+/** Outcomes other than `unknown`. */
 function claims(answer: unknown): readonly unknown[] {
   if (answer instanceof port.StoreError) return answer.failure.kind === 'unknown' ? [] : [answer.failure];
   const items = Array.isArray(answer) ? (answer as { kind?: string }[]) : [answer as { kind?: string }];

@@ -1,5 +1,6 @@
-// A Redis store beside the model: random operations on one stepped clock, which the scripts read instead of the
-// server's; also with lost calls and replies. DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
+// A Redis store beside the model: random operations on one stepped clock, which the scripts read instead of
+// the server's; also with lost calls and replies.
+// DQ_SEED=… repeats a run, DQ_STORE_OPERATIONS=20000 makes it longer.
 
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
@@ -23,8 +24,8 @@ async function isWhole({ store }: OpenedRedis): Promise<void> {
   expect(await store.admin.fsck()).toMatchObject({ kind: 'done', result: { problems: [] } });
 }
 
-/** The same store with its calls in turn: with a copy of the rings a reserve may take two scripts, and other calls of the
- *  same moment would run between them, while the model runs each call as a whole. */
+/** The same store with its calls in turn: with a copy of the rings a reserve may take two scripts, and other
+ *  calls of the same moment would run between them, while the model runs each call as a whole. */
 function inTurn(store: Store): Store {
   let last: Promise<unknown> = Promise.resolve();
   const queued = <P extends object>(part: P): P =>

@@ -1,5 +1,5 @@
-// The suite on three Redis servers as one job store. Order holds within a partition, so cases of order run only where
-// one shard takes all ids; all other cases also run with ids on all three.
+// The suite on three Redis servers as one job store. Order holds within a partition, so cases of order run
+// only where one shard takes all ids; all other cases also run with ids on all three.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';

@@ -1,10 +1,10 @@
-// What the suite needs of an implementation: the store through its port, and its whole state beside it. The dump reads
-// what is stored, never through the port, so that a store cannot hide behind its own answers.
+// Defines what the suite needs of an implementation: the port, and a dump of the whole stored state. The dump
+// never uses the port, so a store cannot hide mistakes behind its own answers.
 
 import type { EndedJob, JobKey, JobSnapshot, Owner, Priority, Token } from '../../src/core/job.ts';
 import type { AlertEntry, Store } from '../../src/ports/job-store.ts';
 
-/** A stored job with every field that is kept of it. */
+/** A stored job with all its fields. */
 export interface DumpedJob extends JobSnapshot {
   readonly priority: Priority;
   readonly lease: { readonly token: Token; readonly owner: Owner; readonly untilMs: number } | null;
@@ -22,7 +22,7 @@ export interface StateDump {
 export interface StoreUnderTest {
   readonly store: Store;
   dump(): Promise<StateDump>;
-  /** Ends the store and removes what it left. */
+  /** Closes the store and removes its data. */
   close(): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
-// What a case works with: an empty store, short words to seed it, and the comparison of its whole state before and after
-// one call. Time is real, because a store behind a socket takes no fake clock: a span says between which moments the
-// storage clock must have been read.
+// The tools of a case: an empty store, short calls to seed it, and the comparison of its whole state before
+// and after one call. Time is real, because a store behind a socket takes no fake clock: a span holds the
+// moments between which the storage clock was read.
 
 import { expect } from 'vitest';
 import type {
@@ -44,7 +44,7 @@ export interface Span {
   readonly to: number;
 }
 
-/** Any number from low to high. */
+/** Matches any number from low to high. */
 export function within(low: number, high: number): unknown {
   return {
     $$typeof: Symbol.for('jest.asymmetricMatcher'),
@@ -54,14 +54,14 @@ export function within(low: number, high: number): unknown {
   };
 }
 
-/** The moment of a span, plus so many ms. A store may read its clock in microseconds and round. */
+/** Matches a moment of the span, plus `ms`. A store may read its clock in microseconds and round. */
 export const at = (span: Span, plusMs = 0) => within(span.from + plusMs - 1, span.to + plusMs + 1);
 
-/** Fields that differ from before, by `topic/id` and by version; null = gone. A key that was not there is a whole new entry. */
+/** Changed fields, by `topic/id` and by version; null = gone. A new key is a whole new entry. */
 export interface Changes {
   readonly jobs?: Readonly<Record<string, object | null>>;
   readonly alerts?: Readonly<Record<string, object | null>>;
-  /** The history is compared when it is named, and when no job is. */
+  /** The history is compared if it is named, or no job is. */
   readonly ended?: Readonly<Record<string, object | null>>;
 }
 
@@ -109,7 +109,7 @@ export const owner: Owner = { instance: 3_000_000_007, incarnation: 1 };
 export const longLeaseMs = 60_000;
 export const farOffMs = 3_600_000;
 
-/** TopicCapacity for everything, unless rooms are named: then for these topics alone. */
+/** Capacity for all topics, or only for the named ones. */
 export function request(
   max: number,
   rooms: Readonly<Record<string, number | port.TopicCapacity>> | null = null,
@@ -221,7 +221,7 @@ export class Trial {
     return this.jobs.recover(this.partition, max);
   }
 
-  /** Runs one call while the clock of this process is so many days wrong. A store reads its own. */
+  /** Runs one call while the clock of this process is `days` off. A store reads its own. */
   async withWrongClock<T>(days: number, call: () => Promise<T>): Promise<T> {
     const right = Date.now;
     Date.now = () => right() + days * 86_400_000;
@@ -234,7 +234,7 @@ export class Trial {
 
   // Seeds
 
-  /** The one job that can be reserved in this topic. */
+  /** Reserves the only ready job of the topic. */
   async lease(topic = 't', holder: Owner = owner, leaseMs = longLeaseMs): Promise<ReservedJob> {
     return only(await this.reserve(request(1, { [topic]: 1 }, holder, leaseMs)));
   }
@@ -257,7 +257,7 @@ export class Trial {
     return job;
   }
 
-  /** A job in this state; its lease where it has or had one. */
+  /** Makes a job in this state; returns its lease if it has or had one. */
   async seed(state: JobState, id = '1', pushed: Pushed = {}): Promise<ReservedJob | null> {
     if (state === 'reserved') return this.reserved(id, pushed);
     if (state === 'dead') return this.buried(id, pushed);
@@ -265,33 +265,33 @@ export class Trial {
     return null;
   }
 
-  /** One job in each state, in topics of their own, all with the id of the usual subject: no call on `t` may touch them. */
+  /** Makes one job per state, in other topics but with the usual id: no call on `t` may affect them. */
   async bystanders(): Promise<void> {
     for (const state of ['delayed', 'ready', 'reserved', 'dead'] as const)
       await this.seed(state, '1', { topic: `by.${state}` });
   }
 
-  /** Answers the lease after it has run out and was taken back: its job is ready again. */
+  /** Returns the lease after it expired and was recovered: its job is ready again. */
   async lostLease(id: string, pushed: Pushed = {}): Promise<ReservedJob> {
     const job = await this.reserved(id, pushed, owner, 30);
     await until('the lease to run out', async () => (await this.recover()).returned === 1);
     return job;
   }
 
-  /** Until the storage clock has surely moved on by a millisecond. */
+  /** Waits until the storage clock has moved on by 1 ms. */
   async tick(): Promise<void> {
     const from = Date.now();
     await until('the clock to move', () => Date.now() > from + 1, 1_000, 1);
   }
 
-  /** Until the storage clock has surely passed that moment. */
+  /** Waits until the storage clock has passed that moment. */
   async past(moment: number): Promise<void> {
     await until('the time to pass', () => Date.now() > moment + 1, 10_000, 2);
   }
 
   // Comparing
 
-  /** A job that must be there. */
+  /** Reads a job that must exist. */
   async known(id: string, topic = 't'): Promise<JobSnapshot> {
     const job = await this.jobs.get({ topic, id });
     if (job === null) throw new Error(`${topic}/${id} is gone`);
@@ -302,7 +302,7 @@ export class Trial {
     return this.under.dump();
   }
 
-  /** Runs one call and compares the whole state with the one before and the named changes. */
+  /** Runs one call and compares the whole state with the state before plus the named changes. */
   async changes<T>(call: () => Promise<T>, expected: (result: T, span: Span) => Changes): Promise<T> {
     const before = await this.dump();
     const from = Date.now();
@@ -319,7 +319,7 @@ export class Trial {
     return this.changes(call, () => ({}));
   }
 
-  /** All four finishing writes of a lease that is lost: each says so, and none leaves a trace. */
+  /** All four finishing writes of a lost lease: each returns lease_lost and changes nothing. */
   async lost(job: ReservedJob): Promise<void> {
     const lost = { kind: 'lease_lost' };
     expect(await this.unchanged(() => this.ack(job))).toEqual(lost);
@@ -336,7 +336,7 @@ export function only<T>(items: readonly T[]): T {
 
 export const idsOf = (jobs: readonly JobKey[]): string[] => jobs.map((job) => job.id);
 
-/** As a job was stored by a push. */
+/** The fields of a job as a push stored it. */
 export function storedAs(
   pushed: port.PushJob,
   outcome: { version: Version; dueAt: number },

@@ -1,5 +1,5 @@
-// A daemon with a bad network to Redis: replies are lost after the work was done, calls take long, hints never arrive.
-// No job is lost or called twice.
+// A daemon with a bad network to Redis: replies are lost after the work was done, calls take long, hints
+// never arrive. No job is lost or called twice.
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';

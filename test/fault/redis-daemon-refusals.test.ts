@@ -1,5 +1,6 @@
-// A daemon whose Redis rejects calls: full, read-only, busy, loading, another password, a full disk, lost scripts or
-// connections. Pushes are rejected as not stored, no job is lost, and the daemon recovers by itself.
+// A daemon whose Redis rejects calls: full, read-only, busy, loading, another password, a full disk, lost
+// scripts or connections. Pushes are rejected as not stored, no job is lost, and the daemon recovers by
+// itself.
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -41,7 +42,7 @@ function written(daemon: Daemon): string {
   return [daemon.output(), ...files].join('\n');
 }
 
-/** Ten connections in all. Failed attempts repeat after 50, 100, 200 … 2,000 ms; READONLY reconnects every 2 s. */
+/** Of ten connections. Failed attempts repeat after 50, 100, 200 … 2,000 ms, others after 2 s. */
 const connectionsPerSecondMax: Readonly<Record<string, number>> = { 'read-only': 10, password: 60 };
 
 async function connectionsPerSecond(raw: Redis): Promise<number> {

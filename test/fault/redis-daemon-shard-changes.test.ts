@@ -1,6 +1,6 @@
-// A daemon whose shards are added, drained and removed while jobs are pushed, replaced, read and delivered through its
-// API. Its processes read each new list at different times.
-// DQ_SHARD_JOBS=20000 for the full size: that many replaces of live ids.
+// A daemon whose shards are added, drained and removed while jobs are pushed, replaced, read and delivered
+// through its API. Its processes read each new list at different times. DQ_SHARD_JOBS=20000 for the full
+// size: that many replaces of live ids.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type RedisServer, startRedisServers } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';

@@ -1,5 +1,5 @@
-// A daemon on three Redis of which one fails: jobs there wait, pushes of ids that live there are rejected, and the other
-// shards work.
+// A daemon on three Redis of which one fails: jobs there wait, pushes of ids that live there are rejected,
+// and the other shards work.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { startRedisServers } from '../../scripts/services/redis.ts';

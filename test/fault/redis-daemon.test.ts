@@ -1,5 +1,5 @@
-// A daemon whose Redis is killed or frozen under load: acknowledged jobs are delivered, rejected ones never, and no job
-// gets a strike. DQ_REDIS_KILLS=20 and DQ_REDIS_STOP_MS=30000 make it longer.
+// A daemon whose Redis is killed or frozen under load: acknowledged jobs are delivered, rejected ones never,
+// and no job gets a strike. DQ_REDIS_KILLS=20 and DQ_REDIS_STOP_MS=30000 make it longer.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';

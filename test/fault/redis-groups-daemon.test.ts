@@ -1,6 +1,7 @@
-// A daemon on a Sentinel group or a Cluster whose master dies or freezes: a replica takes over, and every loop recovers by
-// itself. Replication is asynchronous: replicated jobs are delivered; later pushes may be lost, and later callbacks may
-// repeat. A rejected job is never delivered, and no id is delivered in two versions.
+// A daemon on a Sentinel group or a Cluster whose master dies or freezes: a replica takes over, and every
+// loop recovers by itself. Replication is asynchronous: replicated jobs are delivered; later pushes may be
+// lost, and later callbacks may repeat. A rejected job is never delivered, and no id is delivered in two
+// versions.
 import { describe, expect, it, vi } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
@@ -26,8 +27,8 @@ vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
 
 /** The guarantee is 3 s; the rest is for an overloaded machine. */
 const answerMsMax = limits.redisCallMs + 5_000;
-/** From the promotion until all loops work: up to 1.5 × redisReconnectMsMax between connection attempts, and redisSilentMs
- *  until a frozen connection ends. 10 s in all; the rest is for an overloaded machine. */
+/** From the promotion until all loops work: up to 1.5 × redisReconnectMsMax between connection attempts, and
+ *  redisSilentMs until a frozen connection ends. 10 s in all; the rest is for an overloaded machine. */
 const recoveryMsMax = 30_000;
 
 interface Group {
@@ -240,8 +241,8 @@ describe.skipIf(await lacks('redis'))('a daemon on a Redis group', () => {
   it.each([
     // One bucket, poll ceiling 100 ms.
     ['server', 50],
-    // 32 buckets, 1 s: the timer and both notifiers poll each bucket once a second, 96 in all; 145 with all other polls.
-    // For a minute after a failed call, as on a busy machine, somewhat more.
+    // 32 buckets, 1 s: the timer and both notifiers poll each bucket once a second, 96 in all; 145 with all
+    // other polls. For a minute after a failed call, as on a busy machine, somewhat more.
     ['cluster', 180],
   ] as const)('%s, that is idle, asks it %i times a second at most', async (kind, max) => {
     const { url, servers } = await startIdle(kind);

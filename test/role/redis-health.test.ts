@@ -1,5 +1,5 @@
-// How upkeep reports a Redis: one mail when it fails for a while, one when it works again. Dangerous settings are logged
-// when they appear, and failures name their reason.
+// How upkeep reports a Redis: one mail when it fails for a while, one when it works again. Dangerous settings
+// are logged when they appear, and failures name their reason.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// The Redis store and its server: calls without effect leave every key unchanged. A full, foreign, emptied, frozen or
-// unavailable server gives the right failures, and the store recovers.
+// The Redis store and its server: calls without effect leave every key unchanged. A full, foreign, emptied,
+// frozen or unavailable server gives the right failures, and the store recovers.
 
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';

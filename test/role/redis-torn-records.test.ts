@@ -1,4 +1,5 @@
-// A damaged record or set member affects only itself: it is quarantined unchanged and named; all other jobs go on.
+// A damaged record or set member affects only itself: it is quarantined unchanged and named; all other jobs
+// go on.
 import type { Redis } from 'ioredis';
 import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';

@@ -1,5 +1,5 @@
-// Opens a job store on one real Redis server or group (services.ts), as the only shard of its list. The dump reads the
-// keys themselves.
+// Opens a job store on one real Redis server or group (services.ts), as the only shard of its list. The dump
+// reads the keys themselves.
 
 import { Redis } from 'ioredis';
 import type { RedisServer } from '../../scripts/services/redis.ts';

@@ -44,7 +44,8 @@ export async function openShards(listed: Listed, more: Partial<RedisStoreOptions
   return redis;
 }
 
-/** Runs a call on one partition as calls on each partition in turn, as a role does, until the result is complete. */
+/** Runs a call on one partition as calls on each partition in turn, as a role does, until the result is
+ *  complete. */
 function asOnePartition({ jobs }: Store): JobStore {
   const inTurn = async <T>(ask: (partition: Partition) => Promise<T>): Promise<readonly T[]> => {
     const answers: T[] = [];

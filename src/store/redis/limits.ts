@@ -27,8 +27,8 @@ export const redisLimits = {
   redisRedirectionsMax: 6,
   redisSlotsMs: 30_000,
   redisSlotsOnFailureMs: 1_000,
-  /** Topics with their own capacity sent with each reserve: each costs the script 1 µs, and 3 µs more if its
-   *  ready jobs are passed over. With more, only topics with ready jobs and capacity are sent. */
+  /** Topics with their own capacity sent with each reserve: each costs the script 1 µs, and 3 µs more if
+   *  its ready jobs are passed over. With more, only topics with ready jobs and capacity are sent. */
   capacitiesMax: 20,
   /** Lifetime of a copy of the rings, which is outdated after a server lost its last writes. Topics of each
    *  priority that one script reads for it (0.4 ms). Scripts per call for that: 100,000 topics. Topics of

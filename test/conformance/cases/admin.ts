@@ -1,4 +1,4 @@
-// Reading one job, counting all, purging a topic, health.
+// get, counts, purgeTopic, fsck, clock and health.
 
 import { expect } from 'vitest';
 import { jobStates } from '../../../src/core/job.ts';

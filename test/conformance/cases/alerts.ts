@@ -1,4 +1,4 @@
-// The alert outbox: claims, their end, settling, and how long an entry lives.
+// The alert outbox: due, claim, settle, and the lifetime of an alert.
 
 import { expect } from 'vitest';
 import { until } from '../../support/until.ts';

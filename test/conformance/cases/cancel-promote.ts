@@ -1,4 +1,4 @@
-// Cancel from every state; promote in time, in order, and never early.
+// cancel in every state; promote in time, in order, never early.
 
 import { expect } from 'vitest';
 import { jobStates } from '../../../src/core/job.ts';
@@ -63,7 +63,7 @@ export const promoteCases: readonly Case[] = [
       [200, 400, 600, 800, 1_000].map((delayMs) => trial.push(`in ${delayMs}`, { when: { delayMs } })),
     );
     const dueAts = near.map((outcome) => outcome.dueAt).sort((a, b) => a - b);
-    // Collected and judged afterwards: a failed expectation inside the wait would only be tried again.
+    // Compared after the wait: a failed expectation inside it would only be repeated.
     const steps: { moved: number; due: number }[] = [];
     let moved = 0;
     await until(
@@ -115,7 +115,7 @@ export const promoteCases: readonly Case[] = [
 
   fact('promote: orders several topics by due time, turns by their first jobs', async (trial) => {
     const instant = Date.now() + 300;
-    // By time: of one topic many before the others, then in turn, then of one topic some between two of another.
+    // By time: many of one topic first, then alternating, then some of one topic between two of another.
     const topics = [...'ddddddddd', ...'abcabcbacd', ...'eabceeeabce', ...'fgggf'];
     const pushed = topics.map((topic, n) => jobOf(`${n}`, { topic, when: { at: instant + n } }));
     await trial.jobs.push(pushed.toReversed());

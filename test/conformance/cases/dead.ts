@@ -1,4 +1,4 @@
-// Dead letters: listing, requeue and purge, each with its filters, bounds and the alert that stays owed.
+// Dead letters: list, requeue and purge, with filters, bounds and alerts that stay owed.
 
 import { expect } from 'vitest';
 import { limits } from '../../../src/core/limits.ts';
@@ -18,7 +18,7 @@ import {
   within,
 } from '../trial.ts';
 
-/** Dies one after the other, each at a millisecond of its own: `a/1`, `b/1`, `a/2`, `b/2`. Answers them in that order. */
+/** Buries `a/1`, `b/1`, `a/2`, `b/2`, each in its own millisecond. Returns them in that order. */
 async function four(trial: Trial): Promise<readonly DeadLetter[]> {
   for (const [topic, id] of [
     ['a', '1'],
@@ -44,7 +44,7 @@ async function listed(trial: Trial, filter: DeadFilter): Promise<string[]> {
 /** More than one step of any store. */
 const manyIds = Array.from({ length: 3 * redisLimits.redisStepMax }, (_, n) => `j${n}`);
 
-/** Reserves and buries all ready jobs of the topic `t`. Answers how many. */
+/** Reserves and buries all ready jobs of the topic `t`. Returns their number. */
 async function buryReady(trial: Trial): Promise<number> {
   const reserved = await trial.reserve(request(limits.reserveMax, { t: limits.reserveMax }));
   const jobs = reserved.map((job) => ({ ...leaseOf(job), reason: 'gone', attempt: attemptOf(job) }) as const);
@@ -52,7 +52,7 @@ async function buryReady(trial: Trial): Promise<number> {
   return jobs.length;
 }
 
-/** Which of the four each filter means, newest death first. */
+/** The matches of each filter, newest death first. */
 async function filters(trial: Trial): Promise<readonly (readonly [DeadFilter, string[]])[]> {
   const deadAts = (await four(trial)).map((job) => job.deadAt as number) as [number, number, number, number];
   return [

@@ -1,4 +1,4 @@
-// The four ways to end a lease, and the fence before each: version and token, nothing else.
+// The four finishing writes, and their fence: version and token.
 
 import { expect } from 'vitest';
 import type { BuryReason, ReservedJob } from '../../../src/core/job.ts';

@@ -1,11 +1,11 @@
-// Wake-up hints. They may come late over a socket, so silence is proved by the hint that follows it, never by waiting.
+// Wake-up hints. They may come late over a socket, so the next hint proves silence, never a wait.
 
 import { expect } from 'vitest';
 import type { Hint } from '../../../src/ports/job-store.ts';
 import { until } from '../../support/until.ts';
 import { type Case, fact, farOffMs, request, type Trial, within } from '../trial.ts';
 
-/** What this call hints, and nothing else since the last time. */
+/** The hints of this call. */
 class Ear {
   readonly #heard: Hint[] = [];
   readonly stop: () => void;
@@ -131,7 +131,7 @@ export const hintCases: readonly Case[] = [
   ).map(([name, prepare]) =>
     fact(`hint ready: sent by ${name}`, async (trial) => {
       const call = await prepare(trial);
-      // A hint of the seed may still be under way: this one is sent after it, so what follows belongs to the call.
+      // A hint of the seed may still be pending: this one comes after it, and later ones belong to the call.
       const seeded: Hint[] = [];
       const stop = trial.jobs.onHint((hint) => seeded.push(hint));
       await trial.push('mark', { when: { delayMs: 10 } });

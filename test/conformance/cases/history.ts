@@ -1,4 +1,4 @@
-// What ended jobs leave behind, how long it stays, and how dead letters expire.
+// History entries, their lifetime, and the expiry of dead letters.
 
 import { expect } from 'vitest';
 import type { EndState, JobSnapshot } from '../../../src/core/job.ts';
@@ -16,10 +16,10 @@ import {
 
 const key = { topic: 't', id: '1' };
 
-/** As trial.ack says it. */
+/** the attempt of trial.ack */
 const delivered = { outcome: 'delivered', reason: null, status: 200 } as const;
 
-/** What stays of a job. */
+/** The history entry of a job. */
 const entryOf = (job: Omit<JobSnapshot, 'body'>) => {
   const { topic, id, version, origin, dueAt, acceptedAt, failures, attempts } = job;
   return { topic, id, version, origin, dueAt, acceptedAt, failures, attempts };

@@ -1,4 +1,4 @@
-// What tells two jobs, two versions and two leases apart, at the bounds of names and bodies.
+// Identity of jobs, versions and leases, and the bounds of names and bodies.
 
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
@@ -6,7 +6,7 @@ import { limits } from '../../../src/core/limits.ts';
 import { useCaseLimits } from '../../../src/use-cases/limits.ts';
 import { type Case, fact, farOffMs, idsOf, jobOf, only, request, type Trial } from '../trial.ts';
 
-/** 256 bytes each, or the shortest; some differ by what a careless comparison would drop. */
+/** 256 bytes each, or the shortest; some differ only in details that a careless comparison drops. */
 const ids: readonly string[] = [
   'x'.repeat(256),
   `${'x'.repeat(255)}y`,
@@ -55,7 +55,7 @@ const bytes = (length: number): Buffer => {
   return body;
 };
 
-/** Every number that was ever given out, in order. */
+/** Every version and token so far, in order. */
 class Numbers {
   readonly #seen: number[] = [];
   add(...numbers: readonly number[]): void {
@@ -142,7 +142,7 @@ export const identityCases: readonly Case[] = [
   }),
 
   fact(
-    `bounds: ids of any ${limits.idBytesMax} bytes of UTF-8 are told apart byte for byte`,
+    `bounds: ids of any ${limits.idBytesMax} bytes of UTF-8 stay distinct byte for byte`,
     async (trial) => {
       for (const id of ids) {
         expect(Buffer.byteLength(id)).toBeLessThanOrEqual(limits.idBytesMax);
@@ -167,7 +167,7 @@ export const identityCases: readonly Case[] = [
     },
   ),
 
-  fact('bounds: topic names of any allowed shape are told apart and counted', async (trial) => {
+  fact('bounds: topic names of any allowed shape stay distinct', async (trial) => {
     for (const topic of topics) expect(await trial.push('1', { topic })).toMatchObject({ replaced: false });
     expect(Object.keys((await trial.admin.counts()).topics).sort()).toEqual([...topics].sort());
     const rooms = Object.fromEntries(topics.slice(1).map((topic) => [topic, 1]));

@@ -1,4 +1,4 @@
-// What a push does to each state, in each mode.
+// push to each state, in each mode.
 
 import { expect } from 'vitest';
 import { at, type Case, fact, farOffMs, idsOf, jobOf, only, request, storedAs } from '../trial.ts';
@@ -133,7 +133,7 @@ export const pushCases: readonly Case[] = [
   }),
 
   fact('push: returns an outcome per item; equal ids replace one another', async (trial) => {
-    // A store may look for ids of a topic that it knows in another way.
+    // A store may treat ids of a known topic differently.
     await trial.push('0');
     const [a, b, kept, other, refused] = await trial.jobs.push([
       jobOf('1', { body: Buffer.from('a') }),

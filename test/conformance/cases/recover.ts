@@ -1,4 +1,4 @@
-// Leases that end without an outcome: run out, their owner dead, their answer lost. Strikes and poison.
+// Leases that end without an outcome: expired, owner dead, reply lost. Strikes and poison.
 
 import { expect } from 'vitest';
 import type { Owner } from '../../../src/core/job.ts';
@@ -21,7 +21,7 @@ import {
 const dead: Owner = { instance: 1, incarnation: 5 };
 const lostOnce = { state: 'ready', lease: null, strikes: 1 };
 
-/** Lets the job lose its lease so many times. */
+/** Lets the lease of the job expire `times` times. */
 async function strike(trial: Trial, times: number): Promise<void> {
   for (let n = 0; n < times; n += 1) {
     await trial.lease('t', dead);
@@ -30,7 +30,7 @@ async function strike(trial: Trial, times: number): Promise<void> {
   }
 }
 
-/** One job per topic, so that each owner gets the one that is meant for it. */
+/** One job per topic, so that each owner gets its own. */
 async function holders(trial: Trial, owners: Readonly<Record<string, Owner>>): Promise<void> {
   for (const [topic, holder] of Object.entries(owners)) await trial.reserved('1', { topic }, holder);
 }

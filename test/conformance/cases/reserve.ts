@@ -1,4 +1,4 @@
-// Who gets which ready jobs: room, the wheel of priorities, turns of topics, order inside a topic, and the lease itself.
+// reserve: capacity, the wheel of priorities, turns of topics, order inside a topic, and the lease.
 
 import { expect } from 'vitest';
 import type { Priority, ReservedJob } from '../../../src/core/job.ts';

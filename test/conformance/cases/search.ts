@@ -1,4 +1,4 @@
-// Looking for jobs: filters, order, pages, and what is shown of each.
+// search: filters, order, pages and fields.
 
 import { expect } from 'vitest';
 import type { FoundJob } from '../../../src/core/job.ts';
@@ -7,7 +7,7 @@ import { type Case, fact, farOffMs, type Trial } from '../trial.ts';
 
 const names = (jobs: readonly FoundJob[]) => jobs.map(({ topic, id }) => `${topic}/${id}`);
 
-/** Every page, of `limit` each. */
+/** All pages of `limit` items. */
 async function found(trial: Trial, filter: SearchFilter, limit = 100): Promise<FoundJob[]> {
   const all: FoundJob[] = [];
   for (let cursor: string | null = null; ; ) {

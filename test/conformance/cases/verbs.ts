@@ -1,4 +1,4 @@
-// run, reschedule and requeue of one job: from each state, with what they keep, what they fence off, and what owes nothing.
+// run, reschedule and requeue of one job: from each state, the fields they keep, and old leases.
 
 import { expect } from 'vitest';
 import type { JobState } from '../../../src/core/job.ts';
@@ -10,7 +10,7 @@ const requeue = async (trial: Trial) => only(await trial.jobs.requeue([key]));
 const reschedule = async (trial: Trial, delayMs: number) =>
   only(await trial.jobs.reschedule([{ ...key, when: { delayMs } }]));
 
-/** A job with a failed attempt behind it. */
+/** A job with a failed attempt. */
 async function failedOnce(trial: Trial, delayMs = farOffMs) {
   const job = await trial.reserved('1', { priority: 'high', contentType: null });
   expect(await trial.retry(job, delayMs)).toEqual({ kind: 'retried' });
@@ -19,7 +19,7 @@ async function failedOnce(trial: Trial, delayMs = farOffMs) {
 
 const verbs = { run, requeue, reschedule: (trial: Trial) => reschedule(trial, 0) };
 
-/** What each verb answers to a job that it leaves alone. */
+/** The outcome of each verb for a job that it leaves unchanged. */
 const refusals: readonly (readonly [keyof typeof verbs, JobState | 'absent', object])[] = [
   ['run', 'ready', { kind: 'unchanged', state: 'ready' }],
   ['run', 'reserved', { kind: 'unchanged', state: 'reserved' }],

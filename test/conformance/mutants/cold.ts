@@ -177,7 +177,7 @@ const alertMutants: readonly Mutant[] = [
     }),
   ),
   mutant(
-    'state nobody counts as sent',
+    'state `nobody` counts as sent',
     'alerts settle nobody: settles the alert and keeps it with its dead letter',
     (m) => change(m, 'settle', (right) => (versions, as) => right(versions, as === 'nobody' ? 'sent' : as)),
   ),
@@ -352,7 +352,7 @@ export const coldMutants: readonly Mutant[] = [
   ...hintMutants,
 ];
 
-/** Kept apart, because only time can prove a silence. */
+/** Separate, because only time can prove silence. */
 export const silentMutant: Mutant = mutant(
   'no hint is ever sent',
   'hint due: sent only when a push becomes the earliest delayed job',

@@ -1,4 +1,4 @@
-// Mistakes with what tells leases, versions and jobs apart.
+// Mistakes with the identity of leases, versions and jobs.
 
 import type { Lease } from '../../../src/core/job.ts';
 import type { Model } from '../model.ts';
@@ -6,7 +6,7 @@ import { change, type Mutant, mutant } from './mutant.ts';
 
 const finishes = ['ack', 'retry', 'bury', 'release'] as const;
 
-/** A finish that takes the stored version or token for the one presented. */
+/** A finishing write that uses the stored version or token instead of the sent one. */
 function unfenced(verb: (typeof finishes)[number], field: 'version' | 'token'): (model: Model) => void {
   return (model) => {
     const loosen = <T extends Lease>(lease: T): T => {
@@ -71,13 +71,13 @@ const numbers: readonly Mutant[] = [
   ),
   mutant(
     'ids are compared without case',
-    'bounds: ids of any 256 bytes of UTF-8 are told apart byte for byte',
+    'bounds: ids of any 256 bytes of UTF-8 stay distinct byte for byte',
     (m) => change(m, 'nameOf', (right) => (key) => right({ ...key, id: key.id.toLowerCase() })),
   ),
-  mutant('ids are normalised', 'bounds: ids of any 256 bytes of UTF-8 are told apart byte for byte', (m) =>
+  mutant('ids are normalised', 'bounds: ids of any 256 bytes of UTF-8 stay distinct byte for byte', (m) =>
     change(m, 'nameOf', (right) => (key) => right({ ...key, id: key.id.normalize() })),
   ),
-  mutant('topic names are cut', 'bounds: topic names of any allowed shape are told apart and counted', (m) =>
+  mutant('topic names are cut', 'bounds: topic names of any allowed shape stay distinct', (m) =>
     change(m, 'nameOf', (right) => (key) => right({ ...key, topic: key.topic.slice(0, 127) })),
   ),
 ];

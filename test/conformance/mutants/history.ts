@@ -1,4 +1,4 @@
-// Mistakes with what has ended and with what is too old.
+// Mistakes with history and expiry.
 
 import { attemptOf } from '../trial.ts';
 import { change, type Mutant, mutant } from './mutant.ts';

@@ -1,4 +1,4 @@
-// A mistake that the suite must notice: the model with one method changed, and the case that turns red by it.
+// A mistake that the suite must detect: the model with one changed method, and the case that then fails.
 
 import { Model } from '../model.ts';
 import { openModelStore } from '../model-store.ts';
@@ -15,7 +15,7 @@ type Methods = {
   [K in keyof Model]: Model[K] extends (...args: never[]) => unknown ? K : never;
 }[keyof Model];
 
-/** Puts another method in the place of one; inner calls take it too. */
+/** Replaces a method; inner calls use the new one too. */
 export function change<K extends Methods>(
   model: Model,
   name: K,

@@ -72,7 +72,7 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
     const known = copies.get(partition);
     const losses = shards.lossesOf(partition);
     if (known !== undefined && !known.isOld && known.losses === losses) return known;
-    // Also those of removed shards, whose partitions nothing reserves from again.
+    // Old copies go, also those of removed shards.
     for (const [each, { isOld }] of copies) if (isOld) copies.delete(each);
     const copy = new RingCopy(losses);
     copies.set(partition, copy);

@@ -3,6 +3,7 @@
 
 import { formatDuration } from '../../../core/duration.ts';
 import { limits } from '../../../core/limits.ts';
+import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
 import { type Client, isCluster } from './connection.ts';
 
@@ -20,7 +21,7 @@ export async function clocksOf(client: Client): Promise<readonly ServerClock[]> 
   const clocks = await Promise.allSettled(
     servers.map(async (server) => {
       const [wallFrom, from] = [Date.now(), performance.now()];
-      const [seconds, micros] = await withinClockMs(server.time());
+      const [seconds, micros] = await within(redisLimits.redisClockMs, server.time(), noAnswer);
       const halfMs = (performance.now() - from) / 2;
       const aheadMs = Number(seconds) * 1_000 + Number(micros) / 1_000 - (wallFrom + halfMs);
       const { host, port } = server.options;
@@ -33,17 +34,7 @@ export async function clocksOf(client: Client): Promise<readonly ServerClock[]> 
   return clocks.flatMap((clock) => (clock.status === 'fulfilled' ? [clock.value] : []));
 }
 
-async function withinClockMs<T>(answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('no answer')), redisLimits.redisClockMs);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const noAnswer = () => new Error('no answer');
 
 /** `server`: its address without secrets */
 export function clockSentence(server: string, aheadMs: number): string {

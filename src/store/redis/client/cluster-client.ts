@@ -10,26 +10,26 @@ export type OfCluster = NonNullable<ConstructorParameters<typeof Cluster<'legacy
 
 export class ClusterClient extends Cluster {
   readonly #slots = new Map<string, number>();
-  #lookedAt = Number.NEGATIVE_INFINITY;
+  #readAt = Number.NEGATIVE_INFINITY;
 
   constructor(nodes: ClusterNode[], options: OfCluster) {
     super(nodes, options);
     // Emitted at each attempt to reconnect too, so while the node is unavailable.
-    this.on('node error', () => this.lookAgain());
+    this.on('node error', () => this.rereadSlots());
   }
 
   override sendCommand(...sending: Parameters<Cluster['sendCommand']>): unknown {
-    markUnsent(sending[0], () => this.lookAgain());
+    markUnsent(sending[0], () => this.rereadSlots());
     return super.sendCommand(...sending);
   }
 
   /** Reads which node has which slots, at most once per redisSlotsOnFailureMs. Called whenever a node does
    *  not answer: a replica may have taken its slots, and only commands that reach another node are
    *  redirected. */
-  lookAgain(): void {
-    if (this.status !== 'ready' || performance.now() - this.#lookedAt < redisLimits.redisSlotsOnFailureMs)
+  rereadSlots(): void {
+    if (this.status !== 'ready' || performance.now() - this.#readAt < redisLimits.redisSlotsOnFailureMs)
       return;
-    this.#lookedAt = performance.now();
+    this.#readAt = performance.now();
     this.refreshSlotsCache();
   }
 

@@ -5,6 +5,7 @@
 
 import { Redis, type RedisOptions } from 'ioredis';
 import { type RedisAddress, redisAddress } from '../../../core/url/redis-url.ts';
+import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
 import { keysOf } from '../scripts/keys.ts';
 import { ClusterClient, type OfCluster } from './cluster-client.ts';
@@ -160,16 +161,8 @@ export async function infosOf(client: Client, section: string): Promise<readonly
  *  attempt fails or exceeds redisLimits.redisConnectMs: the library counts all rounds over unavailable
  *  sentinels, and the wait for a server that loads its data, as one attempt. */
 export async function beginToConnect(client: Client): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    const error = new Error(`not connected in ${redisLimits.redisConnectMs} ms`);
-    timer = setTimeout(() => reject(error), redisLimits.redisConnectMs).unref();
-  });
-  try {
-    await Promise.race([client.connect(), late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const ms = redisLimits.redisConnectMs;
+  await within(ms, client.connect(), () => new Error(`not connected in ${ms} ms`));
 }
 
 export const isCluster = (client: Client): client is ClusterClient => client instanceof ClusterClient;
@@ -183,8 +176,8 @@ export const mastersOf = (client: Client): number =>
 
 /** Reads the slots of a Cluster again after a node did not answer: a replica may have replaced it. Sentinels
  *  report that themselves. */
-export function lookAgain(client: Client): void {
-  if (isCluster(client)) client.lookAgain();
+export function rereadSlots(client: Client): void {
+  if (isCluster(client)) client.rereadSlots();
 }
 
 /** Ends the client within the deadline in any state: a reconnecting client never emits `end`. */

@@ -47,8 +47,7 @@ const useful: readonly (Probe & { readonly [1]: string })[] = [
 export const probedCommands: readonly string[] = needed.map(([command]) => command);
 
 export interface Rights {
-  /** why dq cannot use the server, and the remedy, as the end of a sentence about the server; null = it can
-   *  */
+  /** why dq cannot use the server, with the remedy, as the end of a sentence about it; null = it can */
   readonly refusal: string | null;
   /** missing optional commands, as whole sentences */
   readonly warnings: readonly string[];

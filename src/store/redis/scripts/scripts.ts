@@ -125,8 +125,7 @@ const parts: Readonly<Record<string, string>> = {
 const constants = `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
   poison = ${reasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax} }\n`;
 
-/** `replaced`: other text for parts, for tests that set the clock. Throws for an unknown part in an @include.
- *  */
+/** `replaced`: other text for parts, for tests. Throws for an unknown part in an @include. */
 export function composeScripts(
   replaced: Readonly<Record<string, string>> = {},
 ): Readonly<Record<ScriptName, string>> {

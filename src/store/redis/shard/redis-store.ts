@@ -38,8 +38,7 @@ export interface RedisStoreOptions extends Omit<ShardOptions, 'url' | 'buckets' 
   readonly hints: boolean;
   /** storeLimits.recoverHoldMs, unless a test has less time */
   readonly recoverHoldMs?: number;
-  /** false: promote and reserve always run their scripts; for a test that replaces the clock of the scripts
-   *  */
+  /** false: promote and reserve always run their scripts; for tests that replace their clock */
   readonly plainPolls?: boolean;
   /** redisLimits.capacitiesMax, unless a test has fewer topics */
   readonly capacitiesMax?: number;
@@ -142,8 +141,7 @@ export class RedisStore implements Shards {
     return replies.flatMap((reply) => (reply.status === 'fulfilled' ? [String(reply.value)] : []));
   }
 
-  /** Opens the shards that are new in the list, or have another address, and closes those that are not in it.
-   *  */
+  /** Opens shards that are new or have another address, and closes those that are no longer listed. */
   #openListed(): void {
     if (this.#closed) return;
     const open = new Map<string, OpenShard>();

@@ -18,9 +18,9 @@ import {
   createClient,
   infosOf,
   isCluster,
-  lookAgain,
   mastersOf,
   nodeOf,
+  rereadSlots,
 } from '../client/connection.ts';
 import { failureOf, isRightDenied, isScriptError, storeErrorOf } from '../client/failures.ts';
 import { MemoryWatch } from '../client/memory-watch.ts';
@@ -68,7 +68,7 @@ export class Shard {
   #marker: string | null = null;
   /** the last marker that was ours */
   #knownMarker: string | null = null;
-  #refusal = 'redis_away';
+  #rejection = 'redis_away';
   #foreign: string | null = null;
   #errorText: { readonly code: string; readonly text: string } | null = null;
   #denial: string | null = null;
@@ -94,13 +94,13 @@ export class Shard {
       {
         onReady: () => void this.#mark(),
         onLost: () => {
-          if (this.#marker !== null) this.#refusal = 'redis_away';
+          if (this.#marker !== null) this.#rejection = 'redis_away';
           this.#marker = null;
           this.#losses += 1;
         },
         onError: (error) => {
           this.#noteError(error);
-          this.#failed('the connection to Redis failed', error);
+          this.#failed('redis: the connection failed', error);
         },
         onEnd: () => {
           if (!this.#closing) options.onFatal(new Error('redis: the client has ended by itself'));
@@ -242,9 +242,9 @@ export class Shard {
   /** Throws while no call can be sent, also to a frozen server: the caller would wait in vain, and the call
    *  might run much later. */
   #markerFor(key: string): string {
-    if (this.#marker === null) throw new StoreError({ kind: 'not_stored', code: this.#refusal });
+    if (this.#marker === null) throw new StoreError({ kind: 'not_stored', code: this.#rejection });
     if (this.#overdue.has(nodeOf(this.#client, key))) {
-      lookAgain(this.#client);
+      rereadSlots(this.#client);
       throw new StoreError({ kind: 'not_stored', code: 'redis_no_answer' });
     }
     return this.#marker;
@@ -263,7 +263,7 @@ export class Shard {
       const timer = setTimeout(() => {
         isOverdue = true;
         this.#countOverdue(node, 1);
-        lookAgain(this.#client);
+        rereadSlots(this.#client);
         reject(new StoreError({ kind: 'unknown', code: 'redis_no_answer' }));
       }, this.#options.callMs ?? limits.redisCallMs);
       answer.then(resolve, reject).finally(() => {
@@ -295,7 +295,7 @@ export class Shard {
     // The next script would stop half-way too, so none runs until all commands are allowed again.
     if (isRightDenied(error)) {
       this.#marker = null;
-      this.#refusal = 'redis_denied';
+      this.#rejection = 'redis_denied';
       void this.#mark();
     }
     return judged;
@@ -366,7 +366,7 @@ export class Shard {
     try {
       return await this.#options.registryId();
     } catch (error) {
-      this.#refusal = 'registry_away';
+      this.#rejection = 'registry_away';
       this.#logOnce('redis: waits for the registry, whose id it needs', error);
       return null;
     }
@@ -390,7 +390,7 @@ export class Shard {
 
   #rejectServer(why: string): void {
     this.#marker = null;
-    this.#refusal = 'foreign_marker';
+    this.#rejection = 'foreign_marker';
     this.#foreign = `this Redis is not ours: ${why}`;
     this.#logOnce(this.#foreign, undefined);
     // An operator may replace or empty the server without a new connection.
@@ -400,7 +400,7 @@ export class Shard {
   /** A refusal code of the server becomes the code of every rejected call. */
   #failed(message: string, error: unknown): void {
     const { kind, code } = failureOf(error);
-    this.#refusal = kind === 'not_stored' ? code : 'redis_away';
+    this.#rejection = kind === 'not_stored' ? code : 'redis_away';
     this.#logOnce(message, error);
   }
 

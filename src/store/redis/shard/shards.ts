@@ -36,8 +36,7 @@ export interface Shards {
   routeOf(key: JobKey): Route;
   /** one per shard: where the id would live on it, by no list */
   everywhere(key: JobKey): readonly Partition[];
-  /** To the shard that gave out the lease, if this process remembers it: the list alone could miss the job.
-   *  */
+  /** To the shard that gave out the lease, if remembered: the list alone could miss the job. */
   routeOfLease(lease: Lease): Route;
   /** The partition gave out these leases. */
   leased(partition: Partition, leases: readonly Lease[]): void;
@@ -45,13 +44,11 @@ export interface Shards {
   finished(lease: Lease): void;
   /** The job under another id, whose home answers; null = no such id, or the producer chose the id. */
   elsewhere(job: PushJob): PushJob | null;
-  /** Reads the shard list again, after a shard named a newer one. Rejects when the registry does not answer.
-   *  */
+  /** Reads the shard list again, after a shard named a newer one. Rejects if the registry does not answer. */
   refresh(): Promise<void>;
 }
 
-/** Asks every partition. `missing`: names of the shards that did not answer. Rejects when no shard answers.
- *  */
+/** Asks every partition. `missing`: names of the shards without an answer. Rejects when no shard answers. */
 export async function askAll<T>(
   shards: Shards,
   ask: (partition: Partition) => Promise<T>,
