@@ -6,5 +6,6 @@ declare module '*.lua' {
   const text: string;
   export default text;
 }
-/** Set by the build from package.json. */
+/** The build defines both: from package.json, from git. */
 declare const __DQ_VERSION__: string | undefined;
+declare const __DQ_COMMIT__: string | undefined;
