@@ -1,5 +1,6 @@
-// The list of commands: name → the module that registers it, loaded only when it is asked for, so that `dq push` does not
-// pay for what `dq start` imports. Two commands of one family (`dq topic ls`, `dq topic add`) are one module.
+// Lists the commands by the groups of `dq --help`: name → the module that registers it, loaded only when it
+// is needed, so that `dq push` does not pay for the imports of `dq start`. One module holds a whole family
+// (`dq topic ls`, `dq topic add`).
 
 import type { Command } from 'commander';
 
@@ -8,31 +9,55 @@ export interface CommandModule {
   register(program: Command): void;
 }
 
-/** In the order in which `dq --help` shows them. */
-export const commands: Readonly<Record<string, () => Promise<CommandModule>>> = {
-  start: () => import('./commands/start.ts'),
-  stop: () => import('./commands/stop.ts'),
-  reload: () => import('./commands/reload.ts'),
-  restart: () => import('./commands/restart.ts'),
-  status: () => import('./commands/status.ts'),
-  topic: () => import('./commands/topic.ts'),
-  push: () => import('./commands/push.ts'),
-  ls: () => import('./commands/ls.ts'),
-  get: () => import('./commands/get.ts'),
-  cancel: () => import('./commands/cancel.ts'),
-  run: () => import('./commands/run.ts'),
-  reschedule: () => import('./commands/reschedule.ts'),
-  rule: () => import('./commands/rule.ts'),
-  dead: () => import('./commands/dead.ts'),
-  shard: () => import('./commands/shard.ts'),
-  token: () => import('./commands/token.ts'),
-  alerts: () => import('./commands/alerts.ts'),
-  alert: () => import('./commands/alert.ts'),
-  backup: () => import('./commands/backup.ts'),
-  fsck: () => import('./commands/fsck.ts'),
-  config: () => import('./commands/config.ts'),
-  doctor: () => import('./commands/doctor.ts'),
-  migrate: () => import('./commands/migrate.ts'),
-  bench: () => import('./commands/bench.ts'),
-  sink: () => import('./commands/sink.ts'),
+type Load = () => Promise<CommandModule>;
+
+/** In the order of `dq --help`. */
+export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
+  'Daemon:': {
+    start: () => import('./commands/start.ts'),
+    stop: () => import('./commands/stop.ts'),
+    reload: () => import('./commands/reload.ts'),
+    restart: () => import('./commands/restart.ts'),
+    status: () => import('./commands/status.ts'),
+  },
+  'Topics:': {
+    topic: () => import('./commands/topic.ts'),
+    rule: () => import('./commands/rule.ts'),
+  },
+  'Jobs:': {
+    push: () => import('./commands/push.ts'),
+    ls: () => import('./commands/ls.ts'),
+    get: () => import('./commands/get.ts'),
+    cancel: () => import('./commands/cancel.ts'),
+    run: () => import('./commands/run.ts'),
+    reschedule: () => import('./commands/reschedule.ts'),
+    dead: () => import('./commands/dead.ts'),
+  },
+  'Alerts:': {
+    alerts: () => import('./commands/alerts.ts'),
+    alert: () => import('./commands/alert.ts'),
+  },
+  'Operation:': {
+    config: () => import('./commands/config.ts'),
+    doctor: () => import('./commands/doctor.ts'),
+    token: () => import('./commands/token.ts'),
+    shard: () => import('./commands/shard.ts'),
+    backup: () => import('./commands/backup.ts'),
+    fsck: () => import('./commands/fsck.ts'),
+    migrate: () => import('./commands/migrate.ts'),
+  },
+  'Trials:': {
+    sink: () => import('./commands/sink.ts'),
+    bench: () => import('./commands/bench.ts'),
+  },
+  'This program:': {
+    help: () => import('./commands/help.ts'),
+    version: () => import('./commands/version.ts'),
+    completion: () => import('./commands/completion.ts'),
+  },
 };
+
+/** Commands that describe all commands, and need their modules. */
+export const describing: readonly string[] = ['help', 'completion'];
+
+export const commands: Readonly<Record<string, Load>> = Object.assign({}, ...Object.values(commandGroups));

@@ -1,8 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { commands } from '../../src/cli/commands.ts';
+import { copyDq } from '../support/copied-dq.ts';
 import { runDq } from '../support/run-dq.ts';
+
+const root = join(import.meta.dirname, '../..');
 
 let cwd: string;
 beforeEach(() => {
@@ -53,6 +58,90 @@ describe('dq', () => {
     const run = await runDq(['topic', 'ls'], { cwd });
     expect(run.code).toBe(78);
     expect(run.stderr).toContain('dq.yaml:1:1');
+  });
+});
+
+describe('dq version', () => {
+  it('version: --json gives version, commit, Node and platform', async () => {
+    const run = await runDq(['version', '--json'], { cwd });
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    expect(JSON.parse(run.stdout)).toEqual({
+      version,
+      commit: expect.stringMatching(/^([0-9a-f]{40}(-dirty)?|unknown)$/),
+      node: process.version,
+      platform: `${process.platform}-${process.arch}`,
+    });
+    expect((await runDq(['--version'], { cwd })).stdout).toBe(`${version}\n`);
+  });
+});
+
+describe('dq help', () => {
+  const page = '# Retry rules\n\nText.\n';
+  /** A dq with a manual of two pages. */
+  const help = (...words: string[]) => {
+    copyDq(cwd);
+    mkdirSync(join(cwd, 'src/manual/reference'), { recursive: true });
+    writeFileSync(join(cwd, 'src/manual/retry-rules.md'), page);
+    writeFileSync(join(cwd, 'src/manual/reference/http.md'), '# HTTP API\n');
+    return runDq(['help', ...words], { cwd, launcher: join(cwd, 'bin/dq') });
+  };
+
+  it('help: lists every command and every page', async () => {
+    const run = await help();
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    for (const name of Object.keys(commands)) expect(run.stdout).toMatch(new RegExp(`^  ${name}\\b`, 'm'));
+    expect(run.stdout).toMatch(/\n {2}reference\/http +HTTP API\n {2}retry-rules +Retry rules\n$/);
+  });
+
+  it.each([
+    ['retry-rules', page],
+    ['reference/http', '# HTTP API\n'],
+    ['http', '# HTTP API\n'],
+  ])('help %s: prints the page', async (name, text) => {
+    expect(await help(name)).toMatchObject({ code: 0, stdout: text });
+  });
+
+  it('help COMMAND: equals its --help; a synonym is the command', async () => {
+    const { stdout } = await runDq(['topic', 'add', '--help'], { cwd });
+    expect((await help('topic', 'add')).stdout).toBe(stdout);
+    expect((await runDq(['topic', 'create', '--help'], { cwd })).stdout).toBe(stdout);
+    expect((await runDq(['list', '--help'], { cwd })).stdout).toContain('Usage: dq ls|list');
+  });
+
+  it.each([
+    ['stats', 'status'],
+    ['retry-rule', 'retry-rules'],
+  ])('help %s: suggests %s, with 2', async (name, near) => {
+    const run = await help(name);
+    expect(run).toMatchObject({ code: 2, stdout: '' });
+    expect(run.stderr).toContain(`did you mean ${near}?`);
+  });
+});
+
+describe('dq completion', () => {
+  /** What bash offers after this line and TAB. */
+  const complete = (script: string, line: string) => {
+    const source = `${script}\nCOMP_WORDS=(${line.replace(/ $/, " ''")}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _dq; echo "\${COMPREPLY[@]}"`;
+    return spawnSync('bash', ['-c', source], { encoding: 'utf8' }).stdout.trim().split(' ');
+  };
+
+  it('completion bash: completes commands and options', async () => {
+    const { code, stdout } = await runDq(['completion', 'bash'], { cwd });
+    expect(code).toBe(0);
+    expect(complete(stdout, 'dq to')).toEqual(['topic', 'token']);
+    expect(complete(stdout, 'dq topic cr')).toEqual(['create']);
+    expect(complete(stdout, 'dq topic create a --call')).toEqual(['--callback']);
+    expect(complete(stdout, 'dq ')).toEqual(expect.arrayContaining(Object.keys(commands)));
+    expect(complete(stdout, 'dq ')).not.toContain('--help');
+  });
+
+  it.each(['zsh', 'fish'])('completion %s: is a script of that shell', async (shell) => {
+    const { code, stdout } = await runDq(['completion', shell], { cwd });
+    expect(code).toBe(0);
+    expect(stdout).toContain("'dq topic add'");
+    if (spawnSync(shell, ['--version']).status === 0)
+      expect(spawnSync(shell, ['-n', '/dev/stdin'], { input: stdout }).status).toBe(0);
   });
 });
 

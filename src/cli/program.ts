@@ -1,0 +1,44 @@
+// Builds the commander program from the list of commands: all of it, or the one command that is needed.
+
+import { Command } from 'commander';
+import { version } from '../core/version.ts';
+import { commandGroups } from './commands.ts';
+
+const examples = `
+Examples:
+  dq start                                       run the daemon in this terminal
+  dq sink                                        receive callbacks on port 9000
+  dq topic add order.close --callback http://127.0.0.1:9000/close --delay 30m
+  dq push order.close '{"order":4711}'           push a job; its callback comes in 30 minutes
+  dq help getting-started                        read the manual`;
+
+/** `only`: the name of one command; null = all of them. */
+export async function buildProgram(only: string | null): Promise<Command> {
+  const program = new Command('dq')
+    .description('A delay queue daemon: takes a job over HTTP, waits until it is due, calls its callback')
+    .version(version, '-V, --version')
+    .exitOverride()
+    .helpCommand(false)
+    .addHelpText('after', examples)
+    .showHelpAfterError('(dq --help, dq COMMAND --help)')
+    .showSuggestionAfterError()
+    .enablePositionalOptions();
+  for (const [group, members] of Object.entries(commandGroups)) {
+    const loads = Object.entries(members).filter(([name]) => only === null || name === only);
+    program.commandsGroup(group);
+    for (const module of await Promise.all(loads.map(([, load]) => load()))) module.register(program);
+  }
+  for (const command of program.commands) complete(command, program);
+  return program;
+}
+
+/** In every family: `dq topic show` is `dq topic get`. */
+const synonyms: Readonly<Record<string, string>> = { ls: 'list', get: 'show', add: 'create', rm: 'delete' };
+
+/** Adds the synonym, and the settings that commander copied from the parent before they were complete. */
+function complete(command: Command, parent: Command): void {
+  const synonym = synonyms[command.name()];
+  if (synonym !== undefined) command.alias(synonym);
+  command.copyInheritedSettings(parent);
+  for (const child of command.commands) complete(child, command);
+}
