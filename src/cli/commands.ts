@@ -19,6 +19,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     reload: () => import('./commands/reload.ts'),
     restart: () => import('./commands/restart.ts'),
     status: () => import('./commands/status.ts'),
+    service: () => import('./commands/service.ts'),
   },
   'Topics:': {
     topic: () => import('./commands/topic.ts'),

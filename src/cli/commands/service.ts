@@ -1,0 +1,206 @@
+// dq service: makes dq a service of systemd, shows it, removes it. Every change is one command of the system,
+// which is printed as it runs; `--print` prints them alone, as a shell script.
+// The unit is scripts/systemd/dq.service with the paths of this installation. bin/dq stays the path by which
+// this command was called, symbolic links kept: a new version behind the same link is what `systemctl reload
+// dq` loads.
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import type { Command } from 'commander';
+import { Exit } from '../exit.ts';
+import { agree, printData, printRecord, say } from '../output/output.ts';
+import { packageRoot } from '../package-files.ts';
+
+/** The first line of a unit that this command may replace. */
+const signature = '# Written by dq service install. Own settings go into a drop-in: systemctl edit dq';
+const unitPath = '/etc/systemd/system/dq.service';
+const configPath = '/etc/dq/dq.yaml';
+const directories = {
+  '/etc/dq': ['root', '755'],
+  '/var/lib/dq': ['dq', '700'],
+  '/var/log/dq': ['dq', '750'],
+};
+
+/** One command of the system. */
+interface Step {
+  readonly command: readonly [string, ...string[]];
+  /** standard input: the text of the file that it writes */
+  readonly input?: string;
+}
+
+interface InstallFlags {
+  readonly print?: boolean;
+}
+interface UninstallFlags {
+  readonly purge?: boolean;
+  readonly yes?: boolean;
+}
+
+export function register(program: Command): void {
+  const family = program.command('service').description('run dq as a service of systemd');
+  family
+    .command('install')
+    .description('make the user, the directories, the unit, and start it')
+    .option('--print', 'print the commands as a shell script and run none')
+    .action(install);
+  family
+    .command('status')
+    .description('show the service')
+    .option('--json', 'one JSON object: {unit, enabled, active, command}')
+    .action(status);
+  family
+    .command('uninstall')
+    .description('stop the service and remove its unit; the data stay')
+    .option('--purge', 'remove /etc/dq, /var/lib/dq, /var/log/dq and the user too')
+    .option('-y, --yes', 'do not ask')
+    .action(uninstall);
+}
+
+function install({ print }: InstallFlags): void {
+  if (print) {
+    printData(['set -e', ...installSteps().map(asShell)].join('\n'));
+    return;
+  }
+  needSystemd('install');
+  if (existsSync(unitPath) && !readFileSync(unitPath, 'utf8').startsWith(signature))
+    throw new Exit('failed', `${unitPath} is not from dq service install; move it away, then try again`);
+  const wasActive = show('ActiveState') === 'active';
+  run(installSteps());
+  if (wasActive) say('dq: the daemon keeps its old unit until systemctl restart dq');
+  say('dq: the service runs; try dq status, dq doctor, dq help getting-started');
+}
+
+function installSteps(): readonly Step[] {
+  const template = join(packageRoot(), 'scripts/systemd');
+  const steps: Step[] = [];
+  if (spawnSync('id', ['-u', 'dq']).status !== 0)
+    steps.push({
+      command: [
+        'useradd',
+        '--system',
+        '--user-group',
+        '--home-dir',
+        '/var/lib/dq',
+        '--shell',
+        '/usr/sbin/nologin',
+        'dq',
+      ],
+    });
+  for (const [path, [owner = '', mode = '']] of Object.entries(directories))
+    steps.push({ command: ['install', '-d', '-o', owner, '-g', owner, '-m', mode, path] });
+  if (!existsSync(configPath))
+    steps.push(...write(configPath, readFileSync(join(template, 'dq.yaml'), 'utf8')));
+  return [
+    ...steps,
+    ...write(unitPath, unitFor(readFileSync(join(template, 'dq.service'), 'utf8'))),
+    { command: ['systemctl', 'daemon-reload'] },
+    { command: ['systemctl', 'enable', '--now', 'dq'] },
+  ];
+}
+
+/** Readable for the user dq with any umask. */
+const write = (path: string, input: string): readonly Step[] => [
+  { command: ['tee', path], input },
+  { command: ['chmod', '644', path] },
+];
+
+/** The template with the paths of this installation. Throws Exit for one that the service cannot read. */
+function unitFor(template: string): string {
+  const launcher = process.argv[1] ?? '';
+  const node = nodePath();
+  for (const path of [launcher, realpathSync(launcher), node, realpathSync(node)])
+    if (/^\/(home|root|run\/user)\//.test(path))
+      throw new Exit(
+        'failed',
+        `${path} is in a home directory, which the service cannot read; install Node and dq for the whole machine`,
+      );
+  // The steps that a person would take by hand.
+  const unit = template.slice(template.indexOf('[Unit]'));
+  return `${signature}\n\n${unit
+    .replaceAll('/usr/bin/node', node)
+    .replaceAll('/opt/dq/current/bin/dq', launcher)
+    .replaceAll('/opt/dq/current', packageRoot())}`;
+}
+
+/** The first node of PATH that is this one: a link like /usr/bin/node survives an upgrade of Node. */
+function nodePath(): string {
+  const named = (process.env['PATH'] ?? '').split(delimiter).map((directory) => join(directory, 'node'));
+  return (
+    named.find((path) => existsSync(path) && realpathSync(path) === process.execPath) ?? process.execPath
+  );
+}
+
+function status({ json }: { readonly json?: boolean }): void {
+  needSystemd();
+  const facts = {
+    unit: show('FragmentPath'),
+    enabled: show('UnitFileState'),
+    active: show('ActiveState'),
+    command: /^ExecStart=(.*)$/m.exec(existsSync(unitPath) ? readFileSync(unitPath, 'utf8') : '')?.[1] ?? '',
+  };
+  if (json) printData(JSON.stringify(facts));
+  else printRecord(Object.entries(facts));
+  if (facts.active !== 'active')
+    throw new Exit(
+      'notRunning',
+      facts.unit === '' ? 'dq is not installed as a service' : 'the service is not active',
+    );
+}
+
+async function uninstall({ purge, yes }: UninstallFlags): Promise<void> {
+  needSystemd('uninstall');
+  if (!existsSync(unitPath) && !purge)
+    throw new Exit('failed', `${unitPath} does not exist; nothing was changed`);
+  const paths = Object.keys(directories);
+  if (purge) await agree(`Remove ${paths.join(', ')} with all jobs, and the user dq?`, yes);
+  const steps: Step[] = [];
+  if (existsSync(unitPath))
+    steps.push(
+      { command: ['systemctl', 'disable', '--now', 'dq'] },
+      { command: ['rm', unitPath] },
+      { command: ['systemctl', 'daemon-reload'] },
+    );
+  if (purge) {
+    steps.push({ command: ['rm', '-rf', ...paths] });
+    if (spawnSync('id', ['-u', 'dq']).status === 0) steps.push({ command: ['userdel', 'dq'] });
+  }
+  run(steps);
+  if (!purge) say(`dq: ${paths.join(', ')} and the user dq stay; --purge removes them`);
+}
+
+/** `verb`: a change, which root alone may make. Throws Exit. */
+function needSystemd(verb?: 'install' | 'uninstall'): void {
+  if (!existsSync('/run/systemd/system'))
+    throw new Exit(
+      'failed',
+      'systemd does not run on this machine; dq start -d runs the daemon, dq help production shows other ways',
+    );
+  if (verb !== undefined && process.getuid?.() !== 0)
+    throw new Exit('failed', `run this as root: sudo dq service ${verb}`);
+}
+
+function show(property: string): string {
+  const { stdout } = spawnSync('systemctl', ['show', '-p', property, '--value', 'dq'], { encoding: 'utf8' });
+  return stdout?.trim() ?? '';
+}
+
+/** Stops at the first command that fails: each needs those before it. */
+function run(steps: readonly Step[]): void {
+  for (const { command, input } of steps) {
+    say(command.join(' '));
+    const [name, ...args] = command;
+    const { status, error } = spawnSync(name, args, {
+      input,
+      stdio: input === undefined ? ['ignore', 2, 2] : ['pipe', 'ignore', 2],
+    });
+    if (status === 0) continue;
+    const hint = name === 'systemctl' ? '; journalctl -u dq shows the reason' : '';
+    throw new Exit('failed', `${name} failed (${error?.message ?? `exit code ${status}`})${hint}`);
+  }
+}
+
+function asShell({ command, input }: Step): string {
+  const line = command.join(' ');
+  return input === undefined ? line : `${line} > /dev/null <<'END_OF_FILE'\n${input.trimEnd()}\nEND_OF_FILE`;
+}

@@ -1,0 +1,136 @@
+// dq service: the printed script, and the real commands in a mount namespace of their own, where /etc and
+// /var belong to the test and `systemctl` writes down its calls: no service manager of this machine is
+// touched.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { environment, launcher } from '../support/daemon.ts';
+import { runDq } from '../support/run-dq.ts';
+
+function temporary(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-service-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** null, or why systemd-analyze or namespaces are missing here. */
+const lacks = (command: string, ...args: string[]) =>
+  spawnSync(command, args).status === 0 ? null : `no ${command} here`;
+
+/** The unit of a script by `dq service install --print`. */
+const unitOf = (script: string) =>
+  /\/etc\/systemd\/system\/dq\.service > \/dev\/null <<'END_OF_FILE'\n([\s\S]*?\n)END_OF_FILE$/m.exec(
+    script,
+  )?.[1] ?? '';
+
+it('service install --print: prints the steps with the paths of this installation', async () => {
+  const { code, stdout } = await runDq(['service', 'install', '--print']);
+  expect(code).toBe(0);
+  expect(stdout).toContain('install -d -o dq -g dq -m 700 /var/lib/dq\n');
+  expect(stdout).toContain('\ndataDir: /var/lib/dq\n');
+  expect(stdout).toMatch(/\nsystemctl daemon-reload\nsystemctl enable --now dq\n$/);
+  expect(unitOf(stdout)).toMatch(
+    new RegExp(`^ExecStart=\\S+/node ${launcher} start -c /etc/dq/dq\\.yaml `, 'm'),
+  );
+  expect(unitOf(stdout)).not.toContain('/opt/dq');
+  expect(spawnSync('sh', ['-n'], { input: stdout }).status).toBe(0);
+});
+
+const noAnalyze = lacks('systemd-analyze', '--version');
+it.skipIf(noAnalyze !== null)(`service install --print: the unit is valid ${noAnalyze ?? ''}`, async () => {
+  // The user is made by an earlier step of the same script.
+  const unit = unitOf((await runDq(['service', 'install', '--print'])).stdout).replace(
+    'User=dq',
+    'User=root',
+  );
+  const path = join(temporary(), 'dq.service');
+  writeFileSync(path, unit);
+  const run = spawnSync('systemd-analyze', ['verify', '--man=no', path], { encoding: 'utf8' });
+  const about = run.stderr.split('\n').filter((line) => line.includes('dq'));
+  expect({ status: run.status, about }).toEqual({ status: 0, about: [] });
+});
+
+it.skipIf(existsSync('/run/systemd/system'))('service: one error where systemd does not run', async () => {
+  for (const verb of ['install', 'status', 'uninstall']) {
+    const run = await runDq(['service', verb]);
+    expect(run).toMatchObject({ code: 1, stdout: '' });
+    expect(run.stderr).toMatch(/^dq: systemd does not run on this machine; .*\n$/);
+  }
+});
+
+const noNamespace = lacks('unshare', '--mount', 'true');
+it.skipIf(noNamespace !== null)(
+  `service: install, status, uninstall, purge ${noNamespace ?? ''}`,
+  async () => {
+    const root = temporary();
+    mkdirSync(join(root, 'bin'));
+    const systemctl = `#!/bin/sh
+echo "$*" >> ${root}/calls
+case "$*" in
+  "enable --now dq") touch ${root}/active ;;
+  "disable --now dq") rm ${root}/active ;;
+  "show -p ActiveState --value dq") [ -e ${root}/active ] && echo active || echo inactive ;;
+esac
+`;
+    writeFileSync(join(root, 'bin/systemctl'), systemctl, { mode: 0o755 });
+    const script = `
+set -e
+cp -a /etc ${root}/etc
+mount --bind ${root}/etc /etc
+for directory in /var/lib /var/log /run; do mount -t tmpfs none $directory; done
+mkdir -p /run/systemd/system /etc/systemd/system
+PATH=${root}/bin:$PATH
+dq() { node ${launcher} service "$@"; }
+paths='/etc/dq /var/lib/dq /var/log/dq /etc/dq/dq.yaml /etc/systemd/system/dq.service'
+dq install
+stat -c '%U %a %n' $paths
+dq status --json
+echo 'port: 1' > /etc/dq/dq.yaml
+dq install
+cat /etc/dq/dq.yaml
+dq uninstall
+ls -d $paths 2>/dev/null || true
+dq status || echo "status $?"
+dq uninstall --purge || echo "purge $?"
+dq uninstall --purge -y
+ls -d $paths 2>/dev/null || true
+id dq 2>/dev/null || echo 'no user'
+`;
+    const run = spawnSync('unshare', ['--mount', 'sh', '-c', script], {
+      encoding: 'utf8',
+      env: environment(),
+    });
+    expect(run.status, run.stderr).toBe(0);
+    const [json = '', ...lines] = run.stdout.split('\n').filter((line) => !/^\S+ \d+ \//.test(line));
+    expect(run.stdout.split('\n').slice(0, 5)).toEqual([
+      'root 755 /etc/dq',
+      'dq 700 /var/lib/dq',
+      'dq 750 /var/log/dq',
+      'root 644 /etc/dq/dq.yaml',
+      'root 644 /etc/systemd/system/dq.service',
+    ]);
+    expect(JSON.parse(json)).toMatchObject({ active: 'active', command: expect.stringContaining(launcher) });
+    expect(lines.filter((line) => !/^(unit|enabled|active|command) /.test(line))).toEqual([
+      ...[
+        'port: 1',
+        '/etc/dq',
+        '/etc/dq/dq.yaml',
+        '/var/lib/dq',
+        '/var/log/dq',
+        'status 3',
+        'purge 1',
+        'no user',
+        '',
+      ],
+    ]);
+    const changes = readFileSync(join(root, 'calls'), 'utf8')
+      .split('\n')
+      .filter((call) => !call.startsWith('show'));
+    const installed = ['daemon-reload', 'enable --now dq'];
+    expect(changes).toEqual([...installed, ...installed, 'disable --now dq', 'daemon-reload', '']);
+    // Each step is shown as it runs.
+    expect(run.stderr).toContain('\nsystemctl enable --now dq\n');
+  },
+);
