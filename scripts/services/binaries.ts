@@ -31,15 +31,25 @@ export function whyMissing(kind: ProgramKind): string | null {
   return missing.length === 0 ? null : `${missing.join(', ')} not found`;
 }
 
-/** The same, after having installed what is missing, where that can be done: as root, with apt-get. Several processes may call
- *  it at once. */
+/** Packages that whyNotInstalled() installs for programs that are missing; empty where it cannot install. */
+export function packagesToInstall(): readonly string[] {
+  if (!canInstall()) return [];
+  const kinds = (Object.keys(needed) as ProgramKind[]).filter((kind) => whyMissing(kind) !== null);
+  return kinds.flatMap((kind) => needed[kind].packages);
+}
+
+function canInstall(): boolean {
+  return process.getuid?.() === 0 && findProgram('apt-get') !== null && findProgram('flock') !== null;
+}
+
+/** The same after an installation of what is missing, as root with apt-get. Several processes may call it at once. */
 export async function whyNotInstalled(kind: ProgramKind): Promise<string | null> {
   const missing = whyMissing(kind);
   if (missing === null) return null;
   const { packages } = needed[kind];
   const byHand = `apt-get install ${packages.join(' ')}`;
   if (process.getuid?.() !== 0) return `${missing}; as root: ${byHand}`;
-  if (findProgram('apt-get') === null || findProgram('flock') === null) return missing;
+  if (!canInstall()) return missing;
   try {
     await runTool('flock', [join(tmpdir(), 'dq-install.lock'), 'sh', '-ec', script, 'sh', ...packages], {
       env: { DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' },

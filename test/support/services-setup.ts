@@ -3,7 +3,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ServiceKind, serviceKinds } from '../../scripts/services/binaries.ts';
+import { packagesToInstall, type ServiceKind, serviceKinds } from '../../scripts/services/binaries.ts';
 import { makeDirectory, removeDirectory } from '../../scripts/services/temporary-root.ts';
 
 const variable = 'DQ_TEST_SERVICES';
@@ -12,6 +12,8 @@ const variable = 'DQ_TEST_SERVICES';
 export default function setup(): () => Promise<void> {
   const directory = makeDirectory('run');
   process.env[variable] = directory;
+  const line = installLine();
+  if (line !== null) process.stderr.write(`${line}\n`);
   return () => removeDirectory(directory);
 }
 
@@ -22,6 +24,13 @@ export function runDirectory(): string {
 }
 
 export const skippedFile = (kind: ServiceKind) => `skipped-${kind}`;
+
+/** What the run is about to change on this machine; null when nothing. */
+export function installLine(): string | null {
+  const packages = packagesToInstall();
+  if (packages.length === 0) return null;
+  return `These tests install missing packages with apt-get: ${packages.join(', ')} (no service is started)`;
+}
 
 /** `SKIPPED redis, mysql: setpriv not found`; null when nothing was skipped for want of a server. */
 export function skippedLine(): string | null {

@@ -1,0 +1,23 @@
+// The line by which a test run says what it installs.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import { installLine } from '../support/services-setup.ts';
+
+it.skipIf(process.getuid?.() !== 0)('services: names missing packages before it installs them', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'dq-path-'));
+  const { PATH } = process.env;
+  onTestFinished(() => {
+    process.env['PATH'] = PATH;
+    rmSync(directory, { recursive: true });
+  });
+  for (const name of ['apt-get', 'flock', 'setpriv']) writeFileSync(join(directory, name), '');
+  process.env['PATH'] = directory;
+  expect(installLine()).toMatch(
+    /^These tests install missing packages with apt-get: .*redis-server.*php-cli/,
+  );
+  for (const name of ['redis-server', 'redis-cli', 'php', 'mariadbd', 'mariadb-install-db', 'mariadb'])
+    writeFileSync(join(directory, name), '');
+  expect(installLine()).toBeNull();
+});
