@@ -1,6 +1,8 @@
-// Pushes jobs through so many connections for a time, as fast as they are answered, or at a rate. At a rate a push counts from the
-// moment it was to be sent, not from when a connection was free for it: else a daemon that stops for a second would look well.
+// Pushes jobs through `connections` connections for a time, at full speed or at a rate.
+// At a rate a latency starts at the planned time of the push, not when a connection became free: otherwise a
+// daemon that stops for a second would show one slow push.
 
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import type { Daemon } from '../daemon/find-daemon.ts';
@@ -13,7 +15,7 @@ export interface PushLoadOptions {
   readonly connections: number;
   readonly durationMs: number;
   readonly body: Buffer;
-  /** pushes a second; null = as many as go */
+  /** pushes per second; null = full speed */
   readonly rate: number | null;
   readonly signal: AbortSignal;
 }
@@ -21,7 +23,7 @@ export interface PushLoadOptions {
 export interface PushLoadResult {
   readonly latencies: Latencies;
   readonly accepted: number;
-  /** what was not accepted: status, or the reason why none came → how often */
+  /** HTTP status or error code of pushes that were not accepted → count */
   readonly refused: ReadonlyMap<string, number>;
   readonly elapsedMs: number;
 }
@@ -33,6 +35,8 @@ export async function pushLoad(options: PushLoadOptions): Promise<PushLoadResult
   const headers: Record<string, string> = { 'content-type': 'application/octet-stream' };
   if (daemon.token !== null) headers['authorization'] = `Bearer ${daemon.token}`;
   const latencies = new Latencies();
+  // Each connection sleeps on the signal; Node warns of a leak above 10 listeners.
+  setMaxListeners(connections, signal);
   const refused = new Map<string, number>();
   let accepted = 0;
   let turn = 0;
