@@ -1,5 +1,5 @@
-// Requeue and purge of many dead letters: call after call until none is left of those that were there at the beginning, with the
-// progress shown. What was done before a failure stays done and is told.
+// Requeues or purges many dead letters: repeats the API call until no dead letter of the start is left, and
+// shows the progress. A failure keeps the finished part and reports its size.
 
 import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from './daemon/api-client.ts';
 import { clientOf, type DaemonOptions } from './daemon/daemon-options.ts';
@@ -15,7 +15,7 @@ export interface BulkFlags extends DaemonOptions {
   readonly all?: boolean;
 }
 
-/** The flags by the API's names of a filter's members. */
+/** Flags by API field name. */
 export const filterFlags: FlagNames = { since: '--since', until: '--until', ids: '--id', all: '--all' };
 
 interface Filter {
@@ -49,14 +49,14 @@ export async function purgeDead(flags: BulkFlags & { readonly yes?: boolean }): 
 interface Bulk {
   readonly client: ApiClient;
   readonly filter: Filter;
-  /** null when nobody knows */
+  /** null = unknown */
   readonly count: number | null;
 }
 
 async function begin({ topic, since, until, id, all, ...flags }: BulkFlags, verb: string): Promise<Bulk> {
   if (topic === undefined && since === undefined && until === undefined && !all)
-    throw new Exit('usage', `name what to ${verb}: a topic, --since, --until, --id, or --all`);
-  if (id !== undefined && topic === undefined) throw new Exit('usage', '--id needs its topic');
+    throw new Exit('usage', `select what to ${verb}: a topic, --since, --until, --id, or --all`);
+  if (id !== undefined && topic === undefined) throw new Exit('usage', '--id needs a topic');
   const client = clientOf(flags);
   if (id !== undefined) {
     const ids = [...new Set(id)];
@@ -67,8 +67,8 @@ async function begin({ topic, since, until, id, all, ...flags }: BulkFlags, verb
   return { client, filter: { topic, since, until: end, ids: undefined, all }, count };
 }
 
-/** A job that dies again while this command runs must not be worked on again, for ever: what died after the newest of the
- *  letters that are here now stays. By the store's own times; this machine's clock may be another. */
+/** Upper bound of the work: a job that dies again while this command runs must not be requeued for ever.
+ *  Uses the store's times, because the clock of this machine may differ. */
 async function newestDeath(
   client: ApiClient,
   { topic, since, until }: Pick<Filter, 'topic' | 'since' | 'until'>,
@@ -84,7 +84,7 @@ async function newestDeath(
   return newest === undefined ? until : new Date(Date.parse(newest.deadAt) + 1).toISOString();
 }
 
-/** Of one topic or of all. null when it cannot be had: the work does not need it, and may be allowed to a token that may not ask. */
+/** Dead letters of one topic or of all; null when this token may not read them: the work needs no count. */
 async function countOf(client: ApiClient, topic: string | undefined): Promise<number | null> {
   const path = topic === undefined ? ['v1', 'stats'] : ['v1', 'topics', topic, 'stats'];
   try {
@@ -108,7 +108,7 @@ async function work(
 ): Promise<void> {
   const progress = startProgress(done, count);
   let total = 0;
-  // What an output that nobody reads any more would end this with, quietly, before all is done.
+  // The exit code when the reader closes the output before the end.
   process.exitCode = exitCodes.partlyFailed;
   try {
     for (let more = true; more; ) {
@@ -124,7 +124,7 @@ async function work(
     }
   } catch (error) {
     if (total === 0 || !(error instanceof Exit)) throw error;
-    throw new Exit('partlyFailed', `${total} ${done}, then: ${error.message}`, { cause: error });
+    throw new Exit('partlyFailed', `${total} ${done}, then a failure: ${error.message}`, { cause: error });
   } finally {
     progress.stop();
   }

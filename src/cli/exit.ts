@@ -1,6 +1,6 @@
-// How a command ends: the exit codes, which scripts rely on (README, "Exit codes"), and the one exception that carries one.
-// Prints nothing: main.ts turns an Exit into its sentence and its code, and shows the stack of anything else. A command
-// never calls process.exit(): what a pipe has not taken yet would be cut off.
+// How a command ends: the exit codes, on which scripts rely, and the one exception that carries a code.
+// Prints nothing: main.ts prints the message of an Exit, and the stack of any other exception.
+// A command never calls process.exit(): that would drop output which a pipe has not taken yet.
 
 export const exitCodes = {
   ok: 0,
@@ -10,19 +10,19 @@ export const exitCodes = {
   notRunning: 3,
   notFound: 4,
   partlyFailed: 5,
-  /** a daemon should be there and does not answer */
+  /** a daemon is expected and does not answer */
   unreachable: 69,
   crashLoop: 70,
-  /** of a daemon in the foreground that was asked to start anew: its supervisor does (sysexits.h: EX_TEMPFAIL) */
+  /** `dq restart` of a daemon in the foreground: its supervisor starts it (sysexits.h: EX_TEMPFAIL) */
   startAgain: 75,
-  /** Redis or MySQL is away; later it may work, hence the same number */
+  /** Redis or MySQL is unavailable; a later call may succeed, hence the same number */
   storeUnreachable: 75,
   badConfiguration: 78,
 } as const;
 
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** Ends the command with a sentence for people and a code for scripts. */
+/** Ends the command with a message for people and a code for scripts. */
 export class Exit extends Error {
   readonly exitCode: ExitCode;
 

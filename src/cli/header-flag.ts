@@ -1,9 +1,9 @@
-// `--header "name: value"`, as curl writes it, repeatable. Names lower-case.
+// Parses `--header "name: value"`, repeatable, as curl writes it. Names become lower-case.
 
 import { Exit } from './exit.ts';
 
 export function parseHeaders(texts: readonly string[]): Record<string, string> {
-  // Without a prototype, or the name __proto__ would vanish instead of being refused.
+  // No prototype: the API must see and reject the name __proto__.
   const headers: Record<string, string> = Object.create(null);
   for (const text of texts) {
     const colon = text.indexOf(':');

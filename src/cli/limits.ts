@@ -1,38 +1,41 @@
-// Fixed limits of the command line: bounds that users cannot configure, each with its reason.
+// Limits of the command line that users cannot configure, each with its reason.
 
 export const cliLimits = {
-  /** How long `dq restart` waits for the check of a start, of which the attempt to load a worker may take half, and then for the
-   *  next daemon: half of `storeReadyMs`. */
+  /** `dq restart` waits this long for the start check; loading a worker may take half of it. */
   startCheckMs: 30_000,
   workerCheckMs: 15_000,
+  /** Then it waits for the next daemon: half of storeReadyMs. */
   restartWaitMs: 60_000,
-  /** `dq token add` without a daemon waits this long for the lock: longer than a start that is refused keeps it. */
+  /** `dq token add` without a daemon waits this long for the lock: longer than a rejected start keeps it. */
   tokenLockMs: 5_000,
-  /** `dq start` and `dq status` wait this long for /readyz, which gives up at readyMs and may come late on a busy machine. */
+  /** `dq start` and `dq status` wait this long for /readyz, which answers after at most readyMs. */
   readyAskMs: 5_000,
-  /** A command waits this long for the API: a push may wait storeAwayMs, then storeCallMs; deleting a topic waits 2 s more. */
+  /** A command waits this long for the API: a push takes up to storeAwayMs + storeCallMs, a deleted topic 2 s
+   *  more. */
   apiCallMs: 30_000,
-  /** So many syncs are measured; a tool that is asked may take so long. */
+  /** Disk syncs that `dq doctor` measures. */
   doctorSyncs: 50,
+  /** `dq doctor` waits this long for a tool like timedatectl. */
   doctorToolMs: 3_000,
-  /** dq bench: connections that this machine can hold beside the daemon's, and the longest run. At the rate lateness is the daemon's
-   *  own, not that of a queue; a job that has not come so long after the last one is missing. */
+  /** dq bench: connections that one machine can hold beside the daemon's own. */
   benchConnectionsMax: 1_000,
   benchMsMax: 10 * 60_000,
+  /** dq bench --e2e: at this rate no queue forms, so the lateness is that of the daemon. */
   benchLatenessRate: 100,
+  /** dq bench --e2e: jobs are missing when none has come for this long. */
   benchSilenceMs: 10_000,
-  /** How often `dq status --watch` looks; the workers report once a second. */
+  /** Interval of `dq status --watch`; the workers report once a second. */
   statusWatchMs: 1_000,
-  /** What `dq push --batch` sends at once: far below the smallest default of limits.batchBytes, and soon answered. */
+  /** `dq push --batch` sends this much per request: far below limits.batchBytes, and answered soon. */
   batchSendBytes: 1024 * 1024,
-  /** How often a command asks whether a long work of the daemon has ended. */
+  /** Interval at which a command asks whether long work of the daemon has ended. */
   workPollMs: 500,
-  /** How often long work says how far it is, where no terminal shows a bar. */
+  /** Interval of progress lines where no terminal shows a bar. */
   progressEveryMs: 10_000,
-  /** Longest reply of the API that a command holds: a job body of 16 MiB as base64, or escaped twofold. */
+  /** Longest API reply that a command holds: a job body of 16 MiB as base64, or escaped twice. */
   apiReplyBytesMax: 64 * 1024 * 1024,
-  /** Standard input of a push is read up to here: the largest that limits.bodyBytes can be set to. */
+  /** Longest standard input of a push: the maximum of limits.bodyBytes. */
   pushInputBytesMax: 16 * 1024 * 1024,
-  /** Connections that the callback receiver for trials holds; a notifier opens one per callback in flight. */
+  /** Connections of `dq sink`; a notifier opens one per callback in flight. */
   sinkConnectionsMax: 2_000,
 } as const;

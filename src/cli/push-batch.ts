@@ -1,5 +1,5 @@
-// dq push --batch: pushes the lines of a file in batches, in their order, one batch after the other. The lines travel as the bytes
-// they are; what is wrong with one of them is for the API to say. What was accepted before a failure stays accepted and is told.
+// dq push --batch: pushes the lines of a file in order, one batch after the other. Lines travel as unchanged
+// bytes, and the API validates them. A failure keeps the accepted jobs and reports their number.
 
 import { createReadStream } from 'node:fs';
 import { reasonOf } from '../core/errors.ts';
@@ -17,19 +17,19 @@ interface BatchReply {
   readonly results: readonly ({ readonly status: number; readonly id: string } | Problem)[];
 }
 
-/** Lines that travel together. */
+/** Lines of one request. */
 interface Batch {
   readonly bytes: Buffer;
-  /** in the file, from 1, of each item */
+  /** line number of each item, from 1 */
   readonly lines: readonly number[];
 }
 
-/** `source`: `-` for standard input, or a path, with or without @. */
+/** `source`: `-` for standard input, or a path with or without @. */
 export async function pushBatch(client: ApiClient, source: string, asJson: boolean): Promise<void> {
   const progress = startProgress('pushed', null);
   let accepted = 0;
   let failed = 0;
-  // What an output that nobody reads any more would end this with, quietly, in the middle of the file.
+  // The exit code when the reader closes the output before the end.
   process.exitCode = exitCodes.partlyFailed;
   try {
     for await (const batch of batchesOf(linesOf(source))) {
@@ -38,17 +38,16 @@ export async function pushBatch(client: ApiClient, source: string, asJson: boole
       failed += reply.json.failed;
       progress.add(reply.json.accepted);
       if (asJson) printData(reply.text);
-      tell(reply.json, batch, asJson);
+      printResults(reply.json, batch, asJson);
     }
   } catch (error) {
-    // Whatever ended it: what was accepted before stays accepted.
     if (!(error instanceof Exit) || accepted === 0) throw error;
     throw new Exit('partlyFailed', `${accepted} accepted; ${error.message}`, { cause: error });
   } finally {
     progress.stop();
   }
   if (failed > 0)
-    throw new Exit(accepted === 0 ? 'failed' : 'partlyFailed', `${accepted} accepted, ${failed} refused`);
+    throw new Exit(accepted === 0 ? 'failed' : 'partlyFailed', `${accepted} accepted, ${failed} rejected`);
   process.exitCode = exitCodes.ok;
   say(`dq: ${accepted} accepted`);
 }
@@ -60,14 +59,14 @@ async function send(client: ApiClient, batch: Batch): Promise<ApiReply<BatchRepl
   } catch (error) {
     if (!(error instanceof Exit)) throw error;
     const lines = `lines ${batch.lines[0]} to ${batch.lines.at(-1)}`;
-    // Without ids, the repeat of a batch that was stored after all makes second jobs.
-    const hint = isRefused(error) ? '' : ' (those with an id can be pushed again safely)';
+    // The batch may be stored: without ids a repeat makes second jobs.
+    const hint = isRejected(error) ? '' : ' (lines with an id can be pushed again safely)';
     throw new Exit(codeOf(error), `${lines}: ${error.message}${hint}`, { cause: error });
   }
 }
 
-/** Surely nothing of it was stored. */
-function isRefused(error: Exit): boolean {
+/** No job of the batch is stored. */
+function isRejected(error: Exit): boolean {
   return error instanceof ApiRefusal && (error.problem.status < 500 || error.problem.code === 'not_stored');
 }
 
@@ -76,8 +75,8 @@ function codeOf(error: Exit): keyof typeof exitCodes {
   return name as keyof typeof exitCodes;
 }
 
-/** Ids to stdout, refusals to stderr. */
-function tell({ results }: BatchReply, { lines }: Batch, asJson: boolean): void {
+/** Prints ids to stdout, errors to stderr. */
+function printResults({ results }: BatchReply, { lines }: Batch, asJson: boolean): void {
   const ids: string[] = [];
   results.forEach((result, index) => {
     if ('code' in result) say(`dq: line ${lines[index]}: ${sentenceOf(ofLine(result))}`);
@@ -86,15 +85,15 @@ function tell({ results }: BatchReply, { lines }: Batch, asJson: boolean): void 
   if (!asJson && ids.length > 0) printData(ids.join('\n'));
 }
 
-/** The refusal of an item as one of a push of its own: its place in the request tells nobody more than its line in the file. */
+/** The error without its place in the request: the user knows the line of the file. */
 function ofLine(problem: Problem): Problem {
   const place = /^items\[\d+\](\.|: |$)/;
   const errors = problem.errors.map((error) => ({ ...error, field: error.field.replace(place, '') }));
   return { ...problem, detail: problem.detail.replace(place, ''), errors };
 }
 
-/** At most limits.batchItemsMax lines and cliLimits.batchSendBytes, but at least one line. What came before a line that cannot be read is
- *  handed out before the failure. */
+/** At most limits.batchItemsMax lines and cliLimits.batchSendBytes, but at least one line. Yields the lines
+ *  before an unreadable one, then throws. */
 async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
   let gathered: Buffer[] = [];
   let numbers: number[] = [];
@@ -111,7 +110,7 @@ async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
   try {
     for await (const line of lines) {
       number += 1;
-      // The API counts no blank lines, so they would shift the numbers.
+      // The API skips blank lines, which would shift the numbers.
       if (skipBlank(line, 0) === line.length) continue;
       const full = gathered.length === limits.batchItemsMax || size + line.length > cliLimits.batchSendBytes;
       if (full && gathered.length > 0) yield take();
@@ -127,7 +126,7 @@ async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
   if (failure !== null) throw failure;
 }
 
-/** Each with its line break; the last one is given one. */
+/** Yields lines with their line breaks; adds one to the last line. */
 async function* linesOf(source: string): AsyncGenerator<Buffer> {
   const path = source.startsWith('@') ? source.slice(1) : source;
   const input = (source === '-' ? process.stdin : createReadStream(path)) as AsyncIterable<Buffer>;
@@ -145,13 +144,13 @@ async function* linesOf(source: string): AsyncGenerator<Buffer> {
       }
       rest.push(chunk.subarray(from));
       size += chunk.length - from;
-      // No daemon takes more, and an endless line must end here.
+      // No daemon accepts more, and an endless line must end.
       if (size > cliLimits.pushInputBytesMax)
-        throw new Exit('failed', `is longer than ${cliLimits.pushInputBytesMax} bytes`);
+        throw new Exit('failed', `longer than ${cliLimits.pushInputBytesMax} bytes`);
     }
   } catch (error) {
     if (error instanceof Exit) throw error;
-    throw new Exit('usage', `cannot be read: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('usage', `cannot read the input: ${reasonOf(error)}`, { cause: error });
   }
   if (size > 0) yield Buffer.concat([...rest, Buffer.from('\n')]);
 }

@@ -1,5 +1,5 @@
-// topic-flags.ts makes the flags of `dq topic add` and `set` from core/topic/fields.ts, and the API's JSON from their
-// values. The API validates: one set of rules, one wording. A flag that is not given makes no member.
+// Makes the flags of `dq topic add` and `set` from core/topic/fields.ts, and the API JSON from their values.
+// The API validates the values, so that rules and wording exist once. Omits flags that were not given.
 
 import { type Command, Option } from 'commander';
 import type { TopicField } from '../core/topic/field-kinds.ts';
@@ -37,7 +37,7 @@ const fieldFlags: readonly FieldFlag[] = Object.entries(topicFields).flatMap(
   },
 );
 
-/** The flags by the API's names of the fields. */
+/** Flags by API field name. */
 export const topicFieldFlags: FlagNames = Object.fromEntries(
   [
     ...fieldFlags.map(({ name, option }) => [name, option]),
@@ -45,7 +45,7 @@ export const topicFieldFlags: FlagNames = Object.fromEntries(
   ].map(([name, option]) => [name, (option as Option).long]),
 );
 
-/** `requires`: fields that the command cannot do without, by the API's names. */
+/** `requires`: mandatory fields, by API name. */
 export function withTopicFlags(command: Command, requires: readonly string[] = []): Command {
   for (const { name, option } of fieldFlags) {
     const { flags, description, parseArg } = option;

@@ -35,7 +35,7 @@ function problem(status: number, code: string, more: object = {}): RequestListen
 }
 
 describe('ApiClient', () => {
-  it('encodes segments and queries, sends the token, hands the reply over as it came', async () => {
+  it('ApiClient: encodes segments and queries, sends the token, returns the reply unchanged', async () => {
     let seen: IncomingMessage | undefined;
     const url = await serve((request, response) => {
       seen = request;
@@ -52,7 +52,7 @@ describe('ApiClient', () => {
     expect(seen?.headers['content-length']).toBeUndefined();
   });
 
-  it.each(['.', '..', ''])('refuses the segment %j, which a URL would swallow', async (id) => {
+  it.each(['.', '..', ''])('ApiClient: rejects the segment %j, which a URL would resolve', async (id) => {
     let calls = 0;
     const url = await serve((_, response) => {
       calls += 1;
@@ -78,13 +78,13 @@ describe('ApiClient', () => {
     expect(failure).toMatchObject({ exitCode, message: 'What is wrong' });
   });
 
-  it('ends with 69 when another server answers', async () => {
+  it('ApiClient: exits with 69 when another server answers', async () => {
     const url = await serve((_, response) => response.writeHead(200).end('<html>'));
     expect((await failureOf(clientOf(url).call({ method: 'GET', path: ['x'] }))).exitCode).toBe(69);
   });
 
-  it('ends with 69 when nobody listens, and with 3 when the process of the run record is gone', async () => {
-    // Port 1 (tcpmux) is served by nobody and given to nobody.
+  it('ApiClient: exits with 69 on a closed port, with 3 when the process has ended', async () => {
+    // Port 1 (tcpmux) has no server and is never assigned.
     const closed = 'http://127.0.0.1:1';
     const call = { method: 'GET', path: ['x'] } as const;
     expect((await failureOf(clientOf(closed).call(call))).exitCode).toBe(69);
@@ -93,7 +93,7 @@ describe('ApiClient', () => {
     expect((await failureOf(clientOf(closed, 4_194_305).call(call))).exitCode).toBe(3);
   });
 
-  it('ends with 69 when the connection breaks before the answer', async () => {
+  it('ApiClient: exits with 69 when the connection breaks before the reply', async () => {
     const url = await serve((request) => request.socket.destroy());
     expect((await failureOf(clientOf(url).call({ method: 'GET', path: ['x'] }))).exitCode).toBe(69);
   });
@@ -102,15 +102,15 @@ describe('ApiClient', () => {
 describe('sentenceOf', () => {
   const base = { status: 400, title: 'Invalid request', detail: '2 fields are wrong', code: 'invalid' };
 
-  it('says what is wrong with every field', () => {
+  it('sentenceOf: joins the messages of all fields', () => {
     const errors = [
       { field: 'delay', message: 'is too long' },
-      { field: 'mode', message: 'is no mode' },
+      { field: 'mode', message: 'invalid mode' },
     ];
-    expect(sentenceOf({ ...base, errors })).toBe('delay: is too long; mode: is no mode');
+    expect(sentenceOf({ ...base, errors })).toBe('delay: is too long; mode: invalid mode');
   });
 
-  it('falls back on the detail, and tells how to give a token', () => {
+  it('sentenceOf: falls back to the detail; says how to give a token', () => {
     expect(sentenceOf({ ...base, errors: [] })).toBe('2 fields are wrong');
     expect(sentenceOf({ ...base, code: 'unauthorized', errors: [] })).toContain('DQ_TOKEN');
   });

@@ -45,8 +45,8 @@ it('start checks: a directory that can be made or used passes, and nothing is ma
 
 it('start checks: a file or a read-only place instead of the data directory is named', async () => {
   writeFileSync(join(root, 'file'), '');
-  expect(await why(join(root, 'file'))).toMatch(/^the data directory .*file cannot be used: it is a file$/);
-  expect(await why('/proc/1/dq')).toMatch(/^the data directory \/proc\/1\/dq cannot be made: E/);
+  expect(await why(join(root, 'file'))).toMatch(/^cannot use the data directory .*file: it is a file$/);
+  expect(await why('/proc/1/dq')).toMatch(/^cannot create the data directory \/proc\/1\/dq: E/);
 });
 
 it('start checks: a data directory of another daemon is in use', async () => {
@@ -104,7 +104,7 @@ describe('start checks: the port', () => {
   const on = (host: string, port: number, own: Listening | null) =>
     why(join(root, 'data'), { 'server.host': host, 'server.port': String(port), noAuth: true }, own);
   const taken = (port: number, host: string) =>
-    `port ${port} on ${host} is taken by another program; choose another one with --port`;
+    `another program uses port ${port} on ${host}; choose a port with --port`;
 
   it('of the running daemon passes, on its own address and on all', async () => {
     const port = await listenOn('127.0.0.1');
@@ -145,7 +145,7 @@ describe.skipIf(await lacks('redis'))('start checks: Redis', () => {
     const redis = server.url;
     expect(await why(dataDir, { redis })).toBeNull();
     await server.ask('HSET', '{dq:0}:n', 'marker', marker('0123456789abcdef'));
-    const sentence = `redis://127.0.0.1:${server.port}: this Redis is not ours: it belongs to the registry 0123456789abcdef`;
+    const sentence = `redis://127.0.0.1:${server.port}: this Redis belongs to another owner: it belongs to the registry 0123456789abcdef`;
     expect(await why(dataDir, { redis })).toContain(`${sentence}, and this one is new`);
     const registry = await openRegistryDb(join(dataDir, 'registry.db'));
     onTestFinished(() => registry.close());

@@ -103,7 +103,7 @@ describe('alerts', () => {
     const daemon = await start(smtp);
     expect(await dq(daemon, 'alert', 'test', 'me@example.org')).toMatchObject({
       code: 0,
-      stderr: 'dq: the mail server has taken a test mail to me@example.org\n',
+      stderr: 'dq: the mail server accepted a test mail to me@example.org\n',
     });
     smtp.judgeAddress(() => 550);
     const refused = await dq(daemon, 'alert', 'test', 'you@example.org');

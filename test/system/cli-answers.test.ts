@@ -1,4 +1,4 @@
-// What commands make of answers that a healthy daemon seldom gives: the API is scripted, the command is real.
+// Commands against replies that a healthy daemon seldom sends: a scripted API, the real command.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -62,7 +62,7 @@ describe('dq dead requeue', () => {
       : { items: [{ deadAt: '2030-01-01T00:00:00.999Z' }], nextCursor: null },
   });
 
-  it('goes on while there is more, and never to letters younger than those it found', async () => {
+  it('dead requeue: repeats until done, and leaves dead letters newer than its start', async () => {
     const api = await scriptedApi((call, number) =>
       call.method === 'GET' ? look(call) : { status: 200, json: { requeued: 10, more: number < 3 } },
     );
@@ -73,24 +73,24 @@ describe('dq dead requeue', () => {
     expect(filters).toEqual(Array(3).fill({ topic: 't', until: '2030-01-01T00:00:01.000Z' }));
   });
 
-  it('ends with 5 when it fails on the way, and says how far it came', async () => {
+  it('dead requeue: exits with 5 and the count after a partial failure', async () => {
     const api = await scriptedApi((call, number) => {
       if (call.method === 'GET') return look(call);
       return number === 1 ? { status: 200, json: { requeued: 10, more: true } } : problem(503, 'unavailable');
     });
     const run = await runDq(['dead', 'requeue', '--all', '--url', api.url]);
     expect(run.code).toBe(5);
-    expect(run.stderr).toContain('10 requeued, then: Store away');
+    expect(run.stderr).toContain('10 requeued, then a failure: Store away');
   });
 
-  it('ends with 1 when it fails at once', async () => {
+  it('dead requeue: exits with 1 when the first call fails', async () => {
     const api = await scriptedApi((call) =>
       call.method === 'GET' ? look(call) : problem(503, 'unavailable'),
     );
     expect((await runDq(['dead', 'requeue', '--all', '--url', api.url])).code).toBe(1);
   });
 
-  it('works for a token that may not ask for the counts', async () => {
+  it('dead requeue: works for a token without the right to read counts', async () => {
     const api = await scriptedApi((call) => {
       if (call.url.includes('stats')) return problem(403, 'forbidden');
       return call.method === 'GET' ? look(call) : { status: 200, json: { requeued: 10, more: false } };
@@ -103,7 +103,7 @@ describe('dq dead requeue', () => {
     const api = await scriptedApi((call, number) =>
       call.method === 'GET' ? look(call) : { status: 200, json: { requeued: 15, more: number < 2 } },
     );
-    // It asks nothing: the bar ends with it.
+    // It asks no question: the bar ends with the command.
     const run = await runDqOnTerminal(['dead', 'requeue', '--all', '--url', api.url], '');
     expect(run.stdout).toContain('of 30 requeued');
     expect(run.stdout).toContain('dq: 30 requeued');
@@ -119,7 +119,7 @@ describe('dq dead purge', () => {
     return { status: 200, json: { purged: 10, more: number < 2 } };
   };
 
-  it('without a terminal needs -y, and removes nothing without it', async () => {
+  it('dead purge: needs -y without a terminal', async () => {
     const api = await scriptedApi(answer);
     const refused = await runDq(['dead', 'purge', '--all', '--url', api.url]);
     expect(refused.code).toBe(1);
@@ -135,7 +135,7 @@ describe('dq dead purge', () => {
     ]);
   });
 
-  it('tells how many of the named ids were dead letters: 5, or 4 for none', async () => {
+  it('dead purge: exits with 5 for some unknown ids, with 4 for all', async () => {
     for (const [purged, code] of [
       [2, 0],
       [1, 5],
@@ -166,7 +166,7 @@ describe('dq fsck and backup', () => {
         : { status: 200, json: states[number - 1] ?? {} },
     );
 
-  it('wait for the end; what is wrong is data, and ends with 1', async () => {
+  it('fsck: prints problems as data and exits with 1', async () => {
     const problem = {
       invariant: 'I1',
       what: 'jobs without a body',
@@ -178,13 +178,13 @@ describe('dq fsck and backup', () => {
     const run = await runDq(['fsck', '--url', api.url]);
     expect(run.code).toBe(1);
     expect(run.stdout).toMatch(/^I1 +jobs without a body +2 +t\/a t\/b\\u001b$/m);
-    expect(run.stderr).toContain('1 of its invariants');
+    expect(run.stderr).toContain('1 invariants of the store are broken');
     expect(api.calls.map(({ method, url }) => `${method} ${url}`)).toEqual([
       ...['POST /v1/fsck', 'GET /v1/fsck', 'GET /v1/fsck'],
     ]);
   });
 
-  it('say why a work failed, or that it was lost, with 1', async () => {
+  it('fsck, backup: report failed or lost work with 1', async () => {
     const failed = await states({ state: 'failed', reason: 'no room' });
     expect(await runDq(['backup', 'x', '--url', failed.url])).toMatchObject({
       code: 1,
@@ -194,46 +194,44 @@ describe('dq fsck and backup', () => {
     const lost = await states({ state: 'none' });
     const run = await runDq(['backup', 'x', '--url', lost.url]);
     expect(run.code).toBe(1);
-    expect(run.stderr).toContain('start over');
+    expect(run.stderr).toContain('run this again');
     expect(lost.calls[0]?.json).toEqual({ directory: join(process.cwd(), 'x') });
   });
 });
 
 describe('dq topic rm --purge', () => {
-  it('goes on while a call could not remove all, and tells the sum', async () => {
+  it('topic rm --purge: repeats until done and prints the sum', async () => {
     const api = await scriptedApi((_, number) =>
       number < 3
         ? problem(409, 'topic_has_jobs', { purged: 100, jobs: 5 })
         : { status: 200, json: { deleted: true, purged: 5 } },
     );
     const run = await runDq(['topic', 'rm', 't', '--purge', '-y', '--url', api.url]);
-    expect(run).toMatchObject({ code: 0, stdout: '', stderr: 'dq: t is deleted, with 205 jobs\n' });
+    expect(run).toMatchObject({ code: 0, stdout: '', stderr: 'dq: deleted t, with 205 jobs\n' });
     expect(api.calls.map(({ url }) => url)).toEqual(Array(3).fill('/v1/topics/t?jobs=purge'));
   });
 
-  it('ends when nothing goes any more', async () => {
+  it('topic rm --purge: stops when a call deletes nothing', async () => {
     const api = await scriptedApi(() => problem(409, 'topic_has_jobs', { purged: 0, jobs: 5 }));
     const run = await runDq(['topic', 'rm', 't', '--purge', '-y', '--url', api.url]);
     expect(run).toMatchObject({ code: 1, stdout: '' });
-    expect(run.stderr).toBe(
-      'dq: t still has 5 jobs and is offline; try again, or end that with dq topic resume t\n',
-    );
+    expect(run.stderr).toBe('dq: t still has 5 jobs and is offline; try again, or run dq topic resume t\n');
     expect(api.calls).toHaveLength(1);
   });
 
-  it('without --purge a topic with jobs stays, and it says so', async () => {
+  it('topic rm: keeps a topic with jobs', async () => {
     const api = await scriptedApi(() => problem(409, 'topic_has_jobs', { purged: 0, jobs: 5 }));
     const run = await runDq(['topic', 'rm', 't', '-y', '--url', api.url]);
     expect(run).toMatchObject({ code: 1, stdout: '' });
     expect(run.stderr).toBe(
-      'dq: t has 5 jobs, dead letters included; nothing was changed. --purge deletes them with it\n',
+      'dq: t has 5 jobs, dead letters included; nothing was changed. --purge deletes them too\n',
     );
     expect(api.calls.map(({ url }) => url)).toEqual(['/v1/topics/t']);
   });
 });
 
 describe('dq push --batch', () => {
-  /** Refuses the items whose body is 0. */
+  /** Rejects items with the body 0. */
   const answer = ({ text }: Call) => {
     const items = text
       .split('\n')
@@ -267,18 +265,18 @@ describe('dq push --batch', () => {
     expect(sent.flat().map((text) => text.trimEnd())).toEqual(numbers.map((n) => line(n)));
   });
 
-  it('names the line of a refusal: 5 when others were accepted, 1 when none was', async () => {
+  it('push --batch: names the rejected line; exits with 5, or 1 without accepted lines', async () => {
     const api = await scriptedApi(answer);
     const input = `${line(1)}\n\n${line(2, 0)}\n${line(3)}\n`;
     const some = await runDq(['push', '--batch', '-', '--url', api.url], { input });
     expect(some).toMatchObject({ code: 5, stdout: '1\n3\n' });
-    expect(some.stderr).toBe('dq: line 3: id: is bad; is odd, as items[0].id\ndq: 2 accepted, 1 refused\n');
+    expect(some.stderr).toBe('dq: line 3: id: is bad; is odd, as items[0].id\ndq: 2 accepted, 1 rejected\n');
     const none = await runDq(['push', '--batch', '-', '--json', '--url', api.url], { input: line(1, 0) });
     expect(none.code).toBe(1);
     expect(JSON.parse(none.stdout)).toMatchObject({ accepted: 0, failed: 1 });
   });
 
-  it('says which lines a failure hit, and what was accepted before', async () => {
+  it('push --batch: names the lines of a failure and the accepted count', async () => {
     const api = await scriptedApi((call, number) =>
       number === 1 ? answer(call) : problem(503, 'not_stored'),
     );
@@ -291,7 +289,7 @@ describe('dq push --batch', () => {
     expect(gone.code).toBe(69);
   });
 
-  it('says what was accepted before a line that cannot be sent', async () => {
+  it('push --batch: reports the jobs accepted before an invalid line', async () => {
     const api = await scriptedApi(answer);
     const long = 'x'.repeat(16.5 * 1024 * 1024);
     const lines = Array.from({ length: 1_100 }, (_, n) => line(n));
@@ -300,15 +298,15 @@ describe('dq push --batch', () => {
     });
     expect(run).toMatchObject({
       code: 5,
-      stderr: 'dq: 1100 accepted; line 1101: is longer than 16777216 bytes\n',
+      stderr: 'dq: 1100 accepted; line 1101: longer than 16777216 bytes\n',
     });
     const none = await runDq(['push', '--batch', '-', '--url', api.url], { input: long });
     expect(none).toMatchObject({ code: 1, stderr: 'dq: line 1: is longer than 16777216 bytes\n' });
   });
 
-  it('does not pass for done when its output is closed on the way', async () => {
+  it('push --batch: exits with 5 when its output closes early', async () => {
     const api = await scriptedApi(answer);
-    // More ids than a pipe holds: the last of them are written to nobody, however late it goes.
+    // More ids than a pipe holds: the last ones have no reader.
     const long = (n: number) => `{"topic":"t","id":"${String(n).padStart(100, '0')}","body":1}`;
     const input = Array.from({ length: 5_000 }, (_, n) => long(n)).join('\n');
     const command = `"${process.execPath}" "${launcher}" push --batch - --url ${api.url} | head -1; exit "\${PIPESTATUS[0]}"`;
@@ -318,11 +316,11 @@ describe('dq push --batch', () => {
     run.stdin.on('error', () => {});
     run.stdin.end(input);
     const [code] = await once(run, 'close');
-    expect(stderr).toBe('dq: nobody reads the output any more; not all was done\n');
+    expect(stderr).toBe('dq: the output was closed; work is incomplete\n');
     expect(code).toBe(5);
   });
 
-  it('takes no topic, and a file that is there', async () => {
+  it('push --batch: rejects a topic and a missing file', async () => {
     const url = ['--url', 'http://127.0.0.1:1'];
     expect((await runDq(['push', 't', '--batch', '-', ...url])).code).toBe(2);
     expect((await runDq(['push', '--batch', '-', '--id', 'x', ...url])).code).toBe(2);
@@ -333,38 +331,38 @@ describe('dq push --batch', () => {
 });
 
 describe('dq push without a clear answer', () => {
-  it('tells the id that was made, so that the repeat is safe', async () => {
+  it('push: prints the generated id for a safe repeat', async () => {
     const api = await scriptedApi(() => problem(503, 'unknown', { id: 'made-1' }));
     const run = await runDq(['push', 't', '1', '--url', api.url]);
     expect(run).toMatchObject({ code: 1, stdout: '' });
     expect(run.stderr).toContain('--id made-1');
   });
 
-  it('says that nobody knows when the connection breaks, and ends with 69', async () => {
+  it('push: exits with 69 and a warning when the connection breaks', async () => {
     const api = await scriptedApi(() => null);
     const made = await runDq(['push', 't', '1', '--url', api.url]);
     expect(made).toMatchObject({ code: 69, stdout: '' });
-    expect(made.stderr).toContain('is not known');
+    expect(made.stderr).toContain('the job may be stored');
     expect(made.stderr).toContain('second job');
     const given = await runDq(['push', 't', '1', '--id', 'x', '--url', api.url]);
     expect(given.stderr).toContain('with this --id is safe');
   });
 
-  it('does not say so when nothing was sent', async () => {
+  it('push: prints no warning when nothing was sent', async () => {
     const run = await runDq(['push', 't', '1', '--url', 'http://127.0.0.1:1']);
     expect(run.code).toBe(69);
-    expect(run.stderr).not.toContain('known');
+    expect(run.stderr).not.toContain('may be stored');
   });
 });
 
-it('dq cancel says when an attempt is still running', async () => {
+it('cancel: reports an attempt that is still running', async () => {
   const api = await scriptedApi(() => ({ status: 200, json: { cancelled: true, inFlight: true } }));
   const run = await runDq(['cancel', 't', 'x', '--url', api.url]);
   expect(run).toMatchObject({ code: 0, stdout: '' });
   expect(run.stderr).toContain('may still finish');
 });
 
-it('dq get lets no control character of a body or a reply through to the terminal', async () => {
+it('get: escapes control characters of bodies and replies', async () => {
   const clear = '\u001b[2J';
   const attempt = {
     attempt: 1,

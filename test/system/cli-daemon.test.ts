@@ -80,7 +80,7 @@ describe('dq topic', patience, () => {
     expect((await dq(['topic', 'get', 'order.close'])).code).toBe(4);
   });
 
-  it('shows a mistake of a rule in the rule, and registers nothing', async () => {
+  it('topic add: marks the error in the rule, and registers nothing', async () => {
     const dq = commandsOf(await startDaemon());
     const run = await dq(['topic', 'add', 't', '--callback', silent, '--rule', '{res.code} <> 200']);
     expect(run).toMatchObject({ code: 1, stdout: '' });
@@ -88,7 +88,7 @@ describe('dq topic', patience, () => {
     expect((await dq(['topic', 'get', 't'])).code).toBe(4);
   });
 
-  it('takes the trial secret for callbacks to this machine alone', async () => {
+  it('topic add: accepts the trial secret only for callbacks to this machine', async () => {
     const dq = commandsOf(await startDaemon());
     const add = (url: string) => dq(['topic', 'add', 't', '--callback', url, '--secret', 'trial']);
     expect((await add('http://10.0.0.1/')).code).toBe(2);
@@ -99,7 +99,7 @@ describe('dq topic', patience, () => {
   });
 
   it('asks on a terminal before it deletes', async ({ skip }) => {
-    // util-linux lends the terminal.
+    // util-linux provides the terminal.
     if (spawnSync('script', ['--version']).status !== 0) skip('no script(1) here');
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
@@ -112,7 +112,7 @@ describe('dq topic', patience, () => {
     expect((await daemon.api('GET', '/v1/topics/t')).status).toBe(404);
   });
 
-  it('lists every topic, beyond one page, and hands each page on with --json', async () => {
+  it('topic ls: lists all pages; --json prints one line per page', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     const names = Array.from({ length: 101 }, (_, i) => `t${String(i).padStart(3, '0')}`);
@@ -165,7 +165,7 @@ describe('dq push, get, cancel', patience, () => {
     expect(await job('empty')).toMatchObject({ body: '' });
   });
 
-  it('push sends delay, time and mode on, and says what the API refuses: exit 1, or 4 for no topic', async () => {
+  it('push: sends delay, time and mode; exits with 1, or 4 without topic', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
@@ -182,7 +182,7 @@ describe('dq push, get, cancel', patience, () => {
     expect((await dq(['push', 'absent', '1'])).code).toBe(4);
   });
 
-  it('push says when the job is due', async () => {
+  it('push: prints the due time', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
@@ -192,11 +192,11 @@ describe('dq push, get, cancel', patience, () => {
     expect(await said('--delay', '90d')).toMatch(/^dq: due at \S+Z, in 90d\n$/);
     expect(await said('--delay', '0')).toBe('dq: due now\n');
     expect(await said('--id', 'a', '--mode', 'keep')).toMatch(
-      /^dq: the job that is waiting was kept; it is due at \S+Z, in (1h|5\dm(\d+s)?)\n$/,
+      /^dq: kept the waiting job, which is due at \S+Z, in (1h|5\dm(\d+s)?)\n$/,
     );
   });
 
-  it('push names a slip and the right form, and stores nothing', async () => {
+  it('push: names a mistake and the right form, and stores nothing', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     await dq(['topic', 'add', 'order.close', '--callback', silent, '--delay', '1h']);
@@ -207,10 +207,10 @@ describe('dq push, get, cancel', patience, () => {
         [[''], 'the job has no body', 2],
         [['-'], 'the job has no body', 2, ''],
         [['{"a":1}', '--empty'], '--empty: the job has a body', 2],
-        [['{a:1}'], `quote it for the shell: ${right}; to push it as text add --type text/plain`, 2],
-        [['[1,'], 'quote it for the shell', 2],
-        [['a:1', 'b:2'], `too many arguments; quote the body for the shell: ${right}`, 2],
-        [['-'], 'for jobs a line each there is --batch', 2, '{"a":1}\n{"a":2}\n'],
+        [['{a:1}'], `quote it: ${right}; to push it as text add --type text/plain`, 2],
+        [['[1,'], 'quote it: ', 2],
+        [['a:1', 'b:2'], `too many arguments; quote the body: ${right}`, 2],
+        [['-'], 'for one job per line use --batch', 2, '{"a":1}\n{"a":2}\n'],
         [['{"delay":"30s","body":{"a":1}}'], 'body: is an item of a batch', 1],
         [['{"a":1}', '--mode', 'skip'], '--mode: must be', 1],
         [['1', '--id', 'x'.repeat(257)], '--id: must be', 1],
@@ -238,7 +238,7 @@ describe('dq push, get, cancel', patience, () => {
       expect((await dq(['push', 'order.close', ...args])).code, args.join(' ')).toBe(0);
   });
 
-  it('refusals name the flag, not the field of the API', async () => {
+  it('errors name the flag, not the API field', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     await dq(['topic', 'add', 't', '--callback', silent]);
@@ -269,7 +269,7 @@ describe('dq push, get, cancel', patience, () => {
       });
   });
 
-  it('get shows the job and its attempts; cancel ends it; both answer 4 for what is not there', async () => {
+  it('get, cancel: work on a job; exit with 4 for an unknown id', async () => {
     const daemon = await startDaemon({ config: { retry: { unit: '1h' } } });
     const dq = commandsOf(daemon);
     const sink = await startSink(status(500, {}, 'out of\u001b[2J order'));
@@ -300,7 +300,7 @@ describe('dq push, get, cancel', patience, () => {
 });
 
 describe('dq run, reschedule, push --batch', patience, () => {
-  it('move a job by hand; 1 for what its state forbids, 4 for what is not there', async () => {
+  it('run, reschedule: move a job; exit with 1 in a wrong state, 4 when unknown', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     const sink = await startSink();
@@ -333,7 +333,7 @@ describe('dq run, reschedule, push --batch', patience, () => {
     expect((await dq(['reschedule', 't', 'a', '--delay', '1h'])).code).toBe(4);
   });
 
-  it('ls lists what is there, by topic, state and id', async () => {
+  it('ls: filters by topic, state and id', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     for (const topic of ['t', 'u']) await dq(['topic', 'add', topic, '--callback', silent, '--delay', '1h']);
@@ -379,7 +379,7 @@ describe('dq run, reschedule, push --batch', patience, () => {
 });
 
 describe('dq dead', patience, () => {
-  it('lists dead letters and brings them back', async () => {
+  it('dead: lists and requeues dead letters', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     const sink = await startSink(status(410, {}, '已取消'));
@@ -448,17 +448,17 @@ describe('dq backup, fsck', patience, () => {
     expect((await restored.api('GET', '/v1/topics/t')).status).toBe(200);
   });
 
-  it('fsck says that nothing is wrong', async () => {
+  it('fsck: exits with 0 for a sound store', async () => {
     const daemon = await startDaemon();
     const dq = commandsOf(daemon);
     const run = await dq(['fsck', '--json']);
-    expect(run).toMatchObject({ code: 0, stderr: 'dq: 0 jobs, nothing is wrong\n' });
+    expect(run).toMatchObject({ code: 0, stderr: 'dq: 0 jobs, no problem found\n' });
     expect(JSON.parse(run.stdout)).toMatchObject({ state: 'done', jobs: 0, problems: [] });
   });
 });
 
 describe('dq and the daemon', patience, () => {
-  it('reaches it by URL, without its data directory, and refuses a wrong token with 1', async () => {
+  it('--url: works without the data directory; a wrong token exits with 1', async () => {
     const daemon = await startDaemon();
     expect((await runDq(['topic', 'ls', '--url', daemon.url])).code).toBe(0);
     const refused = await runDq(['topic', 'ls', '--url', daemon.url, '--token', 'dqk_wrong']);
@@ -466,10 +466,10 @@ describe('dq and the daemon', patience, () => {
     expect(refused.stderr).toContain('DQ_TOKEN');
   });
 
-  it('ends with 3 after a daemon was killed, although its run record is left', async () => {
+  it('exits with 3 after a daemon was killed and left its run record', async () => {
     const daemon = await startDaemon();
     process.kill(daemon.pid, 'SIGKILL');
-    await until('nobody listens', () =>
+    await until('the port is closed', () =>
       fetch(`${daemon.url}/livez`).then(
         () => false,
         () => true,

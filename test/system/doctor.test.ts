@@ -30,7 +30,7 @@ function temporary(): string {
   return directory;
 }
 
-/** With a port that nobody needs, unless the configuration says another. */
+/** On a free port, unless `config` names one. */
 async function doctor(cwd: string, config: Record<string, unknown> = {}) {
   writeFileSync(join(cwd, 'dq.yaml'), JSON.stringify({ 'server.port': 0, ...config }));
   const { code, stdout, stderr } = await runDq(['doctor', '--json', '-c', 'dq.yaml'], { cwd });
@@ -41,7 +41,7 @@ async function doctor(cwd: string, config: Record<string, unknown> = {}) {
   return { code, findings, stateOf, about };
 }
 
-it('finds nothing wrong with a machine that is well, and leaves nothing behind', async () => {
+it('doctor: finds no failure on a sound machine, and leaves no file', async () => {
   const cwd = temporary();
   const { code, findings, stateOf } = await doctor(cwd);
   expect(findings.filter(({ state }) => state === 'failed')).toEqual([]);
@@ -53,7 +53,7 @@ it('finds nothing wrong with a machine that is well, and leaves nothing behind',
   expect(table.stdout).toMatch(/^CHECK +STATE +FINDING\n/);
 });
 
-it('asks a daemon that runs, and sees what is wrong with the files of one that does not', async () => {
+it('doctor: asks a running daemon; without one checks its files', async () => {
   const daemon = await startDaemon();
   const config = { dataDir: daemon.dataDir, logDir: daemon.logDir };
   const running = await doctor(temporary(), config);
@@ -69,7 +69,7 @@ it('asks a daemon that runs, and sees what is wrong with the files of one that d
   utimesSync(join(daemon.dataDir, 'registry.db'), new Date(), new Date(Date.now() + 60_000));
   const ahead = await doctor(temporary(), config);
   expect(ahead.stateOf('clock')).toEqual(['failed']);
-  expect(ahead.about('clock')).toMatch(/registry\.db was written ([1-5]\d|60) s from now/);
+  expect(ahead.about('clock')).toMatch(/registry\.db is ([1-5]\d|60) s in the future/);
   utimesSync(join(daemon.dataDir, 'registry.db'), new Date(), new Date());
 
   rmSync(join(daemon.dataDir, 'secret.key'));
@@ -84,7 +84,7 @@ it('asks a daemon that runs, and sees what is wrong with the files of one that d
   expect(existsSync(join(daemon.dataDir, 'jobs.db'))).toBe(false);
 });
 
-it('fails for a taken port and for directories that are none', async () => {
+it('doctor: fails for a used port and for files instead of directories', async () => {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
@@ -99,14 +99,14 @@ it('fails for a taken port and for directories that are none', async () => {
     logDir: file,
   });
   expect(code).toBe(1);
-  expect(about('port')).toBe(`127.0.0.1:${port} is taken by another program`);
+  expect(about('port')).toBe(`another program uses 127.0.0.1:${port}`);
   expect(stateOf('log directory')).toEqual(['failed']);
   const nowhere = await doctor(cwd, { dataDir: join(file, 'data') });
-  expect(nowhere.about('data directory')).toBe(`${file} is no directory`);
+  expect(nowhere.about('data directory')).toBe(`${file} is not a directory`);
   expect(nowhere.stateOf('log directory')).toEqual(['ok']);
 });
 
-it.skipIf(await lacks('redis'))('sees whose a Redis is, and what of it is dangerous', async () => {
+it.skipIf(await lacks('redis'))('doctor: names the owner of a Redis and dangerous settings', async () => {
   const server = await owned('test', startRedis({ config: ['maxmemory-policy allkeys-lru'] }));
   const cwd = temporary();
   const dataDir = join(cwd, 'data');
@@ -121,7 +121,7 @@ it.skipIf(await lacks('redis'))('sees whose a Redis is, and what of it is danger
     { state: 'ok', about: expect.stringContaining('in memory only') },
     { state: 'warning', about: expect.stringContaining('maxmemory-policy is allkeys-lru') },
     { state: 'warning', about: expect.stringContaining('set appendonly yes') },
-    { state: 'ok', about: expect.stringContaining('has no mark yet') },
+    { state: 'ok', about: expect.stringContaining('has no marker yet') },
   ]);
   expect(await server.ask('DBSIZE')).toBe('0');
 
@@ -133,7 +133,9 @@ it.skipIf(await lacks('redis'))('sees whose a Redis is, and what of it is danger
   expect(foreign.findings.filter(({ state }) => state === 'failed')).toMatchObject([
     {
       check: 'redis',
-      about: expect.stringMatching(/is not ours: .* registry 0123456789abcdef, and this one is new:/),
+      about: expect.stringMatching(
+        /belongs to another owner: .* registry 0123456789abcdef, and this one is new:/,
+      ),
     },
   ]);
   mkdirSync(dataDir);
@@ -141,14 +143,17 @@ it.skipIf(await lacks('redis'))('sees whose a Redis is, and what of it is danger
   await marked(await registry.id());
   await registry.close();
   const ours = (await look()).findings.filter(({ check }) => check === 'redis');
-  expect(ours.at(-1)).toMatchObject({ state: 'ok', about: expect.stringContaining('is ours: shard aa') });
+  expect(ours.at(-1)).toMatchObject({
+    state: 'ok',
+    about: expect.stringContaining('belongs to this registry: shard aa'),
+  });
   await server.process.kill();
   const away = await look();
   expect([away.code, away.stateOf('redis')]).toEqual([75, ['failed']]);
 });
 
 it.skipIf(await lacks('redis'))(
-  'names what a user of Redis lacks, with the remedy, and writes nothing',
+  'doctor: names missing rights of a Redis user, and writes nothing',
   async () => {
     const server = await owned('test', startRedis({ config: ['appendonly yes', 'rename-command HLEN ""'] }));
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '+@all', '-zadd', '-hset', '-get');
@@ -174,14 +179,14 @@ it.skipIf(await lacks('redis'))(
   },
 );
 
-it('ends with 78 for a wrong configuration, and says all of it', async () => {
+it('doctor: exits with 78 and all problems of the configuration', async () => {
   const { code, findings } = await doctor(temporary(), { 'log.dayz': 1, 'retry.unit': 'soon' });
   expect(code).toBe(78);
   const wrong = findings.filter(({ check }) => check === 'configuration');
   expect(wrong.map(({ state }) => state)).toEqual(['failed', 'failed']);
 });
 
-it('judges Node and the limit of open files', async () => {
+it('doctor: checks Node and the limit of open files', async () => {
   expect(['v18.20.0', 'v20.18.9', 'v20.19.0', 'v22.1.0'].map((version) => checkNode(version).state)).toEqual([
     'failed',
     'failed',
@@ -193,7 +198,7 @@ it('judges Node and the limit of open files', async () => {
   const states = [703, 704, 4_095, 4_096, 65_536, 'unlimited'].map((n) => limit(n).state);
   expect(states).toEqual(['failed', 'warning', 'warning', 'ok', 'ok', 'ok']);
   expect(checkOpenFiles(null, 512).state).toBe('unknown');
-  // What it calls enough is what the call budget uses in full.
+  // The recommended limit is the one that the call budget uses in full.
   const slowMax = (openFilesMax: number) =>
     new CallBudget({ slots: 2_000, openFilesMax, onSlow: () => {} }).slowMax;
   expect(limit(4_096, 2_000).about).toMatch(/: 508 of 8000 slow calls fit; raise it to 14086 /);
@@ -217,19 +222,19 @@ it('judges Node and the limit of open files', async () => {
 });
 
 describe.skipIf(unmountable !== null)(`disks${unmountable === null ? '' : `: ${unmountable}`}`, () => {
-  it('warns of a tmpfs, and fails where there is no room', async () => {
+  it('doctor: warns of a tmpfs, and fails on a full disk', async () => {
     const directory = mountTmpfs(8 * 1024 * 1024);
     const dataDir = join(directory, 'data');
     mkdirSync(dataDir, { mode: 0o700 });
     const config = { dataDir, logDir: temporary() };
     const empty = await doctor(temporary(), config);
     expect(empty.code).toBe(0);
-    expect(empty.about('data directory')).toMatch(/tmpfs: everything is lost with a reboot$/);
-    expect(empty.stateOf('disk room')).toEqual(['warning']);
+    expect(empty.about('data directory')).toMatch(/tmpfs: a reboot loses everything$/);
+    expect(empty.stateOf('disk space')).toEqual(['warning']);
     fillUp(directory);
     const full = await doctor(temporary(), config);
     expect(full.code).toBe(1);
-    expect(full.stateOf('disk room')).toEqual(['failed']);
+    expect(full.stateOf('disk space')).toEqual(['failed']);
     expect(full.stateOf('disk sync')).toEqual(['failed']);
     truncateSync(join(directory, 'filler'), 0);
     expect(readdirSync(dataDir)).toEqual([]);

@@ -14,7 +14,7 @@ interface Case {
   readonly code: Code;
   readonly args: readonly string[];
   readonly input?: string;
-  /** in a data directory of its own: a start that is refused late is there for a moment, to be found by the others */
+  /** in a data directory of its own: other commands could find a start before its rejection */
   readonly alone?: boolean;
   /** stderr */
   readonly says: RegExp;
@@ -39,14 +39,14 @@ const withDaemon: readonly Case[] = [
     code: 'partlyFailed',
     args: ['push', '--batch', '-'],
     input: `${goodLine}\n${badLine}\n`,
-    says: /1 accepted, 1 refused/,
+    says: /1 accepted, 1 rejected/,
   },
 ];
 
 const withoutDaemon: readonly Case[] = [
   { code: 'usage', args: ['nonsense'], says: /unknown command/ },
   { code: 'usage', args: ['start', '--prot', '1'], says: /--port/ },
-  { code: 'usage', args: ['push', 't', '1', '--url', 'ftp://x'], says: /no http or https URL/ },
+  { code: 'usage', args: ['push', 't', '1', '--url', 'ftp://x'], says: /invalid URL ftp:/ },
   ...(['status', 'stop', 'reload', 'restart', 'ls', 'fsck'] as const).map(
     (command): Case => ({ code: 'notRunning', args: [command], says: /no daemon is running/ }),
   ),

@@ -1,5 +1,5 @@
-// A Redis or MySQL that is configured wrongly at the first start: start, /readyz, dq status and dq doctor name the server and
-// repeat its own words, and show no password.
+// A Redis or MySQL with a wrong configuration at the first start: start, /readyz, dq status and dq doctor
+// name the server, repeat its error, and show no password.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -12,7 +12,7 @@ import { until } from '../support/until.ts';
 const patience = { timeout: 180_000 };
 const password = 'pw-canary-77';
 
-/** Everything that says how the daemon is, each with the words in it. */
+/** Each report about the daemon contains the words. */
 async function expectNamed(daemon: Daemon, words: RegExp, env: Record<string, string> = {}): Promise<void> {
   const said: Record<string, string> = {};
   await until('start has said it', () => words.test(daemon.output()));

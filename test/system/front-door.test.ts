@@ -1,4 +1,4 @@
-// Commands run by another user, and --url of something that is no dq: one sentence with the remedy, no stack.
+// Commands of another user, and --url of another server: one sentence with the remedy, no stack.
 import { spawn } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
@@ -33,7 +33,7 @@ const commands: readonly (readonly string[])[] = [
   ['token', 'ls'],
 ];
 
-describe('--url of something that is no dq', patience, () => {
+describe('--url of another server', patience, () => {
   async function portOf(server: { listen: ReturnType<typeof createServer>['listen']; close(): void }) {
     await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => server.close());
@@ -60,7 +60,7 @@ describe('--url of something that is no dq', patience, () => {
       await expectOf(
         asked,
         `http://127.0.0.1:${await portOf(server)}`,
-        /answers 200, but not as dq does; is it the address of a dq daemon\?/,
+        /answers 200, but not like dq; is it the address of a dq daemon\?/,
       );
     }
   });
@@ -77,9 +77,9 @@ describe('--url of something that is no dq', patience, () => {
     for (const [url, says] of [
       [
         `http://127.0.0.1:${redis}`,
-        /does not answer: .*; the port does not speak HTTP: is it the one of dq\?/,
+        /does not answer: .*; the port does not speak HTTP: is it the port of dq\?/,
       ],
-      [`http://127.0.0.1:${tls}`, /With TLS write https:\/\//],
+      [`http://127.0.0.1:${tls}`, /For TLS write https:\/\//],
       [`https://127.0.0.1:${plain}`, /the port does not speak TLS: try http:\/\//],
       [`https://127.0.0.1:${tls}`, /NODE_EXTRA_CA_CERTS=FILE/],
     ] as const) {

@@ -168,7 +168,7 @@ describe('rejected reload', () => {
         stdout: '',
         stderr: expect.stringMatching(reason),
       });
-      expect(stderr).toContain('the reload was refused, nothing has changed');
+      expect(stderr).toContain('the reload was rejected, nothing has changed');
       await until('the new workers are gone', () => daemon.workers().length === workers.length);
       expect(daemon.workers()).toEqual(workers);
     };

@@ -72,13 +72,13 @@ describe('dq restart', () => {
     expect(await restart()).toMatchObject({
       code: 1,
       stderr:
-        'dq: the restart was refused, nothing was ended: no worker of this build can begin: Error: broken by the test\n',
+        'dq: the restart was rejected, the daemon still runs: no worker of this build can start: Error: broken by the test\n',
     });
     writeFileSync(join(daemon.directory, 'dq.yaml'), 'notifier: {workers: many}');
     const { code, stderr } = await restart();
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /the restart was refused, nothing was ended: the configuration is wrong\n.*dq\.yaml:1:\d+/,
+      /the restart was rejected, the daemon still runs: the configuration is wrong\n.*dq\.yaml:1:\d+/,
     );
     expect(daemon.workers()).toEqual(workers);
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
@@ -88,7 +88,7 @@ describe('dq restart', () => {
     const directory = mkdtempSync(join(tmpdir(), 'dq-restart-'));
     const pids = join(directory, 'pids');
     mkdirSync(pids);
-    // Its port too is the file's affair: the check must know that it is this daemon's own.
+    // Its port is in the file too: the check must recognize the daemon's own port.
     const [port = 0] = await freePorts(1);
     const config = (server: object) =>
       writeFileSync(join(directory, 'dq.yaml'), stringify({ server: { port, workers: 1, ...server } }));
@@ -105,14 +105,14 @@ describe('dq restart', () => {
       expect(code).toBe(1);
       return stderr;
     };
-    const before = 'dq: the restart was refused, nothing was ended: ';
+    const before = 'dq: the restart was rejected, the daemon still runs: ';
 
     config({ host: '0.0.0.0' });
     expect(await refusal()).toContain(
       `${before}server.host: 0.0.0.0 can be reached from other machines and no `,
     );
     config({ host: '192.0.2.1' });
-    expect(await refusal()).toMatch(/nothing was ended: .*192\.0\.2\.1/);
+    expect(await refusal()).toMatch(/the daemon still runs: .*192\.0\.2\.1/);
 
     const other = createServer();
     onTestFinished(() => void other.close());
@@ -120,19 +120,19 @@ describe('dq restart', () => {
     const taken = (other.address() as AddressInfo).port;
     config({ port: taken });
     expect(await refusal()).toBe(
-      `${before}port ${taken} on 127.0.0.1 is taken by another program; choose another one with --port\n`,
+      `${before}another program uses port ${taken} on 127.0.0.1; choose a port with --port\n`,
     );
 
     config({});
     const key = join(daemon.dataDir, 'secret.key');
     renameSync(key, `${key}.away`);
-    expect(await refusal()).toMatch(/nothing was ended: the key file .*secret\.key is missing/);
+    expect(await refusal()).toMatch(/the daemon still runs: the key file .*secret\.key is missing/);
     writeFileSync(key, `v1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
-    expect(await refusal()).toMatch(/nothing was ended: the key file .* does not fit/);
+    expect(await refusal()).toMatch(/the daemon still runs: the key file .* does not fit/);
     renameSync(`${key}.away`, key);
 
     rmSync(pids, { recursive: true });
-    expect(await refusal()).toMatch(/nothing was ended: the pid file .* cannot be written: ENOENT/);
+    expect(await refusal()).toMatch(/the daemon still runs: cannot write the pid file .*: ENOENT/);
     mkdirSync(pids);
 
     const jobs = join(daemon.dataDir, 'jobs.db');
@@ -144,7 +144,7 @@ describe('dq restart', () => {
     expect(daemon.workers()).toEqual(workers);
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
     expect((await daemon.push('t', '{}', { id: 'a', delay: '1h' })).status).toBe(201);
-    // With nothing against it, it ends.
+    // All checks pass: it ends.
     void runDq(['restart', '--data-dir', daemon.dataDir], { cwd: directory });
     await until('it has ended', () => daemon.child.exitCode !== null);
     expect(daemon.child.exitCode).toBe(75);

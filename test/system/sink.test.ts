@@ -42,7 +42,7 @@ describe('dq sink', () => {
     expect(sink.stderr()).toContain('answers 200 {"code":200}');
   });
 
-  it('tells ok, wrong and not checked apart', async () => {
+  it('sink: distinguishes ok, wrong and not checked signatures', async () => {
     const sink = await startDqSink(['--json', '--secret', `order.close=${secret}`]);
     await fetch(sink.url, callback('1'));
     await fetch(sink.url, callback('1', other));
@@ -53,7 +53,7 @@ describe('dq sink', () => {
     expect(sink.reports()[2]?.['reason']).toContain('5 minutes');
   });
 
-  it('reports what a request held, with --json, binary bodies too', async () => {
+  it('sink --json: reports the request, binary bodies too', async () => {
     const sink = await startDqSink(['--json']);
     await fetch(sink.url, callback('{"n":1}'));
     await fetch(sink.url, { method: 'PUT', body: Buffer.from([0xff, 0x1b]) });
@@ -78,7 +78,7 @@ describe('dq sink', () => {
     });
   });
 
-  it('answers as it was told', async () => {
+  it('sink: sends the configured reply', async () => {
     const sink = await startDqSink(['--status', '503', '--reply', 'busy', '--delay', '30ms']);
     const reply = await fetch(sink.url);
     expect([reply.status, reply.headers.get('content-type'), await reply.text()]).toEqual([
@@ -91,7 +91,7 @@ describe('dq sink', () => {
     expect([nothing.status, await nothing.text()]).toEqual([204, '']);
   });
 
-  it('lets no control character of a request through to the terminal', async () => {
+  it('sink: escapes control characters of a request', async () => {
     const sink = await startDqSink();
     await fetch(`${sink.url}/x`, {
       method: 'POST',
@@ -103,7 +103,7 @@ describe('dq sink', () => {
     expect(line.trimEnd().split('\n')).toHaveLength(1);
   });
 
-  it('survives a sender that goes away in the middle', async () => {
+  it('sink: survives a sender that disconnects', async () => {
     const sink = await startDqSink(['--json']);
     const socket = connect(Number(new URL(sink.url).port), '127.0.0.1');
     await new Promise<void>((resolve) => socket.once('connect', resolve));
@@ -113,7 +113,7 @@ describe('dq sink', () => {
     await until('the next request', () => sink.reports().length === 1);
   });
 
-  it('ends with 0 on TERM, with a request still unanswered', async () => {
+  it('sink: exits with 0 on TERM during a request', async () => {
     const sink = await startDqSink(['--json', '--delay', '1h']);
     const reply = fetch(sink.url, callback('1')).then(
       () => 'answered',
@@ -124,11 +124,11 @@ describe('dq sink', () => {
     expect(await reply).toBe('cut');
   });
 
-  it('says that a port is taken: one sentence, exit 1', async () => {
+  it('sink: exits with 1 and one sentence when the port is used', async () => {
     const sink = await startDqSink();
     const second = await runDq(['sink', '--port', new URL(sink.url).port]);
     expect(second.code).toBe(1);
-    expect(second.stderr).toMatch(/^dq: the sink cannot listen: .*EADDRINUSE.*\n$/);
+    expect(second.stderr).toMatch(/^dq: cannot listen: .*EADDRINUSE.*\n$/);
   });
 
   it.each([

@@ -49,7 +49,7 @@ describe('dq start', () => {
     expect(readFileSync(`/proc/${daemon.pid}/cmdline`, 'utf8').replaceAll('\0', '')).toBe('dq-master');
   });
 
-  it('says what it runs on, where, and how long it took', async () => {
+  it('start: prints store, address and duration', async () => {
     const daemon = await startDaemon();
     await until('it has printed all', () => daemon.output().includes('ready in'));
     expect(daemon.output()).toMatch(
@@ -58,7 +58,7 @@ describe('dq start', () => {
     expect(daemon.output()).toContain(daemon.url);
   });
 
-  it('on a directory in use is refused with the pid, and harms nobody', async () => {
+  it('start: rejects a directory in use, names the pid, and harms no daemon', async () => {
     const daemon = await startDaemon();
     const second = await runDq(['start', '--port', '0', '--data-dir', daemon.dataDir], { cwd: directory });
     expect(second).toMatchObject({
@@ -74,8 +74,8 @@ describe('dq start', () => {
     expect(existsSync(join(daemon.dataDir, 'run/dq.json'))).toBe(true);
   });
 
-  it('many times at once on one directory: exactly one wins, and the others say which', async () => {
-    // As if the machine had been switched off under a daemon: what it left names a process that is gone.
+  it('start: of many at once on one directory exactly one wins; the others name it', async () => {
+    // Like after a power cut: the run record names a process that has ended.
     mkdirSync(join(directory, 'data/run'), { recursive: true });
     const left = { pid: 999_999_999, startedAt: 1, controlSocket: join(directory, 'data/run/control.sock') };
     writeFileSync(join(directory, 'data/run/master.json'), JSON.stringify(left));
@@ -100,7 +100,7 @@ describe('dq start', () => {
     );
     const [winner] = starts.filter(({ child }) => child.exitCode === null);
     const others = starts.filter((one) => one !== winner);
-    // With all that they have said.
+    // With all their output.
     await Promise.all(others.map(({ closed }) => closed));
     const sentence = new RegExp(
       `^dq: already running on \\S+ \\(pid ${winner?.child.pid}, since \\d{4}-[^)]+\\); .*\\n$`,
@@ -112,7 +112,7 @@ describe('dq start', () => {
     expect(winner?.child.exitCode).toBe(0);
   });
 
-  it('on a taken port is one sentence, exit 1, and leaves nobody behind', async () => {
+  it('start: exits with 1 on a used port and leaves no process', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     onTestFinished(() => void taken.close());
     await until('it listens', () => taken.listening);
@@ -124,16 +124,21 @@ describe('dq start', () => {
     expect(readFileSync(join(directory, 'data/run/workers.json'), 'utf8')).toBe('[]\n');
   });
 
-  it.each(['data', 'logs', 'dq.pid'])('with %s out of reach is one sentence and exit 1', async (name) => {
-    writeFileSync(join(directory, 'file'), '');
-    const at = (one: string) => join(directory, one === name ? 'file' : '', one);
-    const args = ['--data-dir', at('data'), '--log-dir', at('logs'), '--pid-file', at('dq.pid')];
-    const refused = await runDq(['start', '--port', '0', ...args], { cwd: directory });
-    expect(refused).toMatchObject({ code: 1, stdout: '' });
-    expect(refused.stderr).toMatch(
-      new RegExp(`^dq: the (data directory|log directory|pid file) \\S+/file/${name} cannot be .*\\n$`),
-    );
-  });
+  it.each(['data', 'logs', 'dq.pid'])(
+    'start: exits with 1 and one sentence for an unusable %s',
+    async (name) => {
+      writeFileSync(join(directory, 'file'), '');
+      const at = (one: string) => join(directory, one === name ? 'file' : '', one);
+      const args = ['--data-dir', at('data'), '--log-dir', at('logs'), '--pid-file', at('dq.pid')];
+      const refused = await runDq(['start', '--port', '0', ...args], { cwd: directory });
+      expect(refused).toMatchObject({ code: 1, stdout: '' });
+      expect(refused.stderr).toMatch(
+        new RegExp(
+          `^dq: (cannot \\w+ )?the (data directory|log directory|pid file) \\S+/file/${name}(: | cannot be ).*\\n$`,
+        ),
+      );
+    },
+  );
 
   it.each([
     [['--port', '70000'], 78],
@@ -147,7 +152,7 @@ describe('dq start', () => {
     expect(existsSync(join(directory, 'data'))).toBe(false);
   });
 
-  it('beyond this machine without an access token exits 78 and leaves nobody behind', async () => {
+  it('start: exits with 78 beyond this machine without a token, leaves no process', async () => {
     const refused = await runDq(['start', '--host', '0.0.0.0', ...places()], { cwd: directory });
     expect(refused).toMatchObject({ code: 78, stdout: '' });
     expect(refused.stderr).toContain('dq token add');
@@ -167,7 +172,7 @@ describe('dq start', () => {
   });
 });
 
-/** `terminal` 0 = none controls it. */
+/** `terminal` 0 = without a controlling terminal. */
 function sessionOf(pid: number): { session: number; terminal: number } {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const [, , , session, terminal] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -175,7 +180,7 @@ function sessionOf(pid: number): { session: number; terminal: number } {
 }
 
 describe('dq start -d', () => {
-  it('returns when ready; status, pid file and stop find it; afterwards nothing is left', async () => {
+  it('start -d: returns when ready; status, pid file and stop find it; stop leaves nothing', async () => {
     const pidFile = join(directory, 'dq.pid');
     const started = await runDq(['start', '-d', '--port', '0', '--pid-file', pidFile, ...places()], {
       cwd: directory,
@@ -221,7 +226,7 @@ describe('dq start -d', () => {
     expect((await runDq(['status', ...at], { cwd: directory })).code).toBe(3);
   });
 
-  it('returns with the reason when it cannot start', async () => {
+  it('start -d: returns with the reason of a failed start', async () => {
     const daemon = await startDaemon();
     const args = ['start', '-d', '--port', '0', '--data-dir', daemon.dataDir, '--log-dir', daemon.logDir];
     expect(await runDq(args, { cwd: directory })).toMatchObject({

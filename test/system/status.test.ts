@@ -21,9 +21,7 @@ function start(command: string, ...args: readonly string[]) {
   return { child, exited, stdout: () => stdout };
 }
 
-it('dq status: every process with what it costs and since when; again and again with --watch', async ({
-  skip,
-}) => {
+it('status: shows every process with cost and age; --watch repeats', async ({ skip }) => {
   const daemon = await startDaemon();
   const dataDir = ['--data-dir', daemon.dataDir];
   const once = await runDq(['status', ...dataDir]);
@@ -50,9 +48,9 @@ it('dq status: every process with what it costs and since when; again and again 
   json.child.kill('SIGINT');
   expect(await json.exited).toEqual([0, null]);
 
-  // util-linux lends the terminal.
+  // util-linux provides the terminal.
   if (spawnSync('script', ['--version']).status !== 0) skip('no script(1) here');
-  // `exec`, because a shell that stays (dash does, bash does not) ends of the Ctrl-C itself, with its own code.
+  // `exec`: dash would stay and end by the Ctrl-C itself, with its own code.
   const command = ['exec', process.execPath, launcher, 'status', '--watch', ...dataDir].join(' ');
   const terminal = start('script', '-qec', command, '/dev/null');
   await until('it is drawn twice', () => terminal.stdout().split('\u001b[H').length > 2);

@@ -1,4 +1,4 @@
-// What becomes of work that is in hand when the daemon is told to stop.
+// Running work during a stop of the daemon.
 import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -13,11 +13,11 @@ const stateOf = async (daemon: Daemon) =>
   (await daemon.api('GET', '/v1/topics/t/jobs/a')).body.state as string | undefined;
 
 describe('a stop', () => {
-  it('lets a running callback finish; its outcome counts', async () => {
+  it('stop: lets a running callback finish; its outcome counts', async () => {
     const { sink, daemon } = await calling();
     daemon.child.kill('SIGTERM');
-    // The others have no work in hand, so all but those that are needed to the end are gone: the store, upkeep, and the one
-    // notifier that calls.
+    // Idle processes have ended; those needed to the end still run: the store, upkeep, and the one notifier
+    // with a call.
     const leftOver = /^dq-notifier-\d \(draining\) dq-store dq-upkeep$/;
     await until('only those that are needed to the end are left', () =>
       leftOver.test(
@@ -37,7 +37,7 @@ describe('a stop', () => {
     expect((await next.api('GET', '/v1/topics/t/jobs/a')).body.state).toBe('done');
   });
 
-  it('cuts a callback at shutdownTimeout; the job comes back without having spent an attempt', async () => {
+  it('stop: cuts a callback at shutdownTimeout; the job keeps its attempt', async () => {
     const { sink, daemon } = await calling({ shutdownTimeout: '200ms' });
     daemon.child.kill('SIGTERM');
     await ended(daemon);
@@ -70,19 +70,19 @@ describe('a stop', () => {
     await until('it is done', async () => (await stateOf(next)) === 'done');
   });
 
-  it('by dq stop waits for the end, with a timeout of its own', async () => {
+  it('dq stop --timeout: waits for the end', async () => {
     const { daemon } = await calling();
     const at = ['--data-dir', daemon.dataDir];
     const stopped = await runDq(['stop', '--timeout', '100ms', ...at], { cwd: daemon.directory });
     expect(stopped).toMatchObject({ code: 0, stdout: '', stderr: 'dq: stopped\n' });
-    // What it waited for is that the next one can start.
+    // The next daemon can start at once.
     const next = await startDaemon({ directory: daemon.directory });
     expect(await stateOf(next)).not.toBe('dead');
   });
 });
 
 describe('SIGUSR1 to the master', () => {
-  it('makes every process let go of its log files at once, and write to new ones', async () => {
+  it('SIGUSR1: every process closes its log files at once and opens new ones', async () => {
     const { daemon, sink } = await calling();
     await until('the push is logged', () => daemon.log('request').length === 1);
     for (const name of readdirSync(daemon.logDir))
@@ -91,7 +91,7 @@ describe('SIGUSR1 to the master', () => {
     const rotated = () => pids.flatMap(openFilesOf).filter((path) => path.endsWith('.log.1'));
     expect(rotated().length).toBeGreaterThan(1);
     daemon.child.kill('SIGUSR1');
-    // Nobody writes a line now; a process that was about to find out by itself would do so at its next one.
+    // No process writes a line now, so none reopens by itself.
     await until('nobody holds an old file', () => rotated().length === 0);
     sink.finish(sink.open()[0]);
     await until('the attempt is logged in a new file', () =>

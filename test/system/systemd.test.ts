@@ -1,5 +1,5 @@
-// What systemd hears of a daemon that it has started, and whether it takes the unit. The receiver is a real datagram socket,
-// which Node cannot open: a few lines of Python do.
+// The sd_notify messages of a daemon, and the unit. The receiver is a real datagram socket, in Python because
+// Node cannot open one.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ const lacks = (command: string) => spawnSync(command, ['--version']).status !== 
 const missing = ['systemd-notify', 'python3'].find(lacks) ?? null;
 const unit = join(import.meta.dirname, '../../scripts/systemd/dq.service');
 
-/** One line of JSON for each message: its sender's process, and its words. */
+/** Prints one line of JSON per message: its lines. */
 const receiver = `
 import json, socket, struct, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -41,31 +41,31 @@ async function startReceiver() {
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
   await until('the receiver listens', () => text !== '');
-  /** Messages but the barrier, with which systemd-notify waits until it was read. */
-  const heard = () =>
+  /** All messages except the barrier of systemd-notify. */
+  const received = () =>
     text
       .split('\n')
       .slice(1, -1)
       .map((line) => JSON.parse(line) as string[])
       .filter(([first]) => first !== 'BARRIER=1');
-  return { socket, heard };
+  return { socket, received };
 }
 
 describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${missing} here`}`, () => {
   it('gets READY, RELOADING and STOPPING in this order', async () => {
-    const { socket, heard } = await startReceiver();
+    const { socket, received } = await startReceiver();
     const daemon = await startDaemon({ env: { NOTIFY_SOCKET: socket }, config: { 'log.days': 1 } });
-    const heardOf = (n: number) => until(`message ${n}`, () => heard().length >= n);
-    await heardOf(1);
-    expect(heard()).toEqual([['READY=1', `STATUS=ready, ${daemon.url}`]]);
-    // The workers have nothing to say there. (systemd-notify, a child of the master too, may still be waiting.)
+    const receivedCount = (n: number) => until(`message ${n}`, () => received().length >= n);
+    await receivedCount(1);
+    expect(received()).toEqual([['READY=1', `STATUS=ready, ${daemon.url}`]]);
+    // Workers do not inherit the socket. (systemd-notify, also a child of the master, may still wait.)
     for (const { pid } of daemon.workers().filter(({ title }) => title.startsWith('dq-')))
       expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).not.toContain('NOTIFY_SOCKET');
 
     const before = process.hrtime.bigint() / 1_000n;
     daemon.child.kill('SIGUSR2');
-    await heardOf(3);
-    const [reloading, ready] = heard().slice(1);
+    await receivedCount(3);
+    const [reloading, ready] = received().slice(1);
     expect(reloading).toEqual([
       'RELOADING=1',
       expect.stringMatching(/^MONOTONIC_USEC=\d+$/),
@@ -76,20 +76,20 @@ describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${miss
     expect(at).toBeLessThan(process.hrtime.bigint() / 1_000n);
     expect(ready).toEqual(['READY=1', `STATUS=ready, ${daemon.url}`]);
 
-    // More is wrong with it than fits into an argument of a process.
+    // More problems than an argument of a process can hold.
     const wrong = Array.from({ length: 3_000 }, (_, n) => `nothing${n}: 1`);
     writeFileSync(join(daemon.directory, 'dq.yaml'), ['log.dayz: 1', ...wrong].join('\n'));
     daemon.child.kill('SIGHUP');
-    await heardOf(5);
-    expect(heard()[3]?.[0]).toBe('RELOADING=1');
-    expect(heard()[4]).toEqual([
+    await receivedCount(5);
+    expect(received()[3]?.[0]).toBe('RELOADING=1');
+    expect(received()[4]).toEqual([
       'READY=1',
       expect.stringMatching(/^STATUS=the last reload was rejected: .*log\.days\?/),
     ]);
 
     expect(await daemon.stop()).toBe(0);
-    await heardOf(6);
-    expect(heard().slice(5)).toEqual([['STOPPING=1', 'STATUS=stopping']]);
+    await receivedCount(6);
+    expect(received().slice(5)).toEqual([['STOPPING=1', 'STATUS=stopping']]);
   });
 
   it('without systemd or its tool: one error in the log', async () => {
@@ -105,7 +105,7 @@ describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${miss
   });
 });
 
-it('the unit: commands find its daemon by the configuration file alone, from any directory', async () => {
+it('unit: commands find its daemon by the configuration file from any directory', async () => {
   const root = mkdtempSync(join(tmpdir(), 'dq-unit-'));
   const [port = 0] = await freePorts(1);
   const here = (text: string) =>
@@ -139,7 +139,7 @@ it('the unit: commands find its daemon by the configuration file alone, from any
   expect(of(other.stdout, 'port')).toMatchObject([
     {
       state: 'warning',
-      about: `127.0.0.1:${port} is served by a dq of another data directory; name it with -c or --data-dir to check that one`,
+      about: `a dq of another data directory serves 127.0.0.1:${port}; to check it give -c or --data-dir`,
     },
   ]);
 });
@@ -150,7 +150,7 @@ describe.skipIf(lacks('systemd-analyze'))(
     it('systemd-analyze accepts the unit without a warning', () => {
       const directory = mkdtempSync(join(tmpdir(), 'dq-unit-'));
       onTestFinished(() => rmSync(directory, { recursive: true }));
-      // Only what must exist on the machine is exchanged.
+      // Replaces only paths and the user, which must exist.
       const text = readFileSync(unit, 'utf8')
         .replaceAll('/usr/bin/node', process.execPath)
         .replaceAll('User=dq', 'User=root')

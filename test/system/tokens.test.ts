@@ -13,8 +13,8 @@ const patience = { timeout: 180_000 };
 const commands = (daemon: Daemon) => (args: readonly string[]) =>
   runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
 
-/** What each of the servers says to GET /v1/topics. Which of them takes a connection is chance, so it is asked for before anything
- *  is sent: behind a refusal the connection is closed. */
+/** What each of the servers says to GET /v1/topics. Which of them takes a connection is chance, so it is
+ *  asked for before anything is sent: behind a refusal the connection is closed. */
 async function statusesOf(daemon: Daemon, servers: number, token?: string): Promise<number[]> {
   const lines = new Map<string, Socket>();
   const opened: Socket[] = [];
@@ -133,13 +133,13 @@ describe('tokens', patience, () => {
 });
 
 describe('another --host', patience, () => {
-  // An address that no machine has: what is let through fails at listening, and no test ever listens to others.
+  // An address that no machine has: an accepted start fails at listening, so no test listens to others.
   const start = (dataDir: string, ...args: string[]) =>
     runDq(['start', '--port', '0', '--host', '192.0.2.1', '--data-dir', dataDir, ...args], {
       cwd: join(dataDir, '..'),
     });
 
-  it('is refused with 78 while no token exists, unless --no-auth, before anybody is called', async () => {
+  it('start beyond this machine: exits with 78 without a token, unless --no-auth', async () => {
     const daemon = await startDaemon();
     await daemon.stop();
     const refusedLogs = join(daemon.directory, 'refused');
@@ -164,13 +164,13 @@ describe('another --host', patience, () => {
     expect(detached.code).toBe(78);
   });
 
-  it('is accepted with a token that was made while no daemon runs', async () => {
+  it('token add: works without a daemon', async () => {
     const directory = temporaryDirectory();
     onTestFinished(directory.remove);
     const dataDir = join(directory.path, 'data');
     const add = (name: string, ...args: string[]) =>
       runDq(['token', 'add', name, '--data-dir', dataDir, ...args], { cwd: directory.path });
-    expect((await add('me')).stderr).toContain('there is no such directory');
+    expect((await add('me')).stderr).toContain('the directory does not exist');
     expect((await start(dataDir)).code).toBe(78);
     // As in a directory that a service manager made for a user of its own.
     const owner = process.getuid?.() === 0 ? 65_534 : process.getuid?.();
@@ -188,7 +188,7 @@ describe('another --host', patience, () => {
     const made = await add('me', '--scope', 'admin');
     expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('no daemon is running') });
     expect(made.stdout).toMatch(/^dqk_\S+\n$/);
-    expect(await add('me')).toMatchObject({ code: 1, stderr: 'dq: there is a token me already\n' });
+    expect(await add('me')).toMatchObject({ code: 1, stderr: 'dq: the token me exists\n' });
     for (const path of files()) expect(statSync(path).uid, path).toBe(owner);
     expect(await start(dataDir)).toMatchObject({
       code: 1,

@@ -36,7 +36,7 @@ function codeOf(action: () => unknown): number | null {
 }
 
 describe('findDaemon', () => {
-  it('reads the run record of the data directory that was named', () => {
+  it('findDaemon: reads the run record of the given data directory', () => {
     expect(findDaemon({ dataDir: dataDir('a') }, {})).toEqual({
       url: 'http://127.0.0.1:6789',
       token: 'dqk_of_a',
@@ -44,7 +44,7 @@ describe('findDaemon', () => {
     });
   });
 
-  it('takes the data directory from DQ_DATA_DIR, and from the configuration', () => {
+  it('findDaemon: reads the data directory from DQ_DATA_DIR and the configuration', () => {
     expect(findDaemon({}, { DQ_DATA_DIR: dataDir('b', 1) }).url).toBe('http://127.0.0.1:1');
     expect(findDaemon({}, { DQ_DATADIR: dataDir('b', 1) }).url).toBe('http://127.0.0.1:1');
     expect(() => findDaemon({}, { DQ_DATADIR: dataDir('b', 1), DQ_DATA_DIR: dataDir('a', 3) })).toThrow(
@@ -57,21 +57,21 @@ describe('findDaemon', () => {
     expect(findDaemon({}, { DQ_CONFIG: config }).url).toBe('http://127.0.0.1:2');
   });
 
-  it('lets a flag beat the environment, whatever it names', () => {
+  it('findDaemon: any flag beats the environment', () => {
     const env = { DQ_URL: 'http://10.0.0.9:6789', DQ_DATA_DIR: dataDir('b', 1) };
     expect(findDaemon({}, env).url).toBe('http://10.0.0.9:6789');
     expect(findDaemon({ dataDir: dataDir('a', 3) }, env).url).toBe('http://127.0.0.1:3');
     expect(findDaemon({ url: 'http://10.0.0.7:1/' }, env).url).toBe('http://10.0.0.7:1');
   });
 
-  it('hands the token of a run record to its own daemon alone', () => {
+  it('findDaemon: sends the token of a run record to its own daemon alone', () => {
     const env = { DQ_DATA_DIR: dataDir('a') };
     expect(findDaemon({ url: 'http://10.0.0.9:6789' }, env).token).toBeNull();
     expect(findDaemon({ url: 'http://10.0.0.9:6789', token: 'dqk_mine' }, env).token).toBe('dqk_mine');
     expect(findDaemon({}, { ...env, DQ_TOKEN: 'dqk_env' }).token).toBe('dqk_env');
   });
 
-  it('ends with 3 where no daemon runs, 78 where the configuration is wrong, 2 for what is no URL', () => {
+  it('findDaemon: exits with 3 without a daemon, 78 for the configuration, 2 for a URL', () => {
     expect(codeOf(() => findDaemon({ dataDir: directory }, {}))).toBe(3);
     const config = join(directory, 'dq.yaml');
     writeFileSync(config, 'dataDri: c\n');

@@ -6,7 +6,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-it('progress: without a terminal a line every 10 s, and none after the end', () => {
+it('progress: without a terminal prints a line every 10 s, none after the end', () => {
   vi.useFakeTimers();
   const written: string[] = [];
   vi.spyOn(process.stderr, 'write').mockImplementation((text) => written.push(String(text)) > 0);

@@ -1,4 +1,4 @@
-// The examples under scripts/ hold numbers that follow from dq's own; where those change, these must.
+// The examples under scripts/ contain numbers that depend on limits of dq; both must change together.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -14,27 +14,27 @@ const unit = read('systemd/dq.service');
 const program = read('supervisor/dq.conf');
 const numberOf = (text: string, name: string) => Number(new RegExp(`^${name}=(\\d+)$`, 'm').exec(text)?.[1]);
 
-it('a stop may take as long as dq takes at most before somebody else kills it', () => {
-  // Each stage is ended by force two graces after its deadline.
+it('units: wait for a stop longer than dq needs at most', () => {
+  // dq ends each stage by force two graces after its deadline.
   const stages = [options.shutdownTimeout.default, masterLimits.upkeepDrainMs, masterLimits.storeDrainMs];
   const longestMs = stages.reduce((sum, ms) => sum + ms + 2 * limits.drainGraceMs, 0);
   expect(numberOf(unit, 'TimeoutStopSec') * 1_000).toBeGreaterThan(longestMs);
   expect(numberOf(program, 'stopwaitsecs') * 1_000).toBeGreaterThan(longestMs);
 });
 
-it('a wrong configuration is not started again, everything else that fails is', () => {
+it('units: restart after every failure except a wrong configuration', () => {
   const wrong = exitCodes.badConfiguration;
   expect(numberOf(unit, 'RestartPreventExitStatus')).toBe(wrong);
   expect(unit).toMatch(/^Restart=on-failure$/m);
   expect(program).toMatch(new RegExp(`^exitcodes=0,${wrong}$`, 'm'));
 });
 
-it('systemd and supervisor: the paths are in the configuration file, by which every command finds the daemon', () => {
+it('units: leave the paths to the configuration file, by which commands find the daemon', () => {
   for (const text of [unit, program]) {
     expect(text).toMatch(/^(ExecStart|command)=.* start -c \/etc\/dq\/dq\.yaml /m);
     expect(text).not.toMatch(/^[^#;].*--(data-dir|log-dir)/m);
     expect(text).not.toMatch(/^Environment=.*DQ_/m);
-    // Without dataDir in the file the start is refused there.
+    // There a start without dataDir in the file is rejected.
     expect(text).toMatch(/^(WorkingDirectory|directory)=\/$/m);
   }
   const file = join(import.meta.dirname, '../../scripts/systemd/dq.yaml');
@@ -45,7 +45,7 @@ it('systemd and supervisor: the paths are in the configuration file, by which ev
   expect(`/var/log/${/^LogsDirectory=(.*)$/m.exec(unit)?.[1]}`).toBe(logDir);
 });
 
-it('nginx lets an idle connection go before dq does, and takes the largest batch', () => {
+it('nginx: closes idle connections before dq does, and accepts the largest batch', () => {
   const proxy = read('nginx/dq.conf');
   const idle = Number(/keepalive_timeout (\d+)s;/.exec(proxy)?.[1]);
   expect(idle * 1_000).toBeLessThan(apiLimits.keepAliveMs);

@@ -10,7 +10,7 @@ function jsonOf(...args: string[]): Record<string, unknown> {
 }
 
 describe('topicJsonOf', () => {
-  it('makes a member of each flag that was given, and of no other', () => {
+  it('topic flags: only given flags become members', () => {
     expect(jsonOf()).toEqual({});
     expect(jsonOf('--callback', 'http://x/', '--delay', '30m', '--rule', '{res.code}!=200')).toEqual({
       callbackUrl: 'http://x/',
@@ -29,7 +29,7 @@ describe('topicJsonOf', () => {
     });
   });
 
-  it('hands an empty rule on: that is how one is taken away', () => {
+  it('topic flags: pass on an empty rule, which removes the rule', () => {
     expect(jsonOf('--rule', '', '--title', '')).toEqual({ retryIf: '', title: '' });
     expect(jsonOf('--header', '', '--alert', '')).toEqual({ headers: {}, alertEmails: [] });
   });
@@ -45,7 +45,7 @@ describe('topicJsonOf', () => {
     expect(jsonOf('--backoff', text)).toEqual({ backoff: value });
   });
 
-  it('gathers statuses and headers', () => {
+  it('topic flags: collect statuses and headers', () => {
     expect(jsonOf('--ok-status', '2xx,404', '--ok-status', '410')).toEqual({
       okStatus: ['2xx', '404', '410'],
     });
@@ -54,7 +54,7 @@ describe('topicJsonOf', () => {
     });
   });
 
-  it('gathers addresses; an empty one is nobody', () => {
+  it('topic flags: collect addresses; an empty one removes all', () => {
     expect(jsonOf('--alert', 'a@b.c, d@e.f', '--alert', 'g@h.i')).toEqual({
       alertEmails: ['a@b.c', 'd@e.f', 'g@h.i'],
     });

@@ -1,4 +1,4 @@
-// Times of many requests, kept as a histogram of three figures: a run of any length takes the same memory.
+// Records request times in a histogram of three figures: its memory does not grow with the run.
 
 import { createHistogram } from 'node:perf_hooks';
 
@@ -14,7 +14,7 @@ export interface Percentiles {
 export class Latencies {
   readonly #histogram = createHistogram({ figures: 3 });
 
-  /** Below a microsecond is one. */
+  /** Counts less than a microsecond as one. */
   add(ms: number): void {
     this.#histogram.record(Math.max(1, Math.round(ms * 1_000)));
   }

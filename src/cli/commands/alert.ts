@@ -1,4 +1,4 @@
-// dq alert: the mail server, tried out. (The alerts themselves: dq alerts.)
+// dq alert test: tries the mail server. `dq alerts` lists the alerts.
 
 import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
@@ -6,7 +6,7 @@ import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { printData, say } from '../output/output.ts';
 
 export function register(program: Command): void {
-  const family = program.command('alert').description('alerts by mail');
+  const family = program.command('alert').description('mail server of the alerts');
   withDaemonOptions(family.command('test').description('send a test mail now').argument('<address>')).action(
     test,
   );
@@ -15,5 +15,5 @@ export function register(program: Command): void {
 async function test(to: string, flags: DaemonOptions): Promise<void> {
   const reply = await clientOf(flags).call({ method: 'POST', path: ['v1', 'alerts', 'test'], json: { to } });
   if (flags.json) printData(reply.text);
-  say(`dq: the mail server has taken a test mail to ${to}`);
+  say(`dq: the mail server accepted a test mail to ${to}`);
 }

@@ -1,4 +1,4 @@
-// dq alerts: who was told of which dead job and which incident, and who is still to be told.
+// dq alerts: lists alerts of dead jobs and incidents, with the state of their mails.
 
 import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
@@ -34,8 +34,8 @@ const detailMax = 160;
 export function register(program: Command): void {
   const command = program
     .command('alerts')
-    .description('alerts: of incidents, and of dead jobs, the newest death first')
-    .option('--limit <n>', 'at most this many dead jobs', '100');
+    .description('list alerts of incidents and dead jobs, newest first')
+    .option('--limit <n>', 'maximum number of dead jobs', '100');
   withDaemonOptions(command).action(list);
 }
 
@@ -76,5 +76,5 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
       ],
     );
   }
-  if (more) say(`dq: there are more than ${flags.limit}; --limit shows them`);
+  if (more) say(`dq: more than ${flags.limit} dead jobs match; raise --limit`);
 }

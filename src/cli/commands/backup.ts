@@ -1,4 +1,5 @@
-// dq backup: a copy of the store and the registry of a running daemon, made by the daemon itself, on its machine.
+// dq backup: copies the store and the registry of a running daemon. The daemon makes the copy, on its own
+// machine, because a file copy of a live database is not consistent.
 
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
@@ -14,8 +15,8 @@ interface Backup {
 export function register(program: Command): void {
   const command = program
     .command('backup')
-    .description('copy the store and the registry of a running daemon into a new directory; prints its path')
-    .argument('<directory>', 'not there yet');
+    .description('copy store and registry of a running daemon into a new directory')
+    .argument('<directory>', 'path of the copy; must not exist');
   withDaemonOptions(command).action(backup);
 }
 
@@ -23,5 +24,5 @@ async function backup(directory: string, flags: DaemonOptions): Promise<void> {
   const start = { method: 'POST', path: ['v1', 'backup'], json: { directory: resolve(directory) } } as const;
   const { text, json } = await doLongWork<Backup>(clientOf(flags), start, 'copying');
   printData(flags.json ? text : json.directory);
-  say(`dq: ${json.bytes} bytes; without secret.key of the data directory the topics' secrets in it are lost`);
+  say(`dq: ${json.bytes} bytes; keep secret.key of the data directory too: the secrets in the copy need it`);
 }

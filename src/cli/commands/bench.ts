@@ -1,5 +1,6 @@
-// dq bench: how fast a running daemon takes jobs, and with --e2e how late it delivers them. Works on a topic of its own, which goes with
-// its jobs at the end, also after Ctrl-C. Loads the daemon that it is pointed at: its other jobs wait meanwhile.
+// dq bench: measures how fast a running daemon accepts jobs, and with --e2e how late it delivers them.
+// Works on a topic of its own and deletes it with its jobs at the end, also after Ctrl-C. Slows the other
+// jobs of that daemon meanwhile.
 
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -39,22 +40,18 @@ interface Report {
 export function register(program: Command): void {
   program
     .command('bench')
-    .description(
-      'load a running daemon with pushes and tell how long they take; 5 when some were not accepted',
-    )
-    .option('-c, --connections <n>', 'pushes under way at once', '64')
-    .option('-d, --duration <duration>', 'how long', '10s')
-    .option('--size <bytes>', 'of a job', '64')
-    .option('--rate <n>', 'pushes a second; without it as many as go, with --e2e 100')
-    .option(
-      '--e2e',
-      'have the jobs delivered to this command, and tell how late they come; on the same machine',
-    )
-    .option('--url <url>', 'the daemon to load (DQ_URL)')
-    .option('--token <token>', 'access token for it: admin, for a topic of its own (DQ_TOKEN)')
+    .description('load a running daemon with pushes and measure their latency')
+    .option('-c, --connections <n>', 'concurrent pushes', '64')
+    .option('-d, --duration <duration>', 'duration of the load', '10s')
+    .option('--size <bytes>', 'body size', '64')
+    .option('--rate <n>', 'pushes per second; default: maximum, with --e2e 100')
+    .option('--e2e', 'deliver the jobs to this command and measure lateness; same machine only')
+    .option('--url <url>', 'address of the daemon (DQ_URL)')
+    .option('--token <token>', 'access token with the scope admin (DQ_TOKEN)')
     .option('--data-dir <dir>', 'data directory of a daemon on this machine (DQ_DATA_DIR)')
     .option('--config <file>', 'configuration that names the data directory')
     .option('--json', 'one JSON object')
+    .addHelpText('after', '\nExit code 5: some pushes were not accepted, or some jobs not delivered')
     .action(bench);
 }
 
@@ -68,7 +65,7 @@ async function bench(flags: BenchFlags): Promise<void> {
     throw new Exit('usage', '--duration must be from 1ms to 10m');
   const daemon = findDaemon(flags, process.env);
   if (flags.e2e && !isLoopback(new URL(daemon.url).hostname.replaceAll(/[[\]]/g, '')))
-    throw new Exit('usage', '--e2e compares two clocks: run it on the machine of the daemon');
+    throw new Exit('usage', '--e2e needs one clock: run it on the machine of the daemon');
 
   const ending = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort());
@@ -84,7 +81,7 @@ async function bench(flags: BenchFlags): Promise<void> {
       const load = await pushLoad({
         daemon,
         topic,
-        // Without a receiver nothing is to be called.
+        // Without a receiver no job may become due.
         query: receiver === null ? 'delay=1h' : 'delay=1s',
         connections,
         durationMs: duration.value,
@@ -103,7 +100,7 @@ async function bench(flags: BenchFlags): Promise<void> {
       show(report, flags.json === true);
       const missing = receiver === null ? 0 : load.accepted - receiver.lateness.count;
       if (missing > 0 && !ending.signal.aborted)
-        throw new Exit('partlyFailed', `${missing} of ${load.accepted} jobs have not come`);
+        throw new Exit('partlyFailed', `${missing} of ${load.accepted} jobs were not delivered`);
       if (load.refused.size > 0) throw new Exit('partlyFailed', 'some pushes were not accepted');
     } finally {
       await removeTopic(client, topic);
@@ -127,11 +124,11 @@ function show(report: Report, asJson: boolean): void {
     ['MS', 'COUNT', 'P50', 'P90', 'P99', 'P99.9', 'MAX'],
     [row('push', report.push), ...(report.lateness === null ? [] : [row('lateness', report.lateness)])],
   );
-  say(`dq: ${report.pushesPerSecond} accepted a second`);
+  say(`dq: ${report.pushesPerSecond} accepted per second`);
   for (const [what, n] of Object.entries(report.refused)) say(`dq: not accepted: ${n} × ${what}`);
 }
 
-/** A topic with very many jobs goes in several calls: each removes what it can in its time. */
+/** Repeats the call: one call purges a bounded number of jobs. */
 async function removeTopic(client: ApiClient, topic: string): Promise<void> {
   for (;;) {
     try {
@@ -139,7 +136,7 @@ async function removeTopic(client: ApiClient, topic: string): Promise<void> {
       return;
     } catch (error) {
       if (error instanceof ApiRefusal && error.problem.code === 'topic_has_jobs') continue;
-      say(`dq: the topic ${topic} is left over: dq topic rm ${topic} --purge`);
+      say(`dq: the topic ${topic} still exists; remove it with dq topic rm ${topic} --purge`);
       throw error;
     }
   }
@@ -148,7 +145,7 @@ async function removeTopic(client: ApiClient, topic: string): Promise<void> {
 interface Receiver {
   readonly url: string;
   readonly lateness: Latencies;
-  /** Resolves when so many have come, or when nothing has come for cliLimits.benchSilenceMs. */
+  /** Resolves when `count` jobs came, or when none came for cliLimits.benchSilenceMs. */
   until(count: number, signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -158,7 +155,7 @@ async function openReceiver(): Promise<Receiver> {
   const server = createServer((request, response) => {
     request.resume();
     const dueAt = Date.parse(String(request.headers['dq-due-at']));
-    // A repeat after a failure is late by the wait for it.
+    // A retry is late by its backoff.
     if (request.headers['dq-attempt'] === '1') lateness.add(Date.now() - dueAt);
     response.writeHead(204).end();
   });

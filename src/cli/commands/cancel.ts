@@ -1,4 +1,5 @@
-// dq cancel: ends a job before its callback. It does not ask: the id was typed, and a push brings it back.
+// dq cancel: ends a job before its callback. Asks no question: the user typed the id, and a push restores the
+// job.
 
 import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
@@ -17,5 +18,5 @@ async function cancel(topic: string, id: string, flags: DaemonOptions): Promise<
     needs: ['cancelled'],
   });
   if (flags.json) printData(text);
-  say(json.inFlight ? 'dq: cancelled; the attempt that is running may still finish' : 'dq: cancelled');
+  say(json.inFlight ? 'dq: cancelled; the running attempt may still finish' : 'dq: cancelled');
 }

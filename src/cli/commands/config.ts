@@ -1,4 +1,4 @@
-// dq config: what is in force and where it comes from, without a daemon.
+// dq config: checks, shows and writes a configuration, without a daemon.
 
 import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
@@ -16,21 +16,21 @@ interface ConfigFlags {
 }
 
 export function register(program: Command): void {
-  const family = program.command('config').description('check, show or begin a configuration');
+  const family = program.command('config').description('check, show or write a configuration');
   const withFile = (command: Command) =>
     command.option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml');
-  withFile(family.command('test').description('say all that is wrong with it')).action(test);
-  withFile(family.command('show').description('every value with its origin; secrets are masked'))
+  withFile(family.command('test').description('check the configuration and list all problems')).action(test);
+  withFile(family.command('show').description('show every value with its origin; secrets are masked'))
     .option('--json', 'a list of {name, value, origin}')
     .action(show);
   family
     .command('init')
-    .description('write a file that holds every option with its default, commented out')
+    .description('write a file with every option and its default, commented out')
     .argument('[file]', 'never overwritten; - writes to standard output', 'dq.yaml')
     .action(init);
 }
 
-/** Throws Exit with every problem, one a line, as editors jump to them. */
+/** Throws Exit with every problem, one per line, in the form that editors jump to. */
 function load(flags: ConfigFlags): Extract<LoadedConfig, { ok: true }> {
   const loaded = loadConfig({ flags: {}, env: process.env, cwd: process.cwd(), file: flags.config });
   if (!loaded.ok)
@@ -44,7 +44,7 @@ function load(flags: ConfigFlags): Extract<LoadedConfig, { ok: true }> {
 
 async function test(flags: ConfigFlags): Promise<void> {
   const { file } = load(flags);
-  say(`dq: ${file ?? 'no configuration file; the defaults and the environment'}: right`);
+  say(`dq: ${file ?? 'no configuration file; defaults and environment'}: correct`);
 }
 
 async function show(flags: ConfigFlags): Promise<void> {
@@ -67,7 +67,7 @@ async function init(file: string): Promise<void> {
   try {
     writeFileSync(file, text, { flag: 'wx' });
   } catch (error) {
-    throw new Exit('failed', `nothing was written: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('failed', `cannot write ${file}: ${reasonOf(error)}`, { cause: error });
   }
   say(`dq: wrote ${file}`);
 }

@@ -1,4 +1,4 @@
-// dq dead: the dead letters, bringing them back, removing them.
+// dq dead: lists, requeues and purges dead letters.
 
 import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
@@ -30,16 +30,16 @@ export function register(program: Command): void {
   const family = program.command('dead').description('dead letters: jobs whose attempts are used up');
   const ls = family
     .command('ls [topic]')
-    .description('list them, the newest death first')
-    .option('--limit <n>', 'at most this many', '100');
+    .description('list dead letters, newest first')
+    .option('--limit <n>', 'maximum number of dead letters', '100');
   withDaemonOptions(withFilter(ls)).action(ofTopic(list));
   const requeue = family
     .command('requeue [topic]')
-    .description('deliver them again, with all their attempts; needs a topic, another filter or --all');
+    .description('deliver dead letters again, with all their attempts');
   withDaemonOptions(withChoice(withFilter(requeue))).action(ofTopic(requeueDead));
   const purge = family
     .command('purge [topic]')
-    .description('remove them for good; needs a topic, another filter or --all')
+    .description('remove dead letters for good')
     .option('-y, --yes', 'do not ask');
   withDaemonOptions(withChoice(withFilter(purge))).action(ofTopic(purgeDead));
 }
@@ -48,20 +48,20 @@ function withChoice(command: Command): Command {
   return command
     .option(
       '--id <id>',
-      'this one (needs its topic); repeatable',
+      'id of a dead letter (needs its topic); repeatable',
       (text: string, all: readonly string[] | undefined) => [...(all ?? []), text],
     )
-    .option('--all', 'every dead letter, of every topic unless one is named');
+    .option('--all', 'all dead letters, of one topic or of every topic');
 }
 
 function withFilter(command: Command): Command {
   return command
-    .option('--topic <topic>', 'of this topic; the same as naming it first')
-    .option('--since <time>', 'that died then or later: RFC 3339 with an offset, or epoch milliseconds')
-    .option('--until <time>', 'that died before');
+    .option('--topic <topic>', 'topic, the same as the argument')
+    .option('--since <time>', 'earliest time of death: RFC 3339 with an offset, or epoch milliseconds')
+    .option('--until <time>', 'end of the time of death, exclusive');
 }
 
-/** A topic may stand first, as in the other commands, or behind --topic, as the alert mail writes it. */
+/** Accepts the topic as an argument, like other commands, or as --topic, like the commands in alert mails. */
 function ofTopic<Flags extends FilterFlags>(
   action: (flags: Flags) => Promise<void>,
 ): (topic: string | undefined, flags: Flags) => Promise<void> {
@@ -100,5 +100,5 @@ async function list(flags: FilterFlags & { readonly limit: string }): Promise<vo
       ]),
     );
   }
-  if (more) say(`dq: there are more than ${flags.limit}; --limit shows them`);
+  if (more) say(`dq: more than ${flags.limit} dead letters match; raise --limit`);
 }

@@ -1,5 +1,6 @@
-// dq doctor: whether this machine and this configuration are fit for dq, before a start or beside a running daemon. Changes nothing
-// that stays. Each check is a function of src/cli/doctor; this file puts them in order.
+// dq doctor: checks this machine and the configuration, before a start or beside a running daemon. Leaves no
+// change.
+// Each check is a function of src/cli/doctor; this file orders them.
 
 import type { Command } from 'commander';
 import { formatProblem } from '../../config/given.ts';
@@ -24,16 +25,18 @@ interface DoctorFlags {
 export function register(program: Command): void {
   program
     .command('doctor')
-    .description(
-      'check this machine and the configuration; 1 when something is wrong, 75 when Redis or MySQL is away, 78 for the configuration',
-    )
+    .description('check this machine and the configuration')
     .option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
-    .option('--data-dir <dir>', 'instead of the configured one (DQ_DATA_DIR)')
+    .option('--data-dir <dir>', 'data directory instead of the configured one (DQ_DATA_DIR)')
     .option('--json', 'a list of {check, state, about}')
+    .addHelpText(
+      'after',
+      '\nExit codes: 1 a check failed, 75 Redis or MySQL is unavailable, 78 configuration',
+    )
     .action(doctor);
 }
 
-/** A check that this machine does not let finish has found something, too, and the others are still wanted. */
+/** An exception in one check is a finding; the other checks go on. */
 async function findingsOf(
   check: string,
   look: () => readonly Finding[] | Promise<readonly Finding[]>,
@@ -70,7 +73,7 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     isReached = mysql.isReached && redis.isReached;
     findings.push(
       ...(warnings.length === 0
-        ? [say('ok', file ?? 'no file; the defaults and the environment')]
+        ? [say('ok', file ?? 'no file; defaults and environment')]
         : warnings.map((warning) => say('warning', formatProblem(warning)))),
       ...(await findingsOf('clock', () => [checkClock(config.dataDir, Date.now())])),
       ...(await findingsOf('data directory', () => checkDataDirectory(config.dataDir))),

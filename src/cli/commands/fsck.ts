@@ -1,4 +1,4 @@
-// dq fsck: whether the store of a running daemon keeps its invariants. Changes nothing.
+// dq fsck: checks the invariants of the store of a running daemon. Changes nothing.
 
 import type { Command } from 'commander';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
@@ -19,15 +19,13 @@ interface Examination {
 export function register(program: Command): void {
   const command = program
     .command('fsck')
-    .description(
-      'examine the store of a running daemon; changes nothing, ends with 1 when something is wrong',
-    );
+    .description('check the store of a running daemon (exit 1 for a broken invariant)');
   withDaemonOptions(command).action(fsck);
 }
 
 async function fsck(flags: DaemonOptions): Promise<void> {
   const start = { method: 'POST', path: ['v1', 'fsck'] } as const;
-  const { text, json } = await doLongWork<Examination>(clientOf(flags), start, 'examining');
+  const { text, json } = await doLongWork<Examination>(clientOf(flags), start, 'checking');
   const { jobs, problems } = json;
   if (flags.json) printData(text);
   else if (problems.length > 0)
@@ -35,6 +33,6 @@ async function fsck(flags: DaemonOptions): Promise<void> {
       ['INVARIANT', 'WHAT', 'COUNT', 'EXAMPLES'],
       problems.map((one) => [one.invariant, one.what, String(one.count), one.examples.join(' ')]),
     );
-  if (problems.length > 0) throw new Exit('failed', `the store breaks ${problems.length} of its invariants`);
-  say(`dq: ${jobs} jobs, nothing is wrong`);
+  if (problems.length > 0) throw new Exit('failed', `${problems.length} invariants of the store are broken`);
+  say(`dq: ${jobs} jobs, no problem found`);
 }

@@ -1,4 +1,4 @@
-// dq get: one job with its attempts, for a while also after it has ended.
+// dq get: shows one job with its attempts, for some time also after its end.
 
 import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
@@ -30,7 +30,7 @@ interface Job {
   readonly createdAt: string;
   readonly attempt: number;
   readonly maxAttempts: number | null;
-  /** of one that has ended: its body is gone */
+  /** set when the job has ended, which removes its body */
   readonly endedAt?: string;
   readonly contentType?: string | null;
   readonly body?: string;
@@ -38,7 +38,7 @@ interface Job {
   readonly attempts: readonly Attempt[];
 }
 
-/** Characters of a body and of a reply that a table shows. */
+/** Characters of a body or a reply in a table. */
 const excerptMax = 200;
 
 export function register(program: Command): void {
@@ -47,7 +47,7 @@ export function register(program: Command): void {
     .description('show a job and its attempts')
     .argument('<topic>')
     .argument('<id>')
-    .option('--body', 'the bytes of its body and nothing else');
+    .option('--body', 'only the bytes of the body');
   withDaemonOptions(command).action(get);
 }
 
@@ -58,7 +58,7 @@ async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
     needs: ['state', 'attempts'],
   });
   if (flags.body && job.endedAt !== undefined)
-    throw new Exit('failed', `the job is ${job.state}; bodies go when a job ends`);
+    throw new Exit('failed', `the job is ${job.state}; the end of a job removes its body`);
   if (flags.body) process.stdout.write(bytesOf(job));
   else if (flags.json) printData(text);
   else print(job);

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { suggest } from '../../config/suggest.ts';
+import { suggest } from '../../core/suggest.ts';
 import { Exit } from '../exit.ts';
 import { printData, tableOf } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';

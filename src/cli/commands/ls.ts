@@ -1,4 +1,4 @@
-// dq ls: look for jobs.
+// dq ls: searches jobs.
 
 import type { Command } from 'commander';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
@@ -28,16 +28,16 @@ interface FoundJob {
 export function register(program: Command): void {
   const command = program
     .command('ls')
-    .description('list jobs, the earliest due first; ended ones from the latest back')
-    .argument('[topic]', 'of this topic; of all without it')
+    .description('list jobs, earliest due first; ended jobs, latest first')
+    .argument('[topic]', 'default: all topics')
     .option(
       '--state <state>',
-      'delayed, ready, reserved, dead; done, cancelled, purged, expired for those that have ended',
+      'delayed, ready, reserved, dead; for ended jobs done, cancelled, purged, expired',
     )
-    .option('--id <id>', 'with this id, in whatever topic')
-    .option('--since <time>', 'due then or later: RFC 3339 with an offset, or epoch milliseconds')
-    .option('--until <time>', 'due before')
-    .option('--limit <n>', 'at most this many', '100');
+    .option('--id <id>', 'id, in any topic')
+    .option('--since <time>', 'earliest due time: RFC 3339 with an offset, or epoch milliseconds')
+    .option('--until <time>', 'end of the due time, exclusive')
+    .option('--limit <n>', 'maximum number of jobs', '100');
   withDaemonOptions(command).action(list);
 }
 
@@ -63,5 +63,5 @@ async function list(topic: string | undefined, flags: ListFlags): Promise<void> 
         job.endedAt ?? job.deadAt ?? '',
       ]),
     );
-  if (more) say(`dq: there are more than ${flags.limit}; --limit shows them`);
+  if (more) say(`dq: more than ${flags.limit} jobs match; raise --limit`);
 }

@@ -1,6 +1,7 @@
-// dq migrate: brings the registry's schema in MySQL to the state that this version knows, or says what that would take, for whoever
-// may not be given the right to make tables. With --encrypt-headers it also encrypts headers from before they were encrypted.
-// The embedded registry is brought up to date by each start.
+// dq migrate: updates the registry's schema in MySQL to this version, or prints it as a script for users
+// without the right to create tables. With --encrypt-headers it also encrypts headers that an older version
+// stored plain.
+// Each start updates the embedded registry, so it needs no command.
 
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -30,11 +31,11 @@ interface MigrateFlags {
 export function register(program: Command): void {
   program
     .command('migrate')
-    .description("bring the registry's schema in MySQL up to date; changes nothing when it is")
+    .description("update the registry's schema in MySQL")
     .option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
-    .option('--mysql <url>', 'instead of mysql.url')
-    .option('--encrypt-headers', 'encrypt old plain headers; every instance must have this version')
-    .option('--print-sql', 'print the whole schema as a script for the mysql shell, and touch nothing')
+    .option('--mysql <url>', 'URL instead of mysql.url')
+    .option('--encrypt-headers', 'encrypt old plain headers; needs this version on every instance')
+    .option('--print-sql', 'print the schema as a script for the mysql shell; change nothing')
     .action(migrate);
 }
 
@@ -57,10 +58,7 @@ async function migrate(flags: MigrateFlags): Promise<void> {
     );
   const server = parseMysqlUrl(loaded.config['mysql.url']);
   if (!server.ok)
-    throw new Exit(
-      'badConfiguration',
-      'mysql.url is not set; the embedded registry is brought up to date by each start',
-    );
+    throw new Exit('badConfiguration', 'mysql.url is not set; each start updates the embedded registry');
   const what = `the registry in MySQL ${placeOf(server.value)}`;
   const connections = new MysqlConnections(server.value);
   try {
@@ -71,7 +69,7 @@ async function migrate(flags: MigrateFlags): Promise<void> {
       const { secretKeyFile, dataDir } = loaded.config;
       const keyPath = secretKeyFile === '' ? join(dataDir, 'secret.key') : secretKeyFile;
       const cipher = await existingCipher(db, what, { keyPath, isShared: true, warn: () => {} });
-      // Without a key no topic was ever stored.
+      // No key: no topic was ever stored.
       const changed = cipher === null ? 0 : await encryptPlainHeaders(mysqlEngine(db), cipher);
       say(`dq: encrypted the headers of ${changed} topics`);
     }

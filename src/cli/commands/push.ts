@@ -1,4 +1,4 @@
-// dq push: stores one job, or those of a file. What is pushed is the bytes that were given, never a rewritten form of them.
+// dq push: stores one job, or the jobs of a file. Sends the given bytes unchanged.
 
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
@@ -35,35 +35,41 @@ interface Pushed {
 export function register(program: Command): void {
   const command = program
     .command('push')
-    .description('push a job; prints its id')
-    .argument('[topic]', 'its topic; not with --batch')
-    .argument('[body...]', 'the job body as it is, @FILE, or - for standard input')
+    .description('push a job and print its id')
+    .argument('[topic]', 'topic of the job; not with --batch')
+    .argument('[body...]', 'job body, @FILE, or - for standard input')
     .usage('[options] [topic] [body]')
-    .option('--id <id>', 'identity within the topic; without it one is made')
-    .option('--delay <duration>', 'how long to wait: 30s, 10m, 1h30m')
-    .option('--at <time>', 'when: RFC 3339 with an offset, or epoch milliseconds')
-    .option('--mode <mode>', 'when the id is live: replace (default), keep, reject')
+    .option('--id <id>', 'id within the topic; default: a new one')
+    .option('--delay <duration>', 'wait before the callback: 30s, 10m, 1h30m')
+    .option('--at <time>', 'time of the callback: RFC 3339 with an offset, or epoch milliseconds')
+    .option('--mode <mode>', 'for an id that is live: replace (default), keep, reject')
     .option(
       '--type <type>',
-      'content type; without it application/json if the body parses, else text/plain (application/octet-stream if it is no UTF-8)',
+      'content type; default: application/json, text/plain or application/octet-stream by content',
     )
     .option('--empty', 'push a job without a body')
-    .option('--literal', 'deliver the body as it is, though it looks like an item of a batch')
+    .option('--literal', 'push a body that looks like an item of a batch')
     .option(
       '--batch <file>',
-      'many jobs: a JSON object {topic, id?, delay?, at?, mode?, body, contentType?} a line; - for standard input',
+      'jobs, one JSON object {topic, id?, delay?, at?, mode?, body, contentType?} per line; - for standard input',
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  ${quotedForm('order.close')}
+  ${quotedForm('order.close')} --id 4711 --delay 30m
+  dq push order.close @order.json
+  dq push --batch jobs.ndjson`,
     );
   withDaemonOptions(command).action(push);
 }
 
 async function push(topic: string | undefined, words: readonly string[], flags: PushFlags): Promise<void> {
-  // Braces without quotes are several words to a shell.
+  // A shell splits braces without quotes into words.
   const [body, ...more] = words;
   if (more.length > 0)
-    throw new Exit(
-      'usage',
-      `too many arguments; quote the body for the shell: ${quotedForm(topic ?? 'TOPIC')}`,
-    );
+    throw new Exit('usage', `too many arguments; quote the body: ${quotedForm(topic ?? 'TOPIC')}`);
   const { batch, id, delay, at, mode, type, empty, literal } = flags;
   if (batch === undefined) {
     if (topic === undefined || /^[{[@-]/.test(topic))
@@ -71,7 +77,7 @@ async function push(topic: string | undefined, words: readonly string[], flags: 
     return pushOne(topic, body, flags);
   }
   if ([topic, id, delay, at, mode, type, empty, literal].some((given) => given !== undefined))
-    throw new Exit('usage', '--batch: the lines of the file say topic, id and the rest');
+    throw new Exit('usage', '--batch: topic, id and options belong in the lines of the file');
   return pushBatch(clientOf(flags), batch, flags.json === true);
 }
 
@@ -90,27 +96,27 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
       flags: { id: '--id', delay: '--delay', at: '--at', mode: '--mode', 'content-type': '--type' },
     });
   } catch (error) {
-    throw withDoubt(error, flags.id);
+    throw withRepeatHint(error, flags.id);
   }
   printData(flags.json ? reply.text : reply.json.id);
   say(dueOf(reply, flags.delay));
-  if (reply.json.inFlight) say('dq: an attempt of the replaced job is running; it may still finish');
+  if (reply.json.inFlight) say('dq: an attempt of the replaced job is running and may still finish');
 }
 
-/** A push without an answer may be stored or not. The repeat is safe with its id, and with its id alone. */
-function withDoubt(error: unknown, id: string | undefined): unknown {
+/** A push without a reply may be stored. A repeat is safe only with the same id. */
+function withRepeatHint(error: unknown, id: string | undefined): unknown {
   if (error instanceof ApiRefusal) {
     const made = error.problem.code === 'unknown' ? (error.problem.id ?? id) : undefined;
     return made === undefined
       ? error
-      : new Exit('failed', `${error.message} (it is safe to push it again with --id ${made})`, {
+      : new Exit('failed', `${error.message} (a repeat with --id ${made} is safe)`, {
           cause: error,
         });
   }
   if (!(error instanceof Exit) || error.exitCode !== 69 || isRefusedConnection(error.cause)) return error;
   const hint =
-    id === undefined ? 'without --id a repeat may be a second job' : 'a repeat with this --id is safe';
-  return new Exit('unreachable', `${error.message}; whether the job is stored is not known (${hint})`);
+    id === undefined ? 'without --id a repeat may make a second job' : 'a repeat with this --id is safe';
+  return new Exit('unreachable', `${error.message}; the job may be stored (${hint})`);
 }
 
 function isRefusedConnection(error: unknown): boolean {
@@ -118,12 +124,12 @@ function isRefusedConnection(error: unknown): boolean {
   return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EAI_AGAIN';
 }
 
-/** `dq: due at 2030-01-31T09:00:00.000Z, in 30m`: what a delay in the wrong unit would show. */
+/** `dq: due at 2030-01-31T09:00:00.000Z, in 30m`: shows a delay in the wrong unit. */
 function dueOf({ json, at }: ApiReply<Pushed>, delay: string | undefined): string {
   const { dueAt, state, duplicate } = json;
-  const kept = duplicate ? 'the job that is waiting was kept; it is ' : '';
+  const kept = duplicate ? 'kept the waiting job, which is ' : '';
   if (state !== 'delayed') return `dq: ${kept}due now`;
-  // The reply's Date is the daemon's clock, cut to its second; this machine's may be another.
+  // The reply's Date is the daemon's clock, truncated to seconds; the clock of this machine may differ.
   const given = delay === undefined || duplicate ? null : parseDuration(delay);
   const fromReply = at === null ? null : Math.round((Date.parse(dueAt) - at - 500) / 1_000) * 1_000;
   const inMs = given?.ok ? given.value : fromReply;
@@ -134,7 +140,7 @@ function quotedForm(topic: string): string {
   return `dq push ${topic} '{"order":4711}'`;
 }
 
-/** An empty body is more often a slip (an unset variable, a pipe without input) than a job. */
+/** Rejects an empty body without --empty: usually a mistake (an unset variable, a pipe without input). */
 async function bytesOf(topic: string, body: string | undefined, mayBeEmpty: boolean): Promise<Buffer> {
   const bytes = body === undefined ? Buffer.alloc(0) : await readBody(body);
   if (bytes.length === 0 && !mayBeEmpty)
@@ -143,7 +149,7 @@ async function bytesOf(topic: string, body: string | undefined, mayBeEmpty: bool
       `the job has no body: ${quotedForm(topic)}, @FILE for a file, - for standard input, or --empty`,
     );
   if (bytes.length > 0 && mayBeEmpty)
-    throw new Exit('usage', '--empty: the job has a body; leave one of them out');
+    throw new Exit('usage', '--empty: the job has a body; omit one of them');
   return bytes;
 }
 
@@ -153,7 +159,7 @@ async function readBody(body: string): Promise<Buffer> {
   try {
     return await readFile(body.slice(1));
   } catch (error) {
-    throw new Exit('usage', `the body cannot be read: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('usage', `cannot read the body: ${reasonOf(error)}`, { cause: error });
   }
 }
 
@@ -163,7 +169,7 @@ async function readInput(): Promise<Buffer> {
   let size = 0;
   for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
     size += chunk.length;
-    // No daemon takes more, and an endless input must end here.
+    // No daemon accepts more, and an endless input must end.
     if (size > max)
       throw new Exit('failed', `standard input is longer than ${max} bytes, the largest job body`);
     chunks.push(chunk);
@@ -171,28 +177,26 @@ async function readInput(): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** By looking. A body that begins as JSON and is not JSON has usually lost its quotes to a shell. */
+/** Guesses by content. Rejects a body that begins like JSON and is invalid: a shell has usually removed its
+ *  quotes. */
 function contentTypeOf(topic: string, bytes: Buffer, body: string | undefined): string {
   if (bytes.length === 0) return 'text/plain';
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    return 'application/octet-stream'; // not text, so not plain text either
+    return 'application/octet-stream';
   }
   try {
     JSON.parse(text);
     return 'application/json';
   } catch (error) {
-    // JSON is the only type that can be told by looking.
     if (!/^\s*[{[]/.test(text)) return 'text/plain';
     const isTyped = body !== '-' && body?.startsWith('@') === false;
-    const hint = isTyped
-      ? `quote it for the shell: ${quotedForm(topic)}`
-      : 'for jobs a line each there is --batch';
+    const hint = isTyped ? `quote it: ${quotedForm(topic)}` : 'for one job per line use --batch';
     throw new Exit(
       'usage',
-      `the body begins as JSON and is not JSON (${reasonOf(error)}); ${hint}; to push it as text add --type text/plain`,
+      `the body begins like JSON and is invalid (${reasonOf(error)}); ${hint}; to push it as text add --type text/plain`,
     );
   }
 }

@@ -1,4 +1,4 @@
-// dq reschedule: another time for the next attempt of a job.
+// dq reschedule: changes the time of the next attempt of a job.
 
 import type { Command } from 'commander';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
@@ -13,11 +13,11 @@ interface RescheduleFlags extends DaemonOptions {
 export function register(program: Command): void {
   const command = program
     .command('reschedule')
-    .description('deliver a job at another time; attempts made stay counted')
+    .description('change the time of the next attempt; past attempts still count')
     .argument('<topic>')
     .argument('<id>')
-    .option('--delay <duration>', 'how long from now: 30s, 10m, 1h30m')
-    .option('--at <time>', 'when: RFC 3339 with an offset, or epoch milliseconds');
+    .option('--delay <duration>', 'wait from now: 30s, 10m, 1h30m')
+    .option('--at <time>', 'time: RFC 3339 with an offset, or epoch milliseconds');
   withDaemonOptions(command).action(reschedule);
 }
 

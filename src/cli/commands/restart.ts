@@ -1,4 +1,5 @@
-// dq restart: the daemon ends and is started again as it was started, dq-master with it. Waits for the new one.
+// dq restart: ends the daemon, master included, and waits for the next one. A daemon in the background starts
+// again with its first arguments; its supervisor starts one in the foreground.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
@@ -11,16 +12,14 @@ import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 
-/** Beyond the callbacks' time: servers, counters and the store's last commits. */
+/** After the callbacks: servers, counters and the last commits of the store. */
 const restMs = 60_000;
 
 export function register(program: Command): void {
   program
     .command('restart')
-    .description(
-      'end the daemon and start it as it was started; one in the foreground is started by its supervisor',
-    )
-    .option('--data-dir <dir>', 'its data directory (DQ_DATA_DIR)')
+    .description('end the daemon and start it again with the same arguments')
+    .option('--data-dir <dir>', 'data directory of the daemon (DQ_DATA_DIR)')
     .option('-c, --config <file>', 'configuration that names the data directory')
     .action(restart);
 }
@@ -31,7 +30,7 @@ async function restart(flags: DaemonFlags): Promise<void> {
   const answered = await askDaemon(dataDir, { cmd: 'restart' }, waitMs);
   const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
   if (refused !== undefined)
-    throw new Exit('failed', `the restart was refused, nothing was ended: ${refused}`);
+    throw new Exit('failed', `the restart was rejected, the daemon still runs: ${refused}`);
   if (answered.exit === null) throw new Exit('failed', 'the daemon ended before it had finished');
   if (answered.exit !== exitCodes.ok && answered.exit !== exitCodes.startAgain)
     throw new Exit('failed', `the daemon ended with code ${answered.exit}`);
@@ -47,7 +46,9 @@ async function restart(flags: DaemonFlags): Promise<void> {
     await sleep(cliLimits.workPollMs);
   }
   const where =
-    answered.exit === exitCodes.ok ? 'dq-output.log in its log directory says why' : 'its supervisor has to';
+    answered.exit === exitCodes.ok
+      ? 'dq-output.log in its log directory has the reason'
+      : 'its supervisor must start one';
   throw new Exit(
     'failed',
     `no daemon is ready on ${dataDir} after ${cliLimits.restartWaitMs / 1_000} s; ${where}`,

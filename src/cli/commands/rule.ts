@@ -1,4 +1,4 @@
-// dq rule test: what a retry rule makes of a reply, without a daemon, by the same code as the notifier's.
+// dq rule test: evaluates a retry rule on a reply, without a daemon, by the code of the notifier.
 
 import type { Command } from 'commander';
 import { evaluateRule, parseRule, ruleValues } from '../../core/rule/reply-rule.ts';
@@ -19,14 +19,14 @@ export function register(program: Command): void {
     .command('rule')
     .description('try a retry rule')
     .command('test')
-    .description('show what a rule makes of a reply')
+    .description('evaluate a rule on a reply')
     .argument('<expression>', "such as '{res.code}!=200'")
     .requiredOption('--reply <text>', 'body of the reply')
-    .option('--status <status>', 'its HTTP status', '200')
+    .option('--status <status>', 'HTTP status of the reply', '200')
     .option('--attempt <number>', 'number of the attempt', '1')
     .option(
       '--header <name: value>',
-      'a header of the reply; repeatable',
+      'header of the reply; repeatable',
       (text: string, all: readonly string[]) => [...all, text],
       [],
     )
@@ -58,6 +58,7 @@ async function testRule(source: string, flags: RuleFlags): Promise<void> {
 
 function whole(flag: string, text: string, min: number, max: number): number {
   const value = /^\d{1,9}$/.test(text) ? Number(text) : -1;
-  if (value < min || value > max) throw new Exit('usage', `${flag} is a whole number from ${min} to ${max}`);
+  if (value < min || value > max)
+    throw new Exit('usage', `${flag} must be a whole number from ${min} to ${max}`);
   return value;
 }

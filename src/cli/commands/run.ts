@@ -1,4 +1,4 @@
-// dq run: the next attempt of a job now, instead of when it is due.
+// dq run: starts the next attempt of a job now instead of when it is due.
 
 import type { Command } from 'commander';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
@@ -7,7 +7,7 @@ import { type MovedJob, sayMoved } from '../output/moved-job.ts';
 export function register(program: Command): void {
   const command = program
     .command('run')
-    .description('deliver a job now; without effect when it is ready or being delivered')
+    .description('deliver a job now; no effect when it is ready or reserved')
     .argument('<topic>')
     .argument('<id>');
   withDaemonOptions(command).action(run);

@@ -1,4 +1,4 @@
-// dq shard: the Redis servers that jobs are spread over.
+// dq shard: the Redis servers that hold the jobs.
 
 import type { Command } from 'commander';
 import { forgottenSentence } from '../../store/redis/shard/shard-list-conflict.ts';
@@ -32,25 +32,25 @@ interface Shard {
 export function register(program: Command): void {
   const family = program
     .command('shard')
-    .description('the Redis servers that jobs are spread over; jobs never move between them');
-  withDaemonOptions(family.command('ls').description('list them, and what they hold')).action(list);
+    .description('the Redis servers that hold the jobs; jobs never move between them');
+  withDaemonOptions(family.command('ls').description('list shards and their jobs')).action(list);
   const add = family
     .command('add')
-    .description('add one; a known one at another address, or one that drains and shall take ids again')
+    .description('add a shard, change its address, or end its drain')
     .argument('<url>')
-    .option('--buckets <n>', 'parts of it, fixed for ever (1, and 32 on a Cluster)');
+    .option('--buckets <n>', 'partitions of it, fixed for ever (default: 1, on a Cluster 32)');
   withDaemonOptions(add).action(addShard);
   const drain = family
     .command('drain')
-    .description('no new ids from now on; what it holds is served')
+    .description('place no new ids on a shard; its jobs are still delivered')
     .argument('<id>')
     .option('-y, --yes', 'do not ask');
   withDaemonOptions(drain).action(drainShard);
   const rm = family
     .command('rm')
-    .description('remove one that drains and is empty')
+    .description('remove a drained, empty shard')
     .argument('<id>')
-    .option('--lost', 'one that drains and never answers again: what it holds is given up')
+    .option('--lost', 'remove a drained shard that never answers again, with its jobs')
     .option('-y, --yes', 'do not ask');
   withDaemonOptions(rm).action(remove);
 }
@@ -62,8 +62,8 @@ async function list(flags: DaemonOptions): Promise<void> {
     needs: ['items'],
   });
   const { number, items } = reply.json;
-  const heard = Math.max(0, ...items.map(({ list }) => list ?? 0));
-  if (heard > number) say(`dq: ${forgottenSentence(heard, number)}`);
+  const newest = Math.max(0, ...items.map(({ list }) => list ?? 0));
+  if (newest > number) say(`dq: ${forgottenSentence(newest, number)}`);
   if (flags.json) {
     printData(reply.text);
     return;
@@ -78,7 +78,7 @@ function rowOf({ id, state, jobs, alerts, url, trouble }: Shard): readonly strin
 async function addShard(url: string, flags: AddFlags): Promise<void> {
   const buckets = flags.buckets === undefined ? undefined : Number(flags.buckets);
   if (buckets !== undefined && !Number.isInteger(buckets))
-    throw new Exit('usage', `--buckets: "${flags.buckets}" is no number`);
+    throw new Exit('usage', `--buckets: invalid number "${flags.buckets}"`);
   const json = { url, buckets };
   const reply = await clientOf(flags)
     .call<Shard>({
@@ -95,27 +95,27 @@ async function addShard(url: string, flags: AddFlags): Promise<void> {
     });
   if (flags.json) printData(reply.text);
   else printData(reply.json.id);
-  say(`dq: ${reply.json.url} is shard ${reply.json.id}; every process places jobs on it within 2 s`);
+  say(`dq: ${reply.json.url} is shard ${reply.json.id}; it receives jobs within 2 s`);
 }
 
 async function drainShard(id: string, flags: SureFlags): Promise<void> {
   const client = clientOf(flags);
-  await agree(`Drain the shard ${id}? It takes no new jobs from then on.`, flags.yes);
+  await agree(`Drain the shard ${id}? It receives no new jobs from then on.`, flags.yes);
   const reply = await client.call<Shard>({ method: 'POST', path: ['v1', 'shards', id, 'drain'] });
   if (flags.json) printData(reply.text);
-  const holds = reply.json.jobs === null ? 'it does not answer now' : `it holds ${reply.json.jobs} jobs`;
-  say(`dq: shard ${id} drains: ${holds}; once it is empty: dq shard rm ${id}`);
+  const holds = reply.json.jobs === null ? 'it does not answer now' : `it has ${reply.json.jobs} jobs`;
+  say(`dq: shard ${id} drains: ${holds}; when it is empty: dq shard rm ${id}`);
 }
 
 async function remove(id: string, flags: RemoveFlags): Promise<void> {
   const client = clientOf(flags);
   const cost =
     flags.lost === true
-      ? 'The jobs that it holds are not delivered unless it is added again.'
-      : 'What it remembers of ended jobs is no longer seen.';
+      ? 'Its jobs are not delivered unless it is added again.'
+      : 'Its history of ended jobs is no longer shown.';
   await agree(`Remove the shard ${id}? ${cost}`, flags.yes);
   const query = flags.lost === true ? { jobs: 'lost' } : {};
   const reply = await client.call({ method: 'DELETE', path: ['v1', 'shards', id], query });
   if (flags.json) printData(reply.text);
-  say(`dq: shard ${id} is removed`);
+  say(`dq: removed shard ${id}`);
 }

@@ -1,4 +1,4 @@
-// dq sink: shows the callbacks that arrive, one line each.
+// dq sink: receives callbacks and prints one line for each.
 
 import type { Command } from 'commander';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
@@ -19,21 +19,21 @@ interface SinkFlags {
   readonly json?: boolean;
 }
 
-/** Characters of a body that a line shows. */
+/** Characters of a body in a line. */
 const excerptMax = 120;
 
 export function register(program: Command): void {
   program
     .command('sink')
-    .description('receive callbacks to try things out: one line per request, answers 200 {"code":200}')
-    .option('--port <port>', '0 picks a free one', '9000')
+    .description('receive callbacks for a trial and print one line per request')
+    .option('--port <port>', 'port; 0 = a free one', '9000')
     .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--status <status>', 'HTTP status of the answer', '200')
-    .option('--reply <text>', 'body of the answer', '{"code":200}')
-    .option('--delay <duration>', 'wait before the answer', '0')
+    .option('--status <status>', 'HTTP status of the reply', '200')
+    .option('--reply <text>', 'body of the reply', '{"code":200}')
+    .option('--delay <duration>', 'wait before the reply', '0')
     .option(
       '--secret <secret>',
-      'check signatures with whsec_…, or TOPIC=whsec_… for one topic, or the word trial; repeatable',
+      'secret for the signature check: whsec_…, TOPIC=whsec_… or trial; repeatable',
       (text: string, all: readonly string[]) => [...all, text],
       [],
     )
@@ -65,7 +65,7 @@ async function open(listen: () => Promise<Sink>): Promise<Sink> {
   try {
     return await listen();
   } catch (error) {
-    throw new Exit('failed', `the sink cannot listen: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('failed', `cannot listen: ${reasonOf(error)}`, { cause: error });
   }
 }
 
@@ -76,20 +76,21 @@ function answerOf(flags: SinkFlags): SinkAnswer {
   try {
     JSON.parse(flags.reply);
   } catch {
-    contentType = 'text/plain; charset=utf-8'; // any text may be answered; only its type differs
+    contentType = 'text/plain; charset=utf-8';
   }
   return {
     status: wholeNumber('--status', flags.status, 200, 599),
     text: flags.reply,
     contentType,
-    // Beyond an hour every sender has given up; and a timer of weeks would overflow and fire at once.
+    // Every sender gives up within an hour; a timer of weeks would overflow and fire at once.
     delayMs: Math.min(delay.value, 3_600_000),
   };
 }
 
 function wholeNumber(flag: string, text: string, min: number, max: number): number {
   const value = /^\d{1,9}$/.test(text) ? Number(text) : -1;
-  if (value < min || value > max) throw new Exit('usage', `${flag} is a whole number from ${min} to ${max}`);
+  if (value < min || value > max)
+    throw new Exit('usage', `${flag} must be a whole number from ${min} to ${max}`);
   return value;
 }
 
@@ -128,7 +129,7 @@ function utf8Of(body: Buffer): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
   } catch {
-    return null; // binary is a body too
+    return null;
   }
 }
 
@@ -138,7 +139,7 @@ function timeOfDay(at: number): string {
   return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(at % 1_000).padStart(3, '0')}`;
 }
 
-/** The body as the API shows one: text in `body`, anything else in `bodyBase64`. */
+/** The body like in the API: text in `body`, anything else in `bodyBase64`. */
 function jsonLine(report: SinkReport): string {
   const { at, body, ...rest } = report;
   const text = utf8Of(body);

@@ -1,8 +1,9 @@
-// dq start: this process becomes the master. With -d another one does, and this one waits until it is ready.
+// dq start: turns this process into the master; with -d starts one in the background and waits until it is
+// ready.
 
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, realpathSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { accessSync, constants } from 'node:fs';
+import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { Option } from 'commander';
 import { type ConfigProblem, formatProblem } from '../../config/given.ts';
@@ -25,6 +26,7 @@ import { whyNotReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
+import { packageRoot } from '../package-files.ts';
 import { detach, tellParent } from '../start/detach.ts';
 import { listeningDaemon, startAgain } from '../start/start-again.ts';
 import { whyNotStart } from '../start/start-checks.ts';
@@ -36,17 +38,17 @@ interface Run {
   readonly readConfig: ReadConfig;
   readonly restarting: Restarting;
   readonly flags: StartFlags;
-  /** performance.now() of the start of this process */
+  /** performance.now() at the start of this process */
   readonly from: number;
 }
 
-/** Declared options that have a flag, as commander knows them. */
+/** The options with a flag, for commander. */
 const configFlags = Object.entries(options).flatMap(([name, declared]) => {
   const flag = 'flag' in declared ? declared.flag : undefined;
   if (flag === undefined) return [];
   const spelling = declared.kind === 'boolean' ? flag : `${flag} <${declared.kind}>`;
   const option = new Option(spelling, declared.help);
-  // Given twice it says both: the first of two servers would be left out without a word.
+  // Given twice, a list option keeps both values: commander alone would drop the first server.
   if (declared.kind === 'list')
     option.argParser((text: string, before?: string) => (before === undefined ? text : `${before},${text}`));
   return [{ name, option, negated: option.negate }];
@@ -55,12 +57,12 @@ const configFlags = Object.entries(options).flatMap(([name, declared]) => {
 export function register(program: Command): void {
   const command = program
     .command('start')
-    .description('run the daemon; in the foreground, unless -d')
-    .option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
-    .option('-d, --detach', 'run in the background; returns when it is ready, or with the reason')
-    .option('--pid-file <file>', 'write the process id there')
+    .description('run the daemon, in the foreground or with -d in the background')
+    .option('-c, --config <file>', 'file instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
+    .option('-d, --detach', 'run in the background; return when it is ready')
+    .option('--pid-file <file>', 'file for the process id')
     .addOption(new Option('--in-background').hideHelp())
-    // Of a restart, which asks the code on the disk before it ends the one that works.
+    // For a restart: the code on the disk checks a start before the running daemon ends.
     .addOption(new Option('--check').hideHelp());
   for (const { option } of configFlags) command.addOption(option);
   command.action(start);
@@ -68,10 +70,10 @@ export function register(program: Command): void {
 
 async function start(flags: StartFlags): Promise<void> {
   const from = performance.now() - process.uptime() * 1000;
-  // Kept: a directory that is replaced while the daemon runs has no name any more.
+  // Read now: a directory that is replaced while the daemon runs loses its name.
   const cwd = process.cwd();
   const loaded = load(flags, cwd);
-  if (!loaded.ok) throw new Exit('badConfiguration', wrong(loaded.problems));
+  if (!loaded.ok) throw new Exit('badConfiguration', describeProblems(loaded.problems));
   for (const warning of loaded.warnings) {
     say(`dq: warning: ${formatProblem(warning)}`);
     tellParent({ kind: 'said', line: `dq: warning: ${formatProblem(warning)}` });
@@ -101,12 +103,12 @@ async function start(flags: StartFlags): Promise<void> {
     tellParent({ kind: 'failed', message: sentence });
     say(`dq: ${sentence}`);
   }
-  // Not by itself: a timer or a handle that somebody forgot must not keep a stopped daemon in the process table.
+  // Explicit: a forgotten timer or handle must not keep a stopped daemon alive.
   process.exit(outcome.exitCode);
 }
 
-/** The daemon would end for good where the code on the disk has a command line and no worker: an upgrade that is half there, a
- *  library that was built for another Node. */
+/** Tries to load a worker: after half an upgrade, or with a library for another Node, the restarted daemon
+ *  would end. */
 function checkWorker(): void {
   const path = join(distDir(), 'worker.js');
   const { status, stderr } = spawnSync(process.execPath, [path, '--check'], {
@@ -116,8 +118,8 @@ function checkWorker(): void {
     killSignal: 'SIGKILL',
   });
   if (status === 0) return;
-  const reason = /^\S*Error\b.*$/m.exec(stderr)?.[0] ?? 'it does not begin in time';
-  throw new Exit('failed', `no worker of this build can begin: ${reason}`);
+  const reason = /^\S*Error\b.*$/m.exec(stderr)?.[0] ?? 'it does not load in time';
+  throw new Exit('failed', `no worker of this build can start: ${reason}`);
 }
 
 function pidFileOf(flags: StartFlags): string | null {
@@ -125,16 +127,14 @@ function pidFileOf(flags: StartFlags): string | null {
   return typeof pidFile === 'string' ? resolve(pidFile) : null;
 }
 
-/** Resolved each time: an upgrade switches a symbolic link under us. */
 function distDir(): string {
-  return join(dirname(realpathSync(process.argv[1] ?? '')), '../dist');
+  return join(packageRoot(), 'dist');
 }
 
 async function run({ config, readConfig, restarting, flags, from }: Run): Promise<Outcome> {
   let ready = false;
   const inBackground = flags['inBackground'] === true;
-  // A start that succeeds has its own words, and one that fails its sentence; nobody watches one in the background, and its log
-  // holds the same.
+  // Before ready, start prints its own lines; in the background the log has the same lines.
   const echo = (line: string): void => {
     if (ready && !inBackground) process.stderr.write(`${line}\n`);
   };
@@ -166,7 +166,7 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
           else process.stdout.write(`${line}\n`);
         }
         ready = true;
-        // All processes are up; whether Redis and MySQL answer is another question.
+        // All processes are up; Redis or MySQL may still be unavailable.
         void whyNotReady(url, config.dataDir).then((why) => {
           const line = `dq: warning: not ready: ${why}`;
           if (why !== null && inBackground) tellParent({ kind: 'said', line });
@@ -186,30 +186,31 @@ function storeOf({ redis, dataDir }: Config): string {
   return `Redis at ${redis.map((url) => redisAddress(url).shown).join(', ')}, with its topics in ${dataDir}`;
 }
 
-/** A log directory that fails later costs lines; one that cannot be had from the start is a mistake to be told of. */
+/** Throws Exit for an unusable log directory: at the start it is a mistake. One that fails later only costs
+ *  lines. */
 function makeLogDir(logDir: string): void {
   try {
     makeDirectory(logDir, 0o750);
     accessSync(logDir, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new Exit('failed', `the log directory ${logDir} cannot be used: ${reasonOf(error)}`);
+    throw new Exit('failed', `cannot use the log directory ${logDir}: ${reasonOf(error)}`);
   }
 }
 
-/** For a reload: everything that a start would refuse, in words. */
+/** For a reload: the configuration, or the reason why a start would reject it. */
 function readAgain(flags: StartFlags, cwd: string): ReturnType<ReadConfig> {
   try {
     const loaded = load(flags, cwd);
-    if (!loaded.ok) return { ok: false, reason: wrong(loaded.problems) };
+    if (!loaded.ok) return { ok: false, reason: describeProblems(loaded.problems) };
     makeLogDir(loaded.config.logDir);
     return { ok: true, config: loaded.config, warnings: loaded.warnings.map(formatProblem) };
   } catch (error) {
-    // Whatever it was: a daemon that works does not end for a file that cannot be read.
+    // A running daemon must not end because of an unreadable file.
     return { ok: false, reason: reasonOf(error) };
   }
 }
 
-function wrong(problems: readonly ConfigProblem[]): string {
+function describeProblems(problems: readonly ConfigProblem[]): string {
   return ['the configuration is wrong', ...problems.map(formatProblem)].join('\n');
 }
 
@@ -217,7 +218,7 @@ function codeOnDisk(): CodeOnDisk | null {
   try {
     return readCode(distDir());
   } catch {
-    // The link is away for the moment of an upgrade.
+    // An upgrade replaces the link.
     return null;
   }
 }

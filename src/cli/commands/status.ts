@@ -1,5 +1,5 @@
-// dq status: what runs, as the master itself sees it; works while the HTTP API does not. With --watch again and again, until
-// somebody ends it or the daemon is gone.
+// dq status: shows the processes as the master sees them; works without the HTTP API. --watch repeats until
+// Ctrl-C or the end of the daemon.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
@@ -22,10 +22,10 @@ export function register(program: Command): void {
   program
     .command('status')
     .description('show the processes of the daemon (exit 3 when it is not running)')
-    .option('--watch', 'again every second, until Ctrl-C')
-    .option('--data-dir <dir>', 'its data directory (DQ_DATA_DIR)')
+    .option('--watch', 'repeat every second until Ctrl-C')
+    .option('--data-dir <dir>', 'data directory of the daemon (DQ_DATA_DIR)')
     .option('-c, --config <file>', 'configuration that names the data directory')
-    .option('--json', 'one JSON object; with --watch one a line')
+    .option('--json', 'one JSON object; with --watch one per line')
     .action(status);
 }
 
@@ -51,19 +51,19 @@ async function watch(dataDir: string, flags: StatusFlags): Promise<void> {
     if (flags.json) printData(JSON.stringify(daemon));
     else {
       const lines = [...summaryOf(daemon), ...tableOf(daemon).split('\n'), ''];
-      // From the top, each line to its end, then the rest of the screen: a screen that is cleared first flickers.
+      // Rewrites line by line, then clears the rest: clearing the screen first flickers.
       if (redraws)
         process.stdout.write(`\u001b[H${lines.map((line) => `${line}\u001b[K\n`).join('')}\u001b[J`);
       else printData(lines.join('\n'));
     }
-    // Ended by a signal; that is its end as any other.
+    // A signal ends the sleep and the loop.
     await sleep(cliLimits.statusWatchMs, undefined, { signal: ending.signal }).catch(() => undefined);
   }
 }
 
-/** The processes, and whether they can do their work. */
+/** The processes, and whether the daemon is ready. */
 interface Status extends DaemonStatus {
-  /** why /readyz refuses; null = it does not, or the daemon is starting or draining */
+  /** reason of a failing /readyz; null = ready, starting or draining */
   readonly notReady: string | null;
 }
 
@@ -104,7 +104,7 @@ function tableOf(daemon: DaemonStatus): string {
   );
 }
 
-/** Its two largest units: nobody reads the seconds of a week. */
+/** A duration in its two largest units. */
 function since(at: number): string {
   const text = formatDuration(Math.max(0, Math.floor((Date.now() - at) / 1000)) * 1000);
   return /^(?:\d+[a-z]+){1,2}/.exec(text)?.[0] ?? text;

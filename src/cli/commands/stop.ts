@@ -1,4 +1,4 @@
-// dq stop: asks the master to end, and waits until the data directory is free.
+// dq stop: stops the daemon and waits until the data directory is free.
 
 import type { Command } from 'commander';
 import { options } from '../../config/options.ts';
@@ -13,16 +13,16 @@ interface StopFlags extends DaemonFlags {
   readonly timeout?: string;
 }
 
-/** Beyond the callbacks' time: servers, counters and the store's last commits. */
+/** After the callbacks: servers, counters and the last commits of the store. */
 const restMs = 60_000;
 
 export function register(program: Command): void {
   program
     .command('stop')
-    .description('end the daemon: running callbacks finish, everything else is handed back')
-    .option('--data-dir <dir>', 'its data directory (DQ_DATA_DIR)')
+    .description('stop the daemon; running callbacks finish, other jobs are released')
+    .option('--data-dir <dir>', 'data directory of the daemon (DQ_DATA_DIR)')
     .option('-c, --config <file>', 'configuration that names the data directory')
-    .option('--timeout <duration>', 'how long callbacks may take to finish, instead of shutdownTimeout')
+    .option('--timeout <duration>', 'time for callbacks to finish; default: shutdownTimeout')
     .action(stop);
 }
 

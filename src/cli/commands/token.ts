@@ -1,4 +1,4 @@
-// dq token: access tokens. The token is printed once, alone on stdout, so that a script can put it where it belongs.
+// dq token: access tokens. Prints a new token once, alone on stdout, so that a script can store it.
 
 import type { Command } from 'commander';
 import type { ApiReply } from '../daemon/api-client.ts';
@@ -27,20 +27,20 @@ interface Token {
 export function register(program: Command): void {
   const family = program
     .command('token')
-    .description('access tokens; from the first one on, nobody is served without');
+    .description('access tokens; once one exists, every request needs one');
   const add = family
     .command('add')
-    .description('make one, also while no daemon runs; prints it, this once')
+    .description('make a token and print it once; works without a daemon')
     .argument('<name>');
   add
-    .option('--scope <list>', 'push, read, operate, admin (which covers them all); repeatable', gather)
-    .option('--topic <glob>', 'for these topics only: order.*; repeatable', gather)
+    .option('--scope <list>', 'push, read, operate, admin (includes all); repeatable', gather)
+    .option('--topic <glob>', 'only these topics: order.*; repeatable', gather)
     .addHelpText('after', '\nWithout --scope: push,read. Without --topic: every topic.');
   withDaemonOptions(add).action(addToken);
-  withDaemonOptions(family.command('ls').description('list them')).action(list);
+  withDaemonOptions(family.command('ls').description('list tokens')).action(list);
   const rm = family
     .command('rm')
-    .description('remove one; refused everywhere within 2 s')
+    .description('remove a token; effective within 2 s')
     .argument('<name>')
     .option('-y, --yes', 'do not ask');
   withDaemonOptions(rm).action(remove);
@@ -64,9 +64,7 @@ async function addToken(name: string, flags: AddFlags): Promise<void> {
   } catch (error) {
     if (!(error instanceof Exit) || error.exitCode !== exitCodes.notRunning) throw error;
     const token = await addTokenOffline(json, flags);
-    say(
-      `dq: no daemon is running; this is the token ${name}, shown this once, in force from the next start:`,
-    );
+    say(`dq: no daemon is running; token ${name}, shown only once, valid from the next start:`);
     printData(flags.json ? JSON.stringify({ ...json, token }) : token);
     return;
   }
@@ -74,7 +72,7 @@ async function addToken(name: string, flags: AddFlags): Promise<void> {
     printData(reply.text);
     return;
   }
-  say(`dq: this is the token ${name}, shown this once; in force everywhere within 2 s:`);
+  say(`dq: token ${name}, shown only once, valid within 2 s:`);
   printData(reply.json.token);
 }
 
@@ -102,8 +100,8 @@ async function list(flags: DaemonOptions): Promise<void> {
 
 async function remove(name: string, flags: RemoveFlags): Promise<void> {
   const client = clientOf(flags);
-  await agree(`Remove the token ${name}? Who uses it is refused from then on.`, flags.yes);
+  await agree(`Remove the token ${name}? dq rejects it from then on.`, flags.yes);
   const reply = await client.call({ method: 'DELETE', path: ['v1', 'tokens', name], needs: ['deleted'] });
   if (flags.json) printData(reply.text);
-  say(`dq: the token ${name} is removed; refused everywhere within 2 s`);
+  say(`dq: removed the token ${name}; effective within 2 s`);
 }

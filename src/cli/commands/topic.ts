@@ -1,4 +1,4 @@
-// dq topic: the registered kinds of jobs.
+// dq topic: registers, shows, changes, pauses and deletes topics.
 
 import type { Command } from 'commander';
 import type { ApiCall, ApiReply } from '../daemon/api-client.ts';
@@ -30,9 +30,9 @@ interface RemoveFlags extends DaemonOptions {
 }
 
 export function register(program: Command): void {
-  const family = program.command('topic').description('the registered kinds of jobs');
-  const ls = family.command('ls').description('list them');
-  ls.option('--search <text>', 'part of the name, title or owner').option('--owner <owner>');
+  const family = program.command('topic').description('the topics: registered kinds of jobs');
+  const ls = family.command('ls').description('list topics');
+  ls.option('--search <text>', 'part of name, title or owner').option('--owner <owner>');
   withDaemonOptions(ls).action(list);
   withDaemonOptions(
     family.command('get').description('show a topic, and why its jobs are not called').argument('<topic>'),
@@ -40,36 +40,43 @@ export function register(program: Command): void {
 
   const add = family
     .command('add')
-    .description('register one; prints its secret, this once')
-    .argument('<topic>');
+    .description('register a topic and print its secret once')
+    .argument('<topic>')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  dq topic add order.close --callback https://shop.example.org/close --delay 30m
+  dq topic add mail.send --callback https://mail.example.org/send --rule '{res.code}!=200' --backoff 15s,3m,1h`,
+    );
   withTopicFlags(add, ['callbackUrl']).option(
     '--secret <secret>',
-    'sign with this whsec_… instead of a new one; the word trial takes a public one, for callbacks to this machine',
+    'secret whsec_… instead of a new one; trial = a public one, for callbacks to this machine',
   );
   withDaemonOptions(add).action(addTopic);
 
-  const set = family.command('set').description('change what is given').argument('<topic>');
+  const set = family.command('set').description('change the given settings').argument('<topic>');
   withDaemonOptions(withTopicFlags(set)).action(change);
 
   const secret = family
     .command('secret')
-    .description('give it a new secret; prints that, this once. The old one signs too for 24 h')
+    .description('make a new secret and print it once; the old one still signs for 24 h')
     .argument('<topic>')
-    .option('--secret <secret>', 'this whsec_… instead of a new one');
+    .option('--secret <secret>', 'secret whsec_… instead of a new one');
   withDaemonOptions(secret).action(rotate);
 
   const rm = family
     .command('rm')
-    .description('delete a topic without jobs; one with jobs stays as it is')
+    .description('delete a topic; one with jobs needs --purge')
     .argument('<topic>')
-    .option('--purge', 'delete its jobs with it')
+    .option('--purge', 'delete its jobs too')
     .option('-y, --yes', 'do not ask');
   withDaemonOptions(rm).action(remove);
 
   const states = [
-    ['pause', 'keep taking pushes, hold the deliveries'],
-    ['resume', 'end a pause or an offline'],
-    ['offline', 'refuse pushes, hold the deliveries'],
+    ['pause', 'accept pushes, hold deliveries'],
+    ['resume', 'end a pause or an offline state'],
+    ['offline', 'reject pushes, hold deliveries'],
   ] as const;
   for (const [verb, what] of states) {
     withDaemonOptions(family.command(verb).description(what).argument('<topic>')).action(
@@ -125,7 +132,7 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
   const json = { topic, ...topicJsonOf(flags), ...(secret === undefined ? {} : { secret }) };
   const call = { method: 'POST', path: ['v1', 'topics'], json } as const;
   const reply = await written<{ secret: string }>(flags, call).catch((error: unknown) => {
-    // The API names its own verb, and a cause would be told as well.
+    // Without the cause: its message names the API's verb.
     if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_exists') throw error;
     throw new Exit('failed', `topic ${topic} exists; change it with dq topic set`);
   });
@@ -133,7 +140,7 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
     printData(reply.text);
     return;
   }
-  say(`dq: ${topic} is registered; this is its secret, shown this once:`);
+  say(`dq: registered ${topic}; its secret, shown only once:`);
   printData(reply.json.secret);
 }
 
@@ -142,16 +149,17 @@ function secretOf({ secret, callback }: AddFlags): string | undefined {
   if (isLocalCallback(callback)) return trialSecret;
   throw new Exit(
     'usage',
-    '--secret trial: everybody knows that secret; it is for callbacks to 127.0.0.1, [::1] or localhost',
+    '--secret trial: that secret is public; it is for callbacks to 127.0.0.1, [::1] or localhost',
   );
 }
 
 async function change(topic: string, flags: DaemonOptions & TopicFlags): Promise<void> {
   const json = topicJsonOf(flags);
-  if (Object.keys(json).length === 0) throw new Exit('usage', 'name what to change (dq topic set --help)');
+  if (Object.keys(json).length === 0)
+    throw new Exit('usage', 'give a setting to change (dq topic set --help)');
   const reply = await written(flags, { method: 'PATCH', path: ['v1', 'topics', topic], json });
   if (flags.json) printData(reply.text);
-  say(`dq: ${topic} is changed; in force everywhere within 2 s`);
+  say(`dq: changed ${topic}; effective within 2 s`);
 }
 
 async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: string }): Promise<void> {
@@ -167,12 +175,12 @@ async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: 
     return;
   }
   say(
-    `dq: this is the new secret of ${topic}, shown this once; the old one signs too until ${reply.json.oldSignsUntil}:`,
+    `dq: new secret of ${topic}, shown only once; the old one still signs until ${reply.json.oldSignsUntil}:`,
   );
   printData(reply.json.secret);
 }
 
-/** A mistake in the rule is shown in the rule, below the sentence that names it. */
+/** Shows an error in the retry rule at its place, below the message. */
 async function written<T>(flags: DaemonOptions & TopicFlags, call: ApiCall): Promise<ApiReply<T>> {
   try {
     return await clientOf(flags).call<T>({ ...call, flags: topicFieldFlags, needs: ['topic'] });
@@ -188,7 +196,7 @@ async function written<T>(flags: DaemonOptions & TopicFlags, call: ApiCall): Pro
 async function remove(topic: string, flags: RemoveFlags): Promise<void> {
   const client = clientOf(flags);
   await agree(
-    flags.purge ? `Delete the topic ${topic} and every job of it?` : `Delete the topic ${topic}?`,
+    flags.purge ? `Delete the topic ${topic} and all its jobs?` : `Delete the topic ${topic}?`,
     flags.yes,
   );
   const path = ['v1', 'topics', topic];
@@ -207,15 +215,17 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
     }
   } catch (error) {
     if (total === 0 || !(error instanceof Exit)) throw error;
-    throw new Exit('partlyFailed', `${total} jobs deleted, then: ${error.message}`, { cause: error });
+    throw new Exit('partlyFailed', `${total} jobs deleted, then a failure: ${error.message}`, {
+      cause: error,
+    });
   } finally {
     progress.stop();
   }
   if (flags.json) printData(reply.text);
-  say(`dq: ${topic} is deleted${flags.purge ? `, with ${total + reply.json.purged} jobs` : ''}`);
+  say(`dq: deleted ${topic}${flags.purge ? `, with ${total + reply.json.purged} jobs` : ''}`);
 }
 
-/** How far a call came that has to be made again: one removes what it can in a time that callers wait. Throws every other end. */
+/** Jobs that an unfinished call purged; the call must be repeated. Throws every other error. */
 function purgedOf(error: unknown, topic: string, withPurge: boolean): number {
   if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_has_jobs') throw error;
   const { jobs, purged = 0 } = error.problem;
@@ -223,8 +233,8 @@ function purgedOf(error: unknown, topic: string, withPurge: boolean): number {
   throw new Exit(
     'failed',
     withPurge
-      ? `${topic} still has ${jobs} jobs and is offline; try again, or end that with dq topic resume ${topic}`
-      : `${topic} has ${jobs} jobs, dead letters included; nothing was changed. --purge deletes them with it`,
+      ? `${topic} still has ${jobs} jobs and is offline; try again, or run dq topic resume ${topic}`
+      : `${topic} has ${jobs} jobs, dead letters included; nothing was changed. --purge deletes them too`,
   );
 }
 
@@ -236,5 +246,5 @@ async function turn(
   const reply = await clientOf(flags).call({ method: 'POST', path: ['v1', 'topics', topic, verb] });
   if (flags.json) printData(reply.text);
   const now = { pause: 'paused', resume: 'active', offline: 'offline' }[verb];
-  say(`dq: ${topic} is ${now}; in force everywhere within 2 s`);
+  say(`dq: ${topic} is ${now}; effective within 2 s`);
 }

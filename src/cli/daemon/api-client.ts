@@ -1,6 +1,6 @@
-// One call of the HTTP API and what its answer means to a command: a 2xx is handed over as it came, everything else is one
-// sentence and an exit code. Owns the deadline and the bound of a reply. Repeats nothing: whether a repeat is safe is for
-// whoever asked to know.
+// Makes one call of the HTTP API. Returns a 2xx reply unchanged; turns everything else into one message and
+// an exit code. Bounds the time and the length of a reply. Never repeats a call: the caller knows if that is
+// safe.
 
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
@@ -12,17 +12,17 @@ import type { Daemon } from './find-daemon.ts';
 
 export interface ApiCall {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** segments are percent-encoded here */
+  /** segments, not yet percent-encoded */
   readonly path: readonly string[];
-  /** undefined members are left out */
+  /** without the undefined members */
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   /** sent as application/json */
   readonly json?: unknown;
-  /** sent as it is; contentType null sends none */
+  /** sent unchanged; contentType null = no header */
   readonly body?: { readonly bytes: Buffer; readonly contentType: string | null };
-  /** members without which the reply is not one of dq; a server of another kind answers JSON too */
+  /** members that every such reply of dq has: another server may answer JSON too */
   readonly needs?: readonly string[];
-  /** the command's flags by the API's field names, for the messages of a refusal */
+  /** the command's flags by API field name, for error messages */
   readonly flags?: FlagNames;
 }
 
@@ -31,10 +31,10 @@ export type FlagNames = Readonly<Record<string, string>>;
 
 export interface ApiReply<T = unknown> {
   readonly status: number;
-  /** as it came */
+  /** unchanged */
   readonly text: string;
   readonly json: T;
-  /** the daemon's clock, whole seconds as epoch ms; null when the reply does not say */
+  /** the daemon's clock in whole seconds, as epoch ms; null = no Date header */
   readonly at: number | null;
 }
 
@@ -45,14 +45,14 @@ export interface Problem {
   readonly detail: string;
   readonly code: string;
   readonly errors: readonly FieldError[];
-  /** the id that was made for a push whose outcome is unknown */
+  /** id of a push without one whose outcome is unknown */
   readonly id?: string;
-  /** of a topic that still has jobs: how many, and how many have gone with this call */
+  /** of a topic that still has jobs: their number, and how many this call purged */
   readonly jobs?: number;
   readonly purged?: number;
 }
 
-/** The API's refusal. */
+/** An error reply of the API. */
 export class ApiRefusal extends Exit {
   readonly problem: Problem;
   constructor(problem: Problem, flags?: FlagNames) {
@@ -65,7 +65,7 @@ export class ApiRefusal extends Exit {
   }
 }
 
-/** All that is wrong in one line; the fields' messages where there are any, because the detail only counts them. */
+/** One line: the messages of the fields, because `detail` only counts them; else `detail`. */
 export function sentenceOf(problem: Problem, flags: FlagNames = {}): string {
   const fields = problem.errors
     .map(({ field, message }) => (field === '' ? message : `${flagOf(field, flags)}: ${message}`))
@@ -88,7 +88,7 @@ export class ApiClient {
     this.#daemon = daemon;
   }
 
-  /** Answers a 2xx. Throws ApiRefusal for every other answer of dq, and Exit when none came. */
+  /** Returns a 2xx reply. Throws ApiRefusal for every other reply of dq, and Exit without one. */
   async call<T = unknown>(call: ApiCall): Promise<ApiReply<T>> {
     const { status, text, at } = await this.#exchange(call);
     const json = parse(text);
@@ -97,7 +97,7 @@ export class ApiClient {
     if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] }, call.flags);
     throw new Exit(
       'unreachable',
-      `${this.#daemon.url} answers ${status}, but not as dq does; is it the address of a dq daemon?`,
+      `${this.#daemon.url} answers ${status}, but not like dq; is it the address of a dq daemon?`,
     );
   }
 
@@ -111,21 +111,25 @@ export class ApiClient {
     try {
       return await exchange(url, call.method, headers, bytes);
     } catch (error) {
-      throw this.#silence(error);
+      throw this.#withoutReply(error);
     }
   }
 
-  #silence(error: unknown): Exit {
+  #withoutReply(error: unknown): Exit {
     const { pid, url } = this.#daemon;
     const refused = (error as NodeJS.ErrnoException).code === 'ECONNREFUSED';
     if (refused && pid !== null && !isAlive(pid))
       return new Exit(
         'notRunning',
-        `no daemon is running: run/dq.json is left over from process ${pid}, which is gone`,
+        `no daemon is running: run/dq.json is left over from process ${pid}, which has ended`,
       );
-    return new Exit('unreachable', `${url} does not answer: ${whyOf(error)}${remedyOf(url, error)}`, {
-      cause: error,
-    });
+    return new Exit(
+      'unreachable',
+      `${url} does not answer: ${reasonOfFailure(error)}${remedyOf(url, error)}`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 
@@ -135,7 +139,7 @@ interface Exchanged {
   readonly at: number | null;
 }
 
-/** A connection of its own for each call: a command makes few, and a kept one would hold the process open. */
+/** One connection per call: commands make few calls, and an idle connection would keep the process alive. */
 function exchange(
   url: URL,
   method: string,
@@ -163,16 +167,16 @@ function exchange(
         });
       });
     });
-    // A refusal that arrives while the body is still being written wins: its response has settled the promise by then.
+    // An error reply may come while the body is still being written; it has resolved the promise by then.
     request.on('error', reject);
     request.end(bytes ?? undefined);
   });
 }
 
 function urlOf(base: string, call: ApiCall): URL {
-  // A URL swallows these: /topics/T/jobs/.. is /topics/T/, and a DELETE would mean another thing.
-  const odd = call.path.find((segment) => segment === '' || segment === '.' || segment === '..');
-  if (odd !== undefined) throw new Exit('usage', `"${odd}" names nothing`);
+  // URL resolves these: DELETE /topics/T/jobs/.. would delete the topic.
+  const invalid = call.path.find((segment) => segment === '' || segment === '.' || segment === '..');
+  if (invalid !== undefined) throw new Exit('usage', `invalid name "${invalid}"`);
   const url = new URL(`${base}/${call.path.map(encodeURIComponent).join('/')}`);
   for (const [name, value] of Object.entries(call.query ?? {}))
     if (value !== undefined) url.searchParams.set(name, String(value));
@@ -189,7 +193,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // no JSON is an answer too: that of another server
+    return undefined; // the reply of another server
   }
 }
 
@@ -202,7 +206,7 @@ function hasAll(json: unknown, members: readonly string[] = []): boolean {
   return members.every((name) => Object.hasOwn(json, name));
 }
 
-/** For what another protocol on that port looks like from here. */
+/** What to do when the port speaks another protocol; empty when unknown. */
 function remedyOf(url: string, error: unknown): string {
   const { code = '', message = '' } = error as NodeJS.ErrnoException;
   if (url.startsWith('https:')) {
@@ -211,9 +215,9 @@ function remedyOf(url: string, error: unknown): string {
     if (/CERT|SELF_SIGNED|UNABLE_TO|ALTNAME/.test(code))
       return '; for an authority of your own set NODE_EXTRA_CA_CERTS=FILE';
   }
-  // Redis answers an error text, a TLS port an alert or nothing.
+  // Redis replies with an error text, a TLS port with an alert or nothing.
   if (code.startsWith('HPE_') || message === 'socket hang up')
-    return '; the port does not speak HTTP: is it the one of dq? With TLS write https://';
+    return '; the port does not speak HTTP: is it the port of dq? For TLS write https://';
   return '';
 }
 
@@ -226,9 +230,9 @@ function isAlive(pid: number): boolean {
   }
 }
 
-function whyOf(error: unknown): string {
+function reasonOfFailure(error: unknown): string {
   if (error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError'))
-    return `nothing came within ${cliLimits.apiCallMs / 1_000} s`;
+    return `no reply within ${cliLimits.apiCallMs / 1_000} s`;
   const [first = ''] = wordsOf(error).split('\n');
   // OpenSSL: `C0…:error:0A00010B:SSL routines:ssl3_get_record:wrong version number:../deps/…:355:`
   return /:SSL routines:[^:]*:([^:]+):/.exec(first)?.[1] ?? first;

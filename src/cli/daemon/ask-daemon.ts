@@ -1,5 +1,5 @@
-// A question to the daemon itself, through its control socket: for the commands that must work while the HTTP API does not.
-// Turns silence into an exit code: nobody there is another thing than somebody who does not answer.
+// Sends a request to the master through its control socket, for commands that work without the HTTP API.
+// Exit codes distinguish a daemon that does not run from one that does not answer.
 
 import type { Answered } from '../../master/control/control-client.ts';
 import { askMaster } from '../../master/control/control-client.ts';
@@ -7,7 +7,8 @@ import type { ControlAnswer, ControlRequest } from '../../master/control/control
 import { Exit } from '../exit.ts';
 import { unreadable } from './find-daemon.ts';
 
-/** Throws Exit. `waitMs`: for the whole answer, masterLimits.controlCallMs unless given. `onAnswer`: told each line as it comes. */
+/** Throws Exit. `waitMs`: for the whole answer, default masterLimits.controlCallMs. `onAnswer` receives each
+ *  line as it comes. */
 export async function askDaemon(
   dataDir: string,
   request: ControlRequest,

@@ -1,4 +1,4 @@
-// The options of every command that talks to a daemon, and the client they lead to.
+// Adds the options of every command that calls a daemon, and makes the client from them.
 
 import type { Command } from 'commander';
 import { ApiClient } from './api-client.ts';
@@ -11,11 +11,11 @@ export interface DaemonOptions extends DaemonFlags {
 
 export function withDaemonOptions(command: Command): Command {
   return command
-    .option('--url <url>', 'the daemon to talk to, on another machine too (DQ_URL)')
-    .option('--token <token>', 'access token for it (DQ_TOKEN)')
+    .option('--url <url>', 'address of the daemon, also on another machine (DQ_URL)')
+    .option('--token <token>', 'access token (DQ_TOKEN)')
     .option('--data-dir <dir>', 'data directory of a daemon on this machine (DQ_DATA_DIR)')
     .option('-c, --config <file>', 'configuration that names the data directory')
-    .option('--json', "the API's reply unchanged");
+    .option('--json', 'the API reply unchanged');
 }
 
 export function clientOf(options: DaemonOptions): ApiClient {

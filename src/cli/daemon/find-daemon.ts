@@ -1,5 +1,6 @@
-// Where a command finds the daemon it talks to: a URL that was named, or the run record in the data directory. Decides by
-// reading alone. Never hands the token of a run record to a URL that somebody named: it belongs to the daemon that wrote it.
+// Finds the daemon that a command calls: a given URL, or the run record in the data directory. Only reads
+// files.
+// Invariant: the token of a run record goes to the URL of that record alone, never to a given URL.
 
 import { statSync } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -19,16 +20,16 @@ export interface DaemonFlags {
 }
 
 export interface Daemon {
-  /** without a slash at the end */
+  /** without a trailing slash */
   readonly url: string;
   readonly token: string | null;
-  /** of the run record; null when the URL was named, and nothing is known about its process */
+  /** of the run record; null for a given URL */
   readonly pid: number | null;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A flag beats the environment, whatever it names: `--data-dir` is not overruled by DQ_URL. */
+/** Any flag beats the environment: with `--data-dir`, DQ_URL is ignored. */
 export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
   const token = flags.token ?? (env['DQ_TOKEN'] || null);
   if (flags.url !== undefined) return { url: baseUrl(flags.url, '--url'), token, pid: null };
@@ -39,7 +40,7 @@ export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
   if (record === null) {
     throw new Exit(
       'notRunning',
-      `no daemon is running on ${dataDir} (start one, or name it: --data-dir, --url)`,
+      `no daemon is running on ${dataDir} (start one, or give --data-dir or --url)`,
     );
   }
   return { url: baseUrl(record.url, 'run/dq.json'), token: token ?? record.adminToken, pid: record.pid };
@@ -53,7 +54,7 @@ function readRecord(dataDir: string): RunRecord | null {
   }
 }
 
-/** The record and the control socket are for the daemon's own user. */
+/** Only the daemon's user may read the run record and the control socket. */
 export function unreadable(dataDir: string, error: unknown): Exit {
   const { code } = error as NodeJS.ErrnoException;
   if (code !== 'EACCES' && code !== 'EPERM')
@@ -70,11 +71,11 @@ function nameOf(): string {
   try {
     return userInfo().username;
   } catch {
-    return String(process.getuid?.()); // a user without an entry
+    return String(process.getuid?.()); // no entry in /etc/passwd
   }
 }
 
-/** Of the data directory, as far as it can be seen: ` (uid 998)`. */
+/** Owner of the data directory: ` (uid 998)`; empty when unknown. */
 function ownerOf(dataDir: string): string {
   try {
     return ` (uid ${statSync(dataDir).uid})`;
@@ -83,7 +84,7 @@ function ownerOf(dataDir: string): string {
   }
 }
 
-/** Rejects a wrong configuration only when it is needed to know. */
+/** Reads the configuration only without a flag or variable. Throws Exit when it is wrong. */
 export function dataDirOf(flags: DaemonFlags, env: Environment): string {
   if (flags.dataDir) return resolve(flags.dataDir);
   const named = readVariable(env, 'dataDir');
@@ -92,14 +93,20 @@ export function dataDirOf(flags: DaemonFlags, env: Environment): string {
   const loaded = loadConfig({ flags: {}, env, cwd: process.cwd(), file: flags.config });
   if (loaded.ok) return loaded.config.dataDir;
   const [first] = loaded.problems.map(formatProblem);
-  throw new Exit('badConfiguration', `the configuration is wrong (dq config test tells all): ${first}`);
+  throw new Exit(
+    'badConfiguration',
+    `the configuration is wrong (dq config test lists all problems): ${first}`,
+  );
 }
 
 function baseUrl(text: string, from: string): string {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
-    throw new Exit('usage', `${from}: ${text} is no http or https URL`);
+    throw new Exit('usage', `${from}: invalid URL ${text}; write http://… or https://…`);
   if (url.username !== '' || url.password !== '')
-    throw new Exit('usage', `${from}: a URL carries no user or password here; give --token or DQ_TOKEN`);
+    throw new Exit(
+      'usage',
+      `${from}: user and password are not allowed in this URL; give --token or DQ_TOKEN`,
+    );
   return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
 }

@@ -1,5 +1,5 @@
-// Starts a long work of the daemon and waits for its end. An interrupted command leaves the work running; its end can be asked for
-// over the API.
+// Starts long work of the daemon and waits for its end. The work goes on when the command is interrupted; the
+// API still reports its result.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Exit } from '../exit.ts';
@@ -12,7 +12,7 @@ interface Work {
   readonly reason?: string;
 }
 
-/** `doing`: "copying". Answers the reply that says done; throws Exit for a work that failed or was lost. */
+/** `doing`: "copying". Returns the reply with state done; throws Exit when the work failed or was lost. */
 export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: string): Promise<ApiReply<R>> {
   await client.call(start);
   const since = performance.now();
@@ -24,8 +24,8 @@ export async function doLongWork<R>(client: ApiClient, start: ApiCall, doing: st
       const reply = await client.call<R & Work>({ method: 'GET', path: start.path });
       const { state, reason } = reply.json;
       if (state === 'done') return reply;
-      if (state === 'failed') throw new Exit('failed', reason ?? 'it failed');
-      if (state === 'none') throw new Exit('failed', 'the store was started again meanwhile; start over');
+      if (state === 'failed') throw new Exit('failed', reason ?? 'the work failed');
+      if (state === 'none') throw new Exit('failed', 'dq-store restarted and lost the work; run this again');
       await sleep(cliLimits.workPollMs);
     }
   } finally {

@@ -1,4 +1,4 @@
-// Lists come by pages; a command that lists walks them, so that a script reads everything and not the first page.
+// Reads every page of a list, so that a script gets the whole list and not the first page.
 
 import { say } from '../output/output.ts';
 import type { ApiCall, ApiClient, ApiReply } from './api-client.ts';
@@ -9,10 +9,10 @@ interface Page<T> {
   readonly missing?: readonly string[];
 }
 
-/** Most items that one call asks for. */
+/** Most items per call. */
 const pageMax = 100;
 
-/** Hands over each page until `limit` items came. Answers whether there are more. */
+/** Passes each page to `onPage` until `limit` items came. Returns whether there are more. */
 export async function readPages<T>(
   client: ApiClient,
   call: ApiCall,
@@ -27,7 +27,7 @@ export async function readPages<T>(
     const page = await client.call<Page<T>>({ ...call, query, needs: ['items', 'nextCursor'] });
     onPage(page);
     for (const name of page.json.missing ?? []) {
-      if (!missing.has(name)) say(`dq: ${name} does not answer; what it holds is not shown`);
+      if (!missing.has(name)) say(`dq: ${name} does not answer; its items are not shown`);
       missing.add(name);
     }
     left -= page.json.items.length;

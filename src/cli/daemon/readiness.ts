@@ -1,13 +1,13 @@
-// Reads /readyz of a local daemon. Running processes do not prove that Redis or MySQL answers.
+// Reads /readyz of a local daemon: running processes do not prove that Redis or MySQL answers.
 
 import { reasonOf } from '../../core/errors.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { cliLimits } from '../limits.ts';
 
-/** Why it cannot do its work, in one line; null = it can. Never rejects. `url`: of the daemon on `dataDir` */
+/** Reason in one line; null = ready. Never rejects. `url`: of the daemon on `dataDir`. */
 export async function whyNotReady(url: string, dataDir: string): Promise<string | null> {
   try {
-    // Without a credential the reason is left out.
+    // Without a token /readyz omits the reason.
     const token = readRunRecord(dataDir)?.adminToken;
     const reply = await fetch(`${url}/readyz`, {
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },

@@ -1,5 +1,6 @@
-// The daemon of a data directory, or, where none runs, what the next one would meet: the port, the store's files. Opens no store:
-// SQLite would replay its log, and that is for its owner alone.
+// Checks the daemon of a data directory; without one, what the next start would find: the port, the store's
+// files.
+// Opens no store: SQLite would replay its log, which only the owner may do.
 
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -20,11 +21,15 @@ export async function checkDaemon(config: Config): Promise<Finding[]> {
   try {
     daemon = await statusOf(config.dataDir);
   } catch (error) {
-    return [say('failed', `one runs on ${config.dataDir} and does not answer: ${reasonOf(error)}`)];
+    return [say('failed', `the daemon on ${config.dataDir} does not answer: ${reasonOf(error)}`)];
   }
   if (daemon === null) {
     const files = checkFiles(config);
-    return [say('ok', 'none runs'), await checkPort(config['server.host'], config['server.port']), ...files];
+    return [
+      say('ok', 'not running'),
+      await checkPort(config['server.host'], config['server.port']),
+      ...files,
+    ];
   }
   const restarts = daemon.processes.reduce((sum, one) => sum + one.restarts, 0);
   const facts = `dq ${daemon.version}, pid ${daemon.processes[0]?.pid ?? '?'}, ${daemon.state}, ${restarts} restarts`;
@@ -53,21 +58,21 @@ async function checkReady(dataDir: string): Promise<Finding> {
 
 function checkPort(host: string, port: number): Promise<Finding> {
   const say = of('port');
-  if (port === 0) return Promise.resolve(say('ok', 'a free one will be picked'));
+  if (port === 0) return Promise.resolve(say('ok', 'dq will choose a free port'));
   return new Promise((resolve) => {
     const server = createServer();
     server.once('error', (error: NodeJS.ErrnoException) => {
       const at = `${host}:${port}`;
-      if (error.code !== 'EADDRINUSE') resolve(say('failed', `${at} cannot be opened: ${reasonOf(error)}`));
+      if (error.code !== 'EADDRINUSE') resolve(say('failed', `cannot open ${at}: ${reasonOf(error)}`));
       else
         void isDq(host, port).then((own) =>
           resolve(
             own
               ? say(
                   'warning',
-                  `${at} is served by a dq of another data directory; name it with -c or --data-dir to check that one`,
+                  `a dq of another data directory serves ${at}; to check it give -c or --data-dir`,
                 )
-              : say('failed', `${at} is taken by another program`),
+              : say('failed', `another program uses ${at}`),
           ),
         );
     });
@@ -77,7 +82,7 @@ function checkPort(host: string, port: number): Promise<Finding> {
   });
 }
 
-/** Whether a dq answers there, by its /livez, which needs no token. */
+/** Whether a dq answers on this port: /livez needs no token. */
 async function isDq(host: string, port: number): Promise<boolean> {
   const address = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   try {
@@ -99,15 +104,14 @@ function checkFiles(config: Config): Finding[] {
   const key = config.secretKeyFile || join(dataDir, 'secret.key');
   const jobs = join(dataDir, 'jobs.db');
   const files = isEmbedded ? [jobs, join(dataDir, 'registry.db')] : [jobs];
-  if (!files.some((path) => existsSync(path))) return [say('ok', 'will be made with the first start')];
+  if (!files.some((path) => existsSync(path))) return [say('ok', 'the first start creates it')];
   const missing = files.filter((path) => !existsSync(path));
-  if (missing.length > 0)
-    return [say('failed', `${missing.join(', ')} is missing: put a backup in its place`)];
+  if (missing.length > 0) return [say('failed', `${missing.join(', ')} is missing: restore a backup`)];
   const foreign = files.filter((path) => !isSqlite(path));
   if (foreign.length > 0) return [say('failed', `${foreign.join(', ')} is not a SQLite file`)];
   try {
     if (isEmbedded && readKeyFile(key) === null)
-      return [say('failed', `${key} is missing: without it the secrets of the topics are lost`)];
+      return [say('failed', `${key} is missing: without it the topics' secrets are lost`)];
   } catch (error) {
     return [say('failed', reasonOf(error))];
   }
@@ -115,10 +119,10 @@ function checkFiles(config: Config): Finding[] {
   if (open !== null) return [say('warning', open)];
   const log = statSync(`${jobs}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const mebibytes = ((statSync(jobs).size + log) / 1024 / 1024).toFixed(1);
-  return [say('ok', `${mebibytes} MiB; dq fsck examines it while dq runs`)];
+  return [say('ok', `${mebibytes} MiB; dq fsck checks it while dq runs`)];
 }
 
-/** An empty file is a database too. */
+/** An empty file is a valid database. */
 function isSqlite(path: string): boolean {
   const head = Buffer.alloc(16);
   const fd = openSync(path, 'r');

@@ -1,5 +1,6 @@
-// The directories of dq and the disks under them: rights, kind of file system, room, how long an fsync takes. Writes a probe file and
-// removes it; makes no directory. A directory that is not there yet is judged by the one in which it would be made.
+// Checks the directories of dq and their disks: rights, file system, free space, time of an fsync. Writes a
+// probe file and removes it; creates no directory. For a missing directory it checks the nearest existing
+// parent.
 
 import {
   accessSync,
@@ -19,7 +20,7 @@ import { limits } from '../../core/limits.ts';
 import { cliLimits } from '../limits.ts';
 import { type Finding, of } from './finding.ts';
 
-/** statfs(2), f_type. Locks, fsync and mapped memory of the first are not those of a disk; the second are gone with a reboot. */
+/** f_type of statfs(2): no reliable locks, fsync and shared memory. */
 const remote: Readonly<Record<number, string>> = {
   26985: 'NFS',
   20859: 'SMB',
@@ -29,11 +30,12 @@ const remote: Readonly<Record<number, string>> = {
   1397113167: 'AFS',
   1702057286: 'FUSE',
 };
+/** f_type of statfs(2): a reboot loses everything. */
 const volatile: Readonly<Record<number, string>> = { 16914836: 'tmpfs', 2240043254: 'ramfs' };
 
 export function checkDataDirectory(path: string): Finding[] {
   const say = of('data directory');
-  const unusable = whyNot(path);
+  const unusable = whyUnusable(path);
   if (unusable !== null) return [say('failed', unusable)];
   const at = existing(path);
   const kind = statfsSync(at).type;
@@ -42,10 +44,10 @@ export function checkDataDirectory(path: string): Finding[] {
     return [
       say('failed', `${path} is on ${network}: the store needs a local disk (locks, fsync, shared memory)`),
     ];
-  const findings = [checkRoom(at), checkSync(at)];
+  const findings = [checkSpace(at), checkSync(at)];
   const memory = volatile[kind];
   if (memory !== undefined)
-    return [say('warning', `${path} is on ${memory}: everything is lost with a reboot`), ...findings];
+    return [say('warning', `${path} is on ${memory}: a reboot loses everything`), ...findings];
   const mode = existsSync(path) ? statSync(path).mode & 0o777 : 0o700;
   if ((mode & 0o022) !== 0)
     return [
@@ -57,23 +59,24 @@ export function checkDataDirectory(path: string): Finding[] {
 
 export function checkLogDirectory(path: string): Finding {
   const say = of('log directory');
-  const unusable = whyNot(path);
+  const unusable = whyUnusable(path);
   if (unusable !== null) return say('failed', unusable);
   return say('ok', existsSync(path) ? path : `${path} will be made`);
 }
 
-function checkRoom(at: string): Finding {
-  const say = of('disk room');
+function checkSpace(at: string): Finding {
+  const say = of('disk space');
   const { bavail, bsize } = statfsSync(at);
   const bytes = bavail * bsize;
-  const room = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
+  const free = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
   if (bytes < limits.startRoomBytes)
-    return say('failed', `${room}: a start needs ${limits.startRoomBytes / 1024} KiB`);
-  if (bytes < limits.roomWantedBytes) return say('warning', `${room}: pushes are refused when it is full`);
-  return say('ok', room);
+    return say('failed', `${free}: a start needs ${limits.startRoomBytes / 1024} KiB`);
+  if (bytes < limits.roomWantedBytes)
+    return say('warning', `${free}: dq rejects pushes when the disk is full`);
+  return say('ok', free);
 }
 
-/** Every push waits for one. */
+/** Measures fdatasync: every push waits for one. */
 function checkSync(at: string): Finding {
   const say = of('disk sync');
   const path = join(at, `.dq-doctor-${process.pid}`);
@@ -98,18 +101,18 @@ function checkSync(at: string): Finding {
     if (median > limits.syncSlowMs) return say('warning', `${facts}: every push waits for one`);
     return say('ok', facts);
   } catch (error) {
-    return say('failed', `a file cannot be written to the disk: ${reasonOf(error)}`);
+    return say('failed', `cannot write a file to the disk: ${reasonOf(error)}`);
   }
 }
 
-function whyNot(path: string): string | null {
+function whyUnusable(path: string): string | null {
   const at = existing(path);
-  if (!statSync(at).isDirectory()) return `${at} is no directory`;
+  if (!statSync(at).isDirectory()) return `${at} is not a directory`;
   try {
     accessSync(at, constants.R_OK | constants.W_OK | constants.X_OK);
     return null;
   } catch (error) {
-    return `${at} cannot be used: ${reasonOf(error)}`;
+    return `cannot use ${at}: ${reasonOf(error)}`;
   }
 }
 

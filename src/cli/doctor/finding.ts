@@ -1,10 +1,11 @@
-// What a check of `dq doctor` finds: one line for people, its state for scripts.
+// A finding of `dq doctor`: one line for people, a state for scripts.
 
 export interface Finding {
   readonly check: string;
-  /** failed: dq will not start or not keep its promises so · warning: it will, but not well · unknown: this machine cannot tell */
+  /** failed: dq does not start or breaks its guarantees · warning: dq works, but not well · unknown: not
+   *  testable */
   readonly state: 'ok' | 'warning' | 'failed' | 'unknown';
-  /** a sentence, and what to do about it */
+  /** the fact and the remedy */
   readonly about: string;
 }
 

@@ -1,4 +1,4 @@
-// The machine under dq: Node, the SQLite library, open files, the clock. Reads only.
+// Checks the machine: Node, the SQLite library, open files, the clock. Reads only.
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
@@ -9,13 +9,13 @@ import { limits } from '../../core/limits.ts';
 import { cliLimits } from '../limits.ts';
 import { type Finding, of } from './finding.ts';
 
-/** `version`: as process.version has it */
+/** `version`: `v20.19.0` */
 export function checkNode(version: string): Finding {
   const say = of('node');
   const [major = 0, minor = 0] = version.slice(1).split('.').map(Number);
   if (major < 20 || (major === 20 && minor < 19)) return say('failed', `${version}: dq needs 20.19 or newer`);
   if (major === 20)
-    return say('warning', `${version} works but is past its end of life; take the newest LTS`);
+    return say('warning', `${version} works but gets no security fixes any more; install the newest LTS`);
   return say('ok', version);
 }
 
@@ -28,10 +28,7 @@ export async function checkLibrary(): Promise<Finding> {
     db.close();
     return say('ok', `SQLite ${String(version)}`);
   } catch (error) {
-    return say(
-      'failed',
-      `the library cannot be loaded: ${reasonOf(error)}; run npm ci again on this machine`,
-    );
+    return say('failed', `cannot load the library: ${reasonOf(error)}; install dq again on this machine`);
   }
 }
 
@@ -39,7 +36,7 @@ export async function checkLibrary(): Promise<Finding> {
 export function checkOpenFiles(text: string | null, slots: number): Finding {
   const say = of('open files');
   const [, soft, hard] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(text ?? '') ?? [];
-  if (soft === undefined) return say('unknown', 'the limit cannot be read here');
+  if (soft === undefined) return say('unknown', 'cannot read the limit');
   const [least, full] = [leastDescriptors(slots), fullDescriptors(slots)];
   const facts =
     `limit ${soft} (at most ${hard}); with ${slots} slots a notifier needs ${least}, for all slow calls ${full}; ` +
@@ -68,7 +65,7 @@ export function readLimits(): string | null {
   }
 }
 
-/** A clock that jumps moves every due time with it. */
+/** A clock that jumps moves every due time. */
 export function checkClock(dataDir: string | null, now: number): Finding {
   const say = of('clock');
   const newest = dataDir === null ? null : newestOf(dataDir);
@@ -76,19 +73,19 @@ export function checkClock(dataDir: string | null, now: number): Finding {
     const seconds = Math.round((newest.at - now) / 1_000);
     return say(
       'failed',
-      `it is behind: ${newest.name} was written ${seconds} s from now; set it before dq starts`,
+      `the clock is behind: ${newest.name} is ${seconds} s in the future; set the clock before dq starts`,
     );
   }
-  // The one question that chrony, ntpd and systemd-timesyncd answer alike: the kernel's own opinion.
+  // The state of the kernel, which chrony, ntpd and systemd-timesyncd all set.
   const asked = spawnSync('timedatectl', ['show', '-p', 'NTPSynchronized', '--value'], {
     encoding: 'utf8',
     timeout: cliLimits.doctorToolMs,
   });
   const answer = asked.stdout?.trim() ?? '';
-  if (answer === 'yes') return say('ok', 'synchronised');
+  if (answer === 'yes') return say('ok', 'synchronized');
   if (answer === 'no')
-    return say('warning', 'not synchronised with any time server: chrony or systemd-timesyncd do that');
-  return say('unknown', 'whether it is synchronised cannot be asked here (no timedatectl)');
+    return say('warning', 'not synchronized with a time server; run chrony or systemd-timesyncd');
+  return say('unknown', 'cannot read the synchronization (no timedatectl)');
 }
 
 function newestOf(dataDir: string): { readonly name: string; readonly at: number } | null {

@@ -1,5 +1,5 @@
-// The registry in MySQL, as a start would meet it: reached, with a schema and a key to work with, and what of its settings weakens
-// dq's promises. Changes nothing: it makes no table and no key.
+// Checks the registry in MySQL: reachable, schema, key, and settings that weaken the guarantees.
+// Changes nothing: it creates no table and no key.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,13 +23,13 @@ const say = of('mysql');
 
 export interface MysqlFindings {
   readonly findings: readonly Finding[];
-  /** false = MySQL is away, and all else about it is unknown */
+  /** false = MySQL is unavailable and everything else unknown */
   readonly isReached: boolean;
-  /** '' = none was drawn yet, null = it is not known */
+  /** '' = none yet, null = unknown */
   readonly registryId: string | null;
 }
 
-/** Nothing is found where there is none. */
+/** Empty without MySQL. */
 export async function checkMysql(config: Config): Promise<MysqlFindings> {
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok) return { findings: [], isReached: true, registryId: null };
@@ -60,12 +60,12 @@ function flushOf(flush: number): Finding[] {
   return [
     say(
       'warning',
-      `innodb_flush_log_at_trx_commit is ${flush}: a power cut there takes back changes of topics`,
+      `innodb_flush_log_at_trx_commit is ${flush}: a power cut of that machine loses changes of topics`,
     ),
   ];
 }
 
-/** null also for a schema of before registries had one, or that is not dq's: something else is found there. */
+/** null also for an older schema without registry_id and for foreign tables; another check reports those. */
 async function registryIdOf(db: Db): Promise<string | null> {
   const tables = await db.introspection.getTables();
   return tables.some(({ name }) => name === 'registry_id') ? findRegistryId(db) : null;
@@ -76,12 +76,12 @@ async function checkRegistry(db: Db, place: string, config: Config): Promise<Fin
   const keyPath = config.secretKeyFile || join(config.dataDir, 'secret.key');
   try {
     const step = await checkSchema(db, mysqlSchema, what);
-    if (step === 0) return [say('ok', 'the tables will be made with the first start, or by dq migrate')];
+    if (step === 0) return [say('ok', 'the first start or dq migrate creates the tables')];
     const newest = mysqlSchema.migrations.length;
     const schema =
       step === newest
         ? say('ok', `schema ${step}`)
-        : say('warning', `schema ${step}: the next start brings it to ${newest}, or dq migrate`);
+        : say('warning', `schema ${step}: the next start or dq migrate updates it to ${newest}`);
     await existingCipher(db, what, { keyPath, isShared: true, warn: () => {} });
     const open = existsSync(keyPath) ? keyFileWarning(keyPath) : null;
     return [schema, ...(open === null ? [] : [say('warning', open)])];

@@ -1,5 +1,5 @@
-// The Redis servers of the configuration, as a start would meet them: reached, new enough, what they survive, and whose they are.
-// Changes nothing: it marks no server.
+// Checks the Redis servers of the configuration: reachable, new enough, rights, durability, clock, owner.
+// Changes nothing: it writes no marker.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,8 @@ import { type Finding, of } from './finding.ts';
 
 const say = of('redis');
 
-/** Nothing is found where there is none. `registryId`: of MySQL, '' = none was drawn yet, null = not known; `isReached`: false = one of them is away. */
+/** Empty without Redis. `registryId`: of MySQL, '' = none yet, null = unknown. `isReached` false = one server
+ *  is unavailable. */
 export async function checkRedis(
   config: Config,
   registryId: string | null,
@@ -85,33 +86,33 @@ async function checkDurability(client: Client, shown: string): Promise<Finding[]
   try {
     flat = (await within(client.call('CONFIG', 'GET', ...settingNames))) as string[];
   } catch (error) {
-    return [say('unknown', `${shown}: what it survives cannot be asked (${reasonOf(error)})`)];
+    return [say('unknown', `${shown}: cannot read the persistence settings (${reasonOf(error)})`)];
   }
   const { durability, warnings } = durabilityOf(readSettings(flat));
   return [say('ok', durability), ...warnings.map((warning) => say('warning', `${shown}: ${warning}`))];
 }
 
 async function checkClocks(client: Client, shown: string): Promise<Finding[]> {
-  const sentences = new ClockWarnings().of(shown, await within(clocksOf(client)));
-  return sentences.map((sentence) => say('warning', sentence));
+  const warnings = new ClockWarnings().of(shown, await within(clocksOf(client)));
+  return warnings.map((warning) => say('warning', warning));
 }
 
 function ofMarker(text: string | null, shown: string, ours: string | null): Finding {
-  if (text === null) return say('ok', `${shown} has no mark yet: the first start takes it`);
+  if (text === null) return say('ok', `${shown} has no marker yet: the first start writes it`);
   const marker = readMarker(text);
-  if (typeof marker === 'string') return say('failed', `${shown} is not ours: ${marker}`);
+  if (typeof marker === 'string') return say('failed', `${shown} belongs to another owner: ${marker}`);
   const { shardId, registryId } = marker;
   if (ours === null)
     return say(
       'unknown',
-      `${shown} belongs to the registry ${registryId}; which one is ours is not known here`,
+      `${shown} belongs to the registry ${registryId}; the id of the own registry is unknown`,
     );
   return ours === registryId
-    ? say('ok', `${shown} is ours: shard ${shardId} of the registry ${registryId}`)
-    : say('failed', `${shown} is not ours: ${ofAnotherRegistry(registryId, ours || 'new')}`);
+    ? say('ok', `${shown} belongs to this registry: shard ${shardId} of ${registryId}`)
+    : say('failed', `${shown} belongs to another owner: ${ofAnotherRegistry(registryId, ours || 'new')}`);
 }
 
-/** null = registry.db cannot be read; the check of the store says why. */
+/** null = cannot read registry.db; the check of the store reports the reason. */
 function embeddedId({ dataDir }: Config): string | null {
   const path = join(dataDir, 'registry.db');
   if (!existsSync(path)) return '';

@@ -12,7 +12,7 @@ interface Capacity {
   readonly notifiers: readonly { readonly notifier: string; readonly reasons: readonly Reason[] | null }[];
 }
 
-/** Rows of a record. Empty where the daemon cannot answer: an older one, or one whose notifiers cannot be asked. */
+/** Rows of a record. Empty without a reply: an older daemon, or unavailable notifiers. */
 export async function deliveryLines(
   topic: string,
   flags: DaemonOptions,

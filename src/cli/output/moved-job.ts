@@ -1,4 +1,4 @@
-// What the commands that move one job say of it.
+// Prints the result of a command that moved one job.
 
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { printData, say } from './output.ts';

@@ -1,13 +1,13 @@
-// What a command writes where: data to stdout, everything said to people to stderr, so that a pipe carries data alone.
-// Text that came from outside reaches a terminal only with its control characters escaped: a reply excerpt could
-// otherwise rewrite the screen.
+// Writes data to stdout and messages to stderr, so that a pipe carries data alone.
+// Invariant: text from outside reaches a terminal only with escaped control characters, because a reply
+// excerpt could rewrite the screen.
 
 import { createInterface } from 'node:readline/promises';
 import Table from 'cli-table3';
 import picocolors from 'picocolors';
 import { Exit } from '../exit.ts';
 
-/** picocolors colours whenever $CI is set, terminal or not; a pipe gets none here. */
+/** Colours on a terminal only: picocolors alone would also colour a pipe where $CI is set. */
 export const colors = picocolors.createColors(process.stdout.isTTY === true && !process.env['NO_COLOR']);
 
 export function printData(text: string): void {
@@ -18,7 +18,7 @@ export function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
-/** `\u001b` and the like as they are written in JSON; a tab or line break becomes a blank. */
+/** Control characters as JSON writes them (`\u001b`); a tab or line break becomes a blank. */
 export function escapeControls(text: string): string {
   return text
     .replace(/[\t\r\n]+/g, ' ')
@@ -28,9 +28,9 @@ export function escapeControls(text: string): string {
     );
 }
 
-/** The first `max` characters, with an ellipsis where something was cut off. */
+/** The first `max` characters, with an ellipsis when text is cut off. */
 export function excerpt(text: string, max: number): string {
-  // No line of a screen needs more; escaping megabytes first would be waste.
+  // Cut before the split into characters: a reply may have megabytes.
   const head = Array.from(text.slice(0, max * 2 + 2));
   return head.length > max ? `${head.slice(0, max).join('')}…` : text;
 }
@@ -56,7 +56,8 @@ const plainFrame = {
   style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
 };
 
-/** Columns by display width (a Chinese character takes two), two blanks between them, no frame: fit for grep and awk. */
+/** Aligns columns by display width (a Chinese character takes two), two blanks apart, no frame: for grep and
+ *  awk. */
 export function tableOf(rows: readonly (readonly string[])[]): string {
   if (rows.length === 0) return '';
   const table = new Table(plainFrame);
@@ -68,7 +69,7 @@ export function tableOf(rows: readonly (readonly string[])[]): string {
     .join('\n');
 }
 
-/** A table with a head, as text. */
+/** A table with a head line, as text. */
 export function headed(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const clean = rows.map((row) => row.map((cell) => escapeControls(cell) || '-'));
   return tableOf([head.map((name) => colors.bold(name)), ...clean]);
@@ -78,12 +79,12 @@ export function printTable(head: readonly string[], rows: readonly (readonly str
   printData(headed(head, rows));
 }
 
-/** One thing, a line for each of its members. */
+/** One record, one line per member. */
 export function printRecord(members: readonly (readonly [string, string])[]): void {
   printData(tableOf(members.map(([name, value]) => [colors.dim(name), escapeControls(value) || '-'])));
 }
 
-/** The source on one line and a caret under the character at `position`; aligned by the table, which knows widths. */
+/** The source on one line, with a caret under the character at `position`, aligned by display width. */
 export function withCaret(source: string, position: number): string {
   const flat = source.replace(/[\u0000-\u001f\u007f]/g, ' ');
   const at = Math.min(Math.max(position, 0), flat.length);
@@ -96,15 +97,15 @@ export function withCaret(source: string, position: number): string {
     .join('\n');
 }
 
-/** Destructive work: asks on a terminal; `-y` agrees; with neither it refuses. Throws Exit when it must not be done. */
+/** Confirms destructive work: `-y`, or a question on a terminal. Throws Exit without consent. */
 export async function agree(question: string, yes: boolean | undefined): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw new Exit('failed', `${question} There is no terminal to ask on: -y agrees`);
+    throw new Exit('failed', `${question} There is no terminal to ask on; -y agrees`);
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const answer = await lines.question(`${question} [y/N] `);
-    if (!/^y(es)?$/i.test(answer.trim())) throw new Exit('failed', 'nothing was done');
+    if (!/^y(es)?$/i.test(answer.trim())) throw new Exit('failed', 'nothing was changed');
   } finally {
     lines.close();
   }

@@ -1,5 +1,5 @@
-// How far long work is: a bar on a terminal, a line every cliLimits.progressEveryMs elsewhere. Writes to stderr alone; data never
-// passes through here. Its timer holds no process open.
+// Shows the progress of long work: a bar on a terminal, else a line every cliLimits.progressEveryMs.
+// Writes to stderr alone. Its timer does not keep the process alive.
 
 import cliProgress from 'cli-progress';
 import { cliLimits } from '../limits.ts';
@@ -7,11 +7,11 @@ import { say } from './output.ts';
 
 export interface Progress {
   add(n: number): void;
-  /** Takes the bar away. Whoever started it says the result. */
+  /** Removes the bar. The caller prints the result. */
   stop(): void;
 }
 
-/** `done`: what happens to each, as in "120 of 4000 requeued". `total`: null when nobody knows. */
+/** `done`: a participle, as in "120 of 4000 requeued". `total`: null = unknown. */
 export function startProgress(done: string, total: number | null): Progress {
   return process.stderr.isTTY ? bar(done, total) : lines(done, total);
 }
@@ -28,7 +28,7 @@ function bar(done: string, total: number | null): Progress {
   return {
     add(n) {
       value += n;
-      // More than were counted came to be while they were being worked on.
+      // New items appeared after the count.
       if (total === null || value > shown.getTotal()) shown.setTotal(value);
       shown.update(value);
     },

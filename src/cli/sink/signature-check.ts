@@ -1,14 +1,14 @@
-// The receiver's side of a signed callback (Standard Webhooks 1.0), written apart from the sender's on purpose: a mistake
-// that both shared would go unseen. Pure.
+// Verifies a signed callback as a receiver does (Standard Webhooks 1.0). Shares no code with the sender on
+// purpose: a mistake in shared code would stay unseen. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/** How far the signed time may lie from ours, either way. */
+/** Largest difference between the signed time and now. */
 const toleranceMs = 5 * 60_000;
 
 export interface SignedRequest {
   readonly id: string | undefined;
-  /** Unix seconds, as the header has them */
+  /** Unix seconds */
   readonly timestamp: string | undefined;
   /** one or more `v1,<base64>`, separated by blanks */
   readonly signature: string | undefined;
@@ -20,7 +20,8 @@ export type SignatureVerdict =
   | { readonly signature: 'wrong'; readonly reason: string }
   | { readonly signature: 'not checked' };
 
-/** Any of the keys will do, and any of the signatures: while a secret is being rotated two sign. No keys = not checked. */
+/** One match of any key and any signature suffices: a rotated secret gives two signatures. No keys = not
+ *  checked. */
 export function checkSignature(
   request: SignedRequest,
   keys: readonly Buffer[],
@@ -30,7 +31,7 @@ export function checkSignature(
   const { id, timestamp, signature, body } = request;
   if (!id || !timestamp || !signature) return { signature: 'wrong', reason: 'a signature header is missing' };
   if (!/^\d{1,12}$/.test(timestamp))
-    return { signature: 'wrong', reason: 'webhook-timestamp is no Unix time' };
+    return { signature: 'wrong', reason: 'webhook-timestamp is not a Unix time' };
   if (Math.abs(nowMs - Number(timestamp) * 1_000) > toleranceMs)
     return { signature: 'wrong', reason: 'signed more than 5 minutes from now' };
   const given = signature
@@ -38,18 +39,18 @@ export function checkSignature(
     .filter((part) => part.startsWith('v1,'))
     .map((part) => Buffer.from(part.slice(3), 'base64'));
   for (const key of keys) {
-    const right = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest();
-    if (given.some((one) => one.length === right.length && timingSafeEqual(one, right)))
+    const expected = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest();
+    if (given.some((one) => one.length === expected.length && timingSafeEqual(one, expected)))
       return { signature: 'ok' };
   }
-  return { signature: 'wrong', reason: 'no signature fits a secret' };
+  return { signature: 'wrong', reason: 'no signature matches a secret' };
 }
 
-/** `whsec_` + base64 of 24–64 bytes → the key, or null. Strict: Node's decoder skips what is no base64. */
+/** `whsec_` + base64 of 24 to 64 bytes → key or null. Strict: Node's decoder skips invalid characters. */
 export function keyOf(secret: string): Buffer | null {
   const text = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1];
   if (text === undefined) return null;
   const key = Buffer.from(text, 'base64');
-  const written = key.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '');
-  return written && key.length >= 24 && key.length <= 64 ? key : null;
+  const isCanonical = key.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '');
+  return isCanonical && key.length >= 24 && key.length <= 64 ? key : null;
 }

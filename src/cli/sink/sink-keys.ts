@@ -1,30 +1,30 @@
-// Which secrets the receiver holds for which topic: `whsec_…` for every topic, `TOPIC=whsec_…` for one, `trial` in either
-// place. A topic that it holds none for is not checked, which is something else than wrong.
+// The secrets of `dq sink`: `whsec_…` for every topic, `TOPIC=whsec_…` for one, `trial` for either.
+// Signatures of a topic without a secret are not checked.
 
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import { keyOf } from './signature-check.ts';
 import { trialSecret, trialWord } from './trial-secret.ts';
 
 export class SinkKeys {
-  readonly #everybody: Buffer[] = [];
+  readonly #forAll: Buffer[] = [];
   readonly #byTopic = new Map<string, Buffer[]>();
 
-  /** Answers what is wrong with the text, or null. */
+  /** Returns the error of the text, or null. */
   add(text: string): string | null {
     const equals = text.indexOf('=');
     const named = equals > 0 && !text.startsWith('whsec_');
     const topic = named ? text.slice(0, equals) : null;
     const secret = named ? text.slice(equals + 1) : text;
-    if (topic !== null && !topicNamePattern.test(topic)) return `"${topic}" is no topic name`;
+    if (topic !== null && !topicNamePattern.test(topic)) return `invalid topic name "${topic}"`;
     const key = keyOf(secret === trialWord ? trialSecret : secret);
     if (key === null)
       return 'a secret is whsec_ and base64 of 24 to 64 bytes, TOPIC=whsec_…, or the word trial';
-    if (topic === null) this.#everybody.push(key);
+    if (topic === null) this.#forAll.push(key);
     else this.#byTopic.set(topic, [...(this.#byTopic.get(topic) ?? []), key]);
     return null;
   }
 
   of(topic: string | null): readonly Buffer[] {
-    return [...(topic === null ? [] : (this.#byTopic.get(topic) ?? [])), ...this.#everybody];
+    return [...(topic === null ? [] : (this.#byTopic.get(topic) ?? [])), ...this.#forAll];
   }
 }

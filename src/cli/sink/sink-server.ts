@@ -1,5 +1,5 @@
-// A small callback receiver to try dq with: takes any request, checks its signature, answers what it was told to, reports
-// it. Keeps nothing. Never judges by the signature: what it answers is the trial's, and a report says what it saw.
+// A small callback receiver for trials: accepts any request, checks its signature, sends the configured reply
+// and reports the request. Stores nothing. The reply never depends on the signature.
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
@@ -24,9 +24,9 @@ export interface SinkOptions {
   readonly onRequest: (report: SinkReport) => void;
 }
 
-/** One request as it was received. What a header should have told and did not is null. */
+/** One request. null = the header is missing or invalid. */
 export interface SinkReport {
-  /** epoch ms at which its last byte had come */
+  /** epoch ms of its last byte */
   readonly at: number;
   readonly method: string;
   /** with its query */
@@ -35,10 +35,10 @@ export interface SinkReport {
   readonly id: string | null;
   readonly attempt: number | null;
   readonly maxAttempts: number | null;
-  /** since dq-due-at; below 0 it came early */
+  /** time since dq-due-at; negative = early */
   readonly latenessMs: number | null;
   readonly signature: 'ok' | 'wrong' | 'not checked';
-  /** why the signature is wrong */
+  /** reason of a wrong signature */
   readonly reason: string | null;
   readonly contentType: string | null;
   readonly body: Buffer;
@@ -46,7 +46,7 @@ export interface SinkReport {
 
 export interface Sink {
   readonly url: string;
-  /** Cuts whatever is still open. */
+  /** Closes open connections too. */
   close(): Promise<void>;
 }
 
@@ -70,12 +70,12 @@ function receive(options: SinkOptions, request: IncomingMessage, response: Serve
     if (size > limits.frameBytesMax) request.destroy();
     else chunks.push(chunk);
   });
-  // The sender went away in the middle: there is nothing to answer and nothing to report.
+  // The sender disconnected: no reply and no report.
   request.on('error', () => {});
   request.on('end', () => {
     options.onRequest(reportOf(request, Buffer.concat(chunks), options.keys));
     if (options.answer.delayMs === 0) answer(response, options.answer);
-    // Not a reason to stay when the sink is told to end.
+    // unref: a pending reply must not delay the end of the sink.
     else setTimeout(() => answer(response, options.answer), options.answer.delayMs).unref();
   });
 }
@@ -126,7 +126,7 @@ function decoded(text: string | undefined): string | null {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // not dq's encoding, so not dq's request: shown as it came
+    return text; // not from dq: shown unchanged
   }
 }
 

@@ -1,11 +1,12 @@
-// The secret that everybody knows: `--secret trial` at `dq topic add` and at `dq sink` lets a first trial verify its
-// signatures without a secret being copied. It protects nothing, so a topic gets it for callbacks to this machine only.
+// The public secret `trial` of `dq topic add` and `dq sink`: a first trial verifies signatures without
+// copying a secret. It protects nothing, so only topics with callbacks to this machine may have it.
 
 export const trialWord = 'trial';
 
 export const trialSecret = `whsec_${Buffer.from('dq trial secret, known to all').toString('base64')}`;
 
-/** Does this callback stay on this machine? Literal addresses and localhost alone; a name could lead anywhere. */
+/** Whether the callback stays on this machine: a loopback address or localhost; other names may lead
+ *  anywhere. */
 export function isLocalCallback(url: string): boolean {
   if (!URL.canParse(url)) return false;
   const host = new URL(url).hostname;

@@ -1,5 +1,5 @@
-// dq start -d: the daemon as a process of its own session, and the command that waits for it to be ready. The two talk over
-// a channel that ends with the waiting; what the daemon prints afterwards goes to a file of the log directory.
+// dq start -d: starts the daemon in a session of its own and waits until it is ready. The daemon sends its
+// lines over a channel until then; later output goes to a file of the log directory.
 
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
@@ -13,9 +13,9 @@ type FromDaemon =
   | { readonly kind: 'failed'; readonly message: string }
   | { readonly kind: 'ready' };
 
-/** In the daemon: to the command that waits, if there is one. */
+/** Called in the daemon: sends to the waiting command, if there is one. */
 export function tellParent(message: FromDaemon): void {
-  // The callback takes the error of a parent that did not wait.
+  // The callback receives the error when the parent has ended.
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
@@ -35,7 +35,7 @@ export async function detach(logDir: string): Promise<void> {
       else if (message.kind === 'ready') resolve();
     });
     child.on('error', (error) => reject(new Exit('failed', reasonOf(error), { cause: error })));
-    // Not on 'exit': its last words may still be in the channel.
+    // Not on 'exit': messages may still be in the channel.
     child.on('close', (code) => {
       const name = Object.entries(exitCodes).find(([, value]) => value === code && value !== 0)?.[0];
       reject(new Exit((name ?? 'failed') as keyof typeof exitCodes, reason));
@@ -45,12 +45,13 @@ export async function detach(logDir: string): Promise<void> {
   child.unref();
 }
 
-/** Where a crash of the runtime leaves its trace; empty as a rule. Appended to, so that the Janitor can cut it back in place. */
+/** The file for output of a runtime crash, usually empty. Opened for append, so that the Janitor can truncate
+ *  it. */
 export function openOutput(logDir: string): number {
   const path = join(logDir, outputName);
   try {
     return openSync(path, 'a', 0o640);
   } catch (error) {
-    throw new Exit('failed', `${path} cannot be written: ${reasonOf(error)}`, { cause: error });
+    throw new Exit('failed', `cannot write ${path}: ${reasonOf(error)}`, { cause: error });
   }
 }

@@ -1,5 +1,5 @@
-// Checks before `dq restart` whether the next start would reject a Redis: an older version, or the marker of another owner.
-// Asks each server once and writes nothing. Skips a server that does not answer, as a start does.
+// Checks before `dq restart` whether the next start would reject a Redis: an older version, or the marker of
+// another owner. Asks each server once and writes nothing. Skips an unavailable server, as a start does.
 
 import { limits } from '../../core/limits.ts';
 import type { ShardList } from '../../core/shard-list.ts';
@@ -12,13 +12,13 @@ import { whyTooOld } from '../../store/redis/shard/shard-servers.ts';
 export interface RedisPlan {
   /** of the configuration: the first list of shards */
   readonly urls: readonly string[];
-  /** of the registry; number 0 = no list was written yet */
+  /** of the registry; number 0 = no list yet */
   readonly list: ShardList;
-  /** '' = the start draws one */
+  /** '' = the start makes one */
   readonly registryId: string;
 }
 
-/** Reason in one sentence; null = all checks passed. */
+/** The reason; null = all checks passed. */
 export async function whyNotRedis({ urls, list, registryId }: RedisPlan): Promise<string | null> {
   const isListed = list.number > 0;
   const expected = isListed
@@ -32,13 +32,14 @@ export async function whyNotRedis({ urls, list, registryId }: RedisPlan): Promis
   for (const [i, { url, buckets, shardId }] of expected.entries()) {
     const answer = answers[i] ?? null;
     if (answer === null) {
-      // A first list waits for its servers in order: a start does not see the later ones.
+      // A first list waits for its servers in order: a start does not reach the later ones.
       if (!isListed) return null;
       continue;
     }
     const { info, marker } = answer;
     const foreign = marker === null ? null : whyForeign(marker, { registryId, buckets, shardId });
-    const reason = whyTooOld(info) ?? (foreign === null ? null : `this Redis is not ours: ${foreign}`);
+    const reason =
+      whyTooOld(info) ?? (foreign === null ? null : `this Redis belongs to another owner: ${foreign}`);
     if (reason !== null) return `${redisAddress(url).shown}: ${reason}`;
   }
   return null;
@@ -60,7 +61,7 @@ async function ask(url: string): Promise<{ readonly info: string; readonly marke
     });
     return await Promise.race([answerOf(client), deadline]);
   } catch {
-    // Unavailable, or the user may not read this: a start goes on.
+    // Unavailable, or this user may not read it: a start goes on.
     return null;
   } finally {
     clearTimeout(timer);

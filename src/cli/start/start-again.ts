@@ -1,8 +1,9 @@
-// How a daemon is started once more with the arguments, the environment and the directory of its start. In the background it
-// starts its successor itself, as its last act; in the foreground it belongs to whoever supervises it, and ends with a code
-// that asks to be started again: a successor of its own would be a stranger to systemd or a container, and a Node process
-// cannot replace itself by another one. Invariant: the daemon ends only after the start checks have passed. The code
-// on the disk runs them (start-checks.ts).
+// Starts a daemon again with the arguments, environment and directory of its first start.
+// In the background the daemon starts its successor as its last act. In the foreground it ends with an exit
+// code that asks its supervisor for a start: systemd or a container would not know a successor, and a Node
+// process cannot replace itself.
+// Invariant: the daemon ends only after the start checks of the code on the disk have passed
+// (start-checks.ts).
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,8 +23,8 @@ export function startAgain(start: {
   return {
     async whyNot(listening) {
       if (!inBackground && (process.stdin.isTTY || process.stdout.isTTY))
-        return 'it runs in the foreground of a terminal: end it and start it there';
-      return checkedBy([...command, '--check'], cwd, listening);
+        return 'it runs in the foreground of a terminal: stop it and start it there';
+      return whyStartFails([...command, '--check'], cwd, listening);
     },
     begin() {
       if (!inBackground) return exitCodes.startAgain;
@@ -34,18 +35,18 @@ export function startAgain(start: {
   };
 }
 
-/** `host port` of the running daemon, for the check. Not an argument: the code on the disk may be older, and would reject it.
- *  Not called DQ_…: an option would be. */
+/** `host port` of the running daemon, for the check. Not an argument: older code on the disk would reject it.
+ *  Without the prefix DQ_, which options have. */
 const listeningVariable = 'RUNNING_DQ_LISTENS_ON';
 
-/** null = not said, by a master of an earlier version. */
+/** null = unset: a master of an earlier version. */
 export function listeningDaemon(env: Readonly<Record<string, string | undefined>>): Listening | null {
   const [, host, port] = /^(\S+) (\d+)$/.exec(env[listeningVariable] ?? '') ?? [];
   return host === undefined ? null : { host, port: Number(port) };
 }
 
-/** What a start would say against it; null = nothing. */
-async function checkedBy(
+/** Reason for which a start would end; null = none. */
+async function whyStartFails(
   command: readonly string[],
   cwd: string,
   listening: Listening | null,
@@ -61,17 +62,16 @@ async function checkedBy(
     timeout: cliLimits.startCheckMs,
     killSignal: 'SIGKILL',
   });
-  let said = '';
+  let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said += text;
+    stderr += text;
   });
   try {
     const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
     if (code === exitCodes.ok) return null;
-    if (signal === 'SIGKILL')
-      return `the check of a start did not end within ${cliLimits.startCheckMs / 1_000} s`;
-    return said.trim().replace(/^dq: /, '') || `a start would end with ${code ?? 'a signal'}`;
+    if (signal === 'SIGKILL') return `the start check did not end within ${cliLimits.startCheckMs / 1_000} s`;
+    return stderr.trim().replace(/^dq: /, '') || `a start would end with ${code ?? 'a signal'}`;
   } catch (error) {
-    return `a start cannot be tried: ${reasonOf(error)}`;
+    return `cannot run the start check: ${reasonOf(error)}`;
   }
 }

@@ -1,7 +1,8 @@
-// Checks before `dq restart` whether the next start would be rejected: directories, jobs.db, address and port, schema and key
-// of the registry, exposure without a token, Redis. Runs as a child of that daemon (`dq start --check`), by the code on
-// the disk. Opens the registry for reading alone and never the store. Skips MySQL when it does not answer, as a start does.
-// Invariant: Every reason ends the start too; a start may still end for a reason that is not checked.
+// Checks before `dq restart` whether the next start would be rejected: directories, jobs.db, address and
+// port, schema and key of the registry, exposure without a token, Redis. Runs as a child of the daemon (`dq
+// start --check`), with the code on the disk. Opens the registry read-only and never the store; skips an
+// unavailable MySQL, as a start does.
+// Invariant: every reason found here also ends a start; a start may still end for other reasons.
 
 import { lookup } from 'node:dns/promises';
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
@@ -42,13 +43,13 @@ export interface StartPlan {
   readonly config: Config;
   /** absolute; null = none */
   readonly pidFile: string | null;
-  /** pid of the daemon that would be ended first: its directory is free by then */
+  /** pid of the daemon that ends first and frees its directory */
   readonly running: number;
-  /** what that daemon listens on, free by then; null = unknown */
+  /** where that daemon listens, also freed; null = unknown */
   readonly listening: Listening | null;
 }
 
-/** Reason in one sentence; null = all checks passed. */
+/** The reason; null = all checks passed. */
 export async function whyNotStart({
   config,
   pidFile,
@@ -70,7 +71,7 @@ export async function whyNotStart({
 async function checkDataDir(path: string, running: number): Promise<string | null> {
   const unusable = existsSync(path)
     ? (noDirectory(path) ?? whyUnusable(join(path, 'jobs.db'), path) ?? whyNeverOpened(join(path, 'jobs.db')))
-    : whyNotIn(existing(dirname(path)), `the data directory ${path} cannot be made`);
+    : whyNotIn(existing(dirname(path)), `cannot create the data directory ${path}`);
   if (unusable !== null) return unusable;
   const holder = await askMaster(path, { cmd: 'where' }).catch(() => null);
   if (holder === null || holder.master.pid === running) return null;
@@ -80,11 +81,11 @@ async function checkDataDir(path: string, running: number): Promise<string | nul
 function checkPidFile(path: string | null): string | null {
   if (path === null) return null;
   const at = existsSync(path) ? path : dirname(path);
-  return whyNotIn(at, `the pid file ${path} cannot be written`);
+  return whyNotIn(at, `cannot write the pid file ${path}`);
 }
 
 function noDirectory(path: string): string | null {
-  return statSync(path).isDirectory() ? null : `the data directory ${path} cannot be used: it is a file`;
+  return statSync(path).isDirectory() ? null : `cannot use the data directory ${path}: it is a file`;
 }
 
 function whyNotIn(path: string, sentence: string): string | null {
@@ -105,12 +106,12 @@ async function checkPort(host: string, port: number, running: Listening | null):
   if (port === 0 || (running?.port === port && running.host === host)) return null;
   const error = await tryToListen(host, port);
   if (error === null) return null;
-  if (error.code !== 'EADDRINUSE') return `${host}:${port} cannot be listened on: ${reasonOf(error)}`;
+  if (error.code !== 'EADDRINUSE') return `cannot listen on ${host}:${port}: ${reasonOf(error)}`;
   if (running === null) return null;
   const taken = (on: string): string =>
-    `port ${port} on ${on} is taken by another program; choose another one with --port`;
+    `another program uses port ${port} on ${on}; choose a port with --port`;
   if (running.port !== port) return taken(host);
-  // The running daemon itself may be the reason: only addresses count that it does not listen on.
+  // The running daemon itself may use the port: only its other addresses count.
   const own = await addressOf(running.host);
   for (const address of addressesUnder(await addressOf(host))) {
     if (own === '::' || own === address || (own === '0.0.0.0' && isIPv4(address))) continue;
@@ -119,7 +120,7 @@ async function checkPort(host: string, port: number, running: Listening | null):
   return null;
 }
 
-/** Answers the error; null = none. */
+/** Returns the error, or null. */
 function tryToListen(host: string, port: number): Promise<NodeJS.ErrnoException | null> {
   return new Promise((resolve) => {
     const server = createServer();
@@ -128,7 +129,7 @@ function tryToListen(host: string, port: number): Promise<NodeJS.ErrnoException 
   });
 }
 
-/** The first one of a name, on which a server listens; a name without one stays. */
+/** The first address of a name, on which a server listens; the name itself when it has none. */
 async function addressOf(host: string): Promise<string> {
   return lookup(host).then(
     ({ address }) => address,
@@ -136,14 +137,14 @@ async function addressOf(host: string): Promise<string> {
   );
 }
 
-/** What a wildcard stands for on this machine. */
+/** The addresses of this machine that a wildcard covers. */
 function addressesUnder(address: string): readonly string[] {
   if (address !== '::' && address !== '0.0.0.0') return [address];
   const all = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map((one) => one.address));
   return address === '::' ? all : all.filter((one) => isIPv4(one));
 }
 
-/** Throws what the start would end with. */
+/** Throws the error with which the start would end. */
 async function checkRegistry(config: Config): Promise<string | null> {
   const keyPath = config.secretKeyFile || join(config.dataDir, 'secret.key');
   const server = parseMysqlUrl(config['mysql.url']);
@@ -186,9 +187,9 @@ async function checkRedis(config: Config, { registryId, list }: RegistryFacts): 
 }
 
 interface RegistryFacts {
-  /** '' = none was drawn yet */
+  /** '' = none yet */
   readonly registryId: string;
-  /** null = it cannot be read, for which a start does not end */
+  /** null = unreadable, which does not end a start */
   readonly list: ShardList | null;
 }
 

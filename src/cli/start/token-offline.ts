@@ -1,6 +1,6 @@
-// dq token add without a daemon: writes the token into the registry of the configuration, under the lock of the data
-// directory. A daemon that other machines reach does not start without a token, so its first one cannot be made through it.
-// Run by root, it works as the owner of the data directory: a file of root's would keep the daemon from starting.
+// dq token add without a daemon: writes the token into the registry, under the lock of the data directory. A
+// daemon that listens to other machines does not start without a token, so it cannot make its first one.
+// As root it becomes the owner of the data directory: a file of root would prevent the start of the daemon.
 
 import { existsSync, type Stats, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -30,7 +30,7 @@ export interface NewToken {
   readonly topics: readonly string[] | undefined;
 }
 
-/** Answers the token. Throws Exit. */
+/** Returns the token. Throws Exit. */
 export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Promise<string> {
   const allowed = check(wanted);
   const config = configOf(flags);
@@ -38,7 +38,7 @@ export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Pro
   if (owner === undefined)
     throw new Exit(
       'notRunning',
-      `no daemon is running on ${config.dataDir}, and there is no such directory; name the data directory with --data-dir, or start dq once`,
+      `no daemon is running on ${config.dataDir}, and the directory does not exist; give --data-dir, or start dq once`,
     );
   becomeOwner(owner, config.dataDir);
   const lock = await lockOf(config.dataDir);
@@ -55,9 +55,9 @@ export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Pro
         topics,
         createdAt: Date.now(),
       });
-      if (outcome === 'exists') throw new Exit('failed', `there is a token ${name} already`);
+      if (outcome === 'exists') throw new Exit('failed', `the token ${name} exists`);
       if (outcome === 'full')
-        throw new Exit('failed', `there are ${limits.tokensMax} tokens already; remove one`);
+        throw new Exit('failed', `${limits.tokensMax} tokens exist, the maximum; remove one`);
       return token;
     } finally {
       await registry.close();
@@ -73,7 +73,7 @@ export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Pro
   }
 }
 
-/** What the API would reject. */
+/** Validates like the API. */
 function check({ name, scopes: given, topics = [] }: NewToken): readonly Scope[] {
   if (!tokenNamePattern.test(name))
     throw new Exit('usage', 'name: must be 1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit');
@@ -111,14 +111,14 @@ function becomeOwner({ uid, gid }: Stats, path: string): void {
   if (own !== 0)
     throw new Exit(
       'failed',
-      `no daemon of yours is running, and ${path} belongs to user ${uid}; run this as that user or as root (you are ${userInfo().username})`,
+      `no daemon of user ${userInfo().username} is running, and ${path} belongs to uid ${uid}; run this as that user or as root`,
     );
   process.setgroups?.([gid]);
   process.setgid?.(gid);
   process.setuid?.(uid);
 }
 
-/** A start that will be refused holds the lock for a moment, again and again under a service manager. */
+/** Waits: a rejected start holds the lock for a moment, repeatedly under a service manager. */
 async function lockOf(dataDir: string): Promise<DirectoryLock> {
   const end = performance.now() + cliLimits.tokenLockMs;
   try {
@@ -136,7 +136,7 @@ async function lockOf(dataDir: string): Promise<DirectoryLock> {
   }
   throw new Exit(
     'failed',
-    `a daemon is starting on ${dataDir} and not ready; try again when dq status says ready, or end it with dq stop`,
+    `a daemon is starting on ${dataDir}; try again when dq status says ready, or run dq stop`,
   );
 }
 
