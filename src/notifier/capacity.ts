@@ -3,8 +3,8 @@
 // The parts: notifier-share.ts (this notifier's part of a topic's limits), topic-targets.ts, topic-rates.ts,
 // call-budget.ts (slots), probes.ts (restricted topics), queued-targets.ts, capacity-plan.ts (capacity at
 // rest), capacity-grants.ts (several partitions), poison-isolation.ts, and explain-capacity.ts.
-// Invariants: a topic's concurrency and rate hold over all notifiers (notifier-share.ts), and so does half
-// of the slots for one topic. Hanging topics cannot stop the others: a hanging call leaves its slot after
+// Invariants: the notifiers together never exceed a topic's concurrency or rate. One topic holds at most
+// half of the slots. Hanging topics cannot stop the others: a hanging call leaves its slot after
 // notifierLimits.slowCallMs, its topic gets probes only, and the last slots are kept for topics in good
 // standing that run no call.
 

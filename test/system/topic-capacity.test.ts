@@ -129,4 +129,12 @@ it('capacity: names the reason why jobs of a topic are not called', async () => 
   expect(shown.stdout).toMatch(/^delivery +dq-notifier-0: the topic is paused \(dq topic resume paused\)$/m);
   const json = await runDq(['topic', 'get', 'paused', '--json', '--data-dir', daemon.dataDir]);
   expect(JSON.parse(json.stdout)).toMatchObject({ topic: 'paused', state: 'paused' });
+
+  // As a notifier of an older version, which ignores the question.
+  process.kill(daemon.pidOf('dq-notifier-1'), 'SIGSTOP');
+  const { body } = await daemon.api('GET', '/v1/topics/paused/capacity');
+  expect(body.notifiers).toMatchObject([
+    { notifier: 'dq-notifier-0', reasons: [{ code: 'paused' }] },
+    { notifier: 'dq-notifier-1', reasons: null },
+  ]);
 });
