@@ -60,7 +60,7 @@ async function composeStore(
   const metrics = new MetricSender(channel, log);
   const { StoreRole } = await import('./store-role.ts');
   const mysql = await mysqlRegistryOf(init, log);
-  const role = new StoreRole({ init, log, channel, metrics: metrics.meter, mysql, leaving });
+  const role = new StoreRole({ init, log, channel, metrics: metrics.buffer, mysql, leaving });
   return {
     async start() {
       await role.start();
@@ -124,7 +124,7 @@ async function composeRole(
     registry,
     topics,
     counters,
-    metrics: metrics.meter,
+    metrics: metrics.buffer,
     link: channel,
     adminToken: init.adminToken,
     restarts: init.restarts,

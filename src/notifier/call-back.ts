@@ -49,8 +49,7 @@ export class Call implements Caller {
     this.#dispatch();
   }
 
-  /** Ends the call without an outcome: onEnd is not called any more. The receiver may have got the request.
-   *  */
+  /** Ends the call without an outcome: onEnd is not called. The receiver may have got the request. */
   interrupt(): void {
     if (this.#close()) this.#giveUp();
   }

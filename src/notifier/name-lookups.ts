@@ -69,8 +69,7 @@ interface Name {
   failedUntil: number;
   /** performance.now() of the last call that used it */
   usedAt: number;
-  /** the system's last look-up took longer than notifierLimits.lookupSlowMs, or has been running for longer
-   *  */
+  /** the system's last look-up took, or takes, longer than notifierLimits.lookupSlowMs */
   isSlow: boolean;
   /** a look-up by the system runs */
   isRunning: boolean;

@@ -91,8 +91,7 @@ export class Probes {
     return Math.max(0, Math.min(target.capacity - running, each - target.probes));
   }
 
-  /** Offered targets go to the end; one that found no free probe keeps its place. 0.1 ms for 2,000 targets.
-   *  */
+  /** Offered targets go to the end; one without a free probe keeps its place. 0.1 ms for 2,000 targets. */
   #nextTurn(nowMs: number): void {
     if (nowMs >= this.#turnEndsAt) {
       for (const target of this.#offered) if (this.#targets.delete(target)) this.#targets.add(target);

@@ -37,8 +37,7 @@ export class Reserver {
   /** performance.now() from which on topics without a running call may go first again */
   #keptFirstAt = 0;
   #unheldAt = performance.now() + notifierLimits.releaseUnheldMs;
-  /** performance.now() of the last failed round: the store may have reserved jobs in it, or may do so later
-   *  */
+  /** performance.now() of the last failed round: the store may have reserved jobs in it, or may later */
   #failedAt = Number.NEGATIVE_INFINITY;
   /** The last answer may have left jobs behind for want of capacity; the end of a call makes some. */
   #isHungry = false;

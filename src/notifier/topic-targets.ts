@@ -15,8 +15,7 @@ export class TopicTargets {
   readonly #targets = new Map<string, TopicTarget>();
   /** By origin, as long as a target uses it. */
   readonly #origins = new Map<string, OriginHealth>();
-  /** Names whose jobs are held. The text says why the topic cannot be called; null: no topic has this name.
-   *  */
+  /** Names whose jobs are held, with the reason why the topic cannot be called; null: no such topic. */
   readonly #held = new Map<string, string | null>();
 
   constructor(topics: Pick<TopicBook, 'get'>, share: NotifierShare, log: Log) {

@@ -78,8 +78,7 @@ export type ToMaster =
       readonly url: string | null;
       readonly note: string | null;
     }
-  /** the answer to `take_over`: this worker does now what only one of its role may do; `note` as in `ready`
-   *  */
+  /** the answer to `take_over`: it does now what only one of its role may do; `note` as in `ready` */
   | { readonly kind: 'took_over'; readonly note: string | null }
   /** replaces the note of `ready` or `took_over` */
   | { readonly kind: 'note'; readonly note: string }

@@ -5,7 +5,7 @@ import type { OpenLog } from '../telemetry/open-log.ts';
 import type { MasterChannel } from './master-channel.ts';
 
 export class MetricSender {
-  readonly meter = new MetricBuffer();
+  readonly buffer = new MetricBuffer();
   readonly #channel: Pick<MasterChannel, 'send' | 'sent'>;
   readonly #log: Pick<OpenLog, 'dropped'>;
   #droppedSent = 0;
@@ -29,8 +29,8 @@ export class MetricSender {
   #take(): ReturnType<MetricBuffer['take']> {
     const dropped = this.#log.dropped();
     if (dropped > this.#droppedSent)
-      this.meter.count('dq_log_lines_dropped_total', dropped - this.#droppedSent);
+      this.buffer.count('dq_log_lines_dropped_total', dropped - this.#droppedSent);
     this.#droppedSent = dropped;
-    return this.meter.take();
+    return this.buffer.take();
   }
 }
