@@ -85,7 +85,6 @@ class Notifier implements Role {
     });
     this.#starter = new JobStarter({ ctx, capacity, settler, deliverer: this.#deliverer, isolation });
     this.#follower = new Loop({
-      name: 'notifier-partitions',
       step: () => this.#followPartitions(),
       onFailure: (error) => log.error('notifier: cannot follow the partitions of the store', error),
     });

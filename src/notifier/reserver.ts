@@ -49,7 +49,6 @@ export class Reserver {
   constructor(options: ReserverOptions) {
     this.#options = options;
     this.#loop = new Loop({
-      name: `notifier-${options.partition}`,
       step: () => this.#step(),
       onFailure: (error) => {
         this.#failedAt = performance.now();

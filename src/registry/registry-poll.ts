@@ -3,6 +3,7 @@
 // its registry: the loop keeps trying.
 
 import type { Registry } from '../ports/registry.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -20,27 +21,26 @@ export interface RegistryPollOptions {
 export class RegistryPoll implements Service {
   readonly #options: RegistryPollOptions;
   readonly #loop: Loop;
-  #failing = false;
   #failure: unknown = null;
   #unsubscribe: (() => void) | null = null;
 
   constructor(options: RegistryPollOptions) {
     const { log, what, refresh } = options;
     this.#options = options;
+    const failures = new FailureLog(log, {
+      failure: `registry: cannot refresh ${what}; the last known ones stay in force`,
+      end: `registry: ${what} refreshed again`,
+    });
     this.#loop = new Loop({
-      name: `poll of ${what}`,
       step: async () => {
         await refresh();
         this.#failure = null;
-        if (this.#failing) log.notice(`registry: ${what} refreshed again`);
-        this.#failing = false;
+        failures.succeeded();
         return registryLimits.registryPollMs;
       },
       onFailure: (error) => {
         this.#failure = error;
-        if (!this.#failing)
-          log.error(`registry: cannot refresh ${what}; the last known ones stay in force`, error);
-        this.#failing = true;
+        failures.failed(error);
       },
       failureWaitMs: registryLimits.registryPollMs,
     });

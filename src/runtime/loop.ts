@@ -7,7 +7,6 @@ import type { Service } from './service.ts';
 import { orAfter } from './timeout.ts';
 
 export interface LoopOptions {
-  readonly name: string;
   /** One piece of work; returns the sleep after it (ms; 0 = continue after pending events). */
   readonly step: () => Promise<number>;
   /** Called for every exception of a step; the loop then waits failureWaitMs. */
@@ -24,10 +23,6 @@ export class Loop implements Service {
 
   constructor(options: LoopOptions) {
     this.#options = options;
-  }
-
-  get name(): string {
-    return this.#options.name;
   }
 
   async start(): Promise<void> {

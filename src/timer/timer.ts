@@ -6,6 +6,7 @@
 import { limits } from '../core/limits.ts';
 import type { Partition } from '../ports/job-store.ts';
 import type { Role, RoleContext } from '../process/role.ts';
+import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 
 export function createTimer(ctx: RoleContext): Role {
@@ -23,7 +24,6 @@ class Timer implements Role {
   constructor(ctx: RoleContext) {
     this.#ctx = ctx;
     this.#round = new Loop({
-      name: 'timer-partitions',
       step: () => this.#refresh(),
       onFailure: (error) => ctx.log.error('timer: cannot read the partitions', error),
     });
@@ -80,19 +80,22 @@ class PartitionWatch {
   readonly #ctx: RoleContext;
   /** performance.now() of the next promote */
   #nextAt = 0;
-  #failing = false;
+  readonly #failures: FailureLog;
 
   constructor(ctx: RoleContext, partition: Partition) {
     this.#ctx = ctx;
     this.partition = partition;
+    this.#failures = new FailureLog(
+      ctx.log,
+      { failure: 'timer: cannot promote due jobs', end: 'timer: promoting again' },
+      { partition },
+    );
     this.loop = new Loop({
-      name: `timer-${partition}`,
       step: () => this.#step(),
       onFailure: (error) => {
         // The partition was removed; the next check stops this watch.
         if (!ctx.store.jobs.partitions().includes(partition)) return;
-        if (!this.#failing) ctx.log.error('timer: cannot promote due jobs', error, { partition });
-        this.#failing = true;
+        this.#failures.failed(error);
       },
     });
   }
@@ -108,8 +111,7 @@ class PartitionWatch {
     this.#nextAt = Number.POSITIVE_INFINITY;
     const { moved, waitMs } = await this.#ctx.store.jobs.promote(this.partition, limits.promoteMax);
     if (moved > 0) this.#ctx.metrics.count('dq_jobs_promoted_total', moved);
-    if (this.#failing) this.#ctx.log.notice('timer: promoting again', { partition: this.partition });
-    this.#failing = false;
+    this.#failures.succeeded();
     const ceilingMs = this.#ctx.config.pollCeiling;
     const sleepMs = waitMs === null ? ceilingMs : Math.min(Math.ceil(waitMs), ceilingMs);
     this.#nextAt = performance.now() + sleepMs;

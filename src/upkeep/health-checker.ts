@@ -63,7 +63,6 @@ export class HealthChecker implements Service {
   constructor(options: HealthCheckerOptions) {
     this.#options = options;
     this.#loop = new Loop({
-      name: 'health-checker',
       step: onceIn(options.times.everyMs, () => this.#check(), 'later'),
       onFailure: (error) => options.log.error('health-checker: cannot check this instance', error),
       failureWaitMs: options.times.everyMs,

@@ -39,7 +39,6 @@ export class Janitor implements Service {
     let nextAt = 0;
     const failures = new FailureLog(this.#ctx.log, { failure: `janitor: cannot remove ${what}` });
     return new Loop({
-      name: `janitor: ${what}`,
       step: async () => {
         const now = performance.now();
         if (now < nextAt) return nextAt - now;

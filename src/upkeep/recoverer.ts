@@ -31,7 +31,6 @@ export class Recoverer implements Service {
       end: 'recoverer: leases are recovered again',
     });
     this.#loop = new Loop({
-      name: 'recoverer',
       step: () => this.#step(),
       onFailure: (error) => {
         this.#nextAt = 0;

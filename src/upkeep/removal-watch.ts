@@ -42,7 +42,6 @@ export class RemovalWatch implements Service {
       failure: 'removal-watch: cannot restore the state of a topic',
     });
     this.#loop = new Loop({
-      name: 'removal watch',
       step: onceIn(this.#times.everyMs, () => this.#look()),
       onFailure: (error) => this.#failures.failed(error),
     });

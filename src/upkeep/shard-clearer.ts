@@ -19,7 +19,6 @@ export class ShardClearer implements Service {
       failure: 'shard-clearer: cannot check the shards for jobs of earlier lists',
     });
     this.#loop = new Loop({
-      name: 'shard-clearer',
       step: onceIn(everyMs, async () => {
         for (const id of await settleShards(shards))
           log.notice('shard-clearer: a shard holds no job of an earlier list', { shard: id });

@@ -37,7 +37,6 @@ export class StatsRecorder implements Service {
       end: 'stats-recorder: statistics are recorded again',
     });
     this.#loop = new Loop({
-      name: 'stats-recorder',
       step: onceIn(limits.countersToRegistryMs, () => this.#recordAll(), 'later'),
       onFailure: (error) => this.#failures.failed(error),
       failureWaitMs: limits.loopSleepMsMax,

@@ -15,10 +15,10 @@ import {
   readMore,
   readRecord,
   readSafe,
-  reasonCodes,
 } from '../../src/store/redis/scripts/records.ts';
 import { RedisStore, type RedisStoreOptions } from '../../src/store/redis/shard/redis-store.ts';
 import type { Shard } from '../../src/store/redis/shard/shard.ts';
+import { reasonCodes } from '../../src/store/stored-codes.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import {
   type DumpedJob,

@@ -11,14 +11,9 @@ import type { Database } from '../../src/runtime/database.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
 import { attemptsOfEnded } from '../../src/store/sqlite/engine/history.ts';
 import { invariants } from '../../src/store/sqlite/file/invariants.ts';
-import {
-  endCodes,
-  ended,
-  priorityCodes,
-  reasonCodes,
-  stateCodes,
-} from '../../src/store/sqlite/file/schema.ts';
+import { ended } from '../../src/store/sqlite/file/schema.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../../src/store/sqlite/owner/owner.ts';
+import { endCodes, priorityCodes, reasonCodes, stateCodes } from '../../src/store/stored-codes.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { type DumpedJob, inDumpOrder, type StateDump } from '../conformance/store-under-test.ts';
 

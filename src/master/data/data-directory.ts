@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../../core/errors.ts';
 import { version } from '../../core/version.ts';
+import { writeWhole } from '../../runtime/durable-file.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
 import { StartRejected } from '../../runtime/start-rejected.ts';
 import { masterLimits } from '../limits.ts';
@@ -23,7 +24,6 @@ import {
   runDirOf,
   writeMasterRecord,
   writeRunRecord,
-  writeWhole,
 } from './run-record.ts';
 import { makeSocketDir } from './socket-directory.ts';
 

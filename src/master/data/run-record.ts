@@ -5,8 +5,9 @@
 // whether the daemon lives, not these files; a record that was copied with its directory is not read, because
 // it names the original daemon.
 
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeWhole } from '../../runtime/durable-file.ts';
 import { isSameFile, type Place, placeOf } from '../../runtime/place.ts';
 
 export interface RunRecord {
@@ -56,13 +57,6 @@ export function writeMasterRecord(dataDir: string, record: MasterRecord): void {
 export function removeRecords(dataDir: string): void {
   rmSync(runRecordPath(dataDir), { force: true });
   rmSync(masterRecordPath(dataDir), { force: true });
-}
-
-/** Replaces a file of mode 0600 in one step: a reader sees the old text or the new one. */
-export function writeWhole(path: string, text: string): void {
-  const next = `${path}.next`;
-  writeFileSync(next, text, { mode: 0o600 });
-  renameSync(next, path);
 }
 
 function writeRecord(dataDir: string, path: string, record: RunRecord | MasterRecord): void {

@@ -8,8 +8,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { writeWhole } from '../../runtime/durable-file.ts';
 import { isSameFile, type Place, placeOf } from '../../runtime/place.ts';
-import { writeWhole } from '../data/run-record.ts';
 import { masterLimits } from '../limits.ts';
 import type { ProcessIdentity } from './process-table.ts';
 import { hasLivingMaster, identityOf, isAlive } from './process-table.ts';

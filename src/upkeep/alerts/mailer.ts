@@ -75,7 +75,6 @@ export class Mailer implements Service {
       end: `mailer: ${source.name} are mailed again`,
     });
     this.#loop = new Loop({
-      name: `mailer of ${source.name}`,
       step: () => this.#step(),
       onFailure: (error) => {
         this.#nextRoundAt = 0;

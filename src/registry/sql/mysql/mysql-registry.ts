@@ -20,6 +20,7 @@ import type {
   TopicDraft,
   TopicRecord,
 } from '../../../ports/registry.ts';
+import { within } from '../../../runtime/timeout.ts';
 import type { KeptShards } from '../../shard-book.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import { cipherFor, type KeyOptions, openCipher } from '../keys/registry-key.ts';
@@ -108,7 +109,7 @@ export class MysqlRegistry implements Registry {
    *  unavailable MySQL, or one slower than sqlLimits.mysqlStartMs, is accepted. */
   async prove(): Promise<void> {
     try {
-      await within(this.#open(), sqlLimits.mysqlStartMs);
+      await within(sqlLimits.mysqlStartMs, this.#open(), noAnswer);
     } catch (error) {
       if (error instanceof StoreError && error.cause instanceof DqError) throw error.cause;
     }
@@ -226,7 +227,7 @@ export class MysqlRegistry implements Registry {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       const ended = Promise.allSettled([this.#db?.close(), this.#saving]);
-      await within(ended, sqlLimits.mysqlGoodbyeMs).catch(() => {
+      await within(sqlLimits.mysqlGoodbyeMs, ended, noAnswer).catch(() => {
         // The connections are destroyed.
       });
       await this.#copy.close().catch(() => undefined);
@@ -255,7 +256,7 @@ export class MysqlRegistry implements Registry {
     this.#opening ??= this.#connect().finally(() => {
       this.#opening = null;
     });
-    return within(this.#opening, limits.mysqlCallMs);
+    return within(limits.mysqlCallMs, this.#opening, noAnswer);
   }
 
   async #connect(): Promise<RegistryDb> {
@@ -303,7 +304,8 @@ export class MysqlRegistry implements Registry {
     const copy = await this.#copyState;
     const leftMs = this.#startUntil - performance.now();
     try {
-      return await within(answer, leftMs > 0 ? leftMs : copy === null ? limits.mysqlCallMs : 0);
+      const waitMs = leftMs > 0 ? leftMs : copy === null ? limits.mysqlCallMs : 0;
+      return await within(waitMs, answer, noAnswer);
     } catch (error) {
       if (copy === null || this.#db !== null) throw error;
       return readCopy(copy);
@@ -385,15 +387,4 @@ export class MysqlRegistry implements Registry {
   }
 }
 
-/** Waits at most waitMs; the work itself goes on. */
-async function within<T>(work: Promise<T>, waitMs: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new StoreError({ kind: 'not_stored', code: 'timeout' })), waitMs);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const noAnswer = () => new StoreError({ kind: 'not_stored', code: 'timeout' });

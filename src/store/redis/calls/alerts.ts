@@ -4,8 +4,9 @@
 import type { Version } from '../../../core/job.ts';
 import { type AlertEntry, type AlertOutbox, type Partition, StoreError } from '../../../ports/job-store.ts';
 import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
+import { alertCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
-import { alertCodes, readAlert } from '../scripts/records.ts';
+import { readAlert } from '../scripts/records.ts';
 import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
 import { byDeath } from './calls.ts';
 

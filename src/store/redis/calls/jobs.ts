@@ -22,9 +22,10 @@ import type {
 import { pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import { storeLimits } from '../../limits.ts';
+import { reasonCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
-import { readWhole, reasonCodes, type WholeReply } from '../scripts/records.ts';
+import { readWhole, type WholeReply } from '../scripts/records.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { timeOf, wholeMs } from '../scripts/times.ts';
 import { type Arg, lookUp, type Shards } from '../shard/shards.ts';

@@ -3,16 +3,9 @@
 // the same.
 
 import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
+import { stateCodes } from '../../stored-codes.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
-import {
-  flagsOf,
-  liesApart,
-  readSafe,
-  stateCodes,
-  tailBytesMax,
-  writeSafe,
-  writeTail,
-} from '../scripts/records.ts';
+import { flagsOf, liesApart, readSafe, tailBytesMax, writeSafe, writeTail } from '../scripts/records.ts';
 import { timeOf } from '../scripts/times.ts';
 import type { Arg } from '../shard/shards.ts';
 import type { Placed } from './calls.ts';

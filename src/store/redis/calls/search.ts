@@ -5,8 +5,9 @@ import type { EndState, FoundJob, JobState } from '../../../core/job.ts';
 import type { Page, Partition, SearchFilter } from '../../../ports/job-store.ts';
 import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, mergedPage, type Order, type Part, type Place, placeOf } from '../../pages.ts';
+import { endCodes, stateCodes } from '../../stored-codes.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
-import { endCodes, type FoundReply, readEnded, readFound, stateCodes } from '../scripts/records.ts';
+import { type FoundReply, readEnded, readFound } from '../scripts/records.ts';
 import { type Arg, askAll, namingMissing, type Shards } from '../shard/shards.ts';
 
 export async function search(

@@ -41,7 +41,6 @@ export function watchDurability(
     await redis.close();
   };
   const again = new Loop({
-    name: 'durability',
     failureWaitMs: limits.loopSleepMsMax,
     step: async () => {
       const health = await look();

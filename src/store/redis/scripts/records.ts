@@ -3,26 +3,18 @@
 
 import type {
   AttemptRecord,
-  BuryReason,
   EndedJob,
-  EndState,
   FoundJob,
   JobKey,
   JobSnapshot,
-  JobState,
-  Priority,
   ReservedJob,
 } from '../../../core/job.ts';
 import type { AlertEntry, PushJob } from '../../../ports/job-store.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
+import { alertCodes, endCodes, priorityCodes, reasonCodes, stateCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf } from './keys.ts';
 
-export const stateCodes: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
-export const priorityCodes: readonly Priority[] = ['high', 'normal', 'low'];
-export const reasonCodes: readonly BuryReason[] = ['attempts_exhausted', 'gone', 'no_retry', 'poison'];
-export const endCodes: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
-export const alertCodes = ['owed', 'claimed', 'sent', 'nobody'] as const;
 /** Frequent content types, stored in three bits; null = none given. */
 const typeCodes: readonly (string | null)[] = [
   null,

@@ -3,6 +3,7 @@
 // with frame, and reads the storage clock only through clock.
 
 import { limits } from '../../../core/limits.ts';
+import { reasonCodes } from '../../stored-codes.ts';
 import ack from './lua/ack.lua';
 import alertClaim from './lua/alert-claim.lua';
 import alertDue from './lua/alert-due.lua';
@@ -57,7 +58,6 @@ import strikes from './lua/shared/strikes.lua';
 import topics from './lua/shared/topics.lua';
 import wheel from './lua/shared/wheel.lua';
 import whole from './lua/shared/whole.lua';
-import { reasonCodes } from './records.ts';
 
 const files = {
   mark,

@@ -6,7 +6,8 @@ import type { AttemptRecord } from '../../../core/job.ts';
 import type { AlertEntry, Page } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { cursorOf, newest, placeOf } from '../../pages.ts';
-import { dead, reasonCodes } from '../file/schema.ts';
+import { reasonCodes } from '../../stored-codes.ts';
+import { dead } from '../file/schema.ts';
 import { asBuffer } from './job-rows.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
 

@@ -4,7 +4,8 @@
 
 import type { Lease } from '../../../core/job.ts';
 import type { BuryItem, FinishOutcome, RetryItem } from '../../../ports/job-store.ts';
-import { delayed, ready, reasonCodes, reserved } from '../file/schema.ts';
+import { reasonCodes } from '../../stored-codes.ts';
+import { delayed, ready, reserved } from '../file/schema.ts';
 import type { JobRow, LastAttempt } from './job-rows.ts';
 import { dueAfter, type TransactionContext } from './transaction-context.ts';
 

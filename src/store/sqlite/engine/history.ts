@@ -6,7 +6,7 @@ import type { AttemptRecord, EndedJob, JobKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { readFirstAttempt } from '../../first-attempt.ts';
-import { endCodes } from '../file/schema.ts';
+import { endCodes } from '../../stored-codes.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
 export class History {

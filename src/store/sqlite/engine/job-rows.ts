@@ -5,7 +5,8 @@
 import type { AttemptRecord, EndState } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
-import { dead, delayed, endCodes, ended, ready, reserved, type StateCode } from '../file/schema.ts';
+import { endCodes } from '../../stored-codes.ts';
+import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import type { TopicCounters } from './topic-counters.ts';
 
 /** A job as the operations see it. */

@@ -3,7 +3,8 @@
 
 import type { JobKey } from '../../../core/job.ts';
 import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
-import { dead, delayed, priorityCodes, ready, reserved, stateCodes } from '../file/schema.ts';
+import { priorityCodes, stateCodes } from '../../stored-codes.ts';
+import { dead, delayed, ready, reserved } from '../file/schema.ts';
 import { isEnded } from './job-rows.ts';
 import { dueWhen, type TransactionContext } from './transaction-context.ts';
 

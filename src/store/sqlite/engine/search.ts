@@ -7,7 +7,7 @@ import type { Page, SearchFilter } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, cursorOf, type Order, type Place, placeOf } from '../../pages.ts';
-import { endCodes, stateCodes } from '../file/schema.ts';
+import { endCodes, stateCodes } from '../../stored-codes.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 

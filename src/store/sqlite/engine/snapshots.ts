@@ -3,7 +3,7 @@
 import type { JobKey, JobSnapshot } from '../../../core/job.ts';
 import type { DeadLetter } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
-import { reasonCodes, stateCodes } from '../file/schema.ts';
+import { reasonCodes, stateCodes } from '../../stored-codes.ts';
 import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 

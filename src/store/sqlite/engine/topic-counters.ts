@@ -5,8 +5,9 @@
 
 import type { ReserveRequest } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
+import { priorityCodes } from '../../stored-codes.ts';
 import { type DealPlan, planDeals, type ReadyTopic } from '../../wheel.ts';
-import { delayed, priorityCodes, ready, type StateCode } from '../file/schema.ts';
+import { delayed, ready, type StateCode } from '../file/schema.ts';
 import { Ring, RingView, type RingViews } from './ring.ts';
 
 /** Index of a count: priority × 4 + state. */

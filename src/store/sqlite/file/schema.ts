@@ -2,19 +2,12 @@
 // sql/sqlite/jobs.sql holds the same text for manual use; a test compares the two. It is a module, because
 // bundles, test runners and TypeScript loaders all support modules but no other kind of file.
 
-import type { BuryReason, EndState, JobState, Priority } from '../../../core/job.ts';
-
 /** In the file header: "dqjb". */
 export const applicationId = 0x64716a62;
 /** In the file header; a changed layout gets a new number, and no process opens a file with a higher one. */
 export const layoutVersion = 1;
 
-/** job.state, job.prio, job.reason and job.ended_as store indexes of these lists: only ever append. */
-export const stateCodes: readonly JobState[] = ['delayed', 'ready', 'reserved', 'dead'];
-export const priorityCodes: readonly Priority[] = ['high', 'normal', 'low'];
-export const reasonCodes: readonly BuryReason[] = ['attempts_exhausted', 'gone', 'no_retry', 'poison'];
-export const endCodes: readonly EndState[] = ['done', 'cancelled', 'purged', 'expired'];
-
+/** Indexes of stateCodes. */
 export const delayed = 0;
 export const ready = 1;
 export const reserved = 2;

@@ -20,8 +20,8 @@ import type {
   When,
 } from '../../../ports/job-store.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
+import { priorityCodes, reasonCodes, stateCodes } from '../../stored-codes.ts';
 import type { AckedLease } from '../engine/finish.ts';
-import { priorityCodes, reasonCodes, stateCodes } from '../file/schema.ts';
 import type { CapacityDelta } from './capacity-delta.ts';
 import { ProtocolError, type Reader, type Writer } from './protocol.ts';
 
