@@ -1,5 +1,4 @@
 // What each exit code means to a script, by a command that ends with it.
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodes } from '../../src/cli/exit.ts';
@@ -118,14 +117,9 @@ describe('exit codes', () => {
     await expectEach(withoutDaemon, daemon);
   });
 
-  it('are all in the tables above (70 in crash-loop.test.ts), and in the README', () => {
+  it('are all in the tables above (70 in crash-loop.test.ts)', () => {
     const shown = new Set<Code>([...withDaemon, ...withoutDaemon].map(({ code }) => code));
     const elsewhere: readonly Code[] = ['startAgain', 'crashLoop'];
     expect([...shown, ...elsewhere].sort()).toEqual(Object.keys(exitCodes).sort());
-    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
-    const line = /^\*\*Exit codes\*\*: (.*)$/m.exec(readme)?.[1] ?? '';
-    expect(line.split(' · ').map((part) => Number.parseInt(part, 10))).toEqual([
-      ...new Set(Object.values(exitCodes)),
-    ]);
   });
 });

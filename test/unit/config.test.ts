@@ -478,7 +478,7 @@ describe('readEnvironment', () => {
 });
 
 describe('show', () => {
-  it('lists every option once in the table of the README', () => {
+  it('table of the manual: lists every option once', () => {
     const table = renderConfigTable();
     for (const [name, option] of Object.entries(options))
       expect(table).toContain(option.only === 'flag' ? `| – | \`${option.flag}\` |` : `| \`${name}\` |`);

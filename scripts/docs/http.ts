@@ -1,0 +1,198 @@
+import { createServer } from 'node:http';
+import { createApi } from '../../src/api/api.ts';
+import type { ApiContext } from '../../src/api/api-context.ts';
+import type { HttpFront } from '../../src/api/http/http-front.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { TopicField } from '../../src/core/topic/field-kinds.ts';
+import { topicColumns, topicFields } from '../../src/core/topic/fields.ts';
+import { apiName } from '../../src/core/topic/settings.ts';
+import type { TokenBook } from '../../src/registry/token-book.ts';
+import { code, plain, table } from './markdown.ts';
+
+interface Schema {
+  readonly $ref?: string;
+  readonly type?: string | readonly string[];
+  readonly description?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly anyOf?: readonly Schema[];
+  readonly items?: Schema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+}
+interface Operation {
+  readonly summary: string;
+  readonly description?: string;
+  readonly tags: readonly string[];
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly required?: boolean;
+    readonly description?: string;
+    readonly schema: Schema;
+  }[];
+  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
+  readonly responses: Readonly<Record<string, { readonly description: string }>>;
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
+}
+interface OpenApi {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components?: { readonly schemas?: Readonly<Record<string, Schema>> };
+}
+
+interface Route {
+  readonly path: string;
+  readonly method: string;
+  readonly operation: Operation;
+}
+
+/** Every route, from the schemas that validate its requests. */
+export async function httpPage(): Promise<string> {
+  const document = await describeApi();
+  const byTag = new Map<string, Route[]>();
+  for (const [path, methods] of Object.entries(document.paths))
+    for (const [method, operation] of Object.entries(methods)) {
+      const tag = operation.tags[0] ?? 'other';
+      byTag.set(tag, [...(byTag.get(tag) ?? []), { path, method, operation }]);
+    }
+  const sections = [...byTag].map(
+    ([tag, routes]) =>
+      `## ${tag[0]?.toUpperCase()}${tag.slice(1)}\n\n${routes.map((route) => routeText(route, document)).join('\n')}`,
+  );
+  return `# HTTP API
+
+JSON over HTTP/1.1. \`GET /openapi.json\` describes the API for programs: OpenAPI 3.1 with named schemas, the callback
+included. \`npx openapi-typescript $DQ/openapi.json\` makes types from it. This page has every route;
+[Pushing jobs](../pushing.md) shows how to use them.
+
+- **Errors** are \`application/problem+json\`; [Errors](errors.md) lists the codes. Unknown parameters and members are
+  errors.
+- **Durations**: \`"500ms"\`, \`"30s"\`, \`"10m"\`, \`"1h30m"\`, \`"3d"\`, \`"PT30M"\`. A number without a unit is an error,
+  except \`0\`.
+- **Times**: RFC 3339 with an offset, or epoch milliseconds. Replies have RFC 3339 in UTC.
+- **Pages**: \`limit\` and \`cursor\` → \`{items, nextCursor}\`; \`nextCursor\` is null on the last page.
+- **Access**: with the first token on, a call needs \`Authorization: Bearer dqk_…\` with the scope of the route;
+  \`admin\` covers every scope. [Security](../security.md) has the details.
+- A changed topic, token or shard list is in force in every process within 2 s.
+
+${sections.join('\n')}
+## Topic fields
+
+${topicTable()}
+See also: [Pushing jobs](../pushing.md) · [Errors](errors.md) · [Command line](command-line.md)
+`;
+}
+
+/** The document of /openapi.json. No route is called, so the parts that handlers use are placeholders. */
+async function describeApi(): Promise<OpenApi> {
+  const loaded = loadConfig({ flags: {}, env: {}, cwd: '/' });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const unused: unknown = new Proxy(() => {}, { get: () => unused, apply: () => unused });
+  const role = {
+    config: loaded.config,
+    version: '',
+    store: unused,
+    registry: unused,
+    link: unused,
+    log: unused,
+  };
+  const context = { role, pushes: unused, egress: unused, suggestion: unused } as unknown as ApiContext;
+  const front = { serverFor: createServer } as unknown as HttpFront;
+  const api = await createApi(context, front, unused as TokenBook);
+  await api.ready();
+  return api.swagger() as unknown as OpenApi;
+}
+
+function routeText({ path, method, operation }: Route, document: OpenApi): string {
+  const scope = operation.security?.flatMap(({ bearer = [] }) => bearer)[0];
+  const statuses = Object.entries(operation.responses);
+  const good = statuses.filter(([status]) => Number(status) < 300);
+  const bad = statuses.filter(([status]) => Number(status) >= 400).map(([status]) => status);
+  const parameters = (operation.parameters ?? []).map(
+    ({ name, in: place, required, description, schema }) => [
+      code(place === 'path' ? `{${name}}` : name),
+      `${place}${required === true && place !== 'path' ? ', required' : ''}`,
+      valuesOf(schema, document),
+      plain(description ?? schema.description ?? ''),
+    ],
+  );
+  return [
+    `### ${method.toUpperCase()} ${path}\n`,
+    `${plain(operation.summary)}. ${scope === undefined ? 'No token needed' : `Scope \`${scope}\``}.\n`,
+    ...(operation.description === undefined ? [] : [`${plain(operation.description)}\n`]),
+    ...(parameters.length === 0 ? [] : [table(['parameter', 'in', 'values', ''], parameters)]),
+    ...bodyText(operation, document),
+    `Replies: ${good.map(([status, { description }]) => `${status} ${plain(description)}`).join(' · ')}. Errors: ${bad.join(', ')}.\n`,
+  ].join('\n');
+}
+
+function bodyText({ requestBody }: Operation, document: OpenApi): string[] {
+  return Object.entries(requestBody?.content ?? {}).flatMap(([type, media]) => {
+    const schema = resolve(media.schema, document);
+    const { properties, required } = schema.items === undefined ? schema : resolve(schema.items, document);
+    if (type === '*/*') return ['Body: any bytes.\n'];
+    if (properties === undefined) return [`Body, ${code(type)}: ${plain(schema.description ?? 'JSON')}.\n`];
+    if ('callbackUrl' in properties) return [`Body, ${code(type)}: [topic fields](#topic-fields).\n`];
+    const rows = Object.entries(properties).map(([name, property]) => [
+      code(name),
+      required?.includes(name) ? 'required' : '',
+      valuesOf(property, document),
+      plain(resolve(property, document).description ?? ''),
+    ]);
+    const what = schema.items === undefined ? '' : 'a list of items; an item has';
+    return [
+      `Body, ${code(type)}: ${what}\n`.replace(': \n', ':\n'),
+      table(['member', '', 'values', ''], rows),
+    ];
+  });
+}
+
+function resolve(schema: Schema, document: OpenApi): Schema {
+  const name = schema.$ref?.replace('#/components/schemas/', '');
+  return (name === undefined ? undefined : document.components?.schemas?.[name]) ?? schema;
+}
+
+function valuesOf(given: Schema, document: OpenApi): string {
+  const schema = resolve(given, document);
+  if (schema.enum !== undefined) return schema.enum.map((value) => code(String(value))).join(', ');
+  if (schema.const !== undefined) return code(String(schema.const));
+  if (schema.anyOf !== undefined)
+    return [...new Set(schema.anyOf.map((one) => valuesOf(one, document)))].join(' or ');
+  if (schema.type === 'array')
+    return `list of ${schema.items === undefined ? 'values' : valuesOf(schema.items, document) || 'values'}`;
+  const kinds = (Array.isArray(schema.type) ? schema.type : [schema.type ?? '']).map((kind) =>
+    kind === 'string' ? 'text' : kind,
+  );
+  const bounds =
+    schema.minimum !== undefined && schema.maximum !== undefined && schema.minimum < schema.maximum
+      ? `, ${schema.minimum} to ${schema.maximum}`
+      : '';
+  return `${kinds.join(' or ')}${bounds}`;
+}
+
+function topicTable(): string {
+  const { topic, ...others } = topicColumns;
+  const fields: readonly [string, TopicField][] = [
+    ['topic', topic],
+    ...Object.entries(topicFields),
+    ...Object.entries(others),
+  ];
+  return table(
+    ['field', 'flag', 'default', 'values', ''],
+    fields.map(([key, field]) => [
+      code(apiName(key, field)),
+      code(field.flag?.replace(/ .*/, '') ?? ''),
+      field.defaultText ?? defaultOf(field),
+      field.bounds,
+      field.more === undefined ? field.help : `${field.help}. ${field.more}`,
+    ]),
+  );
+}
+
+function defaultOf(field: TopicField): string {
+  if (field.default === undefined) return '';
+  const value = field.print === undefined ? field.default : field.print(field.default);
+  return code(typeof value === 'string' && value !== '' ? value : JSON.stringify(value));
+}

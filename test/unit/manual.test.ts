@@ -1,0 +1,112 @@
+// The manual: generated pages are up to date, links resolve, every code and command exists and is documented.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { expect, it } from 'vitest';
+import { exitMeanings, remedies } from '../../scripts/docs/errors.ts';
+import { referencePages } from '../../scripts/docs.ts';
+import { commands } from '../../src/cli/commands.ts';
+import { exitCodes } from '../../src/cli/exit.ts';
+import { catalogue } from '../../src/core/errors.ts';
+
+const root = join(import.meta.dirname, '../..');
+const manual = join(root, 'src/manual');
+const paths = [
+  ...[join(root, 'README.md'), join(root, 'src/README.md')],
+  ...readdirSync(manual, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join(manual, name)),
+];
+const pages = new Map(paths.map((path) => [path, readFileSync(path, 'utf8')]));
+const nameOf = (path: string) => relative(root, path);
+
+it('reference pages: up to date (npm run docs)', async () => {
+  for (const [path, text] of await referencePages()) expect(pages.get(path), nameOf(path)).toBe(text);
+});
+
+it('README: at most 180 lines', () => {
+  expect(pages.get(join(root, 'README.md'))?.split('\n').length).toBeLessThanOrEqual(180);
+});
+
+it('pages: every link leads to a file, and every anchor to a heading', () => {
+  const broken: string[] = [];
+  for (const [path, text] of pages)
+    for (const [, link = ''] of withoutCode(text).matchAll(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)) {
+      const [file = '', anchor] = link.split('#');
+      const target = file === '' ? path : resolve(dirname(path), file);
+      const isThere = existsSync(target);
+      const anchors = isThere && anchor !== undefined ? anchorsOf(readFileSync(target, 'utf8')) : null;
+      if (!isThere || (anchor !== undefined && !anchors?.has(decodeURIComponent(anchor))))
+        broken.push(`${nameOf(path)}: ${link}`);
+    }
+  expect(broken).toEqual([]);
+});
+
+it('pages: each is reached from the README', () => {
+  const reached = new Set<string>();
+  const visit = (path: string): void => {
+    if (reached.has(path) || !pages.has(path)) return;
+    reached.add(path);
+    for (const [, file = ''] of (pages.get(path) ?? '').matchAll(/\]\((?!https?:)([^)#\s]+\.md)/g))
+      visit(resolve(dirname(path), file));
+  };
+  visit(join(root, 'README.md'));
+  expect(paths.filter((path) => !reached.has(path)).map(nameOf)).toEqual([]);
+});
+
+it('errors: each code has a remedy, and each exit code a meaning', () => {
+  // A remedy may be written before its code is.
+  expect(Object.keys(remedies)).toEqual(expect.arrayContaining(Object.keys(catalogue)));
+  expect(Object.keys(exitMeanings).sort()).toEqual(Object.keys(exitCodes).sort());
+});
+
+it('pages: statuses and codes are pairs of the catalogue', () => {
+  const wrong: string[] = [];
+  for (const [path, text] of pages)
+    for (const [pair, status, code = ''] of text.matchAll(/\b([45]\d\d) `([a-z_]+)`/g))
+      if (Object.entries(catalogue).every(([name, one]) => name !== code || one.status !== Number(status)))
+        wrong.push(`${nameOf(path)}: ${pair}`);
+  expect(wrong).toEqual([]);
+});
+
+it('troubleshooting: its table has every exit code', () => {
+  const text = pages.get(join(manual, 'troubleshooting.md')) ?? '';
+  const section = text.slice(
+    text.indexOf('## Exit codes'),
+    text.indexOf('\n## ', text.indexOf('## Exit codes') + 1),
+  );
+  const named = [...section.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
+  // Two of them have one number.
+  expect(named).toEqual([...new Set(Object.values(exitCodes))].sort((a, b) => a - b));
+});
+
+it('pages: every command that they name exists', () => {
+  const unknown: string[] = [];
+  for (const [path, text] of pages) {
+    const inline = [...text.matchAll(/`(?:npx )?dq ([a-z]+)/g)];
+    const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = '']) => block);
+    const typed = blocks.flatMap((block) => [...block.matchAll(/(?:^|[;|&(] ?|npx )dq ([a-z]+)/gm)]);
+    for (const [, name = ''] of [...inline, ...typed])
+      if (!Object.hasOwn(commands, name)) unknown.push(`${nameOf(path)}: dq ${name}`);
+  }
+  expect(unknown).toEqual([]);
+});
+
+function withoutCode(text: string): string {
+  return text.replaceAll(/^```[\s\S]*?^```$/gm, '').replaceAll(/`[^`\n]*`/g, '');
+}
+
+/** As GitHub makes them: lower case, no punctuation, hyphens for spaces, -1 for the second of a name. */
+function anchorsOf(text: string): ReadonlySet<string> {
+  const anchors = new Set<string>();
+  for (const [, heading = ''] of text.replaceAll(/^```[\s\S]*?^```$/gm, '').matchAll(/^#{1,6} (.*)$/gm)) {
+    const slug = heading
+      .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\p{M} _-]/gu, '')
+      .replaceAll(' ', '-');
+    let name = slug;
+    for (let n = 1; anchors.has(name); n++) name = `${slug}-${n}`;
+    anchors.add(name);
+  }
+  return anchors;
+}
