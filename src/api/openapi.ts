@@ -73,15 +73,18 @@ const dataKeywords: ReadonlySet<string> = new Set(['const', 'default', 'enum', '
 /** Moves every schema with a `title` to components.schemas, and refers to it. Throws when two schemas share a title. */
 function withComponents(document: { paths?: object; webhooks?: object; components?: object }): object {
   const schemas: Record<string, object> = {};
-  const visitAll = (map: object) =>
-    Object.fromEntries(Object.entries(map).map(([name, value]) => [name, visit(value)]));
+  const mapped = (map: object, change: (value: unknown) => unknown) =>
+    Object.fromEntries(Object.entries(map).map(([name, value]) => [name, change(value)]));
   function visit(node: unknown): unknown {
     if (Array.isArray(node)) return node.map(visit);
     if (typeof node !== 'object' || node === null) return node;
     const entries = Object.entries(node).map(([key, value]) => {
       if (dataKeywords.has(key)) return [key, value];
       // The names of properties are not keywords.
-      return [key, key === 'properties' ? visitAll(value) : visit(value)];
+      return [
+        key,
+        key === 'properties' ? mapped(value, (field) => defaultInWords(visit(field))) : visit(value),
+      ];
     });
     const { title, ...schema } = Object.fromEntries(entries);
     if (typeof title !== 'string') return Object.fromEntries(entries);
@@ -94,10 +97,19 @@ function withComponents(document: { paths?: object; webhooks?: object; component
   const { paths = {}, webhooks = {}, components = {} } = document;
   return {
     ...document,
-    paths: visitAll(paths),
-    webhooks: visitAll(webhooks),
+    paths: mapped(paths, visit),
+    webhooks: mapped(webhooks, visit),
     components: { ...components, schemas },
   };
+}
+
+/** Moves the default of a field into its description. With the keyword, openapi-typescript makes the field of a named schema
+ *  required, so a client could not leave it out. Defaults of parameters keep the keyword. */
+function defaultInWords(field: unknown): unknown {
+  if (typeof field !== 'object' || field === null || !('default' in field)) return field;
+  const { default: value, ...rest } = field;
+  const description = 'description' in rest ? `${rest.description}; default: ` : 'default: ';
+  return { ...rest, description: description + (typeof value === 'string' ? value : JSON.stringify(value)) };
 }
 
 const schema = {

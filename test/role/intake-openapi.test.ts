@@ -124,7 +124,7 @@ it('openapi: names its schemas', async () => {
       ...['Alert', 'Attempt', 'Backup', 'BatchItem', 'BatchResult', 'CreatedToken', 'DeadLetter', 'Fsck'],
       ...['Incident', 'Index', 'Job', 'JobSummary', 'MovedJob', 'Problem', 'Process', 'PushResult', 'Ready'],
       ...['RotatedSecret', 'RuleResult', 'RuleTest', 'Shard', 'StateCounts', 'Stats', 'Token', 'TokenInput'],
-      'TopicStats',
+      ...['Topic', 'TopicInput', 'TopicPatch', 'TopicReplacement', 'TopicStats', 'TopicWithSecret'],
     ]),
   );
   expect(body.paths['/v1/jobs'].post.responses[200].content['application/json'].schema).toEqual({
@@ -185,6 +185,28 @@ it('openapi: explains every field and parameter, with an example', async () => {
       description === undefined || (example === undefined && schema.enum === undefined),
   );
   expect(unexplained.map(({ path, name }) => `${path} ${name}`)).toEqual([]);
+});
+
+it('openapi: shows the default of a topic field where a missing one takes it', async () => {
+  const dq = await startIntake();
+  const { body } = await dq.api('GET', '/openapi.json');
+  const { TopicInput, TopicPatch } = body.components.schemas;
+  const defaults = Object.entries(TopicInput.properties as Record<string, Described>).flatMap(
+    ([name, { description = '' }]) => {
+      const shown = /; default: (.*)$/.exec(description)?.[1];
+      return shown === undefined ? [] : [[name, shown]];
+    },
+  );
+  const reply = await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9/' });
+  const texts = Object.entries(reply.body).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? value : JSON.stringify(value),
+  ]);
+  expect(defaults.length).toBeGreaterThan(10);
+  expect(Object.fromEntries(texts)).toMatchObject(Object.fromEntries(defaults));
+  expect(JSON.stringify(TopicPatch)).not.toContain('; default: ');
+  // The keyword would make a generated client require the field.
+  expect(JSON.stringify(body.components)).not.toContain('"default":');
 });
 
 it('openapi: describes the callback as a webhook with the headers that dq sends', async () => {

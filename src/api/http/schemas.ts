@@ -46,8 +46,6 @@ export const instant = (description: string) =>
     description: `${description}; RFC 3339 with milliseconds, UTC`,
     examples: ['2030-01-01T08:00:00.000Z'],
   });
-/** For topic-schemas.ts. */
-export const Instant = instant('time');
 export const DueAt = instant('when the next attempt is due');
 export const CreatedAt = instant('when dq accepted the job');
 

@@ -9,58 +9,69 @@ import type { StateCounts } from '../../../ports/job-store.ts';
 import type { ExplainedBy } from '../../../process/messages.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { closed, nullable, problems, reply, topicParam } from '../../http/schemas.ts';
+import { closed, count, nullable, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
 import type { MasterQuestions } from '../../master-questions.ts';
 import { noJobs } from '../stats-table.ts';
 import { nameToFind } from './topic-routes.ts';
 
-const Reason = closed({
-  code: Type.Enum([...capacityCodes]),
-  message: Type.String(),
-  remedy: Type.String(),
-  values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
-    description: 'the numbers and names of the message',
-  }),
-});
-const States = closed(Object.fromEntries(jobStates.map((state) => [state, Type.Integer()])));
+const Reason = closed(
+  {
+    code: Type.Enum([...capacityCodes], { description: 'why; stable' }),
+    message: text('what holds the jobs', 'no job of the topic is ready: 3 delayed, 0 reserved, 1 dead'),
+    remedy: text('what to do', 'delayed jobs become ready when they are due'),
+    values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
+      description: 'numbers and names of the message',
+      examples: [{ delayed: 3 }],
+    }),
+  },
+  { title: 'CapacityReason' },
+);
+const States = closed(
+  Object.fromEntries(jobStates.map((state) => [state, count(`${state} jobs stored now`, 1)])),
+);
+const NotifierCapacity = closed(
+  {
+    notifier: text('name of its process, as in /v1/processes', 'dq-notifier-0'),
+    reasons: nullable('array', {
+      description: 'reasons of this notifier; null: it did not answer in time',
+      examples: [[]],
+    }),
+  },
+  { title: 'NotifierCapacity' },
+);
+const Capacity = closed(
+  {
+    topic: TopicName,
+    states: Type.Union([States, Type.Null()], {
+      description: 'stored jobs; null: the store does not answer',
+      examples: [{ delayed: 3, ready: 0, reserved: 0, dead: 1 }],
+    }),
+    reasons: Type.Array(Reason, { description: 'reasons of the whole instance' }),
+    notifiers: Type.Array(NotifierCapacity, { description: 'each notifier of this instance' }),
+  },
+  { title: 'TopicCapacity' },
+);
+const schema = {
+  operationId: 'topicCapacity',
+  tags: ['topics'],
+  summary: 'Why jobs of a topic are not called now',
+  params: closed(topicParam),
+  response: {
+    200: reply('without any reason, dq calls the jobs of the topic as soon as they are due', Capacity),
+    ...problems(404, 503),
+  },
+};
 
 export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
   const { store, topics } = role;
 
   api.get(
     '/v1/topics/:topic/capacity',
-    {
-      schema: {
-        operationId: 'topicCapacity',
-        tags: ['topics'],
-        summary: 'Why jobs of a topic are not called now',
-        params: closed(topicParam),
-        response: {
-          200: reply(
-            'now; without any reason, jobs of the topic are called as soon as they are due',
-            closed({
-              topic: Type.String(),
-              states: Type.Union([States, Type.Null()], { description: 'null: the store does not answer' }),
-              reasons: Type.Array(Reason, { description: 'of the whole instance' }),
-              notifiers: Type.Array(
-                closed({
-                  notifier: Type.String({ description: 'its process, as in /v1/processes' }),
-                  reasons: nullable('array', {
-                    description: 'as `reasons`, of this notifier; null: it did not answer in time',
-                  }),
-                }),
-              ),
-            }),
-          ),
-          ...problems(404, 503),
-        },
-      },
-      config: { access: { scope: 'read', topics: 'path' } },
-    },
+    { schema, config: { access: { scope: 'read', topics: 'path' } } },
     async (request) => {
       const topic = nameToFind(request.params.topic);
       const [notifiers, states] = await Promise.all([questions.explain(topic), statesOf(topic)]);
-      if (notifiers === null) throw new DqError('unavailable', 'the master does not answer');
+      if (notifiers === null) throw new DqError('unavailable', 'master: no answer; try again');
       const isKnown = topics.get(topic) !== undefined || topics.isUnreadable(topic);
       if (!isKnown && states !== null && !hasJobs(states) && notifiers.every(isUnknownTo))
         throw topicNotFound(topic);

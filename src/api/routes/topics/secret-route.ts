@@ -26,7 +26,7 @@ const schema = {
   params: closed(topicParam),
   response: { 200: reply('the new secret', RotatedSecret), ...problems(404, 413, 415, 503) },
 };
-const SecretInput = closed({ secret: Type.Optional(Secret) });
+const SecretInput = closed({ secret: Type.Optional(Secret) }, { title: 'SecretInput' });
 
 export function secretRoute(api: Api, { role }: ApiContext): void {
   api.post(

@@ -23,7 +23,13 @@ import { invalidCursor, pageOf, pagingParams, readLimit } from '../../http/pagin
 import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 import { closed, count, problems, reply, text, topicParam, yes } from '../../http/schemas.ts';
 import { apiLimits } from '../../limits.ts';
-import { Topic, TopicCreate, TopicPatch, TopicPut, TopicWithSecret } from './topic-schemas.ts';
+import {
+  Topic,
+  TopicInput as TopicBody,
+  TopicPatch,
+  TopicReplacement,
+  TopicWithSecret,
+} from './topic-schemas.ts';
 
 const tags = ['topics'];
 const params = closed(topicParam);
@@ -94,7 +100,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
     '/v1/topics',
     {
       schema: createSchema,
-      config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicCreate },
+      config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicBody },
     },
     async (request, answer) => {
       const input = read(request.body, true);
@@ -119,7 +125,7 @@ export function topicRoutes(api: Api, context: ApiContext): void {
 
   api.put(
     url,
-    { schema: putSchema, config: { access: admin, jsonBody: TopicPut } },
+    { schema: putSchema, config: { access: admin, jsonBody: TopicReplacement } },
     async (request, answer) => {
       const name = nameToWrite(request.params.topic);
       const input = read(request.body, true);

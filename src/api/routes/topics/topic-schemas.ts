@@ -1,43 +1,81 @@
-// Topics as /openapi.json describes them, derived from core/topic/fields.ts. The parsers there decide what is accepted and
-// name every mistake; a test compares both.
+// topic-schemas.ts describes topics in /openapi.json, derived from core/topic/fields.ts. The parsers of that table decide what
+// dq accepts; a test compares both.
 
 import { type TSchema, Type } from 'typebox';
 import type { TopicField } from '../../../core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../../core/topic/fields.ts';
 import { apiName } from '../../../core/topic/settings.ts';
-import { closed, Instant } from '../../http/schemas.ts';
+import { closed, instant, text } from '../../http/schemas.ts';
 
-function schemaOf({ schema, help, more }: TopicField): TSchema {
-  return Type.Unsafe<unknown>({ ...schema, description: more === undefined ? help : `${help}. ${more}` });
+/** Where the default is not a telling example. */
+const examples: Readonly<Record<string, unknown>> = {
+  topic: 'order.close',
+  callbackUrl: 'https://shop.example.org/callbacks/order-close',
+  title: 'Close unpaid orders',
+  owner: 'shop',
+  headers: { 'x-tenant': 'shop' },
+  delay: '30m',
+  retryIf: '{res.code}!=200',
+  backoff: ['15s', '3m', '1h'],
+  jitter: 0.1,
+  alertEmails: ['ops@example.org'],
+  state: 'active',
+  secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw',
+};
+
+/** The value in the API's JSON; undefined where there is none, or where another field changes it. */
+function defaultOf(field: TopicField): unknown {
+  if (field.default === undefined || field.defaultText !== undefined) return undefined;
+  return field.print === undefined ? field.default : field.print(field.default);
 }
 
-const settings = Object.fromEntries(
-  Object.entries(topicFields).map(([key, field]) => [apiName(key, field), schemaOf(field)]),
-);
-const { callbackUrl = Type.Unknown(), ...optionalSettings } = settings;
-const TopicName = schemaOf(topicColumns.topic);
-const State = schemaOf(topicColumns.state);
-export const Secret = schemaOf(topicColumns.secret);
+function schemaOf(name: string, field: TopicField): TSchema {
+  const { schema, help, more } = field;
+  const example = examples[name] ?? defaultOf(field) ?? field.default;
+  const description = more === undefined ? help : `${help}. ${more}`;
+  return Type.Unsafe<unknown>({ ...schema, description, examples: [example] });
+}
 
-const optional = Object.fromEntries(
-  Object.entries({ ...optionalSettings, state: State, secret: Secret }).map(([name, schema]) => [
-    name,
-    Type.Optional(schema),
-  ]),
-);
+const settings: Record<string, TSchema> = {};
+/** as in a request that creates or replaces: a missing field takes its default */
+const withDefaults: Record<string, TSchema> = {};
+for (const [key, field] of Object.entries({ ...topicFields, state: topicColumns.state })) {
+  const name = apiName(key, field);
+  const schema = schemaOf(name, field);
+  const byDefault = defaultOf(field);
+  settings[name] = schema;
+  withDefaults[name] =
+    byDefault === undefined ? schema : Type.Unsafe<unknown>({ ...schema, default: byDefault });
+}
+const TopicName = schemaOf('topic', topicColumns.topic);
+export const Secret = schemaOf('secret', topicColumns.secret);
 
-export const TopicCreate = closed({ topic: TopicName, callbackUrl, ...optional });
-export const TopicPut = closed({ topic: Type.Optional(TopicName), callbackUrl, ...optional });
-export const TopicPatch = closed({
-  topic: Type.Optional(TopicName),
-  callbackUrl: Type.Optional(callbackUrl),
-  ...optional,
+const optional = (schemas: Readonly<Record<string, TSchema>>) =>
+  Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, Type.Optional(schema)]));
+const { callbackUrl = Type.Unknown(), ...others } = withDefaults;
+const written = { callbackUrl, ...optional({ ...others, secret: Secret }) };
+
+export const TopicInput = closed({ topic: TopicName, ...written }, { title: 'TopicInput' });
+export const TopicReplacement = closed(
+  { topic: Type.Optional(TopicName), ...written },
+  { title: 'TopicReplacement' },
+);
+export const TopicPatch = closed(optional({ topic: TopicName, ...settings, secret: Secret }), {
+  title: 'TopicPatch',
 });
 
-/** Every member is present in a reply. */
-const shown = { topic: TopicName, ...settings, state: State, createdAt: Instant, updatedAt: Instant };
-export const Topic = Type.Object(shown);
-export const TopicWithSecret = Type.Object({
-  ...shown,
-  secret: Type.String({ description: 'shown here and never again' }),
-});
+/** A reply has every member. */
+const shown = {
+  topic: TopicName,
+  ...settings,
+  createdAt: instant('when the topic was created'),
+  updatedAt: instant('when the topic was last changed'),
+};
+export const Topic = Type.Object(shown, { title: 'Topic' });
+export const TopicWithSecret = Type.Object(
+  {
+    ...shown,
+    secret: text('signing secret; shown here and never again', 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw'),
+  },
+  { title: 'TopicWithSecret' },
+);
