@@ -187,7 +187,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     expect(run).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
-        /^dq: the data directory .*\/data (cannot be used: database or|is on a full) disk.*\n$/,
+        /^dq: (the data directory .*\/data cannot be used: database or disk|the disk of the data directory .*\/data) is full.*\n$/,
       ),
     });
   });

@@ -156,7 +156,7 @@ const cases: readonly Torn[] = [
     what: 'a foreign log beside jobs.db',
     of: stopped,
     tear: (data) => copyFileSync(join(killed(), 'jobs.db-wal'), join(data, 'jobs.db-wal')),
-    sentence: /^dq: .*jobs\.db was closed, and the log beside it, .*-wal, is not its own/,
+    sentence: /^dq: .*jobs\.db was closed, but .*-wal belongs to another file/,
   },
   {
     what: 'jobs.db with damaged pages after a power cut',

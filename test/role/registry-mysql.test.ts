@@ -141,7 +141,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       [
         'another one of this number',
         [mysqlSchema.createTable, "INSERT INTO migration VALUES (1, 'x', 'y', 0)"],
-        /step 1 \(x\) is another/,
+        /step 1 \(x\) differs/,
       ],
     ])('is rejected and unchanged when it is %s', async (_, statements, message) => {
       for (const statement of statements) await run(statement);
