@@ -10,13 +10,13 @@ import { reasonOf } from '../core/errors.ts';
 import type { AttemptRecord } from '../core/job.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import type { RoleContext } from '../process/role.ts';
+import { printableExcerpt } from '../runtime/printable-text.ts';
 import { type Settlement, settle } from '../use-cases/settle-delivery.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
 import type { Capacity } from './capacity.ts';
 import { notifierLimits } from './limits.ts';
 import type { Pools } from './pools.ts';
-import { excerptOf } from './reply.ts';
 import type { Held, Settler } from './settler.ts';
 import type { TopicTarget } from './topic-target.ts';
 
@@ -165,7 +165,8 @@ export class Deliverer {
       outcome: verdict.outcome,
       reason,
       status: outcome.kind === 'replied' ? outcome.status : null,
-      replyExcerpt: outcome.kind === 'replied' ? excerptOf(outcome.text, excerptMaxOf[verdict.outcome]) : '',
+      replyExcerpt:
+        outcome.kind === 'replied' ? printableExcerpt(outcome.text, excerptMaxOf[verdict.outcome]) : '',
       notifier: ctx.title,
       host,
     };

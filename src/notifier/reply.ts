@@ -42,17 +42,3 @@ export class Reply implements CallReply {
     return Array.isArray(value) ? value.join(', ') : (value ?? null);
   }
 }
-
-// C0, DEL and C1, the two line ends that JSON does not escape, marks of text direction, and single
-// surrogates.
-const unprintable =
-  /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
-
-/** The beginning of an untrusted text, safe for logs, mails and terminals: at most `charactersMax`
- *  characters, with unprintable ones written as \u and four digits. */
-export function excerptOf(text: string, charactersMax: number): string {
-  const escaped = text
-    .slice(0, charactersMax)
-    .replace(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
-  return escaped.slice(0, charactersMax);
-}

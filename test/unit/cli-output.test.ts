@@ -44,7 +44,9 @@ describe('withCaret', () => {
 
 describe('escapeControls', () => {
   it('lets nothing through that moves a cursor or turns text round', () => {
-    expect(escapeControls('a\u001b[2Jb\u0007\u009b\u202e')).toBe('a\\u001b[2Jb\\u0007\\u009b\\u202e');
+    expect(escapeControls('a\u001b[2Jb\u0007\u009b\u200e\u202e')).toBe(
+      'a\\u001b[2Jb\\u0007\\u009b\\u200e\\u202e',
+    );
     expect(escapeControls('one\r\n\ttwo')).toBe('one two');
   });
 });

@@ -8,6 +8,7 @@ import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { StoreError } from '../../ports/job-store.ts';
 import { type Incident, IncidentFiles, openIncidents } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { seesDaemon } from '../http/route-access.ts';
 import { closed, count, problems, reply, text, yes } from '../http/schemas.ts';
@@ -83,17 +84,9 @@ async function checkRegistry({ config, topics }: RoleContext): Promise<readonly 
 }
 
 /** A monitor's timeout is shorter than a store call's. */
-async function inTime<T>(check: string, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const why = `no answer within ${apiLimits.readyMs / 1_000} s`;
-    timer = setTimeout(() => reject(notReady(check, why)), apiLimits.readyMs);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function inTime<T>(check: string, work: Promise<T>): Promise<T> {
+  const why = `no answer within ${apiLimits.readyMs / 1_000} s`;
+  return within(apiLimits.readyMs, work, () => notReady(check, why));
 }
 
 /** Warnings without details. */

@@ -4,8 +4,8 @@ import type { Command } from 'commander';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
 import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
-import { Exit } from '../exit.ts';
 import { excerpt, printData, printTable, say } from '../output/output.ts';
+import { limitOf } from '../whole-number.ts';
 
 interface Alert {
   readonly topic: string;
@@ -40,11 +40,11 @@ export function register(program: Command): void {
 }
 
 async function list(flags: DaemonOptions & { readonly limit: string }): Promise<void> {
-  if (!/^[1-9]\d{0,8}$/.test(flags.limit)) throw new Exit('usage', '--limit is a whole number from 1');
+  const limit = limitOf(flags.limit);
   const alerts: Alert[] = [];
   const incidents: Incident[] = [];
   const call = { method: 'GET', path: ['v1', 'alerts'] } as const;
-  const more = await readPages<Alert>(clientOf(flags), call, Number(flags.limit), (page) => {
+  const more = await readPages<Alert>(clientOf(flags), call, limit, (page) => {
     if (flags.json) printData(page.text);
     alerts.push(...page.json.items);
     incidents.push(...(page.json as unknown as { incidents: readonly Incident[] }).incidents);
@@ -76,5 +76,5 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
       ],
     );
   }
-  if (more) say(`dq: more than ${flags.limit} dead jobs match; raise --limit`);
+  if (more) say(`dq: more than ${limit} dead jobs match; raise --limit`);
 }

@@ -18,6 +18,7 @@ import { findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { printData, printTable, say } from '../output/output.ts';
+import { wholeOf } from '../whole-number.ts';
 
 interface BenchFlags extends DaemonFlags {
   readonly connections: string;
@@ -179,10 +180,4 @@ async function openReceiver(): Promise<Receiver> {
       server.closeAllConnections();
     },
   };
-}
-
-function wholeOf(flag: string, text: string, max: number): number {
-  const n = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (n < 1 || n > max) throw new Exit('usage', `${flag} must be a whole number from 1 to ${max}`);
-  return n;
 }

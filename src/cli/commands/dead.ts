@@ -7,6 +7,7 @@ import { readPages } from '../daemon/read-pages.ts';
 import { filterFlags, purgeDead, requeueDead } from '../dead-bulk.ts';
 import { Exit } from '../exit.ts';
 import { excerpt, printData, printTable, say } from '../output/output.ts';
+import { limitOf } from '../whole-number.ts';
 
 interface FilterFlags extends DaemonOptions {
   readonly topic?: string;
@@ -73,7 +74,7 @@ function ofTopic<Flags extends FilterFlags>(
 }
 
 async function list(flags: FilterFlags & { readonly limit: string }): Promise<void> {
-  if (!/^[1-9]\d{0,8}$/.test(flags.limit)) throw new Exit('usage', '--limit is a whole number from 1');
+  const limit = limitOf(flags.limit);
   const { topic, since, until } = flags;
   const letters: DeadLetter[] = [];
   const call = {
@@ -82,7 +83,7 @@ async function list(flags: FilterFlags & { readonly limit: string }): Promise<vo
     query: { topic, since, until },
     flags: filterFlags,
   } as const;
-  const more = await readPages<DeadLetter>(clientOf(flags), call, Number(flags.limit), (page) => {
+  const more = await readPages<DeadLetter>(clientOf(flags), call, limit, (page) => {
     if (flags.json) printData(page.text);
     else letters.push(...page.json.items);
   });
@@ -100,5 +101,5 @@ async function list(flags: FilterFlags & { readonly limit: string }): Promise<vo
       ]),
     );
   }
-  if (more) say(`dq: more than ${flags.limit} dead letters match; raise --limit`);
+  if (more) say(`dq: more than ${limit} dead letters match; raise --limit`);
 }

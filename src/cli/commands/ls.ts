@@ -3,8 +3,8 @@
 import type { Command } from 'commander';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
-import { Exit } from '../exit.ts';
 import { printData, printTable, say } from '../output/output.ts';
+import { limitOf } from '../whole-number.ts';
 
 interface ListFlags extends DaemonOptions {
   readonly state?: string;
@@ -42,7 +42,7 @@ export function register(program: Command): void {
 }
 
 async function list(topic: string | undefined, flags: ListFlags): Promise<void> {
-  if (!/^[1-9]\d{0,8}$/.test(flags.limit)) throw new Exit('usage', '--limit is a whole number from 1');
+  const limit = limitOf(flags.limit);
   const { state, id, since, until } = flags;
   const jobs: FoundJob[] = [];
   const call = {
@@ -51,7 +51,7 @@ async function list(topic: string | undefined, flags: ListFlags): Promise<void> 
     query: { topic, state, id, since, until },
     flags: { state: '--state', id: '--id', since: '--since', until: '--until' },
   } as const;
-  const more = await readPages<FoundJob>(clientOf(flags), call, Number(flags.limit), (page) => {
+  const more = await readPages<FoundJob>(clientOf(flags), call, limit, (page) => {
     if (flags.json) printData(page.text);
     else jobs.push(...page.json.items);
   });
@@ -63,5 +63,5 @@ async function list(topic: string | undefined, flags: ListFlags): Promise<void> 
         job.endedAt ?? job.deadAt ?? '',
       ]),
     );
-  if (more) say(`dq: more than ${flags.limit} jobs match; raise --limit`);
+  if (more) say(`dq: more than ${limit} jobs match; raise --limit`);
 }

@@ -8,6 +8,7 @@ import { reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
 import { askAndForget, openDatabase } from '../../runtime/database.ts';
+import { within } from '../../runtime/timeout.ts';
 import { ClockWarnings, clocksOf } from '../../store/redis/client/clocks.ts';
 import { type Client, closeClient, createClient } from '../../store/redis/client/connection.ts';
 import { durabilityOf, readSettings, settingNames } from '../../store/redis/client/durability.ts';
@@ -47,8 +48,8 @@ async function checkServer(url: string, ours: string | null) {
       onEnd: () => {},
     });
     const from = performance.now();
-    await within(client.connect());
-    const info = String(await within(client.call('INFO', 'server')));
+    await inTime(client.connect());
+    const info = String(await inTime(client.call('INFO', 'server')));
     const ms = Math.ceil(performance.now() - from);
     const tooOld = whyTooOld(info);
     const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
@@ -60,7 +61,7 @@ async function checkServer(url: string, ours: string | null) {
       ...(await checkDurability(client, shown)),
       ...(await checkClocks(client, shown)),
       ofMarker(
-        (await within(client.call('HGET', `${prefixOf(0)}:n`, 'marker'))) as string | null,
+        (await inTime(client.call('HGET', `${prefixOf(0)}:n`, 'marker'))) as string | null,
         shown,
         ours,
       ),
@@ -74,7 +75,7 @@ async function checkServer(url: string, ours: string | null) {
 }
 
 async function checkRights(client: Client, shown: string, user: string | null): Promise<Finding[]> {
-  const { refusal, warnings } = await rightsOf((name, ...args) => within(client.call(name, ...args)), user);
+  const { refusal, warnings } = await rightsOf((name, ...args) => inTime(client.call(name, ...args)), user);
   return [
     ...(refusal === null ? [] : [say('failed', `${shown} ${refusal}`)]),
     ...warnings.map((warning) => say('warning', `${shown} ${warning}`)),
@@ -84,7 +85,7 @@ async function checkRights(client: Client, shown: string, user: string | null): 
 async function checkDurability(client: Client, shown: string): Promise<Finding[]> {
   let flat: string[];
   try {
-    flat = (await within(client.call('CONFIG', 'GET', ...settingNames))) as string[];
+    flat = (await inTime(client.call('CONFIG', 'GET', ...settingNames))) as string[];
   } catch (error) {
     return [say('unknown', `${shown}: cannot read the persistence settings (${reasonOf(error)})`)];
   }
@@ -93,7 +94,7 @@ async function checkDurability(client: Client, shown: string): Promise<Finding[]
 }
 
 async function checkClocks(client: Client, shown: string): Promise<Finding[]> {
-  const warnings = new ClockWarnings().of(shown, await within(clocksOf(client)));
+  const warnings = new ClockWarnings().of(shown, await inTime(clocksOf(client)));
   return warnings.map((warning) => say('warning', warning));
 }
 
@@ -128,14 +129,6 @@ function embeddedId({ dataDir }: Config): string | null {
   }
 }
 
-async function within<T>(answer: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('no answer')), limits.redisCallMs);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function inTime<T>(answer: Promise<T>): Promise<T> {
+  return within(limits.redisCallMs, answer, () => new Error('no answer'));
 }

@@ -5,6 +5,7 @@
 import { createInterface } from 'node:readline/promises';
 import Table from 'cli-table3';
 import picocolors from 'picocolors';
+import { printable } from '../../runtime/printable-text.ts';
 import { Exit } from '../exit.ts';
 
 /** Colours on a terminal only: picocolors alone would also colour a pipe where $CI is set. */
@@ -20,12 +21,7 @@ export function say(text: string): void {
 
 /** Control characters as JSON writes them (`\u001b`); a tab or line break becomes a blank. */
 export function escapeControls(text: string): string {
-  return text
-    .replace(/[\t\r\n]+/g, ' ')
-    .replace(
-      /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
-      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    );
+  return printable(text.replace(/[\t\r\n]+/g, ' '));
 }
 
 /** The first `max` characters, with an ellipsis when text is cut off. */

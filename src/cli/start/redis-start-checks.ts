@@ -4,6 +4,7 @@
 import { limits } from '../../core/limits.ts';
 import type { ShardList } from '../../core/shard-list.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
+import { orAfter } from '../../runtime/timeout.ts';
 import { type Client, closeClient, createClient } from '../../store/redis/client/connection.ts';
 import { prefixOf } from '../../store/redis/scripts/keys.ts';
 import { whyForeign } from '../../store/redis/scripts/marker.ts';
@@ -48,10 +49,6 @@ export async function whyNotRedis({ urls, list, registryId }: RedisPlan): Promis
 /** null = no answer within limits.redisCallMs, or an error. */
 async function ask(url: string): Promise<{ readonly info: string; readonly marker: string | null } | null> {
   let client: Client | null = null;
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<null>((resolve) => {
-    timer = setTimeout(resolve, limits.redisCallMs, null);
-  });
   try {
     client = createClient(url, 'dq-start-check', {
       onReady() {},
@@ -59,12 +56,11 @@ async function ask(url: string): Promise<{ readonly info: string; readonly marke
       onError() {},
       onEnd() {},
     });
-    return await Promise.race([answerOf(client), deadline]);
+    return await orAfter(limits.redisCallMs, answerOf(client), null);
   } catch {
     // Unavailable, or this user may not read it: a start goes on.
     return null;
   } finally {
-    clearTimeout(timer);
     if (client !== null) await closeClient(client, limits.redisCloseMs);
   }
 }
