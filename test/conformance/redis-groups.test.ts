@@ -219,7 +219,7 @@ describe.skipIf(missing)('cluster', () => {
         // Before the second reading.
         await until(
           'it to be known',
-          () => onlyShard(redis).isTight,
+          () => onlyShard(redis).isNearlyFull,
           redisLimits.redisMemoryMs - 1_000,
         ).finally(() => redis.close());
       }

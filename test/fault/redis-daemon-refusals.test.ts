@@ -200,7 +200,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
   });
 
   it.skipIf(unmountable !== null)(
-    `one whose disk is full refuses what it cannot write, and loses nothing${unmountable === null ? '' : ` (${unmountable})`}`,
+    `a full disk: rejects writes and loses no job${unmountable === null ? '' : ` (${unmountable})`}`,
     async () => {
       const disk = mountTmpfs(4 * 2 ** 20);
       const server = await owned(

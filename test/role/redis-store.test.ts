@@ -203,12 +203,12 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     const { server, under, trial } = await opened();
     await trial.ack(await trial.reserved('before'));
     // Redis frees the memory of script loading some seconds later.
-    const makeTight = async () => {
+    const makeNearlyFull = async () => {
       const used = Number(/used_memory:(\d+)/.exec(await server.ask('INFO', 'memory'))?.[1]);
       await server.ask('CONFIG', 'SET', 'maxmemory', String(Math.ceil(used * 1.05)));
-      return under.shard.isTight;
+      return under.shard.isNearlyFull;
     };
-    await until('the store to notice', makeTight);
+    await until('the store to notice', makeNearlyFull);
     await trial.push('after');
     await trial.ack(await trial.lease());
     expect((await trial.dump()).ended.map(({ id }) => id)).toEqual(['before']);

@@ -12,9 +12,9 @@ import {
   readAttempts,
   readEnded,
   readEndedAttempts,
-  readMore,
   readRecord,
   readSafe,
+  readStateRecord,
 } from '../../src/store/redis/scripts/records.ts';
 import { RedisStore, type RedisStoreOptions } from '../../src/store/redis/shard/redis-store.ts';
 import type { Shard } from '../../src/store/redis/shard/shard.ts';
@@ -217,7 +217,7 @@ async function dumpBucket(raw: Redis, prefix: string, now: number) {
   for (const [field, bytes] of records) {
     const { topic, id, no } = keyOf(field);
     const record = readRecord(bytes, bodies.get(field) ?? none);
-    const more = readMore(mores.get(field) ?? none);
+    const more = readStateRecord(mores.get(field) ?? none);
     const lease = [...leases].find(
       ([member]) => more.state === 2 && readSafe(Buffer.from(member, 'hex'), 0) === more.token,
     );

@@ -20,7 +20,7 @@ export const redisLimits = {
   /** How often the connection for hints subscribes again (client/hints.ts). */
   redisResubscribeMs: 5_000,
   /** Share of maxmemory above which a Redis keeps no history; how often INFO is read for it. */
-  redisTightShare: 0.9,
+  redisNearlyFullShare: 0.9,
   redisMemoryMs: 5_000,
   /** Redirections to another node of a Cluster per command; how often its slots are read, and the least time
    *  between two readings because a node fails: a failover takes the node timeout and 1–2 s. */

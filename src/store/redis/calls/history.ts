@@ -36,7 +36,7 @@ export function historyCalls(shards: Shards): History {
       const bound = Math.min(max, limits.forgetMax);
       const { done, more } = await inSteps(shards.partitions, bound, async (partition, n) => {
         // A nearly full shard forgets every entry.
-        const age = shards.isTight(partition) ? Number.MIN_SAFE_INTEGER : wholeMs(olderThanMs);
+        const age = shards.isNearlyFull(partition) ? Number.MIN_SAFE_INTEGER : wholeMs(olderThanMs);
         return (await shards.run('historyForget', partition, [n, age])) as DoneReply;
       });
       // Topics without entries may now hold nothing at all.

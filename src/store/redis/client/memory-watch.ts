@@ -7,7 +7,7 @@ import { redisLimits } from '../limits.ts';
 export class MemoryWatch {
   readonly #infos: () => Promise<readonly string[]>;
   #readAt = Number.NEGATIVE_INFINITY;
-  #isTight = false;
+  #isNearlyFull = false;
 
   /** `infos`: the replies to INFO memory */
   constructor(infos: () => Promise<readonly string[]>) {
@@ -15,24 +15,24 @@ export class MemoryWatch {
   }
 
   /** As of the last reading, which may start another one. */
-  get isTight(): boolean {
+  get isNearlyFull(): boolean {
     const now = performance.now();
     if (now - this.#readAt >= redisLimits.redisMemoryMs) {
       this.#readAt = now;
       void this.#read();
     }
-    return this.#isTight;
+    return this.#isNearlyFull;
   }
 
   async #read(): Promise<void> {
     const infos = await this.#infos();
     // Without an answer, or without the right to INFO, the last state stays.
-    if (infos.length > 0) this.#isTight = infos.some(isNearlyFull);
+    if (infos.length > 0) this.#isNearlyFull = infos.some(isNearlyFull);
   }
 }
 
 export function isNearlyFull(info: string): boolean {
   const value = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
   const max = value('maxmemory');
-  return max > 0 && value('used_memory') > max * redisLimits.redisTightShare;
+  return max > 0 && value('used_memory') > max * redisLimits.redisNearlyFullShare;
 }

@@ -16,10 +16,10 @@ export function markerText({ shardId, registryId, buckets }: Marker): string {
 
 /** A string: why the marker is unusable, as the end of a sentence about the server. */
 export function readMarker(text: string): Marker | string {
-  const [, its, shardId, registryId, buckets] =
+  const [, version, shardId, registryId, buckets] =
     /^dq (\d+) shard ([0-9a-f]+) registry (\S+) buckets (\d+)$/.exec(text) ?? [];
   if (shardId === undefined || registryId === undefined) return 'it holds keys of another program';
-  if (Number(its) !== layout) return `its layout is ${its}, this version knows ${layout}`;
+  if (Number(version) !== layout) return `its layout is ${version}, this version knows ${layout}`;
   return { shardId, registryId, buckets: Number(buckets) };
 }
 

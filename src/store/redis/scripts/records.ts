@@ -82,18 +82,18 @@ export function readRecord(record: Buffer, apart: Buffer) {
 }
 
 /** Reads the state record of a job; an empty buffer = none yet. */
-export function readMore(more: Buffer) {
-  if (more.length === 0)
+export function readStateRecord(stateRecord: Buffer) {
+  if (stateRecord.length === 0)
     return { state: 0, failures: 0, strikes: 0, token: 0, instance: 0, incarnation: 0, deadAt: 0, reason: 0 };
   return {
-    state: more.readUInt8(0),
-    failures: more.readUInt16BE(1),
-    strikes: more.readUInt8(3),
-    token: readSafe(more, 4),
-    instance: more.readUInt32BE(11),
-    incarnation: more.readUIntBE(15, 6),
-    deadAt: more.readUIntBE(21, 6),
-    reason: more.readUInt8(27),
+    state: stateRecord.readUInt8(0),
+    failures: stateRecord.readUInt16BE(1),
+    strikes: stateRecord.readUInt8(3),
+    token: readSafe(stateRecord, 4),
+    instance: stateRecord.readUInt32BE(11),
+    incarnation: stateRecord.readUIntBE(15, 6),
+    deadAt: stateRecord.readUIntBE(21, 6),
+    reason: stateRecord.readUInt8(27),
   };
 }
 
@@ -128,9 +128,17 @@ function readAttempt(line: string): AttemptRecord | null {
 /** The reply of lua/shared/whole.lua: topic, tag+id, state, record, state record, attempts, body apart. */
 export type WholeReply = readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer, Buffer];
 
-export function readWhole([topic, tid, state, record, more, attempts, apart]: WholeReply): JobSnapshot {
+export function readWhole([
+  topic,
+  tid,
+  state,
+  record,
+  stateRecord,
+  attempts,
+  apart,
+]: WholeReply): JobSnapshot {
   const { priority, ...kept } = readRecord(record, apart);
-  const { failures, strikes, deadAt, reason } = readMore(more);
+  const { failures, strikes, deadAt, reason } = readStateRecord(stateRecord);
   const isDead = stateCodes[state] === 'dead';
   return {
     topic: topic.toString(),
@@ -147,11 +155,11 @@ export function readWhole([topic, tid, state, record, more, attempts, apart]: Wh
 
 /** Reads one job of the reply of reserve. */
 export function readReserved(
-  [topic, tid, token, more, record, apart]: readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer],
+  [topic, tid, token, stateRecord, record, apart]: readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer],
   leaseMsOf: (topic: string) => number,
 ): ReservedJob {
   const { priority, ...kept } = readRecord(record, apart);
-  const { failures, strikes } = readMore(more);
+  const { failures, strikes } = readStateRecord(stateRecord);
   const name = topic.toString();
   return { topic: name, id: idOf(tid), ...kept, token, failures, strikes, leaseMs: leaseMsOf(name) };
 }
@@ -159,9 +167,9 @@ export function readReserved(
 /** topic, tag+id, state, record, state record */
 export type FoundReply = readonly [Buffer, Buffer, number, Buffer, Buffer];
 
-export function readFound([topic, tid, state, record, more]: FoundReply): FoundJob {
+export function readFound([topic, tid, state, record, stateRecord]: FoundReply): FoundJob {
   const { version, origin, dueAt, acceptedAt } = readRecord(record, record);
-  const { failures, deadAt } = readMore(more);
+  const { failures, deadAt } = readStateRecord(stateRecord);
   const name = stateCodes[state] ?? 'dead';
   return {
     topic: topic.toString(),

@@ -223,8 +223,8 @@ export class RedisStore implements Shards {
     return this.#byPartition.get(partition)?.shard.name ?? '';
   }
 
-  isTight(partition: Partition): boolean {
-    return this.#byPartition.get(partition)?.shard.isTight ?? false;
+  isNearlyFull(partition: Partition): boolean {
+    return this.#byPartition.get(partition)?.shard.isNearlyFull ?? false;
   }
 
   lossesOf(partition: Partition): number {

@@ -139,13 +139,13 @@ export class Shard {
   }
 
   /** nearly full: see memory-watch.ts */
-  get isTight(): boolean {
-    return this.#memory.isTight;
+  get isNearlyFull(): boolean {
+    return this.#memory.isNearlyFull;
   }
 
   /** h: ended jobs are kept in the history */
   get #switches(): string {
-    return this.#options.keepHistory && !this.isTight ? 'h' : '';
+    return this.#options.keepHistory && !this.isNearlyFull ? 'h' : '';
   }
 
   /** Changes after each moment in which the server may have lost data: cached content is then invalid. */
@@ -397,7 +397,7 @@ export class Shard {
     this.#markLater();
   }
 
-  /** A refusal code of the server becomes the code of every rejected call. */
+  /** A rejection code of the server becomes the code of every call until it works again. */
   #failed(message: string, error: unknown): void {
     const { kind, code } = failureOf(error);
     this.#rejection = kind === 'not_stored' ? code : 'redis_away';

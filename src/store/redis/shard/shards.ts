@@ -30,7 +30,7 @@ export interface Shards {
   /** address of the partition's shard, without secrets */
   nameOf(partition: Partition): string;
   /** its shard is nearly full: see memory-watch.ts */
-  isTight(partition: Partition): boolean;
+  isNearlyFull(partition: Partition): boolean;
   /** Changes after each moment in which the shard may have lost data: cached content is then invalid. */
   lossesOf(partition: Partition): number;
   routeOf(key: JobKey): Route;
