@@ -1,7 +1,7 @@
 // Builds the job store on Redis: the shard list of the registry, a store over its shards, and the first list
 // of a new registry.
-// Invariant: the first list is written only when every server of `redis` answers and belongs to this
-// registry.
+// Invariant: the first list is written only when every
+// server of `redis` answers and belongs to this registry.
 
 import { limits } from '../core/limits.ts';
 import { noShards } from '../core/shard-list.ts';
@@ -17,8 +17,8 @@ import { fillShards } from '../use-cases/change-shards.ts';
 export interface ShardedJobs extends WatchedStore {
   readonly store: Store;
   readonly shards: { readonly servers: ShardServers; readonly refresh: () => Promise<void> };
-  /** One sentence if `redis` and the shard list name different servers; '' = they agree, or the list is not
-   *  known yet. */
+  /** One sentence if `redis` and the shard list name different servers;
+   *  '' = they agree, or the list is not known yet. */
   difference(): string;
 }
 

@@ -1,7 +1,7 @@
-// Runs dq-store: owns jobs.db and registry.db and serves them; with `redis` it also reports the durability of
-// the shards.
-// Invariant: beside an older dq-store, start() only checks that a handover is possible. takeOver() opens the
-// files.
+// Runs dq-store: owns jobs.db and registry.db and serves them; with
+// `redis` it also reports the durability of the shards.
+// Invariant: beside an older dq-store, start() only checks that a
+// handover is possible. takeOver() opens the files.
 // The class is in compose, not in a folder of its own, because it names the adapters that it opens.
 
 import { existsSync } from 'node:fs';
@@ -81,8 +81,8 @@ export class StoreRole implements Role {
     return this.#opened?.owner.inFlight() ?? 0;
   }
 
-  /** Waits at most deadlineMs until the other workers, which have lost their master too, have released their
-   *  jobs. */
+  /** Waits at most deadlineMs until the other workers, which have
+   *  lost their master too, have released their jobs. */
   async awaitUsers(deadlineMs: number): Promise<void> {
     const end = performance.now() + deadlineMs;
     while ((this.#opened?.owner.clients ?? 0) > 0 && performance.now() < end) await sleep(20);
@@ -200,8 +200,8 @@ export class StoreRole implements Role {
   }
 }
 
-/** ms. A history shorter than 1 h (the least `dead.retention`) counts as 1 h: removals must not be held after
- *  each downtime. */
+/** ms. A history shorter than 1 h (the least `dead.retention`) counts as 1 h:
+ *  removals must not be held after each downtime. */
 function shortestRetentionOf(config: Config): number {
   const history = config['history.retention'];
   return Math.min(

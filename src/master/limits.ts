@@ -4,21 +4,21 @@ export const masterLimits = {
   /** Least and greatest delay before a dead worker is started again, ms. */
   restartMsMin: 100,
   restartMsMax: 10_000,
-  /** Workers in a row that are not ready in time: 45 s in total; on a slow machine a fourth would be no
-   *  faster. */
+  /** Workers in a row that are not ready in time: 45 s in total;
+   *  on a slow machine a fourth would be no faster. */
   crashLoopHangs: 3,
-  /** Time until a worker is ready; then its start has failed. dq-store may recover and check its file and
-   *  gets longer: 4 MB/s, a disk of 1,000 reads a second without a cache (500 MB/s were measured from
-   *  memory). */
+  /** Time until a worker is ready; then its start has failed. dq-store may recover
+   *  and check its file and gets longer: 4 MB/s, a disk of 1,000 reads a second
+   *  without a cache (500 MB/s were measured from memory). */
   workerReadyMs: 15_000,
   storeReadyMs: 120_000,
   /** Time until the first worker of every role of a reload is ready; otherwise the reload changes nothing. */
   reloadReadyMs: 15_000,
-  /** Time of a previous notifier for its callbacks: the longest timeout of a topic and the settle after it.
-   *  */
+  /** Time of a previous notifier for its callbacks: the
+   *  longest timeout of a topic and the settle after it. */
   reloadCallbacksMs: 62_000,
-  /** 60 MB of topics cost a process 1.3 s of processor time; on a machine with ten times too much load 13 s.
-   *  */
+  /** 60 MB of topics cost a process 1.3 s of processor time; on
+   *  a machine with ten times too much load 13 s. */
   registryReadBytesPerMs: 1024,
   /** Assumed size of a registry in MySQL, which the master does not read: 100,000 topics. */
   registryInMysqlBytes: 64 * 1024 * 1024,
@@ -28,10 +28,10 @@ export const masterLimits = {
   storeDrainMs: 10_000,
   /** Time of a server in a stop: the longest request. */
   serverDrainMs: 10_000,
-  /** Ticks of the master (one a second) without a message from a worker, then it kills the worker. 5 ticks
-   *  more than the watchdog, whose log line names the cause. A frozen process has no running watchdog and
-   *  would keep its capacity of each topic. About a lease of the default topic: its jobs and its capacity
-   *  return together. */
+  /** Ticks of the master (one a second) without a message from a worker, then it kills the worker.
+   *  5 ticks more than the watchdog, whose log line names the cause. A frozen process has no
+   *  running watchdog and would keep its capacity of each topic. About a lease of the default
+   *  topic: its jobs and its capacity return together. */
   silentTicks: 20,
   silentStoreTicks: 65,
   /** How long a start waits for the lock of its data directory (two starts at once need some ms), and for the
@@ -42,8 +42,8 @@ export const masterLimits = {
   leftoverEndMs: 5_000,
   /** Time limit of systemd-notify, which itself waits 5 s until systemd has read the message. */
   serviceManagerMs: 10_000,
-  /** Characters of the status line for `systemctl status`; Linux limits an argument of a process to 128 KiB.
-   *  */
+  /** Characters of the status line for `systemctl status`;
+   *  Linux limits an argument of a process to 128 KiB. */
   serviceStatusMax: 1_024,
   /** Size of a request on the control socket, and how long a command waits for its answer. */
   controlLineBytesMax: 64 * 1024,

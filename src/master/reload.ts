@@ -1,5 +1,5 @@
-// Runs one reload: reads the configuration, starts one new worker of every role beside the old ones, then
-// changes over.
+// Runs one reload: reads the configuration, starts one new worker of
+// every role beside the old ones, then changes over.
 // Invariant: before the change-over no old worker gets a message, so a reload that fails changes nothing.
 // After it there is no way back: a worker that dies is started again. The fleet owns the processes and the
 // order in which they leave.
@@ -61,8 +61,8 @@ export class Reload {
     const reason = this.#failure ?? `${unready(next, 'first')} not ready within ${seconds} s`;
     report('ending the new processes');
     const failed = fleet.abandon();
-    // A worker that is not ready may hang for good. It holds no work, except a server, which may listen
-    // already.
+    // A worker that is not ready may hang for good. It holds no
+    // work, except a server, which may listen already.
     for (const worker of failed.workers('store', 'upkeep', 'timer', 'notifier'))
       if (worker.state === 'starting') worker.kill();
     await fleet.drain([failed], limits.drainGraceMs, 'reload');
@@ -88,8 +88,8 @@ export class Reload {
     return { kind: 'reloaded', flaws: [`${unready(next, 'all')} not ready yet: see the error log`] };
   }
 
-  /** Notifiers of an earlier generation may still wait for callbacks: with a third generation there would be
-   *  too many. */
+  /** Notifiers of an earlier generation may still wait for callbacks:
+   *  with a third generation there would be too many. */
   async #untilOthersHaveLeft(): Promise<void> {
     const { fleet, report } = this.#options;
     if (fleet.leaving.length > 0) report('waiting for callbacks that began before the last reload');

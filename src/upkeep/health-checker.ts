@@ -1,5 +1,5 @@
-// Checks the store, each Redis and the lateness of jobs, and records the start and the end of a failure state
-// as incidents.
+// Checks the store, each Redis and the lateness of jobs, and records the
+// start and the end of a failure state as incidents.
 // Logs dangerous settings of the servers when they appear and when they are gone. Ends the incident of a
 // crash loop that the master reports no more, and of a daemon that gave up. Changes nothing in the store.
 

@@ -26,17 +26,17 @@ export const upkeepLimits = {
   /** Backoff of mails: 10, 20, 40 … 300 s. */
   mailAgainMsMin: 10_000,
   mailAgainMsMax: 300_000,
-  /** Deferrals in a row, 70 minutes by the line above, after which a full claim does not wait for the
-   *  address. */
+  /** Deferrals in a row, 70 minutes by the line above, after
+   *  which a full claim does not wait for the address. */
   mailTriesMax: 18,
   /** Mails about dead jobs that one address gets in an hour, half of them at once: ten topics whose jobs die
    *  all the time. A person does not read more, and mail servers reject more from an unknown sender. */
   mailsPerHourMax: 120,
   /** Incident files of an instance; mailed ones are removed first, the oldest of them first. */
   incidentsKept: 100,
-  /** How often store and lateness are checked; how long a failure state lasts before it is an incident; the
-   *  lateness that is one: the recovery after the death of a notifier may take most of it
-   *  (src/manual/guarantees.md). */
+  /** How often store and lateness are checked; how long a failure state lasts before it
+   *  is an incident; the lateness that is one: the recovery after the death of a notifier
+   *  may take most of it (src/manual/guarantees.md). */
   healthEveryMs: 5_000,
   /** A store with more partitions is counted and searched for old entries less often, because each call goes
    *  to each partition. Rounds of the health check between two counts. */

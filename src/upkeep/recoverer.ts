@@ -88,9 +88,9 @@ export class Recoverer implements Service {
     return Math.max(this.#nextAt - performance.now(), 0);
   }
 
-  /** The master's answer to `who_lives`, used once; null = none, or too old. Asked regularly: the message
-   *  about a death may have been lost, because this process did not exist yet or the notifier belonged to an
-   *  earlier master. */
+  /** The master's answer to `who_lives`, used once; null = none, or too old. Asked
+   *  regularly: the message about a death may have been lost, because this process did not
+   *  exist yet or the notifier belonged to an earlier master. */
   #freshLiving(): readonly number[] | null {
     const living = this.#living;
     const ageMs = performance.now() - this.#askedAt;

@@ -1,7 +1,7 @@
 // Runs the commands that reach the master by the control socket or by a signal: status, stop, reload,
 // restart, reopen logs.
-// Remembers whether the daemon is started again after the stop: true after `dq restart`, false after any
-// later stop.
+// Remembers whether the daemon is started again after the stop:
+// true after `dq restart`, false after any later stop.
 
 import { version } from '../../core/version.ts';
 import type { OpenLog } from '../../telemetry/open-log.ts';

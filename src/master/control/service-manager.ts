@@ -1,25 +1,25 @@
 // Sends sd_notify messages to systemd (Type=notify): READY, RELOADING, STOPPING and a status line.
 // Invariants: messages keep their order; dq waits and fails for none of them; none follows STOPPING.
-// It runs systemd-notify, because Node cannot send to a Unix datagram socket. Without --no-block: systemd
-// finds the unit by the sending process, and may find none if that has exited (systemd-notify(1)); a lost
-// READY is a failed start. The tool then waits until the message is read. systemd before 246 does not know
-// the option.
+// It runs systemd-notify, because Node cannot send to a Unix datagram socket. Without --no-block:
+// systemd finds the unit by the sending process, and may find none if that has exited
+// (systemd-notify(1)); a lost READY is a failed start. The tool then waits until the message is
+// read. systemd before 246 does not know the option.
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { FailureLog } from '../../runtime/failure-log.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { masterLimits } from '../limits.ts';
 
 export class ServiceManager {
   readonly #socket: string | undefined;
-  readonly #log: Log;
+  readonly #failures: FailureLog;
   #last: Promise<void> = Promise.resolve();
   #stopping = false;
-  #failed = false;
 
   /** `socket`: $NOTIFY_SOCKET; undefined = no messages. */
   constructor(socket: string | undefined, log: Log) {
     this.#socket = socket;
-    this.#log = log;
+    this.#failures = new FailureLog(log, { failure: 'service-manager: cannot notify systemd' });
   }
 
   ready(status: string): void {
@@ -54,11 +54,11 @@ export class ServiceManager {
       // The child must not keep the master running.
       child.unref();
       child.once('error', (error) => {
-        this.#fail(error);
+        this.#failures.failed(error);
         resolve();
       });
       child.once('exit', (code, signal) => {
-        if (code !== 0) this.#fail(new Error(`systemd-notify ended with ${code ?? signal}`));
+        if (code !== 0) this.#failures.failed(new Error(`systemd-notify ended with ${code ?? signal}`));
         resolve();
       });
     });
@@ -74,14 +74,9 @@ export class ServiceManager {
         killSignal: 'SIGKILL',
       });
     } catch (error) {
-      this.#fail(error);
+      this.#failures.failed(error);
       return null;
     }
-  }
-
-  #fail(error: unknown): void {
-    if (!this.#failed) this.#log.error('service-manager: cannot notify systemd', error);
-    this.#failed = true;
   }
 }
 

@@ -1,5 +1,5 @@
-// Holds the data directory for the master: locks it, makes run/, kills leftovers of a dead master, reads the
-// instance identity.
+// Holds the data directory for the master: locks it, makes run/, kills
+// leftovers of a dead master, reads the instance identity.
 // Invariant: only the holder of the lock changes or removes files below it.
 
 import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
@@ -33,9 +33,9 @@ export class DataDirectory {
   readonly storeSocket: string;
   readonly controlSocket: string;
   readonly startedAt = Date.now();
-  /** Called when a record cannot be written (a full disk). The daemon goes on: the next change writes it
-   *  again, and a start that reads the older record draws incarnations by the clock and kills the leftovers
-   *  in it. */
+  /** Called when a record cannot be written (a full disk). The daemon goes on: the
+   *  next change writes it again, and a start that reads the older record draws
+   *  incarnations by the clock and kills the leftovers in it. */
   onUnwritten: (error: unknown) => void = () => {};
   readonly #workers: WorkerRecord;
   #leftovers: readonly string[] = [];
@@ -85,8 +85,8 @@ export class DataDirectory {
     const sockets = makeSocketDir(runDirOf(path));
     this.storeSocket = join(sockets, 'store.sock');
     this.controlSocket = join(sockets, 'control.sock');
-    // Records of an earlier master are obsolete. The new one tells a second start which process holds the
-    // lock.
+    // Records of an earlier master are obsolete. The new one
+    // tells a second start which process holds the lock.
     removeRecords(path);
     writeMasterRecord(path, {
       pid: process.pid,
@@ -143,8 +143,8 @@ export class DataDirectory {
   }
 }
 
-/** The holder writes its record after it has taken the lock; until then there is none, or that of a dead
- *  master. */
+/** The holder writes its record after it has taken the lock; until
+ *  then there is none, or that of a dead master. */
 async function alreadyRunning(path: string): Promise<string> {
   const end = performance.now() + masterLimits.lockHolderMs;
   do {

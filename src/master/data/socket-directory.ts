@@ -1,6 +1,6 @@
-// Chooses the directory of the Unix sockets: run/ of the data directory, or a short one if their paths would
-// exceed the kernel's limit. libuv cuts longer paths silently, and two data directories could share one
-// socket.
+// Chooses the directory of the Unix sockets: run/ of the data directory, or a short
+// one if their paths would exceed the kernel's limit. libuv cuts longer paths
+// silently, and two data directories could share one socket.
 
 import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';

@@ -1,7 +1,7 @@
 // Computes how long a worker may take until it is ready; then the master kills it. Reads file sizes only.
-// The time of dq-store grows with jobs.db: after an unclean end it reads the whole file without sending a
-// message, and with a fixed time a large store could never be opened again. The other roles read all topics
-// first.
+// The time of dq-store grows with jobs.db: after an unclean end it reads the whole
+// file without sending a message, and with a fixed time a large store could never be
+// opened again. The other roles read all topics first.
 
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,8 +23,8 @@ export function readyMsOf(role: RoleName, config: Paths): number {
   return masterLimits.storeReadyMs + Math.ceil(bytes / limits.storeCheckBytesPerMs);
 }
 
-/** The copy shows the size of a registry in MySQL; at a first start there is none, and an old one may be much
- *  smaller. */
+/** The copy shows the size of a registry in MySQL; at a first start
+ *  there is none, and an old one may be much smaller. */
 function registryBytes({ dataDir, 'mysql.url': mysql }: Paths): number {
   const copy = sizeOf(join(dataDir, 'registry-copy.json'));
   const inMysql = mysql === '' ? copy : Math.max(copy, masterLimits.registryInMysqlBytes);

@@ -54,8 +54,8 @@ export class WorkerRelay {
     }
   }
 
-  /** dq-upkeep releases the leases before they expire. If it is unavailable it asks `who_lives` after its
-   *  start. */
+  /** dq-upkeep releases the leases before they expire. If it is
+   *  unavailable it asks `who_lives` after its start. */
   notifierDied(incarnation: number): void {
     this.#upkeep()?.send({ kind: 'owner_dead', incarnation });
   }
@@ -89,6 +89,6 @@ export class WorkerRelay {
     if (deltas.length > 0) upkeep.send({ kind: 'counters', deltas });
     const dropped = this.#held.takeDropped();
     if (dropped > 0)
-      this.#log.error('statistics: dropped while dq-upkeep was unavailable', undefined, { dropped });
+      this.#log.error('relay: dropped statistics while dq-upkeep was unavailable', undefined, { dropped });
   }
 }

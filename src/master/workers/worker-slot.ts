@@ -1,6 +1,6 @@
-// Keeps one numbered slot of a role filled: forks its worker, and forks again when the worker has died: at
-// once after a long run (a single server is the only one on the port), after a growing delay if it died
-// early.
+// Keeps one numbered slot of a role filled: forks its worker, and forks again when
+// the worker has died: at once after a long run (a single server is the only one on
+// the port), after a growing delay if it died early.
 // Invariant: at most one live process per slot; none is started after release().
 
 import type { RoleName } from '../../process/messages.ts';
@@ -32,8 +32,8 @@ export class WorkerSlot {
   readonly count: number;
   restarts = 0;
   worker: WorkerProcess | null = null;
-  /** of the worker after the current one: drawn early, so that dq-upkeep counts it as living before it exists
-   *  */
+  /** of the worker after the current one: drawn early, so that
+   *  dq-upkeep counts it as living before it exists */
   nextIncarnation: number;
   readonly #host: SlotHost;
   readonly #drawIncarnation: () => number;

@@ -1,7 +1,7 @@
 // Mails the alerts of one source: claims them, sends the mails that are due, settles them.
-// Invariants: an alert is settled as `sent` only when every address has accepted or rejected it for good, and
-// as `nobody` only if there is no address or no mail server; a deferred address or a failing key delays no
-// other key.
+// Invariants: an alert is settled as `sent` only when every address has accepted or
+// rejected it for good, and as `nobody` only if there is no address or no mail server; a
+// deferred address or a failing key delays no other key.
 // A crash between the server's answer and the settle costs a second mail, never the first: the claim expires.
 
 import type { Config } from '../../config/options.ts';
@@ -24,8 +24,8 @@ export interface AlertSource {
   due(windowMs: number): Promise<readonly string[]>;
   /** Recipients of this key, beside alerts.emails. Rejects while they cannot be read. */
   addresses(key: string): Promise<readonly string[]>;
-  /** Claims the owed alerts of the key until they are settled, or until upkeepLimits.alertClaimMs are over.
-   *  */
+  /** Claims the owed alerts of the key until they are settled,
+   *  or until upkeepLimits.alertClaimMs are over. */
   claim(key: string): Promise<Claim>;
 }
 
@@ -56,8 +56,8 @@ export interface MailerOptions {
 export class Mailer implements Service {
   readonly #options: MailerOptions;
   readonly #recipients: RecipientState;
-  /** Keys without recipients → performance.now() of their next log line; bounded by the keys of one window.
-   *  */
+  /** Keys without recipients → performance.now() of their next
+   *  log line; bounded by the keys of one window. */
   readonly #nextLineAt = new Map<string, number>();
   readonly #loop: Loop;
   readonly #ending = new AbortController();
@@ -191,9 +191,9 @@ export class Mailer implements Service {
       });
   }
 
-  /** The addresses that must be served before an alert is settled. A full claim skips those that were
-   *  deferred too often: behind a mailbox that stays full, alerts younger than the claim would never be
-   *  mailed. */
+  /** The addresses that must be served before an alert is settled. A full claim skips
+   *  those that were deferred too often: behind a mailbox that stays full, alerts
+   *  younger than the claim would never be mailed. */
   #awaited(key: string, addresses: readonly string[], claim: Claim): readonly string[] {
     if (!claim.isFull) return addresses;
     const patient = this.#recipients.patient(key, addresses, upkeepLimits.mailTriesMax);
