@@ -16,14 +16,13 @@ export interface Batch {
 
 interface Recipient {
   /** alerts that this recipient needs no more, while another recipient does */
-  readonly done: ReadonlySet<number>;
+  readonly done: Set<number>;
   /** end of the window or of the backoff */
-  readonly nextAt: number;
+  nextAt: number;
   /** deferred so many times in a row */
-  readonly failures: number;
+  failures: number;
 }
 
-const fresh: Recipient = { done: new Set(), nextAt: 0, failures: 0 };
 const hourMs = 3_600_000;
 
 export class RecipientState {
@@ -60,12 +59,12 @@ export class RecipientState {
 
   /** The mails to send now. `owed`: all alerts that are owed; others are forgotten. */
   plan(key: string, addresses: readonly string[], owed: readonly number[], now: number): readonly Batch[] {
-    this.#forgetSettled(key, owed);
     const batches: { readonly addresses: string[]; readonly ids: ReadonlySet<number> }[] = [];
     const all = new Set(owed);
     for (const address of addresses) {
-      if (this.#nextAt(key, address) > now) continue;
       const { done } = this.#of(key, address);
+      for (const id of done) if (!all.has(id)) done.delete(id);
+      if (this.#nextAt(key, address) > now) continue;
       const ids = done.size === 0 ? all : new Set(owed.filter((id) => !done.has(id)));
       if (ids.size === 0) continue;
       // After a failure each address gets its own mail: the server may hang up at one of them.
@@ -85,12 +84,10 @@ export class RecipientState {
         this.#backOff(key, address, now);
         continue;
       }
-      const { done } = this.#of(key, address);
-      this.#put(key, address, {
-        done: new Set([...done, ...batch.ids]),
-        nextAt: now + windowMs,
-        failures: 0,
-      });
+      const recipient = this.#of(key, address);
+      for (const id of batch.ids) recipient.done.add(id);
+      recipient.nextAt = now + windowMs;
+      recipient.failures = 0;
       this.#countMail(address, now);
     }
   }
@@ -128,13 +125,14 @@ export class RecipientState {
 
   #nextAt(key: string, address: string): number {
     const uncappedAt = (this.#uncappedAt.get(address) ?? 0) - (this.#atOnce - 1) * this.#everyMs;
-    return Math.max(this.#of(key, address).nextAt, uncappedAt);
+    // Adds no entry: another instance may mail the key.
+    return Math.max(this.#keys.get(key)?.get(address)?.nextAt ?? 0, uncappedAt);
   }
 
   #backOff(key: string, address: string, now: number): void {
-    const { done, failures } = this.#of(key, address);
-    const nextAt = now + this.#backoffMs(failures + 1);
-    this.#put(key, address, { done, nextAt, failures: failures + 1 });
+    const recipient = this.#of(key, address);
+    recipient.failures += 1;
+    recipient.nextAt = now + this.#backoffMs(recipient.failures);
   }
 
   #countMail(address: string, now: number): void {
@@ -142,22 +140,12 @@ export class RecipientState {
     this.#uncappedAt.set(address, Math.max(this.#uncappedAt.get(address) ?? 0, now) + this.#everyMs);
   }
 
-  #forgetSettled(key: string, owed: readonly number[]): void {
-    for (const [address, recipient] of this.#keys.get(key) ?? [])
-      if (recipient.done.size > 0)
-        this.#put(key, address, {
-          ...recipient,
-          done: new Set(owed.filter((id) => recipient.done.has(id))),
-        });
-  }
-
   #of(key: string, address: string): Recipient {
-    return this.#keys.get(key)?.get(address) ?? fresh;
-  }
-
-  #put(key: string, address: string, recipient: Recipient): void {
-    const known = this.#keys.get(key) ?? new Map<string, Recipient>();
-    this.#keys.set(key, known.set(address, recipient));
+    const recipients = this.#keys.get(key) ?? new Map<string, Recipient>();
+    this.#keys.set(key, recipients);
+    const recipient = recipients.get(address) ?? { done: new Set<number>(), nextAt: 0, failures: 0 };
+    recipients.set(address, recipient);
+    return recipient;
   }
 }
 
