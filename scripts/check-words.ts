@@ -60,7 +60,9 @@ export function checkCommentLength(text: string): readonly Finding[] {
 
 /** src/README.md without its glossary, whose lines become empty. */
 export function withoutGlossary(text: string): string {
-  return text.replace(/^## Glossary\n[\s\S]*?(?=^## )/m, (section) => section.replaceAll(/[^\n]/g, ''));
+  return text.replace(/^## Glossary\n[\s\S]*?(?=^## |(?![\s\S]))/m, (section) =>
+    section.replaceAll(/[^\n]/g, ''),
+  );
 }
 
 function main(): void {

@@ -45,4 +45,5 @@ it('word check: a comment line has at most 110 characters, code may have more', 
 it('word check: leaves out the glossary and keeps the line numbers', () => {
   const text = withoutGlossary('# Map\n\n## Glossary\n\nnobody\n\n## Next\n\nnobody\n');
   expect(checkWords(text)).toEqual([expect.objectContaining({ line: 9, words: 'nobody' })]);
+  expect(checkWords(withoutGlossary('## Glossary\n\nnobody\n'))).toEqual([]);
 });
