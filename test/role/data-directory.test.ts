@@ -86,7 +86,8 @@ describe('data directory', () => {
   });
 
   it('is locked although another start holds weaker locks for a moment', async () => {
-    // What SQLite does within BEGIN EXCLUSIVE, drawn out: without a wait both of two starts were refused once in some sixty.
+    // Prolongs what BEGIN EXCLUSIVE does: without a wait two starts at once rejected each other, once in
+    // sixty.
     const script = `import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/runtime/database.ts'))};
       const db = openDatabase(${JSON.stringify(join(root, 'lock.db'))});
       process.on('message', () => {
@@ -108,7 +109,8 @@ describe('data directory', () => {
     });
     let lock: ReturnType<typeof takeDirectoryLock> = null;
     onTestFinished(() => lock?.release());
-    // Once, as a rule. A busy machine may draw it out for longer than anybody waits: then that was no trial.
+    // Usually one turn. On a busy machine the child may hold its locks longer than the wait: such a turn does
+    // not count.
     for (let heldMs: number = masterLimits.lockWaitMs; lock === null && heldMs >= masterLimits.lockWaitMs; ) {
       child.send('go on your way');
       await once(child, 'message');

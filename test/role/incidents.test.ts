@@ -96,7 +96,9 @@ describe('incidents: crash loop', () => {
     const first = await startUpkeep(rig, smtp, dataDir);
     rig.tell(crash);
     rig.tell(crash);
-    await until('it is marked', async () => (await kept(dataDir)).includes('crash_loop timer begun sent'));
+    await until('the alert is settled', async () =>
+      (await kept(dataDir)).includes('crash_loop timer begun sent'),
+    );
     await first.drain(1_000);
     await startUpkeep(rig, smtp, dataDir, { health: { crashWindowMs: 500 } });
     rig.tell(crash);
@@ -112,7 +114,9 @@ describe('incidents: crash loop', () => {
     rig.tell(crash);
     await until('the mail', () => smtp.mails.length === 1);
     expect(await kept(dataDir)).toHaveLength(1);
-    await until('it is marked', async () => (await kept(dataDir)).every((one) => one.endsWith('sent')));
+    await until('the alert is settled', async () =>
+      (await kept(dataDir)).every((one) => one.endsWith('sent')),
+    );
     await first.drain(1_000);
     await next.takeOver?.();
     rig.tell(crash);
@@ -140,7 +144,9 @@ describe('incidents: crash loop', () => {
     await until('the other is mailed', () =>
       subjects(smtp).some((subject) => subject?.includes('dq-server died')),
     );
-    await until('all are marked', async () => (await kept(dataDir)).every((one) => one.endsWith('sent')));
+    await until('all alerts are settled', async () =>
+      (await kept(dataDir)).every((one) => one.endsWith('sent')),
+    );
     const ofTimer = smtp.mails.filter(({ parsed }) => parsed.text?.includes('dq-timer'));
     expect(ofTimer).toHaveLength(2);
     // The first end may still come into the mail that goes at once.
@@ -208,7 +214,7 @@ describe('incidents: job store', () => {
       return rig.store.admin.health();
     };
     await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }), health: { afterMs: 4_000 } });
-    await until('it was away and came back', () => asked > 8);
+    await until('it failed and recovered', () => asked > 8);
     expect(await kept(dataDir)).toEqual([]);
     awayUntil = Number.POSITIVE_INFINITY;
     await until('the mail', () => smtp.mails.length === 1);
@@ -292,7 +298,9 @@ describe('incidents', () => {
     const [rig, dataDir] = [await startRig(), directory()];
     await startUpkeep(rig, null, dataDir);
     rig.tell(crash('timer'));
-    await until('it is marked', async () => (await kept(dataDir)).includes('crash_loop timer begun nobody'));
+    await until('the alert is settled', async () =>
+      (await kept(dataDir)).includes('crash_loop timer begun nobody'),
+    );
     expect(errors(rig, 'not mailed: no smtp.url is configured')).toBe(1);
   });
 

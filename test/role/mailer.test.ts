@@ -164,7 +164,7 @@ describe('mailer of dead jobs', () => {
     // Another topic has a window of its own.
     await die(rig.store, 'other', ['x']);
     await until('three mails', () => smtp.mails.length === 3);
-    await until('all are marked', () => allSent(rig.store));
+    await until('all alerts are settled', () => allSent(rig.store));
     const second = smtp.mails.find(({ parsed }) => parsed.subject === 'dq: 14 jobs died: order.close');
     expect((second?.arrivedAt ?? 0) - (first?.arrivedAt ?? 0)).toBeGreaterThanOrEqual(5_000 - 1_000);
     expect(idsIn(second?.parsed.text)).toEqual(rest.slice(0, 10));
@@ -198,7 +198,7 @@ describe('mailer of dead jobs', () => {
     await rig.topic('t', 'http://127.0.0.1:9/?token=abc', alertEmails('a@x.org'));
     await die(rig.store, 't', ['4711', '4712'], { attempt: { status: 502, attempt: 10 } });
     await startMailer(rig, smtp);
-    await until('all are marked', () => allSent(rig.store));
+    await until('all alerts are settled', () => allSent(rig.store));
     await until('a later death', async () => {
       await die(rig.store, 't', ['later']);
       return true;
@@ -221,14 +221,14 @@ describe('mailer of dead jobs', () => {
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
     const before = await startMailer(rig, smtp);
     await die(rig.store, 't', ['1']);
-    await until('all are marked', () => allSent(rig.store));
+    await until('all alerts are settled', () => allSent(rig.store));
     await before.drain(1_000);
     await rig.store.dead.requeue({ topic: 't' }, 10);
     await rig.store.admin.purgeTopic('t', 10);
     await die(rig.store, 't', ['2']);
     await startMailer(rig, smtp);
     await die(rig.store, 'u', ['sign of life']);
-    await until('the other topic was served', async () =>
+    await until('the other topic is settled', async () =>
       (await states(rig.store)).includes('sign of life nobody'),
     );
     expect(smtp.mails).toHaveLength(1);
@@ -245,7 +245,7 @@ describe('mailer of dead jobs', () => {
     await until('it has failed twice', () => failures(rig, 'mailer: cannot send mails') >= 2);
     expect(await states(rig.store)).toEqual(['1 owed', '2 owed']);
     const smtp = await startSmtpSink({ port: first.port });
-    await until('all are marked', () => allSent(rig.store));
+    await until('all alerts are settled', () => allSent(rig.store));
     expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual(['a@x.org', 'b@x.org']);
     expect(smtp.mails.map(({ parsed }) => parsed.subject)).toEqual(
       smtp.mails.map(() => 'dq: 2 jobs died: t'),
@@ -267,7 +267,7 @@ describe('mailer of dead jobs', () => {
       await die(rig.store, topic, [topic]);
     }
     await startMailer(rig, smtp);
-    await until('all are marked', () => allSent(rig.store));
+    await until('all alerts are settled', () => allSent(rig.store));
     const waits = tries.slice(1, 4).map((at, n) => at - (tries[n] ?? 0));
     expect(waits.map((ms, n) => ms >= 99 * 2 ** n)).toEqual([true, true, true]);
     expect(smtp.mails).toHaveLength(2);
@@ -289,8 +289,8 @@ describe('mailer of dead jobs', () => {
     await die(rig.store, 't', ['1']);
     await until('the first try', () => tries.length > 0);
     await die(rig.store, 'u', ['2']);
-    await until('the other is told', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
-    await until('all are marked', () => allSent(rig.store));
+    await until('the other gets its mail', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
+    await until('all alerts are settled', () => allSent(rig.store));
     expect(tries).toHaveLength(4);
     const waits = tries.slice(1).map((at, n) => at - (tries[n] ?? 0));
     expect(waits[0]).toBeGreaterThanOrEqual(99);
@@ -309,7 +309,7 @@ describe('mailer of dead jobs', () => {
     await die(rig.store, 't', ['1']);
     await die(rig.store, 'u', ['2']);
     await startMailer(rig, smtp);
-    await until('the other is told', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
+    await until('the other gets its mail', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
     const tries = smtp.asked.length;
     await until('it is tried again all the same', () => smtp.asked.length > tries + 1);
     expect(await states(rig.store)).toContain('2 sent');
@@ -324,10 +324,10 @@ describe('mailer of dead jobs', () => {
     smtp.judgeAddress((address) => (trapped && address === 'trap@x.org' ? 'cut' : null));
     await startMailer(rig, smtp, { 'alerts.emails': ['ops@x.org'] });
     await die(rig.store, 't', ['1']);
-    await until('the others are told', () => smtp.mails.length >= 3);
+    await until('the others get their mail', () => smtp.mails.length >= 3);
     expect(await allSent(rig.store)).toBe(false);
     trapped = false;
-    await until('all are marked', () => allSent(rig.store));
+    await until('all alerts are settled', () => allSent(rig.store));
     expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual([
       'a@x.org',
       'b@x.org',
@@ -349,7 +349,7 @@ describe('mailer of dead jobs', () => {
     await die(rig.store, 'u', ['2']);
     const upkeep = await rig.run(createUpkeep(rig.context({ topics, config: configOf(smtp) }), quick));
     onTestFinished(() => upkeep.drain(2_000));
-    await until('the other is told', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
+    await until('the other gets its mail', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
     expect(failures(rig, 'mailer: cannot mail dead jobs')).toBe(1);
   });
 
@@ -363,7 +363,7 @@ describe('mailer of dead jobs', () => {
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('gone@x.org'));
     await startMailer(rig, smtp);
     await die(rig.store, 't', ['1']);
-    await until('it is marked', () => allSent(rig.store));
+    await until('the alert is settled', () => allSent(rig.store));
     expect(smtp.mails).toEqual([]);
     expect(
       rig.lines.find(({ message }) => message === 'mailer: the mail server rejected a mail'),
@@ -395,7 +395,7 @@ describe('mailer of dead jobs', () => {
     ]);
     expect(await states(rig.store)).not.toContain('1 sent');
     full = false;
-    await until('all are marked', () => allSent(rig.store));
+    await until('all alerts are settled', () => allSent(rig.store));
     expect(smtp.mails.slice(2).map(({ to, parsed }) => [to.join(), idsIn(parsed.text).join()])).toEqual([
       ['late@x.org', '1,2'],
     ]);
@@ -411,7 +411,7 @@ describe('mailer of dead jobs', () => {
     await startMailerAlone(rig, smtp, { window: 100, perMail: 3 });
     const ids = Array.from({ length: 7 }, (_, n) => `job-${n}`);
     for (const id of ids) await die(rig.store, 't', [id]);
-    await until('the youngest is told', () =>
+    await until('the youngest is mailed', () =>
       smtp.mails.some(({ parsed }) => parsed.text?.includes('job-6')),
     );
     expect(smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text))).toEqual(ids);
@@ -419,7 +419,7 @@ describe('mailer of dead jobs', () => {
     const given = rig.lines.find(({ message }) => message.includes('misses alerts'));
     expect(given).toMatchObject({ kind: 'error', key: 't', addresses: ['full@x.org'] });
     // Fewer than are taken at once are still owed to it.
-    await until('the others are marked', async () => (await states(rig.store)).includes('job-5 sent'));
+    await until('the other alerts are settled', async () => (await states(rig.store)).includes('job-5 sent'));
     expect(await states(rig.store)).toContain('job-6 owed');
   });
 
@@ -432,8 +432,8 @@ describe('mailer of dead jobs', () => {
     const everything = { 'alerts.emails': ['ops@x.org'] };
     const mailer = await startMailerAlone(rig, smtp, { perHour: 2 }, everything);
     const to = () => smtp.mails.flatMap((mail) => mail.to);
-    await until('every topic is told of', () => topics.every((name) => to().includes(`${name}@x.org`)));
-    await until('one is marked', async () =>
+    await until('every topic is mailed', () => topics.every((name) => to().includes(`${name}@x.org`)));
+    await until('one alert is settled', async () =>
       (await states(rig.store)).some((state) => state.endsWith('sent')),
     );
     await until('the others are owed', async () =>
@@ -444,7 +444,7 @@ describe('mailer of dead jobs', () => {
     await mailer.drain(2_000);
     // As it would be after an hour.
     await startMailerAlone(rig, smtp, { perHour: 20 }, everything);
-    await until('all are marked', () => allSent(rig.store));
+    await until('all alerts are settled', () => allSent(rig.store));
     expect(to().filter((address) => address === 'ops@x.org')).toHaveLength(3);
   });
 
@@ -454,12 +454,12 @@ describe('mailer of dead jobs', () => {
     await rig.topic('t', 'http://127.0.0.1:9/');
     const mailer = await startMailer(rig, smtp);
     await die(rig.store, 't', ['1']);
-    await until('it is marked', () => all('nobody')(rig.store));
+    await until('the alert is settled', () => all('nobody')(rig.store));
     await mailer.drain(1_000);
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
     await startMailer(rig, null, { 'alerts.emails': ['b@x.org'] });
     await die(rig.store, 't', ['2']);
-    await until('it is marked', () => all('nobody')(rig.store));
+    await until('the alert is settled', () => all('nobody')(rig.store));
     expect(smtp.connections()).toBe(0);
     expect(
       rig.lines.filter(({ kind, message }) => kind === 'error' && message.includes('died')),
@@ -546,7 +546,7 @@ describe('mailer of dead jobs', () => {
     await until('it is reported', () => failures(rig, 'mailer: cannot mail dead jobs') === 1);
     expect(await states(rig.store)).toEqual(['1 owed']);
     away = false;
-    await until('it is marked', () => allSent(rig.store));
+    await until('the alert is settled', () => allSent(rig.store));
     expect(smtp.mails).toHaveLength(1);
   });
 
@@ -561,7 +561,7 @@ describe('mailer of dead jobs', () => {
       Array.from({ length: count }, (_, n) => `job-${n}`),
     );
     await startMailer(rig, smtp);
-    await until('all are marked', async () => {
+    await until('all alerts are settled', async () => {
       const { items } = await rig.store.alerts.list(2_000, null);
       return items.length === count && items.every(({ state }) => state === 'sent');
     });
@@ -585,7 +585,7 @@ describe('mailer of dead jobs', () => {
     await until('the mail', () => smtp.mails.length === 1);
     await until('it is reported', () => failures(rig, 'mailer: cannot mail dead jobs') === 1);
     down = false;
-    await until('it is marked', () => allSent(rig.store));
+    await until('the alert is settled', () => allSent(rig.store));
     expect(smtp.mails).toHaveLength(1);
   });
 
@@ -599,7 +599,7 @@ describe('mailer of dead jobs', () => {
       attempt: { replyExcerpt: evil, reason: evil as never, notifier: evil, host: evil },
     });
     await startMailer(rig, smtp);
-    await until('it is marked', () => allSent(rig.store));
+    await until('the alert is settled', () => allSent(rig.store));
     expect(smtp.mails).toHaveLength(1);
     expect(smtp.asked).toEqual(['a@x.org']);
     const { headers, text } = smtp.mails[0]?.parsed ?? { headers: [], text: '' };
@@ -673,7 +673,7 @@ describe('mailer: kill -9 between the answer of the mail server and the settle',
     await killed;
     expect(await states(store)).toEqual(['1 claimed']);
     await start();
-    await until('it is marked', () => allSent(store));
+    await until('the alert is settled', () => allSent(store));
     expect(smtp.mails.map(({ parsed }) => idsIn(parsed.text).join())).toEqual(['1', '1']);
   });
 });

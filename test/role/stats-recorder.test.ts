@@ -115,7 +115,7 @@ it('stats-recorder: keeps counters while the registry is unavailable, logs it on
   expect(said).toEqual(['stats-recorder: cannot record statistics']);
   away = null;
   await pass(limits.countersToRegistryMs + 100);
-  await until('it is said', () => said.at(-1) === 'stats-recorder: statistics are recorded again');
+  await until('it is logged', () => said.at(-1) === 'stats-recorder: statistics are recorded again');
   expect(await totalOf('a')).toBe(3);
 });
 
@@ -137,7 +137,7 @@ it('stats-recorder: keeps a bounded number and logs how many it dropped', async 
   const recorder = await start();
   recorder.add(Array.from({ length: upkeepLimits.statsHeldMax + 3 }, (_, i) => pushed(`t${i}`, 1)));
   await pass(limits.countersToRegistryMs + 100);
-  await until('it was said', () => said.includes('stats-recorder: dropped statistics'));
+  await until('it is logged', () => said.includes('stats-recorder: dropped statistics'));
   expect(calls.reduce((sum, n) => sum + n, 0)).toBe(upkeepLimits.statsHeldMax);
 });
 
@@ -176,7 +176,7 @@ it('stats-recorder drain: unrecorded counters wait on disk and are added once', 
   await pass(limits.countersToRegistryMs + 100);
   first.add([pushed('a', 1), pushed('b', 5)]);
   await first.drain(1_000);
-  // Ended as soon as it was away.
+  // The first one ended as soon as the registry was unavailable.
   const second = await start();
   second.add([pushed('b', 2)]);
   await second.drain(1_000);
@@ -217,7 +217,7 @@ it('stats-recorder: removes and logs a damaged file', async () => {
   const recorder = await start();
   recorder.add([pushed('a', 1)]);
   await pass(limits.countersToRegistryMs + 100);
-  await until('it is said', () => said.length === 1);
+  await until('it is logged', () => said.length === 1);
   recorder.add([pushed('a', 1)]);
   await pass(limits.countersToRegistryMs + 1_100);
   await until('it is counted', async () => (await totalOf('a')) === 2);
@@ -232,7 +232,7 @@ it('stats-recorder: an unreadable file stays, is logged once, delays no other', 
   const recorder = await start();
   await pass(limits.countersToRegistryMs + 100);
   await until('the younger one is counted', async () => (await totalOf('a')) === 4);
-  await until('it is said', () => said.length === 1);
+  await until('it is logged', () => said.length === 1);
   await pass(2 * limits.countersToRegistryMs);
   recorder.add([pushed('a', 1)]);
   await recorder.drain(1_000);

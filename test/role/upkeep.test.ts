@@ -1,4 +1,4 @@
-// Upkeep on the embedded store: leases of the dead and of the silent, what has outlived its time, the counters of the others.
+// Upkeep on the embedded store: lost leases, retention, counters of other processes.
 import { mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -42,7 +42,7 @@ describe('alerts', () => {
     expect(added.code, added.stderr).toBe(0);
     const ids = Array.from({ length: 10 }, (_, n) => `job-${n}`);
     for (const id of ids) await daemon.push('order.close', '{"secret":"payload"}', { id });
-    await until('all are told of', () => smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text)).length >= 10);
+    await until('all are mailed', () => smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text)).length >= 10);
     // One at once, and one at the end of each window that they took to die.
     const times = smtp.mails.map(({ arrivedAt }) => arrivedAt);
     expect(times.slice(1).filter((at, n) => at - (times[n] ?? 0) < windowMs - 1_000)).toEqual([]);
@@ -56,12 +56,12 @@ describe('alerts', () => {
     const before = smtp.mails.length;
     await daemon.push('order.close', '{}', { id: 'late' });
     const last = smtp.mails.at(-1)?.arrivedAt ?? 0;
-    await until('the last is told of', () => smtp.mails.length > before);
+    await until('the last is mailed', () => smtp.mails.length > before);
     expect((smtp.mails.at(-1)?.arrivedAt ?? 0) - last).toBeGreaterThanOrEqual(windowMs - 1_000);
 
     const listed = await dq(daemon, 'alerts');
     expect(listed.stdout.split('\n')[0]).toMatch(/^AT +WHAT +TOPIC +ID +ATTEMPTS +MAIL +LAST$/);
-    await until('all are marked', async () => {
+    await until('all alerts are settled', async () => {
       const { body } = await daemon.api('GET', '/v1/alerts');
       return body.items.length === 11 && body.items.every((item: { state: string }) => item.state === 'sent');
     });

@@ -1,4 +1,4 @@
-// Workers that die whatever is done: when the daemon ends by itself, when it goes on, and who is told.
+// Workers that die again and again: when the daemon gives up, when it goes on, and what it reports.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Reloads of a daemon on Redis and MariaDB: under load, and while either of them is away. DQ_RELOADS sets their number.
+// Reloads of a daemon on Redis and MariaDB, under load and while one is unavailable. DQ_RELOADS: their number.
 import { expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -10,8 +10,8 @@ import { lacks, mariadb, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 const reloads = Number(process.env['DQ_RELOADS'] ?? 2);
-// So few that this process, client and receiver in one, keeps up beside other test files: one that sends its request seconds
-// after it has connected is answered 408, or cut with the end of a draining server.
+// Low enough for this process, client and receiver in one, beside other test files: a request that is sent
+// seconds after its connection gets 408, or is cut when a draining server exits.
 const perSecond = Number(process.env['DQ_RELOAD_RATE'] ?? 100);
 
 vi.setConfig({ testTimeout: 120_000 + reloads * 60_000 });
@@ -46,7 +46,7 @@ it.skipIf(isMissing)(
       expect(processes.map((one) => one.generation)).toEqual(processes.map(() => generation));
     };
     for (let n = 0; n < reloads; n += 1) await reloaded();
-    // MySQL is away: nobody needs it who knows the topics, or finds them in the copy.
+    // MySQL is unavailable: processes know the topics or read them from the copy.
     await database.process.kill();
     await reloaded();
     const result = await load.stop();
@@ -59,7 +59,7 @@ it.skipIf(isMissing)(
     expect([...result.acknowledged].filter((id) => !receiver.arrivals.has(id))).toEqual([]);
     expect(times(1)).toBe(receiver.arrivals.size);
 
-    // With `everysec` Redis may hold an acknowledged write back from the file while an fsync of others is under way.
+    // With `everysec` Redis may delay an acknowledged write to the file while another fsync runs.
     await redis.ask('CONFIG', 'SET', 'appendfsync', 'always');
     expect((await daemon.push('t', '1', { id: 'across', delay: 1_000 })).status).toBe(201);
     await redis.process.kill();
@@ -69,7 +69,7 @@ it.skipIf(isMissing)(
     await untilReady(daemon);
     await until('it arrives', () => receiver.arrivals.has('across'));
     console.log(
-      `${reloads} reloads on Redis and MariaDB, the last while MariaDB was away, under ${result.perSecond} pushes/s: ${result.pushed} jobs, ` +
+      `${reloads} reloads on Redis and MariaDB, the last while MariaDB was down, under ${result.perSecond} pushes/s: ${result.pushed} jobs, ` +
         `${result.failures.length} failed, the slowest push ${result.slowestMs} ms`,
     );
   },

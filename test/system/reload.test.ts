@@ -100,9 +100,9 @@ describe('reload', () => {
     expect(stderr).toContain(
       `dq-notifier-0 (pid ${caller}) of the previous generation finishes its last callbacks`,
     );
-    await until('the others of before are gone', () => daemon.workers().length === usual + 1);
+    await until('the other previous workers have exited', () => daemon.workers().length === usual + 1);
     const old = async () => (await processesOf(daemon)).find(({ pid }) => pid === caller);
-    // Each says once a second what it has in hand.
+    // Each worker reports its calls once a second.
     await until('it reports its call', async () => (await old())?.inFlight === 1);
     expect(await old()).toMatchObject({ generation: 1, state: 'draining' });
     const second = reload(daemon);
@@ -110,7 +110,7 @@ describe('reload', () => {
       daemon.log('notice').some(({ message }) => String(message).includes('reload: waiting for callbacks')),
     );
     expect(daemon.workers()).toHaveLength(usual + 1);
-    // Since the new upkeep has asked who lives, the old notifier has been called dead or not.
+    // The new dq-upkeep has read the list of living notifiers: the lease of the old one stays.
     expect((await daemon.api('GET', '/v1/topics/t/jobs/a')).body).toMatchObject({ state: 'reserved' });
     sink.finish(sink.open()[0]);
     expect((await second).code).toBe(0);

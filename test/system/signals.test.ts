@@ -1,4 +1,4 @@
-// Every signal that somebody may send, to every process and to all of them at once, while they run and while they begin.
+// Every usual signal, to each process and to the process group, while they run and during their start.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -131,7 +131,8 @@ describe('SIGTERM to a single worker', () => {
 });
 
 describe('signals to the process group during the start', () => {
-  /** Starts a daemon in a group of its own; resolves when its master holds the data directory, with no worker ready yet. */
+  /** Starts a daemon in its own group; resolves when the master holds the data directory and no worker is
+   *  ready. */
   async function begin(): Promise<{ child: ChildProcess; directory: string; pid: number }> {
     const directory = mkdtempSync(join(tmpdir(), 'dq-begin-'));
     const places = ['--data-dir', join(directory, 'data'), '--log-dir', join(directory, 'logs')];
@@ -191,7 +192,7 @@ describe('a closed terminal', () => {
     const workers = daemon.workers();
     daemon.child.stdout?.destroy();
     daemon.child.stderr?.destroy();
-    // A dead worker makes the master say so, whoever listens.
+    // The master writes a line about a dead worker.
     process.kill(daemon.pidOf('dq-timer-0'), 'SIGKILL');
     await until(
       'the timer is back',

@@ -1,4 +1,4 @@
-// Processes that were stopped from outside (SIGSTOP): one alone is ended and replaced; all of them, or the master alone, go on.
+// Processes stopped by SIGSTOP: a single worker is killed and replaced; the master or all processes go on.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

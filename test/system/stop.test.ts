@@ -65,7 +65,7 @@ describe('a stop', () => {
     expect(pids.filter(isAlive)).toEqual([]);
     sink.answer((arrival) => sink.finish(arrival));
     const next = await startDaemon({ directory: daemon.directory });
-    // By who lives now; its lease has more than a minute to run.
+    // Recovered by the list of living notifiers: its lease lasts more than a minute.
     await until('it was called again', () => sink.arrivals.length === 2);
     await until('it is done', async () => (await stateOf(next)) === 'done');
   });

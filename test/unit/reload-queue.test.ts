@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { type ReloadOutcome, ReloadQueue, type Report } from '../../src/master/reload-queue.ts';
 import { until } from '../support/until.ts';
 
-/** Reloads that last until they are told to end. */
+/** Reloads that last until end() is called. */
 function heldReloads() {
   const running: { readonly say: Report; end(outcome: ReloadOutcome): void }[] = [];
   let begun = 0;

@@ -19,7 +19,7 @@ function poorHost(goesOn: () => boolean) {
   return { host, errors };
 }
 
-/** A host whose forks are counted and make nobody. */
+/** A host that counts forks and makes no process. */
 function countingHost() {
   const born: WorkerProcess[] = [];
   const host: SlotHost = {
