@@ -9,6 +9,8 @@ import { expect, it, onTestFinished } from 'vitest';
 import { environment, launcher } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 
+const repository = join(import.meta.dirname, '../..');
+
 function temporary(): string {
   const directory = mkdtempSync(join(tmpdir(), 'dq-service-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
@@ -81,8 +83,14 @@ cp -a /etc ${root}/etc
 mount --bind ${root}/etc /etc
 for directory in /var/lib /var/log /run; do mount -t tmpfs none $directory; done
 mkdir -p /run/systemd/system /etc/systemd/system
+# Where a home or temporary directory does not hide them from the service.
+mount -t tmpfs none /opt
+mkdir /opt/repository
+mount --bind ${repository} /opt/repository
+touch /opt/node
+mount --bind ${process.execPath} /opt/node
 PATH=${root}/bin:$PATH
-dq() { node ${launcher} service "$@"; }
+dq() { /opt/node /opt/repository/bin/dq service "$@"; }
 paths='/etc/dq /var/lib/dq /var/log/dq /etc/dq/dq.yaml /etc/systemd/system/dq.service'
 dq install
 stat -c '%U %a %n' $paths
@@ -90,6 +98,8 @@ dq status --json
 echo 'port: 1' > /etc/dq/dq.yaml
 dq install
 cat /etc/dq/dq.yaml
+mount --rbind /opt /home
+/home/node /opt/repository/bin/dq service install || echo "hidden $?"
 dq uninstall
 ls -d $paths 2>/dev/null || true
 dq status || echo "status $?"
@@ -111,10 +121,14 @@ id dq 2>/dev/null || echo 'no user'
       'root 644 /etc/dq/dq.yaml',
       'root 644 /etc/systemd/system/dq.service',
     ]);
-    expect(JSON.parse(json)).toMatchObject({ active: 'active', command: expect.stringContaining(launcher) });
+    expect(JSON.parse(json)).toMatchObject({
+      active: 'active',
+      command: expect.stringMatching(/^\/opt\/node \/opt\/repository\/bin\/dq start -c /),
+    });
     expect(lines.filter((line) => !/^(unit|enabled|active|command) /.test(line))).toEqual([
       ...[
         'port: 1',
+        'hidden 1',
         '/etc/dq',
         '/etc/dq/dq.yaml',
         '/var/lib/dq',

@@ -58,11 +58,15 @@ export function register(program: Command): void {
 }
 
 function install({ print }: InstallFlags): void {
+  const hidden = hiddenPath();
+  const warning = `the service cannot read ${hidden}; install Node and dq outside of home and temporary directories`;
   if (print) {
+    if (hidden !== null) say(`dq: warning: ${warning}`);
     printData(['set -e', ...installSteps().map(asShell)].join('\n'));
     return;
   }
   needSystemd('install');
+  if (hidden !== null) throw new Exit('failed', warning);
   if (existsSync(unitPath) && !readFileSync(unitPath, 'utf8').startsWith(signature))
     throw new Exit('failed', `${unitPath} is not from dq service install; move it away, then try again`);
   const wasActive = show('ActiveState') === 'active';
@@ -105,21 +109,19 @@ const write = (path: string, input: string): readonly Step[] => [
   { command: ['chmod', '644', path] },
 ];
 
-/** The template with the paths of this installation. Throws Exit for one that the service cannot read. */
+/** A path of this installation that ProtectHome or PrivateTmp hides from the service, or null. */
+function hiddenPath(): string | null {
+  const paths = [process.argv[1] ?? '', nodePath()].flatMap((path) => [path, realpathSync(path)]);
+  return paths.find((path) => /^\/(home|root|run\/user|tmp|var\/tmp)\//.test(path)) ?? null;
+}
+
+/** The template with the paths of this installation. */
 function unitFor(template: string): string {
-  const launcher = process.argv[1] ?? '';
-  const node = nodePath();
-  for (const path of [launcher, realpathSync(launcher), node, realpathSync(node)])
-    if (/^\/(home|root|run\/user)\//.test(path))
-      throw new Exit(
-        'failed',
-        `${path} is in a home directory, which the service cannot read; install Node and dq for the whole machine`,
-      );
-  // The steps that a person would take by hand.
+  // Without its header, which describes an installation by hand.
   const unit = template.slice(template.indexOf('[Unit]'));
   return `${signature}\n\n${unit
-    .replaceAll('/usr/bin/node', node)
-    .replaceAll('/opt/dq/current/bin/dq', launcher)
+    .replaceAll('/usr/bin/node', nodePath())
+    .replaceAll('/opt/dq/current/bin/dq', process.argv[1] ?? '')
     .replaceAll('/opt/dq/current', packageRoot())}`;
 }
 
