@@ -56,7 +56,7 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     cwd: process.cwd(),
     file: flags.config,
   });
-  const say = of('configuration');
+  const finding = of('configuration');
   const findings: Finding[] = [
     checkNode(process.version),
     await checkLibrary(),
@@ -73,8 +73,8 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     isReached = mysql.isReached && redis.isReached;
     findings.push(
       ...(warnings.length === 0
-        ? [say('ok', file ?? 'no file; defaults and environment')]
-        : warnings.map((warning) => say('warning', formatProblem(warning)))),
+        ? [finding('ok', file ?? 'no file; defaults and environment')]
+        : warnings.map((warning) => finding('warning', formatProblem(warning)))),
       ...(await findingsOf('clock', () => [checkClock(config.dataDir, Date.now())])),
       ...(await findingsOf('data directory', () => checkDataDirectory(config.dataDir))),
       ...(await findingsOf('log directory', () => [checkLogDirectory(config.logDir)])),
@@ -84,7 +84,7 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     );
   } else
     findings.push(
-      ...loaded.problems.map((problem) => say('failed', formatProblem(problem))),
+      ...loaded.problems.map((problem) => finding('failed', formatProblem(problem))),
       checkClock(null, Date.now()),
     );
   if (flags.json) printData(JSON.stringify(findings));

@@ -3,7 +3,7 @@
 import type { Command } from 'commander';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { type MovedJob, sayMoved } from '../output/moved-job.ts';
+import { type MovedJob, printMoved } from '../output/moved-job.ts';
 
 interface RescheduleFlags extends DaemonOptions {
   readonly delay?: string;
@@ -33,5 +33,5 @@ async function reschedule(topic: string, id: string, flags: RescheduleFlags): Pr
     needs: ['state'],
   } as const;
   const { text, json } = await clientOf(flags).call<MovedJob>(call);
-  sayMoved(text, json, flags);
+  printMoved(text, json, flags);
 }

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { clientOf, type DaemonOptions, withDaemonOptions } from '../daemon/daemon-options.ts';
-import { type MovedJob, sayMoved } from '../output/moved-job.ts';
+import { type MovedJob, printMoved } from '../output/moved-job.ts';
 
 export function register(program: Command): void {
   const command = program
@@ -16,5 +16,5 @@ export function register(program: Command): void {
 async function run(topic: string, id: string, flags: DaemonOptions): Promise<void> {
   const path = ['v1', 'topics', topic, 'jobs', id, 'run'];
   const { text, json } = await clientOf(flags).call<MovedJob>({ method: 'POST', path, needs: ['state'] });
-  sayMoved(text, json, flags);
+  printMoved(text, json, flags);
 }

@@ -27,7 +27,7 @@ import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';
-import { detach, tellParent } from '../start/detach.ts';
+import { detach, sendToParent } from '../start/detach.ts';
 import { listeningDaemon, startAgain } from '../start/start-again.ts';
 import { whyNotStart } from '../start/start-checks.ts';
 
@@ -76,7 +76,7 @@ async function start(flags: StartFlags): Promise<void> {
   if (!loaded.ok) throw new Exit('badConfiguration', describeProblems(loaded.problems));
   for (const warning of loaded.warnings) {
     say(`dq: warning: ${formatProblem(warning)}`);
-    tellParent({ kind: 'said', line: `dq: warning: ${formatProblem(warning)}` });
+    sendToParent({ kind: 'line', line: `dq: warning: ${formatProblem(warning)}` });
   }
   const { config } = loaded;
   makeLogDir(config.logDir);
@@ -100,7 +100,7 @@ async function start(flags: StartFlags): Promise<void> {
   const outcome = await run({ config, readConfig: () => readAgain(flags, cwd), restarting, flags, from });
   if (outcome.exitCode !== exitCodes.ok) {
     const sentence = outcome.reason ?? 'ended';
-    tellParent({ kind: 'failed', message: sentence });
+    sendToParent({ kind: 'failed', message: sentence });
     say(`dq: ${sentence}`);
   }
   // Explicit: a forgotten timer or handle must not keep a stopped daemon alive.
@@ -162,16 +162,16 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
           `ready in ${Math.round(performance.now() - from)} ms`,
         ];
         for (const line of facts) {
-          if (inBackground) tellParent({ kind: 'said', line });
+          if (inBackground) sendToParent({ kind: 'line', line });
           else process.stdout.write(`${line}\n`);
         }
         ready = true;
         // All processes are up; Redis or MySQL may still be unavailable.
         void whyNotReady(url, config.dataDir).then((why) => {
           const line = `dq: warning: not ready: ${why}`;
-          if (why !== null && inBackground) tellParent({ kind: 'said', line });
+          if (why !== null && inBackground) sendToParent({ kind: 'line', line });
           else if (why !== null) say(line);
-          tellParent({ kind: 'ready' });
+          sendToParent({ kind: 'ready' });
         });
       },
     });

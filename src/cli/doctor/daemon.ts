@@ -16,24 +16,24 @@ import { cliLimits } from '../limits.ts';
 import { type Finding, of } from './finding.ts';
 
 export async function checkDaemon(config: Config): Promise<Finding[]> {
-  const say = of('daemon');
+  const finding = of('daemon');
   let daemon: DaemonStatus | null;
   try {
     daemon = await statusOf(config.dataDir);
   } catch (error) {
-    return [say('failed', `the daemon on ${config.dataDir} does not answer: ${reasonOf(error)}`)];
+    return [finding('failed', `the daemon on ${config.dataDir} does not answer: ${reasonOf(error)}`)];
   }
   if (daemon === null) {
     const files = checkFiles(config);
     return [
-      say('ok', 'not running'),
+      finding('ok', 'not running'),
       await checkPort(config['server.host'], config['server.port']),
       ...files,
     ];
   }
   const restarts = daemon.processes.reduce((sum, one) => sum + one.restarts, 0);
   const facts = `dq ${daemon.version}, pid ${daemon.processes[0]?.pid ?? '?'}, ${daemon.state}, ${restarts} restarts`;
-  return [say(daemon.state === 'ready' ? 'ok' : 'warning', facts), await checkReady(config.dataDir)];
+  return [finding(daemon.state === 'ready' ? 'ok' : 'warning', facts), await checkReady(config.dataDir)];
 }
 
 async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
@@ -42,42 +42,42 @@ async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
 }
 
 async function checkReady(dataDir: string): Promise<Finding> {
-  const say = of('store');
+  const finding = of('store');
   try {
     const client = new ApiClient(findDaemon({ dataDir }, {}));
     const { json } = await client.call<{ durability: string; warnings: string[] }>({
       method: 'GET',
       path: ['readyz'],
     });
-    if (json.warnings.length > 0) return say('warning', json.warnings.join('; '));
-    return say('ok', json.durability);
+    if (json.warnings.length > 0) return finding('warning', json.warnings.join('; '));
+    return finding('ok', json.durability);
   } catch (error) {
-    return say('failed', reasonOf(error));
+    return finding('failed', reasonOf(error));
   }
 }
 
 function checkPort(host: string, port: number): Promise<Finding> {
-  const say = of('port');
-  if (port === 0) return Promise.resolve(say('ok', 'dq will choose a free port'));
+  const finding = of('port');
+  if (port === 0) return Promise.resolve(finding('ok', 'dq will choose a free port'));
   return new Promise((resolve) => {
     const server = createServer();
     server.once('error', (error: NodeJS.ErrnoException) => {
       const at = `${host}:${port}`;
-      if (error.code !== 'EADDRINUSE') resolve(say('failed', `cannot open ${at}: ${reasonOf(error)}`));
+      if (error.code !== 'EADDRINUSE') resolve(finding('failed', `cannot open ${at}: ${reasonOf(error)}`));
       else
         void isDq(host, port).then((own) =>
           resolve(
             own
-              ? say(
+              ? finding(
                   'warning',
                   `a dq of another data directory serves ${at}; to check it give -c or --data-dir`,
                 )
-              : say('failed', `another program uses ${at}`),
+              : finding('failed', `another program uses ${at}`),
           ),
         );
     });
     server.listen({ host, port, exclusive: true }, () => {
-      server.close(() => resolve(say('ok', `${host}:${port} is free`)));
+      server.close(() => resolve(finding('ok', `${host}:${port} is free`)));
     });
   });
 }
@@ -98,28 +98,28 @@ async function isDq(host: string, port: number): Promise<boolean> {
 }
 
 function checkFiles(config: Config): Finding[] {
-  const say = of('store');
+  const finding = of('store');
   const { dataDir } = config;
   const isEmbedded = config['mysql.url'] === '';
   const key = config.secretKeyFile || join(dataDir, 'secret.key');
   const jobs = join(dataDir, 'jobs.db');
   const files = isEmbedded ? [jobs, join(dataDir, 'registry.db')] : [jobs];
-  if (!files.some((path) => existsSync(path))) return [say('ok', 'the first start creates it')];
+  if (!files.some((path) => existsSync(path))) return [finding('ok', 'the first start creates it')];
   const missing = files.filter((path) => !existsSync(path));
-  if (missing.length > 0) return [say('failed', `${missing.join(', ')} is missing: restore a backup`)];
+  if (missing.length > 0) return [finding('failed', `${missing.join(', ')} is missing: restore a backup`)];
   const foreign = files.filter((path) => !isSqlite(path));
-  if (foreign.length > 0) return [say('failed', `${foreign.join(', ')} is not a SQLite file`)];
+  if (foreign.length > 0) return [finding('failed', `${foreign.join(', ')} is not a SQLite file`)];
   try {
     if (isEmbedded && readKeyFile(key) === null)
-      return [say('failed', `${key} is missing: without it the topics' secrets are lost`)];
+      return [finding('failed', `${key} is missing: without it the topics' secrets are lost`)];
   } catch (error) {
-    return [say('failed', reasonOf(error))];
+    return [finding('failed', reasonOf(error))];
   }
   const open = isEmbedded ? keyFileWarning(key) : null;
-  if (open !== null) return [say('warning', open)];
+  if (open !== null) return [finding('warning', open)];
   const log = statSync(`${jobs}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const mebibytes = ((statSync(jobs).size + log) / 1024 / 1024).toFixed(1);
-  return [say('ok', `${mebibytes} MiB; dq fsck checks it while dq runs`)];
+  return [finding('ok', `${mebibytes} MiB; dq fsck checks it while dq runs`)];
 }
 
 /** An empty file is a valid database. */

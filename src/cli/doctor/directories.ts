@@ -34,51 +34,54 @@ const remote: Readonly<Record<number, string>> = {
 const volatile: Readonly<Record<number, string>> = { 16914836: 'tmpfs', 2240043254: 'ramfs' };
 
 export function checkDataDirectory(path: string): Finding[] {
-  const say = of('data directory');
+  const finding = of('data directory');
   const unusable = whyUnusable(path);
-  if (unusable !== null) return [say('failed', unusable)];
-  const at = existing(path);
+  if (unusable !== null) return [finding('failed', unusable)];
+  const at = nearestExisting(path);
   const kind = statfsSync(at).type;
   const network = remote[kind];
   if (network !== undefined)
     return [
-      say('failed', `${path} is on ${network}: the store needs a local disk (locks, fsync, shared memory)`),
+      finding(
+        'failed',
+        `${path} is on ${network}: the store needs a local disk (locks, fsync, shared memory)`,
+      ),
     ];
   const findings = [checkSpace(at), checkSync(at)];
   const memory = volatile[kind];
   if (memory !== undefined)
-    return [say('warning', `${path} is on ${memory}: a reboot loses everything`), ...findings];
+    return [finding('warning', `${path} is on ${memory}: a reboot loses everything`), ...findings];
   const mode = existsSync(path) ? statSync(path).mode & 0o777 : 0o700;
   if ((mode & 0o022) !== 0)
     return [
-      say('warning', `others may write to ${path} (mode 0${mode.toString(8)}): chmod 700`),
+      finding('warning', `others may write to ${path} (mode 0${mode.toString(8)}): chmod 700`),
       ...findings,
     ];
-  return [say('ok', existsSync(path) ? path : `${path} will be made`), ...findings];
+  return [finding('ok', existsSync(path) ? path : `${path} will be made`), ...findings];
 }
 
 export function checkLogDirectory(path: string): Finding {
-  const say = of('log directory');
+  const finding = of('log directory');
   const unusable = whyUnusable(path);
-  if (unusable !== null) return say('failed', unusable);
-  return say('ok', existsSync(path) ? path : `${path} will be made`);
+  if (unusable !== null) return finding('failed', unusable);
+  return finding('ok', existsSync(path) ? path : `${path} will be made`);
 }
 
 function checkSpace(at: string): Finding {
-  const say = of('disk space');
+  const finding = of('disk space');
   const { bavail, bsize } = statfsSync(at);
   const bytes = bavail * bsize;
   const free = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
   if (bytes < limits.startRoomBytes)
-    return say('failed', `${free}: a start needs ${limits.startRoomBytes / 1024} KiB`);
+    return finding('failed', `${free}: a start needs ${limits.startRoomBytes / 1024} KiB`);
   if (bytes < limits.roomWantedBytes)
-    return say('warning', `${free}: dq rejects pushes when the disk is full`);
-  return say('ok', free);
+    return finding('warning', `${free}: dq rejects pushes when the disk is full`);
+  return finding('ok', free);
 }
 
 /** Measures fdatasync: every push waits for one. */
 function checkSync(at: string): Finding {
-  const say = of('disk sync');
+  const finding = of('disk sync');
   const path = join(at, `.dq-doctor-${process.pid}`);
   try {
     const page = Buffer.alloc(4096);
@@ -98,15 +101,15 @@ function checkSync(at: string): Finding {
     times.sort((a, b) => a - b);
     const [median, worst] = [times[Math.floor(times.length / 2)] as number, times.at(-1) as number];
     const facts = `fdatasync of 4 KiB: ${median.toFixed(2)} ms, the slowest of ${times.length} ${worst.toFixed(1)} ms`;
-    if (median > limits.syncSlowMs) return say('warning', `${facts}: every push waits for one`);
-    return say('ok', facts);
+    if (median > limits.syncSlowMs) return finding('warning', `${facts}: every push waits for one`);
+    return finding('ok', facts);
   } catch (error) {
-    return say('failed', `cannot write a file to the disk: ${reasonOf(error)}`);
+    return finding('failed', `cannot write a file to the disk: ${reasonOf(error)}`);
   }
 }
 
 function whyUnusable(path: string): string | null {
-  const at = existing(path);
+  const at = nearestExisting(path);
   if (!statSync(at).isDirectory()) return `${at} is not a directory`;
   try {
     accessSync(at, constants.R_OK | constants.W_OK | constants.X_OK);
@@ -116,7 +119,7 @@ function whyUnusable(path: string): string | null {
   }
 }
 
-function existing(path: string): string {
+function nearestExisting(path: string): string {
   let at = path;
   while (!existsSync(at) && dirname(at) !== at) at = dirname(at);
   return at;

@@ -11,32 +11,33 @@ import { type Finding, of } from './finding.ts';
 
 /** `version`: `v20.19.0` */
 export function checkNode(version: string): Finding {
-  const say = of('node');
+  const finding = of('node');
   const [major = 0, minor = 0] = version.slice(1).split('.').map(Number);
-  if (major < 20 || (major === 20 && minor < 19)) return say('failed', `${version}: dq needs 20.19 or newer`);
+  if (major < 20 || (major === 20 && minor < 19))
+    return finding('failed', `${version}: dq needs 20.19 or newer`);
   if (major === 20)
-    return say('warning', `${version} works but gets no security fixes any more; install the newest LTS`);
-  return say('ok', version);
+    return finding('warning', `${version} works but gets no security fixes any more; install the newest LTS`);
+  return finding('ok', version);
 }
 
 export async function checkLibrary(): Promise<Finding> {
-  const say = of('sqlite');
+  const finding = of('sqlite');
   try {
     const { askAndForget, openDatabase } = await import('../../runtime/database.ts');
     const db = openDatabase(':memory:');
     const version = askAndForget(db, 'sqlite_version()', '(SELECT 1)');
     db.close();
-    return say('ok', `SQLite ${String(version)}`);
+    return finding('ok', `SQLite ${String(version)}`);
   } catch (error) {
-    return say('failed', `cannot load the library: ${reasonOf(error)}; install dq again on this machine`);
+    return finding('failed', `cannot load the library: ${reasonOf(error)}; install dq again on this machine`);
   }
 }
 
 /** `text`: of /proc/self/limits; null where there is none. `slots`: notifier.slots */
 export function checkOpenFiles(text: string | null, slots: number): Finding {
-  const say = of('open files');
+  const finding = of('open files');
   const [, soft, hard] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(text ?? '') ?? [];
-  if (soft === undefined) return say('unknown', 'cannot read the limit');
+  if (soft === undefined) return finding('unknown', 'cannot read the limit');
   const [least, full] = [leastDescriptors(slots), fullDescriptors(slots)];
   const facts =
     `limit ${soft} (at most ${hard}); with ${slots} slots a notifier needs ${least}, for all slow calls ${full}; ` +
@@ -45,16 +46,17 @@ export function checkOpenFiles(text: string | null, slots: number): Finding {
   // Only the hard limit counts: Node raises its soft limit to it at its start.
   const by = Number(hard) < wanted ? ' as root' : '';
   const remedy = `raise it to ${wanted} (ulimit -n ${wanted}${by}, LimitNOFILE=${wanted})`;
-  if (Number(soft) < least) return say('failed', `${facts}: ${remedy}`);
+  if (Number(soft) < least) return finding('failed', `${facts}: ${remedy}`);
   if (Number(soft) < full) {
     const fitting = callAccounts(slots, Number(soft)).slowMax;
-    return say(
+    return finding(
       'warning',
       `${facts}: ${fitting} of ${callAccounts(slots, null).slowMax} slow calls fit; ${remedy}`,
     );
   }
-  if (Number(soft) < limits.openFilesWanted) return say('warning', `${facts}: few clients fit; ${remedy}`);
-  return say('ok', facts);
+  if (Number(soft) < limits.openFilesWanted)
+    return finding('warning', `${facts}: few clients fit; ${remedy}`);
+  return finding('ok', facts);
 }
 
 export function readLimits(): string | null {
@@ -67,11 +69,11 @@ export function readLimits(): string | null {
 
 /** A clock that jumps moves every due time. */
 export function checkClock(dataDir: string | null, now: number): Finding {
-  const say = of('clock');
+  const finding = of('clock');
   const newest = dataDir === null ? null : newestOf(dataDir);
   if (newest !== null && newest.at - now > limits.clockAheadMs) {
     const seconds = Math.round((newest.at - now) / 1_000);
-    return say(
+    return finding(
       'failed',
       `the clock is behind: ${newest.name} is ${seconds} s in the future; set the clock before dq starts`,
     );
@@ -82,10 +84,10 @@ export function checkClock(dataDir: string | null, now: number): Finding {
     timeout: cliLimits.doctorToolMs,
   });
   const answer = asked.stdout?.trim() ?? '';
-  if (answer === 'yes') return say('ok', 'synchronized');
+  if (answer === 'yes') return finding('ok', 'synchronized');
   if (answer === 'no')
-    return say('warning', 'not synchronized with a time server; run chrony or systemd-timesyncd');
-  return say('unknown', 'cannot read the synchronization (no timedatectl)');
+    return finding('warning', 'not synchronized with a time server; run chrony or systemd-timesyncd');
+  return finding('unknown', 'cannot read the synchronization (no timedatectl)');
 }
 
 function newestOf(dataDir: string): { readonly name: string; readonly at: number } | null {

@@ -19,7 +19,7 @@ import { findRegistryId } from '../../registry/sql/tables/registry-id.ts';
 import { type Finding, of } from './finding.ts';
 
 type Db = Kysely<RegistrySchema>;
-const say = of('mysql');
+const finding = of('mysql');
 
 export interface MysqlFindings {
   readonly findings: readonly Finding[];
@@ -41,7 +41,7 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
     const { rows } = await sql<{ version: string; flush: number }>`
       SELECT VERSION() AS version, @@innodb_flush_log_at_trx_commit AS flush`.execute(db);
     const ms = Math.ceil(performance.now() - from);
-    const reached = say('ok', `${place} answers in ${ms} ms, version ${rows[0]?.version}`);
+    const reached = finding('ok', `${place} answers in ${ms} ms, version ${rows[0]?.version}`);
     const findings = [
       reached,
       ...flushOf(Number(rows[0]?.flush)),
@@ -49,7 +49,11 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
     ];
     return { findings, isReached: true, registryId: (await registryIdOf(db)) ?? '' };
   } catch (error) {
-    return { findings: [say('failed', `${place}: ${reasonOf(error)}`)], isReached: false, registryId: null };
+    return {
+      findings: [finding('failed', `${place}: ${reasonOf(error)}`)],
+      isReached: false,
+      registryId: null,
+    };
   } finally {
     await connections.close();
   }
@@ -58,7 +62,7 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
 function flushOf(flush: number): Finding[] {
   if (flush === 1) return [];
   return [
-    say(
+    finding(
       'warning',
       `innodb_flush_log_at_trx_commit is ${flush}: a power cut of that machine loses changes of topics`,
     ),
@@ -76,17 +80,17 @@ async function checkRegistry(db: Db, place: string, config: Config): Promise<Fin
   const keyPath = config.secretKeyFile || join(config.dataDir, 'secret.key');
   try {
     const step = await checkSchema(db, mysqlSchema, what);
-    if (step === 0) return [say('ok', 'the first start or dq migrate creates the tables')];
+    if (step === 0) return [finding('ok', 'the first start or dq migrate creates the tables')];
     const newest = mysqlSchema.migrations.length;
     const schema =
       step === newest
-        ? say('ok', `schema ${step}`)
-        : say('warning', `schema ${step}: the next start or dq migrate updates it to ${newest}`);
+        ? finding('ok', `schema ${step}`)
+        : finding('warning', `schema ${step}: the next start or dq migrate updates it to ${newest}`);
     await existingCipher(db, what, { keyPath, isShared: true, warn: () => {} });
     const open = existsSync(keyPath) ? keyFileWarning(keyPath) : null;
-    return [schema, ...(open === null ? [] : [say('warning', open)])];
+    return [schema, ...(open === null ? [] : [finding('warning', open)])];
   } catch (error) {
     if (!(error instanceof DqError)) throw error;
-    return [say('failed', error.message)];
+    return [finding('failed', error.message)];
   }
 }

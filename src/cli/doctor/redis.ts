@@ -18,7 +18,7 @@ import { ofAnotherRegistry, readMarker } from '../../store/redis/scripts/marker.
 import { whyTooOld } from '../../store/redis/shard/shard-servers.ts';
 import { type Finding, of } from './finding.ts';
 
-const say = of('redis');
+const finding = of('redis');
 
 /** Empty without Redis. `registryId`: of MySQL, '' = none yet, null = unknown. `isReached` false = one server
  *  is unavailable. */
@@ -55,8 +55,8 @@ async function checkServer(url: string, ours: string | null) {
     const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
     const findings = [
       tooOld === null
-        ? say('ok', `${shown} answers in ${ms} ms, version ${version}`)
-        : say('failed', `${shown}: ${tooOld}`),
+        ? finding('ok', `${shown} answers in ${ms} ms, version ${version}`)
+        : finding('failed', `${shown}: ${tooOld}`),
       ...(await checkRights(client, shown, user)),
       ...(await checkDurability(client, shown)),
       ...(await checkClocks(client, shown)),
@@ -68,7 +68,7 @@ async function checkServer(url: string, ours: string | null) {
     ];
     return { findings, isReached: true };
   } catch (error) {
-    return { findings: [say('failed', `${shown}: ${reasonOf(last ?? error)}`)], isReached: false };
+    return { findings: [finding('failed', `${shown}: ${reasonOf(last ?? error)}`)], isReached: false };
   } finally {
     if (client !== null) await closeClient(client, limits.redisCloseMs);
   }
@@ -77,8 +77,8 @@ async function checkServer(url: string, ours: string | null) {
 async function checkRights(client: Client, shown: string, user: string | null): Promise<Finding[]> {
   const { refusal, warnings } = await rightsOf((name, ...args) => inTime(client.call(name, ...args)), user);
   return [
-    ...(refusal === null ? [] : [say('failed', `${shown} ${refusal}`)]),
-    ...warnings.map((warning) => say('warning', `${shown} ${warning}`)),
+    ...(refusal === null ? [] : [finding('failed', `${shown} ${refusal}`)]),
+    ...warnings.map((warning) => finding('warning', `${shown} ${warning}`)),
   ];
 }
 
@@ -87,30 +87,33 @@ async function checkDurability(client: Client, shown: string): Promise<Finding[]
   try {
     flat = (await inTime(client.call('CONFIG', 'GET', ...settingNames))) as string[];
   } catch (error) {
-    return [say('unknown', `${shown}: cannot read the persistence settings (${reasonOf(error)})`)];
+    return [finding('unknown', `${shown}: cannot read the persistence settings (${reasonOf(error)})`)];
   }
   const { durability, warnings } = durabilityOf(readSettings(flat));
-  return [say('ok', durability), ...warnings.map((warning) => say('warning', `${shown}: ${warning}`))];
+  return [
+    finding('ok', durability),
+    ...warnings.map((warning) => finding('warning', `${shown}: ${warning}`)),
+  ];
 }
 
 async function checkClocks(client: Client, shown: string): Promise<Finding[]> {
   const warnings = new ClockWarnings().of(shown, await inTime(clocksOf(client)));
-  return warnings.map((warning) => say('warning', warning));
+  return warnings.map((warning) => finding('warning', warning));
 }
 
 function ofMarker(text: string | null, shown: string, ours: string | null): Finding {
-  if (text === null) return say('ok', `${shown} has no marker yet: the first start writes it`);
+  if (text === null) return finding('ok', `${shown} has no marker yet: the first start writes it`);
   const marker = readMarker(text);
-  if (typeof marker === 'string') return say('failed', `${shown} belongs to another owner: ${marker}`);
+  if (typeof marker === 'string') return finding('failed', `${shown} belongs to another owner: ${marker}`);
   const { shardId, registryId } = marker;
   if (ours === null)
-    return say(
+    return finding(
       'unknown',
       `${shown} belongs to the registry ${registryId}; the id of the own registry is unknown`,
     );
   return ours === registryId
-    ? say('ok', `${shown} belongs to this registry: shard ${shardId} of ${registryId}`)
-    : say('failed', `${shown} belongs to another owner: ${ofAnotherRegistry(registryId, ours || 'new')}`);
+    ? finding('ok', `${shown} belongs to this registry: shard ${shardId} of ${registryId}`)
+    : finding('failed', `${shown} belongs to another owner: ${ofAnotherRegistry(registryId, ours || 'new')}`);
 }
 
 /** null = cannot read registry.db; the check of the store reports the reason. */

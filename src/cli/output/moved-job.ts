@@ -9,7 +9,7 @@ export interface MovedJob {
   readonly dueAt: string;
 }
 
-export function sayMoved(text: string, { state, dueAt }: MovedJob, flags: DaemonOptions): void {
+export function printMoved(text: string, { state, dueAt }: MovedJob, flags: DaemonOptions): void {
   if (flags.json) printData(text);
   say(state === 'delayed' ? `dq: ${state}, due at ${dueAt}` : `dq: ${state}`);
 }

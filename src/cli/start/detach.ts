@@ -9,12 +9,12 @@ import { outputName } from '../../telemetry/old-logs.ts';
 import { Exit, exitCodes } from '../exit.ts';
 
 type FromDaemon =
-  | { readonly kind: 'said'; readonly line: string }
+  | { readonly kind: 'line'; readonly line: string }
   | { readonly kind: 'failed'; readonly message: string }
   | { readonly kind: 'ready' };
 
 /** Called in the daemon: sends to the waiting command, if there is one. */
-export function tellParent(message: FromDaemon): void {
+export function sendToParent(message: FromDaemon): void {
   // The callback receives the error when the parent has ended.
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
@@ -30,7 +30,7 @@ export async function detach(logDir: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     let reason = 'the daemon ended before it was ready';
     child.on('message', (message: FromDaemon) => {
-      if (message.kind === 'said') process.stdout.write(`${message.line}\n`);
+      if (message.kind === 'line') process.stdout.write(`${message.line}\n`);
       else if (message.kind === 'failed') reason = message.message;
       else if (message.kind === 'ready') resolve();
     });

@@ -70,8 +70,10 @@ export async function whyNotStart({
 
 async function checkDataDir(path: string, running: number): Promise<string | null> {
   const unusable = existsSync(path)
-    ? (noDirectory(path) ?? whyUnusable(join(path, 'jobs.db'), path) ?? whyNeverOpened(join(path, 'jobs.db')))
-    : whyNotIn(existing(dirname(path)), `cannot create the data directory ${path}`);
+    ? (whyNoDirectory(path) ??
+      whyUnusable(join(path, 'jobs.db'), path) ??
+      whyNeverOpened(join(path, 'jobs.db')))
+    : whyNotWritable(nearestExisting(dirname(path)), `cannot create the data directory ${path}`);
   if (unusable !== null) return unusable;
   const holder = await askMaster(path, { cmd: 'where' }).catch(() => null);
   if (holder === null || holder.master.pid === running) return null;
@@ -81,14 +83,14 @@ async function checkDataDir(path: string, running: number): Promise<string | nul
 function checkPidFile(path: string | null): string | null {
   if (path === null) return null;
   const at = existsSync(path) ? path : dirname(path);
-  return whyNotIn(at, `cannot write the pid file ${path}`);
+  return whyNotWritable(at, `cannot write the pid file ${path}`);
 }
 
-function noDirectory(path: string): string | null {
+function whyNoDirectory(path: string): string | null {
   return statSync(path).isDirectory() ? null : `cannot use the data directory ${path}: it is a file`;
 }
 
-function whyNotIn(path: string, sentence: string): string | null {
+function whyNotWritable(path: string, sentence: string): string | null {
   try {
     accessSync(path, constants.W_OK);
     return null;
@@ -98,8 +100,8 @@ function whyNotIn(path: string, sentence: string): string | null {
 }
 
 /** The nearest directory above that exists. */
-function existing(path: string): string {
-  return existsSync(path) || dirname(path) === path ? path : existing(dirname(path));
+function nearestExisting(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path));
 }
 
 async function checkPort(host: string, port: number, running: Listening | null): Promise<string | null> {
