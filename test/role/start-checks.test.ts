@@ -145,7 +145,7 @@ describe.skipIf(await lacks('redis'))('start checks: Redis', () => {
     const redis = server.url;
     expect(await why(dataDir, { redis })).toBeNull();
     await server.ask('HSET', '{dq:0}:n', 'marker', marker('0123456789abcdef'));
-    const sentence = `redis://127.0.0.1:${server.port}: this Redis belongs to another owner: it belongs to the registry 0123456789abcdef`;
+    const sentence = `redis://127.0.0.1:${server.port}: this Redis is not ours: it belongs to the registry 0123456789abcdef`;
     expect(await why(dataDir, { redis })).toContain(`${sentence}, and this one is new`);
     const registry = await openRegistryDb(join(dataDir, 'registry.db'));
     onTestFinished(() => registry.close());

@@ -133,9 +133,7 @@ it.skipIf(await lacks('redis'))('doctor: names the owner of a Redis and dangerou
   expect(foreign.findings.filter(({ state }) => state === 'failed')).toMatchObject([
     {
       check: 'redis',
-      about: expect.stringMatching(
-        /belongs to another owner: .* registry 0123456789abcdef, and this one is new:/,
-      ),
+      about: expect.stringMatching(/is not ours: .* registry 0123456789abcdef, and this one is new:/),
     },
   ]);
   mkdirSync(dataDir);

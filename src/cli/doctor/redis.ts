@@ -104,7 +104,7 @@ async function checkClocks(client: Client, shown: string): Promise<Finding[]> {
 function ofMarker(text: string | null, shown: string, ours: string | null): Finding {
   if (text === null) return finding('ok', `${shown} has no marker yet: the first start writes it`);
   const marker = readMarker(text);
-  if (typeof marker === 'string') return finding('failed', `${shown} belongs to another owner: ${marker}`);
+  if (typeof marker === 'string') return finding('failed', `${shown} is not ours: ${marker}`);
   const { shardId, registryId } = marker;
   if (ours === null)
     return finding(
@@ -113,7 +113,7 @@ function ofMarker(text: string | null, shown: string, ours: string | null): Find
     );
   return ours === registryId
     ? finding('ok', `${shown} belongs to this registry: shard ${shardId} of ${registryId}`)
-    : finding('failed', `${shown} belongs to another owner: ${ofAnotherRegistry(registryId, ours || 'new')}`);
+    : finding('failed', `${shown} is not ours: ${ofAnotherRegistry(registryId, ours || 'new')}`);
 }
 
 /** null = cannot read registry.db; the check of the store reports the reason. */

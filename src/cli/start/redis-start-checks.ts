@@ -39,8 +39,7 @@ export async function whyNotRedis({ urls, list, registryId }: RedisPlan): Promis
     }
     const { info, marker } = answer;
     const foreign = marker === null ? null : whyForeign(marker, { registryId, buckets, shardId });
-    const reason =
-      whyTooOld(info) ?? (foreign === null ? null : `this Redis belongs to another owner: ${foreign}`);
+    const reason = whyTooOld(info) ?? (foreign === null ? null : `this Redis is not ours: ${foreign}`);
     if (reason !== null) return `${redisAddress(url).shown}: ${reason}`;
   }
   return null;
