@@ -5,9 +5,10 @@
 
 import { limits } from '../core/limits.ts';
 import { noShards } from '../core/shard-list.ts';
-import { type Store, StoreError } from '../ports/job-store.ts';
+import type { Store } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { ShardServers } from '../ports/shard-servers.ts';
+import { StoreError } from '../ports/store-error.ts';
 import { type KeptShards, ShardBook } from '../registry/shard-book.ts';
 import type { WatchedStore } from '../store/redis/client/durability-watch.ts';
 import { RedisStore, type RedisStoreOptions } from '../store/redis/shard/redis-store.ts';

@@ -12,7 +12,8 @@
 //   the end of another's grant        if there was too little left for this one
 // Without these it wakes after pollCeiling, or sooner where a rate, a probe or a pause ends.
 
-import { type Partition, type Reserved, StoreError } from '../ports/job-store.ts';
+import type { Partition, Reserved } from '../ports/job-store.ts';
+import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Capacity } from './capacity.ts';

@@ -11,7 +11,6 @@ export type * from './alert-outbox.ts';
 export type * from './dead-letters.ts';
 export type * from './jobs.ts';
 export type * from './store-admin.ts';
-export * from './store-error.ts';
 
 export interface Store {
   readonly jobs: JobStore;

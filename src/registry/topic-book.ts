@@ -5,8 +5,8 @@
 
 import { reasonOf } from '../core/errors.ts';
 import { asKnown, type KnownTopic } from '../core/topic/topic.ts';
-import { StoreError } from '../ports/job-store.ts';
 import type { ChangePlace, Registry, TopicChanges, TopicRecord } from '../ports/registry.ts';
+import { StoreError } from '../ports/store-error.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';

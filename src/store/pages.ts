@@ -2,7 +2,8 @@
 // row is removed. Merges the results of several parts of a store into one page.
 
 import type { FoundJob } from '../core/job.ts';
-import { type Page, StoreError } from '../ports/job-store.ts';
+import type { Page } from '../ports/job-store.ts';
+import { StoreError } from '../ports/store-error.ts';
 
 export interface Place {
   readonly at: number;

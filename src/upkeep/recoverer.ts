@@ -5,7 +5,8 @@
 // old list is not used.
 
 import { limits } from '../core/limits.ts';
-import { type Partition, type Recovered, StoreError } from '../ports/job-store.ts';
+import type { Partition, Recovered } from '../ports/job-store.ts';
+import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';

@@ -6,8 +6,8 @@
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
-import { StoreError } from '../ports/job-store.ts';
 import type { Registry, StatDelta } from '../ports/registry.ts';
+import { StoreError } from '../ports/store-error.ts';
 import { StatBuffer } from '../process/stat-buffer.ts';
 import type { StatFiles } from '../process/stat-files.ts';
 import { FailureLog } from '../runtime/failure-log.ts';

@@ -14,9 +14,9 @@ import {
   without,
   withShard,
 } from '../core/shard-list.ts';
-import { StoreError } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Identified, ShardHolds, ShardServers } from '../ports/shard-servers.ts';
+import { StoreError } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
 export interface Shards {

@@ -7,8 +7,8 @@ import { DqError, invalidField } from '../core/errors.ts';
 import { makeSecret, rotatedSecrets, signingSecrets, unexpired } from '../core/topic/secrets.ts';
 import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic/settings.ts';
 import type { Topic, TopicSettings } from '../core/topic/topic.ts';
-import { StoreError } from '../ports/job-store.ts';
 import type { Registry, TopicDraft, TopicRemains } from '../ports/registry.ts';
+import { StoreError } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
 /** Rejects with topic_exists. */

@@ -4,7 +4,8 @@
 
 import { DqError } from '../core/errors.ts';
 import type { JobKey, JobState } from '../core/job.ts';
-import type { JobStore, Reversioned, StoreFailure, When } from '../ports/job-store.ts';
+import type { JobStore, Reversioned, When } from '../ports/job-store.ts';
+import type { StoreFailure } from '../ports/store-error.ts';
 
 export interface MovedJob extends Reversioned {
   readonly state: JobState;

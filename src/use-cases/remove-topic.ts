@@ -4,8 +4,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DqError } from '../core/errors.ts';
-import { type StoreAdmin, StoreError } from '../ports/job-store.ts';
+import type { StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
+import { StoreError } from '../ports/store-error.ts';
 import {
   beginRemoval,
   endRemoval,

@@ -5,7 +5,8 @@
 import { expect } from 'vitest';
 import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities } from '../../src/core/job.ts';
-import * as port from '../../src/ports/job-store.ts';
+import type * as port from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { attemptOf, leaseOf } from './trial.ts';
 
@@ -438,7 +439,7 @@ export class SideBySide {
 
 /** Outcomes other than `unknown`. */
 function claims(answer: unknown): readonly unknown[] {
-  if (answer instanceof port.StoreError) return answer.failure.kind === 'unknown' ? [] : [answer.failure];
+  if (answer instanceof StoreError) return answer.failure.kind === 'unknown' ? [] : [answer.failure];
   const items = Array.isArray(answer) ? (answer as { kind?: string }[]) : [answer as { kind?: string }];
   return items.filter(({ kind }) => kind !== 'unknown');
 }

@@ -1,7 +1,8 @@
 // What is answered when the store or the registry cannot do its work: stored, definitely not stored, or unknown, and never one
 // for another.
 import { expect, it } from 'vitest';
-import { type PushOutcome, type Store, StoreError } from '../../src/ports/job-store.ts';
+import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 
 const topic = { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' };

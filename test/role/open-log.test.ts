@@ -18,7 +18,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { StoreError } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { mysqlError } from '../../src/registry/sql/mysql/mysql-failure.ts';
 import { telemetryLimits } from '../../src/telemetry/limits.ts';
 import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/old-logs.ts';

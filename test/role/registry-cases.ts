@@ -5,9 +5,9 @@ import { limits } from '../../src/core/limits.ts';
 import { filled, noShards } from '../../src/core/shard-list.ts';
 import { makeToken, type TokenRecord } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
-import { StoreError } from '../../src/ports/job-store.ts';
 import type { ChangePlace, Registry, StatDelta, TopicChanges, TopicDraft } from '../../src/ports/registry.ts';
 import { statNames } from '../../src/ports/registry.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import type { PageSize } from '../../src/registry/sql/tables/topic-pages.ts';
 import { allStats, changesOf } from '../support/registry-pages.ts';
 

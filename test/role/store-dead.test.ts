@@ -3,7 +3,8 @@
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { type Store, StoreError } from '../../src/ports/job-store.ts';
+import type { Store } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { noMetrics } from '../../src/telemetry/metrics.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';

@@ -2,7 +2,8 @@
 // file then.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Hint, StoreError } from '../../src/ports/job-store.ts';
+import type { Hint } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
 import type { LinkOptions } from '../../src/store/sqlite/client/link.ts';
 import { openEngine } from '../../src/store/sqlite/engine/engine.ts';

@@ -1,7 +1,8 @@
 // Tests the timer with a real store: due jobs become ready, never early, with and without hints.
 import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import { type Hint, type JobStore, StoreError } from '../../src/ports/job-store.ts';
+import type { Hint, JobStore } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { createTimer } from '../../src/timer/timer.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';

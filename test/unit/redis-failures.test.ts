@@ -1,6 +1,6 @@
 // Failures of Redis and the client library, and what each means for a caller (failures.ts).
 import { describe, expect, it } from 'vitest';
-import { StoreError } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { failureOf, isScriptError, UnsentError } from '../../src/store/redis/client/failures.ts';
 
 const reply = (message: string) => Object.assign(new Error(message), { name: 'ReplyError' });

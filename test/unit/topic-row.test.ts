@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
-import { StoreError } from '../../src/ports/job-store.ts';
 import type { TopicRecord } from '../../src/ports/registry.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { readTopic, toColumns } from '../../src/registry/sql/tables/topic-row.ts';

@@ -4,7 +4,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
-import { StoreError } from '../../ports/job-store.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import type { ApiContext } from '../api-context.ts';
 import { rejectionOf } from '../routes/push-result.ts';
 import type { HttpFront } from './http-front.ts';

@@ -2,7 +2,7 @@
 
 import { type TSchema, Type } from 'typebox';
 import { invalidField } from '../../core/errors.ts';
-import { StoreError } from '../../ports/job-store.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import { apiLimits } from '../limits.ts';
 import { closed, nullable, text } from './schemas.ts';
 

@@ -2,7 +2,7 @@
 // Invariant: it adds nothing to the error's own text, so no stack and no path of this machine can leave.
 
 import { catalogue, DqError, type FieldError, invalidField } from '../../core/errors.ts';
-import type { StoreError } from '../../ports/job-store.ts';
+import type { StoreError } from '../../ports/store-error.ts';
 import { incompleteBody } from './read-body.ts';
 
 export interface Problem {

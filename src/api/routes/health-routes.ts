@@ -5,7 +5,7 @@
 import { Type } from 'typebox';
 import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
-import { StoreError } from '../../ports/job-store.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import { type Incident, IncidentFiles, openIncidents } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { within } from '../../runtime/timeout.ts';

@@ -5,7 +5,7 @@ import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import type { ShardRecord } from '../../core/shard-list.ts';
 import { parseRedisUrl } from '../../core/url/redis-url.ts';
-import { StoreError } from '../../ports/job-store.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import { addShard, drainShard, known, removeShard, type Shards } from '../../use-cases/change-shards.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { closed, count, instant, nullable, problems, reply, text, yes } from '../http/schemas.ts';

@@ -17,7 +17,7 @@ import { noShards, type ShardList } from '../../core/shard-list.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { askMaster } from '../../master/control/control-client.ts';
 import type { Listening } from '../../master/main.ts';
-import { StoreError } from '../../ports/job-store.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import { checkExposure } from '../../process/exposure.ts';
 import type { SecretCipher } from '../../registry/sql/keys/encryption.ts';
 import { existingCipher } from '../../registry/sql/keys/registry-key.ts';

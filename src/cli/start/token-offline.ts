@@ -15,8 +15,8 @@ import { everyTopic, makeToken, type Scope, scopes, tokenNamePattern } from '../
 import { parseMysqlUrl } from '../../core/url/mysql-url.ts';
 import { type DirectoryLock, takeDirectoryLock } from '../../master/data/directory-lock.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
-import { StoreError } from '../../ports/job-store.ts';
 import type { Registry } from '../../ports/registry.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import { MysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
 import { openRegistryDb } from '../../registry/sql/registry-db.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';

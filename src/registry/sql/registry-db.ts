@@ -8,7 +8,6 @@ import type { ShardList } from '../../core/shard-list.ts';
 import type { TokenRecord } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { KnownTopic, Topic, TopicState } from '../../core/topic/topic.ts';
-import { StoreError } from '../../ports/job-store.ts';
 import type {
   ChangePlace,
   Registry,
@@ -23,6 +22,7 @@ import type {
   TopicStats,
   TurnOutcome,
 } from '../../ports/registry.ts';
+import { StoreError } from '../../ports/store-error.ts';
 import type { SecretCipher } from './keys/encryption.ts';
 import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';

@@ -1,7 +1,7 @@
 // Converts MySQL errors into failures without statements and values, which must not reach a log. Owns the
 // meaning of each failure: surely not applied, or unknown; and whether to repeat.
 
-import { StoreError } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { CommitError } from '../registry-engine.ts';
 
 /** mariadb.com/kb/en/mariadb-error-codes, the codes shared with MySQL. Their texts hold names and addresses

@@ -9,7 +9,6 @@ import type { ShardList } from '../../../core/shard-list.ts';
 import type { TokenRecord } from '../../../core/token.ts';
 import type { KnownTopic, TopicState } from '../../../core/topic/topic.ts';
 import { type MysqlServer, placeOf } from '../../../core/url/mysql-url.ts';
-import { StoreError } from '../../../ports/job-store.ts';
 import type {
   ChangePlace,
   Registry,
@@ -20,6 +19,7 @@ import type {
   TopicDraft,
   TopicRecord,
 } from '../../../ports/registry.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { within } from '../../../runtime/timeout.ts';
 import type { KeptShards } from '../../shard-book.ts';
 import type { SecretCipher } from '../keys/encryption.ts';

@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../core/limits.ts';
-import { StoreError } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import { CommitError } from '../registry-engine.ts';
 

@@ -2,8 +2,8 @@
 
 import type { Kysely } from 'kysely';
 import { noShards, type ShardList } from '../../../core/shard-list.ts';
-import { StoreError } from '../../../ports/job-store.ts';
 import type { ShardChanges } from '../../../ports/registry.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 

@@ -3,7 +3,7 @@
 import type { Kysely } from 'kysely';
 import { limits } from '../../../core/limits.ts';
 import { type Scope, type TokenRecord, tokenNamePattern } from '../../../core/token.ts';
-import { StoreError } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type Db = Kysely<RegistrySchema>;

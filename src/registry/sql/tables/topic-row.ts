@@ -5,8 +5,8 @@
 import type { TopicSecret } from '../../../core/topic/secrets.ts';
 import type { KnownTopic, PlainTopic, Topic, TopicSettings, TopicState } from '../../../core/topic/topic.ts';
 import { topicDefaults } from '../../../core/topic/topic.ts';
-import { StoreError } from '../../../ports/job-store.ts';
 import type { TopicDraft, TopicRecord } from '../../../ports/registry.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import { fromStoredHeaders, toStoredHeaders } from '../keys/stored-headers.ts';
 import { sqlLimits } from '../limits.ts';

@@ -11,7 +11,7 @@ import type {
   StoreAdmin,
   StoreHealth,
 } from '../../../ports/job-store.ts';
-import { StoreError } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
 import { durabilityOf, readSettings, settingNames } from '../client/durability.ts';
 import { redisLimits } from '../limits.ts';

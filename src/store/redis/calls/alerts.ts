@@ -2,7 +2,8 @@
 // because two shards may give the same version to two jobs.
 
 import type { Version } from '../../../core/job.ts';
-import { type AlertEntry, type AlertOutbox, type Partition, StoreError } from '../../../ports/job-store.ts';
+import type { AlertEntry, AlertOutbox, Partition } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
 import { alertCodes } from '../../stored-codes.ts';
 import { redisLimits } from '../limits.ts';

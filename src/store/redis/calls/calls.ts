@@ -3,7 +3,8 @@
 // steps.
 
 import type { JobKey } from '../../../core/job.ts';
-import { type Partition, StoreError, type StoreFailure } from '../../../ports/job-store.ts';
+import type { Partition } from '../../../ports/job-store.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { inBatches } from '../../batches.ts';
 import type { Place } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';

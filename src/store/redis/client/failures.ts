@@ -3,7 +3,7 @@
 // rejection never leaves a half-applied script. Invariant: every failure that is not a known rejection is
 // unknown.
 
-import { StoreError, type StoreFailure } from '../../../ports/job-store.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 
 /** First word of a rejection, and its code. */
 const rejections: Readonly<Record<string, string>> = {

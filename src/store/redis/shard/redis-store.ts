@@ -6,14 +6,8 @@
 import type { JobKey, Lease } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { noShards, placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
-import {
-  type Hint,
-  type Partition,
-  type PushJob,
-  type Store,
-  StoreError,
-  type StoreHealth,
-} from '../../../ports/job-store.ts';
+import type { Hint, Partition, PushJob, Store, StoreHealth } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
 import { adminCalls, healthOfAll } from '../calls/admin.ts';
 import { alertCalls } from '../calls/alerts.ts';

@@ -2,7 +2,7 @@
 // backup. Every push is then rejected (stale_list) until an operator names the servers of the newer list
 // again.
 
-import { StoreError } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from './shard.ts';
 

@@ -7,7 +7,8 @@
 import { wordsOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { redisAddress } from '../../../core/url/redis-url.ts';
-import { type Partition, StoreError } from '../../../ports/job-store.ts';
+import type { Partition } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { storeLimits } from '../../limits.ts';
 import { ClockWarnings, clocksOf } from '../client/clocks.ts';

@@ -2,7 +2,8 @@
 // live. Defines what a question to all partitions answers when some do not reply. Knows no script.
 
 import type { JobKey, Lease } from '../../../core/job.ts';
-import { type Partition, type PushJob, StoreError } from '../../../ports/job-store.ts';
+import type { Partition, PushJob } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 
 export type Arg = string | number | Buffer;

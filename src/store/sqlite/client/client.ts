@@ -23,11 +23,11 @@ import type {
   StateCounts,
   Store,
   StoreAdmin,
-  StoreFailure,
   StoreHealth,
 } from '../../../ports/job-store.ts';
-import { StoreError } from '../../../ports/job-store.ts';
 import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.ts';
+import type { StoreFailure } from '../../../ports/store-error.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { inBatches, pushBatches, type StepFilter } from '../../batches.ts';
 import type { CountsPage } from '../engine/job-counts.ts';
 import { sqliteLimits } from '../limits.ts';

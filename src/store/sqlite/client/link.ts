@@ -6,7 +6,7 @@
 
 import { connect, type Socket } from 'node:net';
 import { limits } from '../../../core/limits.ts';
-import { StoreError, type StoreFailure } from '../../../ports/job-store.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';

@@ -9,7 +9,7 @@
 // - I/O error in COMMIT: recovery may apply its frames (seen). All answers are `unknown`, the process ends.
 // - I/O error before COMMIT: nothing was applied. The process ends: SQLite's memory is uncertain.
 
-import { StoreError, type StoreFailure } from '../../../ports/job-store.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import type { Engine, Hints } from '../engine/engine.ts';
 import { DiskFailed, NoDiskSpace } from '../file/wal-space.ts';

@@ -2,7 +2,7 @@
 // because the old one still serves. Workers of both versions run side by side during a reload, so they need
 // the same file layout and socket protocol.
 
-import { StoreError } from '../../../ports/job-store.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import type { StoreConnection } from '../client/client.ts';
 import { layoutVersion } from '../file/schema.ts';
 import { layoutOnDisk } from '../file/store-file.ts';

@@ -2,13 +2,8 @@
 // entry per kind. Owns no transaction: `needs` tells group.ts which kind the request needs.
 
 import type { JobKey } from '../../../core/job.ts';
-import type {
-  CancelOutcome,
-  DeadLetter,
-  PushJob,
-  PushOutcome,
-  StoreFailure,
-} from '../../../ports/job-store.ts';
+import type { CancelOutcome, DeadLetter, PushJob, PushOutcome } from '../../../ports/job-store.ts';
+import type { StoreFailure } from '../../../ports/store-error.ts';
 import type { Engine } from '../engine/engine.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
 import {

@@ -15,10 +15,10 @@ import type {
   Reserved,
   ReserveRequest,
   RetryItem,
-  StoreFailure,
   TopicCapacity,
   When,
 } from '../../../ports/job-store.ts';
+import type { StoreFailure } from '../../../ports/store-error.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import { priorityCodes, reasonCodes, stateCodes } from '../../stored-codes.ts';
 import type { AckedLease } from '../engine/finish.ts';

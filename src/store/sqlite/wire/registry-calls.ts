@@ -2,7 +2,6 @@
 // methods, which of them change something, and the answers for workers of an older version.
 
 import { asKnown, type KnownTopic, type Topic } from '../../../core/topic/topic.ts';
-import { StoreError, type StoreFailure } from '../../../ports/job-store.ts';
 import type {
   ChangePlace,
   Registry,
@@ -10,6 +9,7 @@ import type {
   TopicRecord,
   TopicStats,
 } from '../../../ports/registry.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import type { RegistryPages } from '../owner/registry-pages.ts';
 
 /** `again`: a repeat is harmless, so a client may send the call again after a lost connection. */
