@@ -15,11 +15,11 @@ describe('createCalendar', () => {
     ['Asia/Beirut', '2021-03-27T22:00:00Z', 20_210_328],
     ['America/Havana', '2023-11-05T04:30:00Z', 20_231_105], // 01:00 becomes 00:00, the day stays
     ['America/Havana', '2023-11-05T05:30:00Z', 20_231_105],
-  ])('%s at %s is in %d', (timezone, instant, day) => {
+  ])('%s at %s is the day %d', (timezone, instant, day) => {
     expect(createCalendar(timezone).dayOf(Date.parse(instant))).toBe(day);
   });
 
-  it('answers as a fresh one would, whatever was asked before', () => {
+  it('calendar: earlier calls do not change its answers', () => {
     const calendar = createCalendar('Australia/Lord_Howe'); // changes by half an hour
     const start = Date.parse('2030-04-05T00:00:00Z');
     for (let ms = start; ms < start + 4 * 86_400_000; ms += 11 * 60_000 + 7)

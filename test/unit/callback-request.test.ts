@@ -1,5 +1,5 @@
-// What receivers written for php-delayqueue get. The right-hand sides were worked out by hand from PHP's json_decode(…, true),
-// rawurlencode and that system's own joining of fields; where dq differs on purpose (numbers, nested values), from callback.md.
+// The requests that receivers written for php-delayqueue get. The expected texts are derived by hand from PHP's
+// json_decode(…, true), rawurlencode and php-delayqueue's joining of fields; numbers and nested values differ on purpose.
 import { describe, expect, it } from 'vitest';
 import { createClock } from '../../src/core/calendar.ts';
 import { callbackRequest } from '../../src/core/callback-request.ts';
@@ -12,7 +12,7 @@ describe('form', () => {
     // one member of each kind
     ['{"a":1,"b":"x"}', 'a=1&b=x'],
     ['{"t":true,"f":false,"n":null,"e":""}', 't=1&f=&n=&e='],
-    // numbers as they were written: PHP would make 9.2233720368548E+18, 1, 1000 of them
+    // numbers as pushed: PHP would make 9.2233720368548E+18, 1, 1000 of them
     ['{"n":9007199254740993}', 'n=9007199254740993'],
     ['{"n":92233720368547758079}', 'n=92233720368547758079'],
     ['{"n":1.0,"m":-0,"o":0.10}', 'n=1.0&m=-0&o=0.10'],
@@ -31,12 +31,12 @@ describe('form', () => {
     ['{"s":"\\/\\b\\f"}', 's=%2F%08%0C'],
     ['{"s":"true"}', 's=true'],
     ['{"s":"{\\"x\\":1}"}', 's=%7B%22x%22%3A1%7D'],
-    // names go the same way
+    // names are encoded in the same way
     ['{"":1}', '=1'],
     ['{"a b":1,"a[b]":2,"a.b":3,"a=b&c":4}', 'a%20b=1&a%5Bb%5D=2&a.b=3&a%3Db%26c=4'],
     ['{"名":"值"}', '%E5%90%8D=%E5%80%BC'],
     ['{"__proto__":1,"constructor":2}', '__proto__=1&constructor=2'],
-    // nested values as they were pushed, blanks included
+    // nested values as pushed, with their blanks
     ['{"o":{"b":1.0,"a":[1, 2]}}', 'o=%7B%22b%22%3A1.0%2C%22a%22%3A%5B1%2C%202%5D%7D'],
     ['{"l":[],"o":{}}', 'l=%5B%5D&o=%7B%7D'],
     ['{"o":{"}":"]","\\"":"\\\\"}}', 'o=%7B%22%7D%22%3A%22%5D%22%2C%22%5C%22%22%3A%22%5C%5C%22%7D'],
@@ -63,7 +63,7 @@ describe('form', () => {
     expect(formOf(json)).toBe(form);
   });
 
-  it('a deep or long value costs no stack', () => {
+  it('form: a deep or long value needs no stack', () => {
     const deep = `${'[{"a":'.repeat(20_000)}1${'}]'.repeat(20_000)}`;
     expect([...formFields(Buffer.from(`{"d":${deep},"e":1}`))]).toEqual([
       ['d', deep],
@@ -73,7 +73,7 @@ describe('form', () => {
     expect([...formFields(Buffer.from(`{"s":${JSON.stringify(long)}}`))]).toEqual([['s', long]]);
   });
 
-  it('what PHP or a browser reads from it is what was pushed', () => {
+  it('form: PHP and browsers read the pushed values', () => {
     const pushed = { 'a b': 'x&y=z+1', 路: '！', plus: '+', percent: '%41', quote: `'"` };
     expect(Object.fromEntries(new URLSearchParams(formOf(JSON.stringify(pushed))))).toEqual(pushed);
   });
@@ -92,7 +92,7 @@ const get = { method: 'GET', format: 'form' } as const;
 const times = 'notify_time=2030-01-31%2023%3A59%3A59&dq_set_time=2030-01-01%2000%3A00%3A00';
 
 describe('callbackRequest', () => {
-  it('raw: the very body, its content type, the path of the URL', () => {
+  it('raw: the pushed body, its content type, the path of the URL', () => {
     const request = callbackRequest(job, { method: 'PUT', format: 'raw' }, '/cb?x=1', clock);
     expect(request).toEqual({ path: '/cb?x=1', body: job.body, contentType: 'application/json' });
     expect(request.body).toBe(job.body);
@@ -107,14 +107,14 @@ describe('callbackRequest', () => {
     });
   });
 
-  it('form: from the second attempt on the failures before it', () => {
+  it('form: a second attempt names the failures before it', () => {
     const bodyOf = (failures: number) =>
       callbackRequest({ ...job, failures }, form, '/', clock).body.toString();
     expect(bodyOf(1)).toBe(`order=4711&${times}&exp_notify_nums=1`);
     expect(bodyOf(9)).toBe(`order=4711&${times}&exp_notify_nums=9`);
   });
 
-  it("form: dq's own fields win over the body's, in the body's places", () => {
+  it('form: fields of dq replace those of the body in their places', () => {
     const body = Buffer.from('{"exp_notify_nums":7,"dq_set_time":"x","a":1,"notify_time":{}}');
     const bodyOf = (failures: number) =>
       callbackRequest({ ...job, body, failures }, form, '/', clock).body.toString();
@@ -123,7 +123,7 @@ describe('callbackRequest', () => {
     expect(bodyOf(0)).toBe(`exp_notify_nums=7&${setTime}&a=1&${notifyTime}`);
   });
 
-  it('form: a body that is no object sends the times alone', () => {
+  it('form: a body without object sends only the times', () => {
     for (const body of ['', '[1]', 'not json', '7'])
       expect(callbackRequest({ ...job, body: Buffer.from(body) }, form, '/', clock).body.toString()).toBe(
         times,

@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(cwd, { recursive: true, force: true }));
 
-/** Everything empty unless given; `yaml` becomes ./dq.yaml. */
+/** All sources are empty by default; `yaml` becomes ./dq.yaml. */
 function load({ yaml, ...input }: Partial<ConfigInput> & { yaml?: string } = {}): LoadedConfig {
   if (yaml !== undefined) writeFileSync(join(cwd, 'dq.yaml'), yaml);
   return loadConfig({ flags: {}, env: {}, cwd, ...input });
@@ -37,7 +37,7 @@ function problemsOf(input: Parameters<typeof load>[0]): string[] {
 }
 
 describe('loadConfig: sources', () => {
-  it('gives every default with nothing configured, paths absolute, the result frozen', () => {
+  it('defaults: complete, with absolute paths, frozen', () => {
     const { config, origins, file } = loaded({});
     for (const [name, option] of Object.entries(options)) {
       if (option.kind !== 'path') expect(config[name as OptionName]).toEqual(option.default);
@@ -52,7 +52,7 @@ describe('loadConfig: sources', () => {
     );
   });
 
-  it('prefers flag to environment to file to default, and says where each value comes from', () => {
+  it('sources: flag > environment > file > default, with the origin of each value', () => {
     const { config, origins } = loaded({
       yaml: 'server:\n  port: 1\n  workers: 3\nlog:\n  days: 7\n',
       env: { DQ_SERVER__PORT: '2', DQ_SERVER__WORKERS: '4' },
@@ -69,7 +69,7 @@ describe('loadConfig: sources', () => {
     });
   });
 
-  it('takes the file of -c before $DQ_CONFIG before ./dq.yaml', () => {
+  it('file: -c before $DQ_CONFIG before ./dq.yaml', () => {
     writeFileSync(join(cwd, 'a.yaml'), 'log.days: 1');
     writeFileSync(join(cwd, 'b.yaml'), 'log.days: 2');
     const yaml = 'log.days: 3';
@@ -79,7 +79,7 @@ describe('loadConfig: sources', () => {
     expect(loaded({ yaml })).toMatchObject({ config: { 'log.days': 3 }, file: join(cwd, 'dq.yaml') });
   });
 
-  it('starts relative paths at the file that says them, at the working directory otherwise', () => {
+  it('paths: relative to their file, else to the working directory', () => {
     mkdirSync(join(cwd, 'etc'));
     writeFileSync(join(cwd, 'etc/dq.yaml'), 'dataDir: store\nlogDir: /var/log/dq');
     expect(loaded({ file: 'etc/dq.yaml' }).config).toMatchObject({
@@ -91,7 +91,7 @@ describe('loadConfig: sources', () => {
     expect(loaded({ flags: { dataDir: 'z' } }).config.dataDir).toBe(join(cwd, 'z'));
   });
 
-  it('leaves the variables of others alone', () => {
+  it('environment: ignores variables with other readers', () => {
     const env = { DQ_URL: 'http://x', DQ_TOKEN: 't', DQ_FAIL: 'a=kill', DQ_TEST_X: '1', PATH: '/bin' };
     expect(problemsOf({ env })).toEqual([]);
   });
@@ -132,12 +132,12 @@ describe('loadConfig: sources', () => {
         DQ_ENV_NODE_VERSION: '22.1.0',
       },
     ],
-  ])('passes over the variables of a service that is called dq: %s', (_, env) => {
+  ])('environment: ignores variables of a service called dq: %s', (_, env) => {
     expect(problemsOf({ env })).toEqual([]);
     expect(loaded({ env }).config['server.port']).toBe(6789);
   });
 
-  it('environment: the exact name of an option is no service link', () => {
+  it('environment: the exact name of an option is not a service link', () => {
     expect(problemsOf({ env: { DQ_SERVER__PORT: 'tcp://1.2.3.4:80' } })).toEqual([
       'DQ_SERVER__PORT  server.port: must be a whole number',
     ]);
@@ -160,7 +160,7 @@ describe('loadConfig: sources', () => {
     ]);
   });
 
-  it('takes every option of several words with and without an underscore between them', () => {
+  it('environment: words of an option with and without underscores', () => {
     const { config } = loaded({});
     for (const [name, { only, kind }] of Object.entries(options) as [OptionName, Option][]) {
       if (only !== undefined) continue;
@@ -178,7 +178,7 @@ describe('loadConfig: sources', () => {
     expect(variablesOf('limits.bodyBytes')).toEqual(['DQ_LIMITS__BODYBYTES', 'DQ_LIMITS__BODY_BYTES']);
   });
 
-  it('looks for due jobs more often on Redis, unless it is told how often', () => {
+  it('pollCeiling: shorter by default with Redis', () => {
     expect(loaded({ yaml: '' }).config.pollCeiling).toBe(1_000);
     expect(loaded({ yaml: 'redis: redis://x' })).toMatchObject({
       config: { pollCeiling: 100, redis: ['redis://x'] },
@@ -188,7 +188,7 @@ describe('loadConfig: sources', () => {
     expect(loaded({ flags: { redis: 'redis://x', pollCeiling: '5ms' } }).config.pollCeiling).toBe(5);
   });
 
-  it('takes a Sentinel group or a Cluster of several hosts from a flag, the environment and a line of the file', () => {
+  it('redis: a group of several hosts from flag, environment and file', () => {
     const groups = ['redis+cluster://a:1,b:2', 'redis+sentinel://:x@c,d/m', 'redis://e'];
     const text = groups.join(', ');
     expect(loaded({ flags: { redis: text } }).config.redis).toEqual(groups);
@@ -197,7 +197,7 @@ describe('loadConfig: sources', () => {
     expect(loaded({ flags: { redis: groups } }).config.redis).toEqual(groups);
   });
 
-  it('reads an empty file, an empty group, and names with dots', () => {
+  it('file: empty, with an empty group, and with dotted names', () => {
     expect(problemsOf({ yaml: '' })).toEqual([]);
     expect(problemsOf({ yaml: '# nothing\n' })).toEqual([]);
     expect(problemsOf({ yaml: 'server:\n' })).toEqual([]);
@@ -227,7 +227,7 @@ describe('loadConfig: values', () => {
     expect(loaded({ yaml: `${name}: ${text}` }).config[name]).toEqual(value);
   });
 
-  it('reads text from the environment as YAML values are read', () => {
+  it('environment: text is read like YAML values', () => {
     const env = { DQ_RETRY__UNIT: '200ms', DQ_SHUTDOWNTIMEOUT: '5s', DQ_LIMITS__BODYBYTES: '1MiB' };
     expect(loaded({ env }).config).toMatchObject({
       'retry.unit': 200,
@@ -293,7 +293,7 @@ describe('loadConfig: values', () => {
       'mysql: {url: mysql://u@x}',
       'dq.yaml:1:9  mysql.url: must name a database of letters, digits, _ and - after the host',
     ],
-  ])('refuses %j', (yaml, problem) => {
+  ])('rejects %j', (yaml, problem) => {
     expect(problemsOf({ yaml })).toEqual([
       typeof problem === 'string' ? problem : expect.stringMatching(problem),
     ]);
@@ -333,19 +333,19 @@ describe('loadConfig: values', () => {
       { DQ_FROBNICATE: '1' },
       'DQ_FROBNICATE  unknown variable; remove it, or see `dq config init` for the names of all options',
     ],
-  ])('refuses %j', (env, problem) => {
+  ])('rejects %j', (env, problem) => {
     expect(problemsOf({ env })).toEqual([
       typeof problem === 'string' ? problem : expect.stringMatching(problem),
     ]);
   });
 
-  it('names a wrong flag as the user wrote it', () => {
+  it('flags: a problem names the flag as the user wrote it', () => {
     expect(problemsOf({ flags: { 'server.port': 'x' } })).toEqual([
       '--port  server.port: must be a whole number',
     ]);
   });
 
-  it('says all that is wrong at once, an overridden value included', () => {
+  it('problems: all at once, including overridden values', () => {
     const found = problemsOf({
       yaml: 'server:\n  port: x\n  prot: 1\ntimezone: Nowhere\n',
       env: { DQ_LOG__DAYS: '0', DQ_OTHER: '1' },
@@ -356,7 +356,7 @@ describe('loadConfig: values', () => {
     );
   });
 
-  it('refuses a named file that is absent, is a directory or is too large', () => {
+  it('file: rejects a missing file, a directory and a large file', () => {
     expect(problemsOf({ file: 'absent.yaml' })[0]).toMatch(/^absent.yaml {2}cannot read the file: ENOENT/);
     expect(problemsOf({ env: { DQ_CONFIG: cwd } })[0]).toMatch(/cannot read the file: EISDIR/);
     expect(problemsOf({ yaml: `#${'x'.repeat(1024 * 1024)}` })[0]).toMatch(/larger than 1 MiB/);
@@ -364,7 +364,7 @@ describe('loadConfig: values', () => {
 });
 
 describe('loadConfig: cross-checks', () => {
-  // Whether an address needs an access token is asked where the tokens are, at the start.
+  // The start checks whether an address needs an access token.
   it.each(['0.0.0.0', '::', '192.168.1.5', 'dq.example.org'])('other machines: %s', (host) => {
     expect(isLoopback(host)).toBe(false);
     expect(loaded({ flags: { 'server.host': host } }).config['server.host']).toBe(host);
@@ -384,7 +384,7 @@ describe('loadConfig: cross-checks', () => {
     },
   );
 
-  it('warns of slots beyond the descriptors, and of an allowlist that allows nothing', () => {
+  it('warns of slots beyond the open files and of an empty allowlist', () => {
     const { config, origins } = loaded({ yaml: 'egress.policy: allowlist' });
     const { problems, warnings } = crossCheck(config, origins, { openFilesMax: 512 });
     expect(problems).toEqual([]);
@@ -402,7 +402,7 @@ describe('loadConfig: mail', () => {
     yaml: stringify({ smtp: { url: 'smtp://h', from: 'dq@h' }, ...values }),
   });
 
-  it('takes a server with a sender, and addresses', () => {
+  it('mail: accepts a server with sender and recipients', () => {
     const { config, warnings } = loaded(mail({ alerts: { emails: ['a@b.c'], window: '1m' } }));
     expect(config).toMatchObject({
       'smtp.url': 'smtp://h',
@@ -429,11 +429,11 @@ describe('loadConfig: mail', () => {
       'dq.yaml:2:3  alerts.emails: invalid mail address "a@b.c,d@e.f"; write one such as ops@example.org',
     ],
     [{ alerts: { window: 0 } }, 'dq.yaml:2:3  alerts.window: must be at least 1s and at most 1d, not 0s'],
-  ])('refuses %j', (values, problem) => {
+  ])('rejects %j', (values, problem) => {
     expect(problemsOf({ yaml: stringify(values) })).toEqual([problem]);
   });
 
-  it('never repeats the password of the mail server', () => {
+  it('mail: problems never repeat the password', () => {
     const url = 'smtp://user:s3cret@h?pool=true';
     expect(problemsOf(mail({ smtp: { url, from: 'dq@h' } })).join()).not.toContain('s3cret');
     const { config, origins } = loaded(mail({ smtp: { url: 'smtp://user:s3cret@h', from: 'dq@h' } }));
@@ -444,7 +444,7 @@ describe('loadConfig: mail', () => {
     });
   });
 
-  it('warns of addresses that nobody can mail to, and of a certificate that nobody checks', () => {
+  it('mail: warns of recipients without server and unchecked certificates', () => {
     const warningsOf = (values: object) =>
       loaded({ yaml: stringify(values) }).warnings.map(({ message }) => message);
     expect(warningsOf({ alerts: { emails: ['a@b.c'] } })).toEqual([
@@ -488,7 +488,7 @@ describe('show', () => {
     );
   });
 
-  it('writes a file that loads as nothing but defaults', () => {
+  it('config file: loads as the defaults', () => {
     const text = renderConfigFile();
     expect(problemsOf({ yaml: text })).toEqual([]);
     const uncommented = text
@@ -501,7 +501,7 @@ describe('show', () => {
     expect(origins['limits.bodyBytes']).toMatch(/^dq.yaml:/);
   });
 
-  it('shows each value as it could be written, with its origin', () => {
+  it('show: each value as in dq.yaml, with its origin', () => {
     const { config, origins } = loaded({ env: { DQ_RETRY__UNIT: '90s' } });
     const rows = describeConfig(config, origins);
     expect(rows).toContainEqual({ name: 'retry.unit', value: '1m30s', origin: 'DQ_RETRY__UNIT' });

@@ -28,16 +28,16 @@ const headersAt = (
 ) => callbackHeaders({ ...job, ...other }, { ...topic, ...more }, { nowMs, body, version: '1.2.3' });
 
 describe('webhookIdOf', () => {
-  it('never changes: receivers remember it across upgrades', () => {
+  it('webhook-id: never changes, because receivers remember it', () => {
     expect(webhookIdOf({ topic: 't', id: '1', origin: 5 })).toBe('msg_f3bfvr5vuvo898fvhvoqj7pno');
   });
 
-  it('has no dot and nothing of the user, whatever the job', () => {
+  it('webhook-id: has no dot and no text of the user', () => {
     for (let origin = 0; origin < 2_000; origin++)
       expect(webhookIdOf({ ...job, origin })).toMatch(/^msg_[0-9a-z]{25}$/);
   });
 
-  it('differs with topic, id and origin, and they do not run into each other', () => {
+  it('webhook-id: differs for every topic, id and origin', () => {
     const ids = [
       { topic: 'a', id: 'b', origin: 1 },
       { topic: 'ab', id: '', origin: 1 },
@@ -53,7 +53,7 @@ describe('webhookIdOf', () => {
 describe('signature', () => {
   const now = () => Math.floor(Date.now() / 1000) * 1000;
 
-  it('is what the Standard Webhooks library verifies, and a changed byte is not', () => {
+  it('signature: the Standard Webhooks library accepts it and rejects a changed byte', () => {
     const headers = headersAt(now());
     const receiver = new Webhook(secret);
     expect(receiver.verify(body.toString(), headers)).toEqual({ 名: '值' });
@@ -63,13 +63,13 @@ describe('signature', () => {
     );
   });
 
-  it('is over the raw bytes, valid text or not', () => {
+  it('signature: covers the raw bytes', () => {
     const bytes = Buffer.from([0xff, 0x00, 0xfe]);
     // printf 'id.1.\xff\x00\xfe' | openssl dgst -sha256 -mac HMAC -macopt hexkey:07…07 -binary | base64
     expect(signatureHeader([secret], 'id', 1, bytes)).toBe('v1,n0f77JZ9KBuGgV8NtTn8G4FmsXETaZbaLUPPt9kfWrQ=');
   });
 
-  it('of a rotating topic verifies with both secrets, and after its end with the new one alone', () => {
+  it('signature: both secrets during a rotation, then the new one only', () => {
     const at = now();
     const secrets = [
       { secret, untilAt: null },
@@ -88,7 +88,7 @@ describe('signature', () => {
 });
 
 describe('callbackHeaders', () => {
-  it('are those of the table', () => {
+  it('headers: the documented ones', () => {
     expect(headersAt(1_767_258_000_999)).toEqual({
       'content-type': 'application/json; charset=utf-8',
       'accept-encoding': 'identity',
@@ -104,11 +104,11 @@ describe('callbackHeaders', () => {
     });
   });
 
-  it('carry no content type that nobody gave', () => {
+  it('headers: no content type without a pushed one', () => {
     expect(headersAt(0, {}, { contentType: null })).not.toHaveProperty('content-type');
   });
 
-  it("add the topic's own, which replace none of dq's nor the pushed content type", () => {
+  it("headers: the topic's replace neither dq's nor the pushed content type", () => {
     const own = {
       'x-key': 'k',
       'content-type': 'text/plain',
@@ -122,7 +122,7 @@ describe('callbackHeaders', () => {
     expect(headersAt(0, { headers: own }, { contentType: null })['content-type']).toBe('text/plain');
   });
 
-  it('keep the id over the attempts and change the timestamp', () => {
+  it('headers: attempts share the id and differ in the timestamp', () => {
     const first = headersAt(1_000, {}, { failures: 0 });
     const second = headersAt(61_000, {}, { failures: 1 });
     expect(second['webhook-id']).toBe(first['webhook-id']);
@@ -135,7 +135,7 @@ describe('rotatedSecrets', () => {
   const day = 24 * 3_600_000;
   const at = 1_000_000;
 
-  it('puts the new one first and lets the old one sign for 24 h', () => {
+  it('rotation: the new secret comes first, the old one signs for 24 h', () => {
     const rotated = rotatedSecrets([{ secret: 'a', untilAt: null }], 'b', at);
     expect(rotated).toEqual([
       { secret: 'b', untilAt: null },
@@ -145,7 +145,7 @@ describe('rotatedSecrets', () => {
     expect(signingSecrets(rotated, at + day)).toEqual(['b']);
   });
 
-  it('keeps the end of those that were old already, and drops those whose time is over', () => {
+  it('rotation: keeps the end of older secrets and drops expired ones', () => {
     const secrets = [
       { secret: 'c', untilAt: null },
       { secret: 'b', untilAt: at + 1 },
@@ -158,7 +158,7 @@ describe('rotatedSecrets', () => {
     ]);
   });
 
-  it('never lets more than four sign: the oldest go', () => {
+  it('rotation: at most four secrets sign; the oldest are dropped', () => {
     let secrets: readonly TopicSecret[] = [{ secret: 's0', untilAt: null }];
     for (let n = 1; n <= 6; n++) secrets = rotatedSecrets(secrets, `s${n}`, at + n);
     expect(signingSecrets(secrets, at + 6)).toEqual(['s6', 's5', 's4', 's3']);
@@ -168,13 +168,13 @@ describe('rotatedSecrets', () => {
 describe('secrets', () => {
   const ofBytes = (n: number) => `whsec_${Buffer.alloc(n, 255).toString('base64')}`;
 
-  it('that are made are read, and no two are equal', () => {
+  it('made secrets are valid and differ', () => {
     const made = Array.from({ length: 100 }, makeSecret);
     for (const each of made) expect(parseSecret(each)).toEqual({ ok: true, value: each });
     expect(new Set(made).size).toBe(100);
   });
 
-  it.each([24, 25, 64])('of %i bytes are read', (n) => {
+  it.each([24, 25, 64])('secrets of %i bytes are valid', (n) => {
     expect(parseSecret(ofBytes(n)).ok).toBe(true);
   });
 
@@ -191,7 +191,7 @@ describe('secrets', () => {
     '',
     null,
     5,
-  ])('such as %j are refused, without being repeated', (input) => {
+  ])('%j is rejected without repeating it', (input) => {
     const parsed = parseSecret(input);
     expect(parsed).toEqual({ ok: false, message: 'must be whsec_ and the padded base64 of 24 to 64 bytes' });
   });

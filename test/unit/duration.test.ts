@@ -98,7 +98,7 @@ describe('parseInstant', () => {
     expect(formatInstant(Number(outcome(parseInstant(input))))).toBe(text);
   });
 
-  it('reads the blank that a query makes of a plus, in a query only', () => {
+  it('instant: a blank stands for a plus in a query only', () => {
     expect(outcome(parseInstant('2030-01-31T09:00:00 08:00', true))).toBe(Date.UTC(2030, 0, 31, 1));
     expect(outcome(parseInstant('2030-01-31T09:00:00 08:00'))).toBe('refused');
   });
@@ -114,7 +114,7 @@ describe('parseInstant', () => {
     null,
     -1,
     1.5,
-  ])('refuses %j', (input) => {
+  ])('rejects %j', (input) => {
     expect(outcome(parseInstant(input))).toBe('refused');
   });
 });

@@ -1,5 +1,5 @@
-// Every spelling of an address that somebody has used to get past such a check, judged where dq judges: the URL at
-// registration, the address at dial time.
+// All known spellings of addresses that bypass such checks, tested where dq checks: the URL at registration, the
+// address at dial time.
 import { describe, expect, it } from 'vitest';
 import { createEgressPolicy, type EgressOptions, parseRange } from '../../src/core/egress-policy.ts';
 
@@ -10,7 +10,7 @@ const atUrl = (url: string, options: Partial<EgressOptions> = {}) =>
 const atDial = (address: string, options: Partial<EgressOptions> = {}, port = 80) =>
   policyOf(options).refuses(address, port);
 
-/** Refused under every policy. */
+/** Rejected under every policy. */
 const metadataUrls = [
   'http://169.254.169.254/',
   'http://169.254.169.254./',
@@ -63,7 +63,7 @@ const metadataUrls = [
   'https://169.254.169.254:8443/latest/meta-data/',
 ];
 
-/** Private networks and this machine: allowed by default, refused where the policy is public. */
+/** Private networks and this machine: allowed by default, rejected under policy public. */
 const privateUrls = [
   'http://127.0.0.1/',
   'http://127.1/',
@@ -125,7 +125,7 @@ const publicUrls = [
 ];
 
 describe('egress policy', () => {
-  it.each(metadataUrls)('refuses %s under every policy', (url) => {
+  it.each(metadataUrls)('rejects %s under every policy', (url) => {
     expect(atUrl(url)).not.toBeNull();
     expect(atUrl(url, { policy: 'public' })).not.toBeNull();
     expect(atUrl(url, { policy: 'allowlist', allow: ['10.0.0.0/8'] })).not.toBeNull();
@@ -139,7 +139,7 @@ describe('egress policy', () => {
     },
   );
 
-  it.each(publicUrls)('allows %s where only public addresses may be called', (url) => {
+  it.each(publicUrls)('allows %s under policy public', (url) => {
     expect(atUrl(url, { policy: 'public' })).toBeNull();
   });
 
@@ -156,7 +156,7 @@ describe('egress policy', () => {
     '0.0.0.0',
     '::',
     '255.255.255.255',
-  ])('refuses to dial %s', (address) => {
+  ])('rejects dialling %s', (address) => {
     expect(atDial(address)).not.toBeNull();
   });
 
@@ -175,11 +175,11 @@ describe('egress policy', () => {
     '[::1]',
     ':::1',
     '１２７.0.0.1',
-  ])('takes %j at dial time for no address, and refuses it', (address) => {
+  ])('rejects %j at dial time as an invalid address', (address) => {
     expect(atDial(address)).toBe('not an IP address');
   });
 
-  it('allow: opens what is refused otherwise, and nothing beside it', () => {
+  it('allow: allows exactly its ranges', () => {
     expect(atDial('169.254.169.254', { allow: ['169.254.169.254'] })).toBeNull();
     expect(atDial('169.254.169.253', { allow: ['169.254.169.254'] })).not.toBeNull();
     expect(atDial('fe80::1%eth0', { allow: ['fe80::/10'] })).toBeNull();
@@ -190,12 +190,12 @@ describe('egress policy', () => {
     expect(atDial('64:ff9b::10.9.8.7', { policy: 'public', allow: ['10.0.0.0/8'] })).toBeNull();
   });
 
-  it('allow: a range of carriers does not open what they carry', () => {
+  it('allow: a range of carriers does not allow their IPv4 addresses', () => {
     expect(atDial('64:ff9b::169.254.169.254', { allow: ['64:ff9b::/96'] })).not.toBeNull();
     expect(atDial('2002:7f00:1::', { policy: 'public', allow: ['2002::/16'] })).not.toBeNull();
   });
 
-  it('deny: wins over allow, in both forms of an address', () => {
+  it('deny: overrides allow in both forms of an address', () => {
     const options = { allow: ['0.0.0.0/0', '::/0'], deny: ['10.1.0.0/16', '64:ff9b::/96'] };
     expect(atDial('10.2.0.1', options)).toBeNull();
     expect(atDial('10.1.0.1', options)).not.toBeNull();
@@ -205,7 +205,7 @@ describe('egress policy', () => {
     expect(atDial('2002:a02:1::', options)).toBeNull();
   });
 
-  it('own endpoints: are refused by address and port, also where the address is allowed', () => {
+  it('own endpoints: rejected by address and port, even inside allow', () => {
     const options = { own: [{ address: '127.0.0.1', port: 6789 }], allow: ['0.0.0.0/0', '127.0.0.0/8'] };
     expect(atDial('127.0.0.1', options, 6789)).not.toBeNull();
     expect(atDial('::ffff:127.0.0.1', options, 6789)).not.toBeNull();
@@ -246,7 +246,7 @@ describe('egress ranges', () => {
     'fd00::/129',
     'example.test',
     '010.0.0.0/8',
-  ])('refuses %j', (text) => {
+  ])('rejects %j', (text) => {
     expect(parseRange(text).ok).toBe(false);
     expect(() => policyOf({ deny: [text] })).toThrow(/egress range/);
   });

@@ -1,8 +1,8 @@
-// JSON.parse is the judge: what it accepts has spans, what it refuses has a mistake, and the spans are its values.
+// JSON.parse is the reference: text that it accepts has spans of its values, other text has a mistake.
 import { describe, expect, it } from 'vitest';
 import { elementsOf, type MemberSpan, membersOf, type Span } from '../../src/core/json-span.ts';
 
-/** more than any text here has */
+/** more than in any text here */
 const many = 1_000;
 
 type Found = 'a mistake' | 'another value' | unknown[];
@@ -72,7 +72,7 @@ describe('json spans', () => {
     ],
   ];
 
-  it('are found in what JSON.parse accepts, and nowhere else', () => {
+  it('spans: exist exactly for text that JSON.parse accepts', () => {
     for (const text of [...values, ...mistakes, ...values.map((value) => `[${value},${value}]`)]) {
       const bytes = Buffer.from(text);
       const { elements: list, members: object } = judge(bytes);
@@ -82,7 +82,7 @@ describe('json spans', () => {
     for (const text of mistakes) expect(judge(Buffer.from(text)).members, text).toBe('a mistake');
   });
 
-  it('are the bytes between the white space, and members come in order with their repeats', () => {
+  it('spans: exclude white space; members keep order and repeats', () => {
     const text = Buffer.from(' [ {"b" : 1.0e2 , "a":"x" ,"b": [ 1 ] } , 2 ] ');
     const list = elementsOf(text, many) as readonly Span[];
     const pieces = list.map(({ from, to }) => text.subarray(from, to));
@@ -99,7 +99,7 @@ describe('json spans', () => {
     ]);
   });
 
-  it('a mistake is where reading cannot go on', () => {
+  it('mistake: at the first byte that cannot follow', () => {
     const places: readonly (readonly [string, number])[] = [
       ['', 0],
       ['[1,]', 3],
@@ -119,7 +119,7 @@ describe('json spans', () => {
     }
   });
 
-  it('no more are read than were asked for, and one that shows that there are more', () => {
+  it('spans: stop after max + 1', () => {
     const list = Buffer.from(`[${'0,'.repeat(1_000)}!`);
     expect(elementsOf(list, 5)).toHaveLength(6);
     expect(elementsOf(list, 1_000)).toEqual({ mistakeAt: 2_001 });
@@ -130,7 +130,7 @@ describe('json spans', () => {
     expect(membersOf(Buffer.from('{"a":0}'), 1)).toHaveLength(1);
   });
 
-  it('a million levels cost neither stack nor more than a moment', () => {
+  it('depth: a million levels need no stack', () => {
     const depth = 1_000_000;
     const lists = `${'['.repeat(depth)}${']'.repeat(depth)}`;
     const objects = `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
@@ -138,13 +138,13 @@ describe('json spans', () => {
       const text = Buffer.from(`[${deep}]`);
       expect(elementsOf(text, many)).toEqual([{ from: 1, to: 1 + deep.length }]);
       expect(membersOf(Buffer.from(`{"b":${deep}}`), many)).toHaveLength(1);
-      // One closer is missing, or is another one, at the very bottom.
+      // One closer is missing or different at the deepest level.
       expect(elementsOf(text.subarray(0, -1), many)).toEqual({ mistakeAt: text.length - 1 });
       expect(elementsOf(Buffer.from(`[${deep.slice(0, -1)}x]`), many)).toEqual({ mistakeAt: deep.length });
     }
   });
 
-  it('random texts and their damaged copies are judged as JSON.parse judges them', () => {
+  it('random and damaged texts: same result as JSON.parse', () => {
     const dice = seeded(20_260_102);
     let good = 0;
     let bad = 0;
@@ -157,7 +157,7 @@ describe('json spans', () => {
       expect(elements(bytes), text).toEqual(list);
       expect(members(bytes), text).toEqual(object);
     }
-    // Both kinds were made, or the agreement means nothing.
+    // Both kinds occur.
     expect(good).toBeGreaterThan(10_000);
     expect(bad).toBeGreaterThan(5_000);
   });

@@ -5,7 +5,7 @@ const parsed = (members: Record<string, unknown>) =>
   JSON.parse(formatLine(members)) as Record<string, unknown>;
 
 describe('formatLine', () => {
-  it('puts a head in front that was written beforehand', () => {
+  it('log line: begins with the given head', () => {
     const head = headOf({ time: 'now', process: 'a\u202eb' });
     expect(formatLine({ a: 1 }, head)).toBe('{"time":"now","process":"a\\u202eb","a":1}\n');
     expect(formatLine({}, head)).toBe('{"time":"now","process":"a\\u202eb"}\n');
@@ -14,13 +14,13 @@ describe('formatLine', () => {
     });
   });
 
-  it('is one JSON object and one line feed', () => {
+  it('log line: one JSON object and one line feed', () => {
     expect(formatLine({ a: 1, b: 'x', c: null, d: undefined, e: true })).toBe(
       '{"a":1,"b":"x","c":null,"e":true}\n',
     );
   });
 
-  it('escapes all that a terminal obeys or a reader splits at, and parses back to what it was', () => {
+  it('log line: escapes controls and parses back to the values', () => {
     const hostile =
       '\r\n{"forged":1}\u001b[2J\u0000\u007f\u0085\u009b31m\u2028\u2029\u200e\u202e\u2066\ud800 und "Tür" 订单 😀';
     const line = formatLine({ id: hostile, nested: [hostile] });
@@ -29,7 +29,7 @@ describe('formatLine', () => {
     expect(line).toContain('订单 😀');
   });
 
-  it('cuts long values, wherever they stand', () => {
+  it('log line: cuts long values at any depth', () => {
     const long = 'x'.repeat(5_000);
     const { id, nested } = parsed({ id: long, nested: { id: long } });
     expect(id).toBe(`${'x'.repeat(1024)}…(3976 more)`);
@@ -37,7 +37,7 @@ describe('formatLine', () => {
     expect(parsed({ id: 'x'.repeat(1024) })['id']).toBe('x'.repeat(1024));
   });
 
-  it('keeps the plain members of a line that is too long or cannot be written as JSON', () => {
+  it('log line: keeps plain members of a long or circular line', () => {
     const circular: Record<string, unknown> = {};
     circular['self'] = circular;
     const many = Array.from({ length: 100 }, () => 'x'.repeat(1000));
@@ -57,7 +57,7 @@ describe('formatLine', () => {
       });
   });
 
-  it('writes what JSON would refuse or blow up', () => {
+  it('log line: writes bigints, errors and bytes', () => {
     const cause = new Error('inner');
     expect(
       parsed({
@@ -71,7 +71,7 @@ describe('formatLine', () => {
 });
 
 describe('formatReadable', () => {
-  it('is one line of words', () => {
+  it('readable line: one line of words', () => {
     const text = formatReadable('AT', 'dq-master', 'ready\nnow', {
       url: 'http://x/',
       n: 3,
@@ -81,7 +81,7 @@ describe('formatReadable', () => {
     expect(text).toBe('AT dq-master ready\\u000anow url=http://x/ n=3 text="a b" list=[1]');
   });
 
-  it('lets no value end the line or reach the terminal', () => {
+  it('readable line: values cannot end the line or control the terminal', () => {
     const text = formatReadable('AT', 'dq', 'x', { a: '\u001b[2J\n', b: '\u009b2J', c: ['\n'], d: '\u2028' });
     expect(text).toBe('AT dq x a="\\u001b[2J\\n" b=\\u009b2J c=["\\n"] d="\\u2028"');
   });

@@ -20,10 +20,10 @@ const report = (more: Partial<MetricReport>): MetricReport => ({
   ...more,
 });
 const textOf = (tally: MetricTally) => exposition(tally.families());
-/** The lines that begin with this name, without HELP and TYPE. */
+/** The lines of this name, without HELP and TYPE. */
 const linesOf = (text: string, name: string) => text.split('\n').filter((line) => line.startsWith(name));
 
-it('a meter hands out each increment once, and nothing when nothing happened', () => {
+it('buffer: reports each increment once, and nothing without one', () => {
   const meter = new MetricBuffer();
   expect(meter.take()).toBeNull();
   meter.count('dq_pushes_total', 2, 'stored');
@@ -56,7 +56,7 @@ it('a meter hands out each increment once, and nothing when nothing happened', (
   expect(meter.take()?.counts).toEqual([['dq_pushes_total', ['kept'], 1]]);
 });
 
-it('a report survives its way as JSON', () => {
+it('report: unchanged after JSON', () => {
   const meter = new MetricBuffer();
   meter.count('dq_topic_events_total', 1, 't', 'pushed');
   meter.observe('dq_push_seconds', 0.002);
@@ -65,7 +65,7 @@ it('a report survives its way as JSON', () => {
   expect(JSON.parse(JSON.stringify(taken))).toEqual(taken);
 });
 
-it('a value that is a bound belongs to its bucket; buckets are cumulated over all reports', async () => {
+it('histogram: a bound belongs to its bucket; buckets are cumulative', async () => {
   const tally = new MetricTally();
   for (const values of [
     [0.0005, 0.001],
@@ -86,7 +86,7 @@ it('a value that is a bound belongs to its bucket; buckets are cumulated over al
   ]);
 });
 
-it('counters whose labels are known begin at 0, and only combinations that can occur are there', async () => {
+it('counters: possible combinations of known labels begin at 0', async () => {
   const text = await textOf(new MetricTally());
   expect(linesOf(text, 'dq_pushes_total')).toEqual(
     ['stored', 'replaced', 'kept', 'refused', 'not_stored', 'unknown'].map(
@@ -100,7 +100,7 @@ it('counters whose labels are known begin at 0, and only combinations that can o
   expect(linesOf(text, 'dq_jobs{')).toEqual([]);
 });
 
-it('a gauge is replaced whole: series that are not given again are gone', async () => {
+it('gauge: a report replaces all its series', async () => {
   const tally = new MetricTally();
   const set = (series: readonly (readonly [readonly string[], number])[]) =>
     tally.add(report({ gauges: [['dq_topic_jobs', series]] }));
@@ -112,7 +112,7 @@ it('a gauge is replaced whole: series that are not given again are gone', async 
   expect(linesOf(await textOf(tally), 'dq_topic_jobs')).toEqual(['dq_topic_jobs{topic="b",state="ready"} 3']);
 });
 
-it('what another version of dq reports, and this one does not know, is left out', async () => {
+it('report: unknown names of another version are ignored', async () => {
   const tally = new MetricTally();
   const before = await textOf(tally);
   tally.add(
@@ -134,7 +134,7 @@ it('what another version of dq reports, and this one does not know, is left out'
   expect(await textOf(tally)).toBe(before);
 });
 
-it('series beyond the bound are dropped and counted; those that are there go on, and a gauge gives its room back', () => {
+it('series bound: drops and counts new series, keeps existing ones', () => {
   const tally = new MetricTally();
   const topics = Array.from({ length: telemetryLimits.metricSeriesMax + 10 }, (_, n) => `t${n}`);
   const gauges: MetricReport['gauges'] = [
@@ -150,12 +150,12 @@ it('series beyond the bound are dropped and counted; those that are there go on,
   expect(tally.dropped).toBe(dropped);
 });
 
-it('a counter keeps the series that are named; the others give their room back and begin at 0', async () => {
+it('counter: keeps named series; others end and restart at 0', async () => {
   const tally = new MetricTally();
   const meter = new MetricBuffer();
   const send = () => tally.add(JSON.parse(JSON.stringify(meter.take() ?? report({}))) as MetricReport);
   const lines = async () => linesOf(await textOf(tally), 'dq_topic_events_total{');
-  // Many times more topics than there is room for, of which 10 are there at a time.
+  // Many more topics than the bound, 10 of them at a time.
   for (let n = 0; n < telemetryLimits.metricSeriesMax; n += 10) {
     const own = Array.from({ length: 10 }, (_, i) => `t${n + i}`);
     meter.keep('dq_topic_events_total', new Set([...own, '_other']));
@@ -177,7 +177,7 @@ it('a counter keeps the series that are named; the others give their room back a
   ]);
 });
 
-it('a topic that is gone and back between two reports loses no count', () => {
+it('topic: removed and re-created between two reports loses no count', () => {
   const tally = new MetricTally();
   const meter = new MetricBuffer();
   const pushed = () =>
@@ -196,14 +196,14 @@ it('a topic that is gone and back between two reports loses no count', () => {
   meter.keep('dq_topic_events_total', new Set(['_other']));
   tally.add(meter.take() ?? report({}));
   expect(pushed()).toEqual([]);
-  // What was counted before the topic was there again is not counted twice, and what comes after is not lost.
+  // Earlier counts are not counted twice, later ones are not lost.
   meter.keep('dq_topic_events_total', new Set(['t', '_other']));
   meter.count('dq_topic_events_total', 1, 't', 'pushed');
   tally.add(meter.take() ?? report({}));
   expect(pushed()).toEqual([1]);
 });
 
-it('a hub that was full says so again when it is full again, and not in between', async () => {
+it('hub: logs each time that it becomes full', async () => {
   const said: string[] = [];
   const log = { ...silentLog, error: (message: string) => void said.push(message) };
   const hub = new MetricsHub({ version: '1', processes: () => [], log, dropped: () => 0 });
@@ -231,13 +231,13 @@ it('a hub that was full says so again when it is full again, and not in between'
   expect(said).toHaveLength(2);
 });
 
-it('the text escapes what a label holds', async () => {
+it('exposition: escapes label values', async () => {
   const tally = new MetricTally();
   tally.add(report({ gauges: [['dq_info', [[['1"\\\n'], 1]]]] }));
   expect(linesOf(await textOf(tally), 'dq_info')).toEqual(['dq_info{version="1\\"\\\\\\n"} 1']);
 });
 
-it('names follow the conventions of Prometheus, and the table has them all', () => {
+it('declarations: names follow Prometheus, and the table has all', () => {
   const table = renderMetricsTable();
   for (const [name, { type, help, bounds, labels }] of Object.entries<Declaration>(metricDeclarations)) {
     expect(name).toMatch(/^dq_[a-z_]+$/);
@@ -249,7 +249,7 @@ it('names follow the conventions of Prometheus, and the table has them all', () 
   }
 });
 
-it('the master counts two processes of one title as one, and what its log has dropped once', async () => {
+it('master: merges processes of one title, counts dropped lines once', async () => {
   const info = (title: string, rssBytes: number, startedAt: number): ProcessInfo => ({
     title,
     role: title === 'dq-master' ? 'master' : 'notifier',

@@ -7,7 +7,7 @@ const read = (text: string) => {
 };
 
 describe('mysql.url', () => {
-  it('is a user, perhaps a password, a host and a database', () => {
+  it('mysql.url: user, optional password, host and database', () => {
     expect(read('mysql://dq@db.example.org/dq')).toEqual({
       host: 'db.example.org',
       port: 3306,
@@ -26,13 +26,13 @@ describe('mysql.url', () => {
     });
   });
 
-  it('asks for TLS, verified unless it says otherwise', () => {
+  it('mysql.url: TLS is verified by default', () => {
     expect(read('mysql://u@h/d?tls=true')).toMatchObject({ tls: 'verified' });
     expect(read('mysql://u@h/d?tls=true&tls.rejectUnauthorized=false')).toMatchObject({ tls: 'unverified' });
     expect(read('mysql://u@h/d?tls=false')).toMatchObject({ tls: 'off' });
   });
 
-  it('is named without who asks', () => {
+  it('placeOf: has no login', () => {
     const parsed = parseMysqlUrl('mysql://u:secret@[::1]/d');
     expect(parsed.ok && placeOf(parsed.value)).toBe('[::1]:3306/d');
   });
@@ -57,7 +57,7 @@ describe('mysql.url', () => {
     'mysql://u:secret@h/d?tls.rejectUnauthorized=false',
     'mysql://u:secret@h/ d',
     'mysql://u:secret@h(x)/d',
-  ])('refuses %s, and does not repeat it', (text) => {
+  ])('rejects %s without repeating it', (text) => {
     const message = read(text);
     expect(message).toEqual(expect.any(String));
     expect(message).not.toContain('secret');

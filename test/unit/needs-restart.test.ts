@@ -7,11 +7,11 @@ const config = (more: Partial<Config>): Config => ({ ...defaultConfig, dataDir: 
 const asked = (old: Partial<Config>, next: Partial<Config>) => needsRestart(config(old), config(next));
 
 describe('a change of the configuration needs a restart', () => {
-  it('of the data directory', () => {
+  it('restart: dataDir changed', () => {
     expect(asked({}, { dataDir: '/b' })).toBe('dataDir was changed from /a to /b');
   });
 
-  it('of the Redis that holds the jobs, also to another address', () => {
+  it('restart: redis added or removed', () => {
     const [a, b] = [['redis://a'], ['redis://b']];
     const change = 'redis was changed: the jobs would be in another store';
     expect(asked({}, { redis: a })).toBe(change);
@@ -20,7 +20,7 @@ describe('a change of the configuration needs a restart', () => {
     expect(asked({ redis: a }, { redis: [...a] })).toBeNull();
   });
 
-  it('of the host between one address and all of them, on the same port: the kernel gives it to one', () => {
+  it('restart: server.host between one and all addresses on one port', () => {
     for (const [one, all] of [
       ['127.0.0.1', '0.0.0.0'],
       ['::1', '::'],
@@ -32,7 +32,7 @@ describe('a change of the configuration needs a restart', () => {
     expect(asked({ 'server.host': '127.0.0.1' }, { 'server.host': '127.0.0.2' })).toBeNull();
   });
 
-  it('of nothing else', () => {
+  it('restart: no other change needs it', () => {
     expect(
       asked(
         {},

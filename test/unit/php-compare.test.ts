@@ -3,8 +3,8 @@ import { compareOrder, isTruthy } from '../../src/core/rule/php-compare.ts';
 import { numberText } from '../../src/core/rule/php-text.ts';
 import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
 
-// Derived by hand from PHP 8's rules (zend_compare, _is_numeric_string_ex, zend_gcvt with precision 14) and the deviations
-// of callback.md. Values are JSON text: it can say -0 and 1e999.
+// Derived by hand from PHP 8's rules (zend_compare, _is_numeric_string_ex, zend_gcvt with precision 14) and the
+// deviations in php-compare.ts. Values are JSON text, which can express -0 and 1e999.
 // [a, b, a == b, a === b, order]: '<' a before b, '=' equal, '>' a after b, '-' none of < <= > >= holds.
 const T = true;
 const F = false;
@@ -235,7 +235,7 @@ describe('comparison', () => {
     });
   });
 
-  it('is tabled for every pair of kinds', () => {
+  it('comparison: the table has every pair of kinds', () => {
     const kinds = ['null', 'bool', 'number', 'numeric text', 'text', 'list', 'object'];
     const kindOf = (json: string) => {
       if (json === 'null') return 'null';
@@ -252,7 +252,7 @@ describe('comparison', () => {
     expect(missing).toEqual([]);
   });
 
-  it('of replies nested thousands deep neither overflows nor errs', () => {
+  it('comparison: deep replies do not overflow', () => {
     const deep = (core: string) => '['.repeat(10_000) + core + ']'.repeat(10_000);
     expect(holds('==', deep('1'), deep('"1"'))).toBe(true);
     expect(holds('===', deep('1'), deep('1'))).toBe(true);
@@ -263,7 +263,7 @@ describe('comparison', () => {
     expect(holds('==', objects('null'), objects('1'))).toBe(false);
   });
 
-  it('of containers has no order', () => {
+  it('comparison: containers have no order', () => {
     expect(compareOrder([], [])).toBeNull();
   });
 });
@@ -311,7 +311,7 @@ describe('numberText', () => {
     [100_000_000_000_000.5, '1.0E+14'],
     [Number.POSITIVE_INFINITY, 'INF'],
     [Number.NEGATIVE_INFINITY, '-INF'],
-  ])('writes %d as PHP does', (n, text) => {
+  ])('writes %d like PHP', (n, text) => {
     expect(numberText(n)).toBe(text);
   });
 });

@@ -1,4 +1,4 @@
-// Redis addresses, and the durability that a configuration gives.
+// Redis addresses, and the durability of Redis configurations.
 import { describe, expect, it } from 'vitest';
 import { parseRedisUrl } from '../../src/core/url/redis-url.ts';
 import { durabilityOf } from '../../src/store/redis/client/durability.ts';
@@ -72,12 +72,12 @@ describe('redis addresses', () => {
     ['redis+sentinel://a,b', /sentinels' name of the master/],
     ['redis+cluster://a/0', /has no database/],
     ['redis+cluster://a,,b', /must be redis\+cluster/],
-  ])('refuses %s', (url, message) => {
+  ])('rejects %s', (url, message) => {
     const parsed = parseRedisUrl(url);
     expect(parsed.ok ? '' : parsed.message).toMatch(message);
   });
 
-  it('never repeats a password', () => {
+  it('messages never repeat a password', () => {
     expect(JSON.stringify(parseRedisUrl('redis://u:s3cret@h/x'))).not.toContain('s3cret');
     const shown = (url: string) => {
       const parsed = parseRedisUrl(url);
@@ -101,7 +101,7 @@ describe('durability of Redis', () => {
     expect(durabilityOf(settings).durability).toMatch(sentence);
   });
 
-  it('warns of eviction policies and of memory-only data, and of nothing else', () => {
+  it('warns of eviction and memory-only data only', () => {
     const always = { ...base, appendonly: 'yes', appendfsync: 'always' };
     expect(durabilityOf(always).warnings).toEqual([]);
     expect(durabilityOf({ ...base, appendonly: 'no' }).warnings).toEqual([]);

@@ -71,18 +71,18 @@ describe('a reference', () => {
     expect(ruleValues(ruleOf(reference), replyOf(text))).toEqual({ [reference]: value });
   });
 
-  it('ignores the blanks around the whole', () => {
+  it('reference: ignores blanks inside the braces', () => {
     expect(ruleValues(ruleOf('{ res.a } == {\tres.a\n}'), replyOf('{"a":1}'))).toEqual({ '{res.a}': 1 });
   });
 
-  it('knows the status, the attempt and headers in any case', () => {
+  it('reference: status, attempt, and headers in any case', () => {
     const header = (name: string) => (name === 'x-flag' ? 'on' : null);
     const view = { status: 204, attempt: 3, header };
     expect(asks("{status}===204 && {attempt}===3 && {header.X-Flag}==='on'", '', view)).toBe(true);
     expect(asks('{header.x-other}===null', '', view)).toBe(true);
   });
 
-  it('parses the text once, and not at all when nobody looks into it', () => {
+  it('reply: parsed at most once, and only when needed', () => {
     let reads = 0;
     const view = {
       ...replyOf(''),
@@ -97,14 +97,14 @@ describe('a reference', () => {
     expect(reads).toBe(1);
   });
 
-  it('finds a member of a deep reply, and shows deep values cut', () => {
+  it('reply: finds members of deep replies, cuts deep values', () => {
     const text = `{"code":5,"deep":${'['.repeat(20_000)}${']'.repeat(20_000)}}`;
     expect(asks('{res.code}==5 && {res.deep}!=1', text)).toBe(true);
     const values = ruleValues(ruleOf('{res.deep}'), replyOf(text));
     expect(JSON.stringify(values)).toBe(`{"{res.deep}":${'['.repeat(32)}"…"${']'.repeat(32)}}`);
   });
 
-  it('shows each reference once', () => {
+  it('values: each reference once', () => {
     const values = ruleValues(
       ruleOf('{res.a}==1 || {res.a}==2 || {status}==3'),
       replyOf('{"a":{"__proto__":1}}'),
@@ -249,7 +249,7 @@ describe('a mistake names its place and the replacement', () => {
 describe('limits', () => {
   const accepts = (source: string) => parseRule(source).ok;
 
-  it('are kept at the last that is allowed and refused at the next', () => {
+  it('limits: accept the maximum, reject one more', () => {
     const text = (length: number) => `'${'😀'.repeat(length - 2)}'`;
     expect([accepts(text(limits.ruleCharsMax)), accepts(text(limits.ruleCharsMax + 1))]).toEqual([
       true,
@@ -278,11 +278,11 @@ describe('limits', () => {
     ]);
   });
 
-  it('are given back after a bracket closes: they bound nesting, not brackets', () => {
+  it('limits: bound nesting, not the number of brackets', () => {
     expect(accepts(Array(40).fill('(1)').join('||'))).toBe(true);
   });
 
-  it('a megabyte of source is refused', () => {
+  it('limits: reject a megabyte of source', () => {
     expect(parseRule('('.repeat(1_000_000))).toMatchObject({ ok: false, position: limits.ruleCharsMax });
   });
 });

@@ -15,26 +15,26 @@ describe('retryDelayMs', () => {
     expect(waits({ type: 'odd' }, 3, 10)).toEqual([10, 30, 50]);
   });
 
-  it('ladder: goes step by step, the last repeats', () => {
+  it('ladder: step by step, the last repeats', () => {
     expect(waits({ type: 'ladder', stepsMs: [15_000, 3, 600_000] }, 5)).toEqual([
       15_000, 3, 600_000, 600_000, 600_000,
     ]);
   });
 
-  it('exponential: grows by the factor up to the cap, for ever finite', () => {
+  it('exponential: grows by the factor up to the cap, always finite', () => {
     const backoff: Backoff = { type: 'exponential', baseMs: 10_000, factor: 2, capMs: 60_000 };
     expect(waits(backoff, 5)).toEqual([10_000, 20_000, 40_000, 60_000, 60_000]);
     expect(retryDelayMs({ backoff, jitter: 0 }, 100_000, 1, never)).toBe(60_000);
     expect(waits({ ...backoff, factor: 1.5, baseMs: 3 }, 3)).toEqual([3, 5, 7]);
   });
 
-  it('what the receiver asked for counts only when it is longer', () => {
+  it('Retry-After: counts only when it is longer', () => {
     const policy = { backoff: { type: 'odd' }, jitter: 0 } as const;
     expect(retryDelayMs(policy, 0, 1_000, never, 999)).toBe(1_000);
     expect(retryDelayMs(policy, 0, 1_000, never, 7_000)).toBe(7_000);
   });
 
-  it('jitter only ever adds, at most its share of the longer wait', () => {
+  it('jitter: adds at most its share of the longer wait', () => {
     const policy = { backoff: { type: 'odd' }, jitter: 0.5 } as const;
     expect(retryDelayMs(policy, 0, 1_000, () => 0)).toBe(1_000);
     expect(retryDelayMs(policy, 0, 1_000, () => 0.5)).toBe(1_250);
@@ -61,11 +61,11 @@ describe('retryAfterMs', () => {
     ['Thu Jan  1 00:01:00 2026', null, 60_000],
     ['Thu, 01 Jan 2026 00:00:00 GMT', null, 0],
     ['Fri, 01 Jan 2038 00:00:00 GMT', null, day],
-    // the receiver's clock is an hour behind: its own Date tells
+    // the receiver's clock is an hour behind; its own Date counts
     ['Wed, 31 Dec 2025 23:01:00 GMT', 'Wed, 31 Dec 2025 23:00:00 GMT', 60_000],
     ['Thu, 01 Jan 2026 00:01:00 GMT', 'no date', 60_000],
     ['120', 'Wed, 31 Dec 2025 23:00:00 GMT', 120_000],
-  ])('%j beside Date %j asks for %i ms', (value, date, ms) => {
+  ])('%j with Date %j requests %i ms', (value, date, ms) => {
     expect(retryAfterMs(value, date, now)).toBe(ms);
   });
 

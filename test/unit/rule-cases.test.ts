@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
-// Answered by PHP 8.2 itself.
+// The expected results come from PHP 8.2.
 import cases from './rule-cases.json' with { type: 'json' };
 
 describe('retry rule', () => {
-  it('has all the cases that PHP answered', () => {
+  it('cases: all results of PHP are present', () => {
     expect(cases).toHaveLength(242);
   });
 

@@ -23,7 +23,7 @@ const keys = Array.from({ length: 3_000 }, (_, i) => ({ topic: 'order.close', id
 const homeIn = (list: ShardList) => keys.map((key) => placesOf(list, key).home);
 
 describe('placement', () => {
-  it('spreads ids evenly, whatever the number of shards', () => {
+  it('placement: spreads ids evenly over any number of shards', () => {
     for (const list of [two, withShard(two, c), withShard(withShard(two, c), shard('d'))]) {
       const homes = homeIn(list);
       const fair = keys.length / list.shards.length;
@@ -35,7 +35,7 @@ describe('placement', () => {
     }
   });
 
-  it('moves only ids whose home the new shard becomes, or the one that drains was', () => {
+  it('placement: a change moves only ids of the changed shard', () => {
     const three = withShard(two, c);
     const before = homeIn(two);
     const moved = homeIn(three).filter((home, i) => home !== before[i]);
@@ -43,17 +43,17 @@ describe('placement', () => {
     expect(homeIn(draining(three, c.id))).toEqual(before);
   });
 
-  it('stays as it is for ever: a job that is stored is looked for there', () => {
+  it('placement: never changes, because stored jobs depend on it', () => {
     const homes = keys.slice(0, 12).map((key) => placesOf(withShard(two, c), key).home?.[0]);
     expect(homes.join('')).toBe('aabbbcabaaca');
   });
 
-  it('is by the ids of shards, never by their addresses or order', () => {
+  it('placement: depends on shard ids, not addresses or order', () => {
     const moved = filled([{ ...b, url: 'redis://elsewhere' }, a]);
     expect(homeIn(moved)).toEqual(homeIn(two));
   });
 
-  it('has no home where nothing is active', () => {
+  it('placement: no home without an active shard', () => {
     expect(placesOf(noShards, { topic: 't', id: 'i' })).toEqual({ home: null, earlier: [] });
     const drained = draining(filled([a]), a.id);
     expect(placesOf(drained, { topic: 't', id: 'i' })).toEqual({ home: null, earlier: [a.id] });
@@ -61,7 +61,7 @@ describe('placement', () => {
 });
 
 describe('earlier homes', () => {
-  it('are looked at where they are not the home, newest list first', () => {
+  it('earlier homes: other shards, newest list first', () => {
     const three = withShard(two, c);
     const back = draining(three, c.id);
     for (const key of keys) {
@@ -72,7 +72,7 @@ describe('earlier homes', () => {
     }
   });
 
-  it('are no more looked at once they hold nothing that belongs elsewhere', () => {
+  it('earlier homes: end when the shard is cleared', () => {
     const three = withShard(two, c);
     const halfSettled = settledAt(three, a.id, three.number);
     const earlier = keys.flatMap((key) => placesOf(halfSettled, key).earlier);
@@ -82,7 +82,7 @@ describe('earlier homes', () => {
     expect(settled.earlier).toEqual([]);
   });
 
-  it('of a shard that settled under an earlier list count again from then on', () => {
+  it('earlier homes: count again after a later list', () => {
     const three = [a, b].reduce((list, { id }) => settledAt(list, id, list.number), withShard(two, c));
     const four = withShard(three, shard('d'));
     const moved = keys.filter((key) => placesOf(four, key).home === 'd'.repeat(16));
@@ -92,7 +92,7 @@ describe('earlier homes', () => {
 });
 
 describe('changes', () => {
-  it('the number rises with what is active, and with nothing else', () => {
+  it('list number: rises with the active shards only', () => {
     const three = withShard(two, c);
     expect([two.number, three.number, draining(three, c.id).number]).toEqual([1, 2, 3]);
     expect(draining(draining(three, c.id), c.id).number).toBe(3);
@@ -101,11 +101,11 @@ describe('changes', () => {
     expect(settledAt(three, a.id, 2).number).toBe(2);
   });
 
-  it('the number rises above all that shards have heard of; what the lists between held is made good by looking everywhere', () => {
+  it('list number: exceeds all numbers of shards; unknown lists mean looking everywhere', () => {
     const heard = { number: 7, holding: [] };
     const three = withShard(two, c, heard);
     expect([three.number, draining(two, a.id, heard).number]).toEqual([8, 8]);
-    // Also of one that is in the list: its number is refused by those that have heard of a higher one.
+    // A known shard too: shards with a higher number reject the list.
     expect(withShard(two, a, heard)).toMatchObject({ number: 8, shards: two.shards });
     for (const key of keys.slice(0, 200)) {
       const { home, earlier } = placesOf(three, key);
@@ -115,7 +115,7 @@ describe('changes', () => {
     expect(settled.earlier).toEqual([]);
   });
 
-  it('of a shard that comes with jobs every id is looked for on it, until it has settled', () => {
+  it('new shard with jobs: every id is looked up there until it is cleared', () => {
     const three = withShard(two, c, { number: 1, holding: [c.id] });
     for (const key of keys.slice(0, 200)) {
       const { home, earlier } = placesOf(three, key);
@@ -125,7 +125,7 @@ describe('changes', () => {
     expect(settled.earlier).toEqual([]);
   });
 
-  it('a first list of servers that hold jobs, or have heard of lists, looks everywhere', () => {
+  it('first list: servers with jobs or lists mean looking everywhere', () => {
     for (const heard of [
       { number: 0, holding: [a.id] },
       { number: 3, holding: [] },
@@ -139,7 +139,7 @@ describe('changes', () => {
     expect(filled([a], { number: 0, holding: [a.id] })).toEqual(filled([a]));
   });
 
-  it('a shard that drains can be made to take ids again, and is what it was', () => {
+  it('draining shard: can become active again', () => {
     const back = withShard(draining(withShard(two, c), c.id), { ...c, addedAt: 99 });
     expect(activeOf(back)).toEqual([a.id, b.id, c.id]);
     expect(back.shards.map(({ addedAt }) => addedAt)).toEqual([0, 0, 0]);

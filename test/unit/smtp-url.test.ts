@@ -8,7 +8,7 @@ const read = (text: string) => {
 };
 
 describe('smtp.url', () => {
-  it('takes the usual port of its scheme, and STARTTLS where it is offered', () => {
+  it('smtp.url: default port of the scheme, STARTTLS where offered', () => {
     expect(read('smtp://mail.example.org')).toEqual({
       host: 'mail.example.org',
       port: 25,
@@ -22,7 +22,7 @@ describe('smtp.url', () => {
     expect(read('smtp://[::1]:2525')).toMatchObject({ host: '::1', port: 2525 });
   });
 
-  it('never sends a password in the clear, unless it is told to', () => {
+  it('smtp.url: no password in the clear unless configured', () => {
     expect(read('smtp://us%40er:p%3Ass@h:587')).toMatchObject({
       requireTls: true,
       login: { user: 'us@er', password: 'p:ss' },
@@ -49,7 +49,7 @@ describe('smtp.url', () => {
     'smtp://user:s3cret@h?requireTLS=true&ignoreTLS=true',
     'smtp://user:s3cret%zz@h',
     'smtp://user:s3cret@-h',
-  ])('%s is refused, and the refusal repeats no password', (text) => {
+  ])('rejects %s without repeating the password', (text) => {
     expect(read(text)).toEqual(expect.any(String));
     expect(read(text)).not.toContain('s3cret');
   });
@@ -62,7 +62,7 @@ describe('a mail address', () => {
     "o'brien@x.org",
     'root@localhost',
     `${'a'.repeat(64)}@b.c`,
-  ])('%s is one', (text) => expect(isMailAddress(text)).toBe(true));
+  ])('%s is valid', (text) => expect(isMailAddress(text)).toBe(true));
 
   it.each([
     '',
@@ -92,5 +92,5 @@ describe('a mail address', () => {
     5,
     null,
     ['a@b.c'],
-  ])('%j is none', (text) => expect(isMailAddress(text)).toBe(false));
+  ])('%j is invalid', (text) => expect(isMailAddress(text)).toBe(false));
 });

@@ -3,7 +3,7 @@ import { silentLog } from '../../src/telemetry/log.ts';
 import type { OpenLog } from '../../src/telemetry/open-log.ts';
 import { SwitchedLog } from '../../src/telemetry/switched-log.ts';
 
-it('lines that were dropped stay counted when the log is switched, those of its last moments too', async () => {
+it('switched log: keeps the count of dropped lines', async () => {
   const counts = [3, 0];
   let finish: () => void = () => {};
   const logOf = (n: number): OpenLog => ({

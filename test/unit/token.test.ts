@@ -14,7 +14,7 @@ import {
 const rights = (more: Partial<Rights>): Rights => ({ scopes: ['push'], topics: ['*'], ...more });
 
 describe('makeToken', () => {
-  it('makes 256 random bits behind a readable id, and the digest of the whole', () => {
+  it('makeToken: a readable id, 256 random bits, the digest of both', () => {
     const { token, id, digest } = makeToken();
     expect(token).toMatch(/^dqk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}$/);
     expect(Buffer.from(token.slice(-43), 'base64url')).toHaveLength(32);
@@ -23,7 +23,7 @@ describe('makeToken', () => {
     expect(new Set(Array.from({ length: 100 }, () => makeToken().token)).size).toBe(100);
   });
 
-  it('finds no id in what dq did not make', () => {
+  it('tokenIdOf: null for other text', () => {
     const { token } = makeToken();
     for (const text of [
       '',
@@ -38,7 +38,7 @@ describe('makeToken', () => {
   });
 });
 
-it('digests: equal ones are the same, others are not, in whichever byte they differ', () => {
+it('isSameDigest: false for a difference in any byte', () => {
   const known = digestOf('a');
   expect(isSameDigest(digestOf('a'), known)).toBe(true);
   for (let at = 0; at < known.length; at++) {
@@ -48,7 +48,7 @@ it('digests: equal ones are the same, others are not, in whichever byte they dif
   }
 });
 
-it('scopes: admin covers every one, the others themselves alone', () => {
+it('scopes: admin includes all, the others only themselves', () => {
   for (const held of scopes)
     for (const asked of scopes)
       expect(grants(rights({ scopes: [held] }), asked), `${held} for ${asked}`).toBe(
@@ -79,17 +79,17 @@ describe('topics', () => {
     for (const name of outside) expect(reaches(rights({ topics: [glob] }), name), name).toBe(false);
   });
 
-  it('one of several globs is enough, and none reaches nothing', () => {
+  it('globs: one match suffices; no glob matches nothing', () => {
     expect(reaches(rights({ topics: ['a', 'b.*'] }), 'b.c')).toBe(true);
     expect(reaches(rights({ topics: [] }), 'a')).toBe(false);
   });
 
-  it('a glob made to be tried in all ways does not hang', () => {
+  it('globs: no exponential backtracking', () => {
     const glob = `${'*a'.repeat(60)}*b`;
     for (let n = 0; n < 10_000; n++) expect(reaches(rights({ topics: [glob] }), 'a'.repeat(128))).toBe(false);
   });
 
-  it('every topic is what `*` says, and nothing less', () => {
+  it('globs: only `*` matches every topic', () => {
     expect(reachesEveryTopic(rights({ topics: ['a', '*'] }))).toBe(true);
     expect(reachesEveryTopic(rights({ topics: ['a*', '*.b'] }))).toBe(false);
   });

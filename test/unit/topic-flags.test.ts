@@ -67,7 +67,7 @@ describe('topicJsonOf', () => {
     ['--backoff', '{"type":'],
     ['--header', 'no colon'],
     ['--header', ': empty'],
-  ])('refuses %s %j as a wrong use', (flag, text) => {
+  ])('rejects %s %j with exit code usage', (flag, text) => {
     expect(() => jsonOf(flag, text)).toThrow(Exit);
   });
 });

@@ -12,7 +12,7 @@ const egress = createEgressPolicy({
 });
 const parse = (json: unknown, complete = false) => parseTopicInput(json, egress, complete);
 
-/** The fields that are refused, or the settings. */
+/** The rejected fields, or the settings. */
 function fieldsOf(json: unknown): readonly string[] | object {
   const parsed = parse(json);
   return parsed.ok ? parsed.input.settings : parsed.error.errors.map(({ field }) => field);
@@ -56,13 +56,13 @@ describe('callbackUrl', () => {
     'http://169.254.169.254/',
     'http://[::ffff:169.254.169.254]/',
     'http://0.0.0.0/',
-  ])('%s is refused', (callbackUrl) => {
+  ])('%s is rejected', (callbackUrl) => {
     expect(fieldsOf({ callbackUrl })).toEqual(['callbackUrl']);
   });
 });
 
 describe('headers', () => {
-  it('names become lower case', () => {
+  it('headers: names become lower case', () => {
     expect(fieldsOf({ headers: { 'X-Shop': 'a b', Authorization: 'Basic =' } })).toEqual({
       headers: { 'x-shop': 'a b', authorization: 'Basic =' },
     });
@@ -91,11 +91,11 @@ describe('headers', () => {
     ['x', 5],
     ['x', null],
     ['x', 'y'.repeat(1_025)],
-  ])('%s: %s is refused by its name', (name, value) => {
+  ])('%s: %s is rejected under its name', (name, value) => {
     expect(fieldsOf({ headers: { [name]: value } })).toEqual([`headers.${name}`]);
   });
 
-  it('two spellings of a name are refused, and a prototype is no header', () => {
+  it('headers: rejects two spellings of a name and __proto__', () => {
     expect(fieldsOf({ headers: { 'x-a': '1', 'X-A': '2' } })).toEqual(['headers.X-A']);
     expect(fieldsOf(JSON.parse('{"headers":{"__proto__":"1"}}'))).toEqual(['headers.__proto__']);
     expect(({} as Record<string, unknown>)['1']).toBeUndefined();
@@ -127,11 +127,11 @@ describe('the other fields', () => {
     [[], ['body']],
     [null, ['body']],
     ['x', ['body']],
-  ] as const)('%j is refused by name', (json, fields) => {
+  ] as const)('%j is rejected under its name', (json, fields) => {
     expect(fieldsOf(json)).toEqual(fields);
   });
 
-  it('a mistake in the rule is shown at its place', () => {
+  it('retryIf: a mistake has its position', () => {
     const parsed = parse({ retryIf: '{res.code} == ' });
     expect(parsed.ok ? [] : parsed.error.errors).toEqual([
       { field: 'retryIf', message: expect.any(String), position: expect.any(Number) },
@@ -139,7 +139,7 @@ describe('the other fields', () => {
     expect(fieldsOf({ retryIf: '{res.code}!=200' })).toEqual({ retryIf: '{res.code}!=200' });
   });
 
-  it('GET needs format form, named by what was asked for', () => {
+  it('GET needs format form; the given field is named', () => {
     const url = { callbackUrl: 'http://a.example/' };
     const fields = (json: object) => {
       const parsed = parse({ ...url, ...json }, true);
@@ -150,7 +150,7 @@ describe('the other fields', () => {
     expect(fields({ method: 'GET', format: 'form' })).toEqual([]);
     expect(fields({ format: 'form' })).toEqual([]);
     expect(fields({ method: 'PUT', format: 'form' })).toEqual([]);
-    // A patch is judged with what it changes.
+    // A patch is checked with the stored settings.
     expect(fieldsOf({ method: 'GET' })).toEqual({ method: 'GET' });
   });
 });
@@ -173,7 +173,7 @@ it('rejects times that dq sets and unknown fields, with a suggestion', () => {
   });
 });
 
-it('the JSON of a topic says the same when it is read again', () => {
+it('topicJson: parsing it returns the same settings', () => {
   const parsed = parse(
     {
       callbackUrl: 'http://a.example/',

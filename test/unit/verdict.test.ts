@@ -46,7 +46,7 @@ describe('judge: without a reply', () => {
     'reset',
     'protocol',
   ];
-  it.each(reasons)('%s fails, and the receiver has asked for nothing', (reason) => {
+  it.each(reasons)('%s: a failure without request of the receiver', (reason) => {
     expect(judge(plain, ruleOf('1==2'), call, { kind: 'no_reply', reason })).toEqual({
       outcome: 'failed',
       reason,
@@ -69,7 +69,7 @@ describe('judge: by status', () => {
     [410, ['2xx', '4xx'], 'delivered'],
     [204, ['200'], 'status'],
     [302, ['2xx'], 'status'],
-    // redirects are not followed, whatever the topic wishes
+    // dq never follows redirects
     [302, ['2xx', '3xx'], 'status'],
     [304, ['304'], 'status'],
   ])('%i with okStatus %j → %s', (status, okStatus, reason) => {
@@ -84,25 +84,25 @@ describe('judge: empty replies', () => {
     [200, 'accept', 'delivered'],
     [204, 'retry', 'delivered'],
     [204, 'accept', 'delivered'],
-    // only a 2xx is expected to say something
+    // only a 2xx needs a body
     [404, 'retry', 'delivered'],
   ] as const)('%i without a body, emptyReply %s → %s', (status, emptyReply, reason) => {
     expect(reasonFor(reply(status, ''), { okStatus: ['2xx', '404'], emptyReply })).toBe(reason);
   });
 
-  it('a body of one blank is a body', () => {
+  it('a blank is a body', () => {
     expect(reasonFor(reply(200, ' '))).toBe('delivered');
   });
 });
 
 describe('judge: by rule', () => {
-  it('a rule that is true is a failure, one that is false a success', () => {
+  it('rule: true is a failure, false a success', () => {
     expect(reasonFor(reply(200, '{"code":500}'), plain, ruleOf('{res.code}!=200'))).toBe('rule');
     expect(reasonFor(reply(200, '{"code":200}'), plain, ruleOf('{res.code}!=200'))).toBe('delivered');
     expect(reasonFor(reply(200, 'not json'), plain, ruleOf('{res.code}!=200'))).toBe('rule');
   });
 
-  it('is asked about a 204 and an accepted empty reply, where every {res…} is null', () => {
+  it('rule: a 204 and an accepted empty reply have null for {res…}', () => {
     const rule = ruleOf('{res.code}===null && {status}==204');
     expect(reasonFor(reply(204, ''), plain, rule)).toBe('rule');
     expect(reasonFor(reply(204, ''), plain, ruleOf('{status}!=204'))).toBe('delivered');
@@ -112,14 +112,14 @@ describe('judge: by rule', () => {
     expect(reasonFor(reply(200, ''), { ...plain, emptyReply: 'accept' }, rule)).toBe('delivered');
   });
 
-  it('sees the attempt and the headers', () => {
+  it('rule: reads the attempt and the headers', () => {
     const rule = ruleOf("{attempt}==2 && {header.x-again}=='yes'");
     const said = reply(200, 'ok', { 'x-again': 'yes' });
     expect(reasonOf(judge(plain, rule, { ...call, attempt: 2 }, said))).toBe('rule');
     expect(reasonOf(judge(plain, rule, { ...call, attempt: 1 }, said))).toBe('delivered');
   });
 
-  it('a cut reply fails only where a rule would have to judge the half of it', () => {
+  it('a cut reply fails only with a rule', () => {
     const long = reply(200, '{"code":200', {}, true);
     expect(reasonFor(long)).toBe('delivered');
     expect(reasonFor(long, plain, ruleOf('{status}==500'))).toBe('reply_too_large');
@@ -139,7 +139,7 @@ describe('judge: the first reason in order counts', () => {
   });
 });
 
-describe('judge: what the receiver asks for', () => {
+describe('judge: requests of the receiver', () => {
   const consequences = (
     outcome: CallReply,
     topic: Parameters<typeof judge>[0] = plain,
@@ -159,7 +159,7 @@ describe('judge: what the receiver asks for', () => {
     ]);
   });
 
-  it('dq-no-retry: true on a failed attempt, whatever made it fail: no_retry', () => {
+  it('dq-no-retry: true on any failed attempt: no_retry', () => {
     const header = { 'dq-no-retry': ' True ' };
     expect(consequences(reply(500, 'x', header))).toEqual(['no_retry', 0]);
     expect(consequences(reply(200, '', header))).toEqual(['no_retry', 0]);
@@ -169,7 +169,7 @@ describe('judge: what the receiver asks for', () => {
     expect(consequences(reply(500, 'x', { 'dq-no-retry': '1' }))).toEqual([null, 0]);
   });
 
-  it('Retry-After is obeyed on 429 and 503 alone', () => {
+  it('Retry-After: obeyed on 429 and 503 only', () => {
     const header = { 'retry-after': '7' };
     expect(consequences(reply(429, 'x', header))).toEqual([null, 7_000]);
     expect(consequences(reply(503, 'x', header))).toEqual([null, 7_000]);
@@ -177,7 +177,7 @@ describe('judge: what the receiver asks for', () => {
     expect(consequences(reply(503, 'x', { 'retry-after': 'soon' }))).toEqual([null, 0]);
   });
 
-  it("a date counts from the reply's own Date, else from the time given", () => {
+  it("Retry-After: a date counts from the reply's Date, else from the given time", () => {
     const until = { 'retry-after': 'Thu, 01 Jan 2026 00:01:00 GMT' };
     expect(consequences(reply(503, 'x', until))).toEqual([null, 60_000]);
     expect(consequences(reply(503, 'x', { ...until, date: 'Thu, 01 Jan 2026 00:00:50 GMT' }))).toEqual([
