@@ -211,7 +211,7 @@ describe('dq push, get, cancel', patience, () => {
         [['[1,'], 'quote it: ', 2],
         [['a:1', 'b:2'], `too many arguments; quote the body: ${right}`, 2],
         [['-'], 'for one job per line use --batch', 2, '{"a":1}\n{"a":2}\n'],
-        [['{"delay":"30s","body":{"a":1}}'], 'body: is an item of a batch', 1],
+        [['{"delay":"30s","body":{"a":1}}'], 'body: looks like an item of a batch', 1],
         [['{"a":1}', '--mode', 'skip'], '--mode: must be', 1],
         [['1', '--id', 'x'.repeat(257)], '--id: must be', 1],
         [['1', '--type', 'é'], '--type: ', 1],
