@@ -1,5 +1,5 @@
-// The numbers that both stores keep for words: a code is the index in its list. They are stored, so lists only
-// grow at their end.
+// The numbers that both stores keep for words: a code is the index in its list. They are stored, so lists
+// only grow at their end.
 
 import type { BuryReason, EndState, JobState, Priority } from '../core/job.ts';
 
