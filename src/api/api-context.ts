@@ -1,4 +1,5 @@
-// ApiContext holds what the routes use: the role's context and the parts that the intake makes once, before the first request.
+// ApiContext holds what the routes use: the role's context and the parts that the intake makes once, before
+// the first request.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';

@@ -1,5 +1,5 @@
-// api.ts builds the HTTP API as a Fastify instance: strict parsing, one shape of error reply, and all routes. Each route is
-// in a file of its own. Opens no port.
+// api.ts builds the HTTP API as a Fastify instance: strict parsing, one shape of error reply, and all routes.
+// Each route is in a file of its own. Opens no port.
 
 import swagger from '@fastify/swagger';
 import fastify, { type FastifyRequest } from 'fastify';

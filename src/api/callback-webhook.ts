@@ -1,5 +1,6 @@
-// callbackWebhook describes the callback in /openapi.json, for receivers that generate their code: the request that dq sends
-// for each attempt, and the meaning of the reply. The notifier sends it; src/manual/receiving.md is its contract.
+// callbackWebhook describes the callback in /openapi.json, for receivers that generate their code: the
+// request that dq sends for each attempt, and the meaning of the reply. The notifier sends it;
+// src/manual/receiving.md is its contract.
 
 const header = (name: string, description: string, example: string | number, type = 'string') => ({
   in: 'header',
@@ -10,7 +11,7 @@ const header = (name: string, description: string, example: string | number, typ
   example,
 });
 
-const anyBody = { schema: { type: 'string', format: 'binary', description: 'the body as it was pushed' } };
+const rawBody = { schema: { type: 'string', format: 'binary', description: 'the body as it was pushed' } };
 const retryAfter = {
   'Retry-After': {
     description: 'the next attempt waits at least this long, at most 24 h: seconds or a date',
@@ -49,7 +50,7 @@ export const callbackWebhook = {
           'application/x-www-form-urlencoded': {
             schema: { type: 'object', additionalProperties: { type: 'string' } },
           },
-          '*/*': anyBody,
+          '*/*': rawBody,
         },
       },
       responses: {

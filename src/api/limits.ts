@@ -1,10 +1,12 @@
 // apiLimits: the fixed bounds of the HTTP API that users cannot configure, each with its reason.
 
 export const apiLimits = {
-  /** Decoded characters of a path segment: longer ones are neither a topic nor an id, and the router stops there. */
+  /** Decoded characters of a path segment: longer ones are neither a topic nor an id, and the router stops
+   *  there. */
   paramLengthMax: 1_024,
-  /** "did you mean" for an unknown topic: topics visited (1 ms), topics compared letter by letter (2 µs each), and
-   *  suggestions per second and server. Together below 5 % of a core, however many requests name a wrong topic. */
+  /** "did you mean" for an unknown topic: topics visited (1 ms), topics compared letter by letter (2 µs
+   *  each), and suggestions per second and server. Together below 5 % of a core, however many requests
+   *  name a wrong topic. */
   suggestLooks: 20_000,
   suggestDistances: 1_000,
   suggestPerSecond: 10,
@@ -12,9 +14,11 @@ export const apiLimits = {
   headerBytesMax: 16 * 1024,
   /** JSON bodies of the API (topics, filters); the largest is bulkMax ids of about 400 bytes each. */
   apiBodyBytesMax: 4 * 1024 * 1024,
-  /** Bodies of single jobs that arrive in pieces, held per server: four of the largest that limits.bodyBytes allows. */
+  /** Bodies of single jobs that arrive in pieces, held per server: four of the largest that
+   *  limits.bodyBytes allows. */
   jobBodiesHeldBytesMax: 64 * 1024 * 1024,
-  /** Batches and JSON bodies of the API, held per server until they are answered: this many of the largest. */
+  /** Batches and JSON bodies of the API, held per server until they are answered: this many of the
+   *  largest. */
   batchesHeldMax: 4,
   /** One read of a socket returns at most this: a shorter body arrives whole. */
   socketReadBytes: 64 * 1024,
@@ -25,17 +29,18 @@ export const apiLimits = {
   shardBucketsMax: 256,
   /** Topics that a process visits in one turn of its event loop: less than 5 ms. */
   topicsPerTurn: 1_000,
-  /** Request log lines about unauthorized requests, per server, second and code: enough for a person to see the
-   *  problem, and a flood costs 2 KB a second. */
+  /** Request log lines about unauthorized requests, per server, second and code: enough for a person to
+   *  see the problem, and a flood costs 2 KB a second. */
   rejectedLinesPerSecond: 5,
   /** Characters of a topic or id that such a line shows. */
   rejectedTextMax: 64,
   /** Idle keep-alive time that dq advertises; draining waits for it. */
   keepAliveMs: 5_000,
-  /** A connection without traffic; longer than the longest answer (an unavailable store, then one call to it). */
+  /** A connection without traffic; longer than the longest answer (an unavailable store, then one call to
+   *  it). */
   connectionTimeoutMs: 60_000,
-  /** dq reads and discards what a rejected client still sends for this long: closing with unread bytes resets the
-   *  connection, and the reset can overtake the answer. */
+  /** dq reads and discards what a rejected client still sends for this long: closing with unread bytes
+   *  resets the connection, and the reset can overtake the answer. */
   lingerMs: 2_000,
   /** /readyz answers within this time: longer than a commit on a busy disk, shorter than monitors wait. */
   readyMs: 2_000,

@@ -1,5 +1,6 @@
-// MasterQuestions asks the master for what only it has: the processes of this instance, and its metrics. Each question has a
-// number. Without an answer within apiLimits.masterAnswerMs the result is null, because a dead master never answers.
+// MasterQuestions asks the master for what only it has: the processes of this instance, and its metrics. Each
+// question has a number. Without an answer within apiLimits.masterAnswerMs the result is null, because a dead
+// master never answers.
 
 import type { ExplainedBy, ProcessInfo, ToWorker } from '../process/messages.ts';
 import type { MasterLink } from '../process/role.ts';

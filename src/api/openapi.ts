@@ -70,7 +70,8 @@ function securityOf(access: RouteAccess | 'open' | undefined): readonly Record<s
 /** Keywords whose values are data, not schemas. */
 const dataKeywords: ReadonlySet<string> = new Set(['const', 'default', 'enum', 'example', 'examples']);
 
-/** Moves every schema with a `title` to components.schemas, and refers to it. Throws when two schemas share a title. */
+/** Moves every schema with a `title` to components.schemas, and refers to it. Throws when two schemas
+ *  share a title. */
 function withComponents(document: { paths?: object; webhooks?: object; components?: object }): object {
   const schemas: Record<string, object> = {};
   const mapped = (map: object, change: (value: unknown) => unknown) =>
@@ -103,8 +104,9 @@ function withComponents(document: { paths?: object; webhooks?: object; component
   };
 }
 
-/** Moves the default of a field into its description. With the keyword, openapi-typescript makes the field of a named schema
- *  required, so a client could not leave it out. Defaults of parameters keep the keyword. */
+/** Moves the default of a field into its description. With the keyword, openapi-typescript makes the field
+ *  of a named schema required, so a client could not leave it out. Defaults of parameters keep the
+ *  keyword. */
 function defaultInWords(field: unknown): unknown {
   if (typeof field !== 'object' || field === null || !('default' in field)) return field;
   const { default: value, ...rest } = field;

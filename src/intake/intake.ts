@@ -1,5 +1,5 @@
-// Intake is the role that serves the HTTP API on one port, shared by the server processes of this instance. It starts and
-// drains the server; HttpFront owns connections, api.ts owns routes.
+// Intake is the role that serves the HTTP API on one port, shared by the server processes of this instance.
+// It starts and drains the server; HttpFront owns connections, api.ts owns routes.
 
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -63,8 +63,9 @@ class Intake implements Role {
     );
     // With port 0 the own endpoint is known only after listen().
     let egress = egressPolicyOf(config);
-    // A server that replaces a dead one opens the port first: until then the kernel refuses connections. Requests wait for
-    // the API, which needs two thirds of the start. Not in a reload, which may discard its servers again.
+    // A server that replaces a dead one opens the port first: until then the kernel refuses connections.
+    // Requests wait for the API, which needs two thirds of the start. Not in a reload, which may discard its
+    // servers again.
     const early = this.#role.restarts > 0 ? await this.#listen() : null;
     const { createApi } = await import('../api/api.ts');
     const api = await createApi(
@@ -113,8 +114,8 @@ class Intake implements Role {
   }
 }
 
-/** Not through Fastify, which opens a second server for `localhost`. In a worker the handle comes from the master and is
- *  shared with the other servers. */
+/** Not through Fastify, which opens a second server for `localhost`. In a worker the handle comes from the
+ *  master and is shared with the other servers. */
 function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) => reject(explain(error, host, port));

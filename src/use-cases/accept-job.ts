@@ -1,6 +1,7 @@
-// accept-job.ts turns a push request and its topic into the job to store, and a failed push outcome into an error.
-// Invariants: dq rejects every invalid push before it calls the store. It reads a body and never rewrites it: big integers,
-// duplicate keys and spacing reach the receiver unchanged.
+// accept-job.ts turns a push request and its topic into the job to store, and a failed push outcome into an
+// error.
+// Invariants: dq rejects every invalid push before it calls the store. It reads a body and never rewrites it:
+// big integers, duplicate keys and spacing reach the receiver unchanged.
 
 import { isUtf8 } from 'node:buffer';
 import { randomFillSync } from 'node:crypto';
@@ -101,7 +102,8 @@ function checkContent({ contentType, body, isLiteral }: PushRequest, topic: Plai
   if (!isLiteral) rejectBatchItem(value, topic.topic, nowMs);
 }
 
-/** Rejects what curl sends with -d and without -H. Form encoders percent-encode both brackets, so no form begins with one. */
+/** Rejects what curl sends with -d and without -H. Form encoders percent-encode both brackets, so no form
+ *  begins with one. */
 function rejectMislabelledJson(contentType: string, body: Buffer): void {
   if (!/^application\/x-www-form-urlencoded *(;|$)/i.test(contentType)) return;
   const first = body[skipBlank(body, 0)];
@@ -123,10 +125,10 @@ const batchMembers: ReadonlySet<string> = new Set([
   'contentType',
 ]);
 
-/** Rejects an item of POST /v1/jobs that was pushed as a body: its delay would have no effect, and the receiver would get the
- *  whole item. Messages of producers can have `body`, `id`, `mode` or `contentType` members too. So dq rejects only objects
- *  that have `body` and no member that an item lacks, with a `delay` that is a duration or a number, an `at` in the future, or
- *  this topic as `topic`. */
+/** Rejects an item of POST /v1/jobs that was pushed as a body: its delay would have no effect, and the
+ *  receiver would get the whole item. Messages of producers can have `body`, `id`, `mode` or `contentType`
+ *  members too. So dq rejects only objects that have `body` and no member that an item lacks, with a
+ *  `delay` that is a duration or a number, an `at` in the future, or this topic as `topic`. */
 function rejectBatchItem(value: unknown, topic: string, nowMs: number): void {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, 'body')) return;
   const item = value as Readonly<Record<string, unknown>>;
@@ -158,7 +160,8 @@ function readFormJob(body: Buffer, topic: PlainTopic): unknown {
   );
 }
 
-/** Whether the media type is exactly application/json, with any parameters; application/problem+json is opaque. */
+/** Whether the media type is exactly application/json, with any parameters; application/problem+json is
+ *  opaque. */
 export function isJson(contentType: string): boolean {
   if (contentType === 'application/json') return true;
   const end = contentType.indexOf(';');
@@ -183,7 +186,8 @@ function malformed(message: string): DqError {
   return new DqError('malformed_json', message, { errors: [error] });
 }
 
-/** The error of a failed push. For an unknown outcome it has the job's id, so the caller can push the same id again. */
+/** The error of a failed push. For an unknown outcome it has the job's id, so the caller can push the same
+ *  id again. */
 export function pushRejection(
   outcome: Exclude<PushOutcome, { kind: 'stored' | 'kept' }>,
   job: PushJob,

@@ -1,5 +1,6 @@
-// BatchFeeder adds the pushes of batches to the push queue in portions, taking the batches in turn. So a single push waits behind
-// at most one transaction of them, and batches never use up the store's calls in flight.
+// BatchFeeder adds the pushes of batches to the push queue in portions, taking the batches in turn. So a
+// single push waits behind at most one transaction of them, and batches never use up the store's calls in
+// flight.
 // Invariant: the pushes of one batch enter the queue in order; each gets exactly one outcome.
 
 import { limits } from '../core/limits.ts';
@@ -7,7 +8,8 @@ import type { PushOutcome } from '../ports/job-store.ts';
 import { useCaseLimits } from './limits.ts';
 import type { PushQueue, PushTicket } from './push-queue.ts';
 
-/** Returns the next push of a batch, or null at the end. Called as late as possible, so the current topic decides. */
+/** Returns the next push of a batch, or null at the end. Called as late as possible, so the current topic
+ *  decides. */
 export type NextPush = () => PushTicket | null;
 
 export class BatchFeeder {

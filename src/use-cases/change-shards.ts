@@ -1,7 +1,9 @@
-// The use cases of shards: the first list, and a shard that comes, drains or goes. The registry's list decides, changed by
-// compare-and-set; then every shard that answers hears of it, so that nobody goes on placing by the one before.
-// Invariants: a shard goes only when it holds nothing, and nothing can come any more; one at least takes new ids; a new list has a
-// number that no shard has heard of, also where the registry has forgotten what they have.
+// change-shards.ts holds the use cases of shards: write the first shard list; add, drain and remove a shard.
+// Each changes the list in the registry by compare-and-set, then announces it to every shard that answers, so
+// that no process places ids by an earlier list.
+// Invariants: dq removes only a shard that holds nothing and gets nothing; at least one shard takes new ids;
+// a new list has a number above every number that a shard has seen, even when the registry has lost later
+// lists.
 
 import { DqError, invalidField } from '../core/errors.ts';
 import {
@@ -22,12 +24,12 @@ import { useCaseLimits } from './limits.ts';
 export interface Shards {
   readonly registry: Registry;
   readonly servers: ShardServers;
-  /** has this process work by the list that the registry has now */
+  /** makes this process use the registry's current list */
   readonly refresh: () => Promise<void>;
 }
 
-/** The servers of the configuration become the first list: all of them, once each has answered. Answers null, or the server that it
- *  waits for and why. */
+/** Writes all servers of the configuration as the first list, once each has answered. Returns null, or the
+ *  server without an answer and the reason. */
 export async function fillShards(
   { registry, servers }: Omit<Shards, 'refresh'>,
   urls: readonly string[],
@@ -41,18 +43,18 @@ export async function fillShards(
     const buckets = servers.bucketsOf(url);
     const identified = await servers.identify(url, buckets);
     if (identified.kind !== 'ours') return { url, why: identified };
-    const { id, jobs, list: heard } = identified;
+    const { id, jobs, list: seen } = identified;
     if (!found.some((shard) => shard.id === id)) found.push({ id, url, buckets, addedAt: Date.now() });
     if (jobs > 0) holding.push(id);
-    number = Math.max(number, heard);
+    number = Math.max(number, seen);
   }
-  // Changed meanwhile: by somebody who has filled it.
+  // After a concurrent change another process has written it.
   await registry.writeShards(filled(found, { number, holding }), revision);
   return null;
 }
 
-/** A new shard, a known one at another address, or one that drains and shall take ids again. One that holds jobs which no list tells
- *  of is one that a registry put back from a backup has forgotten: what it holds is found there from now on. */
+/** Adds a new shard, changes the address of a known one, or ends its draining. A restored registry can
+ *  lack a shard that holds jobs: dq finds those jobs again from now on. */
 export async function addShard(
   shards: Shards,
   url: string,
@@ -63,41 +65,41 @@ export async function addShard(
   const name = servers.nameOf(url);
   if (identified.kind === 'refused') throw new DqError('shard_refused', `${name}: ${identified.reason}`);
   if (identified.kind === 'away')
-    throw new DqError('shard_unreachable', `${name} does not answer (${identified.reason})`);
-  const { id, jobs, list: its } = identified;
-  await change(shards, (list, heard) => {
+    throw new DqError('shard_unreachable', `${name}: no answer (${identified.reason})`);
+  const { id, jobs, list: seen } = identified;
+  await change(shards, (list, reports) => {
     const isKnown = list.shards.some((shard) => shard.id === id);
     if (!isKnown && list.shards.length >= useCaseLimits.shardsMax)
-      throw invalidField('url', `there are ${useCaseLimits.shardsMax} shards already`);
+      throw invalidField('url', `${useCaseLimits.shardsMax} shards exist; remove one first`);
     if (list.earlier.length >= useCaseLimits.earlierListsMax)
-      throw new DqError('shard_refused', 'too many earlier lists still have jobs; remove shards that drain');
-    const all = { number: Math.max(heard.number, its), holding: jobs > 0 ? [id] : [] };
+      throw new DqError('shard_refused', 'too many earlier lists still have jobs; remove draining shards');
+    const all = { number: Math.max(reports.number, seen), holding: jobs > 0 ? [id] : [] };
     return withShard(list, { id, url, buckets, addedAt: Date.now() }, all);
   });
   return { id };
 }
 
-/** No new ids from now on; what it holds is served. Repeating it changes nothing. */
+/** Places no new ids on the shard; dq serves its jobs. Repeating it changes nothing. */
 export async function drainShard(shards: Shards, id: string): Promise<void> {
-  await change(shards, (list, heard) => {
+  await change(shards, (list, reports) => {
     known(list, id);
     const others = list.shards.filter((shard) => shard.id !== id && shard.active);
     if (others.length === 0)
-      throw new DqError('shard_in_use', 'it is the last shard that takes new jobs; add another one first');
-    return draining(list, id, heard);
+      throw new DqError('shard_in_use', 'the last shard that takes new jobs; add another one first');
+    return draining(list, id, reports);
   });
 }
 
-/** Only one that drains and holds nothing any more; or, said to be lost, one that drains and does not answer. What a lost one held is
- *  not delivered, and its ids can be pushed anew; added again it brings its jobs back. Answers what somebody has to be told: nobody
- *  looks at it any more, and when it comes back nobody notices. */
+/** Removes a draining shard that is empty; with `isLost` also one that does not answer. dq does not
+ *  deliver the jobs of a lost shard, and accepts pushes of their ids; after addShard it delivers them
+ *  again. `lost`: its address for the log, because dq does not notice when a lost shard answers again. */
 export async function removeShard(
   shards: Shards,
   id: string,
   isLost = false,
 ): Promise<{ readonly lost: string | null }> {
   if (known((await listOf(shards)).list, id).active)
-    throw new DqError('shard_in_use', 'it takes new jobs: `dq shard drain` it first');
+    throw new DqError('shard_in_use', 'it takes new jobs; drain it first (dq shard drain)');
   await shards.refresh();
   const { url } = known(shards.servers.list, id);
   const held = await holds(shards, id, isLost);
@@ -105,19 +107,18 @@ export async function removeShard(
   if (jobs + alerts > 0)
     throw new DqError(
       'shard_in_use',
-      `it still holds ${jobs} jobs and ${alerts} alerts that are to be sent`,
-      {
-        extra: { jobs, alerts },
-      },
+      `it holds ${jobs} jobs and ${alerts} unsent alerts; wait until it is empty`,
+      { extra: { jobs, alerts } },
     );
   await change(shards, (list) => {
-    if (known(list, id).active) throw new DqError('shard_in_use', 'it takes new jobs again');
+    if (known(list, id).active) throw new DqError('shard_in_use', 'it takes new jobs again; drain it first');
     return without(list, id);
   });
   return { lost: held === null ? shards.servers.nameOf(url) : null };
 }
 
-/** Notes which shards hold no more job of an earlier list; answers them. One that does not answer waits for the next time. */
+/** Records the shards that hold no job of an earlier list any more, and returns their ids. A shard without
+ *  an answer waits for the next call. */
 export async function settleShards(shards: Shards): Promise<readonly string[]> {
   const { servers, registry } = shards;
   await shards.refresh();
@@ -126,7 +127,8 @@ export async function settleShards(shards: Shards): Promise<readonly string[]> {
   for (const { id, settled: since } of earlier.length === 0 ? [] : all) {
     if (since >= number || !(await isSettled(servers, id))) continue;
     const { revision, list } = await registry.shards(-1);
-    // Written meanwhile by somebody else: it is looked at again. An older one says nothing of what was looked at.
+    // After a concurrent change the next call examines it again; an older list does not cover what was
+    // examined.
     if (list === null || list.number < number) continue;
     if ((await registry.writeShards(settledAt(list, id, number), revision)) === 'updated') settled.push(id);
   }
@@ -143,7 +145,7 @@ async function isSettled(servers: ShardServers, id: string): Promise<boolean> {
   }
 }
 
-/** null: it does not answer, and is said to be lost. */
+/** null: it does not answer, and the caller declares it lost. */
 async function holds({ servers }: Shards, id: string, isLost: boolean): Promise<ShardHolds | null> {
   try {
     return await servers.announce(id);
@@ -152,7 +154,7 @@ async function holds({ servers }: Shards, id: string, isLost: boolean): Promise<
     if (isLost) return null;
     throw new DqError(
       'shard_unreachable',
-      `it does not answer (${error.failure.code}), and may hold jobs; one that never comes back: \`dq shard rm --lost\``,
+      `no answer (${error.failure.code}), and it may hold jobs; if it is lost for good: dq shard rm --lost`,
       { cause: error },
     );
   }
@@ -168,7 +170,7 @@ async function listOf({
   registry,
 }: Pick<Shards, 'registry'>): Promise<{ revision: number; list: ShardList }> {
   const { revision, list } = await registry.shards(-1);
-  if (list === null) throw new Error('a registry that is asked for its list has answered none');
+  if (list === null) throw new Error('the registry returned no shard list');
   return { revision, list };
 }
 
@@ -177,21 +179,23 @@ async function change(
   next: (list: ShardList, reports: ShardReports) => ShardList,
 ): Promise<void> {
   await shards.refresh();
-  const heard = await heardBy(shards.servers);
+  const reports = await reportsOf(shards.servers);
   for (;;) {
     const { revision, list } = await listOf(shards);
-    const wanted = next(list, heard);
+    const wanted = next(list, reports);
     if (wanted === list) break;
     if ((await shards.registry.writeShards(wanted, revision)) === 'updated') break;
   }
   await shards.refresh();
-  // Who is away hears of it from the first push that comes by the new list; until then it refuses nobody.
+  // An unavailable shard learns it from the first push by the new list, and rejects no earlier list until
+  // then.
   await Promise.allSettled(shards.servers.list.shards.map(({ id }) => shards.servers.announce(id)));
 }
 
-/** Who is away is not asked: if it has heard of more, it goes on refusing, and another change is above it. */
-async function heardBy(servers: ShardServers): Promise<ShardReports> {
-  const asked = await Promise.allSettled(servers.list.shards.map(({ id }) => servers.holds(id)));
-  const numbers = asked.map((each) => (each.status === 'fulfilled' ? each.value.list : 0));
+/** Ignores unavailable shards: one that has seen a later number keeps rejecting, and another change goes
+ *  above it. */
+async function reportsOf(servers: ShardServers): Promise<ShardReports> {
+  const answers = await Promise.allSettled(servers.list.shards.map(({ id }) => servers.holds(id)));
+  const numbers = answers.map((each) => (each.status === 'fulfilled' ? each.value.list : 0));
   return { number: Math.max(0, ...numbers), holding: [] };
 }

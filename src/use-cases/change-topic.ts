@@ -1,5 +1,6 @@
-// change-topic.ts holds the use cases that write a topic: create, put, patch, set its state, rotate its secret, begin and end a
-// removal. Each reads, changes and writes by compare-and-set, so two administrators never overwrite each other's change.
+// change-topic.ts holds the use cases that write a topic: create, put, patch, set its state, rotate its
+// secret, begin and end a removal. Each reads, changes and writes by compare-and-set, so two administrators
+// never overwrite each other's change.
 
 import { timingSafeEqual } from 'node:crypto';
 import { Complaints } from '../core/complaints.ts';
@@ -19,7 +20,8 @@ export async function createTopic(registry: Registry, name: string, input: Topic
   return created.topic;
 }
 
-/** Creates or replaces: missing fields take their defaults, the secret stays. `created`: the caller must learn the secret. */
+/** Creates or replaces: missing fields take their defaults, the secret stays. `created`: the caller must
+ *  learn the secret. */
 export async function putTopic(
   registry: Registry,
   name: string,
@@ -69,7 +71,8 @@ export function patchTopic(
   });
 }
 
-/** Sets the topic offline and remembers its state; changes nothing where it is offline. Rejects with topic_not_found. */
+/** Sets the topic offline and remembers its state; changes nothing where it is offline. Rejects with
+ *  topic_not_found. */
 export async function beginRemoval(registry: Registry, name: string): Promise<Topic> {
   for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await registry.get(name);
@@ -85,7 +88,8 @@ export async function beginRemoval(registry: Registry, name: string): Promise<To
   throw busy(name);
 }
 
-/** Restores the state of before beginRemoval and returns it; null when the topic is removed or its state was changed since. */
+/** Restores the state that beginRemoval replaced and returns it; null when the topic is removed or its
+ *  state was changed since. */
 export async function endRemoval(registry: Registry, name: string): Promise<Topic['state'] | null> {
   for (let tries = 0; tries < useCaseLimits.topicChangeTries; tries++) {
     const known = await registry.get(name);
@@ -116,9 +120,9 @@ export async function changeTopic(
   throw busy(name);
 }
 
-/** Replaces the secret; the old one also signs for limits.secretOverlapMs, so that receivers can be changed one by one.
- *  `given`: the new secret, instead of a generated one. `now`: storage clock, by which the old one expires. Not idempotent.
- *  Rejects with topic_not_found. */
+/** Replaces the secret; the old one also signs for limits.secretOverlapMs, so that receivers can be
+ *  changed one by one. `given`: the new secret, instead of a generated one. `now`: storage clock, by which
+ *  the old one expires. Not idempotent. Rejects with topic_not_found. */
 export function rotateSecret(
   registry: Registry,
   name: string,
@@ -232,7 +236,8 @@ function settingsOf(topic: Topic): TopicSettings {
   return settings;
 }
 
-/** Accepts the current secret. Another one would make receivers reject callbacks, so only a rotation may set it. */
+/** Accepts the current secret. Another one would make receivers reject callbacks, so only a rotation may
+ *  set it. */
 function keepsSecret(topic: Pick<Topic, 'topic' | 'secrets'>, input: TopicInput): void {
   if (input.secret === undefined) return;
   const current = Buffer.from(topic.secrets[0]?.secret ?? '');

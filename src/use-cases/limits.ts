@@ -3,16 +3,18 @@
 export const useCaseLimits = {
   /** Characters of a content type. It is stored with the job and sent on; visible ASCII only. */
   contentTypeMax: 256,
-  /** Pushes of all batches of a server in the store at once, and their bytes: a single push waits behind at most this,
-   *  one transaction, never behind whole batches. With small bodies it is one batch. */
+  /** Pushes of all batches of a server in the store at once, and their bytes: a single push waits behind
+   *  at most this, one transaction, never behind whole batches. With small bodies it is one batch. */
   batchFeedItemsMax: 1_000,
   batchFeedBytesMax: 4 * 1024 * 1024,
-  /** Jobs per transaction while dq purges a topic. SQLite visits every page of a body that it frees: 3,000 bodies of
-   *  256 KiB took 1.1 s from memory, and every other call waits meanwhile. */
+  /** Jobs per transaction while dq purges a topic. SQLite visits every page of a body that it frees: 3,000
+   *  bodies of 256 KiB took 1.1 s from memory, and every other call waits meanwhile. */
   purgeStepMax: 250,
-  /** Time that one removal of a topic spends on purging: about 50,000 jobs. Commands and proxies wait 30 s. */
+  /** Time that one removal of a topic spends on purging: about 50,000 jobs. Commands and proxies wait 30
+   *  s. */
   purgeCallMs: 10_000,
-  /** A push waits this long for the answer to the previous call, then goes in a call of its own. Ten commits of a good disk. */
+  /** A push waits this long for the answer to the previous call, then goes in a call of its own. Ten
+   *  commits of a good disk. */
   pushGatherMs: 5,
   /** Shards of one list. Each costs every process one or two connections. */
   shardsMax: 32,

@@ -1,6 +1,6 @@
-// move-job.ts holds the use cases that change one job by hand: run, reschedule, requeue, cancel. Each returns the result, or
-// null when there is no such job. A rejection by the job's state, or a store that did not do it, is a DqError (not_stored or
-// unknown). Repeating any of them is safe.
+// move-job.ts holds the use cases that change one job by hand: run, reschedule, requeue, cancel. Each returns
+// the result, or null when there is no such job. A rejection by the job's state, or a store that did not do
+// it, is a DqError (not_stored or unknown). Repeating any of them is safe.
 
 import { DqError } from '../core/errors.ts';
 import type { JobKey, JobState } from '../core/job.ts';

@@ -1,13 +1,16 @@
-// PushQueue coalesces pushes: those that arrive in one turn of the event loop, or while the previous store call runs, go in
-// one call, in order of arrival, at most limits.pushBatchMax jobs and limits.pushBatchBytesMax bytes.
+// PushQueue coalesces pushes: those that arrive in one turn of the event loop, or while the previous store
+// call runs, go in one call, in order of arrival, at most limits.pushBatchMax jobs and
+// limits.pushBatchBytesMax bytes.
 // Invariant: every ticket gets exactly one outcome, and the queue keeps no job after its call.
-// Rejected: one call per request (a third less throughput); one call per turn (many small calls, and each wakes the store).
+// Rejected: one call per request (a third less throughput); one call per turn (many small calls, and each
+// wakes the store).
 
 import { limits } from '../core/limits.ts';
 import type { JobStore, PushJob, PushOutcome } from '../ports/job-store.ts';
 import { useCaseLimits } from './limits.ts';
 
-/** A push that waits for its outcome. An object with a method, not a promise: dq settles thousands per second. */
+/** A push that waits for its outcome. An object with a method, not a promise: dq settles thousands per
+ *  second. */
 export interface PushTicket {
   readonly job: PushJob;
   settle(outcome: PushOutcome): void;
@@ -22,7 +25,8 @@ export class PushQueue {
   #inFlight = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `onFailure`: called when the store breaks its contract by rejecting; the outcome of those pushes is `unknown`. */
+  /** `onFailure`: called when the store breaks its contract by rejecting; the outcome of those pushes is
+   *  `unknown`. */
   constructor(store: Pick<JobStore, 'push'>, onFailure: (error: unknown) => void) {
     this.#store = store;
     this.#onFailure = onFailure;
@@ -39,8 +43,9 @@ export class PushQueue {
     this.#bytes += bytes;
   }
 
-  /** The store starts no call of this queue before it has answered the previous one, so that answer sends the next call. A timer
-   *  sends it too: with a store that hangs, the caller must learn early that the job is not stored. */
+  /** The store starts no call of this queue before it has answered the previous one, so that answer sends
+   *  the next call. A timer sends it too: with a store that hangs, the caller must learn early that the
+   *  job is not stored. */
   #flushLater(): void {
     if (this.#inFlight === 0) setImmediate(this.#flush);
     else this.#timer = setTimeout(this.#flush, useCaseLimits.pushGatherMs);

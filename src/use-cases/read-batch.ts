@@ -1,6 +1,7 @@
-// read-batch.ts parses the bytes of a batch into one push, or one error, per item. Knows no topic and stores nothing.
-// Invariants: a body is a slice of the request, never a re-serialized value. A mistake in an item affects only that item; an
-// unparsable batch is rejected as a whole.
+// read-batch.ts parses the bytes of a batch into one push, or one error, per item. Knows no topic and stores
+// nothing.
+// Invariants: a body is a slice of the request, never a re-serialized value. A mistake in an item affects
+// only that item; an unparsable batch is rejected as a whole.
 
 import { isUtf8 } from 'node:buffer';
 import { Complaints } from '../core/complaints.ts';

@@ -1,6 +1,7 @@
-// remove-topic.ts removes a topic without jobs, or with its jobs. It sets the topic offline, waits until every process has read
-// that, and counts the jobs again: after a single count a push could still arrive, and its job would be an orphan.
-// A topic with jobs stays unchanged. Jobs that arrive during the removal end it, and the topic gets its former state back.
+// remove-topic.ts removes a topic without jobs, or with its jobs. It sets the topic offline, waits until
+// every process has read that, and counts the jobs again: after a single count a push could still arrive, and
+// its job would be an orphan. A topic with jobs stays unchanged. Jobs that arrive during the removal end it,
+// and the topic gets its former state back.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DqError } from '../core/errors.ts';
@@ -20,8 +21,8 @@ import { useCaseLimits } from './limits.ts';
 /** Returns the number of purged jobs. Rejects with topic_has_jobs:
  *  - without `purge`, when jobs are stored; the topic stays unchanged.
  *  - with `purge`, when `purgeMs` does not suffice; the topic stays offline, and the error has the counts.
- *  After an interruption the call can be repeated. Without `purge` a process that dies in between leaves Topic.removal, by which
- *  dq-upkeep restores the topic's state (removal-watch.ts). */
+ *    After an interruption the call can be repeated. Without `purge` a process that dies in between leaves
+ *    Topic.removal, by which dq-upkeep restores the topic's state (removal-watch.ts). */
 export async function removeTopic(
   registry: Registry,
   admin: StoreAdmin,

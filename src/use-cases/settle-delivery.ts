@@ -12,7 +12,8 @@ export type Settlement =
   | { readonly kind: 'retry'; readonly delayMs: number }
   | { readonly kind: 'bury'; readonly reason: Exclude<BuryReason, 'poison'> };
 
-/** `topic`: the current one, not that of the start of the attempt. `failures`: failed attempts before this one. */
+/** `topic`: the current one, not that of the start of the attempt. `failures`: failed attempts before this
+ *  one. */
 export function settle(
   topic: Pick<Topic, 'maxAttempts' | 'backoff' | 'jitter'>,
   failures: number,

@@ -1,7 +1,7 @@
-// Access authenticates requests by their headers; route-access.ts authorizes them. Once a token exists, every request needs one.
-// While no token exists, dq serves every program of this machine, but no web page in a browser there: a page's request
-// carries an Origin, or a Host name that the page's owner resolved to this machine.
-// Never logs or echoes a credential.
+// Access authenticates requests by their headers; route-access.ts authorizes them. Once a token exists, every
+// request needs one. While no token exists, dq serves every program of this machine, but no web page in a
+// browser there: a page's request carries an Origin, or a Host name that the page's owner resolved to this
+// machine. Never logs or echoes a credential.
 
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
@@ -13,14 +13,15 @@ export interface AccessOptions {
   /** token of this start, for the command line; not counted in tokens.count */
   readonly adminToken: string;
   readonly tokens: Pick<TokenBook, 'count' | 'rightsOf'>;
-  /** serve callers without a token while no token exists. False where other machines reach dq without --no-auth: removing
-   *  the last token must not admit them */
+  /** serve callers without a token while no token exists. False where other machines reach dq without
+   *  --no-auth: removing the last token must not admit them */
   readonly servesStrangers: boolean;
 }
 
 /** Open to monitors without a token; how much they answer depends on the caller's rights. */
 const open = /^\/(livez|readyz)(\?|$)/;
-/** Origin form, visible ASCII without `#` (a browser never sends it); other characters must be percent-encoded. */
+/** Origin form, visible ASCII without `#` (a browser never sends it); other characters must be
+ *  percent-encoded. */
 const target = /^\/[\x21\x22\x24-\x7e]*$/;
 
 export class Access {

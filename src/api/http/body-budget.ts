@@ -1,7 +1,9 @@
-// BodyBudget bounds the bytes of unfinished request bodies that one server holds: a body grows while its client sends, and
-// the number of clients is not bounded. A body that exceeds the budget is rejected before dq keeps more of it.
-// Two budgets, one for single jobs and one for everything larger: batches never use up the budget of pushes.
-// Invariant: bytes taken for a request are released exactly once: after its answer, its connection, or its handler.
+// BodyBudget bounds the bytes of unfinished request bodies that one server holds: a body grows while its
+// client sends, and the number of clients is not bounded. A body that exceeds the budget is rejected before
+// dq keeps more of it. Two budgets, one for single jobs and one for everything larger: batches never use up
+// the budget of pushes.
+// Invariant: bytes taken for a request are released exactly once: after its answer, its connection, or its
+// handler.
 
 import type { IncomingMessage } from 'node:http';
 import { apiLimits } from '../limits.ts';
@@ -26,7 +28,8 @@ export class BodyBudget {
     return this.#max - this.#held;
   }
 
-  /** Takes `bytes` more for the body of this request. False, and nothing is taken, when the budget is used up. */
+  /** Takes `bytes` more for the body of this request. False, and nothing is taken, when the budget is used
+   *  up. */
   take(request: IncomingMessage, bytes: number): boolean {
     if (bytes > this.free) return false;
     this.#held += bytes;
@@ -58,8 +61,8 @@ export function releaseBody(request: IncomingMessage): void {
   takeOverBody(request)();
 }
 
-/** Makes the caller the owner of the body's bytes, because it uses the body even when the client has left. Returns the
- *  release function. */
+/** Makes the caller the owner of the body's bytes, because it uses the body even when the client has left.
+ *  Returns the release function. */
 export function takeOverBody(request: IncomingMessage): () => void {
   const holder = request as Holder;
   const held = holder[heldKey];

@@ -1,6 +1,6 @@
-// error-handler.ts answers every failed request with a problem document, and logs rejected pushes and cancels.
-// An unexpected error is logged and answered without its text: one request's bug ends neither the process nor the answers
-// of other requests.
+// error-handler.ts answers every failed request with a problem document, and logs rejected pushes and
+// cancels. An unexpected error is logged and answered without its text: one request's bug ends neither the
+// process nor the answers of other requests.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';

@@ -1,9 +1,9 @@
-// HttpFront is the HTTP server in front of Fastify: deadlines against slow clients, access, requests in flight, answers to
-// invalid HTTP, and draining. Knows no route.
+// HttpFront is the HTTP server in front of Fastify: deadlines against slow clients, access, requests in
+// flight, answers to invalid HTTP, and draining. Knows no route.
 //
-// Invariants: every request that was read gets one answer, in order, or a closed connection, and never the answer of another
-// request. A rejection reaches a client that is still sending: dq reads on for a while before it closes. Draining resets no
-// connection that dq promised to keep.
+// Invariants: every request that was read gets one answer, in order, or a closed connection, and never the
+// answer of another request. A rejection reaches a client that is still sending: dq reads on for a while
+// before it closes. Draining resets no connection that dq promised to keep.
 
 import {
   createServer,
@@ -117,7 +117,8 @@ export class HttpFront {
       (request, response) => this.#onArrival(request, response, this.#callHandler),
     );
     server.setTimeout(times.connectionTimeoutMs);
-    // By default Node drops all headers after the 2000th, credentials too, without an error. headerBytesMax bounds them.
+    // By default Node drops all headers after the 2000th, credentials too, without an error. headerBytesMax
+    // bounds them.
     server.maxHeadersCount = 0;
     server.on('connection', (socket: Socket) => this.#onConnection(socket));
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
@@ -161,7 +162,8 @@ export class HttpFront {
     request.resume();
   }
 
-  /** Accepts no connection any more and closes idle ones. Resolves when all are closed, at the latest at the deadline. */
+  /** Accepts no connection any more and closes idle ones. Resolves when all are closed, at the latest at
+   *  the deadline. */
   async drain(deadlineMs: number): Promise<void> {
     const server = this.#server;
     if (server === null || this.#draining) return;
@@ -173,7 +175,8 @@ export class HttpFront {
     }
     if (!server.listening) return;
     const closed = new Promise<void>((resolve) => server.once('close', resolve));
-    // http.Server.close() would cut idle connections, and reset a client that is writing on one at this moment.
+    // http.Server.close() would cut idle connections, and reset a client that is writing on one at this
+    // moment.
     NetServer.prototype.close.call(server);
     // Idle connections end by their own timer, shortly after the advertised time; this closes the rest.
     const idle = setTimeout(() => server.closeIdleConnections(), this.#times.keepAliveMs + 1_500);
@@ -206,7 +209,8 @@ export class HttpFront {
       if (previous.headersSent) connection.closing = true;
       else previous.shouldKeepAlive = true;
     }
-    // Pipelined after a response that closes the connection: its answer could not be written, so it must have no effect.
+    // Pipelined after a response that closes the connection: its answer could not be written, so it must have
+    // no effect.
     if (connection.closing) {
       request.resume();
       return;
@@ -258,8 +262,8 @@ export class HttpFront {
   }
 }
 
-/** Sends 100 Continue, but not for a response that waits behind others: Node would write the 100 between header and body of
- *  another response. A client without a 100 sends its body after a while. */
+/** Sends 100 Continue, but not for a response that waits behind others: Node would write the 100 between
+ *  header and body of another response. A client without a 100 sends its body after a while. */
 function inviteBody(response: ServerResponse): void {
   if (response.socket !== null) response.writeContinue();
 }

@@ -1,4 +1,5 @@
-// json-body.ts parses the body of every route but the pushes: JSON where the route declares a body, no body elsewhere.
+// json-body.ts parses the body of every route but the pushes: JSON where the route declares a body, no body
+// elsewhere.
 
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';

@@ -1,4 +1,5 @@
-// KnownPaths tells a wrong method on a known path (405) from an unknown path (404). Fastify's router answers both alike.
+// KnownPaths tells a wrong method on a known path (405) from an unknown path (404). Fastify's router answers
+// both alike.
 
 export class KnownPaths {
   /** methods by route pattern such as /v1/topics/:topic */

@@ -40,7 +40,8 @@ export function readLimit(limit: string | undefined): number {
   throw invalidField('limit', `must be a whole number from 1 to ${apiLimits.pageItemsMax}`);
 }
 
-/** Rejection handler of a list call: turns an invalid cursor into DqError invalid, and throws other errors unchanged. */
+/** Rejection handler of a list call: turns an invalid cursor into DqError invalid, and throws other errors
+ *  unchanged. */
 export function rejectBadCursor(error: unknown): never {
   if (error instanceof StoreError && error.failure.code === 'bad_cursor') throw invalidCursor();
   throw error;

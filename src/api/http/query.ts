@@ -1,6 +1,6 @@
-// query.ts parses query strings strictly: percent-encoded UTF-8, `+` is a space (as URLSearchParams writes it), no
-// repeated parameter (proxies and libraries disagree about which one counts).
-// Never throws: the router calls it outside every error handler, and an exception there would end the process. A bad query
+// query.ts parses query strings strictly: percent-encoded UTF-8, `+` is a space (as URLSearchParams writes
+// it), no repeated parameter (proxies and libraries disagree about which one counts). Never throws: the
+// router calls it outside every error handler, and an exception there would end the process. A bad query
 // becomes a marker that no route's schema allows, so validation rejects it.
 
 import type { FieldError } from '../../core/errors.ts';

@@ -1,5 +1,5 @@
-// read-body.ts reads a request body into one Buffer, within its own limit and the server's body budget. Fastify's reader
-// bounds each body, not their sum.
+// read-body.ts reads a request body into one Buffer, within its own limit and the server's body budget.
+// Fastify's reader bounds each body, not their sum.
 // Invariant: exactly one call of `done`; after a rejection nothing of the body is kept.
 
 import type { IncomingMessage } from 'node:http';
@@ -23,7 +23,8 @@ export function bodyReader(budget: BodyBudget, limit: BodyLimit) {
   };
 }
 
-/** `request`: the owner of the body; `stream`: its source. Errors: DqError body_too_large, not_stored, invalid. */
+/** `request`: the owner of the body; `stream`: its source. Errors: DqError body_too_large, not_stored,
+ *  invalid. */
 export function readBody(
   request: IncomingMessage,
   stream: IncomingMessage,

@@ -1,5 +1,5 @@
-// RejectionLines writes request log lines about unauthorized pushes and cancels. Strangers decide how many there are, so each
-// status and code gets a few lines per second; one more line counts the suppressed ones.
+// RejectionLines writes request log lines about unauthorized pushes and cancels. Strangers decide how many
+// there are, so each status and code gets a few lines per second; one more line counts the suppressed ones.
 // Invariant: lines written + lines suppressed = rejections.
 
 import type { Log } from '../../telemetry/log.ts';

@@ -1,5 +1,5 @@
-// request-log.ts defines the line of the request log for a push or cancel. The log's own configuration selects the lines.
-// A line never holds a body or a token.
+// request-log.ts defines the line of the request log for a push or cancel. The log's own configuration
+// selects the lines. A line never holds a body or a token.
 
 import type { Log } from '../../telemetry/log.ts';
 

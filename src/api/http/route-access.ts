@@ -1,5 +1,6 @@
-// route-access.ts authorizes a caller for a route, by the declaration beside the route, before dq reads the body. access.ts
-// authenticates the caller. A route without a declaration does not start: every token would open it.
+// route-access.ts authorizes a caller for a route, by the declaration beside the route, before dq reads the
+// body. access.ts authenticates the caller. A route without a declaration does not start: every token would
+// open it.
 
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
@@ -16,11 +17,12 @@ import {
 
 export interface RouteAccess {
   readonly scope: Scope;
-  /** `path`: the token must cover the topic in the path · `handler`: the handler calls requireTopic, requireEveryTopic or
-   *  mayTouch · `every`: the call concerns the whole daemon, the token must cover every topic · `none`: the call neither
-   *  shows nor changes a topic */
+  /** `path`: the token must cover the topic in the path · `handler`: the handler calls requireTopic,
+   *  requireEveryTopic or mayTouch · `every`: the call concerns the whole daemon, the token must cover
+   *  every topic · `none`: the call neither shows nor changes a topic */
   readonly topics: 'path' | 'handler' | 'every' | 'none';
-  /** only for the token of this start: the call writes files on the daemon's machine, which only its own user may */
+  /** only for the token of this start: the call writes files on the daemon's machine, which only its own
+   *  user may */
   readonly ownerOnly?: true;
 }
 
@@ -45,8 +47,9 @@ export function rightsOf(request: FastifyRequest): Rights {
   return rights;
 }
 
-/** Returns the check of this route, which throws DqError forbidden. Made once per route: reading the declaration per request
- *  costs Fastify an object of all its options. Throws when the route declares no access, so the server does not start. */
+/** Returns the check of this route, which throws DqError forbidden. Made once per route: reading the
+ *  declaration per request costs Fastify an object of all its options. Throws when the route declares no
+ *  access, so the server does not start. */
 export function accessCheck(route: {
   url: string;
   method: string | string[];

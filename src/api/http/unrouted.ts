@@ -1,5 +1,5 @@
-// unrouted.ts counts and logs pushes and cancels that HttpFront rejected before routing: without a token, or from a web page.
-// rejection-lines.ts bounds the log lines.
+// unrouted.ts counts and logs pushes and cancels that HttpFront rejected before routing: without a token, or
+// from a web page. rejection-lines.ts bounds the log lines.
 
 import type { IncomingMessage } from 'node:http';
 import { catalogue, type DqError } from '../../core/errors.ts';

@@ -1,5 +1,5 @@
-// /v1/alerts lists the mails due for dead letters, and the incidents of this instance. /v1/alerts/test sends one mail at
-// once, with the same sender.
+// /v1/alerts lists the mails due for dead letters, and the incidents of this instance. /v1/alerts/test sends
+// one mail at once, with the same sender.
 
 import { hostname } from 'node:os';
 import { Type } from 'typebox';
@@ -40,7 +40,7 @@ const Alert = Type.Object(
     replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
     state: Type.Enum(['owed', 'claimed', 'sent', 'nobody'], {
       description:
-        'owed: due · claimed: dq is sending it · sent · nobody: neither an address nor a mail server is configured',
+        '`owed`: due · `claimed`: dq is sending it · `sent` · `nobody`: neither an address nor a mail server is configured',
     }),
   },
   { title: 'Alert' },

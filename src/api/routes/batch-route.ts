@@ -1,5 +1,6 @@
-// POST /v1/jobs: many pushes in one request. Each item goes through the same queue as a single push, in the order of the
-// batch, a bounded number at a time; one reply holds all results. A rejected item does not affect the others.
+// POST /v1/jobs: many pushes in one request. Each item goes through the same queue as a single push, in the
+// order of the batch, a bounded number at a time; one reply holds all results. A rejected item does not
+// affect the others.
 
 import type { FastifyRequest } from 'fastify';
 import { type TUnsafe, Type } from 'typebox';
@@ -89,7 +90,8 @@ const bodyContent = {
   },
 };
 
-/** Needs a scope of its own, in which the body is a Buffer. `budget`: for the bodies of unfinished batches. */
+/** Needs a scope of its own, in which the body is a Buffer. `budget`: for the bodies of unfinished
+ *  batches. */
 export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): void {
   const { config } = context.role;
   const feeder = new BatchFeeder(context.pushes);
@@ -100,7 +102,8 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
     '/v1/jobs',
     { schema, config: { access: { scope: 'push', topics: 'handler' }, requestLog: true, bodyContent } },
     async (request, answer) => {
-      // Until all items are stored, even if the client leaves: the bodies of its jobs are slices of this body.
+      // Until all items are stored, even if the client leaves: the bodies of its jobs are slices of this
+      // body.
       const release = takeOverBody(request.raw);
       try {
         const format = formatOf(request);
@@ -134,8 +137,8 @@ function formatOf(request: FastifyRequest): BatchFormat {
   );
 }
 
-/** Reads the registry once when a topic may be younger than this process's last read: a batch can name a thousand unknown
- *  topics. Returns why that failed, or null. */
+/** Reads the registry once when a topic may be younger than this process's last read: a batch can name a
+ *  thousand unknown topics. Returns why that failed, or null. */
 async function lookUpTopics(
   { role: { topics } }: ApiContext,
   items: readonly (BatchPush | DqError)[],
@@ -173,7 +176,8 @@ function jobOf(
   }
 }
 
-/** Supplies its pushes one by one and collects the results; `settled` is the reply's text after the last one. */
+/** Supplies its pushes one by one and collects the results; `settled` is the reply's text after the last
+ *  one. */
 class Batch {
   readonly settled: Promise<string>;
   readonly #context: ApiContext;

@@ -1,5 +1,5 @@
-// dead-filter.ts reads the filter of a call about dead letters or jobs, from a query or a JSON body, and names every wrong
-// field. It also authorizes the caller: a filter without a topic concerns every topic.
+// dead-filter.ts reads the filter of a call about dead letters or jobs, from a query or a JSON body, and
+// names every wrong field. It also authorizes the caller: a filter without a topic concerns every topic.
 
 import type { FastifyRequest } from 'fastify';
 import { parseInstant } from '../../core/duration.ts';
@@ -25,8 +25,8 @@ export function requireTopicOf(request: FastifyRequest, topic: string | undefine
   else requireTopic(request, topic);
 }
 
-/** Tells an unknown topic from a topic without jobs, after an empty result: jobs outlive their topic, so the store comes
- *  first. Rejects with topic_not_found. */
+/** Tells an unknown topic from a topic without jobs, after an empty result: jobs outlive their topic, so
+ *  the store comes first. Rejects with topic_not_found. */
 export async function requireKnownTopic(topics: TopicBook, topic: string | undefined): Promise<void> {
   if (topic === undefined || topics.get(topic) !== undefined) return;
   // With the registry unavailable the topic may exist; the empty result stands.
@@ -34,7 +34,8 @@ export async function requireKnownTopic(topics: TopicBook, topic: string | undef
   if (found === undefined) throw topicNotFound(topic);
 }
 
-/** The same for a list: only a complete, empty first page without a next page shows that a topic has no jobs. */
+/** The same for a list: only a complete, empty first page without a next page shows that a topic has no
+ *  jobs. */
 export async function requireKnownTopicOf(
   page: Pick<Page<unknown>, 'items' | 'nextCursor' | 'missing'>,
   cursor: string | undefined,

@@ -1,6 +1,6 @@
-// /livez reports that this process answers; /readyz whether it can work, with the failing check. Both are cheap and open to
-// monitors. Reasons and warnings contain topic names, job ids and server addresses: only callers that may read every topic
-// see them. Others see the failing check and the number of warnings.
+// /livez reports that this process answers; /readyz whether it can work, with the failing check. Both are
+// cheap and open to monitors. Reasons and warnings contain topic names, job ids and server addresses: only
+// callers that may read every topic see them. Others see the failing check and the number of warnings.
 
 import { Type } from 'typebox';
 import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
@@ -71,7 +71,8 @@ async function checkStore({
   return health;
 }
 
-/** Returns warnings. An unavailable MySQL registry is a warning: the last known topics stay in force, only changes wait. */
+/** Returns warnings. An unavailable MySQL registry is a warning: the last known topics stay in force, only
+ *  changes wait. */
 async function checkRegistry({ config, topics }: RoleContext): Promise<readonly string[]> {
   try {
     await inTime('registry', topics.refresh());

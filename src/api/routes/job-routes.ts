@@ -1,5 +1,5 @@
-// GET and DELETE /v1/topics/{topic}/jobs/{id}: read one job, cancel one job. Both also work for a job whose topic is no
-// longer registered.
+// GET and DELETE /v1/topics/{topic}/jobs/{id}: read one job, cancel one job. Both also work for a job whose
+// topic is no longer registered.
 
 import { isUtf8 } from 'node:buffer';
 import { Type } from 'typebox';

@@ -1,5 +1,5 @@
-// POST /v1/topics/{topic}/jobs/{id}/run, /reschedule, /requeue: move one job by hand. Each makes a new version of the job,
-// and works also for a job whose topic is no longer registered.
+// POST /v1/topics/{topic}/jobs/{id}/run, /reschedule, /requeue: move one job by hand. Each makes a new
+// version of the job, and works also for a job whose topic is no longer registered.
 
 import { formatInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';

@@ -1,6 +1,6 @@
-// /v1/backup and /v1/fsck: operations of the store that take longer than a call. POST starts one, GET shows its state. One
-// runs at a time. A backup writes files, so only the daemon's own user may start one: while no token exists, dq serves other
-// users of the machine too.
+// /v1/backup and /v1/fsck: operations of the store that take longer than a call. POST starts one, GET shows
+// its state. One runs at a time. A backup writes files, so only the daemon's own user may start one: while no
+// token exists, dq serves other users of the machine too.
 
 import { isAbsolute } from 'node:path';
 import { Type } from 'typebox';

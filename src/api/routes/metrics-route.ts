@@ -1,4 +1,5 @@
-// GET /metrics answers the metrics of the whole instance, whichever server process is asked: the master collects them.
+// GET /metrics answers the metrics of the whole instance, whichever server process is asked: the master
+// collects them.
 
 import { Type } from 'typebox';
 import { DqError } from '../../core/errors.ts';

@@ -1,5 +1,5 @@
-// push-result.ts turns the store's outcome of a push into the counter, the request log line and the reply's members, the same
-// for a single push and for an item of a batch. Sends nothing.
+// push-result.ts turns the store's outcome of a push into the counter, the request log line and the reply's
+// members, the same for a single push and for an item of a batch. Sends nothing.
 
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';

@@ -1,5 +1,5 @@
-// POST /v1/topics/{topic}/jobs: the hot path. The request's body is the job's body. From here to the store there is neither
-// a promise nor a schema over the body.
+// POST /v1/topics/{topic}/jobs: the hot path. The request's body is the job's body. From here to the store
+// there is neither a promise nor a schema over the body.
 // Invariant: no success before the store reports the job as durable.
 
 import type { ServerResponse } from 'node:http';
@@ -76,7 +76,8 @@ interface PushQuery {
 
 const empty = Buffer.alloc(0);
 
-/** Needs a scope of its own, in which every content type is a Buffer. `budget`: for bodies that arrive in pieces. */
+/** Needs a scope of its own, in which every content type is a Buffer. `budget`: for bodies that arrive in
+ *  pieces. */
 export function pushRoute(api: Api, context: ApiContext, budget: BodyBudget): void {
   const limit = { bytes: context.role.config['limits.bodyBytes'], option: 'limits.bodyBytes' };
   api.removeAllContentTypeParsers();
@@ -140,7 +141,8 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
 
 const json = 'application/json; charset=utf-8';
 
-/** Answers without Fastify, whose send() looks for hooks, serializers and streams that a push does not have. */
+/** Answers without Fastify, whose send() looks for hooks, serializers and streams that a push does not
+ *  have. */
 class PendingPush implements PushTicket {
   readonly job: PushJob;
   readonly #context: ApiContext;

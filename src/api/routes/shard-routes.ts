@@ -1,4 +1,5 @@
-// /v1/shards: list, add, drain and remove the Redis servers that hold the jobs. use-cases/change-shards.ts defines the effects.
+// /v1/shards: list, add, drain and remove the Redis servers that hold the jobs. use-cases/change-shards.ts
+// defines the effects.
 
 import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';

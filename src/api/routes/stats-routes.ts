@@ -1,4 +1,5 @@
-// /v1/stats: counters and stored jobs per topic. /v1/processes: the processes of this instance, as the master knows them.
+// /v1/stats: counters and stored jobs per topic. /v1/processes: the processes of this instance, as the master
+// knows them.
 
 import { Readable } from 'node:stream';
 import { type TSchema, Type } from 'typebox';

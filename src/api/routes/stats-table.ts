@@ -1,5 +1,6 @@
-// stats-table.ts streams the body of GET /v1/stats, one member per topic. With 100,000 topics it has 25 MB: built as one text
-// it would stop this process for a second. Topics are read by name in slices; other requests run between the slices.
+// stats-table.ts streams the body of GET /v1/stats, one member per topic. With 100,000 topics it has 25 MB:
+// built as one text it would stop this process for a second. Topics are read by name in slices; other
+// requests run between the slices.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { type JobState, jobStates } from '../../core/job.ts';

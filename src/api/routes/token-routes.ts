@@ -1,5 +1,6 @@
-// /v1/tokens: create, list and remove access tokens. One reply shows the token, once; dq stores its digest. A caller whose
-// token covers some topics only may do none of this: it could make itself a token for all of them.
+// /v1/tokens: create, list and remove access tokens. One reply shows the token, once; dq stores its digest. A
+// caller whose token covers some topics only may do none of this: it could make itself a token for all of
+// them.
 
 import { Type } from 'typebox';
 import { DqError, invalidField } from '../../core/errors.ts';

@@ -1,5 +1,5 @@
-// Serves GET /v1/topics/{topic}/capacity: why jobs of a topic are not called now, as each notifier explains it.
-// Works while the store or the registry is unavailable: it reads neither to find the topic.
+// Serves GET /v1/topics/{topic}/capacity: why jobs of a topic are not called now, as each notifier explains
+// it. Works while the store or the registry is unavailable: it reads neither to find the topic.
 
 import { Type } from 'typebox';
 import { type CapacityReason, capacityCodes } from '../../../core/capacity-reasons.ts';

@@ -1,5 +1,6 @@
-// /v1/topics: list, create, read, replace, patch and remove topics. Each call reads and writes the registry itself, so a caller
-// sees its own change. Then this process refreshes its topics at once, and the others within useCaseLimits.topicChangeMs.
+// /v1/topics: list, create, read, replace, patch and remove topics. Each call reads and writes the registry
+// itself, so a caller sees its own change. Then this process refreshes its topics at once, and the others
+// within useCaseLimits.topicChangeMs.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { Type } from 'typebox';
@@ -133,7 +134,8 @@ export function topicRoutes(api: Api, context: ApiContext): void {
       const { topic, created } = await putTopic(registry, name, input, context.role.clock.now());
       await refreshTopics();
       if (!created) return answer.code(200).send(topicJson(topic, true));
-      // Otherwise the caller could only learn it by a rotation, which the first receiver would have to follow.
+      // Otherwise the caller could only learn it by a rotation, which the first receiver would have to
+      // follow.
       return answer.code(201).send({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
     },
   );
@@ -192,7 +194,8 @@ function listRoute(api: Api, { role }: ApiContext): void {
   );
 }
 
-/** The first `max` matches by name. A search can visit every topic, so other requests run between its slices. */
+/** The first `max` matches by name. A search can visit every topic, so other requests run between its
+ *  slices. */
 async function findFrom(
   topics: TopicBook,
   after: string,

@@ -1,5 +1,5 @@
-// topic-schemas.ts describes topics in /openapi.json, derived from core/topic/fields.ts. The parsers of that table decide what
-// dq accepts; a test compares both.
+// topic-schemas.ts describes topics in /openapi.json, derived from core/topic/fields.ts. The parsers of that
+// table decide what dq accepts; a test compares both.
 
 import { type TSchema, Type } from 'typebox';
 import type { TopicField } from '../../../core/topic/field-kinds.ts';

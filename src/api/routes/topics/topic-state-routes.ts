@@ -1,4 +1,5 @@
-// POST /v1/topics/{topic}/pause, /resume, /offline set the state of a topic. Repeating a call has no further effect.
+// POST /v1/topics/{topic}/pause, /resume, /offline set the state of a topic. Repeating a call has no further
+// effect.
 
 import { topicJson } from '../../../core/topic/settings.ts';
 import type { TopicState } from '../../../core/topic/topic.ts';

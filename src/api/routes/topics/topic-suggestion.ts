@@ -1,6 +1,7 @@
-// TopicSuggestion adds "did you mean" to an error about an unknown topic. It suggests only topics that the caller's token
-// covers: an error must not reveal other names. Bounded work: a 404 costs at most apiLimits.suggestLooks names and
-// apiLimits.suggestDistances comparisons, and a server makes at most apiLimits.suggestPerSecond suggestions per second.
+// TopicSuggestion adds "did you mean" to an error about an unknown topic. It suggests only topics that the
+// caller's token covers: an error must not reveal other names. Bounded work: a 404 costs at most
+// apiLimits.suggestLooks names and apiLimits.suggestDistances comparisons, and a server makes at most
+// apiLimits.suggestPerSecond suggestions per second.
 
 import { editDistance } from '../../../core/edit-distance.ts';
 import { DqError } from '../../../core/errors.ts';
