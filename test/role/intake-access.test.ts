@@ -1,4 +1,4 @@
-// Who may call what: generated from the routes, over real sockets, with the tokens in the real registry.
+// Tests authentication and authorization of every route, over real sockets, with tokens in a real registry.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -22,11 +22,11 @@ beforeEach(async () => {
 interface Route {
   readonly method: string;
   readonly path: string;
-  /** null = open to everybody */
+  /** null = needs no token */
   readonly scope: string | null;
 }
 
-/** As described: the description is made from what the routes declare, and the check reads the same. */
+/** From /openapi.json, which is made from the declarations that the check uses. */
 function routes(): readonly Route[] {
   return Object.entries(dq.description.paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => {
@@ -36,7 +36,7 @@ function routes(): readonly Route[] {
   );
 }
 
-/** What the specification says of a route; undefined for one that it does not name. */
+/** The specified scope of a route; undefined for a route without one. */
 function specified({ method, path }: Route): string | null | undefined {
   if (path === '/livez' || path === '/readyz') return null;
   if (method === 'GET') return 'read';
@@ -50,7 +50,7 @@ function specified({ method, path }: Route): string | null | undefined {
 const pathTo = (path: string, topic = 'order.close') =>
   path.replace('{topic}', topic).replace(/\{\w+\}/g, 'nobody');
 
-/** Wrong in itself, so that who is let in changes nothing. */
+/** An invalid request, so that an admitted caller changes nothing. */
 async function ask({ method, path }: Route, token: string | null, topic?: string) {
   const reply = await dq.call(method, pathTo(path, topic), {
     headers: token === null ? {} : bearer(token),
@@ -75,7 +75,7 @@ const as = (token: string, body?: unknown): RequestInit => ({
 });
 
 describe('routes', () => {
-  it('each needs the scope that the specification names', () => {
+  it('each needs its specified scope', () => {
     for (const route of routes()) {
       const name = `${route.method} ${route.path}`;
       const wanted = specified(route);
@@ -84,14 +84,14 @@ describe('routes', () => {
     }
   });
 
-  it('one that declares nothing does not start', () => {
+  it('a route without a declared access does not start', () => {
     expect(() => accessCheck({ method: 'GET', url: '/v1/new', config: {} })).toThrow(/must declare/);
     expect(() => accessCheck({ method: 'GET', url: '/v1/new' })).toThrow(/must declare/);
     const access = { scope: 'read', topics: 'path' };
     expect(() => accessCheck({ method: 'GET', url: '/v1/new', config: { access } })).toThrow(/path/);
   });
 
-  it('with one token in existence, none but the open ones serves without', async () => {
+  it('once a token exists, only the open routes need none', async () => {
     await make(['push']);
     const wrong = [
       '',
@@ -117,13 +117,13 @@ describe('routes', () => {
     expect((await dq.call('GET', '/nowhere')).status).toBe(401);
   });
 
-  it('each takes a token of its scope, and of admin; the others are 403', async () => {
+  it('each accepts a token with its scope or admin; others are 403', async () => {
     for (const held of scopes) {
       const token = await make([held]);
       for (const route of routes()) {
         const { status, code } = await ask(route, token);
         const name = `${held} on ${route.method} ${route.path}`;
-        // Makes files on this machine: for the token of this start alone.
+        // Writes files on this machine: only for the token of this start.
         const ownerOnly = route.method === 'POST' && route.path === '/v1/backup';
         if (!ownerOnly && (route.scope === null || route.scope === held || held === 'admin'))
           expect([401, 403], name).not.toContain(status);
@@ -134,7 +134,7 @@ describe('routes', () => {
     }
   });
 
-  it('those of a topic are 403 to a token for other topics, whether the topic exists or not', async () => {
+  it('topic routes are 403 for a token of other topics, existing or not', async () => {
     await dq.call(
       'POST',
       '/v1/topics',
@@ -151,7 +151,7 @@ describe('routes', () => {
     }
   });
 
-  it('the tokens are out of reach for a token of some topics: it would make itself one for all', async () => {
+  it('/v1/tokens rejects a token that covers some topics only', async () => {
     const token = await make(['admin'], ['order.*', '*.close']);
     const body = { name: 'mine', scopes: ['admin'] };
     expect((await dq.call('POST', '/v1/tokens', as(token, body))).status).toBe(403);
@@ -182,14 +182,14 @@ describe('calls over several topics', () => {
     expect((await dq.call('GET', '/v1/stats', as(all))).body.states).toMatchObject({ ready: 1 });
   });
 
-  it('registering needs the topic in the body to be one of the token', async () => {
+  it('creating a topic needs a token that covers it', async () => {
     const topic = (name: string) => ({ topic: name, callbackUrl: 'http://127.0.0.1:9/' });
     expect((await dq.call('POST', '/v1/topics', as(some, topic('order.new')))).status).toBe(201);
     expect((await dq.call('POST', '/v1/topics', as(some, topic('bill.new')))).status).toBe(403);
     expect(await dq.registry.get('bill.new')).toBeNull();
   });
 
-  it('pushes and cancels that are refused are in the request log, by whatever check', async () => {
+  it('the request log has every rejected push and cancel', async () => {
     const line = { version: null, dueAt: null, ms: null };
     const last = () => ({ ...dq.requests.at(-1) });
     const job = '/v1/topics/order.close/jobs';
@@ -208,10 +208,10 @@ describe('calls over several topics', () => {
       code: 'unauthorized',
       bytes: 0,
     });
-    const nobody = { headers: bearer('dqk_nobody') };
-    expect(await asked('DELETE', `${job}/%E8%AE%A2`, nobody)).toEqual([401, 1]);
+    const stranger = { headers: bearer('dqk_unknown') };
+    expect(await asked('DELETE', `${job}/%E8%AE%A2`, stranger)).toEqual([401, 1]);
     expect(last()).toMatchObject({ ...line, method: 'DELETE', topic: 'order.close', id: '订', status: 401 });
-    expect(await asked('POST', '/v1/jobs', nobody)).toEqual([401, 1]);
+    expect(await asked('POST', '/v1/jobs', stranger)).toEqual([401, 1]);
     expect(last()).toMatchObject({ ...line, method: 'POST', topic: null, id: null, status: 401 });
     expect(await asked('POST', `${job.replace('order', '%ff')}`)).toEqual([401, 1]);
     expect(last()).toMatchObject({ topic: '%ff.close', id: null });
@@ -228,7 +228,7 @@ describe('calls over several topics', () => {
     expect(JSON.stringify(dq.requests)).not.toContain('dqk_');
   });
 
-  it('each item of a batch is judged by itself', async () => {
+  it('each item of a batch is authorized by itself', async () => {
     const items = ['order.close', 'bill.send', 'bill.none', 'order.open'].map((topic) => ({
       topic,
       body: 1,
@@ -241,7 +241,7 @@ describe('calls over several topics', () => {
     expect((await dq.store.admin.counts()).topics).not.toHaveProperty('bill.send');
   });
 
-  it('dead letters: a filter names a topic of the token, or the token is for every topic', async () => {
+  it('dead letters: the filter names a covered topic, or the token covers all', async () => {
     const status = async (token: string, body: unknown) =>
       (await dq.call('POST', '/v1/dead/requeue', as(token, body))).status;
     expect(await status(some, { topic: 'order.close' })).toBe(200);
@@ -263,7 +263,7 @@ describe('calls over several topics', () => {
     expect(await purged(all, '?all=true')).toBe(200);
   });
 
-  it('what is about the whole daemon needs a token for every topic', async () => {
+  it('calls about the whole daemon need a token for every topic', async () => {
     for (const path of ['/v1/alerts', '/v1/tokens']) {
       expect((await dq.call('GET', path, as(some))).status, path).toBe(403);
       expect((await dq.call('GET', path, as(all))).status, path).toBe(200);
@@ -275,7 +275,7 @@ describe('calls over several topics', () => {
 });
 
 describe('/v1/tokens', () => {
-  it('shows a token once, and keeps its digest alone', async () => {
+  it('shows a token once and stores only its digest', async () => {
     const { status, body } = await dq.api('POST', '/v1/tokens', {
       name: 'shop',
       scopes: ['push', 'read'],
@@ -294,12 +294,12 @@ describe('/v1/tokens', () => {
     expect(JSON.stringify(stored)).not.toContain(token.slice(-43));
   });
 
-  it('a token without topics is for every topic', async () => {
+  it('a token without topics covers every topic', async () => {
     const { body } = await dq.api('POST', '/v1/tokens', { name: 'a', scopes: ['read'] });
     expect(body.topics).toEqual(['*']);
   });
 
-  it('a name is taken once, and free again when its token is removed', async () => {
+  it('a name is unique, and free again after its token is removed', async () => {
     const body = { name: 'a', scopes: ['push'] };
     expect((await dq.api('POST', '/v1/tokens', body)).status).toBe(201);
     const again = await dq.call('POST', '/v1/tokens', as(adminToken, body));
@@ -323,14 +323,14 @@ describe('/v1/tokens', () => {
     [{ name: 'a', scopes: ['push'], topics: ['order/*'] }, 'topics[0]'],
     [{ name: 'a', scopes: ['push'], topics: Array(51).fill('a') }, 'topics'],
     [{ name: 'a', scopes: ['push'], token: 'dqk_x' }, 'token'],
-  ])('%j is refused by name, and nothing is made', async (body, field) => {
+  ])('%j is rejected by field name, and no token is made', async (body, field) => {
     const reply = await dq.api('POST', '/v1/tokens', body);
     expect(reply.status).toBe(400);
     expect(reply.body.errors.map((error: { field: string }) => error.field)).toContain(field);
     expect((await dq.registry.tokens(-1)).tokens).toEqual([]);
   });
 
-  it('a refused name or topic is told in words what would be right', async () => {
+  it('the message of a bad name or topic describes a good one', async () => {
     const body = { name: '', scopes: ['push'], topics: ['order/*'] };
     const first = (await dq.api('POST', '/v1/tokens', body)).body.errors;
     const second = (await dq.api('POST', '/v1/tokens', { ...body, name: 'a' })).body.errors;
@@ -340,7 +340,7 @@ describe('/v1/tokens', () => {
     ]);
   });
 
-  it('knowing the readable part of a token is no token: every character counts', async () => {
+  it('every character of a token counts, not only its readable part', async () => {
     const token = await make(['read']);
     expect((await dq.call('GET', '/v1/topics', as(token))).status).toBe(200);
     for (const at of [17, 30, token.length - 1]) {
@@ -350,7 +350,7 @@ describe('/v1/tokens', () => {
     }
   });
 
-  it('a removed token is refused at once where it was removed', async () => {
+  it('the process that removes a token rejects it at once', async () => {
     await make(['admin']);
     const token = await make(['read']);
     expect((await dq.call('GET', '/v1/topics', as(token))).status).toBe(200);
@@ -358,7 +358,7 @@ describe('/v1/tokens', () => {
     expect((await dq.call('GET', '/v1/topics', as(token))).status).toBe(401);
   });
 
-  it('a token in a URL is no token, and is refused as a parameter that nobody knows', async () => {
+  it('a token in a URL is an unknown parameter', async () => {
     const token = await make(['read']);
     for (const name of ['token', 'access_token']) {
       expect((await dq.call('GET', `/v1/topics?${name}=${token}`)).status).toBe(401);
@@ -371,7 +371,7 @@ describe('/v1/tokens', () => {
 });
 
 describe('without any token', () => {
-  it('everybody on this machine is served; the Host and Origin rule holds until the first token exists', async () => {
+  it('dq serves this machine; the Host and Origin rule holds until a token exists', async () => {
     const from = async (header: string, token = '') => {
       const connection = dq.open();
       const authorization = token === '' ? '' : `authorization: Bearer ${token}\r\n`;
@@ -392,7 +392,7 @@ describe('without any token', () => {
     expect(await from('host: dq.example.org')).toBe('403');
   });
 
-  it('the token of this start is taken, and is no token that exists', async () => {
+  it('the token of this start is accepted, and does not count as a token', async () => {
     expect((await dq.call('GET', '/v1/tokens', as(adminToken))).body).toEqual({ items: [] });
     expect((await dq.api('GET', '/v1/topics')).status).toBe(200);
   });
@@ -419,20 +419,20 @@ describe('Access', () => {
     };
   }
 
-  it('where other machines get there, removing the last token opens no door', async () => {
+  it('reachable from other machines: removing the last token admits no caller', async () => {
     const ask = await serving({ servesStrangers: false });
     expect(await ask('/v1/topics', null)).toBe('unauthorized');
     expect(await ask('/v1/topics', adminToken)).toBe('admitted');
     expect(await ask('/livez', null)).toBe('admitted');
   });
 
-  it('serves nobody but the command line of this machine before it has read the tokens', async () => {
+  it('before dq has read the tokens, it serves only the command line', async () => {
     const token = await make(['read']);
     let away = true;
     const registry = {
       ...dq.registry,
       tokens: (since: number) =>
-        away ? Promise.reject(new Error('the registry is away')) : dq.registry.tokens(since),
+        away ? Promise.reject(new Error('the registry is unavailable')) : dq.registry.tokens(since),
     };
     const book = new TokenBook(registry, silentLog);
     const ask = await serving({ servesStrangers: true, book });
@@ -450,7 +450,7 @@ describe('Access', () => {
     expect(await ask('/v1/topics', token)).toBe('admitted');
   });
 
-  it('an older answer of the registry does not bring a removed token back', async () => {
+  it('an older registry answer does not restore a removed token', async () => {
     const token = await make(['read']);
     const old = await dq.registry.tokens(-1);
     let answerOld: () => void = () => undefined;
@@ -475,7 +475,7 @@ describe('Access', () => {
     expect(book.rightsOf(token, digestOf(token))).toBeNull();
   });
 
-  it('a changed token set reaches another process by itself', async () => {
+  it('another process learns a changed token set by itself', async () => {
     const book = new TokenBook(dq.registry, silentLog);
     await book.start();
     onTestFinished(() => book.drain(1_000));

@@ -1,4 +1,5 @@
-// /v1/alerts over real sockets: the outbox page by page, the incidents of the instance, and a test mail by a real mail server.
+// Tests /v1/alerts over real sockets: pages of the outbox, incidents, and a test mail through a real mail
+// server.
 import { describe, expect, it } from 'vitest';
 import type { BuryReason } from '../../src/core/job.ts';
 import { type Incident, IncidentFiles } from '../../src/process/incident-files.ts';
@@ -27,7 +28,7 @@ async function die(dq: TestIntake, id: string, reason: BuryReason = 'attempts_ex
 const mailConfig = (url: string) => ({ 'smtp.url': url, 'smtp.from': 'dq@example.org' });
 
 describe('GET /v1/alerts', () => {
-  it('shows the alerts of dead jobs page by page, newest death first', async () => {
+  it('lists alerts in pages, newest first', async () => {
     const dq = await startIntake();
     await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9/' });
     const versions = [await die(dq, '1'), await die(dq, '2', 'gone'), await die(dq, '3')];
@@ -53,7 +54,7 @@ describe('GET /v1/alerts', () => {
     expect(second).toMatchObject({ items: [{ id: '1', state: 'sent' }], nextCursor: null });
   });
 
-  it('shows the incidents of the instance on the first page, newest first, and /readyz names those that go on', async () => {
+  it('the first page has the incidents, newest first; /readyz names open ones', async () => {
     const dq = await startIntake();
     const files = new IncidentFiles(dq.dataDir);
     const incident = (id: number, more: Partial<Incident>): Incident => ({
@@ -94,7 +95,7 @@ describe('GET /v1/alerts', () => {
     expect((await dq.api('GET', '/readyz')).body).toMatchObject({ ready: true, warnings: ['jobs are late'] });
   });
 
-  it.each(['cursor=x', 'limit=0', 'limit=1001', 'topic=t'])('refuses %s', async (query) => {
+  it.each(['cursor=x', 'limit=0', 'limit=1001', 'topic=t'])('rejects %s', async (query) => {
     const dq = await startIntake();
     expect(await dq.api('GET', `/v1/alerts?${query}`)).toMatchObject({
       status: 400,
@@ -104,7 +105,7 @@ describe('GET /v1/alerts', () => {
 });
 
 describe('POST /v1/alerts/test', () => {
-  it('sends one mail to that address alone', async () => {
+  it('sends one mail, only to that address', async () => {
     const smtp = await startSmtpSink();
     const dq = await startIntake({ config: { ...mailConfig(smtp.url), 'alerts.emails': ['ops@x.org'] } });
     expect(await dq.api('POST', '/v1/alerts/test', { to: 'a@x.org' })).toMatchObject({
@@ -118,8 +119,8 @@ describe('POST /v1/alerts/test', () => {
 
   it.each([
     ['refused for good', 550],
-    ['put off', 450],
-  ])('answers 502 smtp_failed when the address is %s, with what the server said', async (_, status) => {
+    ['temporarily rejected', 450],
+  ])('answers 502 smtp_failed with the reply when the address is %s', async (_, status) => {
     const smtp = await startSmtpSink();
     smtp.judgeAddress(() => status);
     const dq = await startIntake({ config: mailConfig(smtp.url) });
@@ -129,7 +130,7 @@ describe('POST /v1/alerts/test', () => {
     });
   });
 
-  it('answers 502 smtp_failed without a mail server, and with one that is away', async () => {
+  it('answers 502 smtp_failed without a mail server, and with an unavailable one', async () => {
     const dq = await startIntake();
     expect(await dq.api('POST', '/v1/alerts/test', { to: 'a@x.org' })).toMatchObject({
       status: 502,
@@ -157,7 +158,7 @@ describe('POST /v1/alerts/test', () => {
   );
 });
 
-it('a callback URL may not lead to the mail server', async () => {
+it('a callback URL must not be the mail server', async () => {
   const silent = await startSilentServer();
   const dq = await startIntake({ config: mailConfig(silent.url) });
   const topic = { topic: 't', callbackUrl: `http://127.0.0.1:${silent.port}/` };

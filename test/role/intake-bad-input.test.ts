@@ -1,5 +1,5 @@
-// Bad input, generated from the description: every route × its path, its query and its body. Whatever comes, the answer is
-// described, names the mistake where there is one, and is never a failure of the server.
+// Tests bad input generated from /openapi.json: every route × its path, its query and its body. Every answer
+// is described, names the mistake, and is never a server failure.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 
@@ -18,9 +18,9 @@ interface Route {
   readonly template: string;
   readonly path: string;
   readonly query: readonly string[];
-  /** names of the members of its JSON body; null when it takes none, or a list, or any bytes */
+  /** fields of its JSON body; null for a route without a body, with a list, or with any bytes */
   readonly members: readonly string[] | null;
-  /** a body that has what is needed, of the right types, so that only what is added to it is wrong */
+  /** a body with the required fields, so that only an added field is wrong */
   readonly needed: Readonly<Record<string, unknown>>;
 }
 
@@ -52,7 +52,7 @@ function routes(): readonly Route[] {
 }
 
 async function send({ method }: Route, path: string, body?: string | Buffer) {
-  // The token for which every route is.
+  // The token that every route accepts.
   const headers = bearer(adminToken);
   const json = { ...headers, 'content-type': 'application/json' };
   const init = body === undefined ? { headers } : { body: Buffer.from(body), headers: json };
@@ -68,7 +68,7 @@ const prototypes = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
 const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
 
 describe('paths', () => {
-  it('a name that cannot exist is 404 or 400 on every route, and creates nothing', async () => {
+  it('an invalid name is 404 or 400 on every route, and creates nothing', async () => {
     const names = [
       '-',
       '.a',
@@ -98,7 +98,7 @@ describe('paths', () => {
     expect(dq.errors).toEqual([]);
   });
 
-  it('names of the prototype are names of nothing', async () => {
+  it('names of inherited members are unknown names', async () => {
     for (const route of routes()) {
       if (!/\{\w+\}/.test(route.template) || ['PUT', 'PATCH'].includes(route.method)) continue;
       for (const name of prototypes) {
@@ -112,7 +112,7 @@ describe('paths', () => {
 });
 
 describe('queries', () => {
-  it('a value of the wrong kind is named, or harmless, in every parameter of every route', async () => {
+  it('a wrong value of any parameter is named, or has no effect', async () => {
     const values = [
       '',
       '[]',
@@ -128,7 +128,7 @@ describe('queries', () => {
     for (const route of routes())
       for (const name of route.query)
         for (const value of [...values, ...prototypes]) {
-          // What is deleted or created by a good value is not asked for here.
+          // The effects of a good value are tested elsewhere.
           const body = route.members === null ? undefined : '5';
           const reply = await send(route, `${route.path}?${name}=${value}`, body);
           const what = `${route.method} ${route.path}?${name}=${value.slice(0, 20)} ${JSON.stringify(reply)}`;
@@ -140,7 +140,7 @@ describe('queries', () => {
 });
 
 describe('JSON bodies', () => {
-  it('that are no object are refused on every route that takes one', async () => {
+  it('a body that is not an object is rejected on every route', async () => {
     const malformed = [
       '',
       '{',
@@ -180,7 +180,7 @@ describe('JSON bodies', () => {
     expect(dq.errors).toEqual([]);
   });
 
-  it('with a member that is unknown, or of the prototype, are refused by its name', async () => {
+  it('an unknown or inherited member is rejected by name', async () => {
     for (const route of routes())
       for (const name of [...prototypes, 'nope', 'Topic'])
         for (const value of ['1', '{}', deep]) {
@@ -198,7 +198,7 @@ describe('JSON bodies', () => {
     expect(dq.errors).toEqual([]);
   });
 
-  it('with a member of the wrong type, too deep, too large, or odd are never a failure of the server', async () => {
+  it('a mistyped, deep, large or odd member is never a server failure', async () => {
     const values = [
       ...[
         'null',
@@ -227,7 +227,7 @@ describe('JSON bodies', () => {
     expect(dq.errors).toEqual([]);
   });
 
-  it('over 4 MiB are 413, compressed ones and other media types 415', async () => {
+  it('a body over 4 MiB is 413; compressed or not JSON is 415', async () => {
     const large = `{"nope":"${'x'.repeat(4 * 1024 * 1024)}"}`;
     for (const route of routes()) {
       if (route.members === null) continue;

@@ -1,4 +1,4 @@
-// Batches: every item is answered by itself, in order, and delivered as the characters it had.
+// Tests batches: each item has its own result, in order, and dq delivers its exact characters.
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
@@ -12,7 +12,7 @@ beforeEach(async () => {
 
 type Result = Record<string, unknown> & { errors?: { field: string; message: string; position?: number }[] };
 
-/** Sends these very characters. */
+/** Sends exactly these characters. */
 async function send(text: string | Buffer, type: string | null = 'application/json', on = dq) {
   const reply = await on.call('POST', '/v1/jobs', {
     body: Buffer.from(text),
@@ -25,7 +25,7 @@ const statuses = (results: readonly Result[]) => results.map(({ status }) => sta
 const bodyOf = async (id: string) => (await dq.api('GET', `/v1/topics/t/jobs/${id}`)).body;
 
 describe('a batch', () => {
-  it('answers each item as a push of its own is answered', async () => {
+  it('answers each item like a single push', async () => {
     await dq.push('t', '1', '?id=old');
     const { status, body, results } = await send(
       '[{"topic":"t","id":"a","body":{}},{"topic":"t","id":"old","delay":"2h","body":1},' +
@@ -45,7 +45,7 @@ describe('a batch', () => {
     expect(results[2]?.['version']).toBe(results[1]?.['version']);
   });
 
-  it('takes equal ids in order: the last one stays', async () => {
+  it('equal ids go in order: the last one stays', async () => {
     const items = Array.from({ length: 500 }, (_, n) => `{"topic":"t","id":"same","body":${n}}`);
     const { results } = await send(`[${items.join(',')}]`);
     expect(statuses(results)).toEqual([201, ...Array<number>(499).fill(200)]);
@@ -62,7 +62,7 @@ describe('a batch', () => {
       expect((await send(text, type)).body).toEqual({ accepted: 0, failed: 0, results: [] });
   });
 
-  it('is counted and logged by item', async () => {
+  it('counts and logs each item', async () => {
     await send('[{"topic":"t","id":"a","body":12},{"topic":"t","id":"b","at":1,"body":1},5]');
     expect(dq.counted).toEqual(new Map([['t pushed', 1]]));
     const line = { method: 'POST', topic: 't', code: null, version: null, dueAt: null };
@@ -83,7 +83,7 @@ describe('a batch', () => {
     expect(dq.requests).toHaveLength(3);
   });
 
-  it('knows a topic that another process has just registered', async () => {
+  it('accepts a topic that another process has just registered', async () => {
     const known = await dq.registry.get('t');
     if (known === null) throw new Error('the topic is not there');
     const { revision: _, createdAt: __, updatedAt: ___, ...draft } = known;
@@ -139,7 +139,7 @@ describe('bodies of a batch', () => {
     for (const [n, body] of inLines.entries()) expect((await bodyOf(`n${n}`)).body).toBe(body);
   });
 
-  it('with another content type are the text that a string means', async () => {
+  it('with another content type, dq delivers the text of the string', async () => {
     const { results } = await send(
       '[{"topic":"t","id":"a","contentType":"text/plain","body":"a\\n\\u00e9\\ud83d\\udc69\\u0000"},' +
         '{"topic":"t","id":"b","contentType":"application/problem+json","body":"{}"},' +
@@ -153,7 +153,7 @@ describe('bodies of a batch', () => {
     expect(await bodyOf('d')).toMatchObject({ body: '' });
   });
 
-  it('over limits.bodyBytes are 413, alone; at the limit they are taken', async () => {
+  it('a body over limits.bodyBytes is 413 for its item only; at the limit it is accepted', async () => {
     const text = (length: number) => `{"topic":"t","body":"${'x'.repeat(length - 2)}"}`;
     const { results } = await send(`[${text(1_000)},${text(1_001)}]`);
     expect(statuses(results)).toEqual([201, 413]);
@@ -161,7 +161,7 @@ describe('bodies of a batch', () => {
   });
 });
 
-describe('items that are refused', () => {
+describe('rejected items', () => {
   const good = '"topic":"t","body":1';
   const cases: readonly (readonly [item: string, field: string, code?: string])[] = [
     ...['5', 'null', '"t"', '[]', 'true'].map((item) => [item, ''] as const),
@@ -213,7 +213,7 @@ describe('items that are refused', () => {
     ),
   ];
 
-  it('say what is wrong by place and name, and their neighbours are stored', async () => {
+  it('name place and field; the other items are stored', async () => {
     for (const [item, field] of cases)
       for (const reply of [
         await send(`[{${good},"id":"n"},${item},{${good},"id":"m"}]`),
@@ -230,21 +230,21 @@ describe('items that are refused', () => {
     expect(topics['t']?.delayed).toBe(2);
   });
 
-  it('names all that is wrong with one item', async () => {
+  it('names every mistake of one item', async () => {
     const { results } = await send('[{"id":5,"delay":true,"nope":1}]');
     expect(results[0]?.errors?.map(({ field }) => field)).toEqual([
       ...['items[0].nope', 'items[0].topic', 'items[0].id', 'items[0].delay', 'items[0].body'],
     ]);
   });
 
-  it('a member that has more members than a push has is refused without reading them all', async () => {
+  it('an item with too many members is rejected without reading them all', async () => {
     const many = Array.from({ length: 5_000 }, (_, n) => `"k${n}":1`).join(',');
     const { results } = await send(`[{${many}}]`);
     expect(statuses(results)).toEqual([400]);
     expect(results[0]?.errors?.length).toBeLessThan(20);
   });
 
-  it('a line that is no JSON is the mistake of its item, with its position in the line', async () => {
+  it('an unparsable line is the error of its item, with the position', async () => {
     const { body, results } = await ndjson(
       Buffer.concat([
         Buffer.from(`{${good},"id":"a"}\n\n  \n{"topic":"订",!}\n`),
@@ -261,7 +261,7 @@ describe('items that are refused', () => {
     expect(results[4]?.errors?.[0]).toMatchObject({ field: 'items[4]', position: 12 });
   });
 
-  it('of an offline topic are 409, the others are stored', async () => {
+  it('an item of an offline topic is 409; the others are stored', async () => {
     await dq.api('POST', '/v1/topics', { topic: 'off', callbackUrl, state: 'offline' });
     const { results } = await send('[{"topic":"off","body":1},{"topic":"t","body":1}]');
     expect(results.map(({ status, code }) => [status, code])).toEqual([
@@ -271,7 +271,7 @@ describe('items that are refused', () => {
   });
 });
 
-describe('a batch that is refused as a whole stores nothing', () => {
+describe('a batch rejected as a whole stores nothing', () => {
   const item = '{"topic":"t","body":1}';
   it('text that is not JSON: 400 with the position', async () => {
     for (const [text, position] of [
@@ -299,7 +299,7 @@ describe('a batch that is refused as a whole stores nothing', () => {
     expect(dq.requests.at(-1)).toMatchObject({ topic: null, id: null, status: 400, code: 'malformed_json' });
   });
 
-  it('JSON that is no list, and more than 1000 items', async () => {
+  it('JSON that is not a list, or has more than 1000 items: 400', async () => {
     for (const text of [item, '5', '"[]"', 'null', '{}'])
       expect(await send(text)).toMatchObject({
         status: 400,
@@ -339,7 +339,7 @@ describe('a batch that is refused as a whole stores nothing', () => {
   });
 });
 
-describe('a store that fails', () => {
+describe('a failing store', () => {
   const failing = (store: Store) => ({
     ...store,
     jobs: {
@@ -353,7 +353,7 @@ describe('a store that fails', () => {
     },
   });
 
-  it('is told item by item, with the id of an unknown push, made or given', async () => {
+  it('is reported per item, with the id of an unknown push', async () => {
     const own = await startIntake({ store: failing });
     await own.api('POST', '/v1/topics', { topic: 't', callbackUrl });
     const { body, results } = await send(
@@ -370,7 +370,7 @@ describe('a store that fails', () => {
     expect(own.counted.size).toBe(0);
   });
 
-  it('a registry that does not answer holds back the items of unknown topics alone', async () => {
+  it('an unavailable registry rejects only the items of unknown topics', async () => {
     const known = dq;
     await known.sqlite.owner.drain(0);
     const { results } = await send(

@@ -1,4 +1,4 @@
-// What a server holds of bodies that are not finished: bounded in all, and never so that a push of its own finds no room.
+// Tests the body budget: unfinished bodies are bounded in sum, and batches never use up the budget of pushes.
 import { beforeEach, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
@@ -8,7 +8,7 @@ import { until } from '../support/until.ts';
 const batchBytes = apiLimits.apiBodyBytesMax;
 const fits = apiLimits.batchesHeldMax;
 let dq: TestIntake;
-/** lets go what the store was asked to push; null = it answers at once */
+/** releases the waiting store call; null = the store answers at once */
 let waiting: (() => void)[] | null;
 let asked: number;
 
@@ -40,7 +40,7 @@ const statusesOf = (connection: RawConnection) =>
   [...connection.received().matchAll(/HTTP\/1\.1 (\d{3})/g)].map((match) => Number(match[1]));
 const blank = Buffer.alloc(batchBytes - 2, ' ');
 
-/** A batch of which all but the last byte has been sent. */
+/** Sends a batch without its last byte. */
 function almost(): RawConnection {
   const connection = dq.open();
   connection.send(head('/v1/jobs', batchBytes));
@@ -49,8 +49,8 @@ function almost(): RawConnection {
   return connection;
 }
 
-/** Waits until there is no room for 16 bytes: all that was sent has been read. In chunks, because only what is not finished needs
- *  room. */
+/** Waits until the budget has no 16 bytes left: dq has read everything. In chunks, because only an
+ *  unfinished body needs budget. */
 async function untilFull(): Promise<string> {
   return until('there is no room', async () => {
     const probe = dq.open();
@@ -61,7 +61,7 @@ async function untilFull(): Promise<string> {
   });
 }
 
-it('batches beyond the room are 503 not_stored, and are taken when there is room again', async () => {
+it('batches over the body budget are 503, and accepted when bytes are released', async () => {
   const held = Array.from({ length: fits }, almost);
   await untilFull();
   const refused = await dq.call('POST', '/v1/jobs', {
@@ -71,7 +71,7 @@ it('batches beyond the room are 503 not_stored, and are taken when there is room
   expect(refused).toMatchObject({ status: 503, body: { code: 'not_stored', errors: [] } });
   expect(refused.headers.get('retry-after')).toBe('1');
   expect(dq.requests.at(-1)).toMatchObject({ topic: null, status: 503, code: 'not_stored' });
-  // Small ones come in one piece, and pushes have a room of their own.
+  // Small bodies arrive in one piece, and pushes have a budget of their own.
   expect((await dq.api('POST', '/v1/jobs', [{ topic: 't', id: 'small', body: 1 }])).body.accepted).toBe(1);
   expect((await dq.push('t', '1', '?id=a')).status).toBe(201);
   expect((await dq.push('t', Buffer.alloc(200_000), '?id=b', 'a/b')).status).toBe(201);
@@ -90,7 +90,7 @@ it('batches beyond the room are 503 not_stored, and are taken when there is room
   expect(large).toMatchObject({ status: 200, body: { accepted: 0, failed: 0 } });
 });
 
-it('a connection that breaks off gives its room back', async () => {
+it('a broken connection releases its bytes', async () => {
   const held = Array.from({ length: fits }, almost);
   await untilFull();
   for (const { socket } of held) socket.destroy();
@@ -104,7 +104,7 @@ it('a connection that breaks off gives its room back', async () => {
   expect(dq.role.inFlight()).toBe(0);
 });
 
-it('a batch takes room until it is stored, also when nobody waits for its answer', async () => {
+it('a batch holds its bytes until it is stored, even after its client left', async () => {
   waiting = [];
   const text = Buffer.alloc(batchBytes, ' ');
   text.write(`[{"topic":"t","id":"a","body":"${'x'.repeat(200_000)}"}`);
@@ -131,7 +131,7 @@ it('a batch takes room until it is stored, also when nobody waits for its answer
   });
 });
 
-it('a body that is refused for another reason gives its room back', async () => {
+it('a body rejected for another reason releases its bytes', async () => {
   const send = (path: string, bytes: number) =>
     dq.call('POST', path, {
       body: Buffer.alloc(bytes, ' '),

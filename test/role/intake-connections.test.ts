@@ -1,12 +1,12 @@
-// What arrives on a connection and is no ordinary request: slow, broken, cut off, too large, pipelined. Every request gets its
-// own answer or a closed connection, never the answer of a neighbour.
+// Tests connections with unusual requests: slow, broken, incomplete, too large, pipelined. Every request gets
+// its own answer or a closed connection, never the answer of another request.
 import { describe, expect, it } from 'vitest';
 import type { FrontTimes } from '../../src/api/http/http-front.ts';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
-/** For clients that are not slow: a machine that is busy must not make them so. */
+/** Times for fast clients: a busy machine must not make them slow. */
 const times: FrontTimes = {
   headersTimeoutMs: 20_000,
   requestTimeoutMs: 30_000,
@@ -15,7 +15,7 @@ const times: FrontTimes = {
   keepAliveMs: 300,
   lingerMs: 2_000,
 };
-/** For those that are: how long they may be. */
+/** Times for slow clients. */
 const short: FrontTimes = { ...times, headersTimeoutMs: 300, requestTimeoutMs: 600, lingerMs: 500 };
 
 const push = (id: string, body = '1', headers = '') =>
@@ -27,7 +27,7 @@ async function withTopic(dq: TestIntake): Promise<TestIntake> {
   return dq;
 }
 
-/** A store whose pushes wait until they are let go. */
+/** A store whose pushes wait until the test releases them. */
 function held(): { store: (store: Store) => Store; waiting(): number; release(): void } {
   const waiting: (() => void)[] = [];
   return {
@@ -49,7 +49,7 @@ function held(): { store: (store: Store) => Store; waiting(): number; release():
 }
 
 describe('broken HTTP', () => {
-  it('is refused as a problem and closed', async () => {
+  it('gets a problem, then dq closes', async () => {
     const dq = await startIntake({ times });
     for (const text of [
       'nonsense\r\n\r\n',
@@ -60,7 +60,7 @@ describe('broken HTTP', () => {
       'GET /li vez HTTP/1.1\r\nhost: localhost\r\n\r\n',
       'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n',
       'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n1',
-      // Two lengths are how requests are smuggled past a proxy.
+      // Two lengths allow request smuggling through a proxy.
       'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
       '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
     ]) {
@@ -85,7 +85,7 @@ describe('broken HTTP', () => {
     expect(await connection.closed).toMatch(/^HTTP\/1\.1 431 [\s\S]*"status":431/);
   });
 
-  it('behind a push that waits for the store does not take its answer away', async () => {
+  it('after a waiting push, the push keeps its answer', async () => {
     const hold = held();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));
     const connection = dq.open();
@@ -97,7 +97,7 @@ describe('broken HTTP', () => {
     expect((await dq.api('GET', '/v1/topics/t/jobs/a')).status).toBe(200);
   });
 
-  it('an expectation that nobody knows is 417; 100-continue is met', async () => {
+  it('an unknown expectation is 417; 100-continue is met', async () => {
     const dq = await withTopic(await startIntake({ times }));
     const odd = dq.open();
     odd.send(push('a', '1', 'expect: tea\r\n'));
@@ -147,7 +147,7 @@ describe('odd HTTP', () => {
       400,
     ],
     [
-      'a chunk size that is none',
+      'an invalid chunk size',
       `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n`,
       400,
     ],
@@ -157,7 +157,7 @@ describe('odd HTTP', () => {
       400,
     ],
     [
-      'a length that is no number',
+      'a length that is not a number',
       `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1x\r\n\r\n1`,
       400,
     ],
@@ -181,12 +181,12 @@ describe('odd HTTP', () => {
     ['a path without end', `POST /${'a'.repeat(20_000)} HTTP/1.1\r\nhost: localhost\r\n\r\n`, 431],
   ];
 
-  it('is refused, never acted on, and leaves nothing in flight', async () => {
+  it('is rejected without effect, and leaves nothing in flight', async () => {
     const dq = await withTopic(await startIntake({ times: short }));
     for (const [what, text, status] of refused) {
       const connection = dq.open();
       connection.send(Buffer.from(text));
-      // What waits for more is ended as too slow.
+      // A request that needs more bytes ends as too slow.
       const reply = await connection.closed;
       expect(statuses(reply), `${what}: ${reply}`).toEqual(status === 0 ? [] : [status]);
       if (status !== 0) expect(reply, what).toContain('application/problem+json');
@@ -196,7 +196,7 @@ describe('odd HTTP', () => {
     expect(dq.errors).toEqual([]);
   });
 
-  it('a header behind thousands of others counts', async () => {
+  it('a header after thousands of others counts', async () => {
     const dq = await startIntake({ times });
     const connection = dq.open();
     const many = 'a:b\r\n'.repeat(3_000);
@@ -204,7 +204,7 @@ describe('odd HTTP', () => {
     expect(statuses(await connection.closed)).toEqual([401]);
   });
 
-  it('that means something is answered: HTTP/1.0, upgrades nobody knows, trailers', async () => {
+  it('valid but rare HTTP is answered: HTTP/1.0, unknown upgrades, trailers', async () => {
     const dq = await withTopic(await startIntake({ times }));
     const answered: readonly (readonly [text: string, status: number])[] = [
       ['GET /livez HTTP/1.0\r\n\r\n', 200],
@@ -224,14 +224,14 @@ describe('odd HTTP', () => {
 });
 
 describe('slow clients', () => {
-  it('a header that does not end is 408 and closed', async () => {
+  it('an endless header is 408 and closed', async () => {
     const dq = await startIntake({ times: short });
     const connection = dq.open();
     connection.send('GET /livez HTTP/1.1\r\nhost: localhost\r\n');
     expect(await connection.closed).toMatch(/^HTTP\/1\.1 408 [\s\S]*problem\+json/);
   });
 
-  it('a body that drips is 408 and closed, and nothing is stored', async () => {
+  it('a dripping body is 408 and closed, and nothing is stored', async () => {
     const dq = await withTopic(await startIntake({ times: short }));
     const connection = dq.open();
     connection.send(
@@ -245,7 +245,7 @@ describe('slow clients', () => {
     await until('nothing is in flight', () => dq.role.inFlight() === 0);
   });
 
-  it('a body that breaks off stores nothing and leaves nothing in flight', async () => {
+  it('an incomplete body stores nothing and leaves nothing in flight', async () => {
     const dq = await withTopic(await startIntake({ times }));
     const connection = dq.open();
     connection.send(
@@ -258,7 +258,7 @@ describe('slow clients', () => {
     expect(dq.errors).toEqual([]);
   });
 
-  it('a client that leaves does not take its push along', async () => {
+  it('a push survives its client', async () => {
     const hold = held();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));
     const connection = dq.open();
@@ -279,10 +279,10 @@ describe('bodies over the limit', () => {
   const tooLarge = (id: string, length: number) =>
     `POST /v1/topics/t/jobs?id=${id} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${length}\r\n\r\n`;
 
-  it('are refused before they are read, and the refusal arrives while the client still writes', async () => {
+  it('are rejected unread, and the answer arrives while the client writes', async () => {
     const dq = await withTopic(await startIntake({ times, config: { 'limits.bodyBytes': 1_000 } }));
     const connection = dq.open();
-    // Reads nothing until it has written for a while, as a client does that sends its body in one go.
+    // Writes for a while before it reads, like a client that sends its body at once.
     connection.socket.pause();
     connection.send(tooLarge('big', 4_000_000));
     let written = 0;
@@ -299,7 +299,7 @@ describe('bodies over the limit', () => {
     expect(reply.toLowerCase()).toContain('connection: close');
   });
 
-  it('in endless chunks end at the limit', async () => {
+  it('endless chunks end at the limit', async () => {
     const dq = await withTopic(await startIntake({ times, config: { 'limits.bodyBytes': 1_000 } }));
     const connection = dq.open();
     connection.send(
@@ -312,7 +312,7 @@ describe('bodies over the limit', () => {
     expect(statuses(reply)).toEqual([413]);
   });
 
-  it('what is pipelined behind one is not acted on', async () => {
+  it('a request pipelined after one has no effect', async () => {
     const dq = await withTopic(await startIntake({ times, config: { 'limits.bodyBytes': 10 } }));
     const connection = dq.open();
     connection.send(tooLarge('big', 11) + 'x'.repeat(11) + push('behind'));
@@ -322,7 +322,7 @@ describe('bodies over the limit', () => {
   });
 });
 
-/** Each with its body, by the lengths that they say. */
+/** Each response with its body, by its content-length. */
 function repliesIn(text: string): { readonly status: number; readonly body: unknown }[] {
   const replies = [];
   for (let rest = text; rest !== ''; ) {
@@ -335,7 +335,7 @@ function repliesIn(text: string): { readonly status: number; readonly body: unkn
 }
 
 describe('pipelining', () => {
-  it('a 100 Continue never gets into the answer of a request that waits behind another', async () => {
+  it('a 100 Continue never enters the answer of an earlier request', async () => {
     const hold = held();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));
     for (const refused of [true, false]) {
@@ -354,7 +354,7 @@ describe('pipelining', () => {
     }
   });
 
-  it('a client that may not pass is not asked for its body', async () => {
+  it('a rejected client gets no 100 Continue', async () => {
     const dq = await withTopic(await startIntake({ times }));
     const connection = dq.open();
     connection.send(
@@ -363,7 +363,7 @@ describe('pipelining', () => {
     expect(statuses(await connection.closed)).toEqual([401]);
   });
 
-  it('answers come in the order of the requests, whatever takes longer', async () => {
+  it('answers come in the order of the requests', async () => {
     const hold = held();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));
     const connection = dq.open();
@@ -376,7 +376,7 @@ describe('pipelining', () => {
     expect(statuses(await connection.closed)).toEqual([201, 200, 404]);
   });
 
-  it('pushes of one turn travel in one call, at most 100, in order', async () => {
+  it('pushes of one turn go in one store call, at most 100, in order', async () => {
     const sizes: number[] = [];
     const ids: string[] = [];
     const dq = await withTopic(

@@ -1,4 +1,4 @@
-// The end of a server: nobody who was served is reset, nothing accepted is lost, and it does end.
+// Tests draining: no served client is reset, no accepted job is lost, and it ends.
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 import { expect, it } from 'vitest';
@@ -17,7 +17,7 @@ const times: FrontTimes = {
 
 const get = 'GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n';
 
-it('serves what comes on a kept connection, says close, and refuses new connections', async () => {
+it('drain: serves kept connections, sends close, accepts no new connection', async () => {
   const dq = await startIntake({ times });
   const connection = dq.open();
   connection.send(get);
@@ -33,7 +33,7 @@ it('serves what comes on a kept connection, says close, and refuses new connecti
   await drained;
 });
 
-it('leaves idle connections their advertised time, then ends long before the deadline', async () => {
+it('drain: idle connections get their advertised time, then it ends', async () => {
   const keepAliveMs = 3_000;
   const dq = await startIntake({ times: { ...times, keepAliveMs } });
   const connection = dq.open();
@@ -52,7 +52,7 @@ it('leaves idle connections their advertised time, then ends long before the dea
   expect(performance.now() - from).toBeGreaterThan(keepAliveMs - 100);
 });
 
-it('waits for the answers that are owed, and the last of a connection closes it', async () => {
+it('drain: waits for pending answers; the last one closes its connection', async () => {
   const waiting: (() => void)[] = [];
   const release = () => {
     for (const go of waiting.splice(0)) go();
@@ -80,7 +80,7 @@ it('waits for the answers that are owed, and the last of a connection closes it'
   other.send(push('c'));
   await until('three are in flight', () => dq.role.inFlight() === 3);
   const drained = dq.role.drain(10_000);
-  // Pipelined behind them while draining: it is let in, and then it is the last.
+  // Pipelined during the drain: dq serves it, and it is the last.
   connection.send(get);
   await until('the fourth is in flight', () => dq.role.inFlight() === 4);
   release();
@@ -92,7 +92,7 @@ it('waits for the answers that are owed, and the last of a connection closes it'
   expect(dq.role.inFlight()).toBe(0);
 });
 
-it('ends at the deadline, whoever is still connected', async () => {
+it('drain: ends at the deadline with open connections', async () => {
   const dq = await startIntake({ times: { ...times, headersTimeoutMs: 60_000, requestTimeoutMs: 60_000 } });
   const connection = dq.open();
   connection.send('GET /livez HTTP/1.1\r\n');
@@ -101,8 +101,8 @@ it('ends at the deadline, whoever is still connected', async () => {
   await connection.closed;
 });
 
-it('a client with a pool of connections sees no error through a drain', async () => {
-  // Below a second, Node's client takes the advertised time for none and opens a connection for every request.
+it('drain: a client with a connection pool sees no error', async () => {
+  // Node's client treats an advertised time below 1 s as 0 and opens a connection per request.
   const dq = await startIntake({ times: { ...times, keepAliveMs: 2_000 } });
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   const results = { ok: 0, refused: 0, other: [] as string[] };
@@ -136,14 +136,14 @@ it('a client with a pool of connections sees no error through a drain', async ()
   expect(results.ok).toBeGreaterThanOrEqual(200);
 });
 
-it('a taken port is one clear sentence, and leaves nothing behind', async () => {
+it('start: a taken port is one clear sentence, and leaves nothing behind', async () => {
   const dq = await startIntake({ times });
   const second = startIntake({ times, config: { 'server.port': dq.port } });
   await expect(second).rejects.toThrow(`port ${dq.port} is taken`);
   expect((await dq.api('GET', '/livez')).status).toBe(200);
 });
 
-it('can be drained more than once', async () => {
+it('drain: can be called again', async () => {
   const dq = await startIntake({ times });
   const [first, second] = [dq.role.drain(1_000), dq.role.drain(1_000)];
   await Promise.all([first, second]);

@@ -1,5 +1,5 @@
-// What is answered when the store or the registry cannot do its work: stored, definitely not stored, or unknown, and never one
-// for another.
+// Tests the answers when the store or the registry fails: stored, surely not stored, or unknown, and never
+// the wrong one.
 import { expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
@@ -7,7 +7,7 @@ import { startIntake, type TestIntake } from '../support/intake.ts';
 
 const topic = { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' };
 
-/** The real store with another `push`. */
+/** The real store with a different `push`. */
 const pushing = (push: Store['jobs']['push']) => (store: Store) => ({
   ...store,
   jobs: { ...store.jobs, push },
@@ -22,7 +22,7 @@ async function pushAgainst(
   return { dq, reply: await dq.call('POST', `/v1/topics/t/jobs${query}`, { body: '1' }) };
 }
 
-it('the owner of the store is gone: not stored, unavailable, not ready', async () => {
+it('without the store owner: not_stored, unavailable, not ready', async () => {
   const dq = await startIntake();
   await dq.api('POST', '/v1/topics', topic);
   await dq.sqlite.owner.drain(0);
@@ -52,7 +52,7 @@ it('the owner of the store is gone: not stored, unavailable, not ready', async (
   expect(live.status).toBe(200);
 });
 
-it.each(['store', 'registry'])('a %s that hangs is not ready, and told so in time', async (check) => {
+it.each(['store', 'registry'])('a hanging %s is not ready, and /readyz answers in time', async (check) => {
   const never = () => new Promise<never>(() => {});
   let hangs = false;
   const dq = await startIntake({
@@ -76,7 +76,7 @@ it.each(['store', 'registry'])('a %s that hangs is not ready, and told so in tim
   });
 });
 
-it('an unknown outcome tells the id, the one that was made too', async () => {
+it('an unknown outcome has the id, also a generated one', async () => {
   const lost = async (jobs: readonly unknown[]): Promise<readonly PushOutcome[]> =>
     jobs.map(() => ({ kind: 'unknown', code: 'no_answer' }));
   const { reply, dq } = await pushAgainst(lost);
@@ -94,13 +94,13 @@ it('an unknown outcome tells the id, the one that was made too', async () => {
   ]);
 });
 
-it('a store that breaks its promise and rejects makes its pushes unknown, and says so in the error log', async () => {
+it('a rejecting store call makes its pushes unknown and is logged', async () => {
   const { reply, dq } = await pushAgainst(() => Promise.reject(new Error('no such call')));
   expect(reply).toMatchObject({ status: 503, body: { code: 'unknown', id: 'mine' } });
   expect(dq.errors).toEqual([expect.stringContaining('no such call')]);
 });
 
-it('one outcome says nothing about its neighbours', async () => {
+it('one outcome does not affect the others', async () => {
   const dq = await startIntake({
     store: (store) => ({
       ...store,
@@ -127,7 +127,7 @@ it('one outcome says nothing about its neighbours', async () => {
   for (const id of ['a', 'b']) expect((await dq.api('GET', `/v1/topics/t/jobs/${id}`)).body.body).toBe(id);
 });
 
-it('a bug in a request is a 503 without a word of its insides, and the server goes on', async () => {
+it('a bug in a handler is a 503 without internals; the server continues', async () => {
   const dq = await startIntake({
     store: (store) => ({
       ...store,
@@ -148,7 +148,7 @@ it('a bug in a request is a 503 without a word of its insides, and the server go
   expect((await dq.api('GET', '/livez')).status).toBe(200);
 });
 
-it('a registry that does not answer leaves the known topics in force', async () => {
+it('with an unavailable registry the known topics stay in force', async () => {
   let broken = false;
   const dq = await startIntake({
     registry: (registry) => {

@@ -1,5 +1,5 @@
-// The values of a topic's headers through the API: they are credentials, so callers below `admin` see a mask, and a mask
-// that is sent back keeps what is stored.
+// Tests the values of a topic's headers in the API: they can be credentials, so callers without `admin` see a
+// mask, and a mask in a request keeps the stored value.
 import { describe, expect, it } from 'vitest';
 import type { Scope } from '../../src/core/token.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
@@ -23,7 +23,7 @@ async function tokenFor(dq: TestIntake, scope: Scope): Promise<string> {
 }
 
 describe('a reply', () => {
-  it('shows header values to admin alone', async () => {
+  it('shows header values only to admin', async () => {
     const dq = await withTopic();
     const seen = async (token: string, method = 'GET', path = '/v1/topics/a') =>
       (await dq.call(method, path, { headers: bearer(token) })).body;

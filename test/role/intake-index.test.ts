@@ -1,4 +1,4 @@
-// GET /: what a caller finds who knows only the port.
+// Tests GET /, the entry for a caller that knows only the port.
 import { describe, expect, it } from 'vitest';
 import { adminToken, bearer, startIntake } from '../support/intake.ts';
 
@@ -20,7 +20,7 @@ describe('GET /', () => {
     }
   });
 
-  it('needs a token once one exists, as every unknown path and wrong method does', async () => {
+  it('needs a token once one exists, like unknown paths and wrong methods', async () => {
     const dq = await startIntake();
     await dq.api('POST', '/v1/tokens', { name: 'a', scopes: ['push'] });
     for (const [method, path] of [

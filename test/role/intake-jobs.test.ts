@@ -30,26 +30,26 @@ describe('push', () => {
     ]);
   });
 
-  it('makes a UUIDv7 where no id is given, another one each time', async () => {
+  it('makes a new UUIDv7 without an id', async () => {
     const [a, b] = await Promise.all([dq.push('t', '1'), dq.push('t', '1')]);
     expect(a.body.id).toMatch(uuidV7);
     expect(b.body.id).toMatch(uuidV7);
     expect(a.body.id).not.toBe(b.body.id);
   });
 
-  it('is due after the delay of its topic when it names none', async () => {
+  it('is due after the delay of its topic without one of its own', async () => {
     const { body } = await dq.push('t', '1');
     const inMs = Date.parse(body.dueAt) - Date.now();
     expect(inMs).toBeGreaterThan(59 * 60_000);
     expect(inMs).toBeLessThanOrEqual(60 * 60_000);
   });
 
-  it('is ready when its time has passed', async () => {
+  it('is ready when its time is past', async () => {
     expect((await dq.push('t', '1', '?delay=0')).body.state).toBe('ready');
     expect((await dq.push('t', '1', '?at=2001-01-01T00:00:00Z')).body.state).toBe('ready');
   });
 
-  it('reads the blank before an offset as the + it was', async () => {
+  it('reads a space before an offset as +', async () => {
     for (const at of [
       '2030-01-01T08:00:00+08:00',
       '2030-01-01T08:00:00%2B08:00',
@@ -71,7 +71,7 @@ describe('push', () => {
     expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('2');
   });
 
-  it('says when an attempt of the replaced job is running', async () => {
+  it('reports a running attempt of the replaced job', async () => {
     await dq.push('t', '1', '?id=a&delay=0');
     await dq.store.jobs.reserve(0, {
       owner: { instance: 1, incarnation: 2 },
@@ -82,7 +82,7 @@ describe('push', () => {
     expect((await dq.push('t', '2', '?id=a')).body).toMatchObject({ replaced: true, inFlight: true });
   });
 
-  it('mode keep leaves the live job and tells about it', async () => {
+  it('mode keep leaves the live job and reports it', async () => {
     const first = await dq.push('t', '1', '?id=a');
     const second = await dq.push('t', '2', '?id=a&mode=keep&delay=0');
     expect(second).toEqual({ ...second, status: 200, body: { ...first.body, duplicate: true } });
@@ -145,7 +145,7 @@ describe('bodies', () => {
     }
   });
 
-  it('has no content type when none was given', async () => {
+  it('a push without a content type has none', async () => {
     const connection = dq.open();
     connection.send(
       'POST /v1/topics/t/jobs?id=n HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\nconnection: close\r\n\r\n\0\xff1',
@@ -154,7 +154,7 @@ describe('bodies', () => {
     expect((await dq.api('GET', '/v1/topics/t/jobs/n')).body.contentType).toBe(null);
   });
 
-  it('may be empty, with and without a length', async () => {
+  it('can be empty, with and without a length', async () => {
     expect((await dq.push('t', '', '?id=e', '')).status).toBe(201);
     const connection = dq.open();
     connection.send('POST /v1/topics/t/jobs?id=f HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n');
@@ -162,7 +162,7 @@ describe('bodies', () => {
     for (const id of ['e', 'f']) expect((await dq.api('GET', `/v1/topics/t/jobs/${id}`)).body.body).toBe('');
   });
 
-  it('may come in chunks', async () => {
+  it('can arrive in chunks', async () => {
     const connection = dq.open();
     connection.send(
       'POST /v1/topics/t/jobs?id=c HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n',
@@ -171,7 +171,7 @@ describe('bodies', () => {
     expect((await dq.api('GET', '/v1/topics/t/jobs/c')).body.body).toBe('abc');
   });
 
-  it('are not read as JSON unless they say exactly that they are', async () => {
+  it('are read as JSON only with exactly that media type', async () => {
     for (const type of ['application/problem+json', 'text/json', 'application/jsonp', 'application/x-ndjson'])
       expect((await dq.push('t', '{nonsense', '?id=x', type)).status).toBeLessThan(300);
     for (const type of [
@@ -196,7 +196,7 @@ describe('bodies', () => {
       expect(await dq.push('t', body)).toMatchObject({ status: 400, body: { code: 'malformed_json' } });
   });
 
-  it('JSON may be nested as deep as its bytes allow', async () => {
+  it('JSON can be nested as deep as its bytes allow', async () => {
     const deep = '['.repeat(100_000) + ']'.repeat(100_000);
     expect((await dq.push('t', deep)).status).toBe(201);
   });
@@ -294,7 +294,7 @@ describe('cancel and get', () => {
     ]);
   });
 
-  it('shows a job that has ended: how and when, its attempts, no body', async () => {
+  it('shows an ended job: how, when, its attempts, no body', async () => {
     await dq.push('t', '{}', '?id=a&delay=0');
     await dq.store.jobs.retry([{ ...(await reserveOne(dq)), delayMs: 0, attempt: failedAttempt }]);
     const delivered = {
@@ -322,7 +322,7 @@ describe('cancel and get', () => {
     });
   });
 
-  it('shows cancelled and purged jobs, and the live one as soon as the id is pushed again', async () => {
+  it('shows cancelled and purged jobs, and a live job of the same id first', async () => {
     const get = async () => (await dq.api('GET', '/v1/topics/t/jobs/a')).body;
     await dq.push('t', '1', '?id=a');
     await dq.api('DELETE', '/v1/topics/t/jobs/a');

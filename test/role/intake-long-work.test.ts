@@ -1,4 +1,4 @@
-// Backup and fsck over HTTP: started by one call, asked about by another.
+// Tests backup and fsck over HTTP: one call starts them, another shows their state.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -43,7 +43,7 @@ it('backup: copies store and registry into a new directory, once', async () => {
   });
 });
 
-it('backup: is for the token of this start alone', async () => {
+it('backup: accepts only the token of this start', async () => {
   const dq = await startIntake();
   const directory = newDirectory();
   const { body } = await dq.api('POST', '/v1/tokens', { name: 'admin', scopes: ['admin'] });
@@ -62,7 +62,7 @@ it('backup: is for the token of this start alone', async () => {
   expect(existsSync(directory)).toBe(false);
 });
 
-it('backup: the directory is an absolute path', async () => {
+it('backup: the directory must be an absolute path', async () => {
   const dq = await startIntake();
   for (const directory of ['', 'x', './x', '/a\0b', `/${'x'.repeat(5_000)}`])
     expect(
@@ -71,7 +71,7 @@ it('backup: the directory is an absolute path', async () => {
   expect((await dq.api('GET', '/v1/backup')).body).toEqual({ state: 'none' });
 });
 
-it('fsck: tells how many jobs it has examined, and what is wrong', async () => {
+it('fsck: counts the examined jobs and lists the problems', async () => {
   const dq = await startIntake();
   await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
   await dq.push('t', '1', '?id=a&delay=1h');

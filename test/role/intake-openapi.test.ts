@@ -1,5 +1,5 @@
-// /openapi.json describes every route, parameter and error reply, with named schemas. Every other test of the intake checks
-// its replies against it (test/support/described.ts).
+// /openapi.json describes every route, parameter and error reply, with named schemas. Every other test of the
+// intake checks its replies against it (test/support/described.ts).
 import Schema from 'typebox/schema';
 import { expect, it } from 'vitest';
 import { callbackHeaders } from '../../src/core/delivery.ts';
@@ -144,7 +144,7 @@ interface Described {
   readonly anyOf?: readonly Described[];
 }
 
-/** Whether a program's author sees what the field means and what a value looks like. */
+/** Whether the field has a description and an example. */
 function isExplained(field: Described): boolean {
   const isEnough = (schema: Described): boolean =>
     schema.$ref !== undefined ||

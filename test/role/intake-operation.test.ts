@@ -33,7 +33,7 @@ describe('dead letters', () => {
     expect((await dq.api('GET', '/v1/dead?since=2001-01-01T00:00:00+01:00')).body.items).toHaveLength(4);
   });
 
-  it('a cursor that is none is refused', async () => {
+  it('an invalid cursor is rejected', async () => {
     const dq = await startIntake();
     for (const cursor of ['nonsense', '', '1', '%00'])
       expect(await dq.api('GET', `/v1/dead?cursor=${cursor}`)).toMatchObject({
@@ -42,7 +42,7 @@ describe('dead letters', () => {
       });
   });
 
-  it('come back by id, by topic, by time, or all', async () => {
+  it('are requeued by id, by topic, by time, or all', async () => {
     const dq = await startIntake();
     for (const topic of ['a', 'b']) await dq.api('POST', '/v1/topics', { topic, callbackUrl });
     await bury(dq, 'a', ['1', '2', '3']);
@@ -117,7 +117,7 @@ describe('dead letters', () => {
 });
 
 describe('stats', () => {
-  it('counts jobs by state, and names those whose topic is gone as orphaned', async () => {
+  it('counts jobs by state, and jobs without a topic as orphaned', async () => {
     const dq = await startIntake();
     for (const topic of ['a', 'idle']) await dq.api('POST', '/v1/topics', { topic, callbackUrl });
     await bury(dq, 'a', ['1']);
@@ -174,7 +174,7 @@ describe('stats', () => {
     ]);
   });
 
-  it('count no jobs for a topic that is called as a member of every object is', async () => {
+  it('counts no jobs for a topic with the name of an inherited member', async () => {
     const dq = await startIntake();
     await dq.api('POST', '/v1/topics', { topic: 'constructor', callbackUrl });
     const none = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
@@ -202,7 +202,7 @@ describe('processes', () => {
     cpuPercent: 1.5,
   };
 
-  it('are asked of the master, each question by its number', async () => {
+  it('come from the master, each answer by its number', async () => {
     let asked = 0;
     const dq = await startIntake({
       onSend: (message, answer) => {
@@ -241,7 +241,7 @@ describe('topic capacity', () => {
   const url = '/v1/topics/t/capacity';
   const reasons = [{ code: 'paused', message: 'the topic is paused', remedy: 'resume', values: {} }] as const;
 
-  it('passes the reasons of each notifier on, null for one that is silent', async () => {
+  it('has the reasons of each notifier, null for a silent one', async () => {
     const dq = await startIntake({
       onSend: (message, answer) => {
         if (message.kind !== 'explain') return;
@@ -312,7 +312,7 @@ describe('topic capacity', () => {
 });
 
 describe('health', () => {
-  it('tells the durability in force', async () => {
+  it('shows the durability in force', async () => {
     const dq = await startIntake();
     expect(await dq.api('GET', '/readyz')).toMatchObject({
       status: 200,

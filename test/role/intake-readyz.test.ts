@@ -1,12 +1,12 @@
-// What /readyz shows to whom: reasons and warnings hold names and addresses, so callers that may not read everything get
-// the failing check and counts.
+// Tests what /readyz shows to which caller: reasons and warnings contain names and addresses, so callers that
+// may not read everything get the failing check and counts.
 import { describe, expect, it } from 'vitest';
 import { IncidentFiles, newIncident } from '../../src/process/incident-files.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 
 const secretive = 'topic order.close has an unreadable job 4711 on redis://10.0.0.9:6379';
 
-/** Of a store whose health is as `health` says. */
+/** Starts an intake with a store that reports this health. */
 async function start(health: { ok: boolean; durability: string; warnings: string[] }): Promise<TestIntake> {
   return startIntake({
     store: (store) => ({ ...store, admin: { ...store.admin, health: async () => health } }),
@@ -36,7 +36,7 @@ const ready = (dq: TestIntake, token: string | null) =>
   dq.call('GET', '/readyz', { headers: token === null ? {} : bearer(token) });
 
 describe('/readyz', () => {
-  it('ready: shows warnings and durability to callers that may read everything, counts to others', async () => {
+  it('ready: warnings for callers that may read everything, counts for others', async () => {
     const dq = await start({ ok: true, durability: 'safe', warnings: [secretive, 'another one'] });
     const { readers, others } = await callers(dq);
     for (const token of readers)
@@ -56,7 +56,7 @@ describe('/readyz', () => {
     }
   });
 
-  it('not ready: names the failing check to all, the reason to callers that may read everything', async () => {
+  it('not ready: the failing check for all, the reason for readers', async () => {
     const dq = await start({ ok: false, durability: 'unknown', warnings: [secretive] });
     const { readers, others } = await callers(dq);
     for (const token of readers)
@@ -71,7 +71,7 @@ describe('/readyz', () => {
     }
   });
 
-  it('counts incidents too, and names them to callers that may read everything', async () => {
+  it('counts incidents, and names them to readers', async () => {
     const dq = await start({ ok: true, durability: 'safe', warnings: [] });
     const late = { kind: 'late', about: '', state: 'begun', detail: 'd' } as const;
     await new IncidentFiles(dq.dataDir).write(newIncident(late, []));
@@ -80,12 +80,12 @@ describe('/readyz', () => {
     for (const token of others) expect((await ready(dq, token)).body.warningCount).toBe(1);
   });
 
-  it('shows the whole while no token exists and dq serves this machine alone', async () => {
+  it('shows everything while no token exists and only this machine reaches dq', async () => {
     const dq = await start({ ok: true, durability: 'safe', warnings: [secretive] });
     expect((await ready(dq, null)).body.warnings).toEqual([secretive]);
   });
 
-  it('shows counts where a credential is needed though no token exists', async () => {
+  it('shows counts where a token is required although none exists', async () => {
     const dq = await startIntake({
       config: { 'server.host': '0.0.0.0' },
       store: (store) => ({

@@ -1,4 +1,4 @@
-// Bad input, generated where it can be: every route × every way to get a query or a body wrong. What is refused is named.
+// Tests rejections: every route × every kind of wrong query or body. The error names the wrong field.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
@@ -15,7 +15,7 @@ interface Route {
   readonly parameters: readonly string[];
 }
 
-/** As described, with real names in their places. */
+/** From /openapi.json, with real names in the paths. */
 async function routes(): Promise<readonly Route[]> {
   const { body } = await dq.api('GET', '/openapi.json');
   return Object.entries(
@@ -31,7 +31,7 @@ async function routes(): Promise<readonly Route[]> {
 
 async function refusal(route: Pick<Route, 'method'>, path: string, body?: string) {
   const takesBody = body !== undefined && route.method !== 'GET';
-  // The token for which every route is.
+  // The token that every route accepts.
   const headers = bearer(adminToken);
   const reply = await dq.call(route.method, path, {
     ...(takesBody ? { body, headers: { ...headers, 'content-type': 'application/json' } } : { headers }),
@@ -43,7 +43,7 @@ async function refusal(route: Pick<Route, 'method'>, path: string, body?: string
   };
 }
 
-/** What each route that takes a JSON body would accept, so that only the query is wrong. */
+/** A valid body of each route, so that only the query is wrong. */
 const goodBody = '{"topic":"t","callbackUrl":"http://127.0.0.1:9000/"}';
 const bodyOf = ({ method, path }: Route) => {
   if (path === '/v1/dead/requeue') return '{"all":true}';
@@ -57,7 +57,7 @@ const bodyOf = ({ method, path }: Route) => {
 };
 
 describe('queries', () => {
-  it('an unknown parameter is refused on every route', async () => {
+  it('an unknown parameter is rejected on every route', async () => {
     const all = await routes();
     expect(all.length).toBeGreaterThan(15);
     for (const route of all)
@@ -72,7 +72,7 @@ describe('queries', () => {
         });
   });
 
-  it('a repeated parameter is refused on every route, known or not', async () => {
+  it('a repeated parameter is rejected on every route, known or not', async () => {
     for (const route of await routes())
       for (const name of [...route.parameters, 'nope'])
         expect(
@@ -85,7 +85,7 @@ describe('queries', () => {
         });
   });
 
-  it('an escape that is none, or no UTF-8, is refused in every parameter', async () => {
+  it('an invalid escape or UTF-8 is rejected in every parameter', async () => {
     for (const route of await routes())
       for (const name of [...route.parameters, 'nope'])
         for (const bad of ['%', '%4', '%zz', '%ff', '%c0%80', '%ed%a0%80', '%f4%90%80%80'])
@@ -99,7 +99,7 @@ describe('queries', () => {
           });
   });
 
-  it('an escape that is none is refused in every name', async () => {
+  it('an invalid escape is rejected in every name', async () => {
     for (const route of await routes())
       expect(await refusal(route, `${route.path}?a%ffb=1`, bodyOf(route))).toMatchObject({
         status: 400,
@@ -145,7 +145,7 @@ describe('pushes', () => {
     ...['', 'REPLACE', 'skip'].map((mode) => [`mode=${mode}`, 'mode'] as const),
   ];
 
-  it('are refused with the name of what is wrong', async () => {
+  it('are rejected with the name of the wrong field', async () => {
     for (const [query, field] of bad) {
       const reply = await dq.push('t', '1', `?${query}`);
       expect(reply, query).toMatchObject({
@@ -156,14 +156,14 @@ describe('pushes', () => {
     expect((await dq.store.admin.counts()).topics).toEqual({});
   });
 
-  it('with a Content-Encoding are refused as 415', async () => {
+  it('with a Content-Encoding are 415', async () => {
     for (const encoding of ['gzip', 'identity', 'br'])
       expect(
         await dq.call('POST', '/v1/topics/t/jobs', { headers: { 'content-encoding': encoding }, body: '1' }),
       ).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });
   });
 
-  it('with a content type that is none, or cannot be sent on, are refused', async () => {
+  it('with an invalid content type are rejected', async () => {
     for (const type of ['json', '/', 'a/b/c', 'text/plain; x=\u00fc', `text/${'x'.repeat(300)}`])
       expect(
         await dq.call('POST', '/v1/topics/t/jobs', { headers: { 'content-type': type }, body: '1' }),
@@ -173,7 +173,7 @@ describe('pushes', () => {
       });
   });
 
-  it('to an offline topic are refused, to a paused one accepted', async () => {
+  it('to an offline topic are rejected, to a paused one accepted', async () => {
     await dq.api('POST', '/v1/topics/t/offline');
     expect(await dq.push('t', '1')).toMatchObject({ status: 409, body: { code: 'topic_offline' } });
     await dq.api('POST', '/v1/topics/t/pause');
@@ -184,7 +184,7 @@ describe('pushes', () => {
     const known = await dq.registry.get('t');
     if (known === null) throw new Error('the topic is not there');
     const { revision: _, createdAt: __, updatedAt: ___, ...draft } = known;
-    // Its hint races the push: both orders must find it.
+    // The topic's hint races the push: both orders must find the topic.
     for (let n = 0; n < 20; n++) {
       expect((await dq.registry.create({ ...draft, topic: `young${n}` })).kind).toBe('created');
       expect((await dq.push(`young${n}`, '1')).status).toBe(201);
@@ -193,7 +193,7 @@ describe('pushes', () => {
 });
 
 describe('bodies', () => {
-  it('over the limit are 413; at the limit they are taken', async () => {
+  it('over the limit are 413; at the limit they are accepted', async () => {
     expect((await dq.push('t', Buffer.alloc(1_000), '', 'a/b')).status).toBe(201);
     expect(await dq.push('t', Buffer.alloc(1_001), '', 'a/b')).toMatchObject({
       status: 413,
@@ -202,7 +202,7 @@ describe('bodies', () => {
     expect(dq.requests.at(-1)).toMatchObject({ topic: 't', status: 413, code: 'body_too_large' });
   });
 
-  it('of JSON routes must be JSON, in UTF-8, and say so or nothing', async () => {
+  it('of JSON routes must be JSON in UTF-8, with that content type or none', async () => {
     const send = (body: Buffer | string, type: string | null = 'application/json', encoding?: string) =>
       dq.call('POST', '/v1/dead/requeue', {
         body: Buffer.from(body),
@@ -250,7 +250,7 @@ describe('bodies', () => {
       });
   });
 
-  it('are refused where a call takes none', async () => {
+  it('are rejected where a call takes none', async () => {
     for (const [method, path] of [
       ['POST', '/v1/topics/t/pause'],
       ['DELETE', '/v1/topics/t/jobs/a'],
@@ -368,7 +368,7 @@ describe('access', () => {
     expect(await ask('')).toBe('400');
   });
 
-  it('an Origin is refused, on health checks too', async () => {
+  it('an Origin is rejected, on health checks too', async () => {
     for (const origin of ['http://localhost', 'null', 'http://127.0.0.1:6789'])
       for (const path of ['/v1/topics', '/livez', '/readyz', '/openapi.json', '/nope'])
         expect(await dq.call('GET', path, { headers: { origin } }), path).toMatchObject({
@@ -377,7 +377,7 @@ describe('access', () => {
         });
   });
 
-  it('the token of this start is taken, another one is 401, and health checks need none', async () => {
+  it('the token of this start is accepted, another is 401; health checks need none', async () => {
     const with_ = (authorization: string, path = '/v1/topics') =>
       dq.call('GET', path, { headers: { authorization } });
     expect((await with_(`Bearer ${adminToken}`)).status).toBe(200);
@@ -391,7 +391,7 @@ describe('access', () => {
     }
   });
 
-  it('refused pushes are logged a few a second, shortened, and the others counted', async () => {
+  it('rejected pushes: a few log lines per second, shortened, the rest counted', async () => {
     const headers = { authorization: 'Bearer no' };
     const path = `/v1/topics/${'t'.repeat(900)}/jobs?id=${'i'.repeat(5_000)}`;
     const from = performance.now();
@@ -406,7 +406,7 @@ describe('access', () => {
     for (const line of dq.requests) expect(JSON.stringify(line).length).toBeLessThan(400);
   });
 
-  it('a refusal on a push keeps the job out', async () => {
+  it('a rejected push stores no job', async () => {
     await dq.call('POST', '/v1/topics/t/jobs?id=x', { headers: { origin: 'http://evil' }, body: '1' });
     await dq.call('POST', '/v1/topics/t/jobs?id=x', { headers: { authorization: 'Bearer no' }, body: '1' });
     expect((await dq.api('GET', '/v1/topics/t/jobs/x')).status).toBe(404);

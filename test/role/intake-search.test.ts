@@ -1,4 +1,4 @@
-// GET /v1/jobs: looking for jobs.
+// Tests GET /v1/jobs, the search.
 import { beforeEach, expect, it } from 'vitest';
 import { storeLimits } from '../../src/store/limits.ts';
 import { bury, reserveOne } from '../support/handmade.ts';
@@ -29,7 +29,7 @@ async function search(query = ''): Promise<string[]> {
   return found.map(({ topic, id, state }) => `${topic}/${id} ${state}`);
 }
 
-it('search: finds live and dead jobs by due time; ended ones by their state alone', async () => {
+it('search: finds live and dead jobs by due time; ended ones by state', async () => {
   await bury(dq, 'a', ['dead']);
   await dq.push('a', '1', '?id=reserved&delay=0');
   const job = await reserveOne(dq);
@@ -68,7 +68,7 @@ it('search: finds live and dead jobs by due time; ended ones by their state alon
   expect(gone).toMatchObject({ attempt: 0, endedAt: expect.stringMatching(/Z$/) });
 });
 
-it('search: a page may be empty and have a next one, where one call may not look at more', async () => {
+it('search: an empty page can have a next one, because calls are bounded', async () => {
   const items = Array.from({ length: 1_000 }, () => '{"topic":"a","body":1,"delay":"1h"}').join('\n');
   for (let left = storeLimits.searchRowsMax; left > 0; left -= 1_000)
     await dq.call('POST', '/v1/jobs', { body: items, headers: { 'content-type': 'application/x-ndjson' } });
@@ -78,7 +78,7 @@ it('search: a page may be empty and have a next one, where one call may not look
   expect(await search('state=reserved')).toEqual([]);
 });
 
-it('search: what is wrong is named', async () => {
+it('search: names the wrong parameter', async () => {
   for (const [query, field] of [
     ['state=', 'state'],
     ['state=gone', 'state'],

@@ -1,4 +1,4 @@
-// Rotation of a topic's secret, and the statistics of one topic, through the API.
+// Tests the rotation of a topic's secret, and the statistics of one topic.
 import { describe, expect, it } from 'vitest';
 import { startIntake } from '../support/intake.ts';
 
@@ -38,7 +38,7 @@ describe('POST /v1/topics/{topic}/secret', () => {
     for (const { secret } of secrets) expect(JSON.stringify(shown)).not.toContain(secret);
   });
 
-  it('takes a given one, but none that signs already', async () => {
+  it('accepts a given secret, but not one that already signs', async () => {
     const { dq, first } = await withTopic();
     expect((await dq.api('POST', '/v1/topics/a/secret', { secret: given(1) })).body.secret).toBe(given(1));
     for (const secret of [first, given(1)])
@@ -56,7 +56,7 @@ describe('POST /v1/topics/{topic}/secret', () => {
     [{ other: 1 }, 'other'],
     [[], 'body'],
     ['x', 'body'],
-  ])('%j is refused by name, and nothing is rotated', async (body, field) => {
+  ])('%j is rejected by field name, and nothing is rotated', async (body, field) => {
     const { dq, first } = await withTopic();
     expect(await dq.api('POST', '/v1/topics/a/secret', body)).toMatchObject({
       status: 400,
@@ -65,13 +65,13 @@ describe('POST /v1/topics/{topic}/secret', () => {
     expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret: first, untilAt: null }]);
   });
 
-  it('of a topic that is not there is 404', async () => {
+  it('an unknown topic is 404', async () => {
     const { dq } = await withTopic();
     for (const name of ['b', '-'])
       expect((await dq.call('POST', `/v1/topics/${name}/secret`)).body.code).toBe('topic_not_found');
   });
 
-  it('survives every other change of the topic, and one whose time is over does not', async () => {
+  it('an old secret survives other changes of the topic until it expires', async () => {
     const { dq, first } = await withTopic();
     const { body } = await dq.call('POST', '/v1/topics/a/secret');
     const secretsNow = async () => (await dq.registry.get('a'))?.secrets.map(({ secret }) => secret);
@@ -111,7 +111,7 @@ describe('GET /v1/topics/{topic}/stats', () => {
     });
   });
 
-  it('is all zeros for a new topic, and 404 for none', async () => {
+  it('is all zeros for a new topic, and 404 for an unknown one', async () => {
     const { dq } = await withTopic();
     const { body } = await dq.call('GET', '/v1/topics/a/stats');
     expect([...Object.values(body.total), ...Object.values(body.states)]).toEqual(Array(9).fill(0));

@@ -1,4 +1,4 @@
-// Probable slips of producers: an item of a batch that was pushed as a job, and JSON that says it is a form.
+// Tests probable mistakes of producers: an item of a batch pushed as a job, and JSON sent as a form.
 
 import { describe, expect, it } from 'vitest';
 import { startIntake, type TestIntake } from '../support/intake.ts';
@@ -37,7 +37,7 @@ describe('an item of a batch as the body of a push', () => {
     }
   });
 
-  it('is only what says when or how to push; other bodies with the same names are jobs', async () => {
+  it('is detected by its time or topic; other bodies with the same names are jobs', async () => {
     const dq = await start();
     for (const body of [
       { body: 'x' },
@@ -82,7 +82,7 @@ describe('JSON of the type application/x-www-form-urlencoded', () => {
     }
   });
 
-  it('is only what begins as JSON; a form is a job', async () => {
+  it('is detected by its first character; a form is a job', async () => {
     const dq = await start();
     for (const body of ['a=1&b=2', 'a', '', '%7B=1', '5', '"x"'])
       expect((await dq.push('t', body, '', form)).status, body).toBe(201);

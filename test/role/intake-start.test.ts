@@ -1,11 +1,11 @@
-// The beginning of a server: when its port is there, and what becomes of who comes before the API is.
+// Tests the start of a server: when it opens its port, and requests that arrive before the API is ready.
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import type { Registry } from '../../src/ports/registry.ts';
 import { startIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
-/** That nobody has now. */
+/** A free port. */
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await until('it listens', () => server.listening);
@@ -14,7 +14,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** A registry whose tokens are read when told, and no sooner: an API cannot be ready before. */
+/** A registry that returns the tokens when the test says so: the API cannot be ready before. */
 function slowTokens() {
   let release = () => {};
   const released = new Promise<void>((resolve) => {
@@ -39,7 +39,7 @@ const accepts = (port: number) =>
     socket.on('error', () => resolve(false));
   });
 
-it('in the place of a server that died opens the port first, and answers what came meanwhile in its order', async () => {
+it('replacing a dead server: opens the port first, answers waiting requests in order', async () => {
   const port = await freePort();
   const tokens = slowTokens();
   const starting = startIntake({ restarts: 1, config: { 'server.port': port }, registry: tokens.registry });
@@ -66,7 +66,7 @@ it('in the place of a server that died opens the port first, and answers what ca
   await until('nothing is in flight', () => dq.role.inFlight() === 0);
 });
 
-it('in a start or a reload opens the port when the API is ready: it may still be given up', async () => {
+it('start and reload: opens the port when the API is ready', async () => {
   const port = await freePort();
   const tokens = slowTokens();
   const starting = startIntake({ config: { 'server.port': port }, registry: tokens.registry });

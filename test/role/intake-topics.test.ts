@@ -57,14 +57,14 @@ describe('create', () => {
     expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret: body.secret, untilAt: null }]);
   });
 
-  it('makes another secret for each topic, and takes a given one', async () => {
+  it('generates a secret for each topic, or accepts a given one', async () => {
     const given = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
     const [a, b, c] = [await create('a'), await create('b'), await create('c', { secret: given })];
     expect(a.body.secret).not.toBe(b.body.secret);
     expect(c.body.secret).toBe(given);
   });
 
-  it('of a name that exists is 409, and changes nothing', async () => {
+  it('an existing name is 409, and changes nothing', async () => {
     await create('a', { title: 'first' });
     expect(await create('a', { title: 'second' })).toMatchObject({
       status: 409,
@@ -73,7 +73,7 @@ describe('create', () => {
     expect((await dq.api('GET', '/v1/topics/a')).body.title).toBe('first');
   });
 
-  it('refuses its own port, whatever port that turned out to be', async () => {
+  it('rejects its own port as callback, also a port chosen at the start', async () => {
     expect(await create('self', { callbackUrl: `${dq.url}/v1/topics/self/jobs` })).toMatchObject({
       status: 400,
       body: { code: 'invalid', errors: [{ field: 'callbackUrl' }] },
@@ -84,7 +84,7 @@ describe('create', () => {
     ).toBe(201);
   });
 
-  it('is in force at once where it was made', async () => {
+  it('is in force at once in its own process', async () => {
     for (let n = 0; n < 10; n++) {
       await create(`t${n}`);
       expect((await dq.push(`t${n}`, '1')).status).toBe(201);
@@ -124,7 +124,7 @@ describe('emptyReply', () => {
     expect(emptyReplyOf(await dq.api('PUT', '/v1/topics/c', { callbackUrl }))).toBe('accept');
   });
 
-  it('is stored, and stays when a PATCH changes the format alone', async () => {
+  it('is stored, and stays when a PATCH changes only the format', async () => {
     await create('a');
     expect(emptyReplyOf(await dq.api('PATCH', '/v1/topics/a', { format: 'form' }))).toBe('accept');
     await create('b', { format: 'form' });
@@ -134,7 +134,7 @@ describe('emptyReply', () => {
 });
 
 describe('method and format', () => {
-  it('GET goes with form alone, however the two come together', async () => {
+  it('GET needs format form, however the two come together', async () => {
     const refusal = (field: string) => ({ status: 400, body: { code: 'invalid', errors: [{ field }] } });
     expect(await create('a', { method: 'GET' })).toMatchObject(refusal('method'));
     expect(await dq.api('PUT', '/v1/topics/a', { callbackUrl, method: 'GET' })).toMatchObject(
@@ -178,7 +178,7 @@ describe('method and format', () => {
 });
 
 describe('put and patch', () => {
-  it('PUT shows the secret of a topic that it creates, and none of one that it replaces', async () => {
+  it('PUT shows the secret of a created topic, not of a replaced one', async () => {
     const { status, body } = await dq.api('PUT', '/v1/topics/a', { callbackUrl });
     expect([status, body.secret]).toEqual([201, expect.stringMatching(/^whsec_/)]);
     expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret: body.secret, untilAt: null }]);
@@ -188,7 +188,7 @@ describe('put and patch', () => {
     expect((await dq.api('PUT', '/v1/topics/b', { callbackUrl, secret: given })).body.secret).toBe(given);
   });
 
-  it('PUT creates with 201, replaces with 200, and fields not given are defaults again', async () => {
+  it('PUT creates with 201, replaces with 200, resets missing fields to defaults', async () => {
     const created = await dq.api('PUT', '/v1/topics/a', {
       callbackUrl,
       title: 'x',
@@ -220,7 +220,7 @@ describe('put and patch', () => {
     expect(await dq.api('PATCH', '/v1/topics/a', {})).toMatchObject({ status: 200, body: { title: 'x' } });
   });
 
-  it('what GET shows can be PUT back', async () => {
+  it('PUT accepts what GET shows', async () => {
     await create('a', {
       backoff: { type: 'exponential', base: '10s', factor: 1.5, cap: '1h' },
       retryIf: '{res.code}!=200',
@@ -248,7 +248,7 @@ describe('put and patch', () => {
     });
   });
 
-  it('a secret is not changed by them; naming the one in force is no change', async () => {
+  it('PUT and PATCH accept only the current secret', async () => {
     const secret = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
     await create('a', { secret });
     expect((await dq.api('PUT', '/v1/topics/a', { callbackUrl, secret })).status).toBe(200);
@@ -262,7 +262,7 @@ describe('put and patch', () => {
     expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret, untilAt: null }]);
   });
 
-  it('changes made at the same moment are all kept', async () => {
+  it('concurrent changes are all kept', async () => {
     await create('a');
     const changes = [{ title: 'x' }, { owner: 'me' }, { maxAttempts: 7 }];
     const replies = await Promise.all(changes.map((change) => dq.api('PATCH', '/v1/topics/a', change)));
@@ -274,7 +274,7 @@ describe('put and patch', () => {
     });
   });
 
-  it('of a topic that is not there: PATCH is 404', async () => {
+  it('PATCH of an unknown topic is 404', async () => {
     for (const path of ['/v1/topics/none', '/v1/topics/-'])
       expect(await dq.api('PATCH', path, {})).toMatchObject({
         status: 404,
@@ -296,7 +296,7 @@ describe('put and patch', () => {
 });
 
 describe('states', () => {
-  it('pause, offline and resume set the state, and may be repeated', async () => {
+  it('pause, offline and resume set the state, and can be repeated', async () => {
     await create('a', { title: 'x' });
     for (const [verb, state] of [
       ['pause', 'paused'],
@@ -313,7 +313,7 @@ describe('states', () => {
 });
 
 describe('list', () => {
-  it('goes by name, in pages that together hold everything once', async () => {
+  it('goes by name, in pages that have every topic once', async () => {
     const names = ['b', 'a', 'C', 'a.b', 'a-b', 'Z', 'aa'];
     for (const name of names) await create(name);
     const seen: string[] = [];
@@ -339,7 +339,7 @@ describe('list', () => {
     expect(await found('search=%25')).toEqual([]);
   });
 
-  it('refuses limits and cursors that are none', async () => {
+  it('rejects invalid limits and cursors', async () => {
     for (const query of ['limit=0', 'limit=-1', 'limit=1.5', 'limit=1001', 'limit=', 'limit=x'])
       expect(await dq.api('GET', `/v1/topics?${query}`), query).toMatchObject({
         status: 400,
@@ -354,7 +354,7 @@ describe('list', () => {
 });
 
 describe('delete', () => {
-  it('is refused while a job is stored, and changes nothing', async () => {
+  it('is rejected while a job is stored, and changes nothing', async () => {
     await create('a');
     const before = (await dq.api('GET', '/v1/topics/a')).body;
     await dq.push('a', '1', '?id=x&delay=1h');
@@ -367,7 +367,7 @@ describe('delete', () => {
     expect((await dq.api('GET', '/v1/topics/a/jobs/x')).status).toBe(200);
   });
 
-  it('removes a topic without jobs, for which it refuses pushes meanwhile', async () => {
+  it('removes a topic without jobs; pushes are rejected meanwhile', async () => {
     await create('a');
     const deleting = dq.api('DELETE', '/v1/topics/a');
     await until('it is offline', async () => (await dq.registry.get('a'))?.state === 'offline', 5_000, 5);
@@ -395,7 +395,7 @@ describe('delete', () => {
     });
   });
 
-  it('does not remove a topic that somebody set active again meanwhile', async () => {
+  it('does not remove a topic that was set active meanwhile', async () => {
     await create('a');
     const deleting = dq.api('DELETE', '/v1/topics/a');
     await new Promise((resolve) => setTimeout(resolve, 0));

@@ -1,4 +1,4 @@
-// Jobs moved by hand: run, reschedule, requeue; and the trial of a retry rule.
+// Tests run, reschedule and requeue of one job, and the test of a retry rule.
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../src/ports/job-store.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
@@ -31,7 +31,7 @@ describe('run', () => {
     expect((await reserveOne(dq)).version).toBe(Number(version));
   });
 
-  it('is without effect when the job is ready or reserved', async () => {
+  it('has no effect on a ready or reserved job', async () => {
     const pushed = await dq.push('t', '1', '?id=a&delay=0');
     const { topic, id, version, dueAt } = pushed.body;
     expect(await dq.api('POST', `${job}/run`)).toEqual({
@@ -50,7 +50,7 @@ describe('run', () => {
     });
   });
 
-  it('of a dead letter is 409 job_dead', async () => {
+  it('a dead letter is 409 job_dead', async () => {
     await bury(dq, 't', ['a']);
     expect(await dq.api('POST', `${job}/run`)).toMatchObject({ status: 409, body: { code: 'job_dead' } });
     expect((await get()).state).toBe('dead');
@@ -73,7 +73,7 @@ describe('reschedule', () => {
       expect((await dq.api('POST', `${job}/reschedule?${query}`)).body.state).toBe('ready');
   });
 
-  it('of a reserved job is 409 job_in_flight, of a dead letter 409 job_dead', async () => {
+  it('a reserved job is 409 job_in_flight, a dead letter 409 job_dead', async () => {
     await dq.push('t', '1', '?id=a&delay=0');
     await reserveOne(dq);
     const query = `${job}/reschedule?delay=1h`;
@@ -84,7 +84,7 @@ describe('reschedule', () => {
     expect(await dq.api('POST', query)).toMatchObject({ status: 409, body: { code: 'job_dead' } });
   });
 
-  it('needs a time, one time, and a good one', async () => {
+  it('needs exactly one valid time', async () => {
     await dq.push('t', '1', '?id=a&delay=1h');
     const before = await get();
     for (const [query, field] of [
@@ -118,7 +118,7 @@ describe('requeue of one', () => {
     expect(await get()).toMatchObject({ state: 'ready', attempt: 0, attempts: [], body: '{"id":"a"}' });
   });
 
-  it('of a live job is 409 not_dead', async () => {
+  it('a live job is 409 not_dead', async () => {
     await dq.push('t', '1', '?id=a&delay=1h');
     for (const state of ['delayed', 'ready']) {
       const reply = await dq.api('POST', `${job}/requeue`);
@@ -130,7 +130,7 @@ describe('requeue of one', () => {
 });
 
 describe('each verb', () => {
-  it('tells a missing job from a missing topic and from an id that is none', async () => {
+  it('distinguishes missing job, missing topic and invalid id', async () => {
     for (const verb of verbs) {
       const refused = async (path: string) => {
         const { status, body } = await dq.api('POST', `${path}/${verb}`);
@@ -143,7 +143,7 @@ describe('each verb', () => {
     }
   });
 
-  it('moves a job whose topic is gone', async () => {
+  it('moves a job of a removed topic', async () => {
     await dq.store.jobs.push([
       {
         ...{ topic: 'gone', id: 'a', mode: 'replace', priority: 'normal', contentType: null },
@@ -154,7 +154,7 @@ describe('each verb', () => {
     expect((await dq.api('POST', '/v1/topics/gone/jobs/a/run')).body.state).toBe('ready');
   });
 
-  it('says whether the store did it', async () => {
+  it('reports whether the store did it', async () => {
     for (const kind of ['not_stored', 'unknown'] as const) {
       const fail = async () => [{ kind, code: 'broken' }] as const;
       const own = await startIntake({
@@ -172,10 +172,10 @@ describe('each verb', () => {
   });
 });
 
-describe('the trial of a rule', () => {
+describe('POST /v1/rules/test', () => {
   const ask = (body: object) => dq.api('POST', '/v1/rules/test', body);
 
-  it('tells what the rule makes of the reply, and what its references are', async () => {
+  it('shows the result of the rule and the values of its references', async () => {
     const rule = '{res.code}!=200 && {status}==200 && {header.x}==null && {attempt}==1';
     expect(await ask({ rule, status: 200, body: '{"code":500}' })).toMatchObject({
       status: 200,
@@ -191,7 +191,7 @@ describe('the trial of a rule', () => {
     });
   });
 
-  it('names a mistake by its position, and every bad member', async () => {
+  it('names the position of a mistake, and every wrong field', async () => {
     expect(await ask({ rule: '{res.code} =! 5', body: '' })).toMatchObject({
       status: 400,
       body: { code: 'invalid', errors: [{ field: 'rule', position: 11 }] },

@@ -1,4 +1,4 @@
-// Removing a topic with its jobs, beside everybody else who uses the store.
+// Tests the removal of a topic with its jobs, beside other calls of the store.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { JobState } from '../../src/core/job.ts';
@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 import { ids, type Rig, startRig } from './rig.ts';
 
 describe('removing a topic', () => {
-  it('clears it in steps that leave the store to the others in between', async () => {
+  it('purges in steps, between which the store serves other calls', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.topic('other', 'http://127.0.0.1:9/');
@@ -39,7 +39,7 @@ describe('removing a topic', () => {
     });
   });
 
-  it('ends when its time is over, says how far it came, and goes on when it is called again', async () => {
+  it('ends at its time limit with the counts, and continues when repeated', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.pushAll('t', ids('a', useCaseLimits.purgeStepMax + 50));
@@ -85,7 +85,7 @@ for (const [name, isMissing, open] of stores)
       },
     );
 
-    it('ends when one comes after the first look, and gives the topic its state back', async () => {
+    it('ends when a job arrives after the first count, and restores the state', async () => {
       const rig = await startRig();
       await rig.topic('t', 'http://127.0.0.1:9/', { state: 'paused' });
       const under = await open();
@@ -93,7 +93,7 @@ for (const [name, isMissing, open] of stores)
       const removing = removeTopic(rig.registry, under.store.admin, 't', false);
       const outcome = expect(removing).rejects.toMatchObject({ code: 'topic_has_jobs' });
       await until('it is offline', async () => (await rig.registry.get('t'))?.state === 'offline', 5_000, 5);
-      // From a process that has not heard of it yet.
+      // From a process that has not read the change yet.
       await new Trial(under).push('late', { topic: 't' });
       await outcome;
       expect(await rig.registry.get('t')).toMatchObject({ state: 'paused' });
@@ -102,8 +102,8 @@ for (const [name, isMissing, open] of stores)
     });
   });
 
-describe('a removal that is cut off', () => {
-  /** As its process died behind the first write: the topic is offline, and nothing goes on. */
+describe('an interrupted removal', () => {
+  /** The state after a crash behind the first write: the topic is offline, and nothing continues. */
   async function cutOff(rig: Rig): Promise<void> {
     let looks = 0;
     const admin: StoreAdmin = {
@@ -123,7 +123,7 @@ describe('a removal that is cut off', () => {
     return started.start();
   };
 
-  it('leaves the topic offline no longer than dq-upkeep needs to notice, also when it was changed', async () => {
+  it('dq-upkeep restores the state, also after other changes', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/', { state: 'paused' });
     await cutOff(rig);
@@ -140,7 +140,7 @@ describe('a removal that is cut off', () => {
     ]);
   });
 
-  it('is forgotten when somebody gives the topic a state', async () => {
+  it('is forgotten when a caller sets the state', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await cutOff(rig);

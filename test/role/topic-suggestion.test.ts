@@ -1,4 +1,4 @@
-// A topic that does not exist is refused with the one that was probably meant, and an empty result of a mistyped topic is a 404.
+// Tests "did you mean" for an unknown topic, and the 404 for an empty result of an unknown topic.
 
 import { describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
@@ -23,7 +23,7 @@ describe('404 topic_not_found', () => {
       detail: 'there is no topic "order.clse"; did you mean order.close?',
     };
     expect((await dq.push('order.clse', '1')).body).toMatchObject(told);
-    // More than apiLimits.suggestPerSecond of them in one second have no suggestion.
+    // Beyond apiLimits.suggestPerSecond in one second there is no suggestion.
     for (const [method, path, body] of [
       ['GET', '/v1/topics/order.clse'],
       ['PATCH', '/v1/topics/order.clse', { delay: '1s' }],
@@ -42,7 +42,7 @@ describe('404 topic_not_found', () => {
     expect(body.results[0]).toMatchObject({ code: told.code });
   });
 
-  it('suggests nothing for a name that is like none', async () => {
+  it('suggests nothing for a dissimilar name', async () => {
     const dq = await withTopics('order.close');
     expect((await dq.push('invoice', '1')).body.detail).toBe('there is no topic "invoice"');
   });
@@ -65,7 +65,7 @@ describe('404 topic_not_found', () => {
 });
 
 describe('an empty result', () => {
-  it('is a 404 for a topic that does not exist, and stays empty for one that does', async () => {
+  it('is 404 for an unknown topic, and empty for a known one', async () => {
     const dq = await withTopics('t');
     for (const [topic, status] of [
       ['t', 200],
@@ -112,7 +112,7 @@ describe('the work for a suggestion', () => {
     expect(near.looks()).toBe(apiLimits.suggestDistances + 1);
   });
 
-  it('is bounded with many requests, each second anew', () => {
+  it('is bounded per second with many requests', () => {
     let now = 0;
     const one = suggestionOf(['order.close'], () => now);
     const made = () =>

@@ -1,4 +1,5 @@
-// Tests a topic with an unreadable record: its jobs are held, others go on, and it can be replaced or removed.
+// Tests a topic with an unreadable record: its jobs are held, others go on, and it can be replaced or
+// removed.
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';

@@ -23,7 +23,8 @@ export function dereferenced(document: OpenApi): OpenApi {
   return resolve(document) as OpenApi;
 }
 
-/** null = as described, otherwise the difference. `api`: dereferenced. No operation describes 404 no_route and 405. */
+/** null = as described, otherwise the difference. `api`: dereferenced. No operation describes 404 no_route
+ *  and 405. */
 export function undescribed(
   api: OpenApi,
   method: string,

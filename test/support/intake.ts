@@ -1,5 +1,6 @@
-// A server role for a test: real sockets on a free port, the embedded store and registry reached through their owner's socket
-// as in the daemon, and what the role said to its surroundings. Ended with the test.
+// startIntake runs a server role for a test: real sockets on a free port, the embedded store and registry
+// behind their owner's socket as in the daemon, and a record of its logs, counts and messages. Ends with the
+// test.
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
@@ -25,9 +26,9 @@ export interface IntakeOptions {
   readonly config?: Readonly<Record<string, unknown>>;
   readonly times?: FrontTimes;
   readonly restarts?: number;
-  /** the store's */
+  /** of the store */
   readonly clock?: () => number;
-  /** what the role sees instead of the store or the registry, to let one of them fail */
+  /** replaces the store or the registry, to make it fail */
   readonly store?: (store: Store) => Store;
   readonly registry?: (registry: Registry) => Registry;
   readonly onSend?: (message: ToMaster, answer: (message: ToWorker) => void) => void;
@@ -52,19 +53,19 @@ export interface TestIntake {
   /** /openapi.json, dereferenced */
   readonly description: OpenApi;
   call(method: string, path: string, init?: RequestInit): Promise<ApiReply & { readonly headers: Headers }>;
-  /** JSON in, JSON out. Fails when the reply is not as /openapi.json describes it; so do `call` and `push`. */
+  /** JSON in, JSON out. Like `call` and `push`, fails for a reply that /openapi.json does not describe. */
   api(method: string, path: string, body?: unknown): Promise<ApiReply>;
   push(topic: string, body: Buffer | string, query?: string, contentType?: string): Promise<ApiReply>;
-  /** A connection that is spoken to by hand. */
+  /** A raw connection. */
   open(): RawConnection;
 }
 
 export interface RawConnection {
   readonly socket: Socket;
   send(text: string | Buffer): void;
-  /** everything that came so far */
+  /** all bytes received so far */
   received(): string;
-  /** resolves with everything when the other side has closed */
+  /** resolves with all bytes after the other side has closed */
   readonly closed: Promise<string>;
 }
 
@@ -187,7 +188,7 @@ function openConnection(port: number): RawConnection {
       socket.end();
       resolve(received());
     });
-    // A reset shows in what did not arrive.
+    // A reset shows by the missing bytes.
     socket.on('error', () => resolve(`${received()}(reset)`));
   });
   onTestFinished(() => {

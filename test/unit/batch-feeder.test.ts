@@ -1,4 +1,4 @@
-// The order and the portions in which the pushes of batches enter the queue; the queue is a real one, the store scripted.
+// Tests the order and the portions in which batches enter a real push queue, with a scripted store.
 import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
@@ -22,10 +22,10 @@ function jobOf(id: string, bytes: number): PushJob {
   };
 }
 
-/** A queue whose calls wait until they are let go, one by one. */
+/** A queue whose store calls wait until the test answers them, one by one. */
 function scripted() {
   const calls: { readonly ids: readonly string[]; readonly bytes: number; answer(): void }[] = [];
-  const told: string[] = [];
+  const settled: string[] = [];
   const queue = new PushQueue(
     {
       push: (jobs) =>
@@ -40,65 +40,65 @@ function scripted() {
   );
   const ticket = (id: string, bytes: number): PushTicket => ({
     job: jobOf(id, bytes),
-    settle: () => told.push(id),
+    settle: () => settled.push(id),
   });
   const batch = (name: string, items: number, bytes: number) => {
     let at = 0;
     return () => (at < items ? ticket(`${name}${at++}`, bytes) : null);
   };
-  return { calls, told, queue, ticket, batch, feeder: new BatchFeeder(queue) };
+  return { calls, settled, queue, ticket, batch, feeder: new BatchFeeder(queue) };
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-it('a push of its own waits behind one transaction of batches, whatever they hold', async () => {
-  const { calls, told, queue, ticket, batch, feeder } = scripted();
+it('batch feeder: a single push waits behind at most one transaction', async () => {
+  const { calls, settled, queue, ticket, batch, feeder } = scripted();
   for (const name of ['a', 'b', 'c']) feeder.add(batch(name, 1_000, 64 * 1024));
   queue.add(ticket('own', 1));
   await until('its call is with the store', () => calls.some(({ ids }) => ids.includes('own')));
-  const before = calls.slice(0, calls.findIndex(({ ids }) => ids.includes('own')) + 1);
-  const bytes = before.reduce((sum, call) => sum + call.bytes, 0);
+  const earlier = calls.slice(0, calls.findIndex(({ ids }) => ids.includes('own')) + 1);
+  const bytes = earlier.reduce((sum, call) => sum + call.bytes, 0);
   expect(bytes).toBeLessThanOrEqual(useCaseLimits.batchFeedBytesMax + limits.pushBatchBytesMax);
-  // Nothing more goes there before something has come back.
+  // No further call before an answer.
   await turn();
   expect(calls.reduce((sum, call) => sum + call.bytes, 0)).toBe(bytes);
-  for (const call of before) call.answer();
-  await until('its outcome is told', () => told.includes('own'));
-  expect(calls.length).toBeGreaterThan(before.length);
+  for (const call of earlier) call.answer();
+  await until('its outcome is settled', () => settled.includes('own'));
+  expect(calls.length).toBeGreaterThan(earlier.length);
 });
 
-it('batches take turns, each in its own order, and every push is told its outcome', async () => {
-  const { calls, told, batch, feeder } = scripted();
+it('batch feeder: batches take turns, keep their order, settle every push', async () => {
+  const { calls, settled, batch, feeder } = scripted();
   for (const name of ['a', 'b']) feeder.add(batch(name, 2_500, 1));
   let answered = 0;
-  await until('all are told', () => {
+  await until('all are settled', () => {
     for (const call of calls.slice(answered)) call.answer();
     answered = calls.length;
-    return told.length === 5_000;
+    return settled.length === 5_000;
   });
   const entered = calls.flatMap(({ ids }) => ids);
   for (const name of ['a', 'b'])
     expect(entered.filter((id) => id.startsWith(name))).toEqual(
       Array.from({ length: 2_500 }, (_, n) => `${name}${n}`),
     );
-  // The second has begun long before the first was through.
+  // The second batch began long before the end of the first.
   expect(entered.indexOf('b0')).toBeLessThanOrEqual(useCaseLimits.batchFeedItemsMax + limits.pushBatchMax);
 });
 
-it('a batch of small bodies goes to the store at once', async () => {
+it('batch feeder: a batch of small bodies goes to the store at once', async () => {
   const { calls, batch, feeder } = scripted();
   feeder.add(batch('a', 1_000, 100));
   await until('all are with the store', () => calls.flatMap(({ ids }) => ids).length === 1_000);
   expect(calls.map(({ ids }) => ids.length)).toEqual(Array(10).fill(100));
 });
 
-it('bodies larger than a portion go one by one', async () => {
-  const { calls, told, batch, feeder } = scripted();
+it('batch feeder: bodies larger than a portion go one by one', async () => {
+  const { calls, settled, batch, feeder } = scripted();
   feeder.add(batch('a', 3, useCaseLimits.batchFeedBytesMax));
   for (let n = 0; n < 3; n++) {
     await until('the next is with the store', () => calls.length === n + 1);
-    expect(told).toHaveLength(n);
+    expect(settled).toHaveLength(n);
     calls[n]?.answer();
   }
-  await until('all are told', () => told.length === 3);
+  await until('all are settled', () => settled.length === 3);
 });

@@ -1,4 +1,4 @@
-// Coalescing alone; that the store then does what it should is tested with a real one (test/role/intake-*).
+// Tests the coalescing of pushes with a scripted store; test/role/intake-* use a real one.
 import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
@@ -15,13 +15,13 @@ const jobOf = (id: string, bytes = 1): PushJob => ({
   body: Buffer.alloc(bytes),
 });
 
-/** Hands over the given bodies in one turn; answers the calls that came of it, and what each ticket was told. */
+/** Adds the given bodies in one turn; returns the store calls and the outcome of each ticket. */
 async function pushed(
   sizes: readonly number[],
   answer: (jobs: readonly PushJob[]) => Promise<readonly PushOutcome[]>,
 ) {
   const calls: string[][] = [];
-  const told: [string, PushOutcome][] = [];
+  const settled: [string, PushOutcome][] = [];
   const failures: unknown[] = [];
   const queue = new PushQueue(
     {
@@ -35,47 +35,47 @@ async function pushed(
   sizes.forEach((bytes, n) => {
     const ticket: PushTicket = {
       job: jobOf(String(n), bytes),
-      settle: (outcome) => told.push([ticket.job.id, outcome]),
+      settle: (outcome) => settled.push([ticket.job.id, outcome]),
     };
     queue.add(ticket);
   });
-  while (told.length < sizes.length) await new Promise((resolve) => setImmediate(resolve));
-  return { calls, told, failures };
+  while (settled.length < sizes.length) await new Promise((resolve) => setImmediate(resolve));
+  return { calls, settled, failures };
 }
 
 const kept = async (jobs: readonly PushJob[]): Promise<readonly PushOutcome[]> =>
   jobs.map(({ id }) => ({ kind: 'kept', version: Number(id), dueAt: 0, state: 'ready' }));
 
-it('sends what comes in one turn as one call, and tells each ticket its own outcome', async () => {
-  const { calls, told } = await pushed([1, 1, 1], kept);
+it('push queue: one call per turn, each ticket gets its own outcome', async () => {
+  const { calls, settled } = await pushed([1, 1, 1], kept);
   expect(calls).toEqual([['0', '1', '2']]);
-  expect(told.map(([id, outcome]) => [id, 'version' in outcome && String(outcome.version)])).toEqual([
+  expect(settled.map(([id, outcome]) => [id, 'version' in outcome && String(outcome.version)])).toEqual([
     ['0', '0'],
     ['1', '1'],
     ['2', '2'],
   ]);
 });
 
-it('keeps a call to its number of jobs and bytes, in order', async () => {
+it('push queue: a call has at most its jobs and bytes, in order', async () => {
   const many = await pushed(
     Array.from({ length: 2 * limits.pushBatchMax + 1 }, () => 1),
     kept,
   );
   expect(many.calls.map((ids) => ids.length)).toEqual([limits.pushBatchMax, limits.pushBatchMax, 1]);
-  expect(many.calls.flat()).toEqual(many.told.map(([id]) => id));
+  expect(many.calls.flat()).toEqual(many.settled.map(([id]) => id));
   const half = limits.pushBatchBytesMax / 2;
   expect((await pushed([half, half, 1], kept)).calls).toEqual([['0', '1'], ['2']]);
   expect((await pushed([1, 2 * limits.pushBatchBytesMax, 1], kept)).calls).toEqual([['0'], ['1'], ['2']]);
 });
 
-it('a call that breaks off leaves its tickets unknown, and is reported', async () => {
-  const { told, failures } = await pushed([1, 1], () => Promise.reject(new Error('gone')));
-  expect(told.map(([, outcome]) => outcome.kind)).toEqual(['unknown', 'unknown']);
+it('push queue: a rejected call makes its tickets unknown, and is reported', async () => {
+  const { settled, failures } = await pushed([1, 1], () => Promise.reject(new Error('gone')));
+  expect(settled.map(([, outcome]) => outcome.kind)).toEqual(['unknown', 'unknown']);
   expect(failures).toHaveLength(1);
 });
 
-it('tells a ticket at once what is known before the rest of its call, and never again', async () => {
-  const told: [string, string][] = [];
+it('push queue: settles an early outcome at once, and only once', async () => {
+  const settled: [string, string][] = [];
   const stored: PushOutcome = { kind: 'kept', version: 1, dueAt: 0, state: 'ready' };
   let answer: (outcomes: readonly PushOutcome[]) => void = () => {};
   const queue = new PushQueue(
@@ -90,27 +90,27 @@ it('tells a ticket at once what is known before the rest of its call, and never 
     (error) => expect.fail(String(error)),
   );
   for (const id of ['0', '1', '2'])
-    queue.add({ job: jobOf(id), settle: ({ kind }) => told.push([id, kind]) });
-  await until('the one that is known is told', () => told.length > 0);
-  expect(told).toEqual([['1', 'kept']]);
+    queue.add({ job: jobOf(id), settle: ({ kind }) => settled.push([id, kind]) });
+  await until('the one that is known is settled', () => settled.length > 0);
+  expect(settled).toEqual([['1', 'kept']]);
   answer([stored, stored, { kind: 'unknown', code: 'x' }]);
-  await until('the others are told', () => told.length > 2);
-  expect(told).toEqual([
+  await until('the others are settled', () => settled.length > 2);
+  expect(settled).toEqual([
     ['1', 'kept'],
     ['0', 'kept'],
     ['2', 'unknown'],
   ]);
 });
 
-it('an answer that is too short leaves the rest unknown', async () => {
-  const { told } = await pushed([1, 1], async (jobs) => (await kept(jobs)).slice(0, 1));
-  expect(told.map(([, outcome]) => outcome.kind)).toEqual(['kept', 'unknown']);
+it('push queue: a too short answer leaves the rest unknown', async () => {
+  const { settled } = await pushed([1, 1], async (jobs) => (await kept(jobs)).slice(0, 1));
+  expect(settled.map(([, outcome]) => outcome.kind)).toEqual(['kept', 'unknown']);
 });
 
-/** A store that answers when told to. */
+/** A store that answers when the test says so. */
 function holdingQueue() {
   const calls: { ids: string[]; answer: () => void }[] = [];
-  const told: string[] = [];
+  const settled: string[] = [];
   const queue = new PushQueue(
     {
       push: (jobs) =>
@@ -120,32 +120,32 @@ function holdingQueue() {
     },
     () => {},
   );
-  const add = (id: string) => queue.add({ job: jobOf(id), settle: () => void told.push(id) });
-  return { calls, told, add };
+  const add = (id: string) => queue.add({ job: jobOf(id), settle: () => void settled.push(id) });
+  return { calls, settled, add };
 }
 
-it('gathers what comes while a call is under way, and sends it before that answer is handed out', async () => {
-  const { calls, told, add } = holdingQueue();
+it('push queue: collects during a call, and sends before it settles that call', async () => {
+  const { calls, settled, add } = holdingQueue();
   add('0');
   await until('the first call', () => calls.length === 1);
   add('1');
-  // Another turn, in which a call of its own could have gone.
+  // Another turn, in which an extra call could have gone.
   await new Promise((resolve) => setImmediate(resolve));
   add('2');
   calls[0]?.answer();
-  await until('the first is told', () => told.length === 1);
+  await until('the first is settled', () => settled.length === 1);
   expect(calls.map(({ ids }) => ids)).toEqual([['0'], ['1', '2']]);
   calls[1]?.answer();
-  await until('all are told', () => told.length === 3);
+  await until('all are settled', () => settled.length === 3);
 });
 
-it('does not wait for a store that hangs', async () => {
-  const { calls, told, add } = holdingQueue();
+it('push queue: does not wait for a hanging store', async () => {
+  const { calls, settled, add } = holdingQueue();
   add('0');
   await until('the first call', () => calls.length === 1);
   add('1');
   await until('the second call, though the first has no answer', () => calls.length === 2);
-  expect(told).toEqual([]);
+  expect(settled).toEqual([]);
   for (const { answer } of calls) answer();
-  await until('all are told', () => told.length === 2);
+  await until('all are settled', () => settled.length === 2);
 });

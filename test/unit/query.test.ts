@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { parseQuery, unreadable } from '../../src/api/http/query.ts';
 
-it('reads names and values, a blank for +, nothing for nothing', () => {
+it('query: reads names and values, + as a space, and an empty query', () => {
   expect({ ...parseQuery('a=1&b=x+y%20z&c=%e8%ae%a2&d=&e&f==&=g') }).toEqual({
     a: '1',
     b: 'x y z',
@@ -15,12 +15,12 @@ it('reads names and values, a blank for +, nothing for nothing', () => {
   expect({ ...parseQuery('&&a=1&') }).toEqual({ a: '1' });
 });
 
-it('has no prototype to collide with', () => {
+it('query: has no inherited members', () => {
   expect(Object.keys(parseQuery('__proto__=1&constructor=2'))).toEqual(['__proto__', 'constructor']);
   expect(({} as Record<string, unknown>)['1']).toBeUndefined();
 });
 
-it('answers a marker for what is repeated or badly escaped, also where only the escapes differ', () => {
+it('query: returns a marker for repeated names and invalid escapes', () => {
   for (const text of ['a=1&a=2', 'a=1&%61=2', 'a&a', 'a=%', 'a=%ff', '%=1', 'a=%u0041', 'a=%ed%a0%80']) {
     const query = parseQuery(text);
     expect(Object.keys(query), text).toEqual([unreadable]);
@@ -28,7 +28,7 @@ it('answers a marker for what is repeated or badly escaped, also where only the 
   }
 });
 
-it('never throws, whatever comes', () => {
+it('query: never throws', () => {
   let state = 7;
   const next = (below: number) => {
     state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;

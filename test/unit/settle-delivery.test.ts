@@ -18,12 +18,12 @@ const settled = (
 ) => settle(policy, failures, verdict, 60_000, () => 0.5);
 
 describe('settle', () => {
-  it('a delivered job is acked, however late', () => {
+  it('acks a delivered job, however late', () => {
     expect(settled(0, { outcome: 'delivered' })).toEqual({ kind: 'ack' });
     expect(settled(99, { outcome: 'delivered' })).toEqual({ kind: 'ack' });
   });
 
-  it('a failed one waits 1, 3 … units and is buried with its last attempt', () => {
+  it('retries after 1, 3 … units, and buries with the last attempt', () => {
     expect(settled(0, failed())).toEqual({ kind: 'retry', delayMs: 60_000 });
     expect(settled(1, failed())).toEqual({ kind: 'retry', delayMs: 180_000 });
     expect(settled(2, failed())).toEqual({ kind: 'bury', reason: 'attempts_exhausted' });
@@ -50,12 +50,12 @@ describe('settle', () => {
     'empty_reply',
     'rule',
   ];
-  it.each(reasons)('%s counts as an attempt like every other failure', (reason) => {
+  it.each(reasons)('%s counts as an attempt', (reason) => {
     expect(settled(1, failed({ reason })).kind).toBe('retry');
     expect(settled(2, failed({ reason })).kind).toBe('bury');
   });
 
-  it('the receiver can end it at once', () => {
+  it('buries at once when the receiver says so', () => {
     expect(settled(0, failed({ noMoreAttempts: 'gone' }))).toEqual({ kind: 'bury', reason: 'gone' });
     expect(settled(0, failed({ noMoreAttempts: 'no_retry', retryAfterMs: 5 }))).toEqual({
       kind: 'bury',
@@ -64,13 +64,13 @@ describe('settle', () => {
     expect(settled(2, failed({ noMoreAttempts: 'gone' }))).toEqual({ kind: 'bury', reason: 'gone' });
   });
 
-  it('Retry-After lengthens the wait, never shortens it, and saves nobody from the end', () => {
+  it('Retry-After only lengthens the wait, and adds no attempt', () => {
     expect(settled(0, failed({ retryAfterMs: 90_000 }))).toEqual({ kind: 'retry', delayMs: 90_000 });
     expect(settled(0, failed({ retryAfterMs: 1 }))).toEqual({ kind: 'retry', delayMs: 60_000 });
     expect(settled(2, failed({ retryAfterMs: 90_000 })).kind).toBe('bury');
   });
 
-  it('jitter is added to what it waits', () => {
+  it('adds the jitter to the wait', () => {
     expect(settled(0, failed(), { ...topic, jitter: 0.5 })).toEqual({ kind: 'retry', delayMs: 75_000 });
   });
 });
