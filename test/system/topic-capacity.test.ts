@@ -25,7 +25,8 @@ async function reasonsOf(daemon: Daemon, topic: string): Promise<Reason[][]> {
   return [body.reasons, ...body.notifiers.map(({ reasons }: { reasons: Reason[] | null }) => reasons ?? [])];
 }
 
-/** Resolves with the reason of this code, when one is given. `place`: 0 = the instance, 1 and 2 = its notifiers. */
+/** Resolves with the reason of this code, when one is given. `place`: 0 = the instance, 1 and 2 = its
+ *  notifiers. */
 async function reason(daemon: Daemon, topic: string, code: string, place = 1): Promise<Reason> {
   let last: Reason[][] = [];
   let found: Reason | undefined;

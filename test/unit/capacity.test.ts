@@ -1,4 +1,5 @@
-// What a notifier asks the store for while topics come, change and go, and how it explains what it does not ask for.
+// What a notifier asks the store for while topics come, change and go, and how it explains what it does not
+// ask for.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';

@@ -1,5 +1,6 @@
-// Asks the notifiers of this instance why they call no job of a topic, and returns all their answers to the server that
-// asked. A notifier that does not answer within masterLimits.explainMs is reported without reasons.
+// Asks the notifiers of this instance why they call no job of a topic, and returns all their answers to the
+// server that asked. A notifier that does not answer within masterLimits.explainMs is reported without
+// reasons.
 // Invariant: at most masterLimits.explainsMax questions are open; further ones get no answer.
 
 import type { ExplainedBy, ToMaster } from '../../process/messages.ts';
