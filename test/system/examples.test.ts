@@ -1,0 +1,114 @@
+// scripts/examples: each receiver accepts a job of dq and rejects what dq did not sign. Missing languages are skipped.
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Webhook } from 'standardwebhooks';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { whyNotInstalled } from '../../scripts/services/binaries.ts';
+import { freePorts } from '../../scripts/services/free-port.ts';
+import { environment, launcher, startDaemon } from '../support/daemon.ts';
+import { addTopic } from '../support/producing.ts';
+import { until } from '../support/until.ts';
+
+const examples = join(import.meta.dirname, '../../scripts/examples');
+const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const body = '{"order":4711,"title":"关闭"}';
+
+interface Receiver {
+  readonly file: string;
+  readonly command: (port: number) => readonly [string, ...string[]];
+  readonly missing: () => Promise<string | null>;
+}
+
+const has = (program: string, flag: string) => async () =>
+  spawnSync(program, [flag]).status === 0 ? null : `no ${program} here`;
+const receivers: readonly Receiver[] = [
+  {
+    file: 'receiver-node.mjs',
+    command: () => [process.execPath, 'receiver-node.mjs'],
+    missing: async () => null,
+  },
+  {
+    file: 'receiver-fastify.mjs',
+    command: () => [process.execPath, 'receiver-fastify.mjs'],
+    missing: async () => null,
+  },
+  { file: 'receiver.py', command: () => ['python3', 'receiver.py'], missing: has('python3', '--version') },
+  {
+    file: 'receiver.php',
+    command: (port) => ['php', '-S', `127.0.0.1:${port}`, 'receiver.php'],
+    missing: () => whyNotInstalled('php'),
+  },
+  { file: 'receiver.go', command: () => ['go', 'run', 'receiver.go'], missing: has('go', 'version') },
+];
+
+async function post(url: string, at: number, signer: string, text = body): Promise<number | null> {
+  const headers = {
+    'content-type': 'application/json',
+    'dq-topic': 't',
+    'webhook-id': 'msg_1',
+    'webhook-timestamp': String(Math.floor(at / 1_000)),
+    'webhook-signature': new Webhook(signer).sign('msg_1', new Date(at), text),
+  };
+  const reply = await fetch(url, { method: 'POST', headers, body }).catch(() => null);
+  return reply?.status ?? null;
+}
+
+// An installation is given up after five minutes.
+describe('examples', { timeout: 330_000 }, () => {
+  it.for(receivers)('$file: accepts signed callbacks only', async ({ command, missing }, { skip }) => {
+    const why = await missing();
+    if (why !== null) skip(why);
+    const [port = 0] = await freePorts(1);
+    const [program, ...args] = command(port);
+    const child = spawn(program, args, {
+      cwd: examples,
+      env: environment({ DQ_SECRET: secret, PORT: String(port) }),
+      stdio: 'ignore',
+      // `go run` has a child of its own
+      detached: true,
+    });
+    const exited = once(child, 'exit');
+    onTestFinished(async () => {
+      if (child.exitCode === null) process.kill(-(child.pid as number), 'SIGKILL');
+      await exited;
+    });
+    const url = `http://127.0.0.1:${port}/close`;
+    const now = Date.now();
+    await until('it accepts a signed callback', async () => (await post(url, now, secret)) === 200);
+    const other = `whsec_${Buffer.alloc(24, 1).toString('base64')}`;
+    expect(await post(url, now, other)).toBe(401);
+    expect(await post(url, now, secret, 'another body')).toBe(401);
+    expect(await post(url, now - 400_000, secret)).toBe(401);
+  });
+
+  it('daily.sh: pushes a job per day, and a second run adds none', async () => {
+    const daemon = await startDaemon();
+    await addTopic(daemon, 'report', 'http://127.0.0.1:9/');
+    const bin = mkdtempSync(join(tmpdir(), 'dq-test-'));
+    onTestFinished(() => rmSync(bin, { recursive: true }));
+    writeFileSync(join(bin, 'dq'), `#!/bin/sh\nexec '${process.execPath}' '${launcher}' "$@"\n`);
+    chmodSync(join(bin, 'dq'), 0o755);
+    const env = environment({ DQ_DATA_DIR: daemon.dataDir, PATH: `${bin}:${process.env['PATH']}` });
+    const daily = () =>
+      promisify(execFile)(join(examples, 'daily.sh'), ['report', '12:30', '{"report":1}', '2'], { env });
+    await daily();
+    const stored = async () => (await daemon.api('GET', '/v1/jobs?topic=report&limit=100')).body.items;
+    const first = await stored();
+    // Today's only before half past twelve.
+    expect([2, 3]).toContain(first.length);
+    for (const { id, dueAt } of first) expect(new Date(id).toISOString()).toBe(dueAt);
+    await daily();
+    expect((await stored()).map(({ version }: { version: string }) => version)).toEqual(
+      first.map(({ version }: { version: string }) => version),
+    );
+  });
+
+  it('each has at most 60 lines', () => {
+    for (const name of readdirSync(examples))
+      expect(readFileSync(join(examples, name), 'utf8').split('\n').length, name).toBeLessThanOrEqual(61);
+  });
+});
