@@ -1,6 +1,7 @@
 // Shows that the suite detects each mistake: the named case passes on the model and fails on the mutant.
 
 import { describe, expect, it } from 'vitest';
+import { setUsualDeadline } from '../support/until.ts';
 import { cases } from './exercise.ts';
 import { coldMutants, silentMutant } from './mutants/cold.ts';
 import { endingMutants } from './mutants/endings.ts';
@@ -23,6 +24,10 @@ const mutants: readonly Mutant[] = [
   ...searchMutants,
   silentMutant,
 ];
+
+// Mutants that never send or never end run into this deadline. On the model, in this process, the right answer
+// takes milliseconds.
+setUsualDeadline(5_000);
 
 describe('a store with a mistake fails the suite', () => {
   it.each(mutants)('$mistake', async ({ caughtBy, openStore }) => {

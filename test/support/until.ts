@@ -1,14 +1,22 @@
-// Waiting in tests: for a condition, with a deadline; never for a time.
+// Waits in tests for a condition, with a deadline; never for a time.
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Polls `condition` until it answers something truthy, and answers that. Fails with `what` and the last value otherwise.
- *  30 s, because nothing is proved by them: what they wait for takes ms on a quiet machine, and seconds on one with more work than
- *  cores. A test that proves that something comes soon gives its own, well below what it would take otherwise.
- *  Hazard: an exception counts as not yet, so an expectation inside is tried again instead of failing: judge afterwards. */
+/** Long: it proves nothing. What a test waits for takes milliseconds on a quiet machine, and seconds on a busy one. */
+let usualDeadlineMs = 30_000;
+
+/** For a file whose tests wait for what must not come: shorter, in this file's process. */
+export function setUsualDeadline(ms: number): void {
+  usualDeadlineMs = ms;
+}
+
+/** Polls `condition` until it returns something truthy, and returns that. Otherwise it
+ *  fails with `what` and the last value.
+ *  A test that proves that something comes soon gives its own deadline.
+ *  Hazard: an exception counts as not yet, so an expectation in `condition` is repeated instead of failing at once. */
 export async function until<T>(
   what: string,
   condition: () => T | Promise<T>,
-  deadlineMs = 30_000,
+  deadlineMs = usualDeadlineMs,
   everyMs = 10,
 ): Promise<NonNullable<T>> {
   const end = performance.now() + deadlineMs;
