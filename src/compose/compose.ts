@@ -38,7 +38,6 @@ export async function importAll(): Promise<void> {
   ]);
 }
 
-/** `leaving`: aborted when a drain begins. */
 export function compose(received: Init, channel: MasterChannel, leaving: AbortSignal): Promise<Composed> {
   // In a reload after an upgrade the master runs the previous code and sends its options.
   const init = { ...received, config: withNewOptions(received.config) };

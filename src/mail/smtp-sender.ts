@@ -37,7 +37,6 @@ export interface MailSender {
 
 /** ms */
 export interface MailTimes {
-  /** the whole mail */
   readonly wholeMs: number;
   /** name lookup, connection and greeting, each */
   readonly connectMs: number;

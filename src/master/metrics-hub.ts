@@ -32,7 +32,6 @@ export class MetricsHub {
     this.#options = options;
   }
 
-  /** Counts of the master itself. */
   get metrics(): Metrics {
     return this.#own;
   }

@@ -27,12 +27,10 @@ export interface HealthTimes {
 
 export interface HealthCheckerOptions {
   readonly admin: StoreAdmin;
-  /** number of partitions of the store */
   readonly partitions: () => number;
   readonly topics: TopicBook;
   readonly incidents: Incidents;
   readonly log: Log;
-  /** receives the results, too */
   readonly metrics: StoreMetrics;
   readonly times: HealthTimes;
 }

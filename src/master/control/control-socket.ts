@@ -23,7 +23,6 @@ export interface ControlHandlers {
 export class ControlSocket {
   readonly #server: Server;
   readonly #handlers: ControlHandlers;
-  /** sockets that are answered when everything has ended */
   readonly #waiting = new Set<Socket>();
 
   constructor(handlers: ControlHandlers) {

@@ -15,7 +15,6 @@ export class CrashLoop {
   /** in a row, without a ready worker of the role in between */
   readonly #hangs = new Map<RoleName, number>();
 
-  /** A worker of this role is ready. */
   ready(role: RoleName): void {
     this.#hangs.delete(role);
   }

@@ -32,7 +32,6 @@ export interface SupervisorOptions {
   readonly workerPath: () => string;
   readonly onFork: (pid: number, title: string) => void;
   readonly onExit: (pid: number) => void;
-  /** the master's own entry of the process table */
   readonly self: () => ProcessInfo;
   /** called once, when every worker is ready for the first time */
   readonly onReady: () => void;
@@ -40,7 +39,6 @@ export interface SupervisorOptions {
   readonly service: ServiceManager;
   /** the master's */
   readonly ticker: SecondTicker;
-  /** called when a reload has put this configuration in force */
   readonly onReloaded: (config: Config) => void;
 }
 
@@ -60,7 +58,6 @@ export class Supervisor implements SlotHost {
   readonly #metrics: MetricsHub;
   readonly #crashLoop = new CrashLoop();
   readonly #reloads = new ReloadQueue((report) => this.#reload(report));
-  /** the running one */
   #reloading: Reload | null = null;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #outcome: Outcome = { exitCode: 0, reason: null };

@@ -72,7 +72,6 @@ export class WorkerSlot {
     clearTimeout(this.#timer);
   }
 
-  /** The slot's worker has exited. */
   exited(worker: WorkerProcess, ending: Ending): void {
     this.worker = null;
     if (this.#released) return;
