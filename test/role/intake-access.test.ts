@@ -446,7 +446,7 @@ describe('Access', () => {
     expect(await ask('/v1/topics', null)).toBe('unauthorized');
     expect(await ask('/v1/topics', token)).toBe('admitted');
     away = true;
-    await expect(book.refresh()).rejects.toThrow('away');
+    await expect(book.refresh()).rejects.toThrow('unavailable');
     expect(await ask('/v1/topics', token)).toBe('admitted');
   });
 
