@@ -1,5 +1,5 @@
-// Makes one attempt on each of many endpoints, all at once in one notifier, and writes each result in a word or two.
-// At once, because an endpoint that hangs or floods must not change the results of the others.
+// Makes one attempt on each of many endpoints, all at once in one notifier, and writes each result in a
+// word or two. At once, because an endpoint that hangs or floods must not change the results of the others.
 import { expect } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { PoolSeams } from '../../src/notifier/pools.ts';

@@ -1,4 +1,5 @@
-// How long jobs that are called alone take, and how much time is left to the others. The test turns the clock.
+// How long jobs that are called alone take, and how much time is left to the others. The test turns the
+// clock.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
@@ -16,7 +17,8 @@ interface Scene {
   readonly othersMs: number | null;
 }
 
-/** Plays the notifier. Returns the whole time, how much of it was open to others, and the longest isolation, in ms. */
+/** Plays the notifier. Returns the whole time, how much of it was open to others, and the longest
+ *  isolation, in ms. */
 function play({ candidates, callMs, othersMs }: Scene) {
   const isolation = new PoisonIsolation();
   const others = othersMs !== null;
