@@ -71,7 +71,7 @@ export const limits = {
   /** dq obeys Retry-After up to this long. */
   retryAfterMsMax: 24 * 3_600_000,
   /** Strikes from which a job is isolated, and with which it is buried as poison. */
-  strikesAlone: 2,
+  strikesIsolated: 2,
   strikesPoison: 5,
 
   // ── store calls: bounded work per call
@@ -101,7 +101,7 @@ export const limits = {
   socketPathMax: 100,
   /** Free bytes that a start needs: 64 pages of WAL, in which settles fit on a full disk (a promote does not
    *  fit in 14), the index of the registry's WAL (32 KiB), and the records in run/. */
-  startRoomBytes: 384 * 1024,
+  startFreeBytes: 384 * 1024,
 
   // ── Redis
 
@@ -116,7 +116,7 @@ export const limits = {
   /** A closing client waits this long for replies. */
   redisCloseMs: 1_000,
   /** Pause between the steps of looking through a shard for jobs of earlier lists. */
-  settlePauseMs: 5,
+  clearPauseMs: 5,
 
   // ── registry
 
@@ -130,7 +130,7 @@ export const limits = {
   // ── upkeep and mail
 
   /** Interval of looking for jobs of earlier shard lists, while there are any. */
-  settleEveryMs: 60_000,
+  clearEveryMs: 60_000,
   /** The longest alerts.window: dq remembers a mailed topic for it. */
   alertWindowMsMax: 24 * 3_600_000,
   /** A whole mail. Twice this plus the claims is less than the claim's time. */
@@ -146,7 +146,7 @@ export const limits = {
   /** The longest sleep of any loop: a stepped clock or a suspended machine delays work by at most this. */
   loopSleepMsMax: 1_000,
   /** Interval of a worker's load report, its check of the master and its watchdog signal. */
-  pulseMs: 1_000,
+  tickMs: 1_000,
   /** A draining worker is killed this long after its deadline. */
   drainGraceMs: 2_000,
   /** This many failures of a role within the window end the master: before the first ready, or with no
@@ -168,7 +168,7 @@ export const limits = {
   logValueMax: 1024,
   /** Fewer open files leave a server little room for clients. */
   openFilesWanted: 4_096,
-  roomWantedBytes: 1024 ** 3,
+  freeBytesWanted: 1024 ** 3,
   /** A slower fsync delays every push by more than dq's own work. */
   syncSlowMs: 10,
   /** A clock further behind its own files was set back. Further from the clock of Redis it is a warning, in

@@ -16,7 +16,7 @@ export function selfInfo(
   let cpuPercent = 0;
   ticker.each(() => {
     const used = process.cpuUsage(cpu);
-    cpuPercent = Math.round((used.user + used.system) / limits.pulseMs) / 10;
+    cpuPercent = Math.round((used.user + used.system) / limits.tickMs) / 10;
     cpu = process.cpuUsage();
   });
   return () => ({

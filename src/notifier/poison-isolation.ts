@@ -1,4 +1,4 @@
-// Decides when a job that may be killing its notifiers is called alone: from limits.strikesAlone strikes
+// Decides when a job that may be killing its notifiers is called alone: from limits.strikesIsolated strikes
 // on, while this notifier holds nothing else, so that the job can only kill itself. Calls and releases
 // nothing.
 //
@@ -37,7 +37,7 @@ export class PoisonIsolation {
 
   /** Whether this job is called alone. */
   static concerns(held: Held): boolean {
-    return held.job.strikes >= limits.strikesAlone;
+    return held.job.strikes >= limits.strikesIsolated;
   }
 
   /** Reserved and not called yet. */

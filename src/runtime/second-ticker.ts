@@ -9,7 +9,7 @@ export class SecondTicker {
   constructor() {
     const timer = setInterval(() => {
       for (const beat of this.#beats) beat();
-    }, limits.pulseMs);
+    }, limits.tickMs);
     timer.unref();
   }
 

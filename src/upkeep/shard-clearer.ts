@@ -14,7 +14,7 @@ import { type Shards, settleShards } from '../use-cases/change-shards.ts';
 export class ShardClearer implements Service {
   readonly #loop: Loop;
 
-  constructor(shards: Shards, log: Log, everyMs: number = limits.settleEveryMs) {
+  constructor(shards: Shards, log: Log, everyMs: number = limits.clearEveryMs) {
     const failures = new FailureLog(log, {
       failure: 'shard-clearer: cannot check the shards for jobs of earlier lists',
     });

@@ -160,7 +160,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     const ids = await pushAll(first, 't', numbers(50).map(String), 4_000);
     expect(await first.stop()).toBe(0);
     const filler = fillUp(first.directory);
-    truncateSync(join(first.directory, 'filler'), filler - limits.startRoomBytes - 64 * 1024);
+    truncateSync(join(first.directory, 'filler'), filler - limits.startFreeBytes - 64 * 1024);
 
     const second = await startDaemon({ directory: first.directory });
     const late = await fill(second, 't');

@@ -187,7 +187,7 @@ describe('a notifier', () => {
     await rig.topic('t', sink.url);
     await rig.push('t', 'a');
     const others = { room: 1, leaseMs: 60_000 };
-    for (let strike = 1; strike <= limits.strikesAlone; strike += 1) {
+    for (let strike = 1; strike <= limits.strikesIsolated; strike += 1) {
       await rig.store.jobs.reserve(0, { owner: owner(strike), max: 1, others, topics: new Map() });
       await rig.store.jobs.recoverOwners(0, 7, { dead: strike }, 10);
     }

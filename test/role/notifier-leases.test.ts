@@ -18,7 +18,7 @@ function between(rig: Rig, jobs: Partial<JobStore>) {
 }
 
 /** Leaves a job with so many strikes, as notifiers that died with it would. */
-async function strike(rig: Rig, topic: string, id: string, strikes = limits.strikesAlone) {
+async function strike(rig: Rig, topic: string, id: string, strikes = limits.strikesIsolated) {
   for (let n = 0; n < strikes; n += 1) {
     const dead = owner(900 + n);
     const room = { room: 1_000, leaseMs: 60_000 };
@@ -313,7 +313,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
     });
     await rig.topic('suspect', sink.url);
     await rig.pushAll('suspect', ids('s', 200));
-    for (let n = 0; n < limits.strikesAlone; n += 1) {
+    for (let n = 0; n < limits.strikesIsolated; n += 1) {
       const others = { room: 1_000, leaseMs: 60_000 };
       const dead = owner(900 + n);
       await rig.store.jobs.reserve(0, { owner: dead, max: limits.reserveMax, others, topics: new Map() });

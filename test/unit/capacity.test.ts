@@ -180,7 +180,7 @@ describe('capacity', () => {
     const capacity = capacityOf(bookOf(new Map(['t', 'a', 'b'].map((name) => [name, known(name)]))), {
       isolation,
     });
-    const held = { job: { topic: 't', strikes: limits.strikesAlone } } as Held;
+    const held = { job: { topic: 't', strikes: limits.strikesIsolated } } as Held;
     const now = performance.now();
     isolation.choose([held], true, now);
     expect(capacity.request(0)).toBeNull();

@@ -7,7 +7,7 @@ import { PoisonIsolation } from '../../src/notifier/poison-isolation.ts';
 import type { Held } from '../../src/notifier/settler.ts';
 
 const held = (topic: string, strikes: number) => ({ job: { topic, strikes } }) as Held;
-const candidate = held('strikes', limits.strikesAlone);
+const candidate = held('strikes', limits.strikesIsolated);
 
 interface Scene {
   readonly candidates: number;

@@ -72,9 +72,9 @@ function checkSpace(at: string): Finding {
   const { bavail, bsize } = statfsSync(at);
   const bytes = bavail * bsize;
   const free = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
-  if (bytes < limits.startRoomBytes)
-    return finding('failed', `${free}: a start needs ${limits.startRoomBytes / 1024} KiB`);
-  if (bytes < limits.roomWantedBytes)
+  if (bytes < limits.startFreeBytes)
+    return finding('failed', `${free}: a start needs ${limits.startFreeBytes / 1024} KiB`);
+  if (bytes < limits.freeBytesWanted)
     return finding('warning', `${free}: dq rejects pushes when the disk is full`);
   return finding('ok', free);
 }

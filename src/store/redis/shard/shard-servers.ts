@@ -74,7 +74,7 @@ async function holdsOnlyItsOwn(shard: Shard, id: string, list: ShardList): Promi
         const key = { topic: String(reply[i]), id: idOf(reply[i + 1] as Buffer) };
         if (placesOf(list, key).home !== id) return false;
       }
-      await sleep(limits.settlePauseMs);
+      await sleep(limits.clearPauseMs);
     } while (cursor !== '0');
   }
   return true;

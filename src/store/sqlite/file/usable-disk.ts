@@ -20,8 +20,8 @@ export function whyUnusable(path: string, directory: string): string | null {
   }
   // The store can reuse the WAL that a killed owner left.
   const log = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  if (freeDiskBytes(path) + log >= limits.startRoomBytes) return null;
-  return `the disk of the data directory ${directory} is full: free ${limits.startRoomBytes / 1024} KiB to start, more for pushes`;
+  if (freeDiskBytes(path) + log >= limits.startFreeBytes) return null;
+  return `the disk of the data directory ${directory} is full: free ${limits.startFreeBytes / 1024} KiB to start, more for pushes`;
 }
 
 /** Rejects when `leaving` is aborted. */
