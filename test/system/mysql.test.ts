@@ -122,7 +122,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
     expect((await first.api('GET', '/readyz')).body).toMatchObject({
       ready: true,
-      warnings: [expect.stringMatching(/registry: .*last known topics are in force/)],
+      warnings: [expect.stringMatching(/registry: .*last known topics stay in force/)],
     });
     await until('the log says it', () =>
       first.log('error').some(({ message }) => String(message).includes('cannot refresh topics')),
