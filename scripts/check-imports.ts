@@ -1,11 +1,13 @@
-// Checks who imports whom (src/README.md, "Layers"), type imports counted, and that no cycle exists. Reads text: Biome
-// formats every import on lines that this pattern finds, and the TypeScript 7 compiler offers no API to ask.
+// Checks which layer imports which (src/README.md, "Folders"); type imports count, and cycles are errors.
+// Reads text: Biome formats every import on lines that the pattern finds, and TypeScript 7 has no compiler
+// API.
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 
 const src = resolve(import.meta.dirname, '../src');
 
-/** Layer (a folder or file of src) → the layers that it may import; `*` = all. The longest matching path counts. */
+/** Layer (a folder or file of src) → the layers that it may import; `*` = all. The longest matching path
+ *  counts. */
 const allowed: Readonly<Record<string, readonly string[]>> = {
   core: [],
   runtime: ['core'],

@@ -1,6 +1,7 @@
-// Checks the words of src/ and README.md, and the length of comment lines in src/, scripts/ and test/: text that a reader
-// must decode costs more than the line it saves. The rules and the glossary are in src/README.md; the glossary itself is
-// not checked. The patterns are a floor: text that passes can still be hard to read.
+// Checks the words of src/ and README.md, and the length of comment lines in src/, scripts/ and test/: text
+// that a reader must decode costs more than the line it saves. The rules and the glossary are in
+// src/README.md; the glossary itself is not checked. The patterns are a floor: text that passes can still
+// be hard to read.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 

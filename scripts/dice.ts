@@ -1,4 +1,5 @@
-// Chance that can be thrown again: the same seed gives the same throws (mulberry32). For fuzzing, never for secrets.
+// A seeded random generator (mulberry32): the same seed gives the same numbers. For tests and fuzzing,
+// never for secrets.
 
 export class Dice {
   #state: number;

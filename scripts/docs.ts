@@ -1,5 +1,5 @@
-// Writes the reference pages of the manual from the declarations in the source. `npm run docs`; a test compares.
-// What a declaration does not say belongs on a page that people write.
+// Writes the reference pages of the manual from the declarations in the source. `npm run docs`; a test
+// compares. What a declaration does not say belongs on a page that people write.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { commandLinePage } from './docs/command-line.ts';

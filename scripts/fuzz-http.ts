@@ -1,6 +1,6 @@
-// Throws random and damaged requests at a daemon: `npm run fuzz:http [-- --seconds 60 --seed 1]`. Whatever comes, every reply has
-// its shape and says of no failure of the server, no process dies, the error log stays empty, and memory stays flat.
-// The daemon's callbacks may go to this machine alone, where nobody listens.
+// Sends random and damaged requests to a daemon: `npm run fuzz:http [-- --seconds 60 --seed 1]`. For every
+// request: the reply has its shape and reports no server failure, no process dies, the error log stays
+// empty, and memory stays flat. Callbacks go to ports of this machine without a listener.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -17,9 +17,11 @@ import { type Description, RequestMaker } from './fuzz-http/requests.ts';
 export const fuzzConfig = { egress: { policy: 'allowlist', allow: ['127.0.0.1/32'] } } as const;
 
 const connections = 48;
-/** What a garbage collector may leave lying about; a leak of a kilobyte a request would be ten times that in a minute. */
+/** What a garbage collector may leave lying about; a leak of a kilobyte a request would be ten times that
+ *  in a minute. */
 const grownMiBMax = 64;
-/** A connection on which nothing has come for so long is ended by its client: damaged requests wait for more. */
+/** A connection on which nothing has come for so long is ended by its client: damaged requests wait for
+ *  more. */
 const patienceMs = 400;
 
 export interface FuzzHttpReport {
@@ -78,14 +80,16 @@ export async function fuzzHttp(
   return { requests, statuses, failures, rssBytes };
 }
 
-/** Flat: the last third of the samples lies no higher than the middle one, give or take what a garbage collector leaves. */
+/** Flat: the last third of the samples lies no higher than the middle one, give or take what a garbage
+ *  collector leaves. */
 export function growthOf(rssBytes: readonly number[]): number {
   const third = Math.floor(rssBytes.length / 3);
   const mean = (samples: readonly number[]) => samples.reduce((sum, one) => sum + one, 0) / samples.length;
   return mean(rssBytes.slice(-third)) - mean(rssBytes.slice(third, 2 * third));
 }
 
-/** Everything that came back until the other side closed, or we had no patience. `leaves`: without waiting for the answer. */
+/** Everything that came back until the other side closed, or we had no patience. `leaves`: without waiting
+ *  for the answer. */
 function exchange(url: string, bytes: Buffer, leaves: boolean): Promise<Buffer> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {

@@ -1,6 +1,7 @@
-// Throws random rules at random replies: `npm run fuzz [-- --rules 100000 --seed 1]`. Whatever the source, parsing answers
-// with a rule or a mistake inside the source, asking answers a boolean, and no rule takes more than hangCpuMs.
-// What must agree is checked too: a rule and its negation, `==` and `!=`, both sides swapped; a well-formed rule must parse.
+// Evaluates random rules on random replies: `npm run fuzz [-- --rules 100000 --seed 1]`. Parsing returns a
+// rule or a mistake with its place, evaluation returns a boolean, and no rule takes longer than hangCpuMs.
+// Related rules must agree: a rule and its negation, `==` and `!=`, both sides swapped. A well-formed rule
+// must parse.
 
 import { parseArgs } from 'node:util';
 import { limits } from '../src/core/limits.ts';
@@ -13,7 +14,8 @@ import {
 } from '../src/core/rule/reply-rule.ts';
 import { Dice } from './dice.ts';
 
-/** Processor time of one rule with its reply: thousands of times what the slowest takes, so a busy machine stays below. */
+/** Processor time of one rule with its reply: thousands of times what the slowest takes, so a busy machine
+ *  stays below. */
 const hangCpuMs = 2_000;
 
 export interface FuzzReport {

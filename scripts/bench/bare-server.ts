@@ -1,5 +1,5 @@
-// The yardsticks, as processes of their own: `push` answers like an intake that stores nothing, `sink` like a receiver, `hang`
-// accepts requests on every address of this machine and never answers.
+// Runs a bare server for comparison in its own process: `push` answers like an intake without storage,
+// `sink` like a receiver, `hang` accepts requests on every address of this machine and never answers.
 // Prints its port; ends with its standard input.
 import { createServer } from 'node:http';
 

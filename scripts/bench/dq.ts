@@ -1,4 +1,5 @@
-// A daemon for the benchmark: the real bin/dq on a free port and a directory of its own, on the embedded store or a Redis of its own.
+// Starts a daemon for the benchmark: bin/dq on a free port and in its own directory, on the embedded store
+// or on its own Redis.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Statistics and the printing of figures. Every figure is a median of several runs with its spread (lowest … highest);
-// a single number of a shared machine says little.
+// Computes and prints the figures: each is the median of several runs with its spread (lowest … highest),
+// because one number of a shared machine says little.
 import { execFileSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
@@ -42,7 +42,8 @@ export function printMachine(): void {
   }
 }
 
-/** Milliseconds of `count` appends of 4 KiB with fdatasync each: the floor under every durable reply of this machine. */
+/** Milliseconds of `count` appends of 4 KiB with fdatasync each: the floor under every durable reply of
+ *  this machine. */
 export function measureSync(count = 300): number[] {
   const directory = mkdtempSync(join(tmpdir(), 'dq-bench-sync-'));
   const file = openSync(join(directory, 'probe'), 'w');

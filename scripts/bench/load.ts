@@ -1,5 +1,5 @@
-// Processes that the benchmark starts and the load it makes. The load generator runs in a process of its own, so that its
-// own work is not measured inside anybody else's event loop.
+// Starts the processes of the benchmark and its load. The load generator has its own process, so that its
+// work is not measured in the event loop of another process.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -1,7 +1,9 @@
-// `npm run bench [-- case …] [--redis] [--runs 5]`: intake, delivery, lateness, isolation, idle, start; and only when it is asked for,
-// `memory [--jobs 1000000]`, what a waiting job costs in Redis, and `neighbours [--counts 0,12,30,400,2000] [--timeout 60s] [--names] [--cold]`,
-// how late a healthy topic is beside topics that hang. `--dq path/to/bin/dq` measures the daemon of another checkout. Reports, never asserts: figures of a
-// shared machine vary by a quarter between runs, so compare the ratios, whose two sides were measured in one run.
+// `npm run bench [-- case …] [--redis] [--runs 5]`: intake, delivery, lateness, isolation, idle, start; and
+// only when it is asked for, `memory [--jobs 1000000]`, what a waiting job costs in Redis, and `neighbours
+// [--counts 0,12,30,400,2000] [--timeout 60s] [--names] [--cold]`, how late a healthy topic is beside
+// topics that hang. `--dq path/to/bin/dq` measures the daemon of another checkout. Reports, never asserts:
+// figures of a shared machine vary by a quarter between runs, so compare the ratios, whose two sides were
+// measured in one run.
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -54,7 +56,7 @@ async function intake(runs: number): Promise<void> {
   print('reply time p99', p99, 'ms');
 }
 
-/** Each run with a daemon of its own: a million jobs make a file in which the next run would be another one. */
+/** Each run has its own daemon: a million jobs make a file in which the next run would differ. */
 async function batch(runs: number): Promise<void> {
   const rates: number[] = [];
   const p99: number[] = [];
@@ -107,7 +109,8 @@ async function delivery(runs: number): Promise<void> {
     await received(sink.url);
     for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/pause`);
     await pushMany(dq.url, topics, dueJobs);
-    // A change of a topic is in force everywhere within two seconds: none of the jobs below goes out before its topic resumes.
+    // A change of a topic is in force everywhere within two seconds: none of the jobs below goes out before
+    // its topic resumes.
     for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/resume`);
     const from = performance.now();
     let arrived = 0;

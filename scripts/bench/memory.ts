@@ -1,5 +1,5 @@
-// What a waiting job costs in the memory of a Redis: pushed by the API, as users' are, into a server of its own that writes nothing
-// to a disk. Bytes of the allocator, not of the system: used_memory at the end minus used_memory before, over the jobs.
+// Measures the Redis memory of a waiting job: pushed through the API into a Redis without persistence.
+// Counts bytes of the allocator: used_memory after minus before, divided by the jobs.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request } from 'undici';

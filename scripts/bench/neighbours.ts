@@ -1,6 +1,7 @@
-// How late a healthy topic is beside bad neighbours: topics whose endpoints accept and never answer, or whose host names
-// never resolve. Every neighbour has an origin of its own. The healthy topic has been called before theirs are due, or
-// for the first time with them (cold), as after a restart. Each count has a daemon of its own; at most a minute each.
+// Measures the lateness of a healthy topic beside topics whose endpoints accept and never answer, or whose
+// names never resolve. Each neighbour has its own origin. The healthy topic was called before theirs are
+// due, or is called for the first time with them (cold), as after a restart. Each count has its own daemon
+// and takes at most a minute.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startSystemNameServer } from '../services/name-server.ts';
 import { startDaemon, usePrefix } from './dq.ts';

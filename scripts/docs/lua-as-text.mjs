@@ -1,4 +1,4 @@
-// Lets `tsx` import .lua files as text, as the build does: `tsx --import ./scripts/docs/lua-as-text.mjs FILE`.
+// Lets tsx import .lua files as text, as the build does: tsx --import ./scripts/docs/lua-as-text.mjs FILE
 import { register } from 'node:module';
 
 const hooks = `

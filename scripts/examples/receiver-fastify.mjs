@@ -1,4 +1,5 @@
-// A receiver with fastify: the raw body is verified, then parsed. DQ_SECRET=whsec_… PORT=9000 node receiver-fastify.mjs
+// A receiver with fastify: verifies the raw body, then reads it.
+// DQ_SECRET=whsec_… PORT=9000 node receiver-fastify.mjs
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import fastify from 'fastify';
 

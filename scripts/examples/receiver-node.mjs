@@ -1,4 +1,5 @@
-// A receiver with node:http: verifies the signature, does the work, answers. DQ_SECRET=whsec_… PORT=9000 node receiver-node.mjs
+// A receiver with node:http: verifies the signature, does the work, answers.
+// DQ_SECRET=whsec_… PORT=9000 node receiver-node.mjs
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 

@@ -1,5 +1,5 @@
-// Judges what came back on a connection: whole replies of the right shape, none of which says that the server has failed. How many
-// there are is not judged: a damaged request may be two, and a refusal closes the connection.
+// Judges the bytes of a connection: whole replies of the right shape, without a server failure. Their
+// number is not judged: a damaged request may be two, and a rejection closes the connection.
 
 /** Their statuses, or what is wrong with one of them. */
 export function judgeReplies(bytes: Buffer): readonly number[] | string {
@@ -55,7 +55,8 @@ function chunksAt(bytes: Buffer, start: number): ReturnType<typeof bodyAt> {
   }
 }
 
-/** A healthy daemon refuses a write for a moment at most (a topic that two change at once), and mails nothing without a server. */
+/** A healthy daemon rejects a write at most briefly (two changes of a topic at once), and sends no mail
+ *  without a server. */
 const excused: readonly unknown[] = ['not_stored', 'smtp_failed'];
 
 function wrongBody(status: number, head: string, body: string): string | null {

@@ -1,5 +1,6 @@
-// Makes requests for the fuzzer out of the daemon's own description: right ones, right ones with odd values, damaged bytes. Sends
-// nothing. What it makes can create topics with addresses on this machine alone, where nobody listens.
+// Makes requests for the fuzzer from the daemon's own description: valid ones, valid ones with odd values,
+// damaged bytes. Sends nothing. Topics that they create have callbacks to ports of this machine without a
+// listener.
 
 import type { Dice } from '../dice.ts';
 
@@ -64,7 +65,8 @@ const odd = [
   '%2e%2e',
 ];
 
-/** Good values of the members of JSON bodies; a rule, an address and a limit are wrong often enough by themselves. */
+/** Good values of the members of JSON bodies; a rule, an address and a limit are wrong often enough by
+ *  themselves. */
 const values: Readonly<Record<string, readonly string[]>> = {
   topic: ['"t"', '"u"', '"v"'],
   callbackUrl: ['"http://127.0.0.1:1/"', '"http://127.0.0.1:1/x?y=z"', '"ftp://x"', '"http://"'],

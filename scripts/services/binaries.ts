@@ -1,5 +1,5 @@
-// The programs that tests and the benchmark start, servers first: where they are, and how they come onto a Debian machine. Installed
-// packages are never started by this: apt is told that policy forbids it.
+// Finds the programs that tests and the benchmark start, and installs them on Debian. Installed servers are
+// not started: a policy file forbids apt to do so.
 
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -42,7 +42,8 @@ function canInstall(): boolean {
   return process.getuid?.() === 0 && findProgram('apt-get') !== null && findProgram('flock') !== null;
 }
 
-/** The same after an installation of what is missing, as root with apt-get. Several processes may call it at once. */
+/** The same after an installation of what is missing, as root with apt-get. Several processes may call it
+ *  at once. */
 export async function whyNotInstalled(kind: ProgramKind): Promise<string | null> {
   const missing = whyMissing(kind);
   if (missing === null) return null;

@@ -1,5 +1,5 @@
-// Ports of this machine that nobody listens on. Hazard: between the answer and the use somebody else may take one, so whoever
-// starts a server on it tries again with another (tryPorts).
+// Finds free ports of this machine. Hazard: another process can take a port before its use, so callers that
+// start a server try again with another port (tryPorts).
 
 import { createServer, type Server as NetServer } from 'node:net';
 

@@ -1,5 +1,5 @@
-// A MariaDB server: a real mariadbd on a free port, with a copy of a data directory that was prepared once, because preparing
-// one takes seconds and copying it none.
+// Starts a MariaDB server: mariadbd on a free port with a copy of a prepared data directory, because
+// preparing one takes seconds.
 
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,8 @@ import { makeDirectory, removeDirectory } from './temporary-root.ts';
 export interface MariadbOptions {
   /** options of mariadbd: `--max-connections=10` */
   readonly args?: readonly string[];
-  /** Directory for the prepared data directory, shared by processes that are given the same; the caller removes it. */
+  /** Directory for the prepared data directory, shared by processes that are given the same; the caller
+   *  removes it. */
   readonly templateIn?: string;
 }
 
@@ -32,8 +33,8 @@ export class MariadbServer {
     return `mysql://${who}@127.0.0.1:${this.port}/${database}`;
   }
 
-  /** Runs statements through the mariadb client, as root; answers the rows, tab-separated, without their header. `database`
-   *  must exist. It understands what a person types: `source FILE` too. */
+  /** Runs statements through the mariadb client, as root; answers the rows, tab-separated, without their
+   *  header. `database` must exist. It understands what a person types: `source FILE` too. */
   run(statements: string, database = ''): Promise<string> {
     const args = ['--no-defaults', '--batch', '--skip-column-names', '--protocol=tcp', '--host=127.0.0.1'];
     const where = [
@@ -108,7 +109,7 @@ async function isReady(port: number): Promise<boolean> {
   return true;
 }
 
-/** Once per directory, whoever of several processes comes first; a preparation that was cut off is begun anew. */
+/** Once per directory, by the first of several processes; an interrupted preparation begins again. */
 async function prepareTemplate(directory: string): Promise<string> {
   const template = join(directory, 'template');
   if (await exists(template)) return template;

@@ -1,5 +1,6 @@
-// A DNS server (UDP) for tests and benchmarks, and the command prefix that makes it the only name server of a process.
-// It answers IPv4 questions with a TTL of 0; a name without IPv6 addresses gets an empty IPv6 answer.
+// A DNS server (UDP) for tests and benchmarks, and the command prefix that makes it the only name server of
+// a process. Answers IPv4 questions with a TTL of 0; a name without IPv6 addresses gets an empty IPv6
+// answer.
 
 import { execFileSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
@@ -83,12 +84,13 @@ function readQuestion(message: Buffer): { name: string; type: number; end: numbe
 }
 
 export interface SystemNameServer extends NameServer {
-  /** Put in front of a command: its process sees this server alone in /etc/resolv.conf. The process keeps its id. */
+  /** Put in front of a command: its process sees this server alone in /etc/resolv.conf. The process keeps
+   *  its id. */
   readonly prefix: readonly string[];
 }
 
-/** A name server for whole processes: on port 53 of a loopback address of its own, entered in a private /etc/resolv.conf.
- *  Needs root and mount namespaces (`cannotReplaceResolver`). */
+/** A name server for whole processes: on port 53 of a loopback address of its own, entered in a private
+ *  /etc/resolv.conf. Needs root and mount namespaces (`cannotReplaceResolver`). */
 export async function startSystemNameServer(
   answer: (name: string, n: number) => DnsAnswer,
 ): Promise<SystemNameServer> {

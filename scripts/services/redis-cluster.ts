@@ -1,5 +1,5 @@
-// A Redis Cluster on this machine: masters that share the slots, each with a replica if wanted. Put together by hand, because
-// redis-cli --cluster create waits whole seconds between its steps.
+// Starts a Redis Cluster: masters that share the slots, each with a replica if wanted. It does not use
+// redis-cli --cluster create, which waits whole seconds between its steps.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryPorts } from './free-port.ts';

@@ -1,4 +1,5 @@
-// A Sentinel group: one master, its replicas, and the sentinels that watch them, set to notice a dead master within a second.
+// Starts a Sentinel group: one master, its replicas, and sentinels that detect a dead master within a
+// second.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryPorts } from './free-port.ts';
@@ -29,7 +30,8 @@ export interface SentinelGroup {
 const name = 'dq';
 const settledMsMax = 30_000;
 
-/** Every sentinel knows the others and every replica when it resolves: only then can a failover be agreed on. */
+/** Every sentinel knows the others and every replica when it resolves: only then can a failover be agreed
+ *  on. */
 export function startSentinelGroup(options: SentinelOptions = {}): Promise<SentinelGroup> {
   const { replicas = 1, sentinels = 3 } = options;
   return tryPorts(1 + replicas + sentinels, (ports) => start(ports, replicas, sentinels, options));

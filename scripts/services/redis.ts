@@ -1,5 +1,5 @@
-// Redis servers: real ones, each on a free port with a directory of its own. Persistence is off unless the configuration lines
-// given say otherwise, so that nothing but what a test asks for touches the disk.
+// Starts Redis servers, each on a free port with its own directory. Persistence is off unless the given
+// configuration lines turn it on.
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,8 @@ export class RedisServer {
     return `redis://${this.#password === undefined ? '' : `:${this.#password}@`}127.0.0.1:${this.port}`;
   }
 
-  /** One command through redis-cli, which prints arrays one item a line. Rejects for an error of the server. */
+  /** One command through redis-cli, which prints arrays one item a line. Rejects for an error of the
+   *  server. */
   ask(...command: string[]): Promise<string> {
     return askRedis(this.port, command, this.#password);
   }

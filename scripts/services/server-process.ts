@@ -1,6 +1,6 @@
-// One server process of a test or a benchmark: started, killed, frozen, brought back on the same port and directory. Knows
-// nothing of what it serves. Invariant: it dies with the process that started it (the kernel sees to that), and is never
-// signalled but by its own pid while it is our child.
+// Owns one server process of a test or a benchmark: starts, kills, freezes and restarts it on the same port
+// and directory. Invariant: the server dies with the process that started it (the kernel kills it), and
+// only its own pid is signalled, while it is our child.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -35,7 +35,8 @@ export class ServerProcess {
     this.#spec = spec;
   }
 
-  /** Serving when it resolves; rejects with what it printed when it ended instead. The directory is gone then. */
+  /** Serving when it resolves; rejects with what it printed when it ended instead. The directory is gone
+   *  then. */
   static async start(spec: ServerSpec): Promise<ServerProcess> {
     const server = new ServerProcess(spec);
     try {
@@ -69,7 +70,8 @@ export class ServerProcess {
     return this.#output;
   }
 
-  /** After kill() or end(): the same port, the same files. Serving when it resolves, unless `awaitReady` is false. */
+  /** After kill() or end(): the same port, the same files. Serving when it resolves, unless `awaitReady` is
+   *  false. */
   async start(awaitReady = true): Promise<void> {
     if (this.isRunning) throw new Error(`${this.#spec.command} is running`);
     const { command, args, directory } = this.#spec;

@@ -1,5 +1,5 @@
-// The directory in which the servers of this process live, each in one of its own. It goes when the last of them has been
-// stopped, and also when this process dies, however: a shell waits on a pipe whose other end the kernel closes then.
+// Owns the directory of all servers of this process. It is removed when the last server has stopped, and
+// when this process dies in any way: a shell waits on a pipe whose other end the kernel closes then.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -36,8 +36,8 @@ export async function removeDirectory(path: string): Promise<void> {
 
 function makeRoot(): Root {
   const path = mkdtempSync(join(tmpdir(), 'dq-services-'));
-  // Signals of the terminal reach it too, and it must outlive who they are for. The second removal: a server that dies with
-  // this process may still have made a file while the first one went through.
+  // Signals of the terminal reach it too, and it must outlive who they are for. The second removal: a
+  // server that dies with this process may still have made a file while the first one went through.
   const script =
     'trap "" HUP INT TERM QUIT; cat >/dev/null; rm -rf "$1" 2>/dev/null || { sleep 1; rm -rf "$1"; }';
   const keeper = spawn('/bin/sh', ['-c', script, 'dq-services-keeper', path], {

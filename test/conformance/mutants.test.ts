@@ -25,8 +25,8 @@ const mutants: readonly Mutant[] = [
   silentMutant,
 ];
 
-// Mutants that never send or never end run into this deadline. On the model, in this process, the right answer
-// takes milliseconds.
+// Mutants that never send or never end run into this deadline. On the model, in this process, the right
+// answer takes milliseconds.
 setUsualDeadline(5_000);
 
 describe('a store with a mistake fails the suite', () => {

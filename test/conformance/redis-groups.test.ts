@@ -1,5 +1,5 @@
-// The suite on a Cluster in one bucket, and its smoke cases on a Sentinel group. And for a Cluster: buckets on several nodes,
-// distinct numbers among them, nodes that fail and return.
+// The suite on a Cluster in one bucket, and its smoke cases on a Sentinel group. And for a Cluster: buckets
+// on several nodes, distinct numbers among them, nodes that fail and return.
 
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';

@@ -1,6 +1,7 @@
-// The cases for stores that run the same scripts on the same single bucket as redis.test.ts, which runs all cases: Redis
-// behind Sentinel, and one shard of several. They differ in how a call finds its server, so one case per kind of call
-// (and every call that passes a cursor or a hint through the client) shows what differs.
+// The cases for stores that run the same scripts on the same single bucket as redis.test.ts, which runs all
+// cases: Redis behind Sentinel, and one shard of several. They differ in how a call finds its server, so
+// one case per kind of call (and every call that passes a cursor or a hint through the client) shows what
+// differs.
 
 import { cases } from './exercise.ts';
 import type { Case } from './trial.ts';

@@ -1,5 +1,6 @@
-// A real daemon whose disk fails under it: a COMMIT with an I/O error, a file system that becomes read-only. Nobody is told
-// that something is stored which is not; the daemon stays, and goes on when the disk does.
+// A real daemon whose disk fails under it: a COMMIT with an I/O error, a file system that becomes
+// read-only. Nobody is told that something is stored which is not; the daemon stays, and goes on when the
+// disk does.
 
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';

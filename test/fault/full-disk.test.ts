@@ -1,5 +1,5 @@
-// A real daemon whose whole file system (store, registry, run files, logs) is filled up to the last block: pushes are refused
-// cleanly, everything that runs goes on, and when there is room again, so do the pushes.
+// A real daemon whose whole file system (store, registry, run files, logs) is filled up to the last block:
+// pushes are refused cleanly, everything that runs goes on, and when there is room again, so do the pushes.
 
 import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// kill -9 of every process, under load: what was acknowledged is delivered; what arrives twice was in flight at the kill.
+// kill -9 of every process, under load: what was acknowledged is delivered; what arrives twice was in
+// flight at the kill.
 import { expect, it } from 'vitest';
 import { isAlive, startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, groupBy, jobsLeft, numbers, startPushing } from '../support/producing.ts';
@@ -108,7 +109,8 @@ it('buries exactly the job that kills its notifier every time, and delivers 500 
   await pushOthers(200, 400);
   for (let call = 1; call <= 5; call++) {
     await until(`call ${call} of the poisonous job`, () => poisonCalls.length === call);
-    // The first two calls run beside others; a kill would double those that run, so wait until they are settled.
+    // The first two calls run beside others; a kill would double those that run, so wait until they are
+    // settled.
     if (call <= 2) await until('the others are delivered', () => sink.arrivals.length === 400 + call);
     // From the third call on it runs alone, and others wait.
     else await pushOthers(400 + (call - 3) * 30, 400 + (call - 2) * 30);

@@ -1,4 +1,5 @@
-// A real daemon whose log directory is on a disk of its own that is full: lines are dropped and counted, nothing else notices.
+// A real daemon whose log directory is on a disk of its own that is full: lines are dropped and counted,
+// nothing else notices.
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

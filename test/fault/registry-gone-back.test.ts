@@ -1,5 +1,6 @@
-// MySQL put back from a backup that knows an older list of shards than the shards themselves: who still knows the newer one writes it
-// back, and where nobody does, `dq shard` says what to do. In each case every job is found, and delivered once.
+// MySQL put back from a backup that knows an older list of shards than the shards themselves: who still
+// knows the newer one writes it back, and where nobody does, `dq shard` says what to do. In each case every
+// job is found, and delivered once.
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +24,8 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
   let name = '';
   let made = 0;
 
-  /** On two servers, with a backup of MySQL from then; since then there is a third server. `ids`: jobs, some on each server. */
+  /** On two servers, with a backup of MySQL from then; since then there is a third server. `ids`: jobs,
+   *  some on each server. */
   const startTale = async () => {
     for (const server of servers) await server.ask('FLUSHALL');
     name = `dq${++made}`;

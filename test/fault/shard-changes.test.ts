@@ -1,5 +1,5 @@
-// Shards that come and drain while jobs are pushed, replaced and delivered by processes that learn of each list at different times.
-// DQ_SHARD_JOBS=20000 for the full size.
+// Shards that come and drain while jobs are pushed, replaced and delivered by processes that learn of each
+// list at different times. DQ_SHARD_JOBS=20000 for the full size.
 
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -266,7 +266,8 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     const delivered = new Map<string, string[]>();
     const onDelivered = (id: string, body: string) => delivered.set(id, [...(delivered.get(id) ?? []), body]);
     const versions = new Map<string, number>();
-    /** Of two pushes at once the later version is the last: versions rise over an id's life, on whatever shard. */
+    /** Of two pushes at once the later version is the last: versions rise over an id's life, on whatever
+     *  shard. */
     const note = (id: string, version: number, body: string) => {
       if (version < (versions.get(id) ?? 0)) return;
       versions.set(id, version);

@@ -1,7 +1,8 @@
-// kill -9 of the store's owner at random moments, under load, again and again: what was acknowledged is delivered, what was
-// refused is not, nothing is delivered twice but what was in flight at a kill, and the file is whole after every kill.
-// 15 kills as a rule; DQ_STORE_KILLS=200 npx vitest run test/fault/store-kills.test.ts for as many as one likes.
-// The bare owner, not a daemon: a master gives up after ten deaths of a role within a minute (test/fault/kill.test.ts kills those).
+// kill -9 of the store's owner at random moments, under load, again and again: what was acknowledged is
+// delivered, what was refused is not, nothing is delivered twice but what was in flight at a kill, and the
+// file is whole after every kill. 15 kills as a rule; DQ_STORE_KILLS=200 npx vitest run
+// test/fault/store-kills.test.ts for as many as one likes. The bare owner, not a daemon: a master gives up
+// after ten deaths of a role within a minute (test/fault/kill.test.ts kills those).
 
 import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -54,7 +55,8 @@ async function produce({ store }: StoreConnection, name: string): Promise<void> 
   }
 }
 
-/** As a notifier does: reserves, calls, acks until there is an answer; gives back what it does not know it has. */
+/** As a notifier does: reserves, calls, acks until there is an answer; gives back what it does not know it
+ *  has. */
 async function consume({ store }: StoreConnection, holder: Owner, isDone: () => boolean): Promise<void> {
   while (!isDone()) {
     await store.jobs.promote(0, 500).catch(() => null);

@@ -1,4 +1,5 @@
-// A start on files that are not whole, or not ours: one sentence, exit 1, and not one byte of them is changed.
+// A start on files that are not whole, or not ours: one sentence, exit 1, and not one byte of them is
+// changed.
 
 import { createHash } from 'node:crypto';
 import {

@@ -1,5 +1,6 @@
-// A program of a user: pushes and reads jobs through a client generated from /openapi.json. Its one argument is the daemon's
-// URL; it prints what it received as JSON. generated-client.test.ts generates schema.ts, checks the types and runs it.
+// A program of a user: pushes and reads jobs through a client generated from /openapi.json. Its one
+// argument is the daemon's URL; it prints what it received as JSON. generated-client.test.ts generates
+// schema.ts, checks the types and runs it.
 
 import createClient from 'openapi-fetch';
 import type { components, paths } from './schema.ts';

@@ -325,7 +325,8 @@ describe('a disk that fails', () => {
   });
 
   it('loses no later line to one that the disk took by half', async () => {
-    // A soft limit of 1 KiB a file: the second line of three is cut. Node ignores SIGXFSZ, so write() answers EFBIG.
+    // A soft limit of 1 KiB a file: the second line of three is cut. Node ignores SIGXFSZ, so write()
+    // answers EFBIG.
     const script = resolve(import.meta.dirname, '../support/log-writer.ts');
     const child = spawn(
       'bash',

@@ -1,4 +1,5 @@
-// The servers that other tests rely on: that they are what was asked for, and that nothing of them outlives who started them.
+// The servers that other tests rely on: that they are what was asked for, and that nothing of them outlives
+// who started them.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// A copy of the built dq whose workers run some lines of the test before their own: how a test makes a worker crash or stand still,
-// without any switch for it in dq itself.
+// Makes a copy of the built dq whose workers first run lines of the test: a worker that crashes or hangs
+// needs no switch in dq itself.
 import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,13 +9,15 @@ import { copyDq } from './copied-dq.ts';
 export interface AlteredDq {
   /** its bin/dq */
   readonly launcher: string;
-  /** From now on the next worker of this title that looks (each does every 20 ms) blocks its event loop for ever; the one after it lives. */
+  /** From now on the next worker of this title that looks (each does every 20 ms) blocks its event loop for
+   *  ever; the one after it lives. */
   block(title: string): void;
   /** The next worker of this title says that it is ready and then does so. */
   blockOnceReady(title: string): void;
   /** It has found its order, and stands. */
   blocked(title: string): boolean;
-  /** The watchdog of this process is at work, and the master has heard so much of it since that it leaves the rest to that. */
+  /** The watchdog of this process is at work, and the master has heard so much of it since that it leaves
+   *  the rest to that. */
   isWatched(pid: number): boolean;
   /** From now on every worker of this title dies as it begins, of an exception that says so. */
   breakDown(title: string): void;

@@ -1,5 +1,5 @@
-// A port in front of a server whose connections pass everything on, until a request holds a certain word: that request still
-// arrives, and its answer never comes back, because the connection is cut.
+// A proxy that cuts a connection after a request with a certain word has arrived, so that its answer is
+// lost.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 

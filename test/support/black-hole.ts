@@ -1,5 +1,5 @@
-// A port whose connections are never accepted: the queue of a process that stands still is full, and the kernel drops whatever
-// asks for more. To a caller it looks like a machine that is gone.
+// A port that accepts no connection: the queue of a stopped process is full, and the kernel drops further
+// ones. For a caller the machine is gone.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -6,7 +6,8 @@ import type { Sink } from './sink.ts';
 import { startSink } from './sink.ts';
 import { until } from './until.ts';
 
-/** It is calling back for the job `a` of the topic `t`, and waits for the reply of the sink; the lease runs for 70 s. */
+/** It is calling back for the job `a` of the topic `t`, and waits for the reply of the sink; the lease runs
+ *  for 70 s. */
 export async function calling(
   config: Readonly<Record<string, unknown>> = {},
 ): Promise<{ daemon: Daemon; sink: Sink }> {

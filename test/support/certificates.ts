@@ -1,4 +1,5 @@
-// Certificates made for one test by openssl: an authority, and what it signed rightly and wrongly. Gone with the test.
+// Makes certificates for one test with openssl: an authority, and valid and invalid certificates of it.
+// Removed with the test.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// A copy of the built dq that a test may change: its own bin, dist and package.json, the libraries of this one.
+// Makes a copy of the built dq that a test may change: its own bin, dist and package.json, with the
+// libraries of this one.
 import { cpSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,4 +1,4 @@
-// A real daemon for a test: bin/dq on a free port, with directories of its own, ended whatever the test did.
+// Starts a real daemon for a test: bin/dq on a free port, with its own directories. Ends it with the test.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -68,7 +68,8 @@ export interface Daemon {
   workers(): readonly { readonly title: string; readonly pid: number }[];
   /** The one worker of this title; fails when there is none. */
   pidOf(title: string): number;
-  /** The lines of one kind of log, of all processes. They are written some 100 ms after they were said (telemetryLimits.logFlushMs). */
+  /** The lines of one kind of log, of all processes. They are written some 100 ms after they were said
+   *  (telemetryLimits.logFlushMs). */
   log(kind: 'request' | 'notify' | 'error' | 'notice'): readonly Record<string, unknown>[];
   /** TERM; resolves with the exit code. */
   stop(): Promise<number | null>;

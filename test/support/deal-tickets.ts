@@ -7,7 +7,8 @@ import { type DealPlan, planDeals, type ReadyTopic } from '../../src/store/wheel
 export type ReadyRings = Readonly<Record<Priority, readonly ReadyTopic[]>>;
 
 export interface Dealt extends Pick<DealPlan, 'deals' | 'position' | 'more'> {
-  /** Afterwards: served topics are at the end, topics without capacity kept their turn, emptied ones are gone. */
+  /** Afterwards: served topics are at the end, topics without capacity kept their turn, emptied ones are
+   *  gone. */
   readonly rings: ReadyRings;
 }
 

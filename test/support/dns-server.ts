@@ -1,4 +1,4 @@
-// A name server on a free UDP port of this machine, and the look-up that asks it. Every question is answered with a TTL of 0.
+// A name server on a free UDP port, and a lookup that asks it. Every answer has a TTL of 0.
 import { Resolver } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { onTestFinished } from 'vitest';

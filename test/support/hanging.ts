@@ -1,4 +1,4 @@
-// A receiver that accepts requests on every loopback address, each an origin of its own, and never answers from hang() on.
+// A receiver on every loopback address, each its own origin. It answers until hang(), then never.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';

@@ -1,6 +1,5 @@
-// startIntake runs a server role for a test: real sockets on a free port, the embedded store and registry
-// behind their owner's socket as in the daemon, and a record of its logs, counts and messages. Ends with the
-// test.
+// Starts a server role for a test: real sockets on a free port, the embedded store and registry behind
+// their owner's socket as in the daemon, and a record of everything that the role sent. Ends with the test.
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';

@@ -1,5 +1,5 @@
-// Constant load on the HTTP API of a daemon, whatever store is behind it: pushes at a steady rate, half of them on kept
-// connections, half on fresh ones, and a receiver that counts what arrives. Nothing is tried again: each failure is kept.
+// Constant load on the HTTP API of a daemon: pushes at a steady rate, half on kept and half on new
+// connections, and a receiver that counts arrivals. A push is never repeated; each failure is kept.
 import { Agent, createServer, type IncomingMessage, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -42,7 +42,8 @@ export interface Load {
   stop(): Promise<LoadResult>;
 }
 
-/** More than this without an answer, and pushes are left out until some have theirs: the machine is too slow. */
+/** More than this without an answer, and pushes are left out until some have theirs: the machine is too
+ *  slow. */
 const inFlightMax = 1_000;
 const tickMs = 10;
 

@@ -1,5 +1,5 @@
-// A process that logs requests for log tests: argv = directory, each line of stdin = numbers to log as `n`. Tells how
-// many lines are lost whenever that changes, and at the end.
+// Runs a process that logs requests for log tests: argv = directory, each line of stdin = numbers to log as
+// `n`. Prints the number of lost lines when it changes, and at the end.
 import { createInterface } from 'node:readline';
 import { openLog } from '../../src/telemetry/open-log.ts';
 

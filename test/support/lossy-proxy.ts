@@ -1,5 +1,5 @@
-// A TCP proxy that loses one call, or one answer, on demand, and the connection with it. Between a client and a real server: what
-// was lost is known to the test, and to nobody else.
+// A TCP proxy between a client and a real server that loses one call or one answer, and the connection with
+// it.
 
 import type { AddressInfo } from 'node:net';
 import { createServer, connect as dial, type Socket } from 'node:net';

@@ -1,5 +1,5 @@
-// Small file systems for tests: a tmpfs of a given size, an ext4 that can be made to fail. Both need root and the right to
-// mount; where that is missing, `mountable` says why, and the tests that need it are skipped with that reason.
+// Mounts small file systems for tests: a tmpfs of a given size, an ext4 that can be made to fail. Both need
+// root and the right to mount; otherwise `mountable` gives the reason, and the tests are skipped with it.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
@@ -49,7 +49,8 @@ function tryMount(what: readonly string[]): string | null {
   }
 }
 
-/** A directory on a tmpfs of so many bytes; unmounted at the end of the test, after whatever was begun later has ended. */
+/** A directory on a tmpfs of so many bytes; unmounted at the end of the test, after whatever was begun
+ *  later has ended. */
 export function mountTmpfs(bytes: number): string {
   const at = mkdtempSync(join(tmpdir(), 'dq-mount-'));
   run('mount', '-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', at);
@@ -98,7 +99,8 @@ export function mountReadOnly(): string {
 }
 
 function unmount(at: string): void {
-  // Lazily: a database that a test has closed in its own process keeps its descriptor until a garbage collection.
+  // Lazily: a database that a test has closed in its own process keeps its descriptor until a garbage
+  // collection.
   run('umount', '-l', at);
   rmSync(at, { recursive: true });
 }

@@ -1,5 +1,5 @@
-// Runs an owner of the embedded store in its own process, so that tests can kill, stop and starve it. The same
-// file is both ends: forked, it runs the owner; imported, it starts and ends such processes.
+// Runs an owner of the embedded store in its own process, so that tests can kill, stop and starve it. The
+// same file is both ends: forked, it runs the owner; imported, it starts and ends such processes.
 
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
 import { once } from 'node:events';

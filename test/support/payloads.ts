@@ -1,4 +1,5 @@
-// Bodies that break careless queues: numbers no double holds, keys twice, NUL, emoji, deep nesting, bytes that are no text.
+// Bodies that break careless queues: numbers beyond a double, repeated keys, NUL, emoji, deep nesting,
+// bytes that are not text.
 import { createHash } from 'node:crypto';
 
 export interface Payload {

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Daemon } from './daemon.ts';
 
-/** With a timeout that no busy machine misses, unless another is given: an attempt that failed for that would be tried again a
- *  minute later. */
+/** With a timeout that no busy machine misses, unless another is given: an attempt that failed for that
+ *  would be tried again a minute later. */
 export async function addTopic(
   daemon: Daemon,
   topic: string,
@@ -53,7 +53,7 @@ export interface Pushing {
   stop(): Promise<void>;
 }
 
-/** Four producers that push until told to stop, and repeat with the same id what was refused or got no answer. */
+/** Four producers that push until stop(), and repeat rejected and unanswered pushes with the same id. */
 export function startPushing(daemon: Daemon, topic: string): Pushing {
   const acknowledged: string[] = [];
   let stopped = false;

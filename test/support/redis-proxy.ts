@@ -1,5 +1,6 @@
-// A proxy between a daemon and its Redis that behaves as a bad network: it loses the answers to a script after the script has run,
-// holds everything up, loses hints. Knows scripts by their digests: the daemon must be built from the same source.
+// A proxy between a daemon and its Redis that acts as a bad network: loses the answers of scripts that have
+// run, delays everything, loses hints. Knows scripts by their digests, so the daemon must be built from the
+// same source.
 
 import { createHash } from 'node:crypto';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';

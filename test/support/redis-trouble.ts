@@ -1,5 +1,5 @@
-// What tests of a daemon on a troubled Redis have in common: how its pushes were refused, what it says of itself, and that nothing
-// is wrong when the trouble is over.
+// Shared parts of the tests of a daemon on a failing Redis: the codes of rejected pushes, the reported
+// state, and the check that all is well afterwards.
 import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
@@ -8,7 +8,8 @@ import type { LoadResult } from './load.ts';
 import { jobsLeft } from './producing.ts';
 import { until } from './until.ts';
 
-/** Ids of the pushes that were refused, by the code of the answer; fails for any that ended otherwise (a reset, another status). */
+/** Ids of the pushes that were refused, by the code of the answer; fails for any that ended otherwise (a
+ *  reset, another status). */
 export function refusedIds({ failures }: LoadResult): Record<'not_stored' | 'unknown', ReadonlySet<string>> {
   const ids = { not_stored: new Set<string>(), unknown: new Set<string>() };
   for (const { id, what } of failures) {

@@ -1,4 +1,5 @@
-// Runs a command of bin/dq to its end, as a shell would: never through npx, which hides exit codes and signals.
+// Runs a command of bin/dq to its end, as a shell does; never through npx, which hides exit codes and
+// signals.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { onTestFinished } from 'vitest';
@@ -43,8 +44,8 @@ export async function runDq(args: readonly string[], options: RunOptions = {}): 
   return { code, stdout: bytes.toString('utf8'), bytes, stderr };
 }
 
-/** The same on a terminal, which script(1) of util-linux lends; stdout holds everything. In a process group of its own:
- *  where script fails, it sends TERM to its whole group. */
+/** The same on a terminal, which script(1) of util-linux lends; stdout holds everything. In a process group
+ *  of its own: where script fails, it sends TERM to its whole group. */
 export async function runDqOnTerminal(args: readonly string[], input: string): Promise<Run> {
   const command = [process.execPath, launcher, ...args].join(' ');
   const child = spawn('script', ['-qec', command, '/dev/null'], {

@@ -1,4 +1,4 @@
-// A certificate that nobody has signed, for localhost and 127.0.0.1, good for a hundred years. It protects nothing.
+// A self-signed certificate for localhost and 127.0.0.1, valid for a hundred years. It protects nothing.
 export const selfSigned = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBmzCCAUGgAwIBAgIUDfvoZWX1cv6WSv1wojWneZc3DCMwCgYIKoZIzj0EAwIw

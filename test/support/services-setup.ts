@@ -1,5 +1,5 @@
-// What the test files of one run share about servers: a directory for the prepared data directory of MariaDB and for the notes
-// on what had to be skipped. Gone with the run, however it ends.
+// What the test files of one run share about servers: a directory for the prepared data directory of
+// MariaDB and for the notes on what had to be skipped. Gone with the run, however it ends.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,6 @@
-// Real Redis and MariaDB servers for tests, ended with the test or the file that started them. Where they cannot be started, what
-// needs them is skipped and the run says so in one line; with DQ_TEST_REQUIRE=services it fails instead.
+// Real Redis and MariaDB servers for tests, ended with the test or the file that started them. Where they
+// cannot be started, what needs them is skipped and the run says so in one line; with
+// DQ_TEST_REQUIRE=services it fails instead.
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +9,8 @@ import { type ServiceKind, whyNotInstalled } from '../../scripts/services/binari
 import { type MariadbOptions, type MariadbServer, startMariadb } from '../../scripts/services/mariadb.ts';
 import { runDirectory, skippedFile } from './services-setup.ts';
 
-/** For `describe.skipIf(await lacks('mysql'))`, at the top of a file. Installs what is missing where that can be done. */
+/** For `describe.skipIf(await lacks('mysql'))`, at the top of a file. Installs what is missing where that
+ *  can be done. */
 export async function lacks(kind: ServiceKind): Promise<boolean> {
   const reason = await whyNotInstalled(kind);
   if (reason === null) return false;

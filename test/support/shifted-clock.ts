@@ -1,5 +1,5 @@
-// A copy of the built dq whose processes have a wrong wall clock: a module that is loaded first shifts Date by the ms that a file says.
-// The monotonic clock, timers and other programs are as they were.
+// A copy of the built dq whose processes have a wrong wall clock: a module that is loaded first shifts Date
+// by the ms that a file says. The monotonic clock, timers and other programs are as they were.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// A callback receiver for tests: keeps every arrival, answers as told.
+// A callback receiver for tests: keeps every arrival, answers as the test says.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';

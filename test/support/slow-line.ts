@@ -1,4 +1,5 @@
-// A port in front of a server, as if it stood far away: whatever passes waits so long in each direction, and keeps its order.
+// A port in front of a server, as if it stood far away: whatever passes waits so long in each direction,
+// and keeps its order.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';

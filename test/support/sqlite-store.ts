@@ -1,5 +1,5 @@
-// Opens the embedded store in a temporary directory, with its owner in this process behind its socket, as in the
-// daemon. The dump reads the tables directly.
+// Opens the embedded store in a temporary directory, with its owner in this process behind its socket, as
+// in the daemon. The dump reads the tables directly.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,5 @@
-// dq-upkeep in a process of its own, on a store that the test serves, so that it can be killed in the middle of a mail. This
-// file is both ends: forked, it runs the role; imported, it starts such processes.
+// dq-upkeep in a process of its own, on a store that the test serves, so that it can be killed in the
+// middle of a mail. This file is both ends: forked, it runs the role; imported, it starts such processes.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,5 +1,5 @@
-// Whole daemons whose clock is wrong: on Redis, whose clock is right, nothing is removed and receivers see the right time; on the
-// embedded store a jump removes nothing, also across the death of dq-store.
+// Whole daemons whose clock is wrong: on Redis, whose clock is right, nothing is removed and receivers see
+// the right time; on the embedded store a jump removes nothing, also across the death of dq-store.
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
@@ -61,7 +61,8 @@ describe.skipIf(await lacks('redis'))('a daemon whose clock is 400 days ahead of
     expect(findings.filter(({ check, state }) => check === 'redis' && state === 'warning')).toMatchObject([
       { about: expect.stringContaining(sentence) },
     ]);
-    // A round of the Janitor puts topics at rest that hold ended jobs alone; after the second, every removal was asked for.
+    // A round of the Janitor puts topics at rest that hold ended jobs alone; after the second, every
+    // removal was asked for.
     for (const topic of ['first', 'second']) {
       await addTopic(daemon, topic, sink.url);
       await daemon.push(topic, '{}');

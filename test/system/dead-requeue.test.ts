@@ -1,5 +1,6 @@
-// A topic whose jobs all died, and whose endpoint was mended: the one command that brings them back, in the size it is made for.
-// 2,000 jobs as a rule; DQ_DEAD_JOBS=10000 npx vitest run test/system/dead-requeue.test.ts for as many as one likes.
+// A topic whose jobs all died, and whose endpoint was mended: the one command that brings them back, in the
+// size it is made for. 2,000 jobs as a rule; DQ_DEAD_JOBS=10000 npx vitest run
+// test/system/dead-requeue.test.ts for as many as one likes.
 import { expect, it } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic, groupBy, jobsLeft, numbers } from '../support/producing.ts';

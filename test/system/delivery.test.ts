@@ -1,4 +1,5 @@
-// The walking daemon: what is pushed arrives, once, not early, byte for byte; what fails is tried again as its topic says.
+// The walking daemon: what is pushed arrives, once, not early, byte for byte; what fails is tried again as
+// its topic says.
 import { expect, it } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -104,7 +105,8 @@ it('delivers one topic while the endpoint of another hangs with 2,000 jobs due',
   const daemon = await startDaemon();
   await addTopic(daemon, 'hangs', hanging.url, { concurrency: 10_000, timeout: '60s' });
   await addTopic(daemon, 'fine', sink.url);
-  // All become ready before the first call: a topic whose calls have hung for notifierLimits.slowCallMs gets few more.
+  // All become ready before the first call: a topic whose calls have hung for notifierLimits.slowCallMs
+  // gets few more.
   await daemon.api('POST', '/v1/topics/hangs/pause');
   for (const part of [0, 1_000]) {
     const jobs = numbers(1_000).map((n) => ({ topic: 'hangs', id: `h${part + n}`, body: 1 }));
@@ -115,7 +117,8 @@ it('delivers one topic while the endpoint of another hangs with 2,000 jobs due',
 
   for (const n of numbers(100)) await daemon.push('fine', '1', { id: `f${n}` });
   await until('the other topic is delivered', () => sink.arrivals.length === 100);
-  // Every hanging call still hangs, so nobody had to wait for a timeout; and they hold half of the slots at most.
+  // Every hanging call still hangs, so nobody had to wait for a timeout; and they hold half of the slots at
+  // most.
   expect(hanging.open().length).toBe(hanging.arrivals.length);
   expect(hanging.open().length).toBeLessThanOrEqual(512);
 });

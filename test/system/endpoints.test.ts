@@ -1,4 +1,5 @@
-// Endpoints that only a whole daemon meets: its own port, an authority of the user's, a receiver that calls back in.
+// Endpoints that only a whole daemon meets: its own port, an authority of the user's, a receiver that calls
+// back in.
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// scripts/examples: each receiver accepts a job of dq and rejects what dq did not sign. Missing languages are skipped.
+// scripts/examples: each receiver accepts a job of dq and rejects what dq did not sign. Missing languages
+// are skipped.
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

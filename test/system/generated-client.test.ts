@@ -1,5 +1,6 @@
-// /openapi.json is enough to use dq from a program: the document is valid, and a client that openapi-typescript generates
-// from it compiles, pushes the right bytes to a real daemon, and understands its replies.
+// /openapi.json is enough to use dq from a program: the document is valid, and a client that
+// openapi-typescript generates from it compiles, pushes the right bytes to a real daemon, and understands
+// its replies.
 import { execFile } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -1,4 +1,5 @@
-// Several daemons on one Redis and one MariaDB: who is admitted, that together they do what one does, and what the death of one costs.
+// Several daemons on one Redis and one MariaDB: who is admitted, that together they do what one does, and
+// what the death of one costs.
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
@@ -119,7 +120,8 @@ describe.skipIf(isMissing)('several instances', async () => {
     expect(acknowledged.filter((id) => !arrived.has(id))).toEqual([]);
     const doubled = [...byId.values()].filter(({ length }) => length > 1);
     expect(doubled.filter(({ length }) => length > 2)).toEqual([]);
-    // Under way, or answered and not written down, when it died; the receiver may read a request a little later.
+    // Under way, or answered and not written down, when it died; the receiver may read a request a little
+    // later.
     for (const [first] of doubled) {
       expect(first?.endedAt ?? killedAt).toBeGreaterThan(killedAt - 3_000);
       expect(first?.arrivedAt).toBeLessThan(killedAt + 3_000);

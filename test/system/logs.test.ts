@@ -1,4 +1,5 @@
-// The log files of a real daemon: while they are rotated under load, at a graceful end, and when a process crashes.
+// The log files of a real daemon: while they are rotated under load, at a graceful end, and when a process
+// crashes.
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,

@@ -1,4 +1,5 @@
-// Runs what the README and the manual show: their commands against a daemon, their code against signed callbacks.
+// Runs what the README and the manual show: their commands against a daemon, their code against signed
+// callbacks.
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

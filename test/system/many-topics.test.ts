@@ -1,5 +1,5 @@
-// More topics than one frame of the store's socket holds: they are in force after a start, a reload and a restart, and so is
-// what is changed later. A reload whose workers cannot read them changes nothing.
+// More topics than one frame of the store's socket holds: they are in force after a start, a reload and a
+// restart, and so is what is changed later. A reload whose workers cannot read them changes nothing.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,8 @@ import { until } from '../support/until.ts';
 const bytes = 16_000;
 const count = Math.ceil(limits.frameBytesMax / bytes) + 20;
 
-/** A data directory whose topics are written straight into the registry: each through the API would take minutes. */
+/** A data directory whose topics are written straight into the registry: each through the API would take
+ *  minutes. */
 async function directoryWith(url: string): Promise<string> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-many-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));

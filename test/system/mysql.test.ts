@@ -29,7 +29,8 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
   };
   const start = (url: string, more: Parameters<typeof startDaemon>[0] = {}) =>
     startDaemon({ ...more, env: { DQ_MYSQL__URL: url, ...more.env } });
-  // Jobs lie in Redis in the cases of a MySQL that is away: there every process asks the registry which one it is.
+  // Jobs lie in Redis in the cases of a MySQL that is away: there every process asks the registry which one
+  // it is.
   const redis = (await lacks('redis'))
     ? null
     : await owned('file', startRedis({ config: ['appendonly yes'] }));

@@ -1,4 +1,5 @@
-// A daemon on a real Redis: what it prints, that it delivers, and what becomes of it when Redis goes and comes back.
+// A daemon on a real Redis: what it prints, that it delivers, and what becomes of it when Redis goes and
+// comes back.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

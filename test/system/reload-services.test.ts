@@ -1,4 +1,5 @@
-// Reloads of a daemon on Redis and MariaDB, under load and while one is unavailable. DQ_RELOADS: their number.
+// Reloads of a daemon on Redis and MariaDB, under load and while one is unavailable. DQ_RELOADS: their
+// number.
 import { expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';

@@ -1,5 +1,5 @@
-// Secrets and tokens through a whole run of a real daemon: what signs, and that neither is ever in the clear but where it was
-// shown once.
+// Secrets and tokens through a whole run of a real daemon: what signs, and that neither is ever in the
+// clear but where it was shown once.
 import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';

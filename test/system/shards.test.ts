@@ -1,4 +1,5 @@
-// A daemon on several Redis: shards that come and go by command, and what one that stands still or dies costs the others.
+// A daemon on several Redis: shards that come and go by command, and what one that stands still or dies
+// costs the others.
 
 import { describe, expect, it } from 'vitest';
 import { startRedis, startRedisServers } from '../../scripts/services/redis.ts';

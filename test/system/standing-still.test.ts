@@ -1,4 +1,5 @@
-// Workers that are there and do nothing: a main loop that never comes back, a process that was stopped from outside.
+// Workers that are there and do nothing: a main loop that never comes back, a process that was stopped from
+// outside.
 import { describe, expect, it } from 'vitest';
 import { alteredDq } from '../support/altered-dq.ts';
 import type { Daemon } from '../support/daemon.ts';
@@ -61,7 +62,8 @@ describe('a notifier that is stopped in the middle of a callback', () => {
     await until('another calls', () => sink.arrivals.length === 2);
     await until('it is done', async () => (await stateOf(daemon, 'a')) === 'done');
     process.kill(pid, 'SIGCONT');
-    // It had one call under way, whose time is over: it gives the connection up, and settles what is not its own any more.
+    // It had one call under way, whose time is over: it gives the connection up, and settles what is not
+    // its own any more.
     await until('it has gone on', () => sink.arrivals[0]?.endedAt !== null);
     await until('it works again', async () => {
       const { body } = await daemon.api('GET', '/v1/processes');

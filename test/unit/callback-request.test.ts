@@ -1,5 +1,6 @@
-// The requests that receivers written for php-delayqueue get. The expected texts are derived by hand from PHP's
-// json_decode(…, true), rawurlencode and php-delayqueue's joining of fields; numbers and nested values differ on purpose.
+// The requests that receivers written for php-delayqueue get. The expected texts are derived by hand from
+// PHP's json_decode(…, true), rawurlencode and php-delayqueue's joining of fields; numbers and nested
+// values differ on purpose.
 import { describe, expect, it } from 'vitest';
 import { createClock } from '../../src/core/calendar.ts';
 import { callbackRequest } from '../../src/core/callback-request.ts';

@@ -1,5 +1,5 @@
-// All known spellings of addresses that bypass such checks, tested where dq checks: the URL at registration, the
-// address at dial time.
+// All known spellings of addresses that bypass such checks, tested where dq checks: the URL at
+// registration, the address at dial time.
 import { describe, expect, it } from 'vitest';
 import { createEgressPolicy, type EgressOptions, parseRange } from '../../src/core/egress-policy.ts';
 

@@ -3,9 +3,9 @@ import { compareOrder, isTruthy } from '../../src/core/rule/php-compare.ts';
 import { numberText } from '../../src/core/rule/php-text.ts';
 import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
 
-// Derived by hand from PHP 8's rules (zend_compare, _is_numeric_string_ex, zend_gcvt with precision 14) and the
-// deviations in php-compare.ts. Values are JSON text, which can express -0 and 1e999.
-// [a, b, a == b, a === b, order]: '<' a before b, '=' equal, '>' a after b, '-' none of < <= > >= holds.
+// Derived by hand from PHP 8's rules (zend_compare, _is_numeric_string_ex, zend_gcvt with precision 14) and
+// the deviations in php-compare.ts. Values are JSON text, which can express -0 and 1e999. [a, b, a == b, a
+// === b, order]: '<' a before b, '=' equal, '>' a after b, '-' none of < <= > >= holds.
 const T = true;
 const F = false;
 type Row = readonly [a: string, b: string, equal: boolean, same: boolean, order: '<' | '=' | '>' | '-'];

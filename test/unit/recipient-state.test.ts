@@ -118,7 +118,8 @@ describe('RecipientState', () => {
 });
 
 describe('RecipientState with a cap', () => {
-  /** Sends as many mails to the address as it may get from fromMs until toMs, each about another key; their times. */
+  /** Sends as many mails to the address as it may get from fromMs until toMs, each about another key; their
+   *  times. */
   function sendAll(state: RecipientState, address: string, fromMs: number, toMs: number): number[] {
     const times: number[] = [];
     for (let now = fromMs; ; ) {

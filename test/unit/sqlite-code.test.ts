@@ -1,4 +1,5 @@
-// What SQLite's errors mean is known whichever way a statement was run: this library gives some of them no code.
+// What SQLite's errors mean is known whichever way a statement was run: this library gives some of them no
+// code.
 
 import { describe, expect, it } from 'vitest';
 import { openDatabase, sqliteCode, sqliteCodes } from '../../src/runtime/database.ts';
