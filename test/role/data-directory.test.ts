@@ -50,7 +50,7 @@ const refusal = async (path: string): Promise<string> => {
 describe('data directory', () => {
   it('rejects a path that is a file or cannot be created', async () => {
     expect(await refusal('/proc/dq-test/data')).toMatch(
-      /^the data directory \/proc\/dq-test\/data cannot be used: no directory can be made in \/proc: ENOENT/,
+      /^the data directory \/proc\/dq-test\/data cannot be used: cannot make a directory in \/proc: ENOENT/,
     );
     writeFileSync(join(root, 'file'), '');
     expect(await refusal(join(root, 'file'))).toContain('cannot be used');
