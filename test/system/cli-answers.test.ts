@@ -301,7 +301,7 @@ describe('dq push --batch', () => {
       stderr: 'dq: 1100 accepted; line 1101: longer than 16777216 bytes\n',
     });
     const none = await runDq(['push', '--batch', '-', '--url', api.url], { input: long });
-    expect(none).toMatchObject({ code: 1, stderr: 'dq: line 1: is longer than 16777216 bytes\n' });
+    expect(none).toMatchObject({ code: 1, stderr: 'dq: line 1: longer than 16777216 bytes\n' });
   });
 
   it('push --batch: exits with 5 when its output closes early', async () => {
