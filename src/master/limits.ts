@@ -48,8 +48,8 @@ export const masterLimits = {
   /** Size of a request on the control socket, and how long a command waits for its answer. */
   controlLineBytesMax: 64 * 1024,
   controlCallMs: 5_000,
-  /** How long notifiers may take to explain what they do not call (they need 1 ms), and how many such questions are
-   *  open at once. */
+  /** How long notifiers may take to explain what they do not call (they need 1 ms), and how many such
+   *  questions are open at once. */
   explainMs: 1_000,
   explainsMax: 100,
 } as const;
