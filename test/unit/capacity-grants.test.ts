@@ -1,5 +1,6 @@
 // How the free capacity of a notifier is divided among simultaneous reserves.
 import { describe, expect, it, vi } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import type { ReservedJob } from '../../src/core/job.ts';
 import { CapacityBase, LayeredCapacities } from '../../src/core/layered-capacities.ts';
 import {
@@ -69,11 +70,8 @@ describe('capacity grants', () => {
   });
 
   it('grants together never exceed the free capacity', () => {
-    let seed = 7;
-    const draw = (below: number) => {
-      seed = (Math.imul(seed, 1103515245) + 12345) >>> 0;
-      return (seed >>> 16) % below;
-    };
+    const dice = new Dice(7);
+    const draw = (below: number) => dice.below(below);
     for (let round = 0; round < 100; round += 1) {
       const grants = new CapacityGrants();
       const named = { grants: new CapacityGrants(), taken: [] as CapacityGrant[] };

@@ -1,5 +1,6 @@
 // JSON.parse is the reference: text that it accepts has spans of its values, other text has a mistake.
 import { describe, expect, it } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import { elementsOf, type MemberSpan, membersOf, type Span } from '../../src/core/json-span.ts';
 
 /** more than in any text here */
@@ -145,7 +146,8 @@ describe('json spans', () => {
   });
 
   it('random and damaged texts: same result as JSON.parse', () => {
-    const dice = seeded(20_260_102);
+    const seeded = new Dice(20_260_102);
+    const dice: Draw = (below) => seeded.below(below);
     let good = 0;
     let bad = 0;
     for (let n = 0; n < 20_000; n++) {
@@ -163,24 +165,13 @@ describe('json spans', () => {
   });
 });
 
-type Dice = (below: number) => number;
+type Draw = (below: number) => number;
 
-/** mulberry32: the same texts in every run */
-function seeded(seed: number): Dice {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) % below;
-  };
-}
-
-function pick(dice: Dice, list: readonly string[]): string {
+function pick(dice: Draw, list: readonly string[]): string {
   return list[dice(list.length)] ?? '';
 }
 
-function valueText(dice: Dice, depth: number): string {
+function valueText(dice: Draw, depth: number): string {
   const blank = () => pick(dice, ['', '', '', ' ', '\n ', '\t']);
   const many = (one: (n: number) => string) => {
     const pieces = Array.from({ length: dice(4) }, (_, n) => `${blank()}${one(n)}${blank()}`);
@@ -199,7 +190,7 @@ function valueText(dice: Dice, depth: number): string {
   }
 }
 
-function damaged(dice: Dice, text: string): string {
+function damaged(dice: Draw, text: string): string {
   const at = dice(text.length + 1);
   const some = pick(dice, [...'[]{}",:\\0-.eEtfn u\n\u0001é']);
   switch (dice(4)) {
