@@ -8,7 +8,7 @@ import { limits } from '../../src/core/limits.ts';
 import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
-import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
+import { addTopic, forAll, groupBy, jobsLeft, numbers, resumeTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { type Arrival, ok, type Sink, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -80,11 +80,12 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
       });
       const directory = mountTmpfs(mebibytes * mebibyte);
       const daemon = await startDaemon({ directory, args: ['--notifiers', '1'] });
-      await addTopic(daemon, 'held', sink.url, { timeout: '60s' });
+      await addTopic(daemon, 'held', sink.url, { timeout: '60s', state: 'paused' });
       await addTopic(daemon, 'failing', sink.url, { backoff: ['200ms'], maxAttempts: 100 });
       await addTopic(daemon, 'later', sink.url);
       const ids = (count: number) => numbers(count).map(String);
       const held = await pushAll(daemon, 'held', ids(300));
+      await resumeTopic(daemon, 'held');
       const later = await pushAll(daemon, 'later', ids(100), 3_600_000);
       await until('callbacks to run', () => sink.open().length === 64);
       const failing = await pushAll(daemon, 'failing', ids(20));
@@ -132,8 +133,9 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
   it('has its killed processes back, and their jobs', async () => {
     const sink = await startSink(() => {});
     const daemon = await startDaemon({ directory: mountTmpfs(4 * mebibyte), args: ['--notifiers', '1'] });
-    await addTopic(daemon, 't', sink.url, { timeout: '60s' });
+    await addTopic(daemon, 't', sink.url, { timeout: '60s', state: 'paused' });
     const ids = await pushAll(daemon, 't', numbers(100).map(String));
+    await resumeTopic(daemon, 't');
     await until('callbacks to run', () => sink.open().length === 64);
     const late = await fill(daemon, 't');
     sink.answer(ok);

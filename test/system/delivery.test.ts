@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { payload, sha256 } from '../support/payloads.ts';
-import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
+import { addTopic, forAll, groupBy, jobsLeft, numbers, resumeTopic } from '../support/producing.ts';
 import { type Arrival, ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
@@ -103,16 +103,13 @@ it('delivers one topic while the endpoint of another hangs with 2,000 jobs due',
   const hanging = await startSink(() => {});
   const sink = await startSink();
   const daemon = await startDaemon();
-  await addTopic(daemon, 'hangs', hanging.url, { concurrency: 10_000, timeout: '60s' });
+  await addTopic(daemon, 'hangs', hanging.url, { concurrency: 10_000, timeout: '60s', state: 'paused' });
   await addTopic(daemon, 'fine', sink.url);
-  // All become ready before the first call: a topic whose calls have hung for notifierLimits.slowCallMs
-  // gets few more.
-  await daemon.api('POST', '/v1/topics/hangs/pause');
   for (const part of [0, 1_000]) {
     const jobs = numbers(1_000).map((n) => ({ topic: 'hangs', id: `h${part + n}`, body: 1 }));
     expect((await daemon.api('POST', '/v1/jobs', jobs)).status).toBe(200);
   }
-  await daemon.api('POST', '/v1/topics/hangs/resume');
+  await resumeTopic(daemon, 'hangs');
   await until('the hanging endpoint holds many', () => hanging.open().length >= notifierLimits.untriedAtOnce);
 
   for (const n of numbers(100)) await daemon.push('fine', '1', { id: `f${n}` });
