@@ -20,8 +20,8 @@ export async function addTopic(
   expect(reply, `topic ${topic}`).toMatchObject({ status: 201 });
 }
 
-/** For a topic added as paused: jobs pushed before are ready together. A topic whose calls have hung for slowCallMs gets few
- *  more calls, so a test that pushes one by one cannot count on many. */
+/** For a topic added as paused: jobs pushed before are ready together. A topic whose calls have hung for
+ *  slowCallMs gets few more calls, so a test that pushes one by one cannot count on many. */
 export async function resumeTopic(daemon: Daemon, topic: string): Promise<void> {
   expect(await daemon.api('POST', `/v1/topics/${topic}/resume`)).toMatchObject({ status: 200 });
 }
