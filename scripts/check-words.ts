@@ -70,7 +70,7 @@ function main(): void {
   const root = join(import.meta.dirname, '..');
   const filesOf = (folder: string, endings: RegExp) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-      .filter((name) => endings.test(name))
+      .filter((name) => endings.test(name) && !name.includes('node_modules/'))
       .map((name) => join(root, folder, name));
   const map = join(root, 'src/README.md');
   const found: string[] = [];
