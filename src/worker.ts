@@ -1,7 +1,6 @@
-// The entry of every worker process. Installs the signal
-// handlers first and imports everything else after them:
-// without a handler a signal meant for the master kills a worker, and at SIGUSR1 Node opens its debugger.
-// A signal that arrives before these lines kills the process; the master starts another one.
+// The entry of every worker process. Installs the signal handlers first and imports everything else after
+// them: without a handler a signal meant for the master kills a worker, and at SIGUSR1 Node opens its
+// debugger. A signal that arrives before these lines kills the process; the master starts another one.
 
 const hooks = { terminated: false, onTerm: (): void => {}, onReopen: (): void => {} };
 for (const name of ['SIGUSR2', 'SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGPIPE']) process.on(name, () => {});

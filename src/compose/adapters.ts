@@ -1,6 +1,6 @@
 // Opens the adapters that several roles use: the registry in MySQL, the job store on Redis, the key file.
-// Each function imports its adapter when it needs it: a
-// process loads no database driver that it does not use.
+// Each function imports its adapter when it needs it: a process loads no database driver that it does not
+// use.
 
 import { join } from 'node:path';
 import type { Config } from '../config/options.ts';
@@ -76,8 +76,8 @@ export function endProcess(channel: MasterChannel, title: string, reason: string
   void channel.sent({ kind: 'crashed', message: reason }).finally(() => process.exit(1));
 }
 
-/** Decrypts topics of the embedded registry in the process that
- *  calls. The key file exists before any record. */
+/** Decrypts topics of the embedded registry in the process that calls. The key file exists before any
+ *  record. */
 export async function topicReaderOf(config: Config): Promise<(record: TopicRecord) => KnownTopic> {
   const [{ readTopic }, { openKeyFile }] = await Promise.all([
     import('../registry/sql/tables/topic-row.ts'),

@@ -26,8 +26,8 @@ const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: Rol
   upkeep: async () => (await import('../upkeep/upkeep.ts')).createUpkeep,
 };
 
-/** Imports everything that a worker may need. Rejects if a part of the
- *  build is missing or a library needs another Node. */
+/** Imports everything that a worker may need. Rejects if a part of the build is missing or a library needs
+ *  another Node. */
 export async function importAll(): Promise<void> {
   await Promise.all([
     ...Object.values(roles).map((load) => load()),
@@ -156,8 +156,8 @@ async function composeRole(
     stopping: () => connection.hurry(),
     awaitUsers: async () => {},
     async drain(deadlineMs) {
-      // First for dq-upkeep, which records during its drain the counters
-      // it has received; at the end for the other roles.
+      // First for dq-upkeep, which records during its drain the counters it has received; at the end for the
+      // other roles.
       await counters.flush();
       await role.drain(deadlineMs);
       await counters.close();

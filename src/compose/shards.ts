@@ -1,7 +1,6 @@
 // Builds the job store on Redis: the shard list of the registry, a store over its shards, and the first list
-// of a new registry.
-// Invariant: the first list is written only when every
-// server of `redis` answers and belongs to this registry.
+// of a new registry. Invariant: the first list is written only when every server of `redis` answers and
+// belongs to this registry.
 
 import { limits } from '../core/limits.ts';
 import { noShards } from '../core/shard-list.ts';

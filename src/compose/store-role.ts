@@ -1,8 +1,7 @@
-// Runs dq-store: owns jobs.db and registry.db and serves them; with
-// `redis` it also reports the durability of the shards.
-// Invariant: beside an older dq-store, start() only checks that a
-// handover is possible. takeOver() opens the files.
-// The class is in compose, not in a folder of its own, because it names the adapters that it opens.
+// Runs dq-store: owns jobs.db and registry.db and serves them; with `redis` it also reports the durability of
+// the shards. Invariant: beside an older dq-store, start() only checks that a handover is possible.
+// takeOver() opens the files. The class is in compose, not in a folder of its own, because it names the
+// adapters that it opens.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -81,8 +80,8 @@ export class StoreRole implements Role {
     return this.#opened?.owner.inFlight() ?? 0;
   }
 
-  /** Waits at most deadlineMs until the other workers, which have
-   *  lost their master too, have released their jobs. */
+  /** Waits at most deadlineMs until the other workers, which have lost their master too, have released their
+   *  jobs. */
   async awaitUsers(deadlineMs: number): Promise<void> {
     const end = performance.now() + deadlineMs;
     while ((this.#opened?.owner.clients ?? 0) > 0 && performance.now() < end) await sleep(20);

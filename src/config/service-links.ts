@@ -1,9 +1,9 @@
-// Recognises variables of a service called dq or dq-…, which look like options of dq: Kubernetes sets
-// them for each service of the namespace, Docker for each legacy link. A start must not fail because of
-// the name of a service. Compares names with
+// Recognises variables of a service called dq or dq-…, which look like options of dq: Kubernetes sets them
+// for each service of the namespace, Docker for each legacy link. A start must not fail because of the name
+// of a service. Compares names with
 // https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables and
-// https://docs.docker.com/engine/network/links/#environment-variables, and values with forms that no
-// option of dq has.
+// https://docs.docker.com/engine/network/links/#environment-variables, and values with forms that no option
+// of dq has.
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

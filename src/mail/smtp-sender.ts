@@ -1,7 +1,6 @@
 // Sends one mail to the mail server and returns the server's answer for each recipient. Never retries.
-// Invariant: recipients are validated addresses and are never
-// parsed again. Data sets no envelope, header or path.
-// The text is plain text.
+// Invariant: recipients are validated addresses and are never parsed again. Data sets no envelope, header or
+// path. The text is plain text.
 
 import type { Transporter } from 'nodemailer';
 import { reasonOf } from '../core/errors.ts';
@@ -26,8 +25,8 @@ export type Answer =
 export type Sent =
   /** one answer for each address */
   | { readonly kind: 'answered'; readonly answers: ReadonlyMap<string, Answer> }
-  /** no answer for any address: no connection, TLS or login, sender
-   *  rejected, connection cut; the mail may have arrived */
+  /** no answer for any address: no connection, TLS or login, sender rejected, connection cut; the mail may
+   *  have arrived */
   | { readonly kind: 'failed'; readonly reason: string };
 
 export interface MailSender {
@@ -127,8 +126,8 @@ function judge(to: readonly string[], error: SmtpError): Sent {
   return { kind: 'failed', reason: reasonOf(error) };
 }
 
-/** Addresses that are not rejected are accepted: the server's own
- *  list of these may spell a domain in another way. */
+/** Addresses that are not rejected are accepted: the server's own list of these may spell a domain in another
+ *  way. */
 function answersOf(to: readonly string[], rejected: readonly SmtpError[]): Sent {
   const errors = new Map(rejected.map((error) => [error.recipient?.toLowerCase(), error]));
   const answers = to.map((address): [string, Answer] => {

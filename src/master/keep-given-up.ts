@@ -1,6 +1,5 @@
-// Records in the data directory that the daemon has given
-// up, if dq-upkeep could not: the next start mails it.
-// Invariant: called when every worker has ended, so that no other process writes incidents.
+// Records in the data directory that the daemon has given up, if dq-upkeep could not: the next start mails
+// it. Invariant: called when every worker has ended, so that no other process writes incidents.
 
 import { reasonOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';

@@ -14,11 +14,11 @@ export const masterLimits = {
   storeReadyMs: 120_000,
   /** Time until the first worker of every role of a reload is ready; otherwise the reload changes nothing. */
   reloadReadyMs: 15_000,
-  /** Time of a previous notifier for its callbacks: the
-   *  longest timeout of a topic and the settle after it. */
+  /** Time of a previous notifier for its callbacks: the longest timeout of a topic and the settle after
+   *  it. */
   reloadCallbacksMs: 62_000,
-  /** 60 MB of topics cost a process 1.3 s of processor time; on
-   *  a machine with ten times too much load 13 s. */
+  /** 60 MB of topics cost a process 1.3 s of processor time; on a machine with ten times too much load 13
+   *  s. */
   registryReadBytesPerMs: 1024,
   /** Assumed size of a registry in MySQL, which the master does not read: 100,000 topics. */
   registryInMysqlBytes: 64 * 1024 * 1024,

@@ -35,8 +35,8 @@ export interface Listening {
 export interface Restarting {
   /** One sentence, before anything has ended; null = a start would be tried. `listening`: null = not known */
   whyNot(listening: Listening | null): Promise<string | null>;
-  /** Called when everything has ended and the data directory is
-   *  free. Returns the exit code of this process. */
+  /** Called when everything has ended and the data directory is free. Returns the exit code of this
+   *  process. */
   begin(): number;
 }
 
@@ -143,9 +143,8 @@ class Master {
       ...(outcome.reason === null ? {} : { reason: outcome.reason }),
     });
     await log.close();
-    // Close before release: closing a Unix socket removes its file,
-    // which could be the next master's after the release.
-    // Finish after release: `dq stop` returns when the data directory is free.
+    // Close before release: closing a Unix socket removes its file, which could be the next master's after
+    // the release. Finish after release: `dq stop` returns when the data directory is free.
     control.close();
     release();
     if (this.#commands.startsAgain && outcome.exitCode === 0) outcome = startAgain(this.#options.restarting);

@@ -1,8 +1,7 @@
-// Runs one reload: reads the configuration, starts one new worker of
-// every role beside the old ones, then changes over.
-// Invariant: before the change-over no old worker gets a message, so a reload that fails changes nothing.
-// After it there is no way back: a worker that dies is started again. The fleet owns the processes and the
-// order in which they leave.
+// Runs one reload: reads the configuration, starts one new worker of every role beside the old ones, then
+// changes over. Invariant: before the change-over no old worker gets a message, so a reload that fails
+// changes nothing. After it there is no way back: a worker that dies is started again. The fleet owns the
+// processes and the order in which they leave.
 
 import { needsRestart } from '../config/needs-restart.ts';
 import type { Config } from '../config/options.ts';
@@ -61,8 +60,8 @@ export class Reload {
     const reason = this.#failure ?? `${unready(next, 'first')} not ready within ${seconds} s`;
     report('ending the new processes');
     const failed = fleet.abandon();
-    // A worker that is not ready may hang for good. It holds no
-    // work, except a server, which may listen already.
+    // A worker that is not ready may hang for good. It holds no work, except a server, which may listen
+    // already.
     for (const worker of failed.workers('store', 'upkeep', 'timer', 'notifier'))
       if (worker.state === 'starting') worker.kill();
     await fleet.drain([failed], limits.drainGraceMs, 'reload');

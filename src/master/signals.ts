@@ -1,6 +1,6 @@
-// Installs the master's signal handlers and keeps the signals that arrive before it can act on them.
-// Made first in a start: a signal without a handler ends the
-// process, and SIGUSR1 without one opens Node's debugger.
+// Installs the master's signal handlers and keeps the signals that arrive before it can act on them. Made
+// first in a start: a signal without a handler ends the process, and SIGUSR1 without one opens Node's
+// debugger.
 
 export interface SignalHandlers {
   /** SIGTERM, SIGINT, SIGQUIT; `times`: how many have arrived by now */

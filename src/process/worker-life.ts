@@ -1,7 +1,6 @@
-// Runs one worker process: waits for its init message,
-// composes and starts its role, and drains it at the end.
-// Knows no role. A drain is asked for by the master, by SIGTERM, or by this process when its master is gone.
-// Invariant: once a drain has begun the process exits: by itself, or by force after the deadline.
+// Runs one worker process: waits for its init message, composes and starts its role, and drains it at the
+// end. Knows no role. A drain is asked for by the master, by SIGTERM, or by this process when its master is
+// gone. Invariant: once a drain has begun the process exits: by itself, or by force after the deadline.
 
 import cluster from 'node:cluster';
 import { writeSync } from 'node:fs';
@@ -28,8 +27,8 @@ export interface Composed {
   /** Called after start() if the init says takesOver, when the older process has exited. Returns the note;
    *  rejects as start(). */
   takeOver(): Promise<string | null>;
-  /** Called before a drain without a master: waits at most
-   *  deadlineMs for the workers that need this process. */
+  /** Called before a drain without a master: waits at most deadlineMs for the workers that need this
+   *  process. */
   awaitUsers(deadlineMs: number): Promise<void>;
   /** Finishes, releases, flushes, closes. Never rejects. */
   drain(deadlineMs: number): Promise<void>;
@@ -177,8 +176,8 @@ class WorkerLife {
     if (this.#hooks.terminated) this.#hooks.onTerm();
   }
 
-  /** Starts the watchdog after the start of the daemon. Until then
-   *  the master ends a worker that sends nothing. */
+  /** Starts the watchdog after the start of the daemon. Until then the master ends a worker that sends
+   *  nothing. */
   #watchSoon(role: RoleName): void {
     setTimeout(() => {
       const failed = (error: unknown) =>

@@ -1,7 +1,7 @@
-// Checks the store, each Redis and the lateness of jobs, and records the
-// start and the end of a failure state as incidents.
-// Logs dangerous settings of the servers when they appear and when they are gone. Ends the incident of a
-// crash loop that the master reports no more, and of a daemon that gave up. Changes nothing in the store.
+// Checks the store, each Redis and the lateness of jobs, and records the start and the end of a failure state
+// as incidents. Logs dangerous settings of the servers when they appear and when they are gone. Ends the
+// incident of a crash loop that the master reports no more, and of a daemon that gave up. Changes nothing in
+// the store.
 
 import { formatDuration } from '../core/duration.ts';
 import { reasonOf } from '../core/errors.ts';

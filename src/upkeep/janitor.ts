@@ -1,8 +1,7 @@
-// Removes log files older than log.days, history entries older than history.retention,
-// dead letters older than dead.retention. Each kind has its own loop, so that none waits
-// for another; a failure is logged once and retried.
-// Invariant: the store decides by its own clock what is too
-// old, and keeps every dead letter whose alert is owed.
+// Removes log files older than log.days, history entries older than history.retention, dead letters older
+// than dead.retention. Each kind has its own loop, so that none waits for another; a failure is logged once
+// and retried. Invariant: the store decides by its own clock what is too old, and keeps every dead letter
+// whose alert is owed.
 
 import { limits } from '../core/limits.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -33,8 +32,8 @@ export class Janitor implements Service {
     await Promise.all(this.#loops.map((loop) => loop.drain(deadlineMs)));
   }
 
-  /** `round` returns the ms until the next one; the loop turns at
-   *  least once a second and skips the turns between. */
+  /** `round` returns the ms until the next one; the loop turns at least once a second and skips the turns
+   *  between. */
   #loop(what: string, round: () => Promise<number>): Loop {
     let nextAt = 0;
     const failures = new FailureLog(this.#ctx.log, { failure: `janitor: cannot remove ${what}` });

@@ -26,8 +26,8 @@ export const upkeepLimits = {
   /** Backoff of mails: 10, 20, 40 … 300 s. */
   mailAgainMsMin: 10_000,
   mailAgainMsMax: 300_000,
-  /** Deferrals in a row, 70 minutes by the line above, after
-   *  which a full claim does not wait for the address. */
+  /** Deferrals in a row, 70 minutes by the line above, after which a full claim does not wait for the
+   *  address. */
   mailTriesMax: 18,
   /** Mails about dead jobs that one address gets in an hour, half of them at once: ten topics whose jobs die
    *  all the time. A person does not read more, and mail servers reject more from an unknown sender. */

@@ -1,8 +1,7 @@
-// Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there.
-// From then on ids with another home are not looked up there, and
-// if it is unavailable only its own ids are affected.
-// A check stops at the first job of an earlier list, so that a
-// shard whose jobs are delayed for weeks costs little.
+// Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there. From
+// then on ids with another home are not looked up there, and if it is unavailable only its own ids are
+// affected. A check stops at the first job of an earlier list, so that a shard whose jobs are delayed for
+// weeks costs little.
 
 import { limits } from '../core/limits.ts';
 import { FailureLog } from '../runtime/failure-log.ts';

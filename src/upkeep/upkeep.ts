@@ -128,8 +128,8 @@ class Upkeep implements Role {
   async drain(deadlineMs: number): Promise<void> {
     if (this.#gaveUp !== null) await this.#mailGivenUp(this.#gaveUp, deadlineMs / 2);
     await Promise.all([...this.#agents, ...this.#soleAgents].map((agent) => agent.drain(deadlineMs)));
-    // From here on the next dq-upkeep reads the incidents; the
-    // master reports a crash loop again at the next death.
+    // From here on the next dq-upkeep reads the incidents; the master reports a crash loop again at the next
+    // death.
     this.#isSole = false;
     await this.#incidents.flush();
   }
@@ -159,8 +159,8 @@ class Upkeep implements Role {
     }
   }
 
-  /** Waits at most deadlineMs for the mail about the end of the daemon: a
-   *  next start that would mail it may never come. */
+  /** Waits at most deadlineMs for the mail about the end of the daemon: a next start that would mail it may
+   *  never come. */
   async #mailGivenUp(recorded: Promise<void>, deadlineMs: number): Promise<void> {
     const end = performance.now() + deadlineMs;
     await recorded;

@@ -1,6 +1,5 @@
-// Defines the messages of the control socket: one JSON request on one
-// line, answered by JSON lines, the last one `done`.
-// An unknown request is an error; unknown members are ignored.
+// Defines the messages of the control socket: one JSON request on one line, answered by JSON lines, the last
+// one `done`. An unknown request is an error; unknown members are ignored.
 
 import type { ProcessInfo } from '../../process/messages.ts';
 

@@ -1,6 +1,5 @@
-// Serves the control socket, by which `dq stop`, `dq status`
-// and others reach the master without the HTTP API.
-// Invariant: only the owner can open it (0600 in a 0700 directory), because it can stop the daemon.
+// Serves the control socket, by which `dq stop`, `dq status` and others reach the master without the HTTP
+// API. Invariant: only the owner can open it (0600 in a 0700 directory), because it can stop the daemon.
 // Bounded: one request per connection, of one line.
 
 import { chmodSync, rmSync } from 'node:fs';

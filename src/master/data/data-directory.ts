@@ -1,6 +1,5 @@
-// Holds the data directory for the master: locks it, makes run/, kills
-// leftovers of a dead master, reads the instance identity.
-// Invariant: only the holder of the lock changes or removes files below it.
+// Holds the data directory for the master: locks it, makes run/, kills leftovers of a dead master, reads the
+// instance identity. Invariant: only the holder of the lock changes or removes files below it.
 
 import { accessSync, chmodSync, constants, existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -85,8 +84,8 @@ export class DataDirectory {
     const sockets = makeSocketDir(runDirOf(path));
     this.storeSocket = join(sockets, 'store.sock');
     this.controlSocket = join(sockets, 'control.sock');
-    // Records of an earlier master are obsolete. The new one
-    // tells a second start which process holds the lock.
+    // Records of an earlier master are obsolete. The new one tells a second start which process holds the
+    // lock.
     removeRecords(path);
     writeMasterRecord(path, {
       pid: process.pid,
@@ -143,8 +142,8 @@ export class DataDirectory {
   }
 }
 
-/** The holder writes its record after it has taken the lock; until
- *  then there is none, or that of a dead master. */
+/** The holder writes its record after it has taken the lock; until then there is none, or that of a dead
+ *  master. */
 async function alreadyRunning(path: string): Promise<string> {
   const end = performance.now() + masterLimits.lockHolderMs;
   do {

@@ -1,8 +1,7 @@
 // Locks a data directory for one master. The kernel releases the lock when the process ends; a pid file would
-// be a guess.
-// The lock is SQLite's, on an empty database, so that no second native module is needed.
-// Invariant: this process opens the lock file once: POSIX drops
-// a lock when any descriptor of the file is closed.
+// be a guess. The lock is SQLite's, on an empty database, so that no second native module is needed.
+// Invariant: this process opens the lock file once: POSIX drops a lock when any descriptor of the file is
+// closed.
 
 import { join } from 'node:path';
 import { openDatabase, sqliteCode, sqliteCodes } from '../../runtime/database.ts';
@@ -14,8 +13,8 @@ export interface DirectoryLock {
 
 /** null = another process holds it. Throws if the file cannot be used. */
 export function takeDirectoryLock(runDir: string): DirectoryLock | null {
-  // With a wait: SQLite takes weaker locks before the exclusive
-  // one, and two starts at once would reject each other.
+  // With a wait: SQLite takes weaker locks before the exclusive one, and two starts at once would reject each
+  // other.
   const db = openDatabase(join(runDir, 'lock.db'), { waitMs: masterLimits.lockWaitMs });
   try {
     db.exec('BEGIN EXCLUSIVE');

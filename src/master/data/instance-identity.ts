@@ -1,7 +1,6 @@
-// Reads or draws the identity of this instance: the number of its
-// leases in the store, drawn once per data directory.
-// Invariant: two instances on one Redis have different numbers, even if a machine or a directory was copied.
-// Otherwise each would take the processes of the other for dead and recover their leases.
+// Reads or draws the identity of this instance: the number of its leases in the store, drawn once per data
+// directory. Invariant: two instances on one Redis have different numbers, even if a machine or a directory
+// was copied. Otherwise each would take the processes of the other for dead and recover their leases.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync, realpathSync } from 'node:fs';

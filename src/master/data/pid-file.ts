@@ -1,6 +1,5 @@
-// Writes the file of option --pid-file, and removes it.
-// Invariant: it is removed only while this master holds the
-// data directory; later it could be the next master's.
+// Writes the file of option --pid-file, and removes it. Invariant: it is removed only while this master holds
+// the data directory; later it could be the next master's.
 
 import { rmSync, writeFileSync } from 'node:fs';
 import { reasonOf } from '../../core/errors.ts';

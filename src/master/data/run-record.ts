@@ -64,8 +64,8 @@ function writeRecord(dataDir: string, path: string, record: RunRecord | MasterRe
   writeWhole(path, `${JSON.stringify(placed, null, 2)}\n`);
 }
 
-/** null also for a record of another directory: this one is a
- *  copy. Records of earlier versions have no place. */
+/** null also for a record of another directory: this one is a copy. Records of earlier versions have no
+ *  place. */
 function readRecord<T>(dataDir: string, path: string): T | null {
   try {
     const record = JSON.parse(readFileSync(path, 'utf8')) as T & { readonly place?: Place };

@@ -1,8 +1,7 @@
 // Keeps all generations that have processes: the one in force, the one that a reload tries, those that leave.
-// Owns the order in which workers drain, the port that servers
-// ask for, and the handover of dq-store and dq-upkeep.
-// Invariants: one dq-store and one dq-upkeep work at a time; a leaving generation starts no worker; a new
-// generation begins only when none leaves, so there are at most twice the processes.
+// Owns the order in which workers drain, the port that servers ask for, and the handover of dq-store and
+// dq-upkeep. Invariants: one dq-store and one dq-upkeep work at a time; a leaving generation starts no
+// worker; a new generation begins only when none leaves, so there are at most twice the processes.
 
 import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
@@ -109,8 +108,8 @@ export class Fleet {
     return isOnTrial || this.#hasOlder(slot.role);
   }
 
-  /** Sends `take_over` to the workers in force whose older process has
-   *  exited. Called at each exit and each change-over. */
+  /** Sends `take_over` to the workers in force whose older process has exited. Called at each exit and each
+   *  change-over. */
   handOver(): void {
     for (const worker of this.#current.workers('notifier')) worker.takeOver();
     for (const role of ['store', 'upkeep'] as const) {

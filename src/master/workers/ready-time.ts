@@ -23,8 +23,8 @@ export function readyMsOf(role: RoleName, config: Paths): number {
   return masterLimits.storeReadyMs + Math.ceil(bytes / limits.storeCheckBytesPerMs);
 }
 
-/** The copy shows the size of a registry in MySQL; at a first start
- *  there is none, and an old one may be much smaller. */
+/** The copy shows the size of a registry in MySQL; at a first start there is none, and an old one may be much
+ *  smaller. */
 function registryBytes({ dataDir, 'mysql.url': mysql }: Paths): number {
   const copy = sizeOf(join(dataDir, 'registry-copy.json'));
   const inMysql = mysql === '' ? copy : Math.max(copy, masterLimits.registryInMysqlBytes);

@@ -1,6 +1,5 @@
-// Controls one worker process from fork to exit: sends and
-// receives its messages, kills it when a deadline passes.
-// It restarts nothing: the supervisor decides that, and what the messages mean.
+// Controls one worker process from fork to exit: sends and receives its messages, kills it when a deadline
+// passes. It restarts nothing: the supervisor decides that, and what the messages mean.
 
 import type { Worker } from 'node:cluster';
 import cluster from 'node:cluster';
@@ -9,8 +8,8 @@ import type { ProcessInfo, RoleName, ToMaster, ToWorker, WorkerReport } from '..
 import { readyMsOf } from './ready-time.ts';
 import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
 
-// With round robin a connection passed to a dying worker hangs
-// for ever. Workers share listening sockets instead.
+// With round robin a connection passed to a dying worker hangs for ever. Workers share listening sockets
+// instead.
 cluster.schedulingPolicy = cluster.SCHED_NONE;
 
 export type Init = Extract<ToWorker, { kind: 'init' }>;
@@ -70,8 +69,8 @@ export class WorkerProcess {
     this.#silence = new WorkerSilence(options.init.role);
     cluster.setupPrimary({
       exec: options.path,
-      // `ps` shows it until the worker sets its title; the
-      // length of this line limits the length of the title.
+      // `ps` shows it until the worker sets its title; the length of this line limits the length of the
+      // title.
       args: [options.title],
       execArgv: [],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

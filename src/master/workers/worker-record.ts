@@ -1,9 +1,7 @@
 // Records in run/workers.json the processes that this master has forked, so that a start after its kill -9
-// can end them:
-// a stuck one may hold the store's file, and timers and notifiers
-// of the dead master would work beside the new ones.
-// Invariants: a process is killed only if its start time matches; only by the record of its master's
-// directory, never by a copy of it; never while its parent is a running dq-master.
+// can end them: a stuck one may hold the store's file, and timers and notifiers of the dead master would work
+// beside the new ones. Invariants: a process is killed only if its start time matches; only by the record of
+// its master's directory, never by a copy of it; never while its parent is a running dq-master.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -54,8 +54,8 @@ export class WorkerRelay {
     }
   }
 
-  /** dq-upkeep releases the leases before they expire. If it is
-   *  unavailable it asks `who_lives` after its start. */
+  /** dq-upkeep releases the leases before they expire. If it is unavailable it asks `who_lives` after its
+   *  start. */
   notifierDied(incarnation: number): void {
     this.#upkeep()?.send({ kind: 'owner_dead', incarnation });
   }

@@ -32,8 +32,8 @@ export class WorkerSlot {
   readonly count: number;
   restarts = 0;
   worker: WorkerProcess | null = null;
-  /** of the worker after the current one: drawn early, so that
-   *  dq-upkeep counts it as living before it exists */
+  /** of the worker after the current one: drawn early, so that dq-upkeep counts it as living before it
+   *  exists */
   nextIncarnation: number;
   readonly #host: SlotHost;
   readonly #drawIncarnation: () => number;

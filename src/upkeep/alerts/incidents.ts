@@ -1,9 +1,7 @@
 // Records the incidents of this instance: the start and the end of each failure state, once, in a log line, a
-// file and a mail.
-// As a source of alerts its keys are failure states (`crash_loop
-// notifier`); the window of a key is found in its files.
-// Invariant: begin() and end() take effect even if the disk takes
-// no file: a full disk is one of the failure states.
+// file and a mail. As a source of alerts its keys are failure states (`crash_loop notifier`); the window of a
+// key is found in its files. Invariant: begin() and end() take effect even if the disk takes no file: a full
+// disk is one of the failure states.
 
 import { formatInstant } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
@@ -135,8 +133,8 @@ export class Incidents implements AlertSource {
     };
   }
 
-  /** Writes one file after the other. Never rejects: files that the
-   *  disk rejects are written again at each look. */
+  /** Writes one file after the other. Never rejects: files that the disk rejects are written again at each
+   *  look. */
   #save(ids: readonly number[]): Promise<void> {
     for (const id of ids) this.#unsaved.add(id);
     this.#saving = this.#saving.then(() => this.#writeUnsaved());
@@ -161,8 +159,8 @@ export class Incidents implements AlertSource {
     }
   }
 
-  /** Keeps the failure states that last: their end must be
-   *  mailed, and their start must not be mailed again. */
+  /** Keeps the failure states that last: their end must be mailed, and their start must not be mailed
+   *  again. */
   async #dropOldest(): Promise<void> {
     const open = new Set(this.open());
     const closed = [...this.#known.values()].filter((incident) => !open.has(incident));

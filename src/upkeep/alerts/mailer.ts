@@ -24,8 +24,8 @@ export interface AlertSource {
   due(windowMs: number): Promise<readonly string[]>;
   /** Recipients of this key, beside alerts.emails. Rejects while they cannot be read. */
   addresses(key: string): Promise<readonly string[]>;
-  /** Claims the owed alerts of the key until they are settled,
-   *  or until upkeepLimits.alertClaimMs are over. */
+  /** Claims the owed alerts of the key until they are settled, or until upkeepLimits.alertClaimMs are
+   *  over. */
   claim(key: string): Promise<Claim>;
 }
 
@@ -56,8 +56,8 @@ export interface MailerOptions {
 export class Mailer implements Service {
   readonly #options: MailerOptions;
   readonly #recipients: RecipientState;
-  /** Keys without recipients → performance.now() of their next
-   *  log line; bounded by the keys of one window. */
+  /** Keys without recipients → performance.now() of their next log line; bounded by the keys of one
+   *  window. */
   readonly #nextLineAt = new Map<string, number>();
   readonly #loop: Loop;
   readonly #ending = new AbortController();

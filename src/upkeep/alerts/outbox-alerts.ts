@@ -1,5 +1,5 @@
-// Dead jobs as alerts for the Mailer: a key is a topic, an alert
-// is a version. The job store keeps and claims them.
+// Dead jobs as alerts for the Mailer: a key is a topic, an alert is a version. The job store keeps and claims
+// them.
 
 import { mailLimits } from '../../mail/limits.ts';
 import { type Daemon, deadJobsMail } from '../../mail/mail-text.ts';

@@ -44,8 +44,8 @@ export class RecipientState {
     this.#everyMs = perHour === null ? 0 : hourMs / Math.max(1, perHour - this.#atOnce);
   }
 
-  /** The keys in the order in which they get their mails: a
-   *  key that failed may be the cause and goes last. */
+  /** The keys in the order in which they get their mails: a key that failed may be the cause and goes
+   *  last. */
   inOrder(due: readonly string[]): readonly string[] {
     const keys = new Set(due);
     for (const key of this.#failed) if (!keys.delete(key)) this.#failed.delete(key);
@@ -92,8 +92,8 @@ export class RecipientState {
     }
   }
 
-  /** The mail server failed at this mail. An address that
-   *  fails alone, while the key has others, backs off. */
+  /** The mail server failed at this mail. An address that fails alone, while the key has others, backs
+   *  off. */
   serverFailed(key: string, batch: Batch, addresses: readonly string[], now: number): void {
     this.failed(key);
     const [only = ''] = batch.addresses;
