@@ -41,8 +41,7 @@ export class LayeredCapacities implements TopicCapacities {
 
   readonly base: CapacityBase;
   readonly over: ReadonlyMap<string, TopicCapacity>;
-  /** The part of each size of the base that this reserve may use; null: all. The over-layer is not divided.
-   *  */
+  /** The part of each size of the base that this reserve may use; null: all. The over-layer is whole. */
   readonly parts: ReadonlyMap<number, number> | null;
 
   constructor(

@@ -141,8 +141,6 @@ export class Capacity {
 
   /** Why this notifier reserves no job of the topic, or few; [] where nothing keeps it. */
   explain(topic: string): readonly CapacityReason[] {
-    // Shows that a topic cannot be called before its first job does.
-    this.targetOf(topic);
     return explainCapacity(this.#view, topic, performance.now());
   }
 

@@ -67,15 +67,14 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
   const { topic: name, concurrency, rate } = topic;
   const { share, budget, rates, targets } = view;
   const reasons: CapacityReason[] = [];
-  if (targets.isHeld(name)) {
-    const failure = targets.failureOf(name) ?? 'unknown cause';
+  const failure = targets.failureOf(name);
+  if (failure !== null)
     reasons.push({
       code: 'cannot_be_called',
       message: `the stored topic cannot be called: ${failure}`,
       remedy: 'replace the topic with PUT /v1/topics/{topic}; its jobs are held until then',
       values: { failure },
     });
-  }
   if (topic.state === 'paused')
     reasons.push({
       code: 'paused',

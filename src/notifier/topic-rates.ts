@@ -48,8 +48,8 @@ export class TopicRates {
   }
 
   /** ms until a call of the topic may start; Infinity where none ever may. */
-  waitMs(topic: Rated, nowMs: number): number {
-    return this.#bucketOf(topic)?.waitMs(nowMs) ?? 0;
+  waitMs({ topic }: Rated, nowMs: number): number {
+    return this.#buckets.get(topic)?.waitMs(nowMs) ?? 0;
   }
 
   callStarted(topic: Rated, nowMs: number): void {

@@ -49,7 +49,7 @@ export class TopicTargets {
       this.#log.error('notifier: cannot call topic; its jobs are held until it changes', error, {
         topic: name,
       });
-      this.#held.set(name, error instanceof Error ? error.message : String(error));
+      this.#held.set(name, messageOf(error));
       return null;
     }
   }
@@ -80,9 +80,18 @@ export class TopicTargets {
     return this.#held.keys();
   }
 
-  /** Why the topic cannot be called; null where that is not known. */
+  /** Why the topic cannot be called; null where it can, or where this process does not know it. Holds no
+   *  job: a topic that was never called is tried and forgotten. */
   failureOf(name: string): string | null {
-    return this.#held.get(name) ?? null;
+    const topic = this.#topics.get(name);
+    if (this.#held.has(name)) return this.#held.get(name) ?? null;
+    if (topic === undefined || this.#targets.has(name)) return null;
+    try {
+      new TopicTarget(topic, this.#share.callsOf(topic), () => new OriginHealth());
+      return null;
+    } catch (error) {
+      return messageOf(error);
+    }
   }
 
   #targetOf(topic: KnownTopic): TopicTarget {
@@ -93,3 +102,5 @@ export class TopicTargets {
     });
   }
 }
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));

@@ -1,7 +1,7 @@
 // timeout.ts bounds the time that a caller waits for a promise. The work itself goes on; a late rejection of
 // it is ignored.
 
-/** Settles as `work` does, or rejects with `late()` after `ms`. The timer keeps no process alive. */
+/** Settles as `work` does, or rejects with `late()` after `ms`. The timer ends with `work`. */
 export async function within<T>(ms: number, work: Promise<T>, late: () => Error): Promise<T> {
   const timer = new Timer(ms);
   try {

@@ -212,6 +212,13 @@ describe('explain', () => {
     expect(codes(capacityOf(one({ concurrency: 1 }), { index: 0, count: 2 }))).toEqual([]);
   });
 
+  it('asking changes nothing', () => {
+    const capacity = capacityOf(one({ concurrency: 1, rate: 5 }), { index: 1, count: 2 });
+    capacity.explain('t');
+    capacity.request(0);
+    expect(capacity.isFull).toBe(false);
+  });
+
   it('counts calls against the concurrency, half of the slots, and the rate', () => {
     const full = capacityOf(one({ concurrency: 2, rate: 2 }));
     full.started(targetIn(full, 't'));

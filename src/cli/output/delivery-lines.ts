@@ -1,7 +1,7 @@
 // Renders why jobs of a topic are not called: a line per reason and notifier, for `dq topic get`.
 
-import { ApiRefusal } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions } from '../daemon/daemon-options.ts';
+import { Exit } from '../exit.ts';
 
 interface Reason {
   readonly message: string;
@@ -12,7 +12,8 @@ interface Capacity {
   readonly notifiers: readonly { readonly notifier: string; readonly reasons: readonly Reason[] | null }[];
 }
 
-/** Rows of a record. Empty without a reply: an older daemon, or unavailable notifiers. */
+/** Rows of a record. Empty without a usable reply: an older daemon, unavailable notifiers, a cut
+ *  connection. */
 export async function deliveryLines(
   topic: string,
   flags: DaemonOptions,
@@ -20,7 +21,7 @@ export async function deliveryLines(
   const reply = await clientOf(flags)
     .call<Capacity>({ method: 'GET', path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] })
     .catch((error: unknown) => {
-      if (error instanceof ApiRefusal) return null;
+      if (error instanceof Exit) return null;
       throw error;
     });
   if (reply === null) return [];

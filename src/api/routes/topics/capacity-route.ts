@@ -71,10 +71,10 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     async (request) => {
       const topic = nameToFind(request.params.topic);
       const [notifiers, states] = await Promise.all([questions.explain(topic), statesOf(topic)]);
-      if (notifiers === null) throw new DqError('unavailable', 'master: no answer; try again');
       const isKnown = topics.get(topic) !== undefined || topics.isUnreadable(topic);
-      if (!isKnown && states !== null && !hasJobs(states) && notifiers.every(isUnknownTo))
+      if (!isKnown && states !== null && !hasJobs(states) && (notifiers ?? []).every(isUnknownTo))
         throw topicNotFound(topic);
+      if (notifiers === null) throw new DqError('unavailable', 'master: no answer; try again');
       return { topic, states, reasons: reasonsOf(states, notifiers), notifiers };
     },
   );
@@ -89,8 +89,9 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
 
 const hasJobs = (states: StateCounts) => Object.values(states).some((jobs) => jobs > 0);
 
+/** Also of a notifier without an answer. */
 const isUnknownTo = ({ reasons }: ExplainedBy) =>
-  reasons?.some(({ code }) => code === 'unknown_topic') === true;
+  reasons?.some(({ code }) => code === 'unknown_topic') ?? true;
 
 function reasonsOf(states: StateCounts | null, notifiers: readonly ExplainedBy[]): readonly CapacityReason[] {
   const reasons: CapacityReason[] = [];
