@@ -64,7 +64,11 @@ export function openMailSender(
       if (invalid !== undefined) throw new Error(`invalid mail address: ${JSON.stringify(invalid)}`);
       const timeout = AbortSignal.timeout(times.wholeMs);
       try {
-        transport ??= openTransport(server.value, times);
+        transport ??= openTransport(server.value, times).catch((error: unknown) => {
+          // The files of a package are replaced under a running process; the next mail tries again.
+          transport = null;
+          throw error;
+        });
         const info = (await (
           await transport
         ).sendMail({

@@ -9,6 +9,7 @@ import { portOf } from '../core/url/server-url.ts';
 import { version } from '../core/version.ts';
 import { closeDebugger } from '../runtime/close-debugger.ts';
 import { SecondTicker } from '../runtime/second-ticker.ts';
+import { loadExposition } from '../telemetry/exposition.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
 import { SwitchedLog } from '../telemetry/switched-log.ts';
 import { type CodeOnDisk, whyRestart } from './code-on-disk.ts';
@@ -181,6 +182,7 @@ class Master {
     this.#data.announce(url ?? '', this.#adminToken);
     this.#options.onReady({ url: url ?? '', durability });
     this.#service.ready(`ready, ${url ?? ''}`);
+    loadExposition().catch((error: unknown) => this.#log.error('metrics: cannot load prom-client', error));
   }
 
   #reloaded(config: Config): void {

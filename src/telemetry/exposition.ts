@@ -1,7 +1,13 @@
-// Writes the metrics in the format of Prometheus with prom-client, which is loaded at the first scrape: most
-// daemons are never scraped.
+// Writes the metrics in the format of Prometheus with prom-client, which is loaded after the start or with
+// the first scrape: it is not needed for a start.
 
 import type { TalliedFamily } from './metric-tally.ts';
+
+/** Loads the library. A reload keeps the master, while a new package may have replaced its files: loaded at
+ *  the first scrape, they would be missing. */
+export async function loadExposition(): Promise<void> {
+  await import('prom-client');
+}
 
 /** Text of the exposition format 0.0.4. */
 export async function exposition(families: readonly TalliedFamily[]): Promise<string> {

@@ -77,6 +77,14 @@ case "$*" in
 esac
 `;
     writeFileSync(join(root, 'bin/systemctl'), systemctl, { mode: 0o755 });
+    // Holds the data directory as a master does.
+    const lock = `
+const { DatabaseSync } = require('${repository}/node_modules/@photostructure/sqlite');
+const db = new DatabaseSync('/var/lib/dq/run/lock.db');
+db.exec('BEGIN EXCLUSIVE');
+require('node:fs').writeFileSync('${root}/locked', '');
+setInterval(() => db, 1000);
+`;
     const script = `
 set -e
 cp -a /etc ${root}/etc
@@ -87,6 +95,8 @@ mkdir -p /run/systemd/system /etc/systemd/system
 mount -t tmpfs none /opt
 mkdir /opt/repository
 mount --bind ${repository} /opt/repository
+mkdir /opt/dq
+ln -s /opt/repository /opt/dq/current
 touch /opt/node
 mount --bind ${process.execPath} /opt/node
 PATH=${root}/bin:$PATH
@@ -107,10 +117,21 @@ dq uninstall --purge || echo "purge $?"
 dq uninstall --purge -y
 ls -d $paths 2>/dev/null || true
 id dq 2>/dev/null || echo 'no user'
+/opt/node /opt/dq/current/bin/dq service install --print | grep ^ExecStart= | cut -d' ' -f1-3
+echo '[Unit]' > /etc/systemd/system/dq.service
+dq uninstall || echo "foreign $?"
+rm /etc/systemd/system/dq.service
+mkdir -p /var/lib/dq/run
+dq install || echo "owner $?"
+/opt/node -e "$lock" & locker=$!
+until [ -e ${root}/locked ]; do kill -0 $locker; done
+dq uninstall --purge -y || echo "used $?"
+kill $locker
+ls -d /var/lib/dq
 `;
     const run = spawnSync('unshare', ['--mount', 'sh', '-c', script], {
       encoding: 'utf8',
-      env: environment(),
+      env: { ...environment(), lock },
     });
     expect(run.status, run.stderr).toBe(0);
     const [json = '', ...lines] = run.stdout.split('\n').filter((line) => !/^\S+ \d+ \//.test(line));
@@ -136,6 +157,11 @@ id dq 2>/dev/null || echo 'no user'
         'status 3',
         'purge 1',
         'no user',
+        'ExecStart=/opt/node /opt/dq/current/bin/dq start',
+        'foreign 1',
+        'owner 1',
+        'used 1',
+        '/var/lib/dq',
         '',
       ],
     ]);

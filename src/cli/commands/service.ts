@@ -5,9 +5,11 @@
 // dq` loads.
 
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import type { Command } from 'commander';
+import { takeDirectoryLock } from '../../master/data/directory-lock.ts';
+import { runDirOf } from '../../master/data/run-record.ts';
 import { Exit } from '../exit.ts';
 import { agree, printData, printRecord, say } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';
@@ -16,9 +18,11 @@ import { packageRoot } from '../package-files.ts';
 const signature = '# Written by dq service install. Own settings go into a drop-in: systemctl edit dq';
 const unitPath = '/etc/systemd/system/dq.service';
 const configPath = '/etc/dq/dq.yaml';
+const dataDir = '/var/lib/dq';
+/** Owner and mode of a directory that does not exist yet. */
 const directories = {
   '/etc/dq': ['root', '755'],
-  '/var/lib/dq': ['dq', '700'],
+  [dataDir]: ['dq', '700'],
   '/var/log/dq': ['dq', '750'],
 };
 
@@ -67,8 +71,8 @@ function install({ print }: InstallFlags): void {
   }
   needSystemd('install');
   if (hidden !== null) throw new Exit('failed', warning);
-  if (existsSync(unitPath) && !readFileSync(unitPath, 'utf8').startsWith(signature))
-    throw new Exit('failed', `${unitPath} is not from dq service install; move it away, then try again`);
+  needOwnUnit();
+  needOwnDirectories();
   const wasActive = show('ActiveState') === 'active';
   run(installSteps());
   if (wasActive) say('dq: the daemon keeps its old unit until systemctl restart dq');
@@ -78,7 +82,7 @@ function install({ print }: InstallFlags): void {
 function installSteps(): readonly Step[] {
   const template = join(packageRoot(), 'scripts/systemd');
   const steps: Step[] = [];
-  if (spawnSync('id', ['-u', 'dq']).status !== 0)
+  if (userId() === null)
     steps.push({
       command: [
         'useradd',
@@ -92,7 +96,8 @@ function installSteps(): readonly Step[] {
       ],
     });
   for (const [path, [owner = '', mode = '']] of Object.entries(directories))
-    steps.push({ command: ['install', '-d', '-o', owner, '-g', owner, '-m', mode, path] });
+    if (!existsSync(path))
+      steps.push({ command: ['install', '-d', '-o', owner, '-g', owner, '-m', mode, path] });
   if (!existsSync(configPath))
     steps.push(...write(configPath, readFileSync(join(template, 'dq.yaml'), 'utf8')));
   return [
@@ -115,14 +120,23 @@ function hiddenPath(): string | null {
   return paths.find((path) => /^\/(home|root|run\/user|tmp|var\/tmp)\//.test(path)) ?? null;
 }
 
-/** The template with the paths of this installation. */
+/** The template with the paths of this installation, which may themselves contain those of the template. */
 function unitFor(template: string): string {
+  const paths: Readonly<Record<string, string>> = {
+    '/usr/bin/node': nodePath(),
+    '/opt/dq/current/bin/dq': process.argv[1] ?? '',
+    '/opt/dq/current': packageRoot(),
+  };
+  const unsafe = Object.values(paths).find((path) => !/^[\w./@+-]+$/.test(path));
+  if (unsafe !== undefined)
+    throw new Exit(
+      'failed',
+      `${unsafe}: the unit cannot hold this path; use letters, digits and . _ - + @ /`,
+    );
   // Without its header, which describes an installation by hand.
   const unit = template.slice(template.indexOf('[Unit]'));
-  return `${signature}\n\n${unit
-    .replaceAll('/usr/bin/node', nodePath())
-    .replaceAll('/opt/dq/current/bin/dq', process.argv[1] ?? '')
-    .replaceAll('/opt/dq/current', packageRoot())}`;
+  const known = /\/usr\/bin\/node|\/opt\/dq\/current(?:\/bin\/dq)?/g;
+  return `${signature}\n\n${unit.replace(known, (path) => paths[path] ?? path)}`;
 }
 
 /** The first node of PATH that is this one: a link like /usr/bin/node survives an upgrade of Node. */
@@ -154,8 +168,9 @@ async function uninstall({ purge, yes }: UninstallFlags): Promise<void> {
   needSystemd('uninstall');
   if (!existsSync(unitPath) && !purge)
     throw new Exit('failed', `${unitPath} does not exist; nothing was changed`);
+  needOwnUnit();
   const paths = Object.keys(directories);
-  if (purge) await agree(`Remove ${paths.join(', ')} with all jobs, and the user dq?`, yes);
+  if (purge) await agree(`Remove ${paths.join(', ')} with all jobs in them, and the user dq?`, yes);
   const steps: Step[] = [];
   if (existsSync(unitPath))
     steps.push(
@@ -163,11 +178,13 @@ async function uninstall({ purge, yes }: UninstallFlags): Promise<void> {
       { command: ['rm', unitPath] },
       { command: ['systemctl', 'daemon-reload'] },
     );
-  if (purge) {
-    steps.push({ command: ['rm', '-rf', ...paths] });
-    if (spawnSync('id', ['-u', 'dq']).status === 0) steps.push({ command: ['userdel', 'dq'] });
-  }
   run(steps);
+  if (purge) {
+    needNoDaemon();
+    const purging: Step[] = [{ command: ['rm', '-rf', ...paths] }];
+    if (userId() !== null) purging.push({ command: ['userdel', 'dq'] });
+    run(purging);
+  }
   if (!purge) say(`dq: ${paths.join(', ')} and the user dq stay; --purge removes them`);
 }
 
@@ -180,6 +197,38 @@ function needSystemd(verb?: 'install' | 'uninstall'): void {
     );
   if (verb !== undefined && process.getuid?.() !== 0)
     throw new Exit('failed', `run this as root: sudo dq service ${verb}`);
+}
+
+/** Throws Exit where the unit is the work of a person. */
+function needOwnUnit(): void {
+  if (existsSync(unitPath) && !readFileSync(unitPath, 'utf8').startsWith(signature))
+    throw new Exit('failed', `${unitPath} is not from dq service install; move it away, then try again`);
+}
+
+/** Throws Exit where the service could not write to an existing directory. */
+function needOwnDirectories(): void {
+  for (const [path, [owner]] of Object.entries(directories))
+    if (owner === 'dq' && existsSync(path) && statSync(path).uid !== userId())
+      throw new Exit(
+        'failed',
+        `${path} exists and does not belong to the user dq; move it away, or chown -R dq:dq ${path} while no daemon uses it`,
+      );
+}
+
+/** Throws Exit where a daemon that this service did not start uses the data directory. */
+function needNoDaemon(): void {
+  const runDir = runDirOf(dataDir);
+  if (!existsSync(runDir)) return;
+  const lock = takeDirectoryLock(runDir);
+  if (lock === null)
+    throw new Exit('failed', `a dq daemon uses ${dataDir}: dq stop --data-dir ${dataDir}, then try again`);
+  lock.release();
+}
+
+/** null: the user dq does not exist. */
+function userId(): number | null {
+  const { status, stdout } = spawnSync('id', ['-u', 'dq'], { encoding: 'utf8' });
+  return status === 0 ? Number(stdout) : null;
 }
 
 function show(property: string): string {
