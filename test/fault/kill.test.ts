@@ -2,7 +2,16 @@
 // flight at the kill.
 import { expect, it } from 'vitest';
 import { isAlive, startDaemon } from '../support/daemon.ts';
-import { addTopic, forAll, groupBy, jobsLeft, numbers, startPushing } from '../support/producing.ts';
+import {
+  addTopic,
+  forAll,
+  groupBy,
+  jobsLeft,
+  numbers,
+  pauseTopic,
+  resumeTopic,
+  startPushing,
+} from '../support/producing.ts';
 import { type Arrival, ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
@@ -18,7 +27,9 @@ it('takes over 500 running callbacks of a killed notifier long before their leas
   await addTopic(daemon, 't', sink.url, { concurrency: 1_000, timeout: '60s' });
   await forAll(numbers(500), (n) => daemon.push('t', '{}', { id: `early${n}` }));
   await until('the early ones are settled', async () => (await jobsLeft(daemon)) === 0);
+  await pauseTopic(daemon, 't');
   await forAll(numbers(500), (n) => daemon.push('t', '{}', { id: `held${n}` }));
+  await resumeTopic(daemon, 't');
   await until('500 callbacks are running', () => sink.open().length === 500);
 
   const killedAt = Date.now();

@@ -135,7 +135,7 @@ describe('an interrupted removal', () => {
       return topic?.state === 'paused' ? topic : null;
     });
     expect([restored.title, restored.removal]).toEqual(['x', undefined]);
-    expect(rig.lines.filter(({ message }) => message.includes('cut off'))).toEqual([
+    expect(rig.lines.filter(({ message }) => message.startsWith('removal-watch: restored'))).toEqual([
       expect.objectContaining({ kind: 'notice', topic: 't', state: 'paused' }),
     ]);
   });

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Daemon } from './daemon.ts';
+import { until } from './until.ts';
 
 /** With a timeout that no busy machine misses, unless another is given: an attempt that failed for that
  *  would be tried again a minute later. */
@@ -20,7 +21,18 @@ export async function addTopic(
   expect(reply, `topic ${topic}`).toMatchObject({ status: 201 });
 }
 
-/** For a topic added as paused: jobs pushed before are ready together. A topic whose calls have hung for
+/** Pauses the topic, and waits until every notifier knows it. */
+export async function pauseTopic(daemon: Daemon, topic: string): Promise<void> {
+  expect(await daemon.api('POST', `/v1/topics/${topic}/pause`)).toMatchObject({ status: 200 });
+  await until('every notifier knows that the topic is paused', async () => {
+    const { notifiers } = (await daemon.api('GET', `/v1/topics/${topic}/capacity`)).body as {
+      notifiers: { reasons: { code: string }[] | null }[];
+    };
+    return notifiers.every(({ reasons }) => reasons?.some(({ code }) => code === 'paused') === true);
+  });
+}
+
+/** For a topic that is paused: jobs pushed before are ready together. A topic whose calls have hung for
  *  slowCallMs gets few more calls, so a test that pushes one by one cannot count on many. */
 export async function resumeTopic(daemon: Daemon, topic: string): Promise<void> {
   expect(await daemon.api('POST', `/v1/topics/${topic}/resume`)).toMatchObject({ status: 200 });
