@@ -91,6 +91,24 @@ it('pages: every command that they name exists', () => {
   expect(unknown).toEqual([]);
 });
 
+it('troubleshooting: every message that it quotes is a text of the program', () => {
+  const source = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => readFileSync(join(root, 'src', name), 'utf8'))
+    .join('\n')
+    .replaceAll(/['`] \+\s+['`]/g, '')
+    .replaceAll('\\', '');
+  const quotes = (pages.get(join(manual, 'troubleshooting.md')) ?? '')
+    .split('\n')
+    .flatMap((line) => [...(/^\| (?!`dq )([^|]*)/.exec(line)?.[1]?.matchAll(/(`{1,2})(.+?)\1/g) ?? [])])
+    .map(([, , quote = '']) => quote);
+  // Parts between variables; a part of one word proves nothing.
+  const parts = quotes.flatMap((quote) => quote.split(/…|[()\d]+|\b[A-Z]+\b/).map((part) => part.trim()));
+  const long = parts.filter((part) => part.includes(' '));
+  expect(long.length).toBeGreaterThan(30);
+  expect(long.filter((part) => !source.includes(part))).toEqual([]);
+});
+
 function withoutCode(text: string): string {
   return text.replaceAll(/^```[\s\S]*?^```$/gm, '').replaceAll(/`[^`\n]*`/g, '');
 }
