@@ -13,28 +13,45 @@ const slow = [
   'test/system/{instances,many-topics,mysql,neighbours,package,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,service,shards,signals,silent-workers,standing-still,stop,systemd}.test.ts',
 ];
-const all = ['test/**/*.test.ts'];
+const include = {
+  unit: ['test/unit/*.test.ts'],
+  processes: ['test/{conformance,fault,role,system}/*.test.ts'],
+};
 
 // Without --mode every test can be named: `npx vitest run test/fault/kill.test.ts`.
-export default defineConfig(({ mode }) => ({
-  // As in the build: a script is the text of its file.
-  plugins: [
-    {
-      name: 'lua-as-text',
-      transform: (code, id) => (id.endsWith('.lua') ? `export default ${JSON.stringify(code)}` : null),
-    },
-  ],
-  test: {
-    include: mode === 'slow' ? slow : all,
-    exclude: mode === 'main' ? [...configDefaults.exclude, ...slow] : configDefaults.exclude,
-    globalSetup: ['./test/support/services-setup.ts'],
-    // Each file in a process of its own: tests start daemons, and a crash of one file must not take others along.
+export default defineConfig(({ mode }) => {
+  const common = {
+    // As in the build: a script is the text of its file.
+    plugins: [
+      {
+        name: 'lua-as-text',
+        transform: (code: string, id: string) =>
+          id.endsWith('.lua') ? `export default ${JSON.stringify(code)}` : null,
+      },
+    ],
+  };
+  const settings = {
     pool: 'forks',
-    // Twice the cores of a small machine: most of what tests do is waiting for processes, sockets and leases.
-    maxWorkers: 4,
     // Deadlines, not measurements: a slow or busy machine takes many times as long as a quiet one.
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    reporters: ['default', './test/support/summary-reporter.ts'],
-  },
-}));
+  } as const;
+  // Pure functions and classes: to start a process for each file would take longer than its tests.
+  const unit = { ...settings, name: 'unit', include: include.unit, isolate: false };
+  // Each file in its own process: tests start daemons, and a crash of one file must not take others along.
+  const processes = {
+    ...settings,
+    name: 'processes',
+    include: mode === 'slow' ? slow : include.processes,
+    exclude: mode === 'main' ? [...configDefaults.exclude, ...slow] : configDefaults.exclude,
+  };
+  return {
+    test: {
+      globalSetup: ['./test/support/services-setup.ts'],
+      // Twice the cores of a small machine: tests mostly wait for processes, sockets and leases.
+      maxWorkers: 4,
+      reporters: ['default', './test/support/summary-reporter.ts'],
+      projects: (mode === 'slow' ? [processes] : [unit, processes]).map((test) => ({ ...common, test })),
+    },
+  };
+});
