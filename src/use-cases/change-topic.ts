@@ -3,8 +3,8 @@
 // never overwrite each other's change.
 
 import { timingSafeEqual } from 'node:crypto';
-import { Complaints } from '../core/complaints.ts';
 import { DqError, invalidField } from '../core/errors.ts';
+import { FieldErrors } from '../core/field-errors.ts';
 import { makeSecret, rotatedSecrets, signingSecrets, unexpired } from '../core/topic/secrets.ts';
 import { checkTogether, completeSettings, type TopicInput, unmaskHeaders } from '../core/topic/settings.ts';
 import type { Topic, TopicSettings } from '../core/topic/topic.ts';
@@ -60,9 +60,9 @@ export function patchTopic(
   return changeTopic(registry, name, (known) => {
     keepsSecret(known, input);
     const settings = { ...settingsOf(known), ...unmaskHeaders(input, known).settings };
-    const complaints = new Complaints();
-    checkTogether(settings, input, complaints);
-    complaints.throwIfAny();
+    const errors = new FieldErrors();
+    checkTogether(settings, input, errors);
+    errors.throwIfAny();
     const draft = draftOf(known, settings, input.state ?? known.state, nowMs);
     // An explicit state ends the removal.
     return known.removal === undefined || input.state !== undefined

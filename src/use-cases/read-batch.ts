@@ -4,8 +4,8 @@
 // only that item; an unparsable batch is rejected as a whole.
 
 import { isUtf8 } from 'node:buffer';
-import { Complaints } from '../core/complaints.ts';
 import { DqError, invalidField } from '../core/errors.ts';
+import { FieldErrors } from '../core/field-errors.ts';
 import { elementsOf, type MemberSpan, membersOf, skipBlank } from '../core/json-span.ts';
 import { limits } from '../core/limits.ts';
 import { isJson, type PushRequest } from './accept-job.ts';
@@ -73,10 +73,10 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
   const members = membersOf(text, memberNames.size);
   if (members === null) return invalidField(field, 'must be a JSON object');
   if ('mistakeAt' in members) return malformed(field, text, members.mistakeAt);
-  const complaints = new Complaints();
-  const item = new Item(text, members, complaints);
-  const push = readPush(item, complaints);
-  const error = complaints.error();
+  const errors = new FieldErrors();
+  const item = new Item(text, members, errors);
+  const push = readPush(item, errors);
+  const error = errors.error();
   if (error !== null) return ofItem(error, index);
   if (push === null) throw new Error('item of a batch without a push and without an error');
   if (push.request.body.length > bodyBytesMax)
@@ -89,34 +89,34 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
 
 const memberNames = new Set(['topic', 'id', 'delay', 'at', 'mode', 'body', 'contentType']);
 
-/** null only with a complaint. */
-function readPush(item: Item, complaints: Complaints): BatchPush | null {
+/** null only with an error. */
+function readPush(item: Item, errors: FieldErrors): BatchPush | null {
   const topic = item.text('topic');
-  if (topic === undefined && !item.has('topic')) complaints.reject('topic', 'is required');
+  if (topic === undefined && !item.has('topic')) errors.reject('topic', 'is required');
   const id = item.text('id');
   const delay = item.textOrNumber('delay');
   const at = item.textOrNumber('at');
   const mode = item.text('mode');
   const contentType = item.text('contentType') ?? 'application/json';
   const body = isJson(contentType) ? item.bytes('body') : item.textBytes('body');
-  if (body === undefined && !item.has('body')) complaints.reject('body', 'is required');
+  if (body === undefined && !item.has('body')) errors.reject('body', 'is required');
   if (topic === undefined || body === undefined) return null;
   return { topic, request: { id, delay, at, mode, inQuery: false, contentType, body, isLiteral: true } };
 }
 
-/** The members of one item by name. Complains about unknown, repeated and mistyped members. */
+/** The members of one item by name. Rejects unknown, repeated and mistyped members. */
 class Item {
   readonly #text: Buffer;
   readonly #values = new Map<string, Buffer>();
-  readonly #complaints: Complaints;
+  readonly #errors: FieldErrors;
 
-  constructor(text: Buffer, members: readonly MemberSpan[], complaints: Complaints) {
+  constructor(text: Buffer, members: readonly MemberSpan[], errors: FieldErrors) {
     this.#text = text;
-    this.#complaints = complaints;
+    this.#errors = errors;
     for (const { name: span, value } of members) {
       const name = decode(text.subarray(span.from, span.to));
-      if (!memberNames.has(name)) complaints.reject(name, 'unknown field; GET /openapi.json lists them');
-      else if (this.#values.has(name)) complaints.reject(name, 'given twice; give it once');
+      if (!memberNames.has(name)) errors.reject(name, 'unknown field; GET /openapi.json lists them');
+      else if (this.#values.has(name)) errors.reject(name, 'given twice; give it once');
       else this.#values.set(name, this.#text.subarray(value.from, value.to));
     }
   }
@@ -133,7 +133,7 @@ class Item {
   text(name: string): string | undefined {
     const value = this.#values.get(name);
     if (value === undefined) return undefined;
-    return isText(value) ? decode(value) : this.#complaints.reject(name, 'must be a string');
+    return isText(value) ? decode(value) : this.#errors.reject(name, 'must be a string');
   }
 
   /** A number as written: the duration parser must see `1e3` and `1.5`. */
@@ -143,17 +143,17 @@ class Item {
     if (isText(value)) return decode(value);
     const first = value[0] ?? 0;
     if (first === 0x2d || (first >= 0x30 && first <= 0x39)) return value.toString('latin1');
-    return this.#complaints.reject(name, 'must be a string or a whole number');
+    return this.#errors.reject(name, 'must be a string or a whole number');
   }
 
   textBytes(name: string): Buffer | undefined {
     const value = this.#values.get(name);
     if (value === undefined) return undefined;
     if (!isText(value))
-      return this.#complaints.reject(name, 'must be a string, because contentType is not application/json');
+      return this.#errors.reject(name, 'must be a string, because contentType is not application/json');
     const text = decode(value);
     // A lone surrogate has no UTF-8 form; dq would deliver another character.
-    if (/\p{Cs}/u.test(text)) return this.#complaints.reject(name, 'must be well-formed Unicode');
+    if (/\p{Cs}/u.test(text)) return this.#errors.reject(name, 'must be well-formed Unicode');
     return Buffer.from(text);
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Complaints } from '../../src/core/complaints.ts';
+import { FieldErrors } from '../../src/core/field-errors.ts';
 import { limits } from '../../src/core/limits.ts';
 import { retryAfterMs, retryDelayMs } from '../../src/core/retry-policy.ts';
 import type { Backoff } from '../../src/core/topic/backoff.ts';
@@ -94,9 +94,9 @@ describe('backoff of a user', () => {
   const { parse, print } = topicFields.backoff;
 
   function parseBackoff(input: unknown) {
-    const complaints = new Complaints();
-    const value = parse(input, 'backoff', complaints, { refusesUrl: () => null });
-    return { value, message: complaints.error()?.message };
+    const errors = new FieldErrors();
+    const value = parse(input, 'backoff', errors, { refusesUrl: () => null });
+    return { value, message: errors.error()?.message };
   }
 
   it.each([

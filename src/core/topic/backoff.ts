@@ -1,8 +1,8 @@
 // The backoff of a topic as users write it: "2n+1", a ladder of waits, or an exponential formula. Reads and
 // prints it; retry-policy.ts computes waits from it.
 
-import type { Complaints } from '../complaints.ts';
 import { formatDuration } from '../duration.ts';
+import type { FieldErrors } from '../field-errors.ts';
 import {
   durationSchema,
   type FieldParser,
@@ -60,39 +60,39 @@ export function backoff(help: string, more: Pick<TopicField, 'flag' | 'more'>): 
   };
 }
 
-const parse: FieldParser<Backoff> = (value, field, complaints) => {
+const parse: FieldParser<Backoff> = (value, field, errors) => {
   if (value === '2n+1') return { type: 'odd' };
-  if (Array.isArray(value)) return ladder(value, field, complaints);
+  if (Array.isArray(value)) return ladder(value, field, errors);
   if (typeof value === 'object' && value !== null && 'type' in value && value.type === 'exponential')
-    return exponential(value, field, complaints);
-  return complaints.reject(
+    return exponential(value, field, errors);
+  return errors.reject(
     field,
     'must be "2n+1", a list of waits such as ["15s","3m"], or {"type":"exponential","base":"10s","factor":2,"cap":"1h"}',
   );
 };
 
-function ladder(steps: readonly unknown[], field: string, complaints: Complaints): Backoff | undefined {
+function ladder(steps: readonly unknown[], field: string, errors: FieldErrors): Backoff | undefined {
   if (steps.length === 0 || steps.length > stepsMax)
-    return complaints.reject(field, `must be 1 to ${stepsMax} waits, not ${steps.length}`);
-  const stepsMs = steps.map((wait, index) => readWait(wait, `${field}[${index}]`, complaints));
+    return errors.reject(field, `must be 1 to ${stepsMax} waits, not ${steps.length}`);
+  const stepsMs = steps.map((wait, index) => readWait(wait, `${field}[${index}]`, errors));
   return stepsMs.includes(undefined) ? undefined : { type: 'ladder', stepsMs: stepsMs as number[] };
 }
 
-function exponential(value: object, field: string, complaints: Complaints): Backoff | undefined {
+function exponential(value: object, field: string, errors: FieldErrors): Backoff | undefined {
   const { type: _, base, factor, cap, ...rest } = value as Record<string, unknown>;
   for (const name of Object.keys(rest))
-    complaints.reject(`${field}.${name}`, 'unknown member; write type, base, factor and cap');
-  const baseMs = readWait(base, `${field}.base`, complaints);
-  const power = readFraction(factor, `${field}.factor`, complaints, 1, factorMax);
-  const capMs = readWait(cap, `${field}.cap`, complaints);
+    errors.reject(`${field}.${name}`, 'unknown member; write type, base, factor and cap');
+  const baseMs = readWait(base, `${field}.base`, errors);
+  const power = readFraction(factor, `${field}.factor`, errors, 1, factorMax);
+  const capMs = readWait(cap, `${field}.cap`, errors);
   if (baseMs === undefined || power === undefined || capMs === undefined) return undefined;
   if (capMs < baseMs)
-    return complaints.reject(`${field}.cap`, `must be at least the base, ${formatDuration(baseMs)}`);
+    return errors.reject(`${field}.cap`, `must be at least the base, ${formatDuration(baseMs)}`);
   return Object.keys(rest).length > 0 ? undefined : { type: 'exponential', baseMs, factor: power, capMs };
 }
 
-function readWait(value: unknown, field: string, complaints: Complaints): number | undefined {
-  return readDuration(value, field, complaints, 1, stepMsMax);
+function readWait(value: unknown, field: string, errors: FieldErrors): number | undefined {
+  return readDuration(value, field, errors, 1, stepMsMax);
 }
 
 function print(policy: Backoff): unknown {

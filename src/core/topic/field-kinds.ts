@@ -3,9 +3,9 @@
 // number, so a typo cannot become a setting. It returns the value, or rejects it under the field's name with
 // a remedy and returns undefined. Messages show the value, except of fields that can hold secrets.
 
-import type { Complaints } from '../complaints.ts';
 import { durationExamples, durationPattern, formatDuration, parseDuration } from '../duration.ts';
 import type { EgressPolicy } from '../egress-policy.ts';
+import type { FieldErrors } from '../field-errors.ts';
 import { limits } from '../limits.ts';
 import { isMailAddress, mailAddressPattern } from '../mail-address.ts';
 import { parseRule } from '../rule/reply-rule.ts';
@@ -16,7 +16,7 @@ export type UrlPolicy = Pick<EgressPolicy, 'refusesUrl'>;
 export type FieldParser<T> = (
   value: unknown,
   field: string,
-  complaints: Complaints,
+  errors: FieldErrors,
   policy: UrlPolicy,
 ) => T | undefined;
 
@@ -63,12 +63,12 @@ export function text(max: number, byDefault: string, help: string, more: More = 
     kind: 'text',
     bounds: `at most ${max} characters`,
     schema: { type: 'string', maxLength: max },
-    parse: (value, field, complaints) => {
-      if (typeof value !== 'string') return complaints.reject(field, `must be a string, not ${shown(value)}`);
+    parse: (value, field, errors) => {
+      if (typeof value !== 'string') return errors.reject(field, `must be a string, not ${shown(value)}`);
       const { length } = [...value];
-      if (length > max) return complaints.reject(field, `must be at most ${max} characters, not ${length}`);
+      if (length > max) return errors.reject(field, `must be at most ${max} characters, not ${length}`);
       if (/\p{Cc}|\p{Cs}/u.test(value))
-        return complaints.reject(field, 'must be text without control characters or line breaks');
+        return errors.reject(field, 'must be text without control characters or line breaks');
       return value;
     },
   };
@@ -88,9 +88,9 @@ export function choice<const T extends string>(
     kind: 'text',
     bounds: choices.map((item) => `\`${item}\``).join(', '),
     schema: { enum: choices },
-    parse: (value, field, complaints) =>
+    parse: (value, field, errors) =>
       choices.find((item) => item === value) ??
-      complaints.reject(field, `must be one of ${list}, not ${shown(value)}`),
+      errors.reject(field, `must be one of ${list}, not ${shown(value)}`),
   };
 }
 
@@ -102,10 +102,8 @@ export function boolean(byDefault: boolean, help: string, more: More = {}): Topi
     kind: 'boolean',
     bounds: '`true`, `false`',
     schema: { type: 'boolean' },
-    parse: (value, field, complaints) =>
-      typeof value === 'boolean'
-        ? value
-        : complaints.reject(field, `must be true or false, not ${shown(value)}`),
+    parse: (value, field, errors) =>
+      typeof value === 'boolean' ? value : errors.reject(field, `must be true or false, not ${shown(value)}`),
   };
 }
 
@@ -123,10 +121,10 @@ export function integer(
     kind: 'number',
     bounds: `${min} to ${max}`,
     schema: { type: 'integer', minimum: min, maximum: max },
-    parse: (value, field, complaints) =>
+    parse: (value, field, errors) =>
       typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
         ? value
-        : complaints.reject(field, `must be a whole number from ${min} to ${max}, not ${shown(value)}`),
+        : errors.reject(field, `must be a whole number from ${min} to ${max}, not ${shown(value)}`),
   };
 }
 
@@ -144,20 +142,20 @@ export function fraction(
     kind: 'number',
     bounds: `${min} to ${max}`,
     schema: { type: 'number', minimum: min, maximum: max },
-    parse: (value, field, complaints) => readFraction(value, field, complaints, min, max),
+    parse: (value, field, errors) => readFraction(value, field, errors, min, max),
   };
 }
 
 export function readFraction(
   value: unknown,
   field: string,
-  complaints: Complaints,
+  errors: FieldErrors,
   min: number,
   max: number,
 ): number | undefined {
   return typeof value === 'number' && value >= min && value <= max
     ? value
-    : complaints.reject(field, `must be a number from ${min} to ${max}, not ${shown(value)}`);
+    : errors.reject(field, `must be a number from ${min} to ${max}, not ${shown(value)}`);
 }
 
 export const durationSchema = {
@@ -183,7 +181,7 @@ export function duration(
     kind: 'text',
     bounds: `${formatDuration(minMs)} to ${formatDuration(maxMs)}`,
     schema: durationSchema,
-    parse: (value, field, complaints) => readDuration(value, field, complaints, minMs, maxMs),
+    parse: (value, field, errors) => readDuration(value, field, errors, minMs, maxMs),
     print: formatDuration,
   };
 }
@@ -191,15 +189,15 @@ export function duration(
 export function readDuration(
   value: unknown,
   field: string,
-  complaints: Complaints,
+  errors: FieldErrors,
   minMs: number,
   maxMs: number,
 ): number | undefined {
   const parsed = parseDuration(value);
-  if (!parsed.ok) return complaints.reject(field, parsed.message);
+  if (!parsed.ok) return errors.reject(field, parsed.message);
   if (parsed.value >= minMs && parsed.value <= maxMs) return parsed.value;
   const range = `${formatDuration(minMs)} to ${formatDuration(maxMs)}`;
-  return complaints.reject(field, `must be from ${range}, not ${formatDuration(parsed.value)}`);
+  return errors.reject(field, `must be from ${range}, not ${formatDuration(parsed.value)}`);
 }
 
 /** The callback URL, required, as the WHATWG parser writes it: dq dials what it has checked here. */
@@ -210,9 +208,9 @@ export function url(max: number, help: string, more: More = {}): TopicField<stri
     kind: 'text',
     bounds: `at most ${max} characters`,
     schema: { type: 'string', format: 'uri', maxLength: max },
-    parse: (value, field, complaints, policy) => {
+    parse: (value, field, errors, policy) => {
       const reason = typeof value === 'string' ? urlProblem(value, max, policy) : 'must be a string';
-      return reason === null ? new URL(value as string).href : complaints.reject(field, reason);
+      return reason === null ? new URL(value as string).href : errors.reject(field, reason);
     },
   };
 }
@@ -244,11 +242,11 @@ export function retryRule(help: string, more: More = {}): TopicField<string> {
     kind: 'text',
     bounds: `at most ${limits.ruleCharsMax} characters`,
     schema: { type: 'string', maxLength: limits.ruleCharsMax },
-    parse: (value, field, complaints) => {
-      if (typeof value !== 'string') return complaints.reject(field, `must be a string, not ${shown(value)}`);
+    parse: (value, field, errors) => {
+      if (typeof value !== 'string') return errors.reject(field, `must be a string, not ${shown(value)}`);
       const parsed = value === '' ? null : parseRule(value);
       if (parsed === null || parsed.ok) return value;
-      return complaints.reject(field, parsed.message, parsed.position);
+      return errors.reject(field, parsed.message, parsed.position);
     },
   };
 }
@@ -274,13 +272,13 @@ export function statuses(
       minItems: 1,
       maxItems: max,
     },
-    parse: (value, field, complaints) => {
+    parse: (value, field, errors) => {
       if (!Array.isArray(value) || value.length === 0 || value.length > max)
-        return complaints.reject(
+        return errors.reject(
           field,
           `must be a list of 1 to ${max} statuses or classes, such as ["2xx", "404"]`,
         );
-      return listOf(value, field, complaints, (item) => {
+      return listOf(value, field, errors, (item) => {
         if (typeof item === 'string' && statusPattern.test(item)) return null;
         const hint = typeof item !== 'object' && /^3/.test(String(item)) ? '; a 3xx is always a failure' : '';
         return `must be a status such as "204" or a class such as "2xx", not ${shown(item)}${hint}`;
@@ -297,10 +295,10 @@ export function mailAddresses(max: number, help: string, more: More = {}): Topic
     kind: 'list',
     bounds: `at most ${max} addresses`,
     schema: { type: 'array', items: { type: 'string', pattern: mailAddressPattern.source }, maxItems: max },
-    parse: (value, field, complaints) => {
+    parse: (value, field, errors) => {
       if (!Array.isArray(value) || value.length > max)
-        return complaints.reject(field, `must be a list of at most ${max} addresses`);
-      return listOf(value, field, complaints, (item) =>
+        return errors.reject(field, `must be a list of at most ${max} addresses`);
+      return listOf(value, field, errors, (item) =>
         isMailAddress(item) ? null : `must be a mail address such as ops@example.org, not ${shown(item)}`,
       );
     },
@@ -311,12 +309,12 @@ export function mailAddresses(max: number, help: string, more: More = {}): Topic
 function listOf(
   items: readonly unknown[],
   field: string,
-  complaints: Complaints,
+  errors: FieldErrors,
   problemOf: (item: unknown) => string | null,
 ): readonly string[] | undefined {
   const problems = items.map(problemOf);
   for (const [index, problem] of problems.entries())
-    if (problem !== null) complaints.reject(`${field}[${index}]`, problem);
+    if (problem !== null) errors.reject(`${field}[${index}]`, problem);
   return problems.every((problem) => problem === null) ? (items as readonly string[]) : undefined;
 }
 
@@ -347,17 +345,17 @@ export function headers(
       additionalProperties: { type: 'string', maxLength: valueMax },
       maxProperties: max,
     },
-    parse: (value, field, complaints) => {
+    parse: (value, field, errors) => {
       if (typeof value !== 'object' || value === null || Array.isArray(value))
-        return complaints.reject(field, 'must be an object of header names and values');
+        return errors.reject(field, 'must be an object of header names and values');
       const entries = Object.entries(value);
       if (entries.length > max)
-        return complaints.reject(field, `must be at most ${max} headers, not ${entries.length}`);
+        return errors.reject(field, `must be at most ${max} headers, not ${entries.length}`);
       const accepted = new Map<string, string>();
       for (const [name, item] of entries) {
         const problem = headerProblem(name, item, valueMax, accepted);
         if (problem === null) accepted.set(name.toLowerCase(), item as string);
-        else complaints.reject(`${field}.${name}`, problem);
+        else errors.reject(`${field}.${name}`, problem);
       }
       return accepted.size === entries.length ? Object.fromEntries(accepted) : undefined;
     },

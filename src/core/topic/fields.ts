@@ -55,10 +55,8 @@ export const topicColumns = {
     help: 'name of the topic; it never changes',
     bounds: `letters, digits, \`.\` \`_\` \`-\`, at most ${limits.topicNameMax}`,
     schema: { type: 'string', pattern: topicNamePattern.source },
-    parse: (value, field, complaints) =>
-      typeof value === 'string' && topicNamePattern.test(value)
-        ? value
-        : complaints.reject(field, topicNameRule),
+    parse: (value, field, errors) =>
+      typeof value === 'string' && topicNamePattern.test(value) ? value : errors.reject(field, topicNameRule),
   } satisfies TopicField<string>,
   state: choice(['active', 'paused', 'offline'], 'active', 'state of the topic', {
     more: '`paused`: pushes are accepted, deliveries held. `offline`: pushes are rejected, deliveries held. Neither drops a job',
@@ -71,9 +69,9 @@ export const topicColumns = {
     defaultText: 'made',
     schema: { type: 'string', pattern: '^whsec_[A-Za-z0-9+/]+={0,2}$' },
     flag: '--secret <secret>',
-    parse: (value, field, complaints) => {
+    parse: (value, field, errors) => {
       const parsed = parseSecret(value);
-      return parsed.ok ? parsed.value : complaints.reject(field, parsed.message);
+      return parsed.ok ? parsed.value : errors.reject(field, parsed.message);
     },
   } satisfies TopicField<string>,
 } as const;

@@ -1,9 +1,9 @@
 // A topic as users write and read it: JSON → settings with every mistake named, and topic → JSON without
 // its secret. fields.ts declares the fields. Does no I/O.
 
-import { Complaints } from '../complaints.ts';
 import { formatInstant } from '../duration.ts';
 import type { DqError } from '../errors.ts';
+import { FieldErrors } from '../field-errors.ts';
 import { suggest } from '../suggest.ts';
 import type { TopicField, UrlPolicy } from './field-kinds.ts';
 import { topicColumns, topicFields } from './fields.ts';
@@ -46,27 +46,27 @@ const setByDq: ReadonlySet<string> = new Set(['createdAt', 'updatedAt']);
 
 /** `complete`: POST and PUT, which need a callbackUrl; PATCH does not. */
 export function parseTopicInput(json: unknown, policy: UrlPolicy, complete: boolean): TopicParsed {
-  const complaints = new Complaints();
-  const input = readInput(json, policy, complete, complaints);
-  if (complete) checkTogether(completeSettings(input), input, complaints);
-  const error = complaints.error();
+  const errors = new FieldErrors();
+  const input = readInput(json, policy, complete, errors);
+  if (complete) checkTogether(completeSettings(input), input, errors);
+  const error = errors.error();
   return error === null ? { ok: true, input } : { ok: false, error };
 }
 
-function readInput(json: unknown, policy: UrlPolicy, complete: boolean, complaints: Complaints): TopicInput {
+function readInput(json: unknown, policy: UrlPolicy, complete: boolean, errors: FieldErrors): TopicInput {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    complaints.reject('body', 'must be a JSON object');
+    errors.reject('body', 'must be a JSON object');
     return { settings: {} };
   }
   const given = json as Record<string, unknown>;
   for (const name of Object.keys(given))
-    if (!topicInputNames.has(name)) complaints.reject(name, unknownMessage(name));
+    if (!topicInputNames.has(name)) errors.reject(name, unknownMessage(name));
 
   const settings: Record<string, unknown> = {};
   for (const [key, field] of fields) {
     const name = apiName(key, field);
     if (complete && field.default === undefined && !Object.hasOwn(given, name))
-      complaints.reject(name, 'is needed');
+      errors.reject(name, 'is needed');
     const value = read(given, name, field);
     if (value !== undefined) settings[key] = value;
   }
@@ -78,7 +78,7 @@ function readInput(json: unknown, policy: UrlPolicy, complete: boolean, complain
   return input as unknown as TopicInput;
 
   function read(from: Record<string, unknown>, name: string, field: TopicField): unknown {
-    return Object.hasOwn(from, name) ? field.parse(from[name], name, complaints, policy) : undefined;
+    return Object.hasOwn(from, name) ? field.parse(from[name], name, errors, policy) : undefined;
   }
 }
 
@@ -93,11 +93,11 @@ function unknownMessage(name: string): string {
 export function checkTogether(
   { method, format }: Pick<TopicSettings, 'method' | 'format'>,
   { settings: given }: TopicInput,
-  complaints: Complaints,
+  errors: FieldErrors,
 ): void {
   if (method !== 'GET' || format === 'form') return;
   const field = given.method === undefined ? 'format' : 'method';
-  complaints.reject(
+  errors.reject(
     field,
     'method "GET" sends no body and needs format "form", which puts the job into the query',
   );
@@ -108,18 +108,18 @@ export function checkTogether(
 export function unmaskHeaders(input: TopicInput, known: Pick<TopicSettings, 'headers'> | null): TopicInput {
   const { headers } = input.settings;
   if (headers === undefined || !Object.values(headers).includes(maskedValue)) return input;
-  const complaints = new Complaints();
+  const errors = new FieldErrors();
   const kept = Object.entries(headers).map(([name, value]) => {
     if (value !== maskedValue) return [name, value];
     const stored = known !== null && Object.hasOwn(known.headers, name) ? known.headers[name] : undefined;
     if (stored === undefined)
-      complaints.reject(
+      errors.reject(
         `headers.${name}`,
         `"${maskedValue}" keeps a stored value, and the topic has no header of this name; send the value`,
       );
     return [name, stored];
   });
-  complaints.throwIfAny();
+  errors.throwIfAny();
   return { ...input, settings: { ...input.settings, headers: Object.fromEntries(kept) } };
 }
 

@@ -1,9 +1,9 @@
 // POST /v1/topics/{topic}/secret rotates a topic's secret. Only this reply shows the new one.
 
 import { Type } from 'typebox';
-import { Complaints } from '../../../core/complaints.ts';
 import { formatInstant } from '../../../core/duration.ts';
 import { invalidField } from '../../../core/errors.ts';
+import { FieldErrors } from '../../../core/field-errors.ts';
 import { parseSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
@@ -53,11 +53,11 @@ function readSecret(body: unknown): string | undefined {
   if (body === undefined) return undefined;
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw invalidField('body', 'must be a JSON object');
-  const complaints = new Complaints();
+  const errors = new FieldErrors();
   for (const name of Object.keys(body))
-    if (name !== 'secret') complaints.reject(name, 'unknown field; only secret is known');
+    if (name !== 'secret') errors.reject(name, 'unknown field; only secret is known');
   const parsed = 'secret' in body ? parseSecret(body.secret) : null;
-  if (parsed?.ok === false) complaints.reject('secret', parsed.message);
-  complaints.throwIfAny();
+  if (parsed?.ok === false) errors.reject('secret', parsed.message);
+  errors.throwIfAny();
   return parsed?.ok === true ? parsed.value : undefined;
 }

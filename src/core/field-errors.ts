@@ -1,8 +1,8 @@
-// Complaints collects everything that is wrong with one input. A caller with five bad fields gets all five.
+// FieldErrors collects everything that is wrong with one input. A caller with five bad fields gets all five.
 
 import { DqError, type FieldError } from './errors.ts';
 
-export class Complaints {
+export class FieldErrors {
   readonly #errors: FieldError[] = [];
 
   /** Returns undefined, so that a parser can reject and return in one statement. */
