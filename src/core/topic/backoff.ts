@@ -7,7 +7,7 @@ import {
   durationSchema,
   type FieldParser,
   readDuration,
-  readFraction,
+  readNumber,
   type TopicField,
 } from './field-kinds.ts';
 
@@ -83,7 +83,7 @@ function exponential(value: object, field: string, errors: FieldErrors): Backoff
   for (const name of Object.keys(rest))
     errors.reject(`${field}.${name}`, 'unknown member; write type, base, factor and cap');
   const baseMs = readWait(base, `${field}.base`, errors);
-  const power = readFraction(factor, `${field}.factor`, errors, 1, factorMax);
+  const power = readNumber(factor, `${field}.factor`, errors, 1, factorMax);
   const capMs = readWait(cap, `${field}.cap`, errors);
   if (baseMs === undefined || power === undefined || capMs === undefined) return undefined;
   if (capMs < baseMs)

@@ -107,55 +107,42 @@ export function boolean(byDefault: boolean, help: string, more: More = {}): Topi
   };
 }
 
-export function integer(
-  min: number,
-  max: number,
-  byDefault: number,
-  help: string,
-  more: More = {},
-): TopicField<number> {
-  return {
+type NumberKind = 'integer' | 'number';
+
+/** A field of whole numbers, or of any numbers. */
+function numberOf(type: NumberKind) {
+  return (
+    min: number,
+    max: number,
+    byDefault: number,
+    help: string,
+    more: More = {},
+  ): TopicField<number> => ({
     ...more,
     help,
     default: byDefault,
     kind: 'number',
     bounds: `${min} to ${max}`,
-    schema: { type: 'integer', minimum: min, maximum: max },
-    parse: (value, field, errors) =>
-      typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
-        ? value
-        : errors.reject(field, `must be a whole number from ${min} to ${max}, not ${shown(value)}`),
-  };
+    schema: { type, minimum: min, maximum: max },
+    parse: (value, field, errors) => readNumber(value, field, errors, min, max, type),
+  });
 }
 
-export function fraction(
-  min: number,
-  max: number,
-  byDefault: number,
-  help: string,
-  more: More = {},
-): TopicField<number> {
-  return {
-    ...more,
-    help,
-    default: byDefault,
-    kind: 'number',
-    bounds: `${min} to ${max}`,
-    schema: { type: 'number', minimum: min, maximum: max },
-    parse: (value, field, errors) => readFraction(value, field, errors, min, max),
-  };
-}
+export const integer = numberOf('integer');
+export const fraction = numberOf('number');
 
-export function readFraction(
+export function readNumber(
   value: unknown,
   field: string,
   errors: FieldErrors,
   min: number,
   max: number,
+  type: NumberKind = 'number',
 ): number | undefined {
-  return typeof value === 'number' && value >= min && value <= max
-    ? value
-    : errors.reject(field, `must be a number from ${min} to ${max}, not ${shown(value)}`);
+  const isKind = typeof value === 'number' && (type === 'number' || Number.isInteger(value));
+  if (isKind && value >= min && value <= max) return value;
+  const kind = type === 'integer' ? 'whole number' : 'number';
+  return errors.reject(field, `must be a ${kind} from ${min} to ${max}, not ${shown(value)}`);
 }
 
 export const durationSchema = {
