@@ -111,7 +111,8 @@ function defaultInWords(field: unknown): unknown {
   if (typeof field !== 'object' || field === null || !('default' in field)) return field;
   const { default: value, ...rest } = field;
   const description = 'description' in rest ? `${rest.description}; default: ` : 'default: ';
-  return { ...rest, description: description + (typeof value === 'string' ? value : JSON.stringify(value)) };
+  const shown = value === '' ? 'empty' : value;
+  return { ...rest, description: description + (typeof shown === 'string' ? shown : JSON.stringify(shown)) };
 }
 
 const schema = {
