@@ -38,4 +38,12 @@ export const cliLimits = {
   pushInputBytesMax: 16 * 1024 * 1024,
   /** Connections of `dq sink`; a notifier opens one per callback in flight. */
   sinkConnectionsMax: 2_000,
+  /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its
+   *  own. */
+  reloadAnswerMs: 300_000,
+  /** `dq doctor` warns below these: fewer open files leave a server little room for clients. */
+  openFilesWanted: 4_096,
+  freeBytesWanted: 1024 ** 3,
+  /** A slower fsync delays every push by more than dq's own work. */
+  syncSlowMs: 10,
 } as const;

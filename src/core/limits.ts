@@ -57,11 +57,8 @@ export const limits = {
   /** Calls of restricted topics per slot: 128 of 512 slots probe 2,000 topics in a minute when each call
    *  hangs for 3 s. */
   probesPerSlot: 0.25,
-  /** Share of the slots that only topics whose last callback succeeded and that have no running call may
-   *  use. */
-  keptSlotsShare: 0.125,
-  /** Such topics that a notifier remembers: it sends the list to the store when the other slots are used
-   *  up. */
+  /** Topics whose last callback succeeded that a notifier remembers: it sends the list to the store when
+   *  the other slots are used up. */
   keptTopicsMax: 256,
   /** File descriptors of a notifier that serve no callback: logs, store, cluster, libuv, resolver. About 30
    *  measured. */
@@ -87,9 +84,6 @@ export const limits = {
   /** Finishing writes in one call: a transaction of 500 delays the other callers by 10–20 ms. */
   finishBatchMax: 500,
   recoverMax: 500,
-  /** Interval of looking for expired leases. After an unnoticed death of a notifier, recovery may take 15 s
-   *  beyond the timeout. */
-  recoverEveryMs: 1_000,
   /** Jobs of one requeue or purge call. */
   bulkMax: 10_000,
   /** History entries and dead letters that one call removes after their retention: about 10 ms. */
@@ -115,13 +109,10 @@ export const limits = {
   clusterBuckets: 32,
   /** A closing client waits this long for replies. */
   redisCloseMs: 1_000,
-  /** Pause between the steps of looking through a shard for jobs of earlier lists. */
-  clearPauseMs: 5,
 
   // ── registry
 
-  /** A locked registry file is tried again at this interval, for this long. */
-  registryBusyStepMs: 10,
+  /** A locked registry file is tried again for this long. */
   registryBusyMs: 2_000,
   /** From requesting a connection to the last reply of a transaction; a commit on a busy disk takes 500
    *  ms. */
@@ -129,15 +120,10 @@ export const limits = {
 
   // ── upkeep and mail
 
-  /** Interval of looking for jobs of earlier shard lists, while there are any. */
-  clearEveryMs: 60_000,
   /** The longest alerts.window: dq remembers a mailed topic for it. */
   alertWindowMsMax: 24 * 3_600_000,
   /** A whole mail. Twice this plus the claims is less than the claim's time. */
   mailMs: 25_000,
-  /** Interval of counters to dq-upkeep, and from there to the registry. */
-  countersToUpkeepMs: 1_000,
-  countersToRegistryMs: 5_000,
   /** Counters (topic, day, name) that the master holds without a dq-upkeep; it drops and reports more. */
   countersHeldMax: 10_000,
 
@@ -149,14 +135,8 @@ export const limits = {
   tickMs: 1_000,
   /** A draining worker is killed this long after its deadline. */
   drainGraceMs: 2_000,
-  /** This many failures of a role within the window end the master: before the first ready, or with no
-   *  worker of it alive. */
-  crashLoopFailures: 10,
+  /** Too many failures of a role within this time end the master (masterLimits.crashLoopFailures). */
   crashLoopWindowMs: 60_000,
-  /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its
-   *  own. */
-  reloadAnswerMs: 300_000,
-  storeCheckBytesPerMs: 4 * 1024,
   /** Time for a request's header and for the whole request, against slow clients; interval of the check. */
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 15_000,
@@ -166,11 +146,6 @@ export const limits = {
 
   /** Characters of one value in a log line. */
   logValueMax: 1024,
-  /** Fewer open files leave a server little room for clients. */
-  openFilesWanted: 4_096,
-  freeBytesWanted: 1024 ** 3,
-  /** A slower fsync delays every push by more than dq's own work. */
-  syncSlowMs: 10,
   /** A clock further behind its own files was set back. Further from the clock of Redis it is a warning, in
    *  /readyz too: machines with NTP differ by milliseconds. */
   clockAheadMs: 2_000,

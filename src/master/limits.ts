@@ -4,6 +4,9 @@ export const masterLimits = {
   /** Least and greatest delay before a dead worker is started again, ms. */
   restartMsMin: 100,
   restartMsMax: 10_000,
+  /** This many failures of a role within limits.crashLoopWindowMs end the master: before the first ready, or
+   *  with no worker of it alive. */
+  crashLoopFailures: 10,
   /** Workers in a row that are not ready in time: 45 s in total;
    *  on a slow machine a fourth would be no faster. */
   crashLoopHangs: 3,
@@ -12,6 +15,7 @@ export const masterLimits = {
    *  without a cache (500 MB/s were measured from memory). */
   workerReadyMs: 15_000,
   storeReadyMs: 120_000,
+  storeCheckBytesPerMs: 4 * 1024,
   /** Time until the first worker of every role of a reload is ready; otherwise the reload changes nothing. */
   reloadReadyMs: 15_000,
   /** Time of a previous notifier for its callbacks: the longest timeout of a topic and the settle after

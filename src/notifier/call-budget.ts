@@ -6,7 +6,6 @@
 // Invariant: at most slots + slowMax + probesMax calls run at once, so sockets and memory are bounded.
 
 import { callAccounts } from '../core/call-accounts.ts';
-import { limits } from '../core/limits.ts';
 import { notifierLimits } from './limits.ts';
 import type { TopicTarget } from './topic-target.ts';
 
@@ -48,7 +47,7 @@ export class CallBudget {
 
   constructor({ slots, openFilesMax, onSlow }: CallBudgetOptions) {
     this.slots = slots;
-    this.keptSlots = Math.floor(slots * limits.keptSlotsShare);
+    this.keptSlots = Math.floor(slots * notifierLimits.keptSlotsShare);
     const { probesMax, slowMax } = callAccounts(slots, openFilesMax);
     this.probesMax = probesMax;
     this.slowMax = slowMax;

@@ -103,4 +103,7 @@ export const notifierLimits = {
   releaseUnheldMs: 5_000,
   unheldAfterMs: 60_000,
   releaseUnheldRarelyMs: 60_000,
+  /** Share of the slots that only topics whose last callback succeeded and that have no running call may
+   *  use. */
+  keptSlotsShare: 0.125,
 } as const;

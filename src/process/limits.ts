@@ -14,4 +14,6 @@ export const processLimits = {
    *  process. */
   watchdogTicks: 15,
   watchdogStoreTicks: 60,
+  /** Interval of sending counters to dq-upkeep. */
+  countersToUpkeepMs: 1_000,
 } as const;

@@ -1,12 +1,13 @@
-// Sends the counters of one process to the master every limits.countersToUpkeepMs, or as soon as the buffer
-// is full. The master passes them to dq-upkeep. In dq-upkeep itself they go to its own listener, also at
-// its end. While the previous part is being sent, counts beyond a full buffer are dropped and logged.
+// Sends the counters of one process to the master every countersToUpkeepMs, or as soon as the buffer is full.
+// The master passes them to dq-upkeep. In dq-upkeep itself they go to its own listener, also at its end.
+// While the previous part is being sent, counts beyond a full buffer are dropped and logged.
 
 import type { Calendar } from '../core/calendar.ts';
 import { createCalendar } from '../core/calendar.ts';
 import { limits } from '../core/limits.ts';
 import type { StatDelta, StatName } from '../ports/registry.ts';
 import type { Log } from '../telemetry/log.ts';
+import { processLimits } from './limits.ts';
 import type { Counters } from './role.ts';
 import { StatBuffer } from './stat-buffer.ts';
 import type { StorageClock } from './store-clock.ts';
@@ -32,7 +33,7 @@ export class StatSender implements Counters {
     this.#send = send;
     this.#log = log;
     this.#calendar = createCalendar(timezone);
-    this.#timer = setInterval(() => void this.#sendHeld(), limits.countersToUpkeepMs).unref();
+    this.#timer = setInterval(() => void this.#sendHeld(), processLimits.countersToUpkeepMs).unref();
   }
 
   add(topic: string, name: StatName, n = 1): void {

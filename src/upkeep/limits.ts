@@ -58,4 +58,11 @@ export const upkeepLimits = {
   statsHeldMax: 50_000,
   /** Topics with their own series, nine each: Prometheus takes 900 from one target easily. */
   metricTopicsMax: 100,
+  /** Interval of looking for expired leases. After an unnoticed death of a notifier, recovery may take 15 s
+   *  beyond the timeout. */
+  recoverEveryMs: 1_000,
+  /** Interval of looking for jobs of earlier shard lists, while there are any. */
+  clearEveryMs: 60_000,
+  /** Interval of writing counters to the registry. */
+  countersToRegistryMs: 5_000,
 } as const;

@@ -81,7 +81,7 @@ export class Recoverer implements Service {
     }
     // Not earlier because of a wake-up by a message.
     if (performance.now() >= this.#nextAt) {
-      this.#nextAt = performance.now() + limits.recoverEveryMs;
+      this.#nextAt = performance.now() + upkeepLimits.recoverEveryMs;
       failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
     }
     if (failures.length > 0) throw failures[0];

@@ -9,11 +9,12 @@ import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Shards, settleShards } from '../use-cases/change-shards.ts';
+import { upkeepLimits } from './limits.ts';
 
 export class ShardClearer implements Service {
   readonly #loop: Loop;
 
-  constructor(shards: Shards, log: Log, everyMs: number = limits.clearEveryMs) {
+  constructor(shards: Shards, log: Log, everyMs: number = upkeepLimits.clearEveryMs) {
     const failures = new FailureLog(log, {
       failure: 'shard-clearer: cannot check the shards for jobs of earlier lists',
     });

@@ -1,6 +1,6 @@
-// Adds the counters of all processes to the registry every limits.countersToRegistryMs. While the registry is
-// unavailable it keeps up to upkeepLimits.statsHeldMax of them; at the drain it writes the rest to the
-// registry or to disk (stat-files.ts).
+// Adds the counters of all processes to the registry every countersToRegistryMs. While the registry is
+// unavailable it keeps up to statsHeldMax of them; at the drain it writes the rest to the registry or to disk
+// (stat-files.ts).
 // Invariant: counters that may have been written are not written again. After a failure statistics may be too
 // low, never too high.
 
@@ -37,7 +37,7 @@ export class StatsRecorder implements Service {
       end: 'stats-recorder: statistics are recorded again',
     });
     this.#loop = new Loop({
-      step: onceIn(limits.countersToRegistryMs, () => this.#recordAll(), 'later'),
+      step: onceIn(upkeepLimits.countersToRegistryMs, () => this.#recordAll(), 'later'),
       onFailure: (error) => this.#failures.failed(error),
       failureWaitMs: limits.loopSleepMsMax,
     });

@@ -2,7 +2,6 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFil
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, StatDelta } from '../../src/ports/registry.ts';
 import type { StoreFailure } from '../../src/ports/store-error.ts';
@@ -94,12 +93,12 @@ it('stats-recorder: adds counters to the registry in one call per period', async
   const recorder = await start();
   recorder.add([pushed('a', 1), pushed('b', 2)]);
   recorder.add([pushed('a', 4)]);
-  await pass(limits.countersToRegistryMs - 100);
+  await pass(upkeepLimits.countersToRegistryMs - 100);
   expect(calls).toEqual([]);
   await pass(200);
   expect(calls).toEqual([2]);
   expect([await totalOf('a'), await totalOf('b')]).toEqual([5, 2]);
-  await pass(3 * limits.countersToRegistryMs);
+  await pass(3 * upkeepLimits.countersToRegistryMs);
   expect(calls).toEqual([2]);
 });
 
@@ -108,13 +107,13 @@ it('stats-recorder: keeps counters while the registry is unavailable, logs it on
   const recorder = await start();
   away = { kind: 'not_stored', code: 'away' };
   recorder.add([pushed('a', 1)]);
-  await pass(2 * limits.countersToRegistryMs + 100);
+  await pass(2 * upkeepLimits.countersToRegistryMs + 100);
   recorder.add([pushed('a', 2)]);
-  await pass(limits.countersToRegistryMs);
+  await pass(upkeepLimits.countersToRegistryMs);
   expect(calls.length).toBeGreaterThan(1);
   expect(said).toEqual(['stats-recorder: cannot record statistics']);
   away = null;
-  await pass(limits.countersToRegistryMs + 100);
+  await pass(upkeepLimits.countersToRegistryMs + 100);
   await until('it is logged', () => said.at(-1) === 'stats-recorder: statistics are recorded again');
   expect(await totalOf('a')).toBe(3);
 });
@@ -125,10 +124,10 @@ it('stats-recorder: never writes counters twice, and writes the rest', async () 
   const recorder = await start();
   lostReply = true;
   recorder.add(topics.map((topic) => pushed(topic, 1)));
-  await pass(limits.countersToRegistryMs + 100);
+  await pass(upkeepLimits.countersToRegistryMs + 100);
   expect(calls).toEqual([upkeepLimits.statsBatchMax]);
   lostReply = false;
-  await pass(limits.countersToRegistryMs);
+  await pass(upkeepLimits.countersToRegistryMs);
   expect(calls).toEqual([upkeepLimits.statsBatchMax, 1]);
   for (const topic of topics) expect(await totalOf(topic)).toBe(1);
 });
@@ -136,7 +135,7 @@ it('stats-recorder: never writes counters twice, and writes the rest', async () 
 it('stats-recorder: keeps a bounded number and logs how many it dropped', async () => {
   const recorder = await start();
   recorder.add(Array.from({ length: upkeepLimits.statsHeldMax + 3 }, (_, i) => pushed(`t${i}`, 1)));
-  await pass(limits.countersToRegistryMs + 100);
+  await pass(upkeepLimits.countersToRegistryMs + 100);
   await until('it is logged', () => said.includes('stats-recorder: dropped statistics'));
   expect(calls.reduce((sum, n) => sum + n, 0)).toBe(upkeepLimits.statsHeldMax);
 });
@@ -173,7 +172,7 @@ it('stats-recorder drain: unrecorded counters wait on disk and are added once', 
   away = { kind: 'not_stored', code: 'away' };
   const first = await start();
   first.add([pushed('a', 3)]);
-  await pass(limits.countersToRegistryMs + 100);
+  await pass(upkeepLimits.countersToRegistryMs + 100);
   first.add([pushed('a', 1), pushed('b', 5)]);
   await first.drain(1_000);
   // The first one ended as soon as the registry was unavailable.
@@ -184,15 +183,15 @@ it('stats-recorder drain: unrecorded counters wait on disk and are added once', 
   expect(statSync(keptFiles()[0] ?? '').mode & 0o777).toBe(0o600);
 
   const [third, fourth] = [await start(), await start()];
-  await pass(2 * limits.countersToRegistryMs);
+  await pass(2 * upkeepLimits.countersToRegistryMs);
   expect(keptFiles()).toHaveLength(2);
   away = null;
-  await pass(limits.countersToRegistryMs);
+  await pass(upkeepLimits.countersToRegistryMs);
   await until('both files are gone', () => keptFiles().length === 0);
   for (const recorder of [third, fourth]) await recorder.drain(1_000);
   expect([await totalOf('a'), await totalOf('b')]).toEqual([4, 7]);
   await (await start()).drain(1_000);
-  await pass(2 * limits.countersToRegistryMs);
+  await pass(2 * upkeepLimits.countersToRegistryMs);
   expect([await totalOf('a'), await totalOf('b')]).toEqual([4, 7]);
 });
 
@@ -205,7 +204,7 @@ it('stats-recorder drain: counters that may be written do not go to disk', async
   await recorder.drain(1_000);
   lostReply = false;
   await start();
-  await pass(limits.countersToRegistryMs + 100);
+  await pass(upkeepLimits.countersToRegistryMs + 100);
   await until('the file is gone', () => keptFiles().length === 0);
   for (const topic of topics) await until('it is counted', async () => (await totalOf(topic)) === 1);
 });
@@ -216,10 +215,10 @@ it('stats-recorder: removes and logs a damaged file', async () => {
   writeFileSync(join(directory, 'statistics', `${'0'.repeat(16)}-1.json`), '[{"topic":"a"}]');
   const recorder = await start();
   recorder.add([pushed('a', 1)]);
-  await pass(limits.countersToRegistryMs + 100);
+  await pass(upkeepLimits.countersToRegistryMs + 100);
   await until('it is logged', () => said.length === 1);
   recorder.add([pushed('a', 1)]);
-  await pass(limits.countersToRegistryMs + 1_100);
+  await pass(upkeepLimits.countersToRegistryMs + 1_100);
   await until('it is counted', async () => (await totalOf('a')) === 2);
   expect(keptFiles()).toEqual([]);
 });
@@ -230,10 +229,10 @@ it('stats-recorder: an unreadable file stays, is logged once, delays no other', 
   mkdirSync(unreadable, { recursive: true });
   await new StatFiles(directory).write([pushed('a', 4)]);
   const recorder = await start();
-  await pass(limits.countersToRegistryMs + 100);
+  await pass(upkeepLimits.countersToRegistryMs + 100);
   await until('the younger one is counted', async () => (await totalOf('a')) === 4);
   await until('it is logged', () => said.length === 1);
-  await pass(2 * limits.countersToRegistryMs);
+  await pass(2 * upkeepLimits.countersToRegistryMs);
   recorder.add([pushed('a', 1)]);
   await recorder.drain(1_000);
   expect(await totalOf('a')).toBe(5);

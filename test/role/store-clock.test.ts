@@ -8,6 +8,7 @@ import { Link } from '../../src/store/sqlite/client/link.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { kinds } from '../../src/store/sqlite/wire/protocol.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { startIntake } from '../support/intake.ts';
 import { startSink } from '../support/sink.ts';
@@ -207,7 +208,7 @@ describe('embedded store after a clock jump', () => {
       let count = 0;
       for (let n = 0; n < times; n += 1) {
         count += (await jobs.recover(0, 10)).returned;
-        clock.pass(limits.recoverEveryMs);
+        clock.pass(upkeepLimits.recoverEveryMs);
       }
       return count;
     };

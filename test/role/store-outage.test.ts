@@ -7,6 +7,7 @@ import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { AckItem, JobStore } from '../../src/ports/job-store.ts';
 import { connectStore } from '../../src/store/sqlite/client/client.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import { OwnerProcess } from '../support/owner-process.ts';
@@ -58,7 +59,7 @@ describe.each(stores)('recover, $name', ({ open, isMissing }) => {
     /** As upkeep calls it, every second. */
     const recoverTimes = async (times: number) => {
       const heard = [];
-      for (let n = 0; n < times; n += 1, await step(limits.recoverEveryMs))
+      for (let n = 0; n < times; n += 1, await step(upkeepLimits.recoverEveryMs))
         heard.push(await jobs.recover(0, 10));
       return heard;
     };

@@ -2,11 +2,11 @@
 // messages of the daemon and waits for the result.
 
 import type { Command } from 'commander';
-import { limits } from '../../core/limits.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
 import type { DaemonFlags } from '../daemon/find-daemon.ts';
 import { dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit, exitCodes } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 
 export function register(program: Command): void {
@@ -21,7 +21,7 @@ export function register(program: Command): void {
 async function reload(flags: DaemonFlags): Promise<void> {
   const dataDir = dataDirOf(flags, process.env);
   let rejection: string | null = null;
-  const answered = await askDaemon(dataDir, { cmd: 'reload' }, limits.reloadAnswerMs, (answer) => {
+  const answered = await askDaemon(dataDir, { cmd: 'reload' }, cliLimits.reloadAnswerMs, (answer) => {
     if ('message' in answer) say(`dq: ${answer.message}`);
     else if ('refused' in answer) rejection = answer.refused;
   });

@@ -74,7 +74,7 @@ function checkSpace(at: string): Finding {
   const free = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
   if (bytes < limits.startFreeBytes)
     return finding('failed', `${free}: a start needs ${limits.startFreeBytes / 1024} KiB`);
-  if (bytes < limits.freeBytesWanted)
+  if (bytes < cliLimits.freeBytesWanted)
     return finding('warning', `${free}: dq rejects pushes when the disk is full`);
   return finding('ok', free);
 }
@@ -101,7 +101,7 @@ function checkSync(at: string): Finding {
     times.sort((a, b) => a - b);
     const [median, worst] = [times[Math.floor(times.length / 2)] as number, times.at(-1) as number];
     const facts = `fdatasync of 4 KiB: ${median.toFixed(2)} ms, the slowest of ${times.length} ${worst.toFixed(1)} ms`;
-    if (median > limits.syncSlowMs) return finding('warning', `${facts}: every push waits for one`);
+    if (median > cliLimits.syncSlowMs) return finding('warning', `${facts}: every push waits for one`);
     return finding('ok', facts);
   } catch (error) {
     return finding('failed', `cannot write a file to the disk: ${reasonOf(error)}`);

@@ -42,7 +42,7 @@ export function checkOpenFiles(text: string | null, slots: number): Finding {
   const facts =
     `limit ${soft} (at most ${hard}); with ${slots} slots a notifier needs ${least}, for all slow calls ${full}; ` +
     `a server needs ${limits.descriptorsBesideSlots} and one for each client`;
-  const wanted = Math.max(full, limits.openFilesWanted);
+  const wanted = Math.max(full, cliLimits.openFilesWanted);
   // Only the hard limit counts: Node raises its soft limit to it at its start.
   const by = Number(hard) < wanted ? ' as root' : '';
   const remedy = `raise it to ${wanted} (ulimit -n ${wanted}${by}, LimitNOFILE=${wanted})`;
@@ -54,7 +54,7 @@ export function checkOpenFiles(text: string | null, slots: number): Finding {
       `${facts}: ${fitting} of ${callAccounts(slots, null).slowMax} slow calls fit; ${remedy}`,
     );
   }
-  if (Number(soft) < limits.openFilesWanted)
+  if (Number(soft) < cliLimits.openFilesWanted)
     return finding('warning', `${facts}: few clients fit; ${remedy}`);
   return finding('ok', facts);
 }

@@ -1,4 +1,4 @@
-// Detects crash loops: limits.crashLoopFailures deaths of a role within limits.crashLoopWindowMs, or
+// Detects crash loops: masterLimits.crashLoopFailures deaths of a role within limits.crashLoopWindowMs, or
 // masterLimits.crashLoopHangs workers in a row that are not ready in time (they die too slowly for a window).
 // The daemon gives up if it was never ready or no worker of the role lives; otherwise it restarts the worker.
 // Invariant: a reported loop is reported at every further death until a whole window has passed without one.
@@ -30,9 +30,9 @@ export class CrashLoop {
     const recent = (this.#deaths.get(role) ?? []).filter((at) => nowMs - at < limits.crashLoopWindowMs);
     if (recent.length === 0) this.#reported.delete(role);
     recent.push(nowMs);
-    this.#deaths.set(role, recent.slice(-limits.crashLoopFailures));
+    this.#deaths.set(role, recent.slice(-masterLimits.crashLoopFailures));
     if (hung) this.#hangs.set(role, (this.#hangs.get(role) ?? 0) + 1);
-    if (recent.length >= limits.crashLoopFailures || this.#hangsOn(role)) {
+    if (recent.length >= masterLimits.crashLoopFailures || this.#hangsOn(role)) {
       if (hopeless) return 'give_up';
       this.#reported.add(role);
     }
@@ -42,7 +42,7 @@ export class CrashLoop {
   /** Describes the loop of a role: `died 10 times within 60 s`. */
   how(role: RoleName): string {
     if (this.#hangsOn(role)) return `was not ready in time ${this.#hangs.get(role)} times in a row`;
-    return `died ${limits.crashLoopFailures} times within ${limits.crashLoopWindowMs / 1_000} s`;
+    return `died ${masterLimits.crashLoopFailures} times within ${limits.crashLoopWindowMs / 1_000} s`;
   }
 
   #hangsOn(role: RoleName): boolean {

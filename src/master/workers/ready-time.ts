@@ -6,7 +6,6 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../config/options.ts';
-import { limits } from '../../core/limits.ts';
 import type { RoleName } from '../../process/messages.ts';
 import { masterLimits } from '../limits.ts';
 
@@ -20,7 +19,7 @@ export function readyMsOf(role: RoleName, config: Paths): number {
       masterLimits.workerReadyMs + Math.ceil(registryBytes(config) / masterLimits.registryReadBytesPerMs)
     );
   const bytes = sizeOf(join(dataDir, 'jobs.db')) + sizeOf(join(dataDir, 'jobs.db-wal'));
-  return masterLimits.storeReadyMs + Math.ceil(bytes / limits.storeCheckBytesPerMs);
+  return masterLimits.storeReadyMs + Math.ceil(bytes / masterLimits.storeCheckBytesPerMs);
 }
 
 /** The copy shows the size of a registry in MySQL; at a first start there is none, and an old one may be much

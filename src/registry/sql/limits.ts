@@ -34,4 +34,6 @@ export const sqlLimits = {
    *  small, and the disk may be too. */
   registryLogPagesMax: 64,
   registryWalBytesMax: 512 * 1024,
+  /** A locked registry file is tried again at this interval, for limits.registryBusyMs. */
+  registryBusyStepMs: 10,
 } as const;

@@ -56,4 +56,6 @@ export const redisLimits = {
   examinationBeatMs: 10_000,
   /** Pause between two pieces of an examination; each takes 1–2 ms of the server. */
   examinationPauseMs: 2,
+  /** Pause between the steps of looking through a shard for jobs of earlier lists. */
+  clearPauseMs: 5,
 } as const;

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kysely } from 'kysely';
 import { sql } from 'kysely';
 import { limits } from '../../../core/limits.ts';
+import { sqlLimits } from '../limits.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { addAtOnce } from '../tables/registry-stats.ts';
@@ -32,7 +33,7 @@ async function attempt<T>(work: () => Promise<T>): Promise<T> {
     } catch (error) {
       const repetition = repetitionOf(error);
       if (repetition === null || (repetition === 'once' && !isFirst) || performance.now() >= end) throw error;
-      if (repetition === 'wait') await sleep(limits.registryBusyStepMs * (1 + Math.random()));
+      if (repetition === 'wait') await sleep(sqlLimits.registryBusyStepMs * (1 + Math.random()));
     }
   }
 }

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../core/limits.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
+import { sqlLimits } from '../limits.ts';
 import { CommitError } from '../registry-engine.ts';
 
 /** sqlite.org/rescode.html */
@@ -41,7 +42,7 @@ export async function untilFree<T>(work: () => Promise<T>): Promise<T> {
       return await work();
     } catch (error) {
       if (!isBusy(error) || performance.now() >= end) throw error;
-      await sleep(limits.registryBusyStepMs);
+      await sleep(sqlLimits.registryBusyStepMs);
     }
   }
 }

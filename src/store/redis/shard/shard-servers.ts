@@ -9,6 +9,7 @@ import { redisAddress } from '../../../core/url/redis-url.ts';
 import type { Identified, ShardHolds, ShardServers } from '../../../ports/shard-servers.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { silentLog } from '../../../telemetry/log.ts';
+import { redisLimits } from '../limits.ts';
 import { idOf } from '../scripts/keys.ts';
 import type { RedisStore } from './redis-store.ts';
 import { Shard, type ShardOptions } from './shard.ts';
@@ -74,7 +75,7 @@ async function holdsOnlyItsOwn(shard: Shard, id: string, list: ShardList): Promi
         const key = { topic: String(reply[i]), id: idOf(reply[i + 1] as Buffer) };
         if (placesOf(list, key).home !== id) return false;
       }
-      await sleep(limits.clearPauseMs);
+      await sleep(redisLimits.clearPauseMs);
     } while (cursor !== '0');
   }
   return true;
