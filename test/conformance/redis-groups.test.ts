@@ -201,7 +201,7 @@ describe.skipIf(missing)('cluster', () => {
       await until(
         'all buckets to be served',
         async () => (await stored()) === 64,
-        redisLimits.redisSlotsMs / 2,
+        redisLimits.slotsMs / 2,
         50,
       );
     } finally {
@@ -222,7 +222,7 @@ describe.skipIf(missing)('cluster', () => {
         await until(
           'it to be known',
           () => onlyShard(redis).isNearlyFull,
-          redisLimits.redisMemoryMs - 1_000,
+          redisLimits.memoryMs - 1_000,
         ).finally(() => redis.close());
       }
     } finally {
@@ -253,7 +253,7 @@ describe.skipIf(missing)('cluster', () => {
           await pusher.store.jobs.push([{ ...jobOf('1'), topic: `t${topics}` }]);
           return reached.size === listeners.length;
         },
-        4 * redisLimits.redisResubscribeMs,
+        4 * redisLimits.resubscribeMs,
         50,
       );
     } finally {

@@ -27,8 +27,8 @@ vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 });
 
 /** The guarantee is 3 s; the rest is for an overloaded machine. */
 const answerMsMax = limits.redisCallMs + 5_000;
-/** From the promotion until all loops work: up to 1.5 × redisReconnectMsMax between connection attempts, and
- *  redisSilentMs until a frozen connection ends. 10 s in all; the rest is for an overloaded machine. */
+/** From the promotion until all loops work: up to 1.5 × reconnectMsMax between connection attempts, and
+ *  silentMs until a frozen connection ends. 10 s in all; the rest is for an overloaded machine. */
 const recoveryMsMax = 30_000;
 
 interface Group {

@@ -65,7 +65,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
 
   it('reserve: serves a topic after, between and before paused ones', async () => {
     const { trial } = await opened();
-    const paused = names(2 * redisLimits.redisRingPiece + 10);
+    const paused = names(2 * redisLimits.ringPiece + 10);
     await pushAll(trial, paused);
     await trial.push('1', { topic: 'between' });
     const later = paused.map((name) => `later-${name}`);
@@ -122,7 +122,7 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     const both = [fromRings.trial, byCopy.trial];
     const dice = (n: number) => Math.floor(Math.random() * n);
     // More topics with capacity than one reserve names.
-    const topics = Array.from({ length: 4 * redisLimits.redisNamedMin }, (_, n) => `topic${n}`);
+    const topics = Array.from({ length: 4 * redisLimits.namedMin }, (_, n) => `topic${n}`);
     const some = (share: number) =>
       new Map(topics.filter(() => dice(4) < share).map((topic) => [topic, { room: dice(3), leaseMs }]));
     let base = new CapacityBase(some(3));

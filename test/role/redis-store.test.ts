@@ -260,7 +260,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
 
   it('dead requeue: sends many ids in bounded script calls', async () => {
     const { under, trial } = await opened();
-    const some = Array.from({ length: 2 * redisLimits.redisStepMax + 1 }, (_, n) => `job-${n}`);
+    const some = Array.from({ length: 2 * redisLimits.stepMax + 1 }, (_, n) => `job-${n}`);
     await trial.jobs.push(some.map((id) => jobOf(id)));
     for (let left = some.length; left > 0; ) {
       const reserved = await trial.jobs.reserve(0, request(limits.reserveMax));
@@ -283,7 +283,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       more: false,
     });
     expect(argsOfCalls).toHaveLength(3);
-    expect(Math.max(...argsOfCalls)).toBeLessThan(redisLimits.redisStepMax + 10);
+    expect(Math.max(...argsOfCalls)).toBeLessThan(redisLimits.stepMax + 10);
   });
 
   it('fsck: names broken invariants with an example', async () => {

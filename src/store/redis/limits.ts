@@ -6,41 +6,41 @@ export const redisLimits = {
    *  for dead owners answer it too. */
   unleasedMs: 4_500,
   /** Deadline for the clock of a server, after which it is left out: /readyz answers within readyMs. */
-  redisClockMs: 500,
+  clockMs: 500,
   /** Deadlines of a connection: to connect; silent with a reply pending; idle before its first keepalive
    *  probe. */
-  redisConnectMs: 3_000,
-  redisSilentMs: 8_000,
-  redisKeepAliveMs: 10_000,
+  connectMs: 3_000,
+  silentMs: 8_000,
+  keepAliveMs: 10_000,
   /** Between attempts to connect: 50, 100 … 2,000 ms, plus a random share up to this, against reconnects in
    *  lockstep. */
-  redisReconnectMsMin: 50,
-  redisReconnectMsMax: 2_000,
-  redisReconnectJitter: 0.5,
+  reconnectMsMin: 50,
+  reconnectMsMax: 2_000,
+  reconnectJitter: 0.5,
   /** How often the connection for hints subscribes again (client/hints.ts). */
-  redisResubscribeMs: 5_000,
+  resubscribeMs: 5_000,
   /** Share of maxmemory above which a Redis keeps no history; how often INFO is read for it. */
-  redisNearlyFullShare: 0.9,
-  redisMemoryMs: 5_000,
+  nearlyFullShare: 0.9,
+  memoryMs: 5_000,
   /** Redirections to another node of a Cluster per command; how often its slots are read, and the least time
    *  between two readings because a node fails: a failover takes the node timeout and 1–2 s. */
-  redisRedirectionsMax: 6,
-  redisSlotsMs: 30_000,
-  redisSlotsOnFailureMs: 1_000,
+  redirectionsMax: 6,
+  slotsMs: 30_000,
+  slotsOnFailureMs: 1_000,
   /** Topics with their own capacity sent with each reserve: each costs the script 1 µs, and 3 µs more if
    *  its ready jobs are passed over. With more, only topics with ready jobs and capacity are sent. */
   capacitiesMax: 20,
   /** Lifetime of a copy of the rings, which is outdated after a server lost its last writes. Topics of each
    *  priority that one script reads for it (0.4 ms). Scripts per call for that: 100,000 topics. Topics of
    *  each priority that a reserve names at least, if there are any. */
-  redisRingCopyMs: 5_000,
-  redisRingPiece: 500,
-  redisRingPiecesMax: 200,
-  redisNamedMin: 20,
+  ringCopyMs: 5_000,
+  ringPiece: 500,
+  ringPiecesMax: 200,
+  namedMin: 20,
   /** Items of one script call, and jobs of one step of bulk work: a script blocks all other callers, so some
    *  ms at most. */
-  redisBatchMax: 100,
-  redisStepMax: 250,
+  batchMax: 100,
+  stepMax: 250,
   /** Reserve scripts per call while each only quarantines jobs, at most reserveMax of them. */
   reservesAgainMax: 4,
   /** Leases whose shard a process remembers: twice the most slots of a notifier. */

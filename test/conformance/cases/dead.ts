@@ -42,7 +42,7 @@ async function listed(trial: Trial, filter: DeadFilter): Promise<string[]> {
 }
 
 /** More than one step of any store. */
-const manyIds = Array.from({ length: 3 * redisLimits.redisStepMax }, (_, n) => `j${n}`);
+const manyIds = Array.from({ length: 3 * redisLimits.stepMax }, (_, n) => `j${n}`);
 
 /** Reserves and buries all ready jobs of the topic `t`. Returns their number. */
 async function buryReady(trial: Trial): Promise<number> {

@@ -22,11 +22,8 @@ export function alertCalls(shards: Shards): AlertOutbox {
     return partition !== undefined && shards.partitions.includes(partition) ? partition : undefined;
   };
   const settleIn = async (partition: Partition, versions: readonly Version[], code: number) => {
-    for (let at = 0; at < versions.length; at += redisLimits.redisStepMax)
-      await shards.run('alertSettle', partition, [
-        code,
-        ...versions.slice(at, at + redisLimits.redisStepMax),
-      ]);
+    for (let at = 0; at < versions.length; at += redisLimits.stepMax)
+      await shards.run('alertSettle', partition, [code, ...versions.slice(at, at + redisLimits.stepMax)]);
   };
   const claimIn = async (partition: Partition, topic: string, claimMs: number, max: number) => {
     const args = [topic, Math.ceil(claimMs), max];
@@ -64,7 +61,7 @@ export function alertCalls(shards: Shards): AlertOutbox {
       for (const partition of shards.partitions) {
         try {
           for (let all = false; !all && claimed.length < max; ) {
-            const want = Math.min(max - claimed.length, redisLimits.redisStepMax);
+            const want = Math.min(max - claimed.length, redisLimits.stepMax);
             const found = await claimIn(partition, topic, claimMs, want);
             claimed.push(...found.entries);
             all = found.all || found.entries.length === 0;

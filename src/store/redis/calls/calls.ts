@@ -157,7 +157,7 @@ export const ofEach =
   (batch: readonly Placed<I>[]): readonly Arg[] =>
     batch.flatMap(({ item }) => argsOf(item));
 
-const bySize = <T>(items: readonly T[]) => inBatches(items, redisLimits.redisBatchMax);
+const bySize = <T>(items: readonly T[]) => inBatches(items, redisLimits.batchMax);
 
 /** In order. All visits of a group have the same list: it is sent once with the call. */
 function batchesOf<I, O>(
@@ -210,7 +210,7 @@ export async function inSteps<P>(
   for (const place of places) {
     for (let more = true; more; ) {
       try {
-        const [done, left] = await step(place, Math.min(max - total, redisLimits.redisStepMax));
+        const [done, left] = await step(place, Math.min(max - total, redisLimits.stepMax));
         total += done;
         more = left > 0;
         if (more && total >= max) return { done: total, more: true };

@@ -58,7 +58,7 @@ export function deadCalls(shards: Shards): DeadLetters {
   };
 }
 
-/** The filter of each partition. Ids go to the partitions that may hold them, at most redisStepMax per
+/** The filter of each partition. Ids go to the partitions that may hold them, at most stepMax per
  *  script: it looks up each one, and 10,000 at each step blocked Redis for 1.4 s. With more ids than `max`,
  *  each partition gets all ids: the oldest are only known among all of them. */
 function piecesOf(
@@ -77,7 +77,7 @@ function piecesOf(
       else list.push(id);
     }
   return [...idsIn].flatMap(([partition, its]) =>
-    inBatches(its, redisLimits.redisStepMax).map((batch) => [partition, { ...filter, ids: batch }] as const),
+    inBatches(its, redisLimits.stepMax).map((batch) => [partition, { ...filter, ids: batch }] as const),
   );
 }
 

@@ -49,7 +49,7 @@ export function historyCalls(shards: Shards): History {
 /** In bounded steps; topics that come into use meanwhile wait for the next call. */
 async function restTopics(shards: Shards, partition: Partition): Promise<void> {
   for (let before = 0; before >= 0; ) {
-    const reply = await shards.run('restTopics', partition, [before, redisLimits.redisStepMax]);
+    const reply = await shards.run('restTopics', partition, [before, redisLimits.stepMax]);
     [before] = reply as [number, number];
   }
 }

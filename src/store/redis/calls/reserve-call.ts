@@ -1,7 +1,7 @@
 // Runs the reserve script: in mode `ring` while at most capacitiesMax topics have their own capacity, else
 // with the topics that have ready jobs and capacity, taken from a copy of the rings. Owns the copies.
 // Invariants: both modes reserve the same jobs; an outdated copy delays a topic by at most
-// redisLimits.redisRingCopyMs.
+// redisLimits.ringCopyMs.
 
 import { limits } from '../../../core/limits.ts';
 import type { Partition, Reserved, ReserveRequest } from '../../../ports/job-store.ts';
@@ -82,9 +82,9 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
   const fromList = async (partition: Partition, request: ReserveRequest): Promise<Reserved> => {
     let copy = copyOf(partition);
     let quarantines = 0;
-    /** the rings were read to their end, or redisRingPiecesMax times */
+    /** the rings were read to their end, or ringPiecesMax times */
     let isKnown = false;
-    for (let asked = 1; asked <= redisLimits.redisRingPiecesMax; asked += 1) {
+    for (let asked = 1; asked <= redisLimits.ringPiecesMax; asked += 1) {
       const listing = copy.list(request);
       const { kind, gone, news, served, jobs, now } = await ask(
         partition,
@@ -100,7 +100,7 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
       const nameOf = (number: number) => listing.named[number - 1]?.topic ?? '';
       // After a full piece there may be more topics.
       const isFull = [0, 1, 2].map(
-        (ring) => news.filter(([priority]) => priority === ring).length >= redisLimits.redisRingPiece,
+        (ring) => news.filter(([priority]) => priority === ring).length >= redisLimits.ringPiece,
       );
       for (const [priority, topic, turn] of news) copy.learn(priority, topic, turn);
       for (const [number, priority] of gone) copy.forget(priority, nameOf(number));
@@ -112,7 +112,7 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
       const isUnread = isFull.includes(true);
       const isCut = gone.length > 0 && listing.cut.includes(true);
       if (kind === unnamedTopics) {
-        isKnown = !isUnread || asked + 1 === redisLimits.redisRingPiecesMax;
+        isKnown = !isUnread || asked + 1 === redisLimits.ringPiecesMax;
         continue;
       }
       quarantines += kind === quarantined ? 1 : 0;
@@ -140,7 +140,7 @@ function listArgs({ named, known, cut }: Listing, isKnown: boolean): readonly Ar
   return [
     isKnown ? 'listed' : 'look',
     ...known,
-    ...cut.map((isEnough) => (isEnough ? 0 : redisLimits.redisRingPiece)),
+    ...cut.map((isEnough) => (isEnough ? 0 : redisLimits.ringPiece)),
     ...named.flatMap(({ topic, capacity: { room, leaseMs }, priority }) => [
       ...[topic, room, Math.ceil(leaseMs), priority ?? ''],
     ]),

@@ -56,13 +56,13 @@ export class RingCopy {
 
   /** Copies do not live long: a server that lost its last writes may repeat turns below the known ones. */
   get isOld(): boolean {
-    return performance.now() - this.#since >= redisLimits.redisRingCopyMs;
+    return performance.now() - this.#since >= redisLimits.ringCopyMs;
   }
 
   list(request: ReserveRequest): Listing {
-    // One more than max, so that the script knows whether any remain; at least redisNamedMin, because some
+    // One more than max, so that the script knows whether any remain; at least namedMin, because some
     // may be gone.
-    const most = 1 + Math.max(Math.min(request.max, limits.reserveMax), redisLimits.redisNamedMin);
+    const most = 1 + Math.max(Math.min(request.max, limits.reserveMax), redisLimits.namedMin);
     const topics = LayeredCapacities.of(request.topics);
     const capacityOf = (topic: string) => topics.get(topic) ?? request.others;
     // Without capacity for others, and without a base, the over-layer names all topics that may have

@@ -14,14 +14,14 @@ export interface ServerClock {
   readonly aheadMs: number;
 }
 
-/** Of every master that answers within redisLimits.redisClockMs. Does not count as a call of the shard: a
+/** Of every master that answers within redisLimits.clockMs. Does not count as a call of the shard: a
  *  frozen server is missing here. */
 export async function clocksOf(client: Client): Promise<readonly ServerClock[]> {
   const servers = isCluster(client) ? client.nodes('master') : [client];
   const clocks = await Promise.allSettled(
     servers.map(async (server) => {
       const [wallFrom, from] = [Date.now(), performance.now()];
-      const [seconds, micros] = await within(redisLimits.redisClockMs, server.time(), noAnswer);
+      const [seconds, micros] = await within(redisLimits.clockMs, server.time(), noAnswer);
       const halfMs = (performance.now() - from) / 2;
       const aheadMs = Number(seconds) * 1_000 + Number(micros) / 1_000 - (wallFrom + halfMs);
       const { host, port } = server.options;

@@ -23,12 +23,11 @@ export class ClusterClient extends Cluster {
     return super.sendCommand(...sending);
   }
 
-  /** Reads which node has which slots, at most once per redisSlotsOnFailureMs. Called whenever a node does
+  /** Reads which node has which slots, at most once per slotsOnFailureMs. Called whenever a node does
    *  not answer: a replica may have taken its slots, and only commands that reach another node are
    *  redirected. */
   rereadSlots(): void {
-    if (this.status !== 'ready' || performance.now() - this.#readAt < redisLimits.redisSlotsOnFailureMs)
-      return;
+    if (this.status !== 'ready' || performance.now() - this.#readAt < redisLimits.slotsOnFailureMs) return;
     this.#readAt = performance.now();
     this.refreshSlotsCache();
   }

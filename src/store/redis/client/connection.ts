@@ -16,10 +16,10 @@ type Settings = Omit<RedisOptions, 'replyMapping'>;
 /** Always a number: anything else ends the client for good. */
 function reconnectMs(times: number): number {
   const waitMs = Math.min(
-    redisLimits.redisReconnectMsMin * 2 ** Math.min(times - 1, 6),
-    redisLimits.redisReconnectMsMax,
+    redisLimits.reconnectMsMin * 2 ** Math.min(times - 1, 6),
+    redisLimits.reconnectMsMax,
   );
-  return Math.ceil(waitMs * (1 + Math.random() * redisLimits.redisReconnectJitter));
+  return Math.ceil(waitMs * (1 + Math.random() * redisLimits.reconnectJitter));
 }
 
 const settings: Settings = {
@@ -37,10 +37,10 @@ const settings: Settings = {
   autoResubscribe: false,
   // It sends commands of different buckets in one piece, and fails all of them when one fails.
   enableAutoPipelining: false,
-  connectTimeout: redisLimits.redisConnectMs,
+  connectTimeout: redisLimits.connectMs,
   // A frozen server closes nothing: only this ends the connection.
-  socketTimeout: redisLimits.redisSilentMs,
-  keepAlive: redisLimits.redisKeepAliveMs,
+  socketTimeout: redisLimits.silentMs,
+  keepAlive: redisLimits.keepAliveMs,
   retryStrategy: reconnectMs,
 };
 
@@ -51,7 +51,7 @@ function reconnectOnReadOnly(): (error: Error) => 1 | false {
   let nextAt = 0;
   return ({ message }) => {
     if (!message.startsWith('READONLY') || performance.now() < nextAt) return false;
-    nextAt = performance.now() + redisLimits.redisReconnectMsMax;
+    nextAt = performance.now() + redisLimits.reconnectMsMax;
     return 1;
   };
 }
@@ -87,7 +87,7 @@ export function createClient(
   client.on('error', (error: Error) => events.onError(error));
   client.on('end', () => {
     if (address.kind !== 'sentinel' || closing.has(client)) events.onEnd();
-    else setTimeout(() => connectAgain(client), redisLimits.redisReconnectMsMin).unref();
+    else setTimeout(() => connectAgain(client), redisLimits.reconnectMsMin).unref();
   });
   return client;
 }
@@ -113,7 +113,7 @@ function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: S
     name: master ?? '',
     sentinelRetryStrategy: reconnectMs,
     sentinelReconnectStrategy: reconnectMs,
-    sentinelCommandTimeout: redisLimits.redisConnectMs,
+    sentinelCommandTimeout: redisLimits.connectMs,
     // A former master keeps its connections in a manual failover and in a network partition.
     failoverDetector: true,
   } as Settings);
@@ -130,11 +130,11 @@ function clusterOf({ hosts }: RedisAddress, named: Settings): ClusterClient {
     clusterRetryStrategy: reconnectMs,
     // Without it a lost node is only reconnected when the slots change.
     clusterNodeRetryStrategy: reconnectMs,
-    maxRedirections: redisLimits.redisRedirectionsMax,
+    maxRedirections: redisLimits.redirectionsMax,
     // With a delay the library resends commands that a broken connection may have run.
     retryDelayOnFailover: 0,
-    slotsRefreshTimeout: redisLimits.redisConnectMs,
-    slotsRefreshInterval: redisLimits.redisSlotsMs,
+    slotsRefreshTimeout: redisLimits.connectMs,
+    slotsRefreshInterval: redisLimits.slotsMs,
     redisOptions: { ...ofNodes, ...ofConnection } as NonNullable<OfCluster['redisOptions']>,
     scripts: (scripts ?? {}) as NonNullable<OfCluster['scripts']>,
   };
@@ -158,10 +158,10 @@ export async function infosOf(client: Client, section: string): Promise<readonly
 }
 
 /** Starts to connect, with attempts for ever. Resolves at the first connection. Rejects when the first
- *  attempt fails or exceeds redisLimits.redisConnectMs: the library counts all rounds over unavailable
+ *  attempt fails or exceeds redisLimits.connectMs: the library counts all rounds over unavailable
  *  sentinels, and the wait for a server that loads its data, as one attempt. */
 export async function beginToConnect(client: Client): Promise<void> {
-  const ms = redisLimits.redisConnectMs;
+  const ms = redisLimits.connectMs;
   await within(ms, client.connect(), () => new Error(`not connected in ${ms} ms`));
 }
 

@@ -50,7 +50,7 @@ export class Hints {
     // command, and also repairs a Cluster client whose chosen node was down, which emits no event.
     this.#resubscribing = setInterval(() => {
       if (this.#client.status === 'ready') void this.#subscribe();
-    }, redisLimits.redisResubscribeMs);
+    }, redisLimits.resubscribeMs);
   }
 
   onHint(listener: (hint: Hint) => void): () => void {

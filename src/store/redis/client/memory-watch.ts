@@ -17,7 +17,7 @@ export class MemoryWatch {
   /** As of the last reading, which may start another one. */
   get isNearlyFull(): boolean {
     const now = performance.now();
-    if (now - this.#readAt >= redisLimits.redisMemoryMs) {
+    if (now - this.#readAt >= redisLimits.memoryMs) {
       this.#readAt = now;
       void this.#read();
     }
@@ -34,5 +34,5 @@ export class MemoryWatch {
 export function isNearlyFull(info: string): boolean {
   const value = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
   const max = value('maxmemory');
-  return max > 0 && value('used_memory') > max * redisLimits.redisNearlyFullShare;
+  return max > 0 && value('used_memory') > max * redisLimits.nearlyFullShare;
 }
