@@ -9,6 +9,9 @@ import type { MetricReport } from '../telemetry/metrics.ts';
 
 export type RoleName = 'store' | 'server' | 'timer' | 'notifier' | 'upkeep';
 
+/** Why the master ends a worker: the whole daemon ends, or a newer generation replaces it. */
+export type DrainCause = 'stop' | 'reload';
+
 export type ToWorker =
   /** The first message: what this worker is. It holds the configuration, so that all workers of a
    *  generation have the same one and /proc/PID/environ shows no secret. */
@@ -39,7 +42,7 @@ export type ToWorker =
   | { readonly kind: 'take_over' }
   /** Take no new work, finish or release the rest within deadlineMs, then exit 0. A second one may shorten
    *  the time: a stop during a reload. */
-  | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: 'stop' | 'reload' }
+  | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: DrainCause }
   | { readonly kind: 'reopen_logs' }
   /** to a notifier: the port of this instance's servers, where option port is 0. No callback may go there. */
   | { readonly kind: 'listening'; readonly port: number }

@@ -12,7 +12,7 @@ import { SecondTicker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
 import { processLimits } from './limits.ts';
 import { MasterChannel } from './master-channel.ts';
-import type { RoleName, ToWorker } from './messages.ts';
+import type { DrainCause, RoleName, ToWorker } from './messages.ts';
 import { titleOf } from './process-title.ts';
 import { reporter } from './report.ts';
 import { startWatchdog, watchdogTicksOf } from './watchdog.ts';
@@ -50,8 +50,6 @@ export interface SignalHooks {
 
 /** `leaving`: aborted when a drain begins, so that a start that waits for something gives up. */
 export type Compose = (init: Init, channel: MasterChannel, leaving: AbortSignal) => Promise<Composed>;
-
-type DrainCause = 'stop' | 'reload' | 'sigterm' | 'orphaned';
 
 /** Resolves when the worker is ready; the process then lives until its drain ends. */
 export async function runWorker(compose: Compose, hooks: SignalHooks): Promise<void> {
@@ -149,7 +147,7 @@ class WorkerLife {
   }
 
   /** Called again it may shorten the deadline. */
-  #drain(deadlineMs: number, cause: DrainCause): void {
+  #drain(deadlineMs: number, cause: DrainCause | 'sigterm' | 'orphaned'): void {
     if (cause === 'stop' || cause === 'orphaned') this.#composed?.stopping();
     if (this.#isDraining) {
       this.#composed?.hurry(deadlineMs);
@@ -161,7 +159,7 @@ class WorkerLife {
     void this.#drainAndExit(deadlineMs, cause);
   }
 
-  async #drainAndExit(deadlineMs: number, cause: DrainCause): Promise<void> {
+  async #drainAndExit(deadlineMs: number, cause: DrainCause | 'sigterm' | 'orphaned'): Promise<void> {
     await this.#beginning;
     if (cause === 'orphaned') await this.#composed?.awaitUsers(deadlineMs);
     await this.#composed?.drain(deadlineMs);

@@ -4,13 +4,11 @@
 // worker; a new generation begins only when none leaves, so there are at most twice the processes.
 
 import { limits } from '../../core/limits.ts';
-import type { RoleName } from '../../process/messages.ts';
+import type { DrainCause, RoleName } from '../../process/messages.ts';
 import { masterLimits } from '../limits.ts';
 import type { Generation } from './generation.ts';
 import type { WorkerProcess } from './worker-process.ts';
 import type { WorkerSlot } from './worker-slot.ts';
-
-type DrainCause = 'stop' | 'reload';
 
 export class Fleet {
   #current: Generation;

@@ -4,7 +4,14 @@
 import type { Worker } from 'node:cluster';
 import cluster from 'node:cluster';
 import { limits } from '../../core/limits.ts';
-import type { ProcessInfo, RoleName, ToMaster, ToWorker, WorkerReport } from '../../process/messages.ts';
+import type {
+  DrainCause,
+  ProcessInfo,
+  RoleName,
+  ToMaster,
+  ToWorker,
+  WorkerReport,
+} from '../../process/messages.ts';
 import { readyMsOf } from './ready-time.ts';
 import { silentTicksOf, WorkerSilence } from './worker-silence.ts';
 
@@ -120,7 +127,7 @@ export class WorkerProcess {
 
   /** Sends `drain`, and kills the worker 2 × limits.drainGraceMs after the deadline. Called again it may
    *  shorten the time. */
-  drain(deadlineMs: number, why: 'stop' | 'reload'): void {
+  drain(deadlineMs: number, why: DrainCause): void {
     this.state = 'draining';
     this.send({ kind: 'drain', deadlineMs, why });
     this.#killAfter(deadlineMs + 2 * limits.drainGraceMs, 'did not end in time');
