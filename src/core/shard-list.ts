@@ -143,7 +143,7 @@ export function without(list: ShardList, id: string): ShardList {
 }
 
 /** Records that the shard holds no job with another home under the list of that number. */
-export function settledAt(list: ShardList, id: string, number: number): ShardList {
+export function clearedAt(list: ShardList, id: string, number: number): ShardList {
   const known = list.shards.find((shard) => shard.id === id);
   if (known === undefined || known.settled >= number) return list;
   return trimmed({ ...list, shards: replaced(list, { ...known, settled: number }) });

@@ -31,7 +31,7 @@ export interface ShardServers {
   holds(id: string): Promise<ShardHolds>;
   /** true = by the shard list of this process, the shard holds no job with another home and cannot get one.
    *  Rejects with StoreError when the shard does not answer. */
-  isSettled(id: string): Promise<boolean>;
+  isCleared(id: string): Promise<boolean>;
   /** the address without its login */
   nameOf(url: string): string;
   /** default number of buckets: 1, or that of a Cluster */

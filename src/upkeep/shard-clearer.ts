@@ -8,7 +8,7 @@ import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop, onceIn } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
-import { type Shards, settleShards } from '../use-cases/change-shards.ts';
+import { recordCleared, type Shards } from '../use-cases/change-shards.ts';
 import { upkeepLimits } from './limits.ts';
 
 export class ShardClearer implements Service {
@@ -20,7 +20,7 @@ export class ShardClearer implements Service {
     });
     this.#loop = new Loop({
       step: onceIn(everyMs, async () => {
-        for (const id of await settleShards(shards))
+        for (const id of await recordCleared(shards))
           log.notice('shard-clearer: a shard holds no job of an earlier list', { shard: id });
         failures.succeeded();
       }),

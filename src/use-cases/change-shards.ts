@@ -7,12 +7,12 @@
 
 import { DqError, invalidField } from '../core/errors.ts';
 import {
+  clearedAt,
   draining,
   filled,
   type NewShard,
   type ShardList,
   type ShardReports,
-  settledAt,
   without,
   withShard,
 } from '../core/shard-list.ts';
@@ -119,26 +119,26 @@ export async function removeShard(
 
 /** Records the shards that hold no job of an earlier list any more, and returns their ids. A shard without
  *  an answer waits for the next call. */
-export async function settleShards(shards: Shards): Promise<readonly string[]> {
+export async function recordCleared(shards: Shards): Promise<readonly string[]> {
   const { servers, registry } = shards;
   await shards.refresh();
   const { number, earlier, shards: all } = servers.list;
-  const settled: string[] = [];
+  const cleared: string[] = [];
   for (const { id, settled: since } of earlier.length === 0 ? [] : all) {
-    if (since >= number || !(await isSettled(servers, id))) continue;
+    if (since >= number || !(await isCleared(servers, id))) continue;
     const { revision, list } = await registry.shards(-1);
     // After a concurrent change the next call examines it again; an older list does not cover what was
     // examined.
     if (list === null || list.number < number) continue;
-    if ((await registry.writeShards(settledAt(list, id, number), revision)) === 'updated') settled.push(id);
+    if ((await registry.writeShards(clearedAt(list, id, number), revision)) === 'updated') cleared.push(id);
   }
-  if (settled.length > 0) await shards.refresh();
-  return settled;
+  if (cleared.length > 0) await shards.refresh();
+  return cleared;
 }
 
-async function isSettled(servers: ShardServers, id: string): Promise<boolean> {
+async function isCleared(servers: ShardServers, id: string): Promise<boolean> {
   try {
-    return await servers.isSettled(id);
+    return await servers.isCleared(id);
   } catch (error) {
     if (error instanceof StoreError) return false;
     throw error;

@@ -10,7 +10,7 @@ import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import type { RedisStore } from '../../src/store/redis/shard/redis-store.ts';
 import { shardServers } from '../../src/store/redis/shard/shard-servers.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { settleShards } from '../../src/use-cases/change-shards.ts';
+import { recordCleared } from '../../src/use-cases/change-shards.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { lacks, owned } from '../support/services.ts';
 import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
@@ -149,7 +149,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await registry.writeShards(three, (await registry.shards(-1)).revision);
     await refresh();
     const servers3 = shardServers(site, serverOptions());
-    const settle = () => settleShards({ registry, servers: servers3, refresh });
+    const settle = () => recordCleared({ registry, servers: servers3, refresh });
 
     const displaced = ids.filter((id) => placesOf(three, { topic, id }).home === 'c'.repeat(16));
     expect(await settle()).toEqual([]);

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import {
   activeOf,
+  clearedAt,
   draining,
   filled,
   noShards,
   placesOf,
   type ShardList,
-  settledAt,
   without,
   withShard,
 } from '../../src/core/shard-list.ts';
@@ -74,16 +74,16 @@ describe('earlier homes', () => {
 
   it('earlier homes: end when the shard is cleared', () => {
     const three = withShard(two, c);
-    const halfSettled = settledAt(three, a.id, three.number);
+    const halfSettled = clearedAt(three, a.id, three.number);
     const earlier = keys.flatMap((key) => placesOf(halfSettled, key).earlier);
     expect(new Set(earlier)).toEqual(new Set([b.id]));
-    const settled = settledAt(halfSettled, b.id, three.number);
+    const settled = clearedAt(halfSettled, b.id, three.number);
     expect(keys.flatMap((key) => placesOf(settled, key).earlier)).toEqual([]);
     expect(settled.earlier).toEqual([]);
   });
 
   it('earlier homes: count again after a later list', () => {
-    const three = [a, b].reduce((list, { id }) => settledAt(list, id, list.number), withShard(two, c));
+    const three = [a, b].reduce((list, { id }) => clearedAt(list, id, list.number), withShard(two, c));
     const four = withShard(three, shard('d'));
     const moved = keys.filter((key) => placesOf(four, key).home === 'd'.repeat(16));
     expect(moved.length).toBeGreaterThan(0);
@@ -98,7 +98,7 @@ describe('changes', () => {
     expect(draining(draining(three, c.id), c.id).number).toBe(3);
     expect(withShard(three, { ...c, url: 'redis://moved' })).toMatchObject({ number: 2 });
     expect(without(draining(three, c.id), c.id).number).toBe(3);
-    expect(settledAt(three, a.id, 2).number).toBe(2);
+    expect(clearedAt(three, a.id, 2).number).toBe(2);
   });
 
   it('list number: exceeds all numbers of shards; unknown lists mean looking everywhere', () => {
@@ -111,7 +111,7 @@ describe('changes', () => {
       const { home, earlier } = placesOf(three, key);
       expect([...earlier, home].sort()).toEqual([a.id, b.id, ...(home === c.id ? [c.id] : [])]);
     }
-    const settled = three.shards.reduce((list, { id }) => settledAt(list, id, 8), three);
+    const settled = three.shards.reduce((list, { id }) => clearedAt(list, id, 8), three);
     expect(settled.earlier).toEqual([]);
   });
 
@@ -121,7 +121,7 @@ describe('changes', () => {
       const { home, earlier } = placesOf(three, key);
       expect(earlier.includes(c.id)).toBe(home !== c.id);
     }
-    const settled = three.shards.reduce((list, { id }) => settledAt(list, id, 2), three);
+    const settled = three.shards.reduce((list, { id }) => clearedAt(list, id, 2), three);
     expect(settled.earlier).toEqual([]);
   });
 
@@ -133,7 +133,7 @@ describe('changes', () => {
       const first = filled([a, b], heard);
       expect(first.number).toBe(heard.number + 1);
       for (const key of keys.slice(0, 200)) expect(placesOf(first, key).earlier).toHaveLength(1);
-      const settled = first.shards.reduce((list, { id }) => settledAt(list, id, first.number), first);
+      const settled = first.shards.reduce((list, { id }) => clearedAt(list, id, first.number), first);
       expect(settled.earlier).toEqual([]);
     }
     expect(filled([a], { number: 0, holding: [a.id] })).toEqual(filled([a]));

@@ -42,7 +42,7 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
     announce: async (id) => holdsOf(openShard(id), store.list.number),
     // 0 is below every list number, so the script writes nothing.
     holds: async (id) => holdsOf(openShard(id), 0),
-    isSettled: (id) => holdsOnlyItsOwn(openShard(id), id, store.list),
+    isCleared: (id) => holdsOnlyItsOwn(openShard(id), id, store.list),
     nameOf: (url) => redisAddress(url).shown,
     bucketsOf: (url) => (redisAddress(url).kind === 'cluster' ? limits.clusterBuckets : 1),
   };
