@@ -14,7 +14,7 @@ import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
-import type { ShardedJobs } from './shards.ts';
+import type { RedisJobs } from './shards.ts';
 
 /** Path of the key file that encrypts secrets and headers of topics. */
 export function keyPathOf({ secretKeyFile, dataDir }: Config): string {
@@ -51,12 +51,12 @@ export interface JobsOptions {
 }
 
 /** The job store on Redis; null = jobs are in the embedded store. */
-export async function shardedJobsOf(options: JobsOptions): Promise<ShardedJobs | null> {
+export async function redisJobsOf(options: JobsOptions): Promise<RedisJobs | null> {
   const { init, title, log, channel, registry, mysql } = options;
   const { config, role } = init;
   if (config.redis.length === 0) return null;
-  const { openShardedJobs } = await import('./shards.ts');
-  return openShardedJobs({
+  const { openRedisJobs } = await import('./shards.ts');
+  return openRedisJobs({
     registry,
     kept: mysql === null ? undefined : () => mysql.keptShards(),
     urls: config.redis,

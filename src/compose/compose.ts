@@ -17,7 +17,7 @@ import type { Composed, Init } from '../process/worker-life.ts';
 import { TopicBook } from '../registry/topic-book.ts';
 import { logCrashes } from '../telemetry/log-crashes.ts';
 import { type OpenLog, openLog } from '../telemetry/open-log.ts';
-import { mysqlRegistryOf, shardedJobsOf, topicReaderOf } from './adapters.ts';
+import { mysqlRegistryOf, redisJobsOf, topicReaderOf } from './adapters.ts';
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
   server: async () => (await import('../intake/intake.ts')).createIntake,
@@ -99,7 +99,7 @@ async function composeRole(
   const connection = connectStore({ socketPath: init.socketPath, title, log, readTopic });
   const mysql = await mysqlRegistryOf(init, log);
   const registry = mysql ?? connection.registry;
-  const redis = await shardedJobsOf({ init, title, log, channel, registry, mysql });
+  const redis = await redisJobsOf({ init, title, log, channel, registry, mysql });
   const topics = new TopicBook(registry, log, { inOrder: init.role === 'server' });
   const store = redis?.store ?? connection.store;
   const clock = new StoreClock(() => store.admin.clock());

@@ -14,7 +14,7 @@ import { RedisStore, type RedisStoreOptions } from '../store/redis/shard/redis-s
 import { shardServers } from '../store/redis/shard/shard-servers.ts';
 import { fillShards } from '../use-cases/change-shards.ts';
 
-export interface ShardedJobs extends WatchedStore {
+export interface RedisJobs extends WatchedStore {
   readonly store: Store;
   readonly shards: { readonly servers: ShardServers; readonly refresh: () => Promise<void> };
   /** One sentence if `redis` and the shard list name different servers;
@@ -22,7 +22,7 @@ export interface ShardedJobs extends WatchedStore {
   difference(): string;
 }
 
-export interface ShardedJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'whyNone'> {
+export interface RedisJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'whyNone'> {
   readonly registry: Registry;
   /** reads the copy of the shard list on disk, of a registry in MySQL */
   readonly kept?: (() => Promise<KeptShards | null>) | undefined;
@@ -30,21 +30,21 @@ export interface ShardedJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 
   readonly urls: readonly string[];
 }
 
-export function openShardedJobs({ registry, kept, urls, ...options }: ShardedJobsOptions): ShardedJobs {
+export function openRedisJobs({ registry, kept, urls, ...options }: RedisJobsOptions): RedisJobs {
   const { log } = options;
   let waiting: string | null = 'the shard list has not been read from the registry yet';
-  const sharded = new RedisStore({
+  const redis = new RedisStore({
     ...options,
     refresh: () => book.refresh(),
     whyNone: () => waiting,
   });
-  const servers = shardServers(sharded, options);
+  const servers = shardServers(redis, options);
   let foreign: string | null = null;
   let isReported = false;
   const book: ShardBook = new ShardBook({
     registry,
     log,
-    onList: (list) => sharded.apply(list),
+    onList: (list) => redis.apply(list),
     ...(kept === undefined ? {} : { kept }),
     whileEmpty: async () => {
       const missing = await fillShards({ registry, servers }, urls);
@@ -67,19 +67,19 @@ export function openShardedJobs({ registry, kept, urls, ...options }: ShardedJob
     },
   });
   return {
-    store: sharded.store,
-    admin: sharded.store.admin,
+    store: redis.store,
+    admin: redis.store.admin,
     shards: { servers, refresh: () => book.refresh() },
-    foreign: () => sharded.foreign ?? foreign,
-    infos: () => sharded.infos(),
+    foreign: () => redis.foreign ?? foreign,
+    infos: () => redis.infos(),
     difference: () => differenceOf(servers, urls),
     async start() {
       await book.start();
-      await sharded.start();
+      await redis.start();
     },
     async close() {
       await book.drain(limits.loopSleepMsMax);
-      await sharded.close();
+      await redis.close();
     },
   };
 }

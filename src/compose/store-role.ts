@@ -23,7 +23,7 @@ import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
 import { StoreOwner } from '../store/sqlite/owner/owner.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { OpenLog } from '../telemetry/open-log.ts';
-import { endProcess, keyPathOf, shardedJobsOf } from './adapters.ts';
+import { endProcess, keyPathOf, redisJobsOf } from './adapters.ts';
 
 export interface StoreRoleOptions {
   readonly init: Init;
@@ -137,7 +137,7 @@ export class StoreRole implements Role {
   async #watchRedis(owner: StoreOwner, registry: Registry, isFirst: boolean): Promise<void> {
     const { init, log, channel, mysql } = this.#options;
     const { watchDurability } = await import('../store/redis/client/durability-watch.ts');
-    const redis = await shardedJobsOf({ init, title: 'dq-store', log, channel, registry, mysql });
+    const redis = await redisJobsOf({ init, title: 'dq-store', log, channel, registry, mysql });
     if (redis === null) return;
     const noteOf = (durability: string) =>
       [durability, redis.difference()].filter((part) => part !== '').join('; ');
