@@ -21,8 +21,8 @@ export interface RedisPlan {
 
 /** The reason; null = all checks passed. */
 export async function whyNotRedis({ urls, list, registryId }: RedisPlan): Promise<string | null> {
-  const isListed = list.number > 0;
-  const expected = isListed
+  const hasList = list.number > 0;
+  const expected = hasList
     ? list.shards.map(({ url, buckets, id }) => ({ url, buckets, shardId: id }))
     : urls.map((url) => ({
         url,
@@ -34,7 +34,7 @@ export async function whyNotRedis({ urls, list, registryId }: RedisPlan): Promis
     const answer = answers[i] ?? null;
     if (answer === null) {
       // A first list waits for its servers in order: a start does not reach the later ones.
-      if (!isListed) return null;
+      if (!hasList) return null;
       continue;
     }
     const { info, marker } = answer;

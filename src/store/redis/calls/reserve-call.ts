@@ -125,14 +125,14 @@ export function reserveCall(shards: Shards, capacitiesMax: number) {
   };
 
   return (partition: Partition, request: ReserveRequest): Promise<Reserved> => {
-    if (isListed(request, capacitiesMax)) return fromList(partition, request);
+    if (hasManyTopics(request, capacitiesMax)) return fromList(partition, request);
     if (copies.get(partition)?.isOld === true) copies.delete(partition);
     return fromRings(partition, request);
   };
 }
 
-/** Whether the request has too many capacities for mode `ring`. */
-export function isListed({ topics }: ReserveRequest, capacitiesMax: number): boolean {
+/** Whether the request has capacities of too many topics to send them all. */
+export function hasManyTopics({ topics }: ReserveRequest, capacitiesMax: number): boolean {
   return topics.size > capacitiesMax;
 }
 

@@ -5,7 +5,7 @@
 
 import { limits } from '../../../core/limits.ts';
 import type { JobStore, Partition, Promoted, Recovered, ReserveRequest } from '../../../ports/job-store.ts';
-import { isListed } from '../calls/reserve-call.ts';
+import { hasManyTopics } from '../calls/reserve-call.ts';
 import { redisLimits } from '../limits.ts';
 import { prefixOf } from '../scripts/keys.ts';
 import type { Shard } from './shard.ts';
@@ -101,7 +101,7 @@ export class ShardPolls {
 
   /** With more than capacitiesMax topics: always true, because the script then answers from what changed. */
   async mayHaveReady(bucket: Partition, request: ReserveRequest): Promise<boolean> {
-    if (isListed(request, this.#capacitiesMax) || this.#warm.has(bucket)) return true;
+    if (hasManyTopics(request, this.#capacitiesMax) || this.#warm.has(bucket)) return true;
     return this.#shard.has(bucket, ...rings);
   }
 
