@@ -91,7 +91,7 @@ export class Capacity {
 
   // ── reserves
 
-  /** What a reserve of this partition may bring; null: nothing now. Ends with granted(). */
+  /** What a reserve of this partition may bring; null: nothing now. Ends with endRequest(). */
   request(partition: Partition): CapacityGrant | null {
     return this.#grant(partition, () => this.#free());
   }
@@ -110,7 +110,7 @@ export class Capacity {
 
   /** Ends a request with the jobs that it brought, or none where it failed. Returns the jobs that there is
    *  capacity for; null: all. */
-  granted(grant: CapacityGrant, jobs: readonly ReservedJob[]): ReadonlySet<ReservedJob> | null {
+  endRequest(grant: CapacityGrant, jobs: readonly ReservedJob[]): ReadonlySet<ReservedJob> | null {
     const fitting = this.#grants.fitting(grant, jobs, () => this.#free(), performance.now());
     this.#grants.end(grant);
     this.#options.onGain('grants');

@@ -35,7 +35,7 @@ export class JobStarter {
     const { capacity, settler, isolation, deliverer } = this.#options;
     const now = performance.now();
     const clockOffset = (reserved.now ?? Date.now()) - now;
-    const fitting = capacity.granted(grant, reserved.jobs);
+    const fitting = capacity.endRequest(grant, reserved.jobs);
     const batch: { held: Held; target: TopicTarget }[] = [];
     for (const job of reserved.jobs) {
       const held = { job, partition, leaseFrom, surelyEndsAt: now + job.leaseMs, clockOffset };

@@ -119,7 +119,7 @@ export class Reserver {
     } catch (error) {
       // The next round first releases whatever this reserve may have taken.
       if (error instanceof StoreError && error.failure.kind === 'unknown') this.#unheldAt = 0;
-      capacity.granted(grant, []);
+      capacity.endRequest(grant, []);
       starter.callIsolated();
       throw error;
     }

@@ -60,7 +60,7 @@ const known = (topic: string, more: Partial<Topic> = {}): Topic => {
 function ask(capacity: Capacity) {
   const grant = capacity.request(0);
   if (grant === null) throw new Error('nothing is granted');
-  capacity.granted(grant, []);
+  capacity.endRequest(grant, []);
   return grant;
 }
 const askFor = (capacity: Capacity, name: string) => {
@@ -309,7 +309,7 @@ describe('requests', () => {
     const grant = capacity.request(0);
     if (grant === null) throw new Error('nothing is granted');
     expect([capacity.openRequests, grant.isDivided]).toEqual([1, true]);
-    expect(capacity.granted(grant, [{ topic: 't' } as ReservedJob])).toBeNull();
+    expect(capacity.endRequest(grant, [{ topic: 't' } as ReservedJob])).toBeNull();
     expect([capacity.openRequests, gains]).toEqual([0, ['grants']]);
   });
 });
