@@ -2,10 +2,10 @@
 // other calls. Each piece judges whole jobs in one step, so a job that moves meanwhile is never reported.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Examination, Partition, Problem } from '../../../ports/job-store.ts';
+import type { Examination, Problem } from '../../../ports/job-store.ts';
 import { storeLimits } from '../../limits.ts';
 import { redisLimits } from '../limits.ts';
-import { idOf } from '../scripts/keys.ts';
+import { type Bucket, idOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 
 /** in the order of their numbers in lua/examine.lua */
@@ -56,7 +56,7 @@ export async function examine(shard: Shard, onPiece: () => Promise<void>): Promi
   return { jobs, problems: named.filter(({ count }) => count > 0) };
 }
 
-async function stepsOf(shard: Shard, bucket: Partition): Promise<readonly string[]> {
+async function stepsOf(shard: Shard, bucket: Bucket): Promise<readonly string[]> {
   const [, numbers] = (await shard.run('examine', bucket, ['count', '0'])) as [Buffer, number[]];
   const perTopic = numbers.flatMap((no) =>
     ['d', 'r:0', 'r:1', 'r:2', 'x', 'y', 'ow'].map((set) => `${set}:${no}`),

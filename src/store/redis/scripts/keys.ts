@@ -4,10 +4,12 @@
 
 import { crc32 } from 'node:zlib';
 import type { JobKey } from '../../../core/job.ts';
-import type { Partition } from '../../../ports/job-store.ts';
+
+/** A fixed part of one shard, counted from 0. A partition of the port is one of all buckets of all shards. */
+export type Bucket = number;
 
 /** Prefix of every key of a bucket; the braces keep the bucket in one slot of a Cluster. */
-export const prefixOf = (bucket: Partition): string => `{dq:${bucket}}`;
+export const prefixOf = (bucket: Bucket): string => `{dq:${bucket}}`;
 
 /** The keys that each script declares: the prefix, which never exists as a key, and one key that always does.
  *  While a slot moves to another node, Redis rejects several keys of which one is missing (TRYAGAIN). With
@@ -16,7 +18,7 @@ export const prefixOf = (bucket: Partition): string => `{dq:${bucket}}`;
 export const keysOf = (prefix: string): readonly [prefix: string, numbers: string] => [prefix, `${prefix}:n`];
 
 /** By topic and id: by topic alone, a busy one would fill one bucket. No topic contains a NUL. */
-export function bucketOf({ topic, id }: JobKey, buckets: number): Partition {
+export function bucketOf({ topic, id }: JobKey, buckets: number): Bucket {
   return buckets === 1 ? 0 : crc32(`${topic}\0${id}`) % buckets;
 }
 

@@ -7,14 +7,14 @@ import { limits } from '../../../core/limits.ts';
 import type { JobStore, Partition, Promoted, Recovered, ReserveRequest } from '../../../ports/job-store.ts';
 import { hasManyTopics } from '../calls/reserve-call.ts';
 import { redisLimits } from '../limits.ts';
-import { prefixOf } from '../scripts/keys.ts';
+import { type Bucket, prefixOf } from '../scripts/keys.ts';
 import type { Shard } from './shard.ts';
 
 /** The same calls, with a plain command first. `pollsOf`: the polls of a partition's shard, and the bucket
  *  there. */
 export function withPlainPolls(
   jobs: JobStore,
-  pollsOf: (partition: Partition) => Promise<readonly [polls: ShardPolls, bucket: Partition]>,
+  pollsOf: (partition: Partition) => Promise<readonly [polls: ShardPolls, bucket: Bucket]>,
 ): JobStore {
   return {
     ...jobs,
@@ -56,9 +56,9 @@ export class ShardPolls {
   #clock = { offset: 0, at: Number.NEGATIVE_INFINITY };
   /** Buckets whose last reserve returned jobs, or that got a ready hint since: their next reserve runs its
    *  script. */
-  readonly #warm = new Set<Partition>();
+  readonly #warm = new Set<Bucket>();
   /** by bucket: performance.now() when it had no lease */
-  readonly #unleasedAt = new Map<Partition, number>();
+  readonly #unleasedAt = new Map<Bucket, number>();
 
   constructor(shard: Shard, capacitiesMax: number = redisLimits.capacitiesMax) {
     this.#shard = shard;
@@ -66,7 +66,7 @@ export class ShardPolls {
   }
 
   /** null: run promote. */
-  async nothingDue(bucket: Partition): Promise<Promoted | null> {
+  async nothingDue(bucket: Bucket): Promise<Promoted | null> {
     const key = `${prefixOf(bucket)}:d`;
     const head = (await this.#shard.command('ZRANGE', key, 0, 0, 'WITHSCORES')) as string[];
     if (head.length === 0) return { moved: 0, waitMs: null };
@@ -85,7 +85,7 @@ export class ShardPolls {
     return this.#clock.offset + performance.now();
   }
 
-  async hasLeases(bucket: Partition): Promise<boolean> {
+  async hasLeases(bucket: Bucket): Promise<boolean> {
     const at = performance.now();
     const has = await this.#shard.has(bucket, 'l');
     if (has) this.#unleasedAt.delete(bucket);
@@ -94,27 +94,27 @@ export class ShardPolls {
   }
 
   /** A lease given out less than unleasedMs ago has not expired, or only just now. */
-  async mayHaveExpired(bucket: Partition): Promise<boolean> {
+  async mayHaveExpired(bucket: Bucket): Promise<boolean> {
     const at = this.#unleasedAt.get(bucket) ?? Number.NEGATIVE_INFINITY;
     return performance.now() - at >= redisLimits.unleasedMs && (await this.hasLeases(bucket));
   }
 
   /** With more than capacitiesMax topics: always true, because the script then answers from what changed. */
-  async mayHaveReady(bucket: Partition, request: ReserveRequest): Promise<boolean> {
+  async mayHaveReady(bucket: Bucket, request: ReserveRequest): Promise<boolean> {
     if (hasManyTopics(request, this.#capacitiesMax) || this.#warm.has(bucket)) return true;
     return this.#shard.has(bucket, ...rings);
   }
 
-  reserving(bucket: Partition): void {
+  reserving(bucket: Bucket): void {
     this.#unleasedAt.delete(bucket);
   }
 
-  reserved(bucket: Partition, jobs: number): void {
+  reserved(bucket: Bucket, jobs: number): void {
     if (jobs > 0) this.#warm.add(bucket);
     else this.#warm.delete(bucket);
   }
 
-  hintReady(bucket: Partition): void {
+  hintReady(bucket: Bucket): void {
     this.#warm.add(bucket);
   }
 }

@@ -16,7 +16,7 @@ import { historyCalls } from '../calls/history.ts';
 import { jobCalls } from '../calls/jobs.ts';
 import { Hints } from '../client/hints.ts';
 import { redisLimits } from '../limits.ts';
-import { bucketOf } from '../scripts/keys.ts';
+import { type Bucket, bucketOf } from '../scripts/keys.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { ShardPolls, withPlainPolls } from './polling.ts';
 import { Shard, type ShardOptions } from './shard.ts';
@@ -199,7 +199,7 @@ export class RedisStore implements Shards {
     return one.shard.has(partition - one.base, ...keys);
   }
 
-  async #pollsOf(partition: Partition): Promise<readonly [polls: ShardPolls, bucket: Partition]> {
+  async #pollsOf(partition: Partition): Promise<readonly [polls: ShardPolls, bucket: Bucket]> {
     const one = await this.#startedAt(partition);
     return [one.polls, partition - one.base];
   }

@@ -7,7 +7,6 @@
 import { wordsOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { redisAddress } from '../../../core/url/redis-url.ts';
-import type { Partition } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { storeLimits } from '../../limits.ts';
@@ -26,7 +25,7 @@ import {
 import { failureOf, isRightDenied, isScriptError, storeErrorOf } from '../client/failures.ts';
 import { MemoryWatch } from '../client/memory-watch.ts';
 import { rightsOf } from '../client/rights.ts';
-import { keysOf, prefixOf } from '../scripts/keys.ts';
+import { type Bucket, keysOf, prefixOf } from '../scripts/keys.ts';
 import { markerText, readMarker, whyForeign } from '../scripts/marker.ts';
 import { composeScripts, type ScriptName } from '../scripts/scripts.ts';
 import type { Arg } from './shards.ts';
@@ -64,7 +63,7 @@ export class Shard {
   readonly #client: Client;
   readonly #memory: MemoryWatch;
   readonly #clockWarnings = new ClockWarnings();
-  readonly buckets: readonly Partition[];
+  readonly buckets: readonly Bucket[];
   /** null: not read yet, or foreign */
   #marker: string | null = null;
   /** the last marker that was ours */
@@ -132,7 +131,7 @@ export class Shard {
   }
 
   /** One bucket of each node of a Cluster: a failure of a node concerns all its buckets. */
-  onePerNode(): readonly Partition[] {
+  onePerNode(): readonly Bucket[] {
     const buckets = new Map(
       [...this.buckets].reverse().map((bucket) => [nodeOf(this.#client, prefixOf(bucket)), bucket]),
     );
@@ -191,7 +190,7 @@ export class Shard {
   }
 
   /** The raw reply: binary strings as buffers. Rejects with StoreError. */
-  async run(script: ScriptName, bucket: Partition, args: readonly Arg[], list = 0): Promise<unknown> {
+  async run(script: ScriptName, bucket: Bucket, args: readonly Arg[], list = 0): Promise<unknown> {
     const prefix = prefixOf(bucket);
     const marker = this.#markerFor(prefix);
     const bytes = args.reduce<number>((sum, arg) => sum + (Buffer.isBuffer(arg) ? arg.length : 8), 0);
@@ -235,7 +234,7 @@ export class Shard {
   }
 
   /** Whether the bucket has any of these keys, by one plain command. Rejects with StoreError. */
-  async has(bucket: Partition, ...keys: readonly string[]): Promise<boolean> {
+  async has(bucket: Bucket, ...keys: readonly string[]): Promise<boolean> {
     const prefix = prefixOf(bucket);
     return ((await this.command('EXISTS', ...keys.map((key) => `${prefix}:${key}`))) as number) > 0;
   }
@@ -349,7 +348,7 @@ export class Shard {
     }
   }
 
-  async #markOne(bucket: Partition, wanted: string, makes: '0' | '1'): Promise<string> {
+  async #markOne(bucket: Bucket, wanted: string, makes: '0' | '1'): Promise<string> {
     const prefix = prefixOf(bucket);
     const answer = this.#call('mark')(prefix, wanted, this.#listNumber, makes);
     return String(await this.#within(answer, nodeOf(this.#client, prefix)));
