@@ -19,7 +19,7 @@ export interface StoreHealth {
   readonly servers?: readonly StoreServer[];
   /** Records in quarantine: unreadable, or in a place without a job. fsck names them; other jobs are not
    *  affected. Absent: 0. */
-  readonly setAside?: number;
+  readonly quarantined?: number;
 }
 
 export interface StoreServer {

@@ -76,7 +76,7 @@ export class StoreMetrics {
       );
     if (health?.ok !== true) return;
     this.#metrics.set('dq_store_warnings', [[health.warnings.length]]);
-    this.#metrics.set('dq_store_set_aside', [[health.setAside ?? 0]]);
+    this.#metrics.set('dq_store_set_aside', [[health.quarantined ?? 0]]);
   }
 
   #labelOf(topic: string): string {

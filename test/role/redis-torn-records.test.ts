@@ -89,8 +89,8 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
     expect([String(t), String(i?.subarray(1)), j, String(s)]).toEqual(['t', '1', left, ':r:1:1']);
     expect(Number(c)).toBeGreaterThan(0);
     expect(await problemsOf(under)).toEqual(asideOf(1, 't/1'));
-    const { setAside, warnings, ok } = await under.store.admin.health();
-    expect([ok, setAside]).toEqual([true, 1]);
+    const { quarantined, warnings, ok } = await under.store.admin.health();
+    expect([ok, quarantined]).toEqual([true, 1]);
     expect(warnings.join()).toMatch(/1 unreadable or ownerless record is quarantined: t\/1; dq fsck lists/);
     // The id is free again, and the other jobs are delivered.
     expect(await trial.push('1')).toMatchObject({ kind: 'stored', replaced: false });

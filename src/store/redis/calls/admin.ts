@@ -103,7 +103,7 @@ export async function healthOfAll(
       ok ? warnings.map((warning) => `${members[i]?.name}: ${warning}`) : warnings,
     ),
     servers: healths.flatMap(({ servers }) => servers ?? []),
-    setAside: healths.reduce((sum, { setAside = 0 }) => sum + setAside, 0),
+    quarantined: healths.reduce((sum, { quarantined = 0 }) => sum + quarantined, 0),
   };
 }
 
@@ -120,7 +120,7 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const { durability, warnings: ofSettings } = durabilityOf(await settingsOf(shard));
   const ofClocks = await shard.clockWarnings();
   const warnings = [...ofSettings, ...ofQuarantine, ...ofClocks];
-  return { ok: true, durability, warnings, servers, setAside: count };
+  return { ok: true, durability, warnings, servers, quarantined: count };
 }
 
 /** The shard became unavailable meanwhile: the next health check reports it. */

@@ -1,5 +1,5 @@
-// Counts the quarantined records of a shard (lua/shared/aside.lua) for health, with some examples. Costs one
-// plain command while there are none.
+// Counts the quarantined records of a shard (lua/shared/quarantine.lua) for health, with some examples. Costs
+// one plain command while there are none.
 
 import { storeLimits } from '../../limits.ts';
 import type { Shard } from '../shard/shard.ts';
@@ -12,7 +12,7 @@ export async function quarantineOf(
   const found = await Promise.all(
     shard.buckets.map(async (bucket) => {
       if (!(await shard.has(bucket, 'q'))) return { count: 0, examples: [] };
-      const reply = (await shard.run('setAside', bucket, [storeLimits.fsckExamples])) as [
+      const reply = (await shard.run('countQuarantined', bucket, [storeLimits.fsckExamples])) as [
         number,
         ...Buffer[],
       ];

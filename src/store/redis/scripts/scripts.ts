@@ -11,6 +11,7 @@ import alertList from './lua/alert-list.lua';
 import alertSettle from './lua/alert-settle.lua';
 import bury from './lua/bury.lua';
 import cancel from './lua/cancel.lua';
+import countQuarantined from './lua/count-quarantined.lua';
 import counts from './lua/counts.lua';
 import deadExpire from './lua/dead-expire.lua';
 import deadList from './lua/dead-list.lua';
@@ -39,9 +40,7 @@ import run from './lua/run.lua';
 import searchEnded from './lua/search-ended.lua';
 import searchId from './lua/search-id.lua';
 import searchLive from './lua/search-live.lua';
-import setAside from './lua/set-aside.lua';
 import alerts from './lua/shared/alerts.lua';
-import aside from './lua/shared/aside.lua';
 import clock from './lua/shared/clock.lua';
 import dead from './lua/shared/dead.lua';
 import ends from './lua/shared/ends.lua';
@@ -53,6 +52,7 @@ import moves from './lua/shared/moves.lua';
 import numbers from './lua/shared/numbers.lua';
 import owners from './lua/shared/owners.lua';
 import places from './lua/shared/places.lua';
+import quarantine from './lua/shared/quarantine.lua';
 import queues from './lua/shared/queues.lua';
 import strikes from './lua/shared/strikes.lua';
 import topics from './lua/shared/topics.lua';
@@ -94,7 +94,7 @@ const files = {
   examine,
   raiseList,
   restTopics,
-  setAside,
+  countQuarantined,
   ids,
 } as const;
 
@@ -103,7 +103,7 @@ export const scriptNames = Object.keys(files) as readonly ScriptName[];
 
 const parts: Readonly<Record<string, string>> = {
   alerts,
-  aside,
+  quarantine,
   clock,
   dead,
   ends,

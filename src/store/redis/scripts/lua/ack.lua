@@ -5,7 +5,7 @@
 --   = keep none
 -- @returns a byte per lease: 1 acked, 0 lost
 -- @writes the lease, then record, body, history
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, leases, aside
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, leases, quarantine
 local jobs, attempts = {}, {}
 local answer = finish_leases(function(job, _, attempt)
   jobs[#jobs + 1] = job

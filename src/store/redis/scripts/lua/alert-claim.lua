@@ -4,7 +4,7 @@
 -- @args topic, claim (ms), max
 -- @returns per alert: version, record
 -- @writes per alert: the set of its old state, record, the claimed set
--- @include clock, numbers, topics, jobs, queues, alerts, aside
+-- @include clock, numbers, topics, jobs, queues, alerts, quarantine
 local no = topic_number(ARGV[4])
 local until_ms, max = now + tonumber(ARGV[5]), tonumber(ARGV[6])
 if not no then return {} end

@@ -4,7 +4,7 @@
 -- @args the leases (shared/leases.lua); number: code of the reason
 -- @returns a byte per lease: 1 buried, 0 lost
 -- @writes attempts, the lease, then the state record, the dead sets, the alert
--- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, aside
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
 -- Why: one step, so that no dead letter is without its alert.
 local answer = finish_leases(function(job, reason, attempt)
   add_attempt(job, attempt)

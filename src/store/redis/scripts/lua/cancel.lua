@@ -4,7 +4,7 @@
 -- @args per job: topic, tag+id
 -- @returns per job: 0 absent, 1 cancelled, 2 cancelled while reserved
 -- @writes the set of its state, then record, body, history
--- @include list, clock, numbers, topics, jobs, queues, alerts, moves, ends, aside
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
 local answers = {}
 for i = 4, #ARGV, 2 do
   local job = find(ARGV[i], ARGV[i + 1])

@@ -4,7 +4,7 @@
 -- @args max, age (ms): removes older ones
 -- @returns expired, 1 when more exist
 -- @writes as cancel
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
 -- Why: walks the settled alerts, one per dead letter, so it never passes over those whose mail waits for
 --   weeks.
 local max = tonumber(ARGV[4])
@@ -20,7 +20,7 @@ for i = 1, math.min(#found, max) do
     expired = expired + 1
   elseif alert then
     -- The alert has no readable dead letter: quarantined, and fsck names it.
-    keep_aside(topic_name(alert.no), alert.tid, part('o', alert_record(alert)))
+    quarantine_parts(topic_name(alert.no), alert.tid, part('o', alert_record(alert)))
     remove_alert(alert)
   end
 end

@@ -4,7 +4,7 @@
 -- @args max, filter
 -- @returns purged, 1 when more match, the newest version before the call: later steps pass over newer ones
 -- @writes as cancel
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside, dead
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine, dead
 local max, last = tonumber(ARGV[4]), math.max(seq, us - 1)
 local found, more = oldest_dead(read_filter(5), max)
 for _, job in ipairs(found) do end_job(job, 2) end

@@ -69,7 +69,7 @@ local judge_field = {
     if not call('ZSCORE', P .. ':e', struct.pack('>I7', version) .. f) then wrong(9, split(f)) end
   end,
   q = function(_, record)
-    local topic, tid = read_aside(record)
+    local topic, tid = read_quarantined(record)
     wrong(15, nil, tid)
     problems[#problems - 1] = topic
   end,

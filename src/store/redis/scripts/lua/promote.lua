@@ -4,7 +4,7 @@
 -- @args max
 -- @returns moved; ms until the next delayed job is due (0 = more are due now, -1 = none is delayed)
 -- @writes per piece: ready sets, delayed sets, heads
--- @include clock, numbers, topics, jobs, queues, aside
+-- @include clock, numbers, topics, jobs, queues, quarantine
 -- Why: reads and writes no record, because the members hold all that a queue needs. Jobs of several topics
 --   usually alternate, so a piece moves the first jobs of several topics together, up to the first job of
 --   another topic. This costs 2 µs per job with four topics, 14 with a thousand. Runs of one topic, mostly
@@ -16,7 +16,7 @@ local together, together_max = 16, 128
 
 -- An unreadable head may be any topic's: quarantines it and renews the heads of all topics.
 local function renew_heads(head)
-  set_member_aside(nil, '', ':d', head)
+  quarantine_member(nil, '', ':d', head)
   for _, no in ipairs(numbers_in_use()) do
     local first = call('ZRANGE', P .. ':d:' .. no, 0, 0, 'WITHSCORES')
     if first[1] then call('ZADD', P .. ':d', first[2], struct.pack('>I7I3', version_of(first[1]), no)) end
@@ -79,7 +79,7 @@ local function sort_out(topic, place, queues)
       local n = #queue.members
       queue.members[n + 1], queue.members[n + 2] = due, member
     else
-      keep_aside(topic_name(topic.no), '', place_part(topic.set, member, due))
+      quarantine_parts(topic_name(topic.no), '', place_part(topic.set, member, due))
       none = none + 1
     end
   end

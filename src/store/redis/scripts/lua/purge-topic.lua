@@ -4,7 +4,7 @@
 -- @args topic, max
 -- @returns purged, 1 when more are left
 -- @writes as cancel
--- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, aside
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, ends, quarantine
 local no = topic_number(ARGV[4])
 local max = tonumber(ARGV[5])
 if not no then return { 0, 0 } end

@@ -9,7 +9,7 @@
 --   reserved, version (7; absent: a number no lower than any given here), due (6)
 -- @writes the list number, if it was lower; the replaced job's set, then record, body, set; new jobs in one
 --   piece; numbers
--- @include list, clock, numbers, topics, jobs, queues, alerts, moves, aside
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine
 -- Why: without allow-oom a server over its maxmemory rejects the whole script before its first write. Most
 --   ids are new: looked up and written together, a hundred per call take 6 µs each; with commands of their
 --   own they took 10.
@@ -94,7 +94,7 @@ local function forget(f)
   if not ended then return end
   call('HDEL', P .. ':h', f)
   if #ended < 35 then
-    keep_aside(topic_name((struct.unpack('>I3', f))), f:sub(4), part('h', ended))
+    quarantine_parts(topic_name((struct.unpack('>I3', f))), f:sub(4), part('h', ended))
     return
   end
   local _, failures, _, version = struct.unpack('>BI2I6I7', ended)

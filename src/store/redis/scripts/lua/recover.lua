@@ -5,7 +5,7 @@
 -- @returns returned, 1 when more have expired, topic and tag+id of each job buried as poison
 -- @writes time of this call and end of the hold; per lease: the lease, then the state record, its set, an
 --   alert
--- @include clock, numbers, topics, jobs, queues, alerts, moves, aside, strikes
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, strikes
 -- Why: during an outage no notifier could settle. A recover sent before the outage may run first when Redis
 --   goes on.
 local max, away_ms, hold_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])

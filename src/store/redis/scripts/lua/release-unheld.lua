@@ -4,7 +4,7 @@
 -- @args instance, incarnation, tokens that it holds
 -- @returns how many were released
 -- @writes per lease: the lease, then the state record, its set
--- @include clock, numbers, topics, jobs, queues, alerts, moves, aside, owners
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, owners
 -- Why: a client never repeats reserve; this repairs a lost reply before its leases expire.
 local mine = tonumber(ARGV[5])
 local held = {}

@@ -5,7 +5,7 @@
 -- @returns per job: kind (0 absent, 1 rescheduled, 2 in flight, 3 dead), version, due, state (0 delayed, 1
 --   ready)
 -- @writes its set, then record, its new set; numbers last
--- @include list, clock, numbers, topics, jobs, queues, alerts, moves, aside
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine
 local answers = {}
 for i = 4, #ARGV, 3 do
   local job = find(ARGV[i], ARGV[i + 1])

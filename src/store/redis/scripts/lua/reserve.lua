@@ -12,7 +12,7 @@
 --   remain, 2 none leased: some of the next were quarantined, 3 none leased: there are topics that the caller
 --   did not name, 4 none leased: the rings are older than the known turns
 -- @writes ready sets, rings, then leases and state records; numbers last
--- @include clock, numbers, topics, jobs, queues, aside, wheel
+-- @include clock, numbers, topics, jobs, queues, quarantine, wheel
 -- Why: plans from the rings before the first write. A plan cut short by the bytes of the reply is made again,
 --   smaller. A plan that meets a member without its job is dropped: the member is quarantined, and the caller
 --   asks again. Mode `ring` serves all topics; named ones have their own capacity (no priority). It reads the
@@ -168,8 +168,8 @@ if without[1] then
     if its.entry.count == 0 then call('ZREM', P .. ':a:' .. its.entry.prio, its.entry.no) end
     -- A whole job in another set stays there; only this member is quarantined.
     local is_elsewhere = not is_entry(its.member) or (not its.is_bodiless and find_in(its.entry.no, its.tid))
-    local set_aside = is_elsewhere and set_member_aside or set_job_aside
-    set_aside(its.entry.no, its.tid, set, its.member)
+    local quarantine = is_elsewhere and quarantine_member or quarantine_job
+    quarantine(its.entry.no, its.tid, set, its.member)
   end
   finish()
   return { 2, gone, news, {} }

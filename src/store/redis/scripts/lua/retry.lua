@@ -5,7 +5,7 @@
 -- @args the leases (shared/leases.lua); number: the delay (whole ms)
 -- @returns a byte per lease: 1 retried, 0 lost
 -- @writes attempts, the lease, then record, its set
--- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, aside
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, leases, quarantine
 local answer = finish_leases(function(job, delay, attempt)
   add_attempt(job, attempt)
   leave_place(job)

@@ -4,7 +4,7 @@
 -- @args per job: topic, tag+id
 -- @returns per job: kind (0 absent, 1 run, 2 unchanged, 3 dead), version, due, state
 -- @writes its set, then record, its new set; numbers last
--- @include list, clock, numbers, topics, jobs, queues, alerts, moves, aside
+-- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine
 local answers = {}
 for i = 4, #ARGV, 2 do
   local job = find(ARGV[i], ARGV[i + 1])

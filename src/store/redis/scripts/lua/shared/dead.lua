@@ -18,7 +18,7 @@ end
 local function find_dead_at(set, no, member)
   local its, tid = key_of_member(member, no)
   if its then return find_at(set, member, its, tid) end
-  set_member_aside(no, '', set, member)
+  quarantine_member(no, '', set, member)
   return nil
 end
 

@@ -1,7 +1,7 @@
 -- jobs: packs and unpacks the records of a job (layout.md). A job is a table: no, tid (tag and id), due,
 -- version, origin, accepted, prio, flags, tail; state (0 delayed or ready, 2 reserved, 3 dead), failures,
 -- strikes, token, instance, incarnation, dead_at, reason; had_more: whether the bucket holds a state record
--- of it. Reading scripts skip an unreadable record; writing ones quarantine it (aside.lua).
+-- of it. Reading scripts skip an unreadable record; writing ones quarantine it (quarantine.lua).
 local function field_of(no, tid) return struct.pack('>I3', no) .. tid end
 
 -- Whether record and state record are readable, here and by records.ts. Operators and disks damage records,
@@ -52,7 +52,7 @@ local function find_in(no, tid)
 end
 
 -- Topic, and tag and id, of a quarantined record.
-local function read_aside(record)
+local function read_quarantined(record)
   local at, of = 1, {}
   for i = 1, 2 do
     local length = struct.unpack('>I4', record, at + 1)
@@ -62,15 +62,15 @@ local function read_aside(record)
   return of[1], of[2]
 end
 
--- defined by aside.lua, in scripts that write
-local set_job_aside
+-- defined by quarantine.lua, in scripts that write
+local quarantine_job
 
 -- A job, live or dead; nil = none.
 local function find(topic, tid)
   local no = topic_number(topic)
   if not no then return nil end
   local job, is_torn = find_in(no, tid)
-  if is_torn and set_job_aside then set_job_aside(no, tid) end
+  if is_torn and quarantine_job then quarantine_job(no, tid) end
   return job
 end
 

@@ -29,7 +29,7 @@ local function finish_leases(finish_one)
         job = job_of(lease.no, lease.tid, lease.record, lease.more)
         if job.state ~= 2 or job.version ~= lease.version or job.token ~= lease.token then job = nil end
       else
-        set_job_aside(lease.no, lease.tid)
+        quarantine_job(lease.no, lease.tid)
         is_over[lease.f] = true
       end
     end

@@ -1,9 +1,9 @@
--- aside: quarantines unreadable records and set members without their job: moves them unchanged to :q, where
--- fsck names and health counts them (layout.md). Nothing brings them back.
+-- quarantine: moves unreadable records and set members without their job, unchanged, to :q, where fsck names
+-- and health counts them (layout.md). Nothing brings them back.
 -- Why: at the head of a queue every later call would meet them again, and the bucket would stand still.
 local function part(name, bytes) return name .. struct.pack('>I4', #bytes) .. bytes end
 
-local function keep_aside(name, tid, parts)
+local function quarantine_parts(name, tid, parts)
   call('HSET', P .. ':q', struct.pack('>I7', draw()), part('t', name) .. part('i', tid) .. part('w', digits(now)) .. parts)
 end
 
@@ -43,16 +43,16 @@ local function leave_set(set, member)
 end
 
 -- Quarantines a member without a job.
-local function set_member_aside(no, tid, set, member)
+local function quarantine_member(no, tid, set, member)
   local score = call('ZSCORE', P .. set, member)
   if not score then return end
-  keep_aside(no and topic_name(no) or '?', tid, place_part(set, member, score))
+  quarantine_parts(no and topic_name(no) or '?', tid, place_part(set, member, score))
   leave_set(set, member)
 end
 
 -- Quarantines all records of a job, and the set member that led to it. Its other members follow when a script
 -- meets them.
-function set_job_aside(no, tid, set, member)
+function quarantine_job(no, tid, set, member)
   local f = field_of(no, tid)
   local parts, names = '', {}
   for _, name in ipairs({ 'j', 'm', 'b', 'p' }) do
@@ -64,7 +64,7 @@ function set_job_aside(no, tid, set, member)
   end
   local score = set and call('ZSCORE', P .. set, member)
   if score then parts = parts .. place_part(set, member, score) end
-  keep_aside(topic_name(no), tid, parts)
+  quarantine_parts(topic_name(no), tid, parts)
   for _, name in ipairs(names) do call('HDEL', P .. ':' .. name, f) end
   if score then leave_set(set, member) end
 end
@@ -77,7 +77,7 @@ local function find_alert_at(set, member, version, is_right)
   local score = call('ZSCORE', P .. set, member)
   local record = not alert and call('HGET', P .. ':o', version_key(version))
   local tid = alert and alert.tid or ''
-  keep_aside(alert and topic_name(alert.no) or '?', tid, place_part(set, member, score) .. (record and part('o', record) or ''))
+  quarantine_parts(alert and topic_name(alert.no) or '?', tid, place_part(set, member, score) .. (record and part('o', record) or ''))
   if record then
     call('HDEL', P .. ':o', version_key(version))
     call('ZREM', P .. ':oa', version_key(version))
@@ -92,9 +92,9 @@ local function find_at(set, member, no, tid)
   if not job then
     -- With a history entry under the field, the rows there belong to the ended job.
     if is_torn or call('HEXISTS', P .. ':h', field_of(no, tid)) == 0 then
-      set_job_aside(no, tid, set, member)
+      quarantine_job(no, tid, set, member)
     else
-      set_member_aside(no, tid, set, member)
+      quarantine_member(no, tid, set, member)
     end
     return nil
   end
@@ -103,19 +103,19 @@ local function find_at(set, member, no, tid)
   elseif set == ':x' then wanted = job.state == 3 and struct.pack('>I7', job.version) .. field_of(no, tid)
   else wanted = (job.state == 3) == (set:find('^:[xy]') ~= nil) and job.state ~= 2 and entry_of(job) end
   if wanted == member then return job end
-  set_member_aside(no, tid, set, member)
+  quarantine_member(no, tid, set, member)
   return nil
 end
 
 local function find_at_entry(set, no, member)
   if is_entry(member) then return find_at(set, member, no, (tid_of(member))) end
-  set_member_aside(no, '', set, member)
+  quarantine_member(no, '', set, member)
   return nil
 end
 
 local function find_at_lease(member)
   if not is_lease(member) then
-    set_member_aside(nil, '', ':l', member)
+    quarantine_member(nil, '', ':l', member)
     return nil
   end
   local lease = read_lease(member)
