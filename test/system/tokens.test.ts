@@ -188,7 +188,10 @@ describe('another --host', patience, () => {
     const made = await add('me', '--scope', 'admin');
     expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('no daemon is running') });
     expect(made.stdout).toMatch(/^dqk_\S+\n$/);
-    expect(await add('me')).toMatchObject({ code: 1, stderr: 'dq: the token me exists\n' });
+    expect(await add('me')).toMatchObject({
+      code: 1,
+      stderr: 'dq: name: the token me exists; choose another name or remove it\n',
+    });
     for (const path of files()) expect(statSync(path).uid, path).toBe(owner);
     expect(await start(dataDir)).toMatchObject({
       code: 1,

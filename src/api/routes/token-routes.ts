@@ -3,10 +3,11 @@
 // them.
 
 import { Type } from 'typebox';
-import { DqError, invalidField } from '../../core/errors.ts';
+import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { everyTopic, makeToken, scopes, type TokenRecord, tokenNamePattern } from '../../core/token.ts';
+import { everyTopic, scopes, type TokenRecord, tokenNamePattern } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
+import { addToken } from '../../use-cases/add-token.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { closed, instant, problems, reply, text, yes } from '../http/schemas.ts';
 
@@ -88,12 +89,7 @@ export function tokenRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): 
 
   api.post('/v1/tokens', { schema: createSchema, config: admin }, async (request, answer) => {
     const { name, scopes: allowed, topics = [everyTopic] } = request.body;
-    const { token, id, digest } = makeToken();
-    const record: TokenRecord = { name, id, digest, scopes: allowed, topics, createdAt: Date.now() };
-    const outcome = await registry.createToken(record);
-    if (outcome === 'exists')
-      throw new DqError('token_exists', `name: the token ${name} exists; choose another name or remove it`);
-    if (outcome === 'full') throw invalidField('name', `${limits.tokensMax} tokens exist; remove one first`);
+    const { token, record } = await addToken(registry, { name, scopes: allowed, topics });
     await refreshTokens();
     return answer.code(201).send({ ...tokenJson(record), token });
   });

@@ -11,7 +11,7 @@ import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { everyTopic, makeToken, type Scope, scopes, tokenNamePattern } from '../../core/token.ts';
+import { everyTopic, type Scope, scopes, tokenNamePattern } from '../../core/token.ts';
 import { parseMysqlUrl } from '../../core/url/mysql-url.ts';
 import { type DirectoryLock, takeDirectoryLock } from '../../master/data/directory-lock.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
@@ -20,6 +20,7 @@ import { StoreError } from '../../ports/store-error.ts';
 import { MysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
 import { openRegistryDb } from '../../registry/sql/registry-db.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
+import { addToken } from '../../use-cases/add-token.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -45,20 +46,8 @@ export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Pro
   try {
     const registry = await openRegistry(config);
     try {
-      const { token, id, digest } = makeToken();
       const { name, topics = [everyTopic] } = wanted;
-      const outcome = await registry.createToken({
-        name,
-        id,
-        digest,
-        scopes: allowed,
-        topics,
-        createdAt: Date.now(),
-      });
-      if (outcome === 'exists') throw new Exit('failed', `the token ${name} exists`);
-      if (outcome === 'full')
-        throw new Exit('failed', `${limits.tokensMax} tokens exist, the maximum; remove one`);
-      return token;
+      return (await addToken(registry, { name, scopes: allowed, topics })).token;
     } finally {
       await registry.close();
     }
