@@ -8,7 +8,7 @@ import { runTool } from './server-process.ts';
 
 export const serviceKinds = ['redis', 'mysql'] as const;
 export type ServiceKind = (typeof serviceKinds)[number];
-type ProgramKind = ServiceKind | 'php';
+type ProgramKind = ServiceKind | 'php' | 'shells';
 
 const needed: Readonly<
   Record<ProgramKind, { readonly programs: readonly string[]; readonly packages: readonly string[] }>
@@ -21,6 +21,7 @@ const needed: Readonly<
   },
   // 3 MB to fetch. Go, which the README has code in as well, would be 80.
   php: { programs: ['php'], packages: ['php-cli'] },
+  shells: { programs: ['zsh', 'fish'], packages: ['zsh', 'fish'] },
 };
 /** of util-linux: setpriv ends servers with their starter, flock lets one process at a time install */
 const tools = ['setpriv', 'flock'];

@@ -15,9 +15,9 @@ it.skipIf(process.getuid?.() !== 0)('services: names missing packages before it 
   for (const name of ['apt-get', 'flock', 'setpriv']) writeFileSync(join(directory, name), '');
   process.env['PATH'] = directory;
   expect(installLine()).toMatch(
-    /^These tests install missing packages with apt-get: .*redis-server.*php-cli/,
+    /^These tests install missing packages with apt-get: .*redis-server.*php-cli.*zsh/,
   );
-  for (const name of ['redis-server', 'redis-cli', 'php', 'mariadbd', 'mariadb-install-db', 'mariadb'])
-    writeFileSync(join(directory, name), '');
+  const servers = ['redis-server', 'redis-cli', 'mariadbd', 'mariadb-install-db', 'mariadb'];
+  for (const name of [...servers, 'php', 'zsh', 'fish']) writeFileSync(join(directory, name), '');
   expect(installLine()).toBeNull();
 });
