@@ -27,8 +27,6 @@ export const apiLimits = {
   pageItemsMax: 1_000,
   /** Buckets of one shard: each is polled. */
   shardBucketsMax: 256,
-  /** Topics that a process visits in one turn of its event loop: less than 5 ms. */
-  topicsPerTurn: 1_000,
   /** Request log lines about unauthorized requests, per server, second and code: enough for a person to
    *  see the problem, and a flood costs 2 KB a second. */
   rejectedLinesPerSecond: 5,

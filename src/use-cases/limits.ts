@@ -22,6 +22,8 @@ export const useCaseLimits = {
   earlierListsMax: 200,
   /** A change of a topic is in force in every process within this time. */
   topicChangeMs: 2_000,
+  /** Topics that a process visits in one turn of its event loop: less than 5 ms. */
+  topicsPerTurn: 1_000,
   /** Tries of a change of a topic when concurrent changes come first. */
   topicChangeTries: 5,
 } as const;

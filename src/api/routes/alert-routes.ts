@@ -6,7 +6,7 @@ import { Type } from 'typebox';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { isMailAddress } from '../../core/mail-address.ts';
-import { openMailSender } from '../../mail/smtp-sender.ts';
+import { type MailSender, openMailSender } from '../../mail/smtp-sender.ts';
 import type { AlertEntry } from '../../ports/job-store.ts';
 import { type Incident, IncidentFiles, incidentKinds } from '../../process/incident-files.ts';
 import type { Api, ApiContext } from '../api-context.ts';
@@ -118,14 +118,18 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
       const { to } = request.body;
       if (!isMailAddress(to)) throw invalidField('to', 'must be a mail address such as ops@example.org');
       if (sender === null) throw new DqError('smtp_failed', 'smtp.url: not configured; set it in dq.yaml');
-      const mail = `Test mail from dq: alerts reach this address.\n\n-- \ndq ${version} on ${hostname()}\n`;
-      const sent = await sender.send({ to: [to], subject: 'dq: test of alerts', text: mail });
-      const failure = sent.kind === 'failed' ? sent : sent.answers.get(to);
-      if (failure !== undefined && failure.kind !== 'accepted')
-        throw new DqError('smtp_failed', `mail server: did not accept the mail: ${failure.reason}`);
+      await sendTest(sender, to, version);
       return answer.code(202).send({ to });
     },
   );
+}
+
+async function sendTest(sender: MailSender, to: string, version: string): Promise<void> {
+  const mail = `Test mail from dq: alerts reach this address.\n\n-- \ndq ${version} on ${hostname()}\n`;
+  const sent = await sender.send({ to: [to], subject: 'dq: test of alerts', text: mail });
+  const failure = sent.kind === 'failed' ? sent : sent.answers.get(to);
+  if (failure !== undefined && failure.kind !== 'accepted')
+    throw new DqError('smtp_failed', `mail server: did not accept the mail: ${failure.reason}`);
 }
 
 function alertJson(entry: AlertEntry): object {

@@ -8,7 +8,7 @@ import type { StateCounts, StoreAdmin } from '../../ports/job-store.ts';
 import type { Registry, StatPage, TopicStats } from '../../ports/registry.ts';
 import { statNames } from '../../ports/registry.ts';
 import type { TopicBook } from '../../registry/topic-book.ts';
-import { apiLimits } from '../limits.ts';
+import { useCaseLimits } from '../../use-cases/limits.ts';
 
 export interface StatsTable {
   readonly topics: Pick<TopicBook, 'get' | 'namesAfter'>;
@@ -68,7 +68,7 @@ async function* allNames(
   const others = [...stored.keys()].filter((name) => topics.get(name) === undefined).sort();
   let at = 0;
   for (let after = ''; ; await turn()) {
-    const names = topics.namesAfter(after, apiLimits.topicsPerTurn);
+    const names = topics.namesAfter(after, useCaseLimits.topicsPerTurn);
     const last = names.at(-1);
     const from = at;
     while (at < others.length && (last === undefined || (others[at] as string) < last)) at += 1;

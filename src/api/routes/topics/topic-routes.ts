@@ -2,13 +2,11 @@
 // itself, so a caller sees its own change. Then this process refreshes its topics at once, and the others
 // within useCaseLimits.topicChangeMs.
 
-import { setImmediate as turn } from 'node:timers/promises';
 import { Type } from 'typebox';
 import { invalidField } from '../../../core/errors.ts';
 import { topicNamePattern, topicNameRule } from '../../../core/topic/fields.ts';
 import { parseTopicInput, type TopicInput, topicJson } from '../../../core/topic/settings.ts';
 import type { KnownTopic } from '../../../core/topic/topic.ts';
-import type { TopicBook } from '../../../registry/topic-book.ts';
 import {
   checkNamed,
   createTopic,
@@ -18,12 +16,12 @@ import {
   putTopic,
   topicNotFound,
 } from '../../../use-cases/change-topic.ts';
+import { findTopics } from '../../../use-cases/find-topics.ts';
 import { removeTopic } from '../../../use-cases/remove-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { invalidCursor, pageOf, pagingParams, readLimit } from '../../http/paging.ts';
 import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 import { closed, count, problems, reply, text, topicParam, yes } from '../../http/schemas.ts';
-import { apiLimits } from '../../limits.ts';
 import {
   Topic,
   TopicInput as TopicBody,
@@ -181,8 +179,8 @@ function listRoute(api: Api, { role }: ApiContext): void {
       const limit = readLimit(request.query.limit);
       const after = cursor === undefined ? '' : readCursor(cursor);
       await role.topics.refresh();
-      const isWanted = (topic: KnownTopic) => matches(topic, search, owner) && mayTouch(request, topic.topic);
-      const found = await findFrom(role.topics, after, limit + 1, isWanted);
+      const filter = { search, owner, isVisible: (name: string) => mayTouch(request, name) };
+      const found = await findTopics(role.topics, filter, after, limit + 1);
       const page = found.slice(0, limit);
       const last = found.length > limit ? page.at(-1) : undefined;
       const showsValues = seesHeaderValues(request);
@@ -194,29 +192,6 @@ function listRoute(api: Api, { role }: ApiContext): void {
   );
 }
 
-/** The first `max` matches by name. A search can visit every topic, so other requests run between its
- *  slices. */
-async function findFrom(
-  topics: TopicBook,
-  after: string,
-  max: number,
-  isWanted: (topic: KnownTopic) => boolean,
-): Promise<readonly KnownTopic[]> {
-  const found: KnownTopic[] = [];
-  for (let from = after; ; await turn()) {
-    const names = topics.namesAfter(from, apiLimits.topicsPerTurn);
-    for (const name of names) {
-      const topic = topics.get(name);
-      if (topic === undefined || !isWanted(topic)) continue;
-      found.push(topic);
-      if (found.length === max) return found;
-    }
-    const last = names.at(-1);
-    if (last === undefined || names.length < apiLimits.topicsPerTurn) return found;
-    from = last;
-  }
-}
-
 /** Empty for a topic that cannot be decrypted. */
 function readableJson(topic: KnownTopic, showsValues: boolean): readonly ReturnType<typeof topicJson>[] {
   try {
@@ -225,15 +200,6 @@ function readableJson(topic: KnownTopic, showsValues: boolean): readonly ReturnT
     if (isUnreadable(error)) return [];
     throw error;
   }
-}
-
-function matches(topic: KnownTopic, search: string | undefined, owner: string | undefined): boolean {
-  if (owner !== undefined && topic.owner !== owner) return false;
-  const part = search?.toLowerCase();
-  return (
-    part === undefined ||
-    [topic.topic, topic.title, topic.owner].some((value) => value.toLowerCase().includes(part))
-  );
 }
 
 function writeCursor(name: string): string {
