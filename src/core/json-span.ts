@@ -43,7 +43,7 @@ export function skipBlank(text: Uint8Array, at: number): number {
 }
 
 /** The end of the value that begins at `from` (no white space before it), or ~position of a mistake in it. */
-export function skipValue(text: Uint8Array, from: number): number {
+function skipValue(text: Uint8Array, from: number): number {
   let closers = fewLevels;
   let depth = 0;
   let at = from;

@@ -105,7 +105,7 @@ export async function endRemoval(registry: Registry, name: string): Promise<Topi
 }
 
 /** Calls `make` again after a concurrent change. Rejects with topic_not_found. */
-export async function changeTopic(
+async function changeTopic(
   registry: Registry,
   name: string,
   make: (known: Topic) => TopicDraft,

@@ -33,7 +33,7 @@ export interface Schema {
   };
 }
 
-export function checksumOf({ statements }: Migration): string {
+function checksumOf({ statements }: Migration): string {
   return createHash('sha256').update(statements.join(';\n')).digest('hex');
 }
 

@@ -37,7 +37,7 @@ export async function clocksOf(client: Client): Promise<readonly ServerClock[]> 
 const noAnswer = () => new Error('no answer');
 
 /** `server`: its address without secrets */
-export function clockSentence(server: string, aheadMs: number): string {
+function clockSentence(server: string, aheadMs: number): string {
   const by = formatDuration(Math.max(1, Math.round(Math.abs(aheadMs) / 1_000)) * 1_000);
   const where = aheadMs > 0 ? 'ahead of' : 'behind';
   return `the clock of Redis at ${server} is ${by} ${where} the clock of this machine: synchronise both (chrony, systemd-timesyncd)`;

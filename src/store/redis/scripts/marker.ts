@@ -1,5 +1,5 @@
-// The marker of a Redis as text (layout.md): which registry owns it. Written and compared by ownership.ts; also
-// read by `dq doctor` and the start checks.
+// The marker of a Redis as text (layout.md): which registry owns it. Written and compared by ownership.ts;
+// also read by `dq doctor` and the start checks.
 
 /** Number of the layout in layout.md. dq rejects a server with another number. */
 export const layout = 1;
