@@ -29,6 +29,7 @@ export interface ReloadOptions {
 export class Reload {
   readonly #options: ReloadOptions;
   #failure: string | null = null;
+  #deadline: NodeJS.Timeout | undefined;
 
   constructor(options: ReloadOptions) {
     this.#options = options;
@@ -38,6 +39,12 @@ export class Reload {
   failed(reason: string): void {
     this.#failure ??= reason;
     this.#options.fleet.changed();
+  }
+
+  /** A worker on trial was forked. It has the whole time to become ready: a second fork in its slot means
+   *  that a signal to the process group killed the one before it. */
+  forked(): void {
+    this.#deadline?.refresh();
   }
 
   async run(): Promise<ReloadOutcome> {
@@ -98,12 +105,13 @@ export class Reload {
   async #within(condition: () => boolean): Promise<void> {
     const { fleet } = this.#options;
     let isLate = false;
-    const timer = setTimeout(() => {
+    this.#deadline = setTimeout(() => {
       isLate = true;
       fleet.changed();
     }, masterLimits.reloadReadyMs);
     await fleet.until(() => fleet.isStopping || isLate || this.#failure !== null || condition());
-    clearTimeout(timer);
+    clearTimeout(this.#deadline);
+    this.#deadline = undefined;
   }
 }
 

@@ -193,6 +193,7 @@ export class Supervisor implements SlotHost {
       onEnd: (from, ending) => this.#ended(slot, from, ending),
     });
     this.#options.onFork(worker.pid, worker.title);
+    if (this.#isOnTrial(slot)) this.#reloading?.forked();
     return worker;
   }
 
