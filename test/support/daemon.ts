@@ -1,4 +1,5 @@
-// Starts a real daemon for a test: bin/dq on a free port, with its own directories. Ends it with the test.
+// Starts a real daemon for a test or a file: bin/dq on a free port, with its own directories. Ends it with
+// the test or the file.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -13,7 +14,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
+import { afterAll, onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
 import { until } from './until.ts';
 
@@ -39,6 +40,8 @@ export interface DaemonOptions {
   readonly prefix?: readonly string[];
   /** a process group of its own, so that a test can signal all of it by -pid */
   readonly group?: boolean;
+  /** `file`: ends with the file, for a call at its top; with the test otherwise */
+  readonly scope?: 'test' | 'file';
 }
 
 export interface ApiReply {
@@ -83,7 +86,7 @@ export function environment(more: Readonly<Record<string, string>> = {}): NodeJS
   return { ...Object.fromEntries(own), ...more };
 }
 
-/** Starts, and ends with the test: the master first gently, then whatever is left of it by pid. */
+/** Ends its master first, then its workers by pid. */
 export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> {
   const directory = options.directory ?? mkdtempSync(join(tmpdir(), 'dq-test-'));
   const dataDir = options.dataDir ?? join(directory, 'data');
@@ -108,7 +111,8 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   child.stderr?.on('data', (chunk: Buffer) => (output += chunk));
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
   const pid = child.pid as number;
-  onTestFinished(async () => {
+  const atEnd = options.scope === 'file' ? afterAll : onTestFinished;
+  atEnd(async () => {
     await endTree(child, exited, dataDir);
     rmSync(directory, { recursive: true, force: true });
   });

@@ -1,3 +1,4 @@
+// Commands of dq against daemons. Most tests share one, each with topics of its own.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,6 +18,10 @@ function commandsOf(daemon: Daemon): (args: readonly string[], options?: RunOpti
 /** Each command is a process that starts, and there are many in a test. */
 const patience = { timeout: 180_000 };
 const silent = 'http://127.0.0.1:1/';
+
+/** Of the tests with topics of their own. No job is retried while they run. */
+const daemon = await startDaemon({ scope: 'file', config: { retry: { unit: '1h' } } });
+const dq = commandsOf(daemon);
 
 describe('dq topic', patience, () => {
   it('registers, shows, changes, holds and deletes a topic', async () => {
@@ -81,16 +86,14 @@ describe('dq topic', patience, () => {
   });
 
   it('topic add: marks the error in the rule, and registers nothing', async () => {
-    const dq = commandsOf(await startDaemon());
-    const run = await dq(['topic', 'add', 't', '--callback', silent, '--rule', '{res.code} <> 200']);
+    const run = await dq(['topic', 'add', 'unmade', '--callback', silent, '--rule', '{res.code} <> 200']);
     expect(run).toMatchObject({ code: 1, stdout: '' });
     expect(run.stderr).toContain('\n  {res.code} <> 200\n             ^');
-    expect((await dq(['topic', 'get', 't'])).code).toBe(4);
+    expect((await dq(['topic', 'get', 'unmade'])).code).toBe(4);
   });
 
   it('topic add: accepts the trial secret only for callbacks to this machine', async () => {
-    const dq = commandsOf(await startDaemon());
-    const add = (url: string) => dq(['topic', 'add', 't', '--callback', url, '--secret', 'trial']);
+    const add = (url: string) => dq(['topic', 'add', 'trial', '--callback', url, '--secret', 'trial']);
     expect((await add('http://10.0.0.1/')).code).toBe(2);
     expect(await add('http://127.0.0.1:9/')).toMatchObject({
       code: 0,
@@ -101,42 +104,37 @@ describe('dq topic', patience, () => {
   it('asks on a terminal before it deletes', async ({ skip }) => {
     // util-linux provides the terminal.
     if (spawnSync('script', ['--version']).status !== 0) skip('no script(1) here');
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    await dq(['topic', 'add', 't', '--callback', silent]);
-    const remove = ['topic', 'rm', 't', '--data-dir', daemon.dataDir];
+    await dq(['topic', 'add', 'asked', '--callback', silent]);
+    const remove = ['topic', 'rm', 'asked', '--data-dir', daemon.dataDir];
     const refused = await runDqOnTerminal(remove, 'n\n');
     expect(refused).toMatchObject({ code: 1, stdout: expect.stringContaining('[y/N]') });
-    expect((await daemon.api('GET', '/v1/topics/t')).status).toBe(200);
+    expect((await daemon.api('GET', '/v1/topics/asked')).status).toBe(200);
     expect((await runDqOnTerminal(remove, 'y\n')).code).toBe(0);
-    expect((await daemon.api('GET', '/v1/topics/t')).status).toBe(404);
+    expect((await daemon.api('GET', '/v1/topics/asked')).status).toBe(404);
   });
 
   it('topic ls: lists all pages; --json prints one line per page', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    const names = Array.from({ length: 101 }, (_, i) => `t${String(i).padStart(3, '0')}`);
+    const names = Array.from({ length: 101 }, (_, i) => `page${String(i).padStart(3, '0')}`);
+    const mine = (all: readonly string[]) => all.filter((topic) => topic.startsWith('page')).sort();
     for (const topic of names) {
       const reply = await daemon.api('POST', '/v1/topics', { topic, callbackUrl: silent });
       expect(reply.status).toBe(201);
     }
     const listed = (await dq(['topic', 'ls'])).stdout.trimEnd().split('\n').slice(1);
-    expect(listed.map((line) => line.split(' ')[0]).sort()).toEqual(names);
+    expect(mine(listed.map((line) => line.split(' ')[0] ?? ''))).toEqual(names);
     const pages = (await dq(['topic', 'ls', '--json'])).stdout.trimEnd().split('\n');
     const items = pages.flatMap((page) => (JSON.parse(page) as { items: { topic: string }[] }).items);
-    expect(items.map(({ topic }) => topic).sort()).toEqual(names);
+    expect(mine(items.map(({ topic }) => topic))).toEqual(names);
   });
 });
 
 describe('dq push, get, cancel', patience, () => {
   it('push prints the id alone; the body travels byte for byte from an argument, a file, a pipe', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
+    await dq(['topic', 'add', 'raw', '--callback', silent, '--delay', '1h']);
     const job = async (id: string) =>
-      (await daemon.api('GET', `/v1/topics/t/jobs/${encodeURIComponent(id)}`)).body;
+      (await daemon.api('GET', `/v1/topics/raw/jobs/${encodeURIComponent(id)}`)).body;
 
-    const plain = await dq(['push', 't', '{"n": 1.0}']);
+    const plain = await dq(['push', 'raw', '{"n": 1.0}']);
     expect(plain.code).toBe(0);
     expect(plain.stderr).toMatch(/^dq: due at \S+Z, in 1h\n$/);
     expect(plain.stdout).toMatch(/^[0-9a-f-]{36}\n$/);
@@ -146,47 +144,45 @@ describe('dq push, get, cancel', patience, () => {
       state: 'delayed',
     });
 
-    expect((await dq(['push', 't', '--id', '订单/1', '-'], { input: '中文 text' })).stdout).toBe('订单/1\n');
+    expect((await dq(['push', 'raw', '--id', '订单/1', '-'], { input: '中文 text' })).stdout).toBe(
+      '订单/1\n',
+    );
     expect(await job('订单/1')).toMatchObject({ body: '中文 text', contentType: 'text/plain' });
 
     const binary = Buffer.from([0, 0xff, 0x1b]);
-    await dq(['push', 't', '-', '--id', 'binary'], { input: binary });
+    await dq(['push', 'raw', '-', '--id', 'binary'], { input: binary });
     expect(await job('binary')).toMatchObject({ bodyBase64: binary.toString('base64') });
-    expect((await dq(['get', 't', 'binary', '--body'])).bytes).toEqual(binary);
+    expect((await dq(['get', 'raw', 'binary', '--body'])).bytes).toEqual(binary);
 
     const directory = mkdtempSync(join(tmpdir(), 'dq-test-'));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     writeFileSync(join(directory, 'body.xml'), '<a/>');
-    await dq(['push', 't', '@body.xml', '--id', 'file', '--type', 'application/xml'], { cwd: directory });
+    await dq(['push', 'raw', '@body.xml', '--id', 'file', '--type', 'application/xml'], { cwd: directory });
     expect(await job('file')).toMatchObject({ body: '<a/>', contentType: 'application/xml' });
-    expect((await dq(['push', 't', '@absent'], { cwd: directory })).code).toBe(2);
+    expect((await dq(['push', 'raw', '@absent'], { cwd: directory })).code).toBe(2);
 
-    await dq(['push', 't', '--id', 'empty', '--empty']);
+    await dq(['push', 'raw', '--id', 'empty', '--empty']);
     expect(await job('empty')).toMatchObject({ body: '' });
   });
 
   it('push: sends delay, time and mode; exits with 1, or 4 without topic', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
+    await dq(['topic', 'add', 'when', '--callback', silent, '--delay', '1h']);
     const tomorrow = new Date(Date.now() + 86_400_000).toISOString();
-    expect((await dq(['push', 't', '1', '--id', 'a', '--at', tomorrow])).code).toBe(0);
-    expect((await daemon.api('GET', '/v1/topics/t/jobs/a')).body.dueAt).toBe(tomorrow);
-    const kept = await dq(['push', 't', '2', '--id', 'a', '--mode', 'keep', '--json']);
+    expect((await dq(['push', 'when', '1', '--id', 'a', '--at', tomorrow])).code).toBe(0);
+    expect((await daemon.api('GET', '/v1/topics/when/jobs/a')).body.dueAt).toBe(tomorrow);
+    const kept = await dq(['push', 'when', '2', '--id', 'a', '--mode', 'keep', '--json']);
     expect(JSON.parse(kept.stdout)).toMatchObject({ id: 'a', duplicate: true });
-    expect((await dq(['push', 't', '2', '--id', 'a', '--mode', 'reject'])).code).toBe(1);
+    expect((await dq(['push', 'when', '2', '--id', 'a', '--mode', 'reject'])).code).toBe(1);
 
-    const unitless = await dq(['push', 't', '1', '--delay', '30']);
+    const unitless = await dq(['push', 'when', '1', '--delay', '30']);
     expect(unitless).toMatchObject({ code: 1, stdout: '' });
     expect(unitless.stderr).toBe('dq: --delay: "30" has no unit; write 30s or 30ms\n');
     expect((await dq(['push', 'absent', '1'])).code).toBe(4);
   });
 
   it('push: prints the due time', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
-    const said = async (...args: readonly string[]) => (await dq(['push', 't', '1', ...args])).stderr;
+    await dq(['topic', 'add', 'due', '--callback', silent, '--delay', '1h']);
+    const said = async (...args: readonly string[]) => (await dq(['push', 'due', '1', ...args])).stderr;
     expect(await said('--id', 'a')).toMatch(/^dq: due at \S+Z, in 1h\n$/);
     expect(await said('--delay', '2 hours')).toMatch(/^dq: due at \S+Z, in 2h\n$/);
     expect(await said('--delay', '90d')).toMatch(/^dq: due at \S+Z, in 90d\n$/);
@@ -197,8 +193,6 @@ describe('dq push, get, cancel', patience, () => {
   });
 
   it('push: names a mistake and the right form, and stores nothing', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
     await dq(['topic', 'add', 'order.close', '--callback', silent, '--delay', '1h']);
     const right = `dq push order.close '{"order":4711}'`;
     const slips: readonly (readonly [args: readonly string[], says: string, code: number, input?: string])[] =
@@ -229,7 +223,7 @@ describe('dq push, get, cancel', patience, () => {
       code: 4,
       stderr: 'dq: there is no topic "order.clse"; did you mean order.close?\n',
     });
-    expect((await daemon.api('GET', '/v1/jobs')).body.items).toEqual([]);
+    expect((await daemon.api('GET', '/v1/jobs?topic=order.close')).body.items).toEqual([]);
     for (const args of [
       ['--empty'],
       ['{a:1}', '--type', 'text/plain'],
@@ -239,17 +233,15 @@ describe('dq push, get, cancel', patience, () => {
   });
 
   it('errors name the flag, not the API field', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    await dq(['topic', 'add', 't', '--callback', silent]);
+    await dq(['topic', 'add', 'flag', '--callback', silent]);
     for (const [args, says] of [
       [['topic', 'add', 'x', '--callback', 'localhost'], '--callback: '],
-      [['topic', 'set', 't', '--backoff', '15s,30'], '--backoff[1]: "30" has no unit; write 30s or 30ms'],
-      [['topic', 'set', 't', '--alert', 'nobody'], '--alert[0]: '],
-      [['topic', 'set', 't', '--header', 'host: x'], '--header host: '],
-      [['topic', 'set', 't', '--rule', '{'], '--rule: '],
+      [['topic', 'set', 'flag', '--backoff', '15s,30'], '--backoff[1]: "30" has no unit; write 30s or 30ms'],
+      [['topic', 'set', 'flag', '--alert', 'nobody'], '--alert[0]: '],
+      [['topic', 'set', 'flag', '--header', 'host: x'], '--header host: '],
+      [['topic', 'set', 'flag', '--rule', '{'], '--rule: '],
       [['topic', 'add', 'x', '--callback', silent, '--secret', 'x'], '--secret: '],
-      [['dead', 'requeue', 't', '--since', 'noon'], '--since: '],
+      [['dead', 'requeue', 'flag', '--since', 'noon'], '--since: '],
       [['ls', '--since', 'noon'], '--since: '],
       [['token', 'add', 'x', '--scope', 'write'], '--scope'],
     ] as const) {
@@ -259,78 +251,74 @@ describe('dq push, get, cancel', patience, () => {
       expect(run.stderr.slice(4, 4 + says.length), run.stderr).toBe(says);
     }
     for (const command of [
-      ['dead', 'requeue', 'tt'],
-      ['dead', 'ls', 'tt'],
-      ['ls', 'tt'],
+      ['dead', 'requeue', 'flagg'],
+      ['dead', 'ls', 'flagg'],
+      ['ls', 'flagg'],
     ])
       expect(await dq(command)).toMatchObject({
         code: 4,
-        stderr: 'dq: there is no topic "tt"; did you mean t?\n',
+        stderr: 'dq: there is no topic "flagg"; did you mean flag?\n',
       });
   });
 
   it('get, cancel: work on a job; exit with 4 for an unknown id', async () => {
-    const daemon = await startDaemon({ config: { retry: { unit: '1h' } } });
-    const dq = commandsOf(daemon);
     const sink = await startSink(status(500, {}, 'out of\u001b[2J order'));
-    await dq(['topic', 'add', 't', '--callback', sink.url]);
-    await dq(['push', 't', '{"a":1}', '--id', 'x']);
+    await dq(['topic', 'add', 'shown', '--callback', sink.url]);
+    await dq(['push', 'shown', '{"a":1}', '--id', 'x']);
     await until('the first attempt is recorded', async () => {
-      return (await daemon.api('GET', '/v1/topics/t/jobs/x')).body.attempts.length === 1;
+      return (await daemon.api('GET', '/v1/topics/shown/jobs/x')).body.attempts.length === 1;
     });
-    const shown = await dq(['get', 't', 'x']);
+    const shown = await dq(['get', 'shown', 'x']);
     expect(shown.code).toBe(0);
     expect(shown.stdout).toMatch(/^state +delayed$/m);
     expect(shown.stdout).toMatch(/^attempts +1 of 10$/m);
     expect(shown.stdout).toMatch(/^1 .* failed +500 +status +dq-notifier-\d +out of/m);
     expect(shown.stdout).not.toContain('\u001b');
-    const reply = await fetch(`${daemon.url}/v1/topics/t/jobs/x`);
-    expect((await dq(['get', 't', 'x', '--json'])).stdout.trimEnd()).toBe((await reply.text()).trimEnd());
+    const reply = await fetch(`${daemon.url}/v1/topics/shown/jobs/x`);
+    expect((await dq(['get', 'shown', 'x', '--json'])).stdout.trimEnd()).toBe((await reply.text()).trimEnd());
 
-    expect(await dq(['cancel', 't', 'x'])).toMatchObject({ code: 0, stdout: '' });
-    expect((await dq(['cancel', 't', 'x'])).code).toBe(4);
-    const ended = await dq(['get', 't', 'x']);
+    expect(await dq(['cancel', 'shown', 'x'])).toMatchObject({ code: 0, stdout: '' });
+    expect((await dq(['cancel', 'shown', 'x'])).code).toBe(4);
+    const ended = await dq(['get', 'shown', 'x']);
     expect(ended.code).toBe(0);
     expect(ended.stdout).toMatch(/^state +cancelled$/m);
     expect(ended.stdout).toMatch(/^ended at +\S+Z$/m);
     expect(ended.stdout).not.toMatch(/^body/m);
-    expect(await dq(['get', 't', 'x', '--body'])).toMatchObject({ code: 1, stdout: '' });
-    expect((await dq(['get', 't', 'none'])).code).toBe(4);
+    expect(await dq(['get', 'shown', 'x', '--body'])).toMatchObject({ code: 1, stdout: '' });
+    expect((await dq(['get', 'shown', 'none'])).code).toBe(4);
   });
 });
 
 describe('dq run, reschedule, push --batch', patience, () => {
   it('run, reschedule: move a job; exit with 1 in a wrong state, 4 when unknown', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
     const sink = await startSink();
-    await dq(['topic', 'add', 't', '--callback', sink.url, '--delay', '1h']);
-    await dq(['push', 't', '1', '--id', 'a']);
-    const moved = await dq(['reschedule', 't', 'a', '--at', '2030-01-01T00:00:00Z', '--json']);
+    await dq(['topic', 'add', 'moved', '--callback', sink.url, '--delay', '1h']);
+    await dq(['push', 'moved', '1', '--id', 'a']);
+    const moved = await dq(['reschedule', 'moved', 'a', '--at', '2030-01-01T00:00:00Z', '--json']);
     expect(moved.code, moved.stderr).toBe(0);
     expect(JSON.parse(moved.stdout)).toMatchObject({
-      topic: 't',
+      topic: 'moved',
       id: 'a',
       dueAt: '2030-01-01T00:00:00.000Z',
     });
     expect(moved.stderr).toBe('dq: delayed, due at 2030-01-01T00:00:00.000Z\n');
     for (const args of [[], ['--delay', '1h', '--at', '2030-01-01T00:00:00Z']])
-      expect((await dq(['reschedule', 't', 'a', ...args])).code).toBe(2);
+      expect((await dq(['reschedule', 'moved', 'a', ...args])).code).toBe(2);
     expect(sink.arrivals).toHaveLength(0);
-    expect(await dq(['run', 't', 'a'])).toMatchObject({ code: 0, stdout: '', stderr: 'dq: ready\n' });
+    expect(await dq(['run', 'moved', 'a'])).toMatchObject({ code: 0, stdout: '', stderr: 'dq: ready\n' });
     await until('it is delivered', () => sink.arrivals.length === 1);
-    await until('it has ended', async () => (await dq(['run', 't', 'a'])).code === 4);
-    const ended = await dq(['get', 't', 'a']);
+    await until('it has ended', async () => (await dq(['run', 'moved', 'a'])).code === 4);
+    const ended = await dq(['get', 'moved', 'a']);
     expect(ended.stdout).toMatch(/^attempts +1 of 10$/m);
     expect(ended.stdout).toMatch(/^1 +\S+Z +\d+ +delivered +200 +- +dq-notifier-\d/m);
     expect(ended.stderr).toBe('');
-    const again = await dq(['topic', 'add', 't', '--callback', sink.url]);
+    const again = await dq(['topic', 'add', 'moved', '--callback', sink.url]);
     expect(again).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: 'dq: topic t exists; change it with dq topic set\n',
+      stderr: 'dq: topic moved exists; change it with dq topic set\n',
     });
-    expect((await dq(['reschedule', 't', 'a', '--delay', '1h'])).code).toBe(4);
+    expect((await dq(['reschedule', 'moved', 'a', '--delay', '1h'])).code).toBe(4);
   });
 
   it('ls: filters by topic, state and id', async () => {
@@ -360,19 +348,17 @@ describe('dq run, reschedule, push --batch', patience, () => {
   });
 
   it('push a file of jobs', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    await dq(['topic', 'add', 't', '--callback', silent, '--delay', '1h']);
+    await dq(['topic', 'add', 'file', '--callback', silent, '--delay', '1h']);
     const file = join(daemon.directory, 'jobs.ndjson');
     writeFileSync(
       file,
-      '{"topic":"t","id":"a","body":1.0}\n{"topic":"t","id":"订","body":{"b" : 2}}\n{"topic":"no"}\n',
+      '{"topic":"file","id":"a","body":1.0}\n{"topic":"file","id":"订","body":{"b" : 2}}\n{"topic":"no"}\n',
     );
     const run = await dq(['push', '--batch', `@${file}`]);
     expect(run).toMatchObject({ code: 5, stdout: 'a\n订\n' });
     expect(run.stderr).toContain('dq: line 3: body: is required');
-    expect((await daemon.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('1.0');
-    expect((await daemon.api('GET', `/v1/topics/t/jobs/${encodeURIComponent('订')}`)).body.body).toBe(
+    expect((await daemon.api('GET', '/v1/topics/file/jobs/a')).body.body).toBe('1.0');
+    expect((await daemon.api('GET', `/v1/topics/file/jobs/${encodeURIComponent('订')}`)).body.body).toBe(
       '{"b" : 2}',
     );
   });
@@ -380,28 +366,28 @@ describe('dq run, reschedule, push --batch', patience, () => {
 
 describe('dq dead', patience, () => {
   it('dead: lists and requeues dead letters', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
     const sink = await startSink(status(410, {}, '已取消'));
-    await dq(['topic', 'add', 't', '--callback', sink.url, '--max-attempts', '1']);
-    for (const id of ['a', 'b', 'c']) await dq(['push', 't', '1', '--id', id]);
-    await until('three are dead', async () => (await daemon.api('GET', '/v1/dead')).body.items.length === 3);
+    await dq(['topic', 'add', 'gone', '--callback', sink.url, '--max-attempts', '1']);
+    for (const id of ['a', 'b', 'c']) await dq(['push', 'gone', '1', '--id', id]);
+    await until('three are dead', async () => {
+      return (await daemon.api('GET', '/v1/dead?topic=gone')).body.items.length === 3;
+    });
 
-    const listed = await dq(['dead', 'ls', '--topic', 't']);
+    const listed = await dq(['dead', 'ls', '--topic', 'gone']);
     expect(listed.stdout.trimEnd().split('\n')).toHaveLength(4);
-    expect(listed.stdout).toMatch(/^t +a +\S+Z +gone +410 +1 +已取消$/m);
+    expect(listed.stdout).toMatch(/^gone +a +\S+Z +gone +410 +1 +已取消$/m);
     const two = await dq(['dead', 'ls', '--limit', '2']);
     expect(two.stdout.trimEnd().split('\n')).toHaveLength(3);
     expect(two.stderr).toContain('more than 2');
 
     expect((await dq(['dead', 'requeue'])).code).toBe(2);
-    expect((await dq(['dead', 'requeue', 't', '--topic', 'u', '--all'])).code).toBe(2);
-    expect((await dq(['dead', 'requeue', 'u', '--all'])).code).toBe(4);
-    expect((await dq(['dead', 'ls', 'u'])).code).toBe(4);
+    expect((await dq(['dead', 'requeue', 'gone', '--topic', 'absent', '--all'])).code).toBe(2);
+    expect((await dq(['dead', 'requeue', 'absent', '--all'])).code).toBe(4);
+    expect((await dq(['dead', 'ls', 'absent'])).code).toBe(4);
     sink.answer(status(200, {}, '{"code":200}'));
-    const some = await dq(['dead', 'requeue', '--topic', 't', '--id', 'a', '--id', 'none']);
+    const some = await dq(['dead', 'requeue', '--topic', 'gone', '--id', 'a', '--id', 'none']);
     expect(some.code, some.stderr).toBe(5);
-    expect((await dq(['dead', 'requeue', '--topic', 't', '--id', 'none'])).code).toBe(4);
+    expect((await dq(['dead', 'requeue', '--topic', 'gone', '--id', 'none'])).code).toBe(4);
     const rest = await dq(['dead', 'requeue', '--all', '--json']);
     expect(rest.code).toBe(0);
     expect(JSON.parse(rest.stdout)).toEqual({ requeued: 2, more: false });
@@ -410,17 +396,17 @@ describe('dq dead', patience, () => {
   });
 
   it('removes dead letters for good', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
     const sink = await startSink(status(410, {}, ''));
-    await dq(['topic', 'add', 't', '--callback', sink.url]);
-    for (const id of ['a', 'b', 'c']) await dq(['push', 't', '1', '--id', id]);
-    await until('three are dead', async () => (await daemon.api('GET', '/v1/dead')).body.items.length === 3);
-    expect((await dq(['dead', 'purge', '--topic', 't'])).code).toBe(1);
-    const one = await dq(['dead', 'purge', '--topic', 't', '--id', 'a', '-y', '--json']);
+    await dq(['topic', 'add', 'purged', '--callback', sink.url]);
+    for (const id of ['a', 'b', 'c']) await dq(['push', 'purged', '1', '--id', id]);
+    await until('three are dead', async () => {
+      return (await daemon.api('GET', '/v1/dead?topic=purged')).body.items.length === 3;
+    });
+    expect((await dq(['dead', 'purge', '--topic', 'purged'])).code).toBe(1);
+    const one = await dq(['dead', 'purge', '--topic', 'purged', '--id', 'a', '-y', '--json']);
     expect(JSON.parse(one.stdout)).toEqual({ purged: 1, more: false });
     expect((await dq(['dead', 'purge', '--all', '-y'])).stderr).toBe('dq: 2 purged\n');
-    expect((await daemon.api('GET', '/v1/dead')).body.items).toEqual([]);
+    expect((await daemon.api('GET', '/v1/dead?topic=purged')).body.items).toEqual([]);
   });
 });
 
@@ -459,7 +445,6 @@ describe('dq backup, fsck', patience, () => {
 
 describe('dq and the daemon', patience, () => {
   it('--url: works without the data directory; a wrong token exits with 1', async () => {
-    const daemon = await startDaemon();
     expect((await runDq(['topic', 'ls', '--url', daemon.url])).code).toBe(0);
     const refused = await runDq(['topic', 'ls', '--url', daemon.url, '--token', 'dqk_wrong']);
     expect(refused.code).toBe(1);
@@ -480,9 +465,7 @@ describe('dq and the daemon', patience, () => {
   });
 
   it('prints no colours into a pipe, also where CI is set', async () => {
-    const daemon = await startDaemon();
-    const dq = commandsOf(daemon);
-    await dq(['topic', 'add', 't', '--callback', silent]);
+    await dq(['topic', 'add', 'coloured', '--callback', silent]);
     expect((await dq(['topic', 'ls'], { env: { CI: 'true' } })).stdout).not.toContain('\u001b');
   });
 });
