@@ -27,22 +27,25 @@ export class Incidents implements AlertSource {
   readonly #files: IncidentFiles;
   readonly #log: Log;
   readonly #daemon: Daemon;
-  /** by id, oldest first */
-  #known = new Map<number, Incident>();
-  readonly #unsaved = new Set<number>();
-  #saving: Promise<void> = Promise.resolve();
-  readonly #saveFailures: FailureLog;
+  /** by id, oldest first; an incident that changes is replaced */
+  readonly #known = new Map<number, Incident>();
+  readonly #written = new WeakSet<Incident>();
+  #writing: Promise<void> = Promise.resolve();
+  readonly #writeFailures: FailureLog;
 
   constructor(files: IncidentFiles, log: Log, daemon: Daemon) {
     this.#files = files;
     this.#log = log;
     this.#daemon = daemon;
-    this.#saveFailures = new FailureLog(log, { failure: 'incidents: cannot write an incident file' });
+    this.#writeFailures = new FailureLog(log, { failure: 'incidents: cannot write an incident file' });
   }
 
   /** Reads the incidents that earlier processes have recorded. */
   async load(): Promise<void> {
-    this.#known = new Map((await this.#files.list()).map((incident) => [incident.id, incident]));
+    for (const incident of await this.#files.list()) {
+      this.#known.set(incident.id, incident);
+      this.#written.add(incident);
+    }
   }
 
   /** The starts of the failure states that last. */
@@ -69,9 +72,22 @@ export class Incidents implements AlertSource {
     await this.#add(failure, 'over', detail);
   }
 
-  /** Resolves when all incidents are in files, or the disk has rejected them. */
+  /** Writes new and changed incidents, one file after the other. Never rejects: files that the disk rejects
+   *  are written again at each look. */
   flush(): Promise<void> {
-    return this.#save([]);
+    this.#writing = this.#writing.then(async () => {
+      try {
+        for (const incident of this.#known.values()) {
+          if (this.#written.has(incident)) continue;
+          await this.#files.write(incident);
+          this.#written.add(incident);
+        }
+        this.#writeFailures.succeeded();
+      } catch (error) {
+        this.#writeFailures.failed(error);
+      }
+    });
+    return this.#writing;
   }
 
   #isOpen(failure: FailureState): boolean {
@@ -82,11 +98,11 @@ export class Incidents implements AlertSource {
     return [...this.#known.values()].filter(({ alert }) => alert === 'owed');
   }
 
-  async #add({ kind, about }: FailureState, state: Incident['state'], detail: string): Promise<void> {
+  async #add(failure: FailureState, state: Incident['state'], detail: string): Promise<void> {
     const text = oneLine(detail, limits.logValueMax);
-    const incident = newIncident({ kind, about, state, detail: text }, this.#known.keys());
+    const incident = newIncident({ ...failure, state, detail: text }, this.#known.keys());
     this.#known.set(incident.id, incident);
-    await this.#save([incident.id]);
+    await this.flush();
     await this.#dropOldest();
   }
 
@@ -128,35 +144,9 @@ export class Incidents implements AlertSource {
           const incident = this.#known.get(id);
           if (incident?.alert === 'owed') this.#known.set(id, { ...incident, alert: as, sentAt });
         }
-        await this.#save(ids);
+        await this.flush();
       },
     };
-  }
-
-  /** Writes one file after the other. Never rejects: files that the disk rejects are written again at each
-   *  look. */
-  #save(ids: readonly number[]): Promise<void> {
-    for (const id of ids) this.#unsaved.add(id);
-    this.#saving = this.#saving.then(() => this.#writeUnsaved());
-    return this.#saving;
-  }
-
-  async #writeUnsaved(): Promise<void> {
-    try {
-      for (const id of [...this.#unsaved]) {
-        const incident = this.#known.get(id);
-        // Before the write: a change during it is written again.
-        this.#unsaved.delete(id);
-        if (incident !== undefined)
-          await this.#files.write(incident).catch((error: unknown) => {
-            this.#unsaved.add(id);
-            throw error;
-          });
-      }
-      this.#saveFailures.succeeded();
-    } catch (error) {
-      this.#saveFailures.failed(error);
-    }
   }
 
   /** Keeps the failure states that last: their end must be mailed, and their start must not be mailed
