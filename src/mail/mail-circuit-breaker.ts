@@ -3,7 +3,7 @@
 // Owns the backoff: each failure in a row doubles the pause, from `min` to `max` ms.
 
 import type { Log } from '../telemetry/log.ts';
-import type { Mail, MailSender, Sent } from './smtp-sender.ts';
+import type { Answers, Mail, MailSender } from './smtp-sender.ts';
 
 /** ms */
 export interface BackoffTimes {
@@ -40,18 +40,19 @@ export class MailCircuitBreaker {
     return Math.min(this.#times.min * 2 ** Math.min(failures - 1, 30), this.#times.max);
   }
 
-  async send(mail: Mail, signal: AbortSignal): Promise<Sent> {
+  async send(mail: Mail, signal: AbortSignal): Promise<Answers> {
     if (this.#sender === null) throw new Error('no mail server is configured');
-    const sent = await this.#sender.send(mail, signal);
-    if (sent.kind === 'answered') {
+    const answers = await this.#sender.send(mail, signal);
+    const failed = [...answers.values()].find((answer) => answer.kind === 'failed');
+    if (failed === undefined) {
       if (this.#failures > 0) this.#log.notice('mailer: mails are sent again');
       this.#failures = 0;
     } else if (!signal.aborted) {
       this.#failures += 1;
       const retryMs = this.backoffMs(this.#failures);
       this.#openUntil = performance.now() + retryMs;
-      this.#log.error('mailer: cannot send mails', undefined, { reason: sent.reason, retryMs });
+      this.#log.error('mailer: cannot send mails', undefined, { reason: failed.reason, retryMs });
     }
-    return sent;
+    return answers;
   }
 }

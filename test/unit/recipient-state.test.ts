@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import type { Answer } from '../../src/mail/smtp-sender.ts';
 import { RecipientState } from '../../src/upkeep/alerts/recipient-state.ts';
 
 const everyone = ['a', 'b', 'c'];
 const windowMs = 300;
 const hourMs = 3_600_000;
 /** Waits 10 ms after the first failure, 20 ms after the second. */
-const open = (perHour: number | null = null) => new RecipientState(perHour, (failures) => 10 * failures);
+const open = (perHour: number | null = null, window = windowMs) =>
+  new RecipientState({ perHour, windowMs: window, backoffMs: (failures) => 10 * failures });
 
 const plan = (state: RecipientState, ids: readonly number[], now: number, addresses = everyone) =>
   state.plan('t', addresses, ids, now).map((batch) => [batch.addresses.join(), [...batch.ids].join()]);
@@ -14,13 +16,22 @@ interface Answered {
   readonly ids: readonly number[];
   readonly deferred?: readonly string[];
   readonly now?: number;
-  readonly window?: number;
 }
 
 /** The server has answered one mail of key t. */
 function answer(state: RecipientState, addresses: readonly string[], answered: Answered): void {
-  const { ids, deferred = [], now = 0, window = windowMs } = answered;
-  state.answered('t', { addresses, ids: new Set(ids) }, new Set(deferred), now, window);
+  const { ids, deferred = [], now = 0 } = answered;
+  const answers = addresses.map((address): [string, Answer] => [
+    address,
+    deferred.includes(address) ? { kind: 'deferred', reason: '' } : { kind: 'accepted' },
+  ]);
+  state.answered('t', ids, new Map(answers), addresses, now);
+}
+
+/** The server has failed at one mail of key t about alert 1; `all`: the addresses of the key. */
+function fail(state: RecipientState, addresses: readonly string[], all = everyone): void {
+  const answers = addresses.map((address): [string, Answer] => [address, { kind: 'failed', reason: '' }]);
+  state.answered('t', [1], new Map(answers), all, 0);
 }
 
 describe('RecipientState', () => {
@@ -39,7 +50,7 @@ describe('RecipientState', () => {
       ['b', '1,2,3'],
     ]);
     expect(state.finished('t', everyone, [1, 2, 3])).toEqual([]);
-    answer(state, ['b'], { ids: [1, 2, 3], window: 310 });
+    answer(state, ['b'], { ids: [1, 2, 3], now: 10 });
     expect(state.finished('t', everyone, [1, 2, 3])).toEqual([1, 2]);
     expect(plan(state, [3], 310)).toEqual([['a,c', '3']]);
   });
@@ -51,7 +62,7 @@ describe('RecipientState', () => {
       defer();
       return state.nextAt('t', ['a']);
     });
-    answer(state, ['a'], { ids: [1], window: 0 });
+    answer(state, ['a'], { ids: [1] });
     defer();
     expect([...waits, state.nextAt('t', ['a'])]).toEqual([10, 20, 30, 10]);
   });
@@ -80,22 +91,22 @@ describe('RecipientState', () => {
 
   it('forgets alerts that are settled', () => {
     const state = open();
-    answer(state, ['a'], { ids: [1, 2], window: 0 });
+    answer(state, ['a'], { ids: [1, 2] });
     plan(state, [2, 3], 0, ['a']);
     expect(state.finished('t', ['a'], [1, 2, 3])).toEqual([2]);
   });
 
   it('serves a failed key last and each of its recipients alone, the failing one last', () => {
     const state = open();
-    const [batch] = state.plan('t', everyone, [1], 0);
-    state.serverFailed('t', batch ?? { addresses: [], ids: new Set() }, everyone, 0);
+    expect(plan(state, [1], 0)).toEqual([['a,b,c', '1']]);
+    fail(state, everyone);
     expect(state.inOrder(['t', 'u'])).toEqual(['u', 't']);
     expect(plan(state, [1], 0)).toEqual([
       ['a', '1'],
       ['b', '1'],
       ['c', '1'],
     ]);
-    state.serverFailed('t', { addresses: ['a'], ids: new Set([1]) }, everyone, 0);
+    fail(state, ['a']);
     expect(plan(state, [1], 9).map(([address]) => address)).toEqual(['b', 'c']);
     expect(plan(state, [1], 10).map(([address]) => address)).toEqual(['b', 'c', 'a']);
     answer(state, ['b'], { ids: [1], now: 10 });
@@ -105,7 +116,7 @@ describe('RecipientState', () => {
 
   it('does not let the only recipient of a key back off when the server fails', () => {
     const state = open();
-    state.serverFailed('t', { addresses: ['a'], ids: new Set([1]) }, ['a'], 0);
+    fail(state, ['a'], ['a']);
     expect(state.nextAt('t', ['a'])).toBe(0);
   });
 
@@ -126,7 +137,7 @@ describe('RecipientState with a cap', () => {
       const key = `key ${times.length}`;
       now = Math.max(now, state.nextAt(key, [address]));
       if (now >= toMs) return times;
-      state.answered(key, { addresses: [address], ids: new Set([1]) }, new Set(), now, 0);
+      state.answered(key, [1], new Map([[address, { kind: 'accepted' }]]), [address], now);
       state.forget(key);
       times.push(now);
     }
@@ -157,8 +168,8 @@ describe('RecipientState with a cap', () => {
   });
 
   it('does not cap without a limit', () => {
-    const state = open(null);
-    for (let n = 0; n < 1_000; n += 1) answer(state, ['a'], { ids: [n], now: 5, window: 0 });
+    const state = open(null, 0);
+    for (let n = 0; n < 1_000; n += 1) answer(state, ['a'], { ids: [n], now: 5 });
     expect(state.nextAt('t', ['a'])).toBeLessThanOrEqual(5);
   });
 });

@@ -126,10 +126,10 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
 
 async function sendTest(sender: MailSender, to: string, version: string): Promise<void> {
   const mail = `Test mail from dq: alerts reach this address.\n\n-- \ndq ${version} on ${hostname()}\n`;
-  const sent = await sender.send({ to: [to], subject: 'dq: test of alerts', text: mail });
-  const failure = sent.kind === 'failed' ? sent : sent.answers.get(to);
-  if (failure !== undefined && failure.kind !== 'accepted')
-    throw new DqError('smtp_failed', `mail server: did not accept the mail: ${failure.reason}`);
+  const answers = await sender.send({ to: [to], subject: 'dq: test of alerts', text: mail });
+  for (const answer of answers.values())
+    if (answer.kind !== 'accepted')
+      throw new DqError('smtp_failed', `mail server: did not accept the mail: ${answer.reason}`);
 }
 
 function alertJson(entry: AlertEntry): object {

@@ -67,9 +67,13 @@ export class Mailer implements Service {
   #nextRoundAt = 0;
 
   constructor(options: MailerOptions) {
-    const { source, log, breaker, perHour, pollMs } = options;
+    const { source, log, breaker, config, perHour, pollMs } = options;
     this.#options = options;
-    this.#recipients = new RecipientState(perHour, (failures) => breaker.backoffMs(failures));
+    this.#recipients = new RecipientState({
+      perHour,
+      windowMs: config['alerts.window'],
+      backoffMs: (failures) => breaker.backoffMs(failures),
+    });
     this.#failures = new FailureLog(log, {
       failure: `mailer: cannot mail ${source.name}`,
       end: `mailer: ${source.name} are mailed again`,
@@ -163,32 +167,21 @@ export class Mailer implements Service {
   }
 
   async #send(key: string, batch: Batch, addresses: readonly string[], claim: Claim): Promise<void> {
-    const { config, breaker, log, metrics, source } = this.#options;
+    const { breaker, log, metrics, source } = this.#options;
     const mail = { to: batch.addresses, ...claim.mail(batch.ids) };
-    const sent = await breaker.send(mail, this.#ending.signal);
-    const now = performance.now();
-    // The breaker has logged it and is open.
-    if (sent.kind === 'failed') {
-      metrics.count('dq_mails_total', batch.addresses.length, 'failed');
-      this.#recipients.serverFailed(key, batch, addresses, now);
-      return;
-    }
-    const deferred = new Set<string>();
-    for (const [address, answer] of sent.answers) {
+    const answers = await breaker.send(mail, this.#ending.signal);
+    let served = 0;
+    for (const [address, answer] of answers) {
       metrics.count('dq_mails_total', 1, answer.kind);
-      if (answer.kind === 'deferred') deferred.add(address);
-      if (answer.kind === 'accepted') continue;
+      if (answer.kind === 'accepted' || answer.kind === 'refused') served += 1;
+      // The breaker has logged a failure.
+      if (answer.kind === 'accepted' || answer.kind === 'failed') continue;
       const verb = answer.kind === 'refused' ? 'rejected' : 'deferred';
       log.error(`mailer: the mail server ${verb} a mail`, undefined, { address, key, reason: answer.reason });
     }
-    this.#recipients.answered(key, batch, deferred, now, config['alerts.window']);
-    const served = batch.addresses.length - deferred.size;
-    if (served > 0)
-      log.notice(`mailer: sent a mail about ${source.name}`, {
-        key,
-        alerts: batch.ids.size,
-        addresses: served,
-      });
+    this.#recipients.answered(key, batch.ids, answers, addresses, performance.now());
+    const fields = { key, alerts: batch.ids.size, addresses: served };
+    if (served > 0) log.notice(`mailer: sent a mail about ${source.name}`, fields);
   }
 
   /** The addresses that must be served before an alert is settled. A full claim skips
@@ -196,7 +189,7 @@ export class Mailer implements Service {
    *  younger than the claim would never be mailed. */
   #awaited(key: string, addresses: readonly string[], claim: Claim): readonly string[] {
     if (!claim.isFull) return addresses;
-    const patient = this.#recipients.patient(key, addresses, upkeepLimits.mailTriesMax);
+    const patient = this.#recipients.patient(key, addresses);
     const skipped = addresses.filter((address) => !patient.includes(address));
     if (skipped.length > 0)
       this.#options.log.error('mailer: an address was deferred too often and misses alerts', undefined, {

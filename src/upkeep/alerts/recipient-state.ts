@@ -8,6 +8,9 @@
 // Invariant: a recipient gets each alert once (a restart may repeat one) and never delays another recipient.
 // Pure: the caller passes the time, performance.now().
 
+import type { Answers } from '../../mail/smtp-sender.ts';
+import { upkeepLimits } from '../limits.ts';
+
 /** One mail: these recipients, about these alerts. */
 export interface Batch {
   readonly addresses: readonly string[];
@@ -23,10 +26,18 @@ interface Recipient {
   failures: number;
 }
 
+export interface RecipientRules {
+  /** mails that an address may get in an hour; null = no cap */
+  readonly perHour: number | null;
+  readonly windowMs: number;
+  /** after so many failures in a row */
+  readonly backoffMs: (failures: number) => number;
+}
+
 const hourMs = 3_600_000;
 
 export class RecipientState {
-  readonly #backoffMs: (failures: number) => number;
+  readonly #rules: RecipientRules;
   readonly #atOnce: number;
   readonly #everyMs: number;
   /** key → address */
@@ -36,10 +47,9 @@ export class RecipientState {
   /** keys whose last mail failed, the latest last */
   readonly #failed = new Set<string>();
 
-  /** `perHour`: mails that an address may get in an hour; null = no cap. `backoffMs`: after so many failures
-   *  in a row. */
-  constructor(perHour: number | null, backoffMs: (failures: number) => number) {
-    this.#backoffMs = backoffMs;
+  constructor(rules: RecipientRules) {
+    const { perHour } = rules;
+    this.#rules = rules;
     this.#atOnce = perHour === null ? 1 : Math.max(1, Math.floor(perHour / 2));
     this.#everyMs = perHour === null ? 0 : hourMs / Math.max(1, perHour - this.#atOnce);
   }
@@ -59,45 +69,39 @@ export class RecipientState {
 
   /** The mails to send now. `owed`: all alerts that are owed; others are forgotten. */
   plan(key: string, addresses: readonly string[], owed: readonly number[], now: number): readonly Batch[] {
-    const batches: { readonly addresses: string[]; readonly ids: ReadonlySet<number> }[] = [];
+    const batches: { addresses: string[]; ids: Set<number>; failures: number }[] = [];
     const all = new Set(owed);
     for (const address of addresses) {
-      const { done } = this.#of(key, address);
+      const { done, failures } = this.#of(key, address);
       for (const id of done) if (!all.has(id)) done.delete(id);
-      if (this.#nextAt(key, address) > now) continue;
       const ids = done.size === 0 ? all : new Set(owed.filter((id) => !done.has(id)));
-      if (ids.size === 0) continue;
+      if (ids.size === 0 || this.#nextAt(key, address) > now) continue;
+      const same = batches.find((b) => b.ids === ids || owed.every((id) => b.ids.has(id) === ids.has(id)));
       // After a failure each address gets its own mail: the server may hang up at one of them.
-      const same = this.#failed.has(key) ? undefined : batches.find((batch) => isSame(batch.ids, ids));
-      if (same === undefined) batches.push({ addresses: [address], ids });
+      if (same === undefined || this.#failed.has(key)) batches.push({ addresses: [address], ids, failures });
       else same.addresses.push(address);
     }
-    const failures = ({ addresses: [first = ''] }: Batch) => this.#of(key, first).failures;
-    return batches.sort((a, b) => failures(a) - failures(b));
+    return batches.sort((a, b) => a.failures - b.failures);
   }
 
-  /** The mail server has answered for each address of the batch. */
-  answered(key: string, batch: Batch, deferred: ReadonlySet<string>, now: number, windowMs: number): void {
+  /** The mail server has answered the mail about `ids`, or failed at it. `all`: the addresses of the key. */
+  answered(key: string, ids: Iterable<number>, answers: Answers, all: readonly string[], now: number): void {
     this.#failed.delete(key);
-    for (const address of batch.addresses) {
-      if (deferred.has(address)) {
-        this.#backOff(key, address, now);
-        continue;
-      }
+    for (const [address, { kind }] of answers) {
       const recipient = this.#of(key, address);
-      for (const id of batch.ids) recipient.done.add(id);
-      recipient.nextAt = now + windowMs;
-      recipient.failures = 0;
-      this.#countMail(address, now);
+      if (kind === 'failed') this.failed(key);
+      // An address at which the server fails, while the key has others, may be the cause.
+      if (kind === 'deferred' || (kind === 'failed' && answers.size === 1 && all.length > 1)) {
+        recipient.failures += 1;
+        recipient.nextAt = now + this.#rules.backoffMs(recipient.failures);
+      } else if (kind !== 'failed') {
+        for (const id of ids) recipient.done.add(id);
+        recipient.failures = 0;
+        recipient.nextAt = now + this.#rules.windowMs;
+        for (const [known, at] of this.#uncappedAt) if (at <= now) this.#uncappedAt.delete(known);
+        this.#uncappedAt.set(address, Math.max(this.#uncappedAt.get(address) ?? 0, now) + this.#everyMs);
+      }
     }
-  }
-
-  /** The mail server failed at this mail. An address that fails alone, while the key has others, backs
-   *  off. */
-  serverFailed(key: string, batch: Batch, addresses: readonly string[], now: number): void {
-    this.failed(key);
-    const [only = ''] = batch.addresses;
-    if (batch.addresses.length === 1 && addresses.length > 1) this.#backOff(key, only, now);
   }
 
   /** The key failed for any reason: it goes last in the next round. */
@@ -106,9 +110,9 @@ export class RecipientState {
     this.#failed.add(key);
   }
 
-  /** The addresses that were deferred fewer than `most` times in a row; all of them if there are none. */
-  patient(key: string, addresses: readonly string[], most: number): readonly string[] {
-    const few = addresses.filter((address) => this.#of(key, address).failures < most);
+  /** The addresses that were deferred fewer than mailTriesMax times in a row; if there are none, all. */
+  patient(key: string, addresses: readonly string[]): readonly string[] {
+    const few = addresses.filter((address) => this.#of(key, address).failures < upkeepLimits.mailTriesMax);
     return few.length > 0 ? few : addresses;
   }
 
@@ -129,26 +133,10 @@ export class RecipientState {
     return Math.max(this.#keys.get(key)?.get(address)?.nextAt ?? 0, uncappedAt);
   }
 
-  #backOff(key: string, address: string, now: number): void {
-    const recipient = this.#of(key, address);
-    recipient.failures += 1;
-    recipient.nextAt = now + this.#backoffMs(recipient.failures);
-  }
-
-  #countMail(address: string, now: number): void {
-    for (const [known, at] of this.#uncappedAt) if (at <= now) this.#uncappedAt.delete(known);
-    this.#uncappedAt.set(address, Math.max(this.#uncappedAt.get(address) ?? 0, now) + this.#everyMs);
-  }
-
   #of(key: string, address: string): Recipient {
     const recipients = this.#keys.get(key) ?? new Map<string, Recipient>();
-    this.#keys.set(key, recipients);
     const recipient = recipients.get(address) ?? { done: new Set<number>(), nextAt: 0, failures: 0 };
-    recipients.set(address, recipient);
+    this.#keys.set(key, recipients.set(address, recipient));
     return recipient;
   }
-}
-
-function isSame(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {
-  return a === b || (a.size === b.size && [...a].every((id) => b.has(id)));
 }
