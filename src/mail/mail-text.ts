@@ -44,24 +44,33 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
   );
 }
 
+/** `incidents`: 1 or more of one failure state, oldest first. */
+export function incidentsMail(
+  incidents: readonly { readonly at: number; readonly detail: string }[],
+  daemon: Daemon,
+): MailText {
+  const shown = incidents.slice(-mailLimits.alertsShown);
+  const lines = shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`);
+  return mailText(shown.at(-1)?.detail ?? '', lines, daemon);
+}
+
 function described({ id, deadAt, reason, failures, attempt }: AlertEntry): readonly string[] {
-  const lines = [
+  const status = typeof attempt?.status === 'number' ? `, status ${attempt.status}` : '';
+  const last = attempt && [
+    `  last      ${oneLine(attempt.reason ?? 'none', mailLimits.alertExcerptMax)}${status}`,
+    `  reply     ${oneLine(attempt.replyExcerpt, mailLimits.alertExcerptMax) || '(empty)'}`,
+  ];
+  return [
     `  id        ${oneLine(id, limits.idBytesMax)}`,
     `  died      ${formatInstant(deadAt)} (${reason})`,
     `  attempts  ${failures}`,
-  ];
-  if (attempt === null) return [...lines, ''];
-  const status = attempt.status === null ? '' : `, status ${attempt.status}`;
-  return [
-    ...lines,
-    `  last      ${oneLine(attempt.reason ?? 'none', mailLimits.alertExcerptMax)}${status}`,
-    `  reply     ${oneLine(attempt.replyExcerpt, mailLimits.alertExcerptMax) || '(empty)'}`,
+    ...(last ?? []),
     '',
   ];
 }
 
 /** Cuts the subject to one line and names the daemon at the end of the text. */
-export function mailText(subject: string, lines: readonly string[], { host, version }: Daemon): MailText {
+function mailText(subject: string, lines: readonly string[], { host, version }: Daemon): MailText {
   const text = [...lines, '', '-- ', `dq ${version} on ${oneLine(host, limits.idBytesMax)}`, ''].join('\n');
   return { subject: oneLine(`dq: ${subject}`, mailLimits.mailSubjectMax), text };
 }

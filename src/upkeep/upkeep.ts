@@ -7,15 +7,16 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../core/limits.ts';
 import { type BackoffTimes, MailCircuitBreaker } from '../mail/mail-circuit-breaker.ts';
+import { deadJobsMail, incidentsMail } from '../mail/mail-text.ts';
 import { openMailSender } from '../mail/smtp-sender.ts';
-import { givenUp, IncidentFiles } from '../process/incident-files.ts';
+import type { AlertEntry } from '../ports/job-store.ts';
+import { givenUp, type Incident, IncidentFiles } from '../process/incident-files.ts';
 import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';
 import type { Service } from '../runtime/service.ts';
 import { Incidents } from './alerts/incidents.ts';
-import { type AlertSource, Mailer } from './alerts/mailer.ts';
-import { outboxAlerts } from './alerts/outbox-alerts.ts';
+import { type Alert, Mailer } from './alerts/mailer.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
 import { Janitor } from './janitor.ts';
 import { upkeepLimits } from './limits.ts';
@@ -60,8 +61,8 @@ class Upkeep implements Role {
   readonly #storeMetrics: StoreMetrics;
   readonly #health: HealthChecker;
   readonly #incidents: Incidents;
-  readonly #deadJobsMailer: Mailer;
-  readonly #incidentMailer: Mailer;
+  readonly #deadJobsMailer: Mailer<AlertEntry>;
+  readonly #incidentMailer: Mailer<Incident & Alert>;
   /** in the order of their start */
   readonly #agents: readonly Service[];
   /** started when no other dq-upkeep works */
@@ -73,9 +74,11 @@ class Upkeep implements Role {
     const { config, log, metrics, registry, shards, store, topics } = ctx;
     const daemon = { host: hostname(), version: ctx.version };
     const breaker = new MailCircuitBreaker(openMailSender(config), log, times.mailBackoff);
-    const mailerOf = (source: AlertSource, pollMs: number, perHour: number | null) =>
-      new Mailer({ source, breaker, config, log, metrics, pollMs, perHour });
-    const deadJobs = outboxAlerts({ outbox: store.alerts, topics, daemon, claimMs: times.alertClaimMs });
+    const mailing = {
+      ...{ breaker, config, log, metrics },
+      claimMs: times.alertClaimMs,
+      perMail: upkeepLimits.alertsPerMail,
+    };
     this.#ctx = ctx;
     this.#recoverer = new Recoverer(ctx);
     this.#recorder = new StatsRecorder(
@@ -84,9 +87,27 @@ class Upkeep implements Role {
       new StatFiles(config.dataDir, config['mysql.url'] !== ''),
     );
     this.#storeMetrics = new StoreMetrics(topics, metrics);
-    this.#incidents = new Incidents(new IncidentFiles(config.dataDir), log, daemon);
-    this.#deadJobsMailer = mailerOf(deadJobs, times.deathPollMs, upkeepLimits.mailsPerHourMax);
-    this.#incidentMailer = mailerOf(this.#incidents, times.alertPollMs, null);
+    this.#deadJobsMailer = new Mailer({
+      ...mailing,
+      name: 'dead jobs',
+      outbox: store.alerts,
+      // A topic that is removed has none.
+      addressesOf: async (topic) => (await topics.lookUp(topic))?.alertEmails ?? [],
+      mailAbout: (topic, entries) => deadJobsMail(topic, entries, daemon),
+      pollMs: times.deathPollMs,
+      perHour: upkeepLimits.mailsPerHourMax,
+    });
+    this.#incidents = new Incidents(new IncidentFiles(config.dataDir), log);
+    this.#incidentMailer = new Mailer({
+      ...mailing,
+      name: 'incidents',
+      outbox: this.#incidents,
+      // Only alerts.emails: incidents concern no single topic.
+      addressesOf: async () => [],
+      mailAbout: (_, incidents) => incidentsMail(incidents, daemon),
+      pollMs: times.alertPollMs,
+      perHour: null,
+    });
     this.#health = new HealthChecker({
       admin: store.admin,
       partitions: () => store.jobs.partitions().length,
@@ -145,7 +166,7 @@ class Upkeep implements Role {
       case 'counters':
         this.#recorder.add(message.deltas);
         this.#storeMetrics.counted(message.deltas);
-        if (message.deltas.some(({ name }) => name === 'dead')) this.#deadJobsMailer.wakeSoon();
+        if (message.deltas.some(({ name }) => name === 'dead')) this.#deadJobsMailer.wake();
         break;
       // Sent again at every further death.
       case 'crash_loop':

@@ -8,6 +8,7 @@ import type { AttemptRecord, BuryReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { MailCircuitBreaker } from '../../src/mail/mail-circuit-breaker.ts';
+import { deadJobsMail } from '../../src/mail/mail-text.ts';
 import { openMailSender } from '../../src/mail/smtp-sender.ts';
 import type { AlertOutbox, Store } from '../../src/ports/job-store.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
@@ -15,7 +16,6 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
 import { Mailer } from '../../src/upkeep/alerts/mailer.ts';
-import { outboxAlerts } from '../../src/upkeep/alerts/outbox-alerts.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep, type UpkeepTimes } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';
@@ -72,24 +72,23 @@ interface Bounds {
 
 /** Without the rest of upkeep, and with bounds that a test can reach. */
 async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: Partial<Config> = {}) {
-  const { window = 600_000, perMail, perHour = null } = bounds;
+  const { window = 600_000, perMail = 1_000, perHour = null } = bounds;
   const { config, log, metrics } = rig.context({
     config: configOf(smtp, { ...more, 'alerts.window': window }),
   });
   const daemon = { host: 'h', version: 'v' };
   const mailer = new Mailer({
-    source: outboxAlerts({
-      outbox: rig.store.alerts,
-      topics: rig.topics,
-      daemon,
-      claimMs: 60_000,
-      ...(perMail === undefined ? {} : { perMail }),
-    }),
+    name: 'dead jobs',
+    outbox: rig.store.alerts,
+    addressesOf: async (topic) => (await rig.topics.lookUp(topic))?.alertEmails ?? [],
+    mailAbout: (topic, entries) => deadJobsMail(topic, entries, daemon),
     breaker: new MailCircuitBreaker(openMailSender(config), log, { min: 5, max: 10 }),
     config,
     log,
     metrics,
     pollMs: 20,
+    claimMs: 60_000,
+    perMail,
     perHour,
   });
   await mailer.start();
@@ -514,6 +513,21 @@ describe('mailer of dead jobs', () => {
       expect(lines().reduce((sum, line) => sum + Number(line['alerts']), 0)).toBe(count + 1);
     },
   );
+
+  it('without an address: logs one line for each full claim and one for the rest', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await die(
+      rig.store,
+      't',
+      Array.from({ length: 7 }, (_, n) => `job-${n}`),
+    );
+    await startMailerAlone(rig, smtp, { perMail: 3 });
+    await until('all alerts are settled', () => all('nobody')(rig.store));
+    const lines = rig.lines.filter(({ kind, message }) => kind === 'error' && message.includes('died'));
+    expect(lines.map((line) => line['alerts'])).toEqual([3, 3, 1]);
+  });
 
   it('without a mail server: repeats a failed settle before the window ends', async () => {
     const rig = await startRig();

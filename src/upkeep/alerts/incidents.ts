@@ -1,12 +1,10 @@
-// Records the incidents of this instance: the start and the end of each failure state, once, in a log line, a
-// file and a mail. As a source of alerts its keys are failure states (`crash_loop notifier`); the window of a
-// key is found in its files. Invariant: begin() and end() take effect even if the disk takes no file: a full
-// disk is one of the failure states.
+// Records the incidents of this instance: the start and the end of each failure state, once, in a log line
+// and a file. It is the outbox of their mails: a key is a failure state (`crash_loop notifier`), and the
+// window of a key is found in its files. Invariant: begin() and end() take effect even if the disk takes no
+// file: a full disk is one of the failure states.
 
-import { formatInstant } from '../../core/duration.ts';
 import { limits } from '../../core/limits.ts';
-import { mailLimits } from '../../mail/limits.ts';
-import { type Daemon, mailText, oneLine } from '../../mail/mail-text.ts';
+import { oneLine } from '../../mail/mail-text.ts';
 import {
   type Incident,
   type IncidentFiles,
@@ -16,27 +14,24 @@ import {
 import { FailureLog } from '../../runtime/failure-log.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { upkeepLimits } from '../limits.ts';
-import type { AlertSource, Claim } from './mailer.ts';
+import type { Alert, Outbox } from './mailer.ts';
 
 type FailureState = Pick<Incident, 'kind' | 'about'>;
 
 const keyOf = ({ kind, about }: FailureState) => `${kind} ${about}`.trim();
 
-export class Incidents implements AlertSource {
-  readonly name = 'incidents';
+export class Incidents implements Outbox<Incident & Alert> {
   readonly #files: IncidentFiles;
   readonly #log: Log;
-  readonly #daemon: Daemon;
   /** by id, oldest first; an incident that changes is replaced */
   readonly #known = new Map<number, Incident>();
   readonly #written = new WeakSet<Incident>();
   #writing: Promise<void> = Promise.resolve();
   readonly #writeFailures: FailureLog;
 
-  constructor(files: IncidentFiles, log: Log, daemon: Daemon) {
+  constructor(files: IncidentFiles, log: Log) {
     this.#files = files;
     this.#log = log;
-    this.#daemon = daemon;
     this.#writeFailures = new FailureLog(log, { failure: 'incidents: cannot write an incident file' });
   }
 
@@ -90,6 +85,35 @@ export class Incidents implements AlertSource {
     return this.#writing;
   }
 
+  // Outbox
+
+  async due(windowMs: number): Promise<readonly string[]> {
+    await this.flush();
+    const now = Date.now();
+    // A mail from the future: the clock was set back.
+    const mailed = [...this.#known.values()].filter(
+      ({ sentAt }) => sentAt !== null && sentAt <= now && now - sentAt < windowMs,
+    );
+    const inWindow = new Set(mailed.map(keyOf));
+    return [...new Set(this.#owed().map(keyOf))].filter((key) => !inWindow.has(key));
+  }
+
+  /** This process is the only one that mails incidents. */
+  async claim(key: string): Promise<readonly (Incident & Alert)[]> {
+    const owed = this.#owed().filter((incident) => keyOf(incident) === key);
+    return owed.map((incident) => ({ ...incident, version: incident.id }));
+  }
+
+  async settle(ids: readonly number[], as: 'sent' | 'nobody' | 'owed'): Promise<void> {
+    if (as === 'owed') return;
+    const sentAt = as === 'sent' ? Date.now() : null;
+    for (const id of ids) {
+      const incident = this.#known.get(id);
+      if (incident?.alert === 'owed') this.#known.set(id, { ...incident, alert: as, sentAt });
+    }
+    await this.flush();
+  }
+
   #isOpen(failure: FailureState): boolean {
     return this.open().some((incident) => keyOf(incident) === keyOf(failure));
   }
@@ -104,49 +128,6 @@ export class Incidents implements AlertSource {
     this.#known.set(incident.id, incident);
     await this.flush();
     await this.#dropOldest();
-  }
-
-  // AlertSource
-
-  async due(windowMs: number): Promise<readonly string[]> {
-    await this.flush();
-    const now = Date.now();
-    // A mail from the future: the clock was set back.
-    const mailed = [...this.#known.values()].filter(
-      ({ sentAt }) => sentAt !== null && sentAt <= now && now - sentAt < windowMs,
-    );
-    const inWindow = new Set(mailed.map(keyOf));
-    return [...new Set(this.#owed().map(keyOf))].filter((key) => !inWindow.has(key));
-  }
-
-  /** Only alerts.emails: incidents concern no single topic. */
-  async addresses(): Promise<readonly string[]> {
-    return [];
-  }
-
-  async claim(key: string): Promise<Claim> {
-    const owed = this.#owed().filter((incident) => keyOf(incident) === key);
-    return {
-      ids: owed.map(({ id }) => id),
-      names: [],
-      isFull: false,
-      mail: (ids) => {
-        const chosen = owed.filter(({ id }) => ids.has(id));
-        const lines = chosen
-          .slice(-mailLimits.alertsShown)
-          .map(({ at, detail }) => `${formatInstant(at)}  ${detail}`);
-        return mailText(chosen.at(-1)?.detail ?? key, lines, this.#daemon);
-      },
-      settle: async (ids, as) => {
-        if (as === 'owed') return;
-        const sentAt = as === 'sent' ? Date.now() : null;
-        for (const id of ids) {
-          const incident = this.#known.get(id);
-          if (incident?.alert === 'owed') this.#known.set(id, { ...incident, alert: as, sentAt });
-        }
-        await this.flush();
-      },
-    };
   }
 
   /** Keeps the failure states that last: their end must be mailed, and their start must not be mailed

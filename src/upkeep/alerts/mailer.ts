@@ -1,60 +1,58 @@
-// Mails the alerts of one source: claims them, sends the mails that are due, settles them.
-// Invariants: an alert is settled as `sent` only when every address has accepted or
-// rejected it for good, and as `nobody` only if there is no address or no mail server; a
-// deferred address or a failing key delays no other key.
+// Mails the alerts of one outbox: claims them, sends the mails that are due, settles them.
+// Invariants: an alert is settled as `sent` only when every address has accepted or rejected it for good, and
+// as `nobody` only if there is no address or no mail server; a deferred address or a failing key delays no
+// other key.
 // A crash between the server's answer and the settle costs a second mail, never the first: the claim expires.
 
 import type { Config } from '../../config/options.ts';
 import { limits } from '../../core/limits.ts';
+import { mailLimits } from '../../mail/limits.ts';
 import type { MailCircuitBreaker } from '../../mail/mail-circuit-breaker.ts';
 import type { MailText } from '../../mail/mail-text.ts';
+import type { Answers } from '../../mail/smtp-sender.ts';
+import type { AlertOutbox } from '../../ports/job-store.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
 import type { Log } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import { upkeepLimits } from '../limits.ts';
-import { type Batch, RecipientState } from './recipient-state.ts';
+import { RecipientState } from './recipient-state.ts';
 
-/** Alerts under keys: topics, or the incidents of this instance. Each key has its own window. */
-export interface AlertSource {
-  /** in log lines */
+/** Alerts under keys: dead jobs under their topic, incidents under their failure state. */
+export type Outbox<A extends Alert> = Pick<AlertOutbox, 'due' | 'settle'> & {
+  claim(key: string, claimMs: number, max: number): Promise<readonly A[]>;
+};
+
+export interface Alert {
+  /** names it in settle */
+  readonly version: number;
+  /** names it in the log */
+  readonly id: string | number;
+}
+
+export interface MailerOptions<A extends Alert> {
+  /** of the alerts, in log lines */
   readonly name: string;
-  /** Keys with owed alerts and no mail within windowMs, the longest waiting first. */
-  due(windowMs: number): Promise<readonly string[]>;
-  /** Recipients of this key, beside alerts.emails. Rejects while they cannot be read. */
-  addresses(key: string): Promise<readonly string[]>;
-  /** Claims the owed alerts of the key until they are settled, or until upkeepLimits.alertClaimMs are
-   *  over. */
-  claim(key: string): Promise<Claim>;
-}
-
-export interface Claim {
-  /** oldest first; empty if another process was faster */
-  readonly ids: readonly number[];
-  /** The claim is full: younger alerts may be owed, too. */
-  readonly isFull: boolean;
-  /** names of the oldest mailLimits.alertsShown, for the log */
-  readonly names: readonly string[];
-  /** A mail about these of the alerts. */
-  mail(ids: ReadonlySet<number>): MailText;
-  /** `sent` begins the window of the key; `owed` releases the claim. */
-  settle(ids: readonly number[], as: 'sent' | 'nobody' | 'owed'): Promise<void>;
-}
-
-export interface MailerOptions {
-  readonly source: AlertSource;
+  readonly outbox: Outbox<A>;
+  /** Recipients of the key, beside alerts.emails. Rejects while they cannot be read. */
+  readonly addressesOf: (key: string) => Promise<readonly string[]>;
+  /** `alerts`: 1 or more of the key, oldest first */
+  readonly mailAbout: (key: string, alerts: readonly A[]) => MailText;
   readonly breaker: MailCircuitBreaker;
   readonly config: Pick<Config, 'alerts.emails' | 'alerts.window'>;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly pollMs: number;
+  readonly claimMs: number;
+  /** alerts of one mail */
+  readonly perMail: number;
   /** mails that an address may get in an hour; null = no cap */
   readonly perHour: number | null;
 }
 
-export class Mailer implements Service {
-  readonly #options: MailerOptions;
+export class Mailer<A extends Alert> implements Service {
+  readonly #options: MailerOptions<A>;
   readonly #recipients: RecipientState;
   /** Keys without recipients → performance.now() of their next log line; bounded by the keys of one
    *  window. */
@@ -66,8 +64,8 @@ export class Mailer implements Service {
   #lastRoundAt = Number.NEGATIVE_INFINITY;
   #nextRoundAt = 0;
 
-  constructor(options: MailerOptions) {
-    const { source, log, breaker, config, perHour, pollMs } = options;
+  constructor(options: MailerOptions<A>) {
+    const { name, log, breaker, config, perHour, pollMs } = options;
     this.#options = options;
     this.#recipients = new RecipientState({
       perHour,
@@ -75,8 +73,8 @@ export class Mailer implements Service {
       backoffMs: (failures) => breaker.backoffMs(failures),
     });
     this.#failures = new FailureLog(log, {
-      failure: `mailer: cannot mail ${source.name}`,
-      end: `mailer: ${source.name} are mailed again`,
+      failure: `mailer: cannot mail ${name}`,
+      end: `mailer: ${name} are mailed again`,
     });
     this.#loop = new Loop({
       step: () => this.#step(),
@@ -92,14 +90,8 @@ export class Mailer implements Service {
     await this.#loop.start();
   }
 
-  /** Begins a round at once. */
-  wake(): void {
-    this.#nextRoundAt = 0;
-    this.#loop.wake();
-  }
-
   /** Begins a round soon: while jobs die, each process reports it once a second. */
-  wakeSoon(): void {
+  wake(): void {
     this.#nextRoundAt = Math.min(this.#nextRoundAt, this.#lastRoundAt + upkeepLimits.deathPauseMs);
     this.#loop.wake();
   }
@@ -113,21 +105,22 @@ export class Mailer implements Service {
 
   /** The loop turns at least once a second; a round begins every pollMs. */
   async #step(): Promise<number> {
+    const { breaker, pollMs } = this.#options;
     const waitMs = this.#nextRoundAt - performance.now();
     if (waitMs > 0) return waitMs;
     // Before the round: a wake-up during it asks for the next one.
     this.#lastRoundAt = performance.now();
-    this.#nextRoundAt = this.#lastRoundAt + this.#options.pollMs;
+    this.#nextRoundAt = this.#lastRoundAt + pollMs;
     // While no mail can be sent the store is not asked.
-    if (!this.#options.breaker.isOpen()) await this.#round();
-    return this.#options.pollMs;
+    if (!breaker.isOpen()) await this.#round();
+    return pollMs;
   }
 
   async #round(): Promise<void> {
-    const { source, config } = this.#options;
+    const { breaker, config, outbox } = this.#options;
     for (const [key, at] of this.#nextLineAt) if (at <= performance.now()) this.#nextLineAt.delete(key);
-    for (const key of this.#recipients.inOrder(await source.due(config['alerts.window']))) {
-      if (this.#ending.signal.aborted) return;
+    for (const key of this.#recipients.inOrder(await outbox.due(config['alerts.window']))) {
+      if (this.#ending.signal.aborted || breaker.isOpen()) break;
       try {
         await this.#serve(key);
       } catch (error) {
@@ -140,36 +133,49 @@ export class Mailer implements Service {
 
   /** Claims only what can be mailed or logged now: each claim is a write to the disk. */
   async #serve(key: string): Promise<void> {
-    const { source, breaker, config } = this.#options;
-    const addresses = distinct([...(await source.addresses(key)), ...config['alerts.emails']]);
+    const { addressesOf, breaker, config } = this.#options;
+    const addresses = distinct([...(await addressesOf(key)), ...config['alerts.emails']]);
     const canMail = breaker.canSend && addresses.length > 0;
-    if (canMail && (breaker.isOpen() || this.#recipients.nextAt(key, addresses) > performance.now())) return;
+    if (canMail && this.#recipients.nextAt(key, addresses) > performance.now()) return;
     if (!canMail && this.#nextLineAt.has(key)) return;
-    const claim = await source.claim(key);
-    if (claim.ids.length === 0) return;
-    if (canMail) await this.#mail(key, addresses, claim);
-    else await this.#logAll(key, claim);
+    const alerts = await this.#claim(key);
+    // Another process was faster.
+    if (alerts.length === 0) return;
+    if (canMail) await this.#mail(key, addresses, alerts);
+    else await this.#logOnly(key, alerts);
   }
 
-  async #mail(key: string, addresses: readonly string[], claim: Claim): Promise<void> {
+  async #mail(key: string, addresses: readonly string[], alerts: readonly A[]): Promise<void> {
+    const { breaker, log, mailAbout, perMail } = this.#options;
     const recipients = this.#recipients;
+    const versions = alerts.map(({ version }) => version);
     const claimedAt = performance.now();
-    for (const batch of recipients.plan(key, addresses, claim.ids, claimedAt)) {
+    for (const batch of recipients.plan(key, addresses, versions, claimedAt)) {
       // A further mail could outlast the claim.
-      if (performance.now() - claimedAt > limits.mailMs || this.#options.breaker.isOpen()) break;
-      await this.#send(key, batch, addresses, claim);
+      if (performance.now() - claimedAt > limits.mailMs || breaker.isOpen()) break;
+      const about = alerts.filter(({ version }) => batch.ids.has(version));
+      const mail = { to: batch.addresses, ...mailAbout(key, about) };
+      const answers = await breaker.send(mail, this.#ending.signal);
+      this.#report(key, about.length, answers);
+      recipients.answered(key, batch.ids, answers, addresses, performance.now());
     }
-    const finished = new Set(recipients.finished(key, this.#awaited(key, addresses, claim), claim.ids));
-    const rest = claim.ids.filter((id) => !finished.has(id));
-    if (finished.size > 0) await claim.settle([...finished], 'sent');
-    if (rest.length > 0) await claim.settle(rest, 'owed');
-    else recipients.forget(key);
+    // Behind a mailbox that stays full, alerts younger than a full claim would never be mailed.
+    const awaited = alerts.length < perMail ? addresses : recipients.patient(key, addresses);
+    const skipped = addresses.filter((address) => !awaited.includes(address));
+    if (skipped.length > 0) {
+      const fields = { key, addresses: skipped };
+      log.error('mailer: an address was deferred too often and misses alerts', undefined, fields);
+    }
+    const finished = new Set(recipients.finished(key, awaited, versions));
+    const done = alerts.filter(({ version }) => finished.has(version));
+    const rest = alerts.filter(({ version }) => !finished.has(version));
+    await this.#settle(done, 'sent');
+    await this.#settle(rest, 'owed');
+    if (rest.length === 0) recipients.forget(key);
   }
 
-  async #send(key: string, batch: Batch, addresses: readonly string[], claim: Claim): Promise<void> {
-    const { breaker, log, metrics, source } = this.#options;
-    const mail = { to: batch.addresses, ...claim.mail(batch.ids) };
-    const answers = await breaker.send(mail, this.#ending.signal);
+  #report(key: string, alerts: number, answers: Answers): void {
+    const { log, metrics, name } = this.#options;
     let served = 0;
     for (const [address, answer] of answers) {
       metrics.count('dq_mails_total', 1, answer.kind);
@@ -179,51 +185,39 @@ export class Mailer implements Service {
       const verb = answer.kind === 'refused' ? 'rejected' : 'deferred';
       log.error(`mailer: the mail server ${verb} a mail`, undefined, { address, key, reason: answer.reason });
     }
-    this.#recipients.answered(key, batch.ids, answers, addresses, performance.now());
-    const fields = { key, alerts: batch.ids.size, addresses: served };
-    if (served > 0) log.notice(`mailer: sent a mail about ${source.name}`, fields);
-  }
-
-  /** The addresses that must be served before an alert is settled. A full claim skips
-   *  those that were deferred too often: behind a mailbox that stays full, alerts
-   *  younger than the claim would never be mailed. */
-  #awaited(key: string, addresses: readonly string[], claim: Claim): readonly string[] {
-    if (!claim.isFull) return addresses;
-    const patient = this.#recipients.patient(key, addresses);
-    const skipped = addresses.filter((address) => !patient.includes(address));
-    if (skipped.length > 0)
-      this.#options.log.error('mailer: an address was deferred too often and misses alerts', undefined, {
-        key,
-        addresses: skipped,
-      });
-    return patient;
-  }
-
-  /** One line for each full claim, and one for the rest: in total one for a window, as with mails. */
-  async #logAll(key: string, first: Claim): Promise<void> {
-    const { source, config } = this.#options;
-    let claim = first;
-    await this.#logAndSettle(key, claim);
-    while (claim.isFull && !this.#ending.signal.aborted) {
-      claim = await source.claim(key);
-      if (claim.ids.length > 0) await this.#logAndSettle(key, claim);
-    }
-    // Last: after a failed settle the key is tried again without a wait for the window.
-    this.#nextLineAt.set(key, performance.now() + config['alerts.window']);
+    if (served > 0) log.notice(`mailer: sent a mail about ${name}`, { key, alerts, addresses: served });
   }
 
   /** Logs before it settles: a crash between the two repeats the line. A kill -9 within
    *  telemetryLimits.logFlushMs loses it. */
-  async #logAndSettle(key: string, claim: Claim): Promise<void> {
-    const { breaker, log, source } = this.#options;
+  async #logOnly(key: string, alerts: readonly A[]): Promise<void> {
+    const { breaker, config, log, mailAbout, name, perMail } = this.#options;
     const why = breaker.canSend ? 'no address is configured' : 'no smtp.url is configured';
-    log.error(`${claim.mail(new Set(claim.ids)).subject}; not mailed: ${why}`, undefined, {
-      source: source.name,
-      key,
-      alerts: claim.ids.length,
-      ...(claim.names.length > 0 ? { ids: claim.names } : {}),
-    });
-    await claim.settle(claim.ids, 'nobody');
+    const ids = alerts.slice(0, mailLimits.alertsShown).map(({ id }) => id);
+    const fields = { source: name, key, alerts: alerts.length, ids };
+    log.error(`${mailAbout(key, alerts).subject}; not mailed: ${why}`, undefined, fields);
+    await this.#settle(alerts, 'nobody');
+    // One line per window, as with mails. After a full claim or a failed settle the rest does not wait.
+    if (alerts.length < perMail) this.#nextLineAt.set(key, performance.now() + config['alerts.window']);
+  }
+
+  async #claim(key: string): Promise<readonly A[]> {
+    const { claimMs, outbox, perMail } = this.#options;
+    const alerts: A[] = [];
+    for (let isAll = false; !isAll && alerts.length < perMail; ) {
+      const max = Math.min(perMail - alerts.length, upkeepLimits.alertClaimMax);
+      const claimed = await outbox.claim(key, claimMs, max);
+      alerts.push(...claimed);
+      isAll = claimed.length < max;
+    }
+    return alerts;
+  }
+
+  async #settle(alerts: readonly A[], as: 'sent' | 'nobody' | 'owed'): Promise<void> {
+    const versions = alerts.map(({ version }) => version);
+    const max = upkeepLimits.alertClaimMax;
+    for (let from = 0; from < versions.length; from += max)
+      await this.#options.outbox.settle(versions.slice(from, from + max), as);
   }
 }
 
