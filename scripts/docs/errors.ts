@@ -28,7 +28,7 @@ export const remedies: Readonly<Record<string, string>> = {
   not_dead: 'use `run` or `reschedule`: the job is not a dead letter',
   body_too_large: 'send a reference instead of the data, or raise `limits.bodyBytes` or `limits.batchBytes`',
   unsupported_media_type: 'send the body uncompressed, with the content type that the message names',
-  smtp_failed: 'correct `alerts.smtp`; the message quotes the mail server',
+  smtp_failed: 'correct `smtp.url`; the message quotes the mail server',
   shard_unreachable: 'repair the connection to the shard, then repeat the call',
   not_stored: 'push again after `Retry-After`: nothing was stored',
   unknown: 'push again **with the same id**: the job may be stored',
