@@ -34,7 +34,15 @@ interface Operation {
     readonly schema: Schema;
   }[];
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema: Schema }>> };
-  readonly responses: Readonly<Record<string, { readonly description: string }>>;
+  readonly responses: Readonly<
+    Record<
+      string,
+      {
+        readonly description: string;
+        readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
+      }
+    >
+  >;
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
 }
 interface OpenApi {
@@ -48,7 +56,7 @@ interface Route {
   readonly operation: Operation;
 }
 
-/** Every route, from the schemas that validate its requests. */
+/** Every route with its requests and replies, from the schemas of /openapi.json. */
 export async function httpPage(): Promise<string> {
   const document = await describeApi();
   const byTag = new Map<string, Route[]>();
@@ -73,7 +81,7 @@ included. \`npx openapi-typescript $DQ/openapi.json\` makes types from it. This 
   except \`0\`.
 - **Times**: RFC 3339 with an offset, or epoch milliseconds. Replies have RFC 3339 in UTC.
 - **Pages**: \`limit\` and \`cursor\` → \`{items, nextCursor}\`; \`nextCursor\` is null on the last page.
-- **Access**: with the first token on, a call needs \`Authorization: Bearer dqk_…\` with the scope of the route;
+- **Access**: once a token exists, a call needs \`Authorization: Bearer dqk_…\` with the scope of the route;
   \`admin\` covers every scope. [Security](../security.md) has the details.
 - A changed topic, token or shard list is in force in every process within 2 s.
 
@@ -81,6 +89,11 @@ ${sections.join('\n')}
 ## Topic fields
 
 ${topicTable()}
+## Objects
+
+The objects of the replies, by name.
+
+${replyObjects(document).join('\n')}
 See also: [Pushing jobs](../pushing.md) · [Errors](errors.md) · [Command line](command-line.md)
 `;
 }
@@ -108,7 +121,6 @@ async function describeApi(): Promise<OpenApi> {
 function routeText({ path, method, operation }: Route, document: OpenApi): string {
   const scope = operation.security?.flatMap(({ bearer = [] }) => bearer)[0];
   const statuses = Object.entries(operation.responses);
-  const good = statuses.filter(([status]) => Number(status) < 300);
   const bad = statuses.filter(([status]) => Number(status) >= 400).map(([status]) => status);
   const parameters = (operation.parameters ?? []).map(
     ({ name, in: place, required, description, schema }) => [
@@ -124,8 +136,68 @@ function routeText({ path, method, operation }: Route, document: OpenApi): strin
     ...(operation.description === undefined ? [] : [`${plain(operation.description)}\n`]),
     ...(parameters.length === 0 ? [] : [table(['parameter', 'in', 'values', ''], parameters)]),
     ...bodyText(operation, document),
-    `Replies: ${good.map(([status, { description }]) => `${status} ${plain(description)}`).join(' · ')}. Errors: ${bad.join(', ')}.\n`,
+    ...goodReplies(operation).flatMap((good) => replyText(good, document)),
+    `Errors: ${bad.join(', ')}.\n`,
   ].join('\n');
+}
+
+function goodReplies({ responses }: Operation) {
+  return Object.entries(responses)
+    .filter(([status]) => Number(status) < 300)
+    .map(([status, { description, content }]) => ({
+      status,
+      description,
+      schema: content?.['application/json']?.schema ?? {},
+    }));
+}
+
+function replyText(
+  { status, description, schema }: ReturnType<typeof goodReplies>[number],
+  document: OpenApi,
+): string[] {
+  if (schema.$ref !== undefined)
+    return [`Reply ${status}: ${plain(description)}; ${valuesOf(schema, document)}.\n`];
+  if (schema.properties === undefined) return [`Reply ${status}: ${plain(description)}.\n`];
+  return [`Reply ${status}: ${plain(description)}.\n`, memberTable(schema, document)];
+}
+
+/** A heading and a table for each named schema of the replies and of the errors. */
+function replyObjects(document: OpenApi): string[] {
+  const names = new Set(['Problem']);
+  const collect = (node: unknown) => {
+    for (const [, name = ''] of JSON.stringify(node).matchAll(/"#\/components\/schemas\/(\w+)"/g))
+      if (!names.has(name)) {
+        names.add(name);
+        collect(document.components?.schemas?.[name]);
+      }
+  };
+  for (const methods of Object.values(document.paths))
+    for (const operation of Object.values(methods)) collect(goodReplies(operation));
+  return [...names].sort().map((name) => {
+    const schema = document.components?.schemas?.[name] ?? {};
+    const about = schema.description === undefined ? '' : `${plain(schema.description)}.\n\n`;
+    return `### ${name}\n\n${about}${memberTable(schema, document)}`;
+  });
+}
+
+function memberTable({ properties = {}, required = [] }: Schema, document: OpenApi): string {
+  const names = Object.keys(properties);
+  // A topic has its fields as they are set; their table is not printed again.
+  const known =
+    'callbackUrl' in properties
+      ? allTopicFields()
+          .map(([key, field]) => apiName(key, field))
+          .filter((name) => name !== 'secret')
+      : [];
+  const rows = names
+    .filter((name) => !known.includes(name))
+    .map((name) => [
+      code(name) + (required.includes(name) ? '' : ' (optional)'),
+      valuesOf(properties[name] ?? {}, document),
+      plain(resolve(properties[name] ?? {}, document).description ?? ''),
+    ]);
+  const before = known.length === 0 ? '' : 'Every [topic field](#topic-fields) except `secret`, and:\n\n';
+  return before + table(['member', 'values', ''], rows);
 }
 
 function bodyText({ requestBody }: Operation, document: OpenApi): string[] {
@@ -156,6 +228,9 @@ function resolve(schema: Schema, document: OpenApi): Schema {
 
 function valuesOf(given: Schema, document: OpenApi): string {
   const schema = resolve(given, document);
+  const name = given.$ref?.replace('#/components/schemas/', '');
+  if (name !== undefined) return `[${name}](#${name.toLowerCase()})`;
+  if (schema.properties !== undefined) return code(`{${Object.keys(schema.properties).join(', ')}}`);
   if (schema.enum !== undefined) return schema.enum.map((value) => code(String(value))).join(', ');
   if (schema.const !== undefined) return code(String(schema.const));
   if (schema.anyOf !== undefined)
@@ -172,16 +247,15 @@ function valuesOf(given: Schema, document: OpenApi): string {
   return `${kinds.join(' or ')}${bounds}`;
 }
 
-function topicTable(): string {
+function allTopicFields(): readonly [string, TopicField][] {
   const { topic, ...others } = topicColumns;
-  const fields: readonly [string, TopicField][] = [
-    ['topic', topic],
-    ...Object.entries(topicFields),
-    ...Object.entries(others),
-  ];
+  return [['topic', topic], ...Object.entries(topicFields), ...Object.entries(others)];
+}
+
+function topicTable(): string {
   return table(
     ['field', 'flag', 'default', 'values', ''],
-    fields.map(([key, field]) => [
+    allTopicFields().map(([key, field]) => [
       code(apiName(key, field)),
       code(field.flag?.replace(/ .*/, '') ?? ''),
       field.defaultText ?? defaultOf(field),

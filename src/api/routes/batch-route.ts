@@ -86,7 +86,7 @@ const bodyContent = {
         description: 'a list of jobs; the option limits.batchBytes bounds its size',
       }),
     },
-    'application/x-ndjson': { schema: Type.String({ description: 'one BatchItem per line' }) },
+    'application/x-ndjson': { schema: Type.String({ description: 'one item per line' }) },
   },
 };
 

@@ -60,7 +60,7 @@ const bodyContent = {
       }),
     },
     'application/octet-stream': {
-      schema: Type.String({ format: 'binary', description: 'any bytes, also none' }),
+      schema: Type.String({ format: 'binary', description: 'any bytes, or none' }),
     },
     '*/*': { schema: Type.String({ format: 'binary', description: 'any bytes of any other content type' }) },
   },
