@@ -1,6 +1,8 @@
 // dq bench: its report is complete, and it leaves no topic. No test judges the speed of a machine.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { type Daemon, launcher, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
@@ -12,7 +14,7 @@ const topicsOf = async (daemon: Daemon) =>
 it('bench: reports its load and leaves no topic and no job, also after Ctrl-C', async () => {
   const daemon = await startDaemon();
   const dataDir = ['--data-dir', daemon.dataDir];
-  const fast = await runDq(['bench', '-c', '4', '-d', '2s', '--size', '100', '--json', ...dataDir]);
+  const fast = await runDq(['bench', '-n', '4', '-d', '2s', '--size', '100', '--json', ...dataDir]);
   expect(fast.code, fast.stderr).toBe(0);
   const report = JSON.parse(fast.stdout);
   expect(report).toMatchObject({ refused: {}, lateness: null, push: { count: report.accepted } });
@@ -25,7 +27,10 @@ it('bench: reports its load and leaves no topic and no job, also after Ctrl-C', 
   await until('all are logged', () => pushed() >= report.accepted);
   expect(pushed()).toBe(report.accepted);
 
-  const late = await runDq(['bench', '--e2e', '-d', '1s', '--rate', '20', ...dataDir]);
+  // -c is the configuration file, as in every other command.
+  const file = join(daemon.dataDir, 'bench.yaml');
+  writeFileSync(file, `dataDir: ${JSON.stringify(daemon.dataDir)}\n`);
+  const late = await runDq(['bench', '--e2e', '-d', '1s', '--rate', '20', '-c', file]);
   expect(late.code, late.stderr).toBe(0);
   expect(late.stderr).not.toContain('Warning');
   // Twenty, without those that a busy machine did not send.
@@ -59,7 +64,7 @@ it('bench: reports its load and leaves no topic and no job, also after Ctrl-C', 
   expect(stdout).toMatch(/^push +\d\d/m);
   expect(await topicsOf(daemon)).toEqual([]);
   for (const wrong of [
-    ['-c', '0'],
+    ['-n', '0'],
     ['-d', '11m'],
     ['--rate', '1.5'],
     ['--size', '-1'],

@@ -42,7 +42,7 @@ export function register(program: Command): void {
   program
     .command('bench')
     .description('load a running daemon with pushes and measure their latency')
-    .option('-c, --connections <n>', 'concurrent pushes', '64')
+    .option('-n, --connections <n>', 'concurrent pushes', '64')
     .option('-d, --duration <duration>', 'duration of the load', '10s')
     .option('--size <bytes>', 'body size', '64')
     .option('--rate <n>', 'pushes per second; default: maximum, with --e2e 100')
@@ -50,7 +50,7 @@ export function register(program: Command): void {
     .option('--url <url>', 'address of the daemon (DQ_URL)')
     .option('--token <token>', 'access token with the scope admin (DQ_TOKEN)')
     .option('--data-dir <dir>', 'data directory of a daemon on this machine (DQ_DATA_DIR)')
-    .option('--config <file>', 'configuration that names the data directory')
+    .option('-c, --config <file>', 'configuration that names the data directory')
     .option('--json', 'one JSON object')
     .addHelpText('after', '\nExit code 5: some pushes were not accepted, or some jobs not delivered')
     .action(bench);
