@@ -37,6 +37,15 @@ it('service install --print: prints the steps with the paths of this installatio
     new RegExp(`^ExecStart=\\S+/node ${launcher} start -c /etc/dq/dq\\.yaml `, 'm'),
   );
   expect(unitOf(stdout)).not.toContain('/opt/dq');
+  // One source: the unit for an installation by hand has the same lines, with other paths.
+  const byHand = readFileSync(join(repository, 'scripts/systemd/dq.service'), 'utf8');
+  const withoutPaths = (unit: string) =>
+    unit
+      .slice(unit.indexOf('[Unit]'))
+      .replaceAll(/\S+\/(bin\/dq|node|README\.md)(?=\s)/g, '$1')
+      .trim();
+  expect(withoutPaths(unitOf(stdout))).toBe(withoutPaths(byHand));
+  expect(byHand).toMatch(/^After=.*\btime-sync\.target\b/m);
   expect(spawnSync('sh', ['-n'], { input: stdout }).status).toBe(0);
 });
 
@@ -101,9 +110,16 @@ touch /opt/node
 mount --bind ${process.execPath} /opt/node
 PATH=${root}/bin:$PATH
 dq() { /opt/node /opt/repository/bin/dq service "$@"; }
+# Outside of the directories of the service.
+purged() {
+  cp /etc/dq/dq.yaml ${root}/before.yaml
+  printf 'dataDir: /srv/dq\nlogDir: /var/log/dq\nredis: ["redis://:geheim@10.0.0.1"]\nmysql: { url: "mysql://dq:geheim@10.0.0.2/dq" }\n' > /etc/dq/dq.yaml
+  dq uninstall --purge 2>&1 | grep -E 'not removed|geheim'
+  cp ${root}/before.yaml /etc/dq/dq.yaml
+}
 paths='/etc/dq /var/lib/dq /var/log/dq /etc/dq/dq.yaml /etc/systemd/system/dq.service'
 dq install
-stat -c '%U %a %n' $paths
+stat -c '%U:%G %a %n' $paths
 dq status --json
 echo 'port: 1' > /etc/dq/dq.yaml
 dq install
@@ -113,6 +129,7 @@ mount --rbind /opt /home
 dq uninstall
 ls -d $paths 2>/dev/null || true
 dq status || echo "status $?"
+purged
 dq uninstall --purge || echo "purge $?"
 dq uninstall --purge -y
 ls -d $paths 2>/dev/null || true
@@ -136,11 +153,11 @@ ls -d /var/lib/dq
     expect(run.status, run.stderr).toBe(0);
     const [json = '', ...lines] = run.stdout.split('\n').filter((line) => !/^\S+ \d+ \//.test(line));
     expect(run.stdout.split('\n').slice(0, 5)).toEqual([
-      'root 755 /etc/dq',
-      'dq 700 /var/lib/dq',
-      'dq 750 /var/log/dq',
-      'root 644 /etc/dq/dq.yaml',
-      'root 644 /etc/systemd/system/dq.service',
+      'root:root 755 /etc/dq',
+      'dq:dq 700 /var/lib/dq',
+      'dq:dq 750 /var/log/dq',
+      'root:dq 640 /etc/dq/dq.yaml',
+      'root:root 644 /etc/systemd/system/dq.service',
     ]);
     expect(JSON.parse(json)).toMatchObject({
       active: 'active',
@@ -155,6 +172,9 @@ ls -d /var/lib/dq
         '/var/lib/dq',
         '/var/log/dq',
         'status 3',
+        'dq: not removed: /srv/dq',
+        'dq: not removed: the jobs in Redis at redis://10.0.0.1',
+        'dq: not removed: the registry in MySQL at 10.0.0.2:3306/dq',
         'purge 1',
         'no user',
         'ExecStart=/opt/node /opt/dq/current/bin/dq start',

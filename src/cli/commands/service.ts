@@ -8,6 +8,9 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import type { Command } from 'commander';
+import { loadConfig } from '../../config/load.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
+import { redisAddress } from '../../core/url/redis-url.ts';
 import { takeDirectoryLock } from '../../master/data/directory-lock.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
 import { Exit } from '../exit.ts';
@@ -99,19 +102,23 @@ function installSteps(): readonly Step[] {
     if (!existsSync(path))
       steps.push({ command: ['install', '-d', '-o', owner, '-g', owner, '-m', mode, path] });
   if (!existsSync(configPath))
-    steps.push(...write(configPath, readFileSync(join(template, 'dq.yaml'), 'utf8')));
+    steps.push(
+      // It may hold passwords later. The text has none: `tee` may make it readable for a moment.
+      ...write(configPath, readFileSync(join(template, 'dq.yaml'), 'utf8'), '640'),
+      { command: ['chown', 'root:dq', configPath] },
+    );
   return [
     ...steps,
-    ...write(unitPath, unitFor(readFileSync(join(template, 'dq.service'), 'utf8'))),
+    ...write(unitPath, unitFor(readFileSync(join(template, 'dq.service'), 'utf8')), '644'),
     { command: ['systemctl', 'daemon-reload'] },
     { command: ['systemctl', 'enable', '--now', 'dq'] },
   ];
 }
 
-/** Readable for the user dq with any umask. */
-const write = (path: string, input: string): readonly Step[] => [
+/** Sets the mode, whatever the umask is. */
+const write = (path: string, input: string, mode: string): readonly Step[] => [
   { command: ['tee', path], input },
-  { command: ['chmod', '644', path] },
+  { command: ['chmod', mode, path] },
 ];
 
 /** A path of this installation that ProtectHome or PrivateTmp hides from the service, or null. */
@@ -170,6 +177,7 @@ async function uninstall({ purge, yes }: UninstallFlags): Promise<void> {
     throw new Exit('failed', `${unitPath} does not exist; nothing was changed`);
   needOwnUnit();
   const paths = Object.keys(directories);
+  if (purge) for (const line of whatStays()) say(`dq: not removed: ${line}`);
   if (purge) await agree(`Remove ${paths.join(', ')} with all jobs in them, and the user dq?`, yes);
   const steps: Step[] = [];
   if (existsSync(unitPath))
@@ -186,6 +194,22 @@ async function uninstall({ purge, yes }: UninstallFlags): Promise<void> {
     run(purging);
   }
   if (!purge) say(`dq: ${paths.join(', ')} and the user dq stay; --purge removes them`);
+}
+
+/** What the configuration names outside of the directories of this service: one line each. */
+function whatStays(): readonly string[] {
+  if (!existsSync(configPath)) return [];
+  const loaded = loadConfig({ flags: {}, env: {}, cwd: '/', file: configPath });
+  if (!loaded.ok) return [`the stores that ${configPath} names; it is not valid: dq config test shows why`];
+  const { config } = loaded;
+  const mysql = parseMysqlUrl(config['mysql.url']);
+  const isOutside = (path: string) =>
+    path !== '' && !Object.keys(directories).some((own) => `${path}/`.startsWith(`${own}/`));
+  return [
+    ...[config.dataDir, config.logDir, config.secretKeyFile].filter(isOutside),
+    ...config.redis.map((url) => `the jobs in Redis at ${redisAddress(url).shown}`),
+    ...(mysql.ok ? [`the registry in MySQL at ${placeOf(mysql.value)}`] : []),
+  ];
 }
 
 /** `verb`: a change, which root alone may make. Throws Exit. */
