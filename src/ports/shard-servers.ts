@@ -29,6 +29,9 @@ export interface ShardServers {
   announce(id: string): Promise<ShardHolds>;
   /** The current contents. Rejects with StoreError when the shard does not answer. */
   holds(id: string): Promise<ShardHolds>;
+  /** Why the shard does not work or rejects pushes: the words of StoreHealth.warnings after its address;
+   *  null = it works. */
+  trouble(id: string): Promise<string | null>;
   /** true = by the shard list of this process, the shard holds no job with another home and cannot get one.
    *  Rejects with StoreError when the shard does not answer. */
   isCleared(id: string): Promise<boolean>;

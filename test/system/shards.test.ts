@@ -187,6 +187,22 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     await until('all were delivered', () => sink.arrivals.length === ids.length);
   });
 
+  it('shard ls names a missing right in the words of /readyz', async () => {
+    const server = await owned('test', startRedis());
+    await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&{dq:*', '+@all');
+    const daemon = await startDaemon({ config: { redis: [`redis://dq:pw@127.0.0.1:${server.port}`] } });
+    await addTopic(daemon, 't', 'http://127.0.0.1:9/');
+    await server.ask('ACL', 'SETUSER', 'dq', '-zadd');
+    await daemon.push('t', '1');
+    const trouble = await until('both say the same', async () => {
+      const [listed] = (await shard(daemon, 'ls')).json.items;
+      const { body } = await daemon.api('GET', '/readyz');
+      const isSame = body.detail === `store: Redis at redis://127.0.0.1:${server.port} ${listed.trouble}`;
+      return isSame ? String(listed.trouble) : null;
+    });
+    expect(trouble).toContain('denies its user dq ZADD, which dq needs: ACL SETUSER dq +zadd');
+  });
+
   it('without Redis the commands say that there are no shards', async () => {
     const daemon = await startDaemon({});
     const run = await shard(daemon, 'ls');

@@ -35,7 +35,10 @@ const Shard = closed(
       description: 'newest shard list that it has seen: it rejects pushes by an older one',
       examples: [2],
     }),
-    trouble: nullable('string', { description: 'why it does not answer; null: it does', examples: [null] }),
+    trouble: nullable('string', {
+      description: 'why it does not work or rejects pushes, as in /readyz; null: it works',
+      examples: [null],
+    }),
   },
   { title: 'Shard' },
 );
@@ -153,11 +156,20 @@ async function shardJson({ servers }: Shards, shard: ShardRecord): Promise<objec
   const { id, url, active, buckets, addedAt } = shard;
   const state = active ? 'active' : 'draining';
   const facts = { id, url: servers.nameOf(url), state, buckets, addedAt: formatInstant(addedAt) };
+  const [held, trouble] = await Promise.all([orFailure(servers.holds(id)), orFailure(servers.trouble(id))]);
+  if (held instanceof StoreError) {
+    // It works again, or is not open yet.
+    const why = typeof trouble === 'string' ? trouble : `does not answer (${held.failure.code})`;
+    return { ...facts, jobs: null, alerts: null, list: null, trouble: why };
+  }
+  return { ...facts, ...held, trouble: trouble instanceof StoreError ? null : trouble };
+}
+
+async function orFailure<T>(call: Promise<T>): Promise<T | StoreError> {
   try {
-    return { ...facts, ...(await servers.holds(id)), trouble: null };
+    return await call;
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    const trouble = `does not answer (${error.failure.code})`;
-    return { ...facts, jobs: null, alerts: null, list: null, trouble };
+    if (error instanceof StoreError) return error;
+    throw error;
   }
 }

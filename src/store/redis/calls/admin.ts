@@ -112,9 +112,8 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const { name } = shard;
   const servers = [{ name, trouble }];
   if (trouble !== null) {
-    // The error text is not part of the incident key.
-    const text = shard.errorText === null ? '' : `: ${shard.errorText}`;
-    return { ok: false, ...durabilityOf(null), warnings: [`Redis at ${name} ${trouble}${text}`], servers };
+    const warnings = [`Redis at ${name} ${withErrorText(shard, trouble)}`];
+    return { ok: false, ...durabilityOf(null), warnings, servers };
   }
   const { count, warnings: ofQuarantine } = await quarantineOf(shard).catch(noneKnown);
   const { durability, warnings: ofSettings } = durabilityOf(await settingsOf(shard));
@@ -122,6 +121,16 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const warnings = [...ofSettings, ...ofQuarantine, ...ofClocks];
   return { ok: true, durability, warnings, servers, quarantined: count };
 }
+
+/** The end of a sentence about the server, as healthOf says it; null = the shard works and accepts pushes. */
+export async function whyNotWorking(shard: Shard): Promise<string | null> {
+  const trouble = await troubleOf(shard);
+  return trouble === null ? null : withErrorText(shard, trouble);
+}
+
+/** The error text is not part of the incident key. */
+const withErrorText = ({ errorText }: Shard, trouble: string): string =>
+  errorText === null ? trouble : `${trouble}: ${errorText}`;
 
 /** The shard became unavailable meanwhile: the next health check reports it. */
 function noneKnown(error: unknown): Awaited<ReturnType<typeof quarantineOf>> {

@@ -9,6 +9,7 @@ import { redisAddress } from '../../../core/url/redis-url.ts';
 import type { Identified, ShardHolds, ShardServers } from '../../../ports/shard-servers.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { silentLog } from '../../../telemetry/log.ts';
+import { whyNotWorking } from '../calls/admin.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf } from '../scripts/keys.ts';
 import type { RedisStore } from './redis-store.ts';
@@ -42,6 +43,7 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
     announce: async (id) => holdsOf(openShard(id), store.list.number),
     // 0 is below every list number, so the script writes nothing.
     holds: async (id) => holdsOf(openShard(id), 0),
+    trouble: async (id) => whyNotWorking(openShard(id)),
     isCleared: (id) => holdsOnlyItsOwn(openShard(id), id, store.list),
     nameOf: (url) => redisAddress(url).shown,
     bucketsOf: (url) => (redisAddress(url).kind === 'cluster' ? limits.clusterBuckets : 1),
