@@ -57,12 +57,12 @@ class Intake implements Role {
   }
 
   async start(): Promise<void> {
-    const { config, log, store, topics } = this.#role;
+    const { config, log, shards, store, topics } = this.#role;
     const pushes = new PushQueue(store.jobs, (error) =>
       log.error('intake: the store broke off a call; its pushes are answered as unknown', error),
     );
     // With port 0 the own endpoint is known only after listen().
-    let egress = egressPolicyOf(config);
+    let egress = egressPolicyOf(config, { shards });
     // A server that replaces a dead one opens the port first: until then the kernel refuses connections.
     // Requests wait for the API, which needs two thirds of the start. Not in a reload, which may discard its
     // servers again.
@@ -90,7 +90,7 @@ class Intake implements Role {
       throw error;
     }
     const { port, address, family } = endpoint;
-    egress = egressPolicyOf({ ...config, 'server.port': port });
+    egress = egressPolicyOf({ ...config, 'server.port': port }, { shards });
     this.#api = api;
     this.#url = `http://${reachable(address, family)}:${port}`;
     this.#front.begin();

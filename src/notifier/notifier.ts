@@ -55,7 +55,7 @@ class Notifier implements Role {
     this.#ctx = ctx;
     this.#isStandby = ctx.takesOver;
     this.#failures = new PartitionFailures(log);
-    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx.link), slots, seams });
+    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx), slots, seams });
     this.#settler = new Settler({
       ...{ jobs: ctx.store.jobs, log, counters: ctx.counters, metrics },
       lateMax: slots,

@@ -21,6 +21,8 @@ export interface ShardHolds {
 export interface ShardServers {
   /** The shard list of this process. */
   readonly list: ShardList;
+  /** The listener receives each list that comes into force, and the current one at once. */
+  onList(listener: (list: ShardList) => void): void;
   /** Reads the owner of a server and claims a free one for this registry. */
   identify(url: string, buckets: number): Promise<Identified>;
   /** Sends the number of this process's shard list to every partition of the shard: from then on it rejects

@@ -10,10 +10,15 @@ import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/eg
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
 import { parseSmtpUrl } from '../core/url/smtp-url.ts';
-import type { MasterLink } from './role.ts';
+import type { MasterLink, RoleContext } from './role.ts';
 
-/** `link`: of a process that does not listen itself, and may receive the port later. */
-export function egressPolicyOf(config: Config, link?: Pick<MasterLink, 'onMessage'>): EgressPolicy {
+export interface EgressSources {
+  /** of a process that does not listen itself, and may receive the port later */
+  readonly link?: Pick<MasterLink, 'onMessage'>;
+  readonly shards?: RoleContext['shards'];
+}
+
+export function egressPolicyOf(config: Config, { link, shards }: EgressSources = {}): EgressPolicy {
   const address = config['server.host'];
   const own: Endpoint[] = [{ address, port: config['server.port'] }];
   link?.onMessage((message) => {
@@ -25,7 +30,17 @@ export function egressPolicyOf(config: Config, link?: Pick<MasterLink, 'onMessag
   const [smtp, mysql] = [parseSmtpUrl(config['smtp.url']), parseMysqlUrl(config['mysql.url'])];
   for (const server of [smtp, mysql]) if (server.ok) addServer(own, server.value);
   // Of a group only the named members: the others are known to its connection alone.
-  for (const url of config.redis) for (const server of redisAddress(url).hosts) addServer(own, server);
+  const known = new Set<string>();
+  const addRedis = (url: string) => {
+    if (known.has(url)) return;
+    known.add(url);
+    for (const server of redisAddress(url).hosts) addServer(own, server);
+  };
+  for (const url of config.redis) addRedis(url);
+  // A removed shard stays blocked until the next reload: it may be a Redis of this registry still.
+  shards?.servers.onList((list) => {
+    for (const { url } of list.shards) addRedis(url);
+  });
   return createEgressPolicy({
     policy: config['egress.policy'],
     allow: config['egress.allow'],

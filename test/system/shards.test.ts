@@ -203,6 +203,20 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     expect(trouble).toContain('denies its user dq ZADD, which dq needs: ACL SETUSER dq +zadd');
   });
 
+  it('callbacks to a shard that was added later are blocked', async () => {
+    const [first, second] = [await owned('test', startRedis()), await owned('test', startRedis())];
+    const daemon = await startDaemon({ config: { redis: [first.url] } });
+    const callbackUrl = `http://127.0.0.1:${second.port}/`;
+    await addTopic(daemon, 't', callbackUrl, { maxAttempts: 1 });
+    expect((await shard(daemon, 'add', second.url)).code).toBe(0);
+    const refused = await daemon.api('POST', '/v1/topics', { topic: 'u', callbackUrl });
+    expect(JSON.stringify([refused.status, refused.body])).toMatch(/^\[4\d\d,.*own endpoints/);
+    await until('no callback goes there', async () => {
+      await daemon.push('t', '1');
+      return daemon.log('notify').some(({ reason }) => reason === 'blocked_address');
+    });
+  });
+
   it('without Redis the commands say that there are no shards', async () => {
     const daemon = await startDaemon({});
     const run = await shard(daemon, 'ls');

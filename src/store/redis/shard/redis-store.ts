@@ -55,6 +55,7 @@ export class RedisStore implements Shards {
   readonly recoverHoldMs: number;
   readonly store: Store;
   readonly #listeners = new Set<(hint: Hint) => void>();
+  readonly #listListeners = new Set<(list: ShardList) => void>();
   /** by id, in the order of the list */
   #open: ReadonlyMap<string, OpenShard> = new Map();
   #list: ShardList = noShards;
@@ -106,7 +107,13 @@ export class RedisStore implements Shards {
   apply(list: ShardList): void {
     if (list.number < this.#list.number) return;
     this.#list = list;
+    for (const listener of this.#listListeners) listener(list);
     if (this.#started) this.#openListed();
+  }
+
+  onList(listener: (list: ShardList) => void): void {
+    this.#listListeners.add(listener);
+    listener(this.#list);
   }
 
   get list(): ShardList {

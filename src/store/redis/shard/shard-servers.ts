@@ -30,6 +30,7 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
     get list() {
       return store.list;
     },
+    onList: (listener) => store.onList(listener),
     async identify(url, buckets) {
       const shardId = randomBytes(8).toString('hex');
       // The caller reports the result, and may call every second.
