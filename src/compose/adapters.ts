@@ -60,6 +60,7 @@ export async function redisJobsOf(options: JobsOptions): Promise<RedisJobs | nul
     registry,
     kept: mysql === null ? undefined : () => mysql.keptShards(),
     urls: config.redis,
+    takesLogins: role === 'store' && init.restarts === 0,
     registryId: () => registry.id(),
     title,
     log,

@@ -67,7 +67,7 @@ async function composeStore(
     },
     async takeOver() {
       await role.takeOver();
-      return role.note;
+      return { note: role.note, warnings: role.warnings };
     },
     inFlight: () => role.inFlight(),
     awaitUsers: (deadlineMs) => role.awaitUsers(deadlineMs),
@@ -150,7 +150,7 @@ async function composeRole(
     inFlight: () => role.inFlight(),
     async takeOver() {
       await role.takeOver?.();
-      return null;
+      return { note: null, warnings: [] };
     },
     hurry: (deadlineMs) => void role.drain(deadlineMs),
     stopping: () => connection.hurry(),

@@ -4,6 +4,7 @@
 
 import { limits } from '../core/limits.ts';
 import { noShards } from '../core/shard-list.ts';
+import { isSamePlace } from '../core/url/redis-url.ts';
 import type { Store } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { ShardServers } from '../ports/shard-servers.ts';
@@ -12,14 +13,14 @@ import { type KeptShards, ShardBook } from '../registry/shard-book.ts';
 import type { WatchedStore } from '../store/redis/client/durability-watch.ts';
 import { RedisStore, type RedisStoreOptions } from '../store/redis/shard/redis-store.ts';
 import { shardServers } from '../store/redis/shard/shard-servers.ts';
-import { fillShards } from '../use-cases/change-shards.ts';
+import { fillShards, takeOverLogins } from '../use-cases/change-shards.ts';
 
 export interface RedisJobs extends WatchedStore {
   readonly store: Store;
   readonly shards: { readonly servers: ShardServers; readonly refresh: () => Promise<void> };
-  /** One sentence if `redis` and the shard list name different servers;
-   *  '' = they agree, or the list is not known yet. */
-  difference(): string;
+  /** Where `redis` is not in force: other servers than the shard list, rejected logins. Empty while the list
+   *  is unknown. */
+  warnings(): readonly string[];
 }
 
 export interface RedisJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'whyNone'> {
@@ -28,9 +29,12 @@ export interface RedisJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'w
   readonly kept?: (() => Promise<KeptShards | null>) | undefined;
   /** option `redis` */
   readonly urls: readonly string[];
+  /** takeOverLogins() has an effect: in one process of an instance, at a start and at a reload */
+  readonly takesLogins: boolean;
 }
 
-export function openRedisJobs({ registry, kept, urls, ...options }: RedisJobsOptions): RedisJobs {
+export function openRedisJobs(given: RedisJobsOptions): RedisJobs {
+  const { registry, kept, urls, takesLogins, ...options } = given;
   const { log } = options;
   let waiting: string | null = 'the shard list has not been read from the registry yet';
   const redis = new RedisStore({
@@ -41,6 +45,7 @@ export function openRedisJobs({ registry, kept, urls, ...options }: RedisJobsOpt
   const servers = shardServers(redis, options);
   let foreign: string | null = null;
   let isReported = false;
+  let rejected: Awaited<ReturnType<typeof takeOverLogins>>['rejected'] = [];
   const book: ShardBook = new ShardBook({
     registry,
     log,
@@ -72,7 +77,27 @@ export function openRedisJobs({ registry, kept, urls, ...options }: RedisJobsOpt
     shards: { servers, refresh: () => book.refresh() },
     foreign: () => redis.foreign ?? foreign,
     infos: () => redis.infos(),
-    difference: () => differenceOf(servers, urls),
+    warnings: () => [
+      ...differenceOf(servers, urls),
+      ...rejected.map(
+        ({ name, reason }) =>
+          `warning: \`redis\` has another login for ${name} than the shard list, and it does not work: ${reason}; the stored login stays in force`,
+      ),
+    ],
+    async takeOverLogins() {
+      if (!takesLogins) return;
+      try {
+        const result = await takeOverLogins({ registry, servers, refresh: () => book.refresh() }, urls);
+        rejected = result.rejected;
+        for (const name of result.taken)
+          log.notice('shards: took over user, password and TLS from `redis`', { redis: name });
+        // Connects to the changed shards.
+        if (result.taken.length > 0) await redis.start();
+      } catch (error) {
+        // The registry does not answer: the next look tries again.
+        if (!(error instanceof StoreError)) throw error;
+      }
+    },
     async start() {
       await book.start();
       await redis.start();
@@ -84,12 +109,15 @@ export function openRedisJobs({ registry, kept, urls, ...options }: RedisJobsOpt
   };
 }
 
-function differenceOf(servers: ShardServers, urls: readonly string[]): string {
-  if (servers.list.number === noShards.number) return '';
+function differenceOf(servers: ShardServers, urls: readonly string[]): readonly string[] {
+  if (servers.list.number === noShards.number) return [];
+  const listed = servers.list.shards.map(({ url }) => url);
+  const covers = (some: readonly string[], others: readonly string[]) =>
+    others.every((other) => some.some((one) => isSamePlace(one, other)));
+  if (covers(listed, urls) && covers(urls, listed)) return [];
   const names = (list: readonly string[]) =>
     [...new Set(list.map((url) => servers.nameOf(url)))].sort().join(', ');
-  const [wanted, inForce] = [names(urls), names(servers.list.shards.map(({ url }) => url))];
-  return wanted === inForce
-    ? ''
-    : `warning: \`redis\` names ${wanted}, the shard list names ${inForce}; change the list with \`dq shard add\`, \`drain\`, \`rm\``;
+  return [
+    `warning: \`redis\` names ${names(urls)}, the shard list names ${names(listed)}; change the list with \`dq shard add\`, \`drain\`, \`rm\``,
+  ];
 }

@@ -43,6 +43,7 @@ export class StoreRole implements Role {
   readonly #jobsPath: string;
   readonly #registryPath: string;
   #note: string | null = null;
+  #warnings: readonly string[] = [];
   #opened: { readonly owner: StoreOwner; readonly registry: Registry } | null = null;
   #durability: DurabilityWatch | null = null;
 
@@ -56,6 +57,11 @@ export class StoreRole implements Role {
   /** one sentence on the durability of the store; null before it is open */
   get note(): string | null {
     return this.#note;
+  }
+
+  /** parts of the configuration that are not in force, one sentence each */
+  get warnings(): readonly string[] {
+    return this.#warnings;
   }
 
   async start(): Promise<void> {
@@ -140,7 +146,7 @@ export class StoreRole implements Role {
     const redis = await redisJobsOf({ init, title: 'dq-store', log, channel, registry, mysql });
     if (redis === null) return;
     const noteOf = (durability: string) =>
-      [durability, redis.difference()].filter((part) => part !== '').join('; ');
+      [durability, ...redis.warnings()].filter((part) => part !== '').join('; ');
     this.#durability = watchDurability(redis, log, (durability) =>
       channel.send({ kind: 'note', note: noteOf(durability) }),
     );
@@ -148,8 +154,8 @@ export class StoreRole implements Role {
     if (left > 0) log.error(`${left} jobs in ${this.#jobsPath} are not delivered while \`redis\` is set`);
     // Later an unusable Redis is an error in the log: the other workers go on with calls that need no Redis.
     this.#note = noteOf(await this.#durability.start(isFirst));
-    const difference = redis.difference();
-    if (difference !== '') log.error(difference);
+    this.#warnings = redis.warnings();
+    for (const warning of this.#warnings) log.error(warning);
   }
 
   /** Checks beside a serving dq-store whether this process could follow it. Opens nothing. */

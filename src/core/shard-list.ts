@@ -131,6 +131,13 @@ export function withShard(list: ShardList, shard: NewShard, reports: ShardReport
   return { ...next, earlier, shards: [...list.shards, { ...shard, active: true, settled }] };
 }
 
+/** Changes the address of a known shard alone: whether it takes new ids stays. */
+export function readdressed(list: ShardList, id: string, url: string): ShardList {
+  const known = list.shards.find((shard) => shard.id === id);
+  if (known === undefined || known.url === url) return list;
+  return { ...list, shards: replaced(list, { ...known, url }) };
+}
+
 export function draining(list: ShardList, id: string, reports: ShardReports = nothing): ShardList {
   const known = list.shards.find((shard) => shard.id === id);
   if (known === undefined || !known.active) return list;

@@ -85,6 +85,7 @@ export class Reload {
     // The new dq-store opens the file after the old one has exited.
     await this.#within(() => next.isReady() && next.isInPlace());
     if (fleet.isStopping) return stopping;
+    for (const { warnings } of next.workers('store')) for (const warning of warnings) report(warning);
     const calling = old.workers('notifier').map(({ title, pid }) => `${title} (pid ${pid})`);
     if (calling.length > 0) {
       const finish = calling.length > 1 ? 'finish their' : 'finishes its';

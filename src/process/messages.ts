@@ -81,8 +81,9 @@ export type ToMaster =
       readonly url: string | null;
       readonly note: string | null;
     }
-  /** the answer to `take_over`: it does now what only one of its role may do; `note` as in `ready` */
-  | { readonly kind: 'took_over'; readonly note: string | null }
+  /** the answer to `take_over`: it does now what only one of its role may do; `note` as in `ready`;
+   *  `warnings`: parts of the configuration that are not in force, one sentence each */
+  | { readonly kind: 'took_over'; readonly note: string | null; readonly warnings?: readonly string[] }
   /** replaces the note of `ready` or `took_over` */
   | { readonly kind: 'note'; readonly note: string }
   /** this worker cannot start, and neither could another try: a port in use, an unreadable file */

@@ -24,9 +24,9 @@ export interface Composed {
   /** Rejects if the role cannot start; the reason goes to the master. */
   start(): Promise<{ readonly url: string | null; readonly note: string | null }>;
   inFlight(): number;
-  /** Called after start() if the init says takesOver, when the older process has exited. Returns the note;
-   *  rejects as start(). */
-  takeOver(): Promise<string | null>;
+  /** Called after start() if the init says takesOver, when the older process has exited. Rejects as
+   *  start(). `warnings`: as in `took_over` */
+  takeOver(): Promise<{ readonly note: string | null; readonly warnings: readonly string[] }>;
   /** Called before a drain without a master: waits at most deadlineMs for the workers that need this
    *  process. */
   awaitUsers(deadlineMs: number): Promise<void>;
@@ -128,8 +128,8 @@ class WorkerLife {
     await this.#takeOverAllowed;
     if (this.#isDraining) return;
     await this.#begin(async () => {
-      const note = (await this.#composed?.takeOver()) ?? null;
-      await this.#channel.sent({ kind: 'took_over', note });
+      const { note, warnings } = (await this.#composed?.takeOver()) ?? { note: null, warnings: [] };
+      await this.#channel.sent({ kind: 'took_over', note, warnings });
     });
     this.#watchSoon(role);
   }

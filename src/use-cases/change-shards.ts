@@ -1,4 +1,5 @@
-// change-shards.ts holds the use cases of shards: write the first shard list; add, drain and remove a shard.
+// change-shards.ts holds the use cases of shards: write the first shard list; add, drain and remove a shard;
+// take over logins from the configuration.
 // Each changes the list in the registry by compare-and-set, then announces it to every shard that answers, so
 // that no process places ids by an earlier list.
 // Invariants: dq removes only a shard that holds nothing and gets nothing; at least one shard takes new ids;
@@ -11,11 +12,13 @@ import {
   draining,
   filled,
   type NewShard,
+  readdressed,
   type ShardList,
   type ShardReports,
   without,
   withShard,
 } from '../core/shard-list.ts';
+import { isSameLogin, isSamePlace } from '../core/url/redis-url.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Identified, ShardHolds, ShardServers } from '../ports/shard-servers.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -77,6 +80,32 @@ export async function addShard(
     return withShard(list, { id, url, buckets, addedAt: Date.now() }, all);
   });
   return { id };
+}
+
+/** Stores user, password and TLS of `urls` for the shards at the same addresses, if the server accepts them:
+ *  an outdated configuration must not replace a login that works. Returns addresses without their login. */
+export async function takeOverLogins(
+  shards: Shards,
+  urls: readonly string[],
+): Promise<{
+  readonly taken: readonly string[];
+  readonly rejected: readonly { readonly name: string; readonly reason: string }[];
+}> {
+  const { servers } = shards;
+  const taken: string[] = [];
+  const rejected: { name: string; reason: string }[] = [];
+  for (const shard of servers.list.shards) {
+    const url = urls.find((one) => isSamePlace(one, shard.url));
+    if (url === undefined || isSameLogin(url, shard.url)) continue;
+    const reason = await servers.whyNotAt(shard, url);
+    const name = servers.nameOf(url);
+    if (reason !== null) rejected.push({ name, reason });
+    else {
+      await change(shards, (list) => readdressed(list, shard.id, url));
+      taken.push(name);
+    }
+  }
+  return { taken, rejected };
 }
 
 /** Places no new ids on the shard; dq serves its jobs. Repeating it changes nothing. */

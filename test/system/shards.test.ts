@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { startRedis, startRedisServers } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
+import { reload, writeConfig } from '../support/reloading.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
@@ -185,6 +186,54 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
       expect(status).toBe(200);
     });
     await until('all were delivered', () => sink.arrivals.length === ids.length);
+  });
+
+  it('a login of `redis` that Redis accepts is taken over by a reload and by a start', async () => {
+    const server = await owned('test', startRedis());
+    const setUser = (name: string, password: string) =>
+      server.ask('ACL', 'SETUSER', name, 'on', 'resetpass', `>${password}`, '~{dq:*', '&{dq:*', '+@all');
+    const url = (login: string) => `redis://${login}@127.0.0.1:${server.port}`;
+    await setUser('one', 'geheim1');
+    await setUser('two', 'geheim2');
+    const daemon = await startDaemon({ config: { redis: [url('one:geheim1')] } });
+    await addTopic(daemon, 't', 'http://127.0.0.1:9/', { state: 'paused' });
+    const reloaded = async (...redis: string[]) => {
+      writeConfig(daemon, { redis });
+      const { code, stderr } = await reload(daemon);
+      expect(code, stderr).toBe(0);
+      expect((await daemon.push('t', '1')).status).toBe(201);
+      return stderr;
+    };
+    const users = async () =>
+      new Set(
+        [...(await server.ask('CLIENT', 'LIST')).matchAll(/ name=dq-.* user=(\S+)/g)].map(([, user]) => user),
+      );
+    expect(await reloaded(url('two:geheim2'))).not.toContain('warning');
+    await until('every process uses it', async () => [...(await users())].join() === 'two');
+    const taken = () =>
+      daemon.log('notice').filter(({ message }) => String(message).includes('took over user, password'));
+    await until('it is logged', () => taken().length > 0);
+    expect(taken()).toMatchObject([{ redis: `redis://127.0.0.1:${server.port}` }]);
+
+    // Rejected by Redis: the stored login stays.
+    expect(await reloaded(url('two:falsch'))).toMatch(
+      /warning: `redis` has another login for redis:\/\/127\.0\.0\.1:\d+ than the shard list, .*WRONGPASS/,
+    );
+    const other = await owned('test', startRedis());
+    expect(await reloaded(url('two:geheim2'), other.url)).toMatch(
+      /warning: `redis` names .*, the shard list names .*`dq shard add`/,
+    );
+    expect([...(await users())]).toEqual(['two']);
+
+    const { directory } = daemon;
+    expect(await daemon.stop()).toBe(0);
+    await setUser('two', 'geheim3');
+    const again = await startDaemon({ directory, config: { redis: [url('two:geheim3')] } });
+    expect((await again.push('t', '1')).status).toBe(201);
+    expect(again.output()).not.toMatch(/warning: `redis`/);
+    expect(daemon.output() + again.output() + JSON.stringify(again.log('error'))).not.toMatch(
+      /geheim|falsch/,
+    );
   });
 
   it('shard ls names a missing right in the words of /readyz', async () => {

@@ -1,9 +1,20 @@
 // Redis addresses, and the durability of Redis configurations.
 import { describe, expect, it } from 'vitest';
-import { parseRedisUrl } from '../../src/core/url/redis-url.ts';
+import { isSameLogin, isSamePlace, parseRedisUrl } from '../../src/core/url/redis-url.ts';
 import { durabilityOf } from '../../src/store/redis/client/durability.ts';
 
 describe('redis addresses', () => {
+  it('addresses: login and TLS do not change the place', () => {
+    const stored = 'redis://one:pw@h';
+    for (const same of ['redis://h:6379', 'redis://h/0', 'rediss://two:pw@h'])
+      expect([isSamePlace(stored, same), isSameLogin(stored, same)]).toEqual([true, false]);
+    for (const other of ['redis://one:pw@h:6380', 'redis://one:pw@h/1', 'redis+cluster://one:pw@h'])
+      expect([isSamePlace(stored, other), isSameLogin(stored, other)]).toEqual([false, true]);
+    const group = 'redis+sentinel://a,b:26380/m';
+    expect(isSamePlace(group, 'redis+sentinel://:pw@b:26380,a:26379/m')).toBe(true);
+    expect(isSamePlace(group, 'redis+sentinel://a,b:26380/n')).toBe(false);
+  });
+
   const plain = { tls: false, master: null, user: null, password: null, database: 0 };
   it.each([
     ['redis://127.0.0.1', { ...plain, kind: 'server', hosts: [{ host: '127.0.0.1', port: 6379 }] }],

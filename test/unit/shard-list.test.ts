@@ -6,6 +6,7 @@ import {
   filled,
   noShards,
   placesOf,
+  readdressed,
   type ShardList,
   without,
   withShard,
@@ -137,6 +138,17 @@ describe('changes', () => {
       expect(settled.earlier).toEqual([]);
     }
     expect(filled([a], { number: 0, holding: [a.id] })).toEqual(filled([a]));
+  });
+
+  it('readdressed: changes the address alone, of a draining shard too', () => {
+    const list = draining(two, b.id);
+    const changed = readdressed(list, b.id, 'redis://:pw@b');
+    expect(changed).toEqual({
+      ...list,
+      shards: [list.shards[0], { ...list.shards[1], url: 'redis://:pw@b' }],
+    });
+    expect(readdressed(changed, b.id, 'redis://:pw@b')).toBe(changed);
+    expect(readdressed(list, c.id, 'redis://c')).toBe(list);
   });
 
   it('draining shard: can become active again', () => {

@@ -80,6 +80,21 @@ export function redisAddress(url: string): RedisAddress {
   return parsed.value;
 }
 
+/** Whether both name the same server, group or Cluster and the same database, whatever login and TLS are. */
+export function isSamePlace(one: string, other: string): boolean {
+  const placeOf = (url: string) => {
+    const { kind, hosts, master, database } = redisAddress(url);
+    return JSON.stringify([kind, hosts.map(({ host, port }) => `${host} ${port}`).sort(), master, database]);
+  };
+  return placeOf(one) === placeOf(other);
+}
+
+/** Whether both addresses have the same user, password and TLS. */
+export function isSameLogin(one: string, other: string): boolean {
+  const [a, b] = [redisAddress(one), redisAddress(other)];
+  return a.user === b.user && a.password === b.password && a.tls === b.tls;
+}
+
 function parseHost(text: string, usual: number): RedisHost | null {
   const [, name = '', digits] = placePattern.exec(text) ?? [];
   const port = digits === undefined ? usual : Number(digits);

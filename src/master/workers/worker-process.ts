@@ -56,6 +56,8 @@ export class WorkerProcess {
   url: string | null = null;
   /** one sentence about itself: dq-store reports its durability; a later one replaces that of the start */
   note: string | null = null;
+  /** of its takeover in a reload: parts of the configuration that are not in force */
+  warnings: readonly string[] = [];
   /** resolves after onEnd */
   readonly ended: Promise<void>;
   readonly #worker: Worker;
@@ -189,6 +191,7 @@ export class WorkerProcess {
         this.#hasTakenOver = 'yes';
         if (this.state === 'ready') clearTimeout(this.#killTimer);
         this.note ??= message.note;
+        this.warnings = message.warnings ?? [];
         break;
       case 'note':
         this.note = message.note;

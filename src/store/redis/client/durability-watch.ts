@@ -21,6 +21,8 @@ export interface WatchedStore {
   foreign(): string | null;
   /** INFO server, of every server that answers */
   infos(): Promise<readonly string[]>;
+  /** Stores the logins of the configuration that the servers accept. */
+  takeOverLogins(): Promise<void>;
   start(): Promise<void>;
   close(): Promise<void>;
 }
@@ -32,6 +34,7 @@ export function watchDurability(
   onKnown: (durability: string) => void,
 ): DurabilityWatch {
   const look = async (): Promise<StoreHealth> => {
+    await redis.takeOverLogins();
     const health = await redis.admin.health();
     for (const info of await redis.infos()) rejectOld(info);
     return health;

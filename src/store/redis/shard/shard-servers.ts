@@ -3,17 +3,23 @@
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { wordsOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
-import { placesOf, type ShardList } from '../../../core/shard-list.ts';
+import { placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
 import { redisAddress } from '../../../core/url/redis-url.ts';
 import type { Identified, ShardHolds, ShardServers } from '../../../ports/shard-servers.ts';
 import { StoreError } from '../../../ports/store-error.ts';
+import { within } from '../../../runtime/timeout.ts';
 import { silentLog } from '../../../telemetry/log.ts';
 import { whyNotWorking } from '../calls/admin.ts';
+import { beginToConnect, closeClient, createClient } from '../client/connection.ts';
+import { rightsOf } from '../client/rights.ts';
 import { redisLimits } from '../limits.ts';
-import { idOf } from '../scripts/keys.ts';
+import { idOf, prefixOf } from '../scripts/keys.ts';
+import { whyForeign } from '../scripts/marker.ts';
 import type { RedisStore } from './redis-store.ts';
 import { Shard, type ShardOptions } from './shard.ts';
+import type { Arg } from './shards.ts';
 
 /** Older servers ignore the flags of scripts: a full one would neither reject pushes cleanly nor drain. */
 const majorMin = 7;
@@ -41,6 +47,7 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
         await shard.close(limits.redisCloseMs);
       }
     },
+    whyNotAt: (shard, url) => whyNotAt(url, shard, options),
     announce: async (id) => holdsOf(openShard(id), store.list.number),
     // 0 is below every list number, so the script writes nothing.
     holds: async (id) => holdsOf(openShard(id), 0),
@@ -62,6 +69,39 @@ async function identified(shard: Shard): Promise<Identified> {
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     return { kind: 'away', reason: shard.errorText ?? error.failure.code };
+  }
+}
+
+async function whyNotAt(
+  url: string,
+  { id, buckets }: Pick<ShardRecord, 'id' | 'buckets'>,
+  { title, registryId }: Options,
+): Promise<string | null> {
+  let rejection: unknown;
+  const client = createClient(url, title, {
+    onReady() {},
+    onLost() {},
+    onError(error) {
+      rejection = error;
+    },
+    onEnd() {},
+  });
+  const call = (name: string, ...args: Arg[]) =>
+    within(limits.redisCallMs, client.call(name, ...args), () => new Error('no answer'));
+  try {
+    await beginToConnect(client);
+    const marker = await call('HGET', `${prefixOf(0)}:n`, 'marker');
+    // Without a marker the server was emptied: the shard writes it again, and reports that.
+    const foreign =
+      marker === null
+        ? null
+        : whyForeign(String(marker), { registryId: await registryId(), buckets, shardId: id });
+    if (foreign !== null) return `is not this shard: ${foreign}`;
+    return (await rightsOf(call, redisAddress(url).user)).refusal;
+  } catch (error) {
+    return wordsOf(rejection ?? error);
+  } finally {
+    await closeClient(client, limits.redisCloseMs);
   }
 }
 
