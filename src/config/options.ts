@@ -221,7 +221,11 @@ export const options = {
     '--no-auth',
     'Accept requests without a token while no access token exists, from other machines too',
   ),
+  noDeliveries: flag('--no-deliveries', 'Call no job and send no alert mail: to look at a restored backup'),
 } as const satisfies Readonly<Record<string, Option>>;
+
+/** What noDeliveries does, for everything that shows the state of the daemon. */
+export const noDeliveriesText = 'off, by --no-deliveries: dq calls no job and sends no alert mail';
 
 export type OptionName = keyof typeof options;
 

@@ -20,6 +20,7 @@ export const capacityCodes = [
   'settling',
   'store_unavailable',
   'standby',
+  'no_deliveries',
   'draining',
   'no_ready_job',
   'no_notifier',

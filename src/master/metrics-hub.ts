@@ -18,6 +18,7 @@ export interface MetricsHubOptions {
   readonly log: Log;
   /** lines that the master's log has dropped */
   readonly dropped: () => number;
+  readonly delivers: boolean;
 }
 
 export class MetricsHub {
@@ -73,7 +74,7 @@ export class MetricsHub {
   }
 
   #measure(): void {
-    const { version, dropped } = this.#options;
+    const { version, delivers, dropped } = this.#options;
     const processes = this.#options.processes();
     const used = process.cpuUsage();
     const cpuMs = (used.user + used.system) / 1_000;
@@ -84,6 +85,7 @@ export class MetricsHub {
     this.#countedDrops = lines;
     const own = this.#own;
     own.set('dq_info', [[version, 1]]);
+    own.set('dq_deliveries_enabled', [[delivers ? 1 : 0]]);
     own.set('dq_in_flight', [
       ...summed(
         processes.filter(({ role }) => role !== 'master'),

@@ -115,6 +115,7 @@ class Notifier implements Role {
   /** Before it, this notifier knows its topics and reserves no job. */
   async takeOver(): Promise<void> {
     this.#isStandby = false;
+    if (this.#ctx.config.noDeliveries) return;
     await this.#followPartitions();
     await this.#follower.start();
   }
@@ -209,6 +210,13 @@ class Notifier implements Role {
         message: `this notifier ends; ${this.#deliverer.running} calls run`,
         remedy: 'wait for its successor, or start dq',
         values: { running: this.#deliverer.running },
+      });
+    else if (this.#ctx.config.noDeliveries)
+      own.push({
+        code: 'no_deliveries',
+        message: 'dq was started with --no-deliveries',
+        remedy: 'stop dq, and start it without --no-deliveries',
+        values: {},
       });
     else if (this.#isStandby)
       own.push({

@@ -131,6 +131,7 @@ export const metricDeclarations = {
   dq_process_resident_memory_bytes: gauge('Resident memory', process),
   dq_process_open_fds: gauge('Open file descriptors', process),
   dq_process_start_time_seconds: gauge('When the process began, Unix time', process),
+  dq_deliveries_enabled: gauge('1; 0 after `dq start --no-deliveries`', []),
   dq_info: gauge('1, with the version of the master', [['version', null]]),
 } as const satisfies Readonly<Record<string, Declaration>>;
 

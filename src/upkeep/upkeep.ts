@@ -115,17 +115,18 @@ class Upkeep implements Role {
       incidents: this.#incidents,
       log,
       metrics: this.#storeMetrics,
-      times: times.health,
+      // Without deliveries every due job is late on purpose.
+      times: config.noDeliveries ? { ...times.health, lateMs: Number.POSITIVE_INFINITY } : times.health,
     });
     this.#agents = [
       this.#recoverer,
       this.#recorder,
       new Janitor(ctx),
-      this.#deadJobsMailer,
+      ...(config.noDeliveries ? [] : [this.#deadJobsMailer]),
       new RemovalWatch({ registry, topics, log }),
     ];
     const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
-    this.#soleAgents = [this.#health, this.#incidentMailer, ...clearer];
+    this.#soleAgents = [this.#health, ...(config.noDeliveries ? [] : [this.#incidentMailer]), ...clearer];
     ctx.link.onMessage((message) => this.#receive(message));
   }
 
@@ -185,6 +186,7 @@ class Upkeep implements Role {
   async #mailGivenUp(recorded: Promise<void>, deadlineMs: number): Promise<void> {
     const end = performance.now() + deadlineMs;
     await recorded;
+    if (this.#ctx.config.noDeliveries) return;
     this.#incidentMailer.wake();
     while (this.#incidents.isOwed(givenUp) && performance.now() < end) await sleep(20);
   }

@@ -206,7 +206,7 @@ it('topic: removed and re-created between two reports loses no count', () => {
 it('hub: logs each time that it becomes full', async () => {
   const said: string[] = [];
   const log = { ...silentLog, error: (message: string) => void said.push(message) };
-  const hub = new MetricsHub({ version: '1', processes: () => [], log, dropped: () => 0 });
+  const hub = new MetricsHub({ version: '1', processes: () => [], log, dropped: () => 0, delivers: true });
   const from = { title: 'dq-upkeep', send: () => true };
   const hear = (metrics: MetricReport) => hub.receive(from, { kind: 'metrics', metrics });
   const fill = () =>
@@ -274,6 +274,7 @@ it('master: merges processes of one title, counts dropped lines once', async () 
     processes: () => processes,
     log: silentLog,
     dropped: () => dropped,
+    delivers: true,
   });
   const from = { title: 'dq-notifier-0', send() {} };
   for (const cpuMs of [100, 150])
@@ -295,6 +296,7 @@ it('master: merges processes of one title, counts dropped lines once', async () 
       'dq_worker_deaths_total{role="notifier"} 1',
       'dq_worker_deaths_total{role="store"} 0',
       'dq_log_lines_dropped_total 5',
+      'dq_deliveries_enabled 1',
     ]),
   );
 });

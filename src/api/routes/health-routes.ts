@@ -3,6 +3,7 @@
 // callers that may read every topic see them. Others see the failing check and the number of warnings.
 
 import { Type } from 'typebox';
+import { noDeliveriesText } from '../../config/options.ts';
 import { DqError, reasonOf, wordsOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { StoreError } from '../../ports/store-error.ts';
@@ -55,7 +56,13 @@ export function healthRoutes(api: Api, { role }: ApiContext): void {
       throw showsReasons ? error : withoutReason(error);
     });
     const { durability } = health;
-    const warnings = [...health.warnings, ...registryWarnings, ...(await incidentWarnings(incidents))];
+    const deliveries = role.config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : [];
+    const warnings = [
+      ...deliveries,
+      ...health.warnings,
+      ...registryWarnings,
+      ...(await incidentWarnings(incidents)),
+    ];
     const open = { ready: true, check: null, warningCount: warnings.length };
     return showsReasons ? { ...open, durability, warnings } : open;
   });

@@ -9,7 +9,7 @@ import { Option } from 'commander';
 import { type ConfigProblem, formatProblem } from '../../config/given.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
-import { options } from '../../config/options.ts';
+import { noDeliveriesText, options } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/mysql-url.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
@@ -158,6 +158,7 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
           `dq ${version} (pid ${process.pid}) on ${storeOf(config)}`,
           ...(mysql.ok ? [`registry: MySQL ${placeOf(mysql.value)}`] : []),
           ...(durability === null ? [] : [`durability: ${durability}`]),
+          ...(config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : []),
           url,
           `ready in ${Math.round(performance.now() - from)} ms`,
         ];
@@ -227,7 +228,7 @@ function load(flags: StartFlags, cwd: string): LoadedConfig {
   const given: Record<string, unknown> = {};
   for (const { name, option, negated } of configFlags) {
     const value = flags[option.attributeName()];
-    // --no-auth is commander's `auth: false`, and our noAuth: true.
+    // --no-auth is commander's `auth: false`, and our noAuth: true; so is --no-deliveries.
     if (negated) given[name] = value === false ? true : undefined;
     else given[name] = value;
   }

@@ -3,6 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { noDeliveriesText } from '../../config/options.ts';
 import { formatDuration } from '../../core/duration.ts';
 import type { DaemonStatus } from '../../master/control/control-protocol.ts';
 import { askDaemon } from '../daemon/ask-daemon.ts';
@@ -84,6 +85,7 @@ function summaryOf(daemon: Status): string[] {
   ];
   if (daemon.notReady !== null) lines.push(`not ready: ${daemon.notReady}`);
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
+  if (daemon.noDeliveries) lines.push(`deliveries: ${noDeliveriesText}`);
   return lines.map(escapeControls);
 }
 

@@ -44,6 +44,7 @@ export class ControlCommands implements ControlHandlers {
       url: supervisor.url,
       dataDir: data.path,
       durability: supervisor.durability,
+      noDeliveries: supervisor.noDeliveries,
       processes: supervisor.processes(),
     };
   }

@@ -24,6 +24,8 @@ export interface DaemonStatus {
   readonly dataDir: string;
   /** null before dq-store is ready */
   readonly durability: string | null;
+  /** started with --no-deliveries; absent: an earlier version */
+  readonly noDeliveries?: boolean;
   readonly processes: readonly ProcessInfo[];
 }
 

@@ -77,6 +77,7 @@ export class Supervisor implements SlotHost {
       processes: () => this.processes(),
       log: options.log,
       dropped: () => options.log.dropped(),
+      delivers: !options.config.noDeliveries,
     });
     options.ticker.each(() => {
       for (const worker of this.#fleet.workers()) worker.tick();
@@ -161,6 +162,10 @@ export class Supervisor implements SlotHost {
   /** one sentence of dq-store; null before it is ready */
   get durability(): string | null {
     return this.#fleet.workers('store').find((worker) => worker.note !== null)?.note ?? null;
+  }
+
+  get noDeliveries(): boolean {
+    return this.#options.config.noDeliveries;
   }
 
   // SlotHost
