@@ -13,28 +13,27 @@ import { Dice } from './dice.ts';
 import { judgeReplies } from './fuzz-http/replies.ts';
 import { type Description, RequestMaker } from './fuzz-http/requests.ts';
 
-/** The configuration of a daemon that may be fuzzed. */
+/** The configuration of a daemon for fuzzing. */
 export const fuzzConfig = { egress: { policy: 'allowlist', allow: ['127.0.0.1/32'] } } as const;
 
 const connections = 48;
-/** What a garbage collector may leave lying about; a leak of a kilobyte a request would be ten times that
- *  in a minute. */
+/** Memory that a garbage collector may not have freed. A leak of 1 KiB per request is ten times that in a
+ *  minute. */
 const grownMiBMax = 64;
-/** A connection on which nothing has come for so long is ended by its client: damaged requests wait for
- *  more. */
+/** A client ends a connection that has sent nothing for this long: damaged requests wait for more bytes. */
 const patienceMs = 400;
 
 export interface FuzzHttpReport {
   readonly requests: number;
   /** replies by status */
   readonly statuses: Readonly<Record<number, number>>;
-  /** each with the bytes that show it; at most 20 */
+  /** each with the bytes that reproduce it; at most 20 */
   readonly failures: readonly string[];
   /** resident memory of the servers together, sampled twice a second */
   readonly rssBytes: readonly number[];
 }
 
-/** For so many seconds, and longer where a slow machine has not sent `requestsMin` by then. */
+/** Runs for `seconds`, and longer while a slow machine has sent fewer than `requestsMin`. */
 export async function fuzzHttp(
   url: string,
   seconds: number,
@@ -61,7 +60,7 @@ export async function fuzzHttp(
     }
   };
   const sampler = setInterval(() => {
-    // A sample that cannot be had is judged below, by the processes.
+    // The process check below judges a missing sample.
     void processesOf(url).then(
       (now) =>
         rssBytes.push(
@@ -80,16 +79,15 @@ export async function fuzzHttp(
   return { requests, statuses, failures, rssBytes };
 }
 
-/** Flat: the last third of the samples lies no higher than the middle one, give or take what a garbage
- *  collector leaves. */
+/** Flat: the last third of the samples is at most `grownMiBMax` above the middle third. */
 export function growthOf(rssBytes: readonly number[]): number {
   const third = Math.floor(rssBytes.length / 3);
   const mean = (samples: readonly number[]) => samples.reduce((sum, one) => sum + one, 0) / samples.length;
   return mean(rssBytes.slice(-third)) - mean(rssBytes.slice(third, 2 * third));
 }
 
-/** Everything that came back until the other side closed, or we had no patience. `leaves`: without waiting
- *  for the answer. */
+/** Every byte until the server closes, or is silent for `patienceMs`. `leaves`: does not wait for the
+ *  answer. */
 function exchange(url: string, bytes: Buffer, leaves: boolean): Promise<Buffer> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
@@ -99,10 +97,10 @@ function exchange(url: string, bytes: Buffer, leaves: boolean): Promise<Buffer> 
       socket.destroy();
       resolve(Buffer.concat(chunks));
     };
-    // First it hears that no more will come, then we leave.
+    // End our side first, then close.
     socket.setTimeout(patienceMs, () => (socket.writableEnded ? finish() : socket.end()));
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-    // A reset is how a server answers some of this.
+    // The server answers some damaged requests with a reset.
     socket.on('error', finish);
     socket.on('end', finish);
     socket.on('close', finish);

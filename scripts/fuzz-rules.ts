@@ -14,23 +14,23 @@ import {
 } from '../src/core/rule/reply-rule.ts';
 import { Dice } from './dice.ts';
 
-/** Processor time of one rule with its reply: thousands of times what the slowest takes, so a busy machine
- *  stays below. */
+/** Processor time of one rule with its reply: thousands of times the slowest rule, so a busy machine stays
+ *  below. */
 const hangCpuMs = 2_000;
 
 export interface FuzzReport {
   readonly rules: number;
   readonly parsed: number;
-  readonly refused: number;
+  readonly rejected: number;
   readonly retries: number;
-  /** each with the source and the reply that show it; at most 20 */
+  /** each with the source and the reply that reproduce it; at most 20 */
   readonly failures: readonly string[];
 }
 
 export function fuzzRules(rules: number, seed: number): FuzzReport {
   const dice = new Dice(seed);
   const replies = fixedReplies();
-  const count = { rules, parsed: 0, refused: 0, retries: 0 };
+  const count = { rules, parsed: 0, rejected: 0, retries: 0 };
   const failures: string[] = [];
   for (let i = 0; i < rules && failures.length < 20; i++) {
     const { source, wellFormed } = makeSource(dice);
@@ -44,7 +44,7 @@ export function fuzzRules(rules: number, seed: number): FuzzReport {
     const before = process.cpuUsage();
     try {
       const verdict = check(source, wellFormed, reply);
-      if (verdict === 'refused') count.refused += 1;
+      if (verdict === 'rejected') count.rejected += 1;
       else {
         count.parsed += 1;
         if (verdict) count.retries += 1;
@@ -61,16 +61,16 @@ export function fuzzRules(rules: number, seed: number): FuzzReport {
   return { ...count, failures };
 }
 
-/** Throws where anything but a parse error or a boolean comes out, or two answers contradict each other. */
-function check(source: string, wellFormed: boolean, reply: ReplyView): boolean | 'refused' {
+/** Throws on anything but a parse error or a boolean, and on two contradicting answers. */
+function check(source: string, wellFormed: boolean, reply: ReplyView): boolean | 'rejected' {
   const parsed = parseRule(source);
   if (!parsed.ok) {
     const end = Math.min([...source].length, limits.ruleCharsMax);
     if (parsed.message === '' || !(parsed.position >= 0 && parsed.position <= end))
-      throw new Error(`mistake out of place: ${parsed.position} ${parsed.message}`);
+      throw new Error(`mistake with an invalid position: ${parsed.position} ${parsed.message}`);
     if (wellFormed && !parsed.message.includes('at most'))
-      throw new Error(`well-formed, but refused: ${parsed.message} at ${parsed.position}`);
-    return 'refused';
+      throw new Error(`well-formed, but rejected: ${parsed.message} at ${parsed.position}`);
+    return 'rejected';
   }
   const retry = evaluateRule(parsed.rule, reply);
   if (typeof retry !== 'boolean') throw new Error(`answered ${String(retry)}`);
@@ -98,16 +98,16 @@ function checkPairs(rule: Rule, reply: ReplyView): void {
 
 function ask(source: string, reply: ReplyView): boolean {
   const parsed = parseRule(source);
-  if (!parsed.ok) throw new Error(`${source} was refused: ${parsed.message}`);
+  if (!parsed.ok) throw new Error(`${source} was rejected: ${parsed.message}`);
   return evaluateRule(parsed.rule, reply);
 }
 
-/** Wrapping a rule can go over a limit; only then may it be refused. */
+/** Wrapping a rule can exceed a limit; only then may the parser reject it. */
 function expectAnswer(source: string, reply: ReplyView, answer: boolean): void {
   const parsed = parseRule(source);
   if (!parsed.ok) {
     if (parsed.message.includes('at most')) return;
-    throw new Error(`${source} was refused: ${parsed.message}`);
+    throw new Error(`${source} was rejected: ${parsed.message}`);
   }
   if (evaluateRule(parsed.rule, reply) !== answer) throw new Error(`${source} is not ${answer}`);
 }
@@ -177,7 +177,7 @@ const scraps = [
   ],
 ];
 
-/** `wellFormed`: only a limit may refuse it. */
+/** `wellFormed`: the parser may reject it only for a limit. */
 function makeSource(dice: Dice): { readonly source: string; readonly wellFormed: boolean } {
   switch (dice.below(6)) {
     case 0:
@@ -300,7 +300,7 @@ function scalarOf(dice: Dice): string {
       ]);
 }
 
-/** What a random generator would hardly meet: deep, long, broken. Each fits into a reply. */
+/** Replies that a random generator seldom makes: deep, long, broken. Each fits into a reply. */
 function fixedReplies(): readonly string[] {
   const fill = (n: number, open: string, core: string, close: string) =>
     open.repeat(n) + core + close.repeat(n);
@@ -350,7 +350,7 @@ if (process.argv[1] === import.meta.filename) {
   const report = fuzzRules(rules, seed);
   for (const failure of report.failures) console.error(failure);
   console.log(
-    `${report.rules} rules: ${report.parsed} parsed (${report.retries} said retry), ${report.refused} refused, ${report.failures.length} failures`,
+    `${report.rules} rules: ${report.parsed} parsed (${report.retries} said retry), ${report.rejected} rejected, ${report.failures.length} failures`,
   );
   if (report.failures.length > 0) process.exit(1);
 }

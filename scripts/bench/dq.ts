@@ -13,29 +13,29 @@ let launcher = join(import.meta.dirname, '../../bin/dq');
 export interface BenchDaemon {
   readonly url: string;
   readonly pid: number;
-  /** spawn to every role ready */
+  /** spawn until every role is ready */
   readonly startMs: number;
   api(method: string, path: string, body?: unknown): Promise<unknown>;
   processes(): Promise<readonly { title: string; pid: number }[]>;
   stop(): Promise<void>;
 }
 
-/** As most run it. */
+/** The production default. */
 const redisConfig = ['appendonly yes', 'appendfsync everysec'];
 let onRedis = false;
 let prefix: readonly string[] = [];
 
-/** Every daemon from now on is that of another checkout: the path of its bin/dq. */
+/** Later daemons come from another checkout: the path of its bin/dq. */
 export function useLauncher(path: string): void {
   launcher = resolve(path);
 }
 
-/** Every daemon from now on is started by this command. */
+/** Later daemons are started by this command. */
 export function usePrefix(words: readonly string[]): void {
   prefix = words;
 }
 
-/** Every daemon from now on gets a Redis. */
+/** Later daemons get a Redis. */
 export function useRedis(): void {
   onRedis = true;
 }
@@ -62,13 +62,13 @@ export async function startDaemon(...args: string[]): Promise<BenchDaemon> {
     ],
     { cwd: directory, stdio: ['ignore', 'ignore', 'pipe'] },
   );
-  let said = '';
+  let output = '';
   child.stderr?.on('data', (chunk: Buffer) => {
-    said += chunk;
+    output += chunk;
   });
   const runFile = join(directory, 'data/run/dq.json');
   while (!existsSync(runFile)) {
-    if (child.exitCode !== null) throw new Error(`dq start ended with ${child.exitCode}: ${said}`);
+    if (child.exitCode !== null) throw new Error(`dq start ended with ${child.exitCode}: ${output}`);
     await sleep(2);
   }
   const startMs = performance.now() - from;

@@ -38,12 +38,11 @@ export function printMachine(): void {
   try {
     console.log(`revision ${git()}`);
   } catch {
-    // Not a checkout: the figures stand without a revision.
+    // Outside a checkout the figures have no revision.
   }
 }
 
-/** Milliseconds of `count` appends of 4 KiB with fdatasync each: the floor under every durable reply of
- *  this machine. */
+/** Milliseconds of `count` appends of 4 KiB with fdatasync each: the lower bound of every durable reply. */
 export function measureSync(count = 300): number[] {
   const directory = mkdtempSync(join(tmpdir(), 'dq-bench-sync-'));
   const file = openSync(join(directory, 'probe'), 'w');
@@ -60,14 +59,14 @@ export function measureSync(count = 300): number[] {
   return times;
 }
 
-/** CPU seconds that a process has used, user and system, of all its threads. */
+/** CPU seconds of a process, user and system, all threads. */
 export function cpuSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** Proportional set size: memory with what processes share counted once over all of them. */
+/** Proportional set size: shared memory counts once over all processes. */
 export function pssBytes(pid: number): number {
   return Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1] ?? 0) * 1024;
 }

@@ -42,15 +42,15 @@ export interface LoadResult {
   readonly errors: number;
 }
 
-/** A job of some 120 bytes. */
+/** A job of about 120 bytes. */
 const job = JSON.stringify({ order: 9007199254740, action: 'close', note: 'x'.repeat(70) });
 
-/** A batch of so many of them. */
+/** A batch of `count` such jobs. */
 export function batchOf(jobs: number): string {
   return `[${Array<string>(jobs).fill(`{"topic":"bench","body":${job}}`).join(',')}]`;
 }
 
-/** Pushes as fast as 64 (or `connections`) keep-alive connections allow. */
+/** Pushes at full speed over 64 (or `connections`) keep-alive connections. */
 export async function pushLoad(
   url: string,
   seconds: number,

@@ -1,9 +1,9 @@
-// `npm run bench [-- case …] [--redis] [--runs 5]`: intake, delivery, lateness, isolation, idle, start; and
-// only when it is asked for, `memory [--jobs 1000000]`, what a waiting job costs in Redis, and `neighbours
-// [--counts 0,12,30,400,2000] [--timeout 60s] [--names] [--cold]`, how late a healthy topic is beside
-// topics that hang. `--dq path/to/bin/dq` measures the daemon of another checkout. Reports, never asserts:
-// figures of a shared machine vary by a quarter between runs, so compare the ratios, whose two sides were
-// measured in one run.
+// Runs the benchmark: `npm run bench [-- case …] [--redis] [--runs 5]`. Cases: intake, delivery, lateness,
+// isolation, idle, start. Two more run only by name: `memory [--jobs 1000000]`, what a waiting job costs in
+// Redis; `neighbours [--counts 0,12,30,400,2000] [--timeout 60s] [--names] [--cold]`, how late a healthy
+// topic is beside topics that hang. `--dq path/to/bin/dq` measures the daemon of another checkout. Reports,
+// never asserts: figures of a shared machine vary by a quarter between runs, so compare ratios whose two
+// sides were measured in one run.
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -39,7 +39,7 @@ async function intake(runs: number): Promise<void> {
     const limit = await pushLoad(bare.url, loadSeconds);
     const result = await pushLoad(pushUrl, loadSeconds);
     if (result.non2xx + result.errors > 0)
-      throw new Error(`intake: ${result.non2xx} refused, ${result.errors} errors`);
+      throw new Error(`intake: ${result.non2xx} rejected, ${result.errors} errors`);
     bareRates.push(limit.perSecond);
     rates.push(result.perSecond);
     p99.push(result.p99);
@@ -56,7 +56,7 @@ async function intake(runs: number): Promise<void> {
   print('reply time p99', p99, 'ms');
 }
 
-/** Each run has its own daemon: a million jobs make a file in which the next run would differ. */
+/** Each run has its own daemon: a file with a million jobs would change the next run. */
 async function batch(runs: number): Promise<void> {
   const rates: number[] = [];
   const p99: number[] = [];
@@ -67,7 +67,7 @@ async function batch(runs: number): Promise<void> {
     const result = await pushLoad(`${dq.url}/v1/jobs`, loadSeconds, batchConnections, batchOf(batchJobs));
     await dq.stop();
     if (result.non2xx + result.errors > 0)
-      throw new Error(`batch: ${result.non2xx} refused, ${result.errors} errors`);
+      throw new Error(`batch: ${result.non2xx} rejected, ${result.errors} errors`);
     rates.push(result.perSecond * batchJobs);
     p99.push(result.p99);
   }
@@ -75,7 +75,7 @@ async function batch(runs: number): Promise<void> {
   print('reply time p99', p99, 'ms');
 }
 
-/** Calls a sink as fast as one bare undici loop of `width` calls at once can. */
+/** Calls a sink at full speed with one bare undici loop, `width` calls at once. */
 async function bareCalls(url: string, calls: number, width: number): Promise<number> {
   const agent = new Agent({ pipelining: 1 });
   const from = performance.now();
@@ -109,8 +109,8 @@ async function delivery(runs: number): Promise<void> {
     await received(sink.url);
     for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/pause`);
     await pushMany(dq.url, topics, dueJobs);
-    // A change of a topic is in force everywhere within two seconds: none of the jobs below goes out before
-    // its topic resumes.
+    // A change of a topic reaches every process within two seconds, so no job below leaves before its topic
+    // resumes.
     for (const topic of topics) await dq.api('POST', `/v1/topics/${topic}/resume`);
     const from = performance.now();
     let arrived = 0;
@@ -123,7 +123,7 @@ async function delivery(runs: number): Promise<void> {
         throw new Error(`delivery: ${arrived} of ${dueJobs} in a minute`);
     }
     const rate = dueJobs / ((performance.now() - firstAt + 5) / 1000);
-    // The first run warms everybody up.
+    // The first run warms up all processes.
     if (run === 0) continue;
     rates.push(rate);
     bareRates.push(bareRate);
@@ -194,7 +194,7 @@ async function lateness(runs: number): Promise<void> {
   print('fdatasync of 4 KiB beside it, p99', sync99, 'ms');
 }
 
-/** The same lateness while another topic has 2,000 jobs due whose endpoint accepts and never answers. */
+/** The same lateness beside a topic with 2,000 due jobs whose endpoint accepts and never answers. */
 async function isolation(runs: number): Promise<void> {
   const sink = await startBareServer('sink');
   const hanging = createServer(() => {}).listen(0, '127.0.0.1');
@@ -266,7 +266,7 @@ const cases: Readonly<Record<string, (runs: number) => Promise<void>>> = {
   memory: () => memory(jobs),
   neighbours: () => neighbours({ counts, timeout, names, cold }),
 };
-/** Too long, and the same each time. */
+/** Too long, and equal in every run. */
 const onRequest = ['memory', 'neighbours'];
 
 const args = process.argv.slice(2);

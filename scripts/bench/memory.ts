@@ -12,17 +12,17 @@ const senders = 4;
 const topics = 10;
 const idBytes = 16;
 const bodyBytes = 110;
-/** Over which the jobs are due: none of them while it is measured. */
+/** The jobs are due within this time; none is due during the measurement. */
 const spreadMs = 3_600_000;
 
-/** `jobs`: 1,000,000 take some minutes, and some 400 MB. */
+/** `jobs`: 1,000,000 take some minutes and about 400 MB. */
 export async function memory(jobs: number): Promise<void> {
   const redis = await startRedis();
   const dq = await startDaemon('--redis', redis.url);
   try {
     for (let n = 0; n < topics; n++)
       await dq.api('POST', '/v1/topics', { topic: `bench-${n}`, callbackUrl: 'http://127.0.0.1:9/' });
-    // Topics get their numbers, scripts are loaded, buffers of connections are made.
+    // Topics get their numbers, Redis loads the scripts, connections allocate their buffers.
     await pushBatch(dq.url, numbered(0, topics));
     const before = await memoryOf(redis);
     const from = performance.now();
@@ -84,7 +84,7 @@ async function memoryOf(redis: RedisServer): Promise<{ used: number; resident: n
   return { used: of('used_memory') - of('mem_clients_normal'), resident: of('used_memory_rss') };
 }
 
-/** Its hash tables grow in the background: the old ones go when the new ones are filled. */
+/** Redis moves hash tables in the background: the old ones go when the new ones are filled. */
 async function settledMemory(redis: RedisServer): Promise<{ used: number; resident: number }> {
   for (let last = await memoryOf(redis); ; ) {
     await sleep(1_000);

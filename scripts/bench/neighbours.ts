@@ -17,13 +17,13 @@ export interface NeighboursOptions {
   readonly cold: boolean;
 }
 
-/** More than the notifiers try one by one. */
+/** Above the number of topics that notifiers test one by one. */
 const jobsEach = 3;
 const perSecond = 10;
-/** From the moment in which the neighbours' jobs are due: what counts as learning, and the whole run. */
+/** From the due time of the neighbours' jobs: the learning phase, and the whole run. */
 const learningMs = 10_000;
 const runMs = 30_000;
-/** The healthy topic's lead. */
+/** The healthy topic starts this long before. */
 const leadMs = 3_000;
 /** Jobs that have not arrived this long after the end are missing. */
 const lastMs = 5_000;
@@ -57,7 +57,7 @@ async function besides(count: number, { timeout, names, cold }: NeighboursOption
     const topic = { topic: `bad-${n}`, callbackUrl: urlOf(n), timeout, maxAttempts: 100, backoff: ['1s'] };
     await dq.api('POST', '/v1/topics', topic);
   });
-  // Late enough for all pushes to be done, and for every process to know the topics.
+  // Late enough for all pushes to be done and every process to know the topics.
   const dueAt = Date.now() + 4_000 + leadMs + count;
   const at = new Date(dueAt).toISOString();
   await each(Math.ceil((count * jobsEach) / 500), 4, async (batch) => {
@@ -102,7 +102,7 @@ async function besides(count: number, { timeout, names, cold }: NeighboursOption
   await hanging.stop();
 }
 
-/** Runs work(0 … count-1), so many at once. */
+/** Runs work(0 … count-1), at most `width` at once. */
 async function each(count: number, width: number, work: (n: number) => Promise<void>): Promise<void> {
   let next = 0;
   const one = async () => {

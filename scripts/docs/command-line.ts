@@ -1,3 +1,4 @@
+// Renders the reference page of all commands.
 import type { Command, Option } from 'commander';
 import { buildProgram } from '../../src/cli/program.ts';
 import { code, plain, table } from './markdown.ts';

@@ -1,3 +1,4 @@
+// Renders the reference page of all options.
 import { renderConfigTable } from '../../src/config/show.ts';
 
 export function configurationPage(): string {

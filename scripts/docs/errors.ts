@@ -1,3 +1,4 @@
+// Renders the reference page of error codes and exit codes, and holds their remedies.
 import { exitCodes } from '../../src/cli/exit.ts';
 import { catalogue } from '../../src/core/errors.ts';
 import { code, table } from './markdown.ts';

@@ -1,3 +1,4 @@
+// Renders the reference page of the HTTP API from its OpenAPI document.
 import { createServer } from 'node:http';
 import { createApi } from '../../src/api/api.ts';
 import type { ApiContext } from '../../src/api/api-context.ts';

@@ -1,3 +1,4 @@
+// Renders the reference page of all metrics.
 import { renderMetricsTable } from '../../src/telemetry/metric-declarations.ts';
 
 export function metricsPage(): string {

@@ -1,7 +1,7 @@
 // Judges the bytes of a connection: whole replies of the right shape, without a server failure. Their
 // number is not judged: a damaged request may be two, and a rejection closes the connection.
 
-/** Their statuses, or what is wrong with one of them. */
+/** Statuses of the replies, or what is wrong with one of them. */
 export function judgeReplies(bytes: Buffer): readonly number[] | string {
   const statuses: number[] = [];
   let at = 0;
@@ -25,7 +25,7 @@ export function judgeReplies(bytes: Buffer): readonly number[] | string {
   return statuses;
 }
 
-/** The body behind a header and where it ends; null = it is incomplete; a text = its framing is wrong. */
+/** The body behind a header and its end; null = incomplete; a text = its framing is wrong. */
 function bodyAt(bytes: Buffer, at: number, head: string): { body: string; end: number } | null | string {
   const length = /^content-length: (\d+)$/im.exec(head)?.[1];
   if (length !== undefined) {
@@ -33,7 +33,7 @@ function bodyAt(bytes: Buffer, at: number, head: string): { body: string; end: n
     return end > bytes.length ? null : { body: bytes.toString('utf8', at, end), end };
   }
   if (/^transfer-encoding: chunked$/im.test(head)) return chunksAt(bytes, at);
-  // HTTP/1.0 knows no chunks: the end of the connection ends the body.
+  // HTTP/1.0 has no chunks: the end of the connection ends the body.
   if (/^connection: close$/im.test(head)) return { body: bytes.toString('utf8', at), end: bytes.length };
   return `a reply without a length: ${head.slice(0, 200)}`;
 }
@@ -55,8 +55,8 @@ function chunksAt(bytes: Buffer, start: number): ReturnType<typeof bodyAt> {
   }
 }
 
-/** A healthy daemon rejects a write at most briefly (two changes of a topic at once), and sends no mail
- *  without a server. */
+/** A healthy daemon rejects a write only briefly (two changes of a topic at once), and sends no mail without
+ *  a mail server. */
 const excused: readonly unknown[] = ['not_stored', 'smtp_failed'];
 
 function wrongBody(status: number, head: string, body: string): string | null {
@@ -66,7 +66,7 @@ function wrongBody(status: number, head: string, body: string): string | null {
   if (parsed === undefined) return 'no JSON';
   if (status < 400) return null;
   if (!/^content-type: application\/problem\+json$/im.test(head))
-    return 'a refusal that is no problem document';
+    return 'an error without a problem document';
   const { title, status: said, code, errors } = parsed as Record<string, unknown>;
   const whole =
     typeof title === 'string' && said === status && typeof code === 'string' && Array.isArray(errors);
@@ -74,16 +74,16 @@ function wrongBody(status: number, head: string, body: string): string | null {
   return status >= 500 && !excused.includes(code) ? 'a failure of the server' : null;
 }
 
-/** The text of Prometheus, every line of it. */
+/** Every line of the Prometheus text. */
 function wrongMetrics(text: string): string | null {
   const odd = text.split('\n').find((line) => line !== '' && !/^# |^\w+(\{.*\})? \S+$/.test(line));
-  return odd === undefined ? null : `a line that is no metric (${odd})`;
+  return odd === undefined ? null : `invalid metric line (${odd})`;
 }
 
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // judged by the caller
+    return undefined; // the caller checks it
   }
 }

@@ -22,7 +22,7 @@ interface Route {
   readonly method: string;
   readonly template: string;
   readonly query: readonly string[];
-  /** null = takes none, or any bytes */
+  /** null = takes no body, or any bytes */
   readonly members: readonly string[] | null;
   readonly takesBody: boolean;
 }
@@ -65,8 +65,7 @@ const odd = [
   '%2e%2e',
 ];
 
-/** Good values of the members of JSON bodies; a rule, an address and a limit are wrong often enough by
- *  themselves. */
+/** Good values of JSON members. Random rules, addresses and limits are wrong often enough. */
 const values: Readonly<Record<string, readonly string[]>> = {
   topic: ['"t"', '"u"', '"v"'],
   callbackUrl: ['"http://127.0.0.1:1/"', '"http://127.0.0.1:1/x?y=z"', '"ftp://x"', '"http://"'],
@@ -126,7 +125,7 @@ export class RequestMaker {
     );
   }
 
-  /** One connection's worth: one request as a rule, sometimes several in a row, sometimes no HTTP at all. */
+  /** Requests of one connection: usually one, sometimes several in a row, sometimes no HTTP at all. */
   make(): Buffer {
     const dice = this.#dice;
     if (dice.chance(0.03)) return this.#noise();
@@ -160,9 +159,9 @@ export class RequestMaker {
   #route(): Route {
     for (;;) {
       const route = this.#dice.pick(this.#routes);
-      // With the first token everything else would be a 401.
+      // Without the first token every further request would get a 401.
       if (route.method === 'POST' && route.template === '/v1/tokens') continue;
-      // Removing a topic waits two seconds, and everything that follows would meet no topic.
+      // Removing a topic waits two seconds, and further requests would find no topic.
       const removes = route.method === 'DELETE' && route.template === '/v1/topics/{topic}';
       if (!removes || this.#dice.chance(0.05)) return route;
     }
@@ -212,7 +211,7 @@ export class RequestMaker {
     return Buffer.from(dice.chance(0.5) ? `[${items.join(',')}]` : items.join('\n'));
   }
 
-  /** `share` of the members that no body can do without is higher. */
+  /** `share` is higher for members that every body needs. */
   #object(members: readonly string[], share: number): string {
     const dice = this.#dice;
     const pairs = members

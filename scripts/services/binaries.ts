@@ -19,14 +19,14 @@ const needed: Readonly<
     programs: ['mariadbd', 'mariadb-install-db', 'mariadb'],
     packages: ['mariadb-server-core', 'mariadb-client-core'],
   },
-  // 3 MB to fetch. Go, which the README has code in as well, would be 80.
+  // 3 MB. Go, the fifth language of src/manual/signatures.md, would be 80 MB.
   php: { programs: ['php'], packages: ['php-cli'] },
   shells: { programs: ['zsh', 'fish'], packages: ['zsh', 'fish'] },
 };
-/** of util-linux: setpriv ends servers with their starter, flock lets one process at a time install */
+/** of util-linux: setpriv ends servers with their starter, flock serializes installations */
 const tools = ['setpriv', 'flock'];
 
-/** null, or why these programs cannot be started here. Looks, and changes nothing. */
+/** The reason why these programs cannot be started here, or null. Changes nothing. */
 export function whyMissing(kind: ProgramKind): string | null {
   const missing = [...tools, ...needed[kind].programs].filter((program) => findProgram(program) === null);
   return missing.length === 0 ? null : `${missing.join(', ')} not found`;
@@ -43,8 +43,7 @@ function canInstall(): boolean {
   return process.getuid?.() === 0 && findProgram('apt-get') !== null && findProgram('flock') !== null;
 }
 
-/** The same after an installation of what is missing, as root with apt-get. Several processes may call it
- *  at once. */
+/** The same after installing missing programs, as root with apt-get. Processes may call it concurrently. */
 export async function whyNotInstalled(kind: ProgramKind): Promise<string | null> {
   const missing = whyMissing(kind);
   if (missing === null) return null;
@@ -65,7 +64,7 @@ export async function whyNotInstalled(kind: ProgramKind): Promise<string | null>
 
 const installMsMax = 5 * 60_000;
 
-/** policy-rc.d answers 101 to whoever wants to start a service; a machine's own is left in force. */
+/** policy-rc.d rejects every service start with 101; an existing one stays in force. */
 const script = `
 policy=/usr/sbin/policy-rc.d
 if [ ! -e $policy ]; then
@@ -76,7 +75,7 @@ fi
 install() { apt-get install -y --no-install-recommends "$@"; }
 dpkg -s "$@" >/dev/null 2>&1 || install "$@" || { apt-get update; install "$@"; }`;
 
-/** mariadbd lives where only root's PATH leads. */
+/** mariadbd is in a directory of root's PATH. */
 export function findProgram(name: string): string | null {
   const directories = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
   return directories.map((directory) => join(directory, name)).find((path) => existsSync(path)) ?? null;

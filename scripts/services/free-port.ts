@@ -5,14 +5,14 @@ import { createServer, type Server as NetServer } from 'node:net';
 
 const attempts = 5;
 
-/** `n` different ones, held together until all are known. */
+/** `n` different ports, all open until all are known. */
 export async function freePorts(n: number): Promise<number[]> {
   const held = await Promise.all(Array.from({ length: n }, hold));
   await Promise.all(held.map(({ server }) => new Promise((resolve) => server.close(resolve))));
   return held.map(({ port }) => port);
 }
 
-/** Starts what needs `n` ports; again, with others, while one of them was taken on the way. */
+/** Starts a server that needs `n` ports; again with other ports while one of them is in use. */
 export async function tryPorts<T>(n: number, start: (ports: readonly number[]) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {

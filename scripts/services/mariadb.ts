@@ -11,8 +11,8 @@ import { makeDirectory, removeDirectory } from './temporary-root.ts';
 export interface MariadbOptions {
   /** options of mariadbd: `--max-connections=10` */
   readonly args?: readonly string[];
-  /** Directory for the prepared data directory, shared by processes that are given the same; the caller
-   *  removes it. */
+  /** Directory of the prepared data directory. Processes that name the same one share it; the caller removes
+   *  it. */
   readonly templateIn?: string;
 }
 
@@ -27,14 +27,14 @@ export class MariadbServer {
     return this.process.port;
   }
 
-  /** of a database, of a user made by createUser or of root, who has no password */
+  /** URL of a database, for a user made by createUser or for root, who has no password */
   url(database: string, user = 'root', password = ''): string {
     const who = password === '' ? user : `${user}:${encodeURIComponent(password)}`;
     return `mysql://${who}@127.0.0.1:${this.port}/${database}`;
   }
 
-  /** Runs statements through the mariadb client, as root; answers the rows, tab-separated, without their
-   *  header. `database` must exist. It understands what a person types: `source FILE` too. */
+  /** Runs statements in `database`, which must exist, through the mariadb client as root; returns the rows,
+   *  tab-separated, without their header. Client commands work too: `source FILE`. */
   run(statements: string, database = ''): Promise<string> {
     const args = ['--no-defaults', '--batch', '--skip-column-names', '--protocol=tcp', '--host=127.0.0.1'];
     const where = [
@@ -57,7 +57,7 @@ export class MariadbServer {
   }
 }
 
-/** What makes a server small; the redo log's size is fixed when the data directory is made. */
+/** Settings of a small server; the redo log's size is fixed when the data directory is made. */
 const small = [
   '--innodb-buffer-pool-size=16M',
   '--innodb-log-file-size=4M',
@@ -65,7 +65,7 @@ const small = [
   '--performance-schema=OFF',
   '--skip-log-bin',
   '--skip-name-resolve',
-  // Written at each COMMIT, and left to the kernel: kill -9 loses nothing, a power cut is no subject here.
+  // Each COMMIT writes to the kernel without fsync: kill -9 loses nothing, and no test cuts the power.
   '--innodb-flush-log-at-trx-commit=2',
   '--innodb-flush-method=nosync',
   '--innodb-doublewrite=OFF',
@@ -90,7 +90,7 @@ export function startMariadb({ args = [], templateIn }: MariadbOptions = {}): Pr
         `--datadir=${data}`,
         '--bind-address=127.0.0.1',
         `--port=${port}`,
-        // Relative to the data directory: a path of more than 107 bytes is refused.
+        // Relative to the data directory: mariadbd rejects a path of more than 107 bytes.
         '--socket=mariadb.sock',
         `--pid-file=${join(directory, 'mariadb.pid')}`,
         ...args,
@@ -109,7 +109,7 @@ async function isReady(port: number): Promise<boolean> {
   return true;
 }
 
-/** Once per directory, by the first of several processes; an interrupted preparation begins again. */
+/** Once per directory, by the first of several processes; an interrupted preparation starts again. */
 async function prepareTemplate(directory: string): Promise<string> {
   const template = join(directory, 'template');
   if (await exists(template)) return template;
@@ -133,7 +133,7 @@ rm -rf "$template.new"
 mariadb-install-db --no-defaults --datadir="$template.new" --skip-test-db --auth-root-authentication-method=normal "$@" >&2
 mv "$template.new" "$template"`;
 
-/** It refuses to run as root unless told to. */
+/** mariadbd runs as root only with this option. */
 function asRoot(): readonly string[] {
   return process.getuid?.() === 0 ? ['--user=root'] : [];
 }

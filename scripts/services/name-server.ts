@@ -9,21 +9,21 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** IPv4 addresses; a response code; or no answer at all. */
+/** IPv4 addresses; a response code; or no answer */
 export type DnsAnswer = readonly string[] | 'NXDOMAIN' | 'SERVFAIL' | 'REFUSED' | 'silence' | 'garbage';
 
 export interface NameServer {
   readonly address: string;
   readonly port: number;
-  /** questions for addresses of IPv4, by name, in their order */
+  /** questions for IPv4 addresses, by name, in their order */
   readonly asked: readonly string[];
   stop(): Promise<void>;
 }
 
 export interface NameServerOptions {
-  /** an address of this machine; 127.0.0.1 unless given */
+  /** an address of this machine; default 127.0.0.1 */
   readonly address?: string;
-  /** 0: a free one, which is the default */
+  /** 0 (default): a free port */
   readonly port?: number;
 }
 
@@ -84,12 +84,11 @@ function readQuestion(message: Buffer): { name: string; type: number; end: numbe
 }
 
 export interface SystemNameServer extends NameServer {
-  /** Put in front of a command: its process sees this server alone in /etc/resolv.conf. The process keeps
-   *  its id. */
+  /** Command prefix: its process sees only this server in /etc/resolv.conf, and keeps its process id. */
   readonly prefix: readonly string[];
 }
 
-/** A name server for whole processes: on port 53 of a loopback address of its own, entered in a private
+/** A name server for whole processes: port 53 of its own loopback address, entered in a private
  *  /etc/resolv.conf. Needs root and mount namespaces (`cannotReplaceResolver`). */
 export async function startSystemNameServer(
   answer: (name: string, n: number) => DnsAnswer,
@@ -109,7 +108,7 @@ export async function startSystemNameServer(
   };
 }
 
-/** The reason why no process here can have a resolver configuration of its own; null: it can. */
+/** The reason why a process here cannot have its own resolver configuration, or null. */
 export function cannotReplaceResolver(): string | null {
   try {
     const [command = '', ...args] = [...prefixFor('/etc/resolv.conf'), 'true'];

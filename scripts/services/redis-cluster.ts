@@ -26,11 +26,11 @@ export interface RedisCluster {
 const slots = 16_384;
 const settledMsMax = 30_000;
 
-/** Every node sees every slot served, and every replica its master, when it resolves. */
+/** Resolves when every node sees every slot served, and every replica its master. */
 export function startRedisCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
   const { masters = 3, replicas = 0 } = options;
   const nodes = masters * (1 + replicas);
-  // A second port each: the nodes talk to each other on their own.
+  // A second port each, for the messages between the nodes.
   return tryPorts(2 * nodes, (ports) => start(ports.slice(0, nodes), ports.slice(nodes), masters, options));
 }
 
@@ -46,7 +46,7 @@ async function start(
         startRedisOn(port, [
           'cluster-enabled yes',
           `cluster-port ${busPorts[i]}`,
-          // Where it is not said, a node that knows only itself tells its clients an empty address.
+          // Without it a node that knows only itself sends its clients an empty address.
           'cluster-announce-ip 127.0.0.1',
           `cluster-node-timeout ${nodeTimeoutMs}`,
           'repl-diskless-sync-delay 0',
@@ -83,7 +83,7 @@ async function join(
   const [first, ...others] = nodes as [RedisServer, ...RedisServer[]];
   await Promise.all(
     nodes.map(async (node, i) => {
-      // Different from the start: nodes of the same epoch settle it by collisions, slowly.
+      // Different from the start: nodes with equal epochs change them one collision at a time, slowly.
       await node.ask('CLUSTER', 'SET-CONFIG-EPOCH', String(i + 1));
       if (i >= masters) return;
       const [from, to] = [i, i + 1].map((n) => Math.floor((n * slots) / masters)) as [number, number];

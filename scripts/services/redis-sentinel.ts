@@ -14,15 +14,15 @@ export interface SentinelOptions {
 }
 
 export interface SentinelGroup {
-  /** as it was started: a failover makes one of the replicas the master */
+  /** the first master: a failover makes one of the replicas the master */
   readonly master: RedisServer;
   readonly replicas: readonly RedisServer[];
   readonly sentinels: readonly RedisServer[];
-  /** what the sentinels call it */
+  /** name of the group in the sentinels */
   readonly name: string;
   /** `redis+sentinel://127.0.0.1:a,127.0.0.1:b,127.0.0.1:c/dq` */
   readonly url: string;
-  /** Of the server that the first living sentinel takes for the master. */
+  /** Of the server that the first running sentinel takes for the master. */
   masterPort(): Promise<number>;
   stop(): Promise<void>;
 }
@@ -30,8 +30,7 @@ export interface SentinelGroup {
 const name = 'dq';
 const settledMsMax = 30_000;
 
-/** Every sentinel knows the others and every replica when it resolves: only then can a failover be agreed
- *  on. */
+/** Resolves when every sentinel knows the others and every replica; before, they agree on no failover. */
 export function startSentinelGroup(options: SentinelOptions = {}): Promise<SentinelGroup> {
   const { replicas = 1, sentinels = 3 } = options;
   return tryPorts(1 + replicas + sentinels, (ports) => start(ports, replicas, sentinels, options));
@@ -48,7 +47,7 @@ async function start(
     () => startRedisOn(masterPort, config),
     ...others.slice(0, replicas).map(
       (port) => () =>
-        // At once: a replica waits 5 s for company before it is sent the data otherwise.
+        // At once: by default the master waits 5 s for further replicas before it sends the data.
         startRedisOn(port, ['repl-diskless-sync-delay 0', `replicaof 127.0.0.1 ${masterPort}`, ...config]),
     ),
   ]);

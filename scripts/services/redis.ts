@@ -30,8 +30,7 @@ export class RedisServer {
     return `redis://${this.#password === undefined ? '' : `:${this.#password}@`}127.0.0.1:${this.port}`;
   }
 
-  /** One command through redis-cli, which prints arrays one item a line. Rejects for an error of the
-   *  server. */
+  /** One command through redis-cli, which prints one item of an array a line. Rejects on an error reply. */
   ask(...command: string[]): Promise<string> {
     return askRedis(this.port, command, this.#password);
   }
@@ -45,12 +44,12 @@ export async function startRedis({ config = [] }: RedisOptions = {}): Promise<Re
   return tryPorts(1, ([port = 0]) => startRedisOn(port, config));
 }
 
-/** `n` that know nothing of one another. */
+/** `n` independent servers. */
 export function startRedisServers(n: number, options: RedisOptions = {}): Promise<RedisServer[]> {
   return startAll(Array.from({ length: n }, () => () => startRedis(options)));
 }
 
-/** All or none: what did start is stopped when one fails. */
+/** All or none: stops the started ones when one fails. */
 export async function startAll<T extends { stop(): Promise<void> }>(
   starts: readonly (() => Promise<T>)[],
 ): Promise<T[]> {
@@ -62,7 +61,7 @@ export async function startAll<T extends { stop(): Promise<void> }>(
   throw failed.reason;
 }
 
-/** On this very port; for the groups, whose members must know each other's. `mode`: `--sentinel` */
+/** On this port: members of a group must know each other's ports. `mode`: `--sentinel` */
 export async function startRedisOn(
   port: number,
   config: readonly string[],
@@ -79,7 +78,7 @@ export async function startRedisOn(
     'bind 127.0.0.1',
     `dir ${directory}`,
     'daemonize no',
-    // Without it a sentinel refuses connections: there is no password.
+    // Otherwise a sentinel without a password refuses connections.
     'protected-mode no',
     ...(isSentinel ? [] : ['save ""', 'appendonly no', 'enable-debug-command local']),
     ...config,
@@ -96,7 +95,7 @@ export async function startRedisOn(
 }
 
 async function askRedis(port: number, command: readonly string[], password?: string): Promise<string> {
-  // -e: an error of the server is an exit code. The password not as an argument: ps would show it.
+  // -e: an error of the server is an exit code. The password is not an argument: ps would show it.
   const args = ['-e', '-h', '127.0.0.1', '-p', String(port), ...command];
   const env = password === undefined ? {} : { REDISCLI_AUTH: password };
   return (await runTool('redis-cli', args, { env, timeoutMs: 20_000 })).trimEnd();

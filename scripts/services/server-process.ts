@@ -9,19 +9,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { removeDirectory } from './temporary-root.ts';
 
 export interface ServerSpec {
-  /** `redis-server`, with what it is given */
+  /** program and arguments: `redis-server`, … */
   readonly command: string;
   readonly args: readonly string[];
   readonly port: number;
-  /** its own, removed with it */
+  /** its own directory, removed with it */
   readonly directory: string;
-  /** whether it serves; asked until it does, an exception is a no */
+  /** true when it serves; repeated until then, an exception counts as false */
   readonly isReady: () => Promise<boolean>;
 }
 
 const readyMsMax = 30_000;
 const endMsMax = 15_000;
-/** of what it printed; the reason of a failed start stands at the end */
+/** kept characters of the output; the reason of a failed start is at the end */
 const outputCharsMax = 8_000;
 
 export class ServerProcess {
@@ -35,8 +35,7 @@ export class ServerProcess {
     this.#spec = spec;
   }
 
-  /** Serving when it resolves; rejects with what it printed when it ended instead. The directory is gone
-   *  then. */
+  /** Resolves when it serves. Rejects with its output when it ended; the directory is then gone. */
   static async start(spec: ServerSpec): Promise<ServerProcess> {
     const server = new ServerProcess(spec);
     try {
@@ -65,12 +64,12 @@ export class ServerProcess {
     return this.#child?.pid as number;
   }
 
-  /** what it has printed, the end of it */
+  /** the end of its output */
   get output(): string {
     return this.#output;
   }
 
-  /** After kill() or end(): the same port, the same files. Serving when it resolves, unless `awaitReady` is
+  /** After kill() or end(): the same port, the same files. Resolves when it serves, unless `awaitReady` is
    *  false. */
   async start(awaitReady = true): Promise<void> {
     if (this.isRunning) throw new Error(`${this.#spec.command} is running`);
@@ -113,7 +112,7 @@ export class ServerProcess {
     await this.#exited;
   }
 
-  /** TERM, as an administrator stops it; the files stay */
+  /** TERM; the files stay */
   async end(): Promise<void> {
     this.#signal('SIGTERM');
     this.#signal('SIGCONT');
@@ -122,7 +121,7 @@ export class ServerProcess {
     clearTimeout(late);
   }
 
-  /** SIGSTOP: connections stay open and nobody answers. Stopped when it resolves. */
+  /** SIGSTOP: connections stay open without replies. Resolves when the process has stopped. */
   async freeze(): Promise<void> {
     const { pid } = this;
     process.kill(pid, 'SIGSTOP');
@@ -133,7 +132,7 @@ export class ServerProcess {
     process.kill(this.pid, 'SIGCONT');
   }
 
-  /** With its files. May be called again. */
+  /** Removes its files too. May be called again. */
   async stop(): Promise<void> {
     await this.kill();
     if (this.#isRemoved) return;
@@ -146,12 +145,12 @@ export class ServerProcess {
   }
 }
 
-/** kill() returns before every thread of the process has stopped. */
+/** kill() returns before all threads of the process have stopped. */
 async function untilStopped(pid: number): Promise<void> {
   while (!/^State:\s+T/m.test(await readFile(`/proc/${pid}/status`, 'utf8'))) await sleep(1);
 }
 
-/** Runs a tool of the servers to its end and answers what it printed. */
+/** Runs a tool of the servers to its end and returns its output. */
 export async function runTool(
   command: string,
   args: readonly string[],
@@ -168,7 +167,7 @@ export async function runTool(
   child.stdout.on('data', (chunk: Buffer) => (stdout += chunk));
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk));
   child.stdin.on('error', () => {
-    // It ended without reading all of its input; the exit code tells.
+    // The tool ended without reading all of its input; the exit code decides.
   });
   child.stdin.end(options.input ?? '');
   const [code] = (await once(child, 'close')) as [number | null];

@@ -15,7 +15,7 @@ interface Root {
 let root: Root | null = null;
 let used = 0;
 
-/** A new directory inside it. Give it back with removeDirectory. */
+/** A new directory inside it; removeDirectory removes it. */
 export function makeDirectory(name: string): string {
   root ??= makeRoot();
   used += 1;
@@ -36,8 +36,8 @@ export async function removeDirectory(path: string): Promise<void> {
 
 function makeRoot(): Root {
   const path = mkdtempSync(join(tmpdir(), 'dq-services-'));
-  // Signals of the terminal reach it too, and it must outlive who they are for. The second removal: a
-  // server that dies with this process may still have made a file while the first one went through.
+  // Signals of the terminal reach the shell too, and it must outlive their target. The second removal: a
+  // server that dies with this process may create a file during the first one.
   const script =
     'trap "" HUP INT TERM QUIT; cat >/dev/null; rm -rf "$1" 2>/dev/null || { sleep 1; rm -rf "$1"; }';
   const keeper = spawn('/bin/sh', ['-c', script, 'dq-services-keeper', path], {

@@ -1,4 +1,4 @@
-// The suite on a Cluster in one bucket, and its smoke cases on a Sentinel group. And for a Cluster: buckets
+// The suite on a Cluster in one bucket, and its smoke cases on a Sentinel group. For a Cluster also: buckets
 // on several nodes, distinct numbers among them, nodes that fail and return.
 
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -36,7 +36,7 @@ describe.skipIf(missing)('sentinel', () => {
       expect(await jobs.push([jobOf('early')])).toEqual([{ kind: 'not_stored', code: 'redis_away' }]);
       for (const { process } of group.sentinels) await process.start();
       await until(
-        'a push to be taken',
+        'a push to be stored',
         async () => (await jobs.push([jobOf('late')]))[0]?.kind === 'stored',
         20_000,
       );
@@ -63,7 +63,7 @@ describe.skipIf(missing)('sentinel', () => {
       slow.delay(() => 300);
       await failing.master.process.kill();
       const after = await until(
-        'a push to be taken by the new master',
+        'a push to be stored by the new master',
         async () => {
           const [outcome] = await jobs.push([jobOf('after')]);
           return outcome?.kind === 'stored' ? outcome : null;
@@ -277,14 +277,14 @@ describe.skipIf(missing)('cluster', () => {
     await from.ask('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId);
     const keys = (await from.ask('CLUSTER', 'GETKEYSINSLOT', slot, '100')).split('\n');
     const jobsFirst = keys.sort((key) => (key.endsWith(':j') ? -1 : 1));
-    const refused = [{ kind: 'not_stored', code: 'redis_slot_moves' }];
-    expect(await jobs.push([jobOf('b')])).toEqual(refused);
+    const rejected = [{ kind: 'not_stored', code: 'redis_slot_moves' }];
+    expect(await jobs.push([jobOf('b')])).toEqual(rejected);
     for (const [n, key] of jobsFirst.entries()) {
       await from.ask('MIGRATE', '127.0.0.1', String(to.port), key, '0', '5000');
-      if (n === 0 || n === keys.length - 1) expect(await jobs.push([jobOf('c')])).toEqual(refused);
+      if (n === 0 || n === keys.length - 1) expect(await jobs.push([jobOf('c')])).toEqual(rejected);
     }
     for (const node of cluster.masters) await node.ask('CLUSTER', 'SETSLOT', slot, 'NODE', toId);
-    await until('a push to be taken', async () => {
+    await until('a push to be stored', async () => {
       const [outcome] = await jobs.push([jobOf('d')]);
       return outcome?.kind === 'stored';
     });

@@ -274,7 +274,7 @@ export class Trial {
   /** Returns the lease after it expired and was recovered: its job is ready again. */
   async lostLease(id: string, pushed: Pushed = {}): Promise<ReservedJob> {
     const job = await this.reserved(id, pushed, owner, 30);
-    await until('the lease to run out', async () => (await this.recover()).returned === 1);
+    await until('the lease to expire', async () => (await this.recover()).returned === 1);
     return job;
   }
 

@@ -1,6 +1,5 @@
-// A real daemon whose disk fails under it: a COMMIT with an I/O error, a file system that becomes
-// read-only. Nobody is told that something is stored which is not; the daemon stays, and goes on when the
-// disk does.
+// Real daemon on a failing disk: COMMIT with an I/O error, a file system that becomes read-only. dq reports
+// no unstored job as stored; the daemon stays, and continues when the disk works again.
 
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
@@ -30,14 +29,14 @@ function expectWhole(daemon: Daemon): void {
 }
 
 describe('an I/O error in COMMIT', () => {
-  it('makes the push unknown; dq-store ends, comes back, reads its file, and nothing acknowledged is lost', async () => {
+  it('the push is unknown; dq-store restarts and loses no acknowledged job', async () => {
     const sink = await startSink();
     const daemon = await startDaemon();
     await addTopic(daemon, 't', sink.url);
     await daemon.api('POST', '/v1/topics/t/pause');
     const stored = numbers(100).map((n) => `early${n}`);
     await forAll(stored, async (id) => expect(codeOf(await push(daemon, id))).toBe('stored'));
-    // The pages of this one are free afterwards: the next push needs no more room in the file than there is.
+    // Deleting this job frees pages: the next push needs no more disk space.
     expect(codeOf(await push(daemon, 'large', 60_000))).toBe('stored');
     await daemon.api('DELETE', '/v1/topics/t/jobs/large');
     const pid = daemon.pidOf('dq-store');
@@ -45,14 +44,14 @@ describe('an I/O error in COMMIT', () => {
 
     const reply = await push(daemon, 'unlucky');
     expect(reply).toMatchObject({ status: 503, body: { code: 'unknown', id: 'unlucky' } });
-    const again = await until('dq-store to be another process', () => {
+    const again = await until('dq-store to be restarted', () => {
       const now = pidOf(daemon);
       return now !== undefined && now !== pid ? now : null;
     });
-    // Repeated with its id, as one is told to.
-    await until('the push to be taken', async () => codeOf(await push(daemon, 'unlucky')) === 'stored');
+    // The API tells callers to repeat such a push with its id.
+    await until('the push to be stored', async () => codeOf(await push(daemon, 'unlucky')) === 'stored');
     expect(lines(daemon, 'error', 'can no longer trust its store').length).toBeGreaterThan(0);
-    const checked = await until('the check to be told of', () => {
+    const checked = await until('the check to be logged', () => {
       const [line] = lines(daemon, 'notice', 'store: jobs.db was not closed');
       return line;
     });
@@ -70,15 +69,15 @@ describe('an I/O error in COMMIT', () => {
 const at = (why: string | null, title: string) => (why === null ? title : `${title}: ${why}`);
 
 describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system that becomes read-only'), () => {
-  /** What pushes hear within the 5 s that they wait for a store. */
+  /** Outcomes of pushes; each waits up to 5 s for a store. */
   async function expectRefusing(daemon: Daemon): Promise<void> {
     const codes = await Promise.all(numbers(10).map(async (n) => codeOf(await push(daemon, `first${n}`))));
     for (const code of codes) expect(['unknown', 'not_stored']).toContain(code);
-    // One that meets the end of dq-store is unknown, too; what comes after it is not.
+    // A push that is running when dq-store ends is unknown, too; later ones are not.
     await until('a push to be not_stored', async () => codeOf(await push(daemon, 'second')) === 'not_stored');
   }
 
-  it('has pushes refused and the daemon alive, without a row of deaths', async () => {
+  it('rejects pushes; the daemon stays alive, without repeated deaths', async () => {
     const sink = await startSink();
     const { directory, abort } = mountExt4(32 * 1024 * 1024);
     const daemon = await startDaemon({ dataDir: join(directory, 'data') });
@@ -92,13 +91,13 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
     );
     const deaths = () => lines(daemon, 'error', 'dq-store (pid').length;
     const before = deaths();
-    // Longer than the delays of a row of deaths would be.
+    // Longer than the delays between repeated deaths would be.
     await expectRefusing(daemon);
     expect(deaths()).toBe(before);
     expect(isAlive(daemon.pid)).toBe(true);
   });
 
-  it('holds up no dq stop: nobody waits for a disk that may never come back', async () => {
+  it('dq stop does not wait for the disk', async () => {
     const sink = await startSink();
     const { directory, freeze } = mountExt4(32 * 1024 * 1024);
     const daemon = await startDaemon({ dataDir: join(directory, 'data') });
@@ -106,7 +105,7 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
     await daemon.api('POST', '/v1/topics/t/pause');
     expect(codeOf(await push(daemon, 'stored'))).toBe('stored');
     freeze(true);
-    await until('a push to be refused', async () => codeOf(await push(daemon, 'refused')) !== 'stored');
+    await until('a push to be rejected', async () => codeOf(await push(daemon, 'refused')) !== 'stored');
     await until(
       'dq-store to wait for its disk',
       () => lines(daemon, 'error', 'waiting for its disk').length > 0,
@@ -117,10 +116,10 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
     freeze(false);
     const next = await startDaemon({ directory: daemon.directory, dataDir: daemon.dataDir });
     await next.api('POST', '/v1/topics/t/resume');
-    await until('what was stored to arrive', () => sink.arrivals.length === 1);
+    await until('the stored job to arrive', () => sink.arrivals.length === 1);
   });
 
-  it('and writable again has the daemon go on by itself', async () => {
+  it('the daemon continues when the disk is writable again', async () => {
     const sink = await startSink();
     const { directory, freeze } = mountExt4(32 * 1024 * 1024);
     const daemon = await startDaemon({ dataDir: join(directory, 'data') });
@@ -131,7 +130,7 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
     freeze(true);
     await expectRefusing(daemon);
     freeze(false);
-    await until('a push to be taken', async () => codeOf(await push(daemon, 'after')) === 'stored');
+    await until('a push to be stored', async () => codeOf(await push(daemon, 'after')) === 'stored');
     await daemon.api('POST', '/v1/topics/t/resume');
     await until('all to arrive', async () => (await jobsLeft(daemon)) === 0);
     const arrived = groupBy(sink.arrivals, ({ id }) => id);
@@ -142,7 +141,7 @@ describe.skipIf(unmountableExt4 !== null)(at(unmountableExt4, 'a file system tha
 });
 
 describe.skipIf(unmountable !== null)(at(unmountable, 'a read-only data directory'), () => {
-  it('refuses a start in one sentence', async () => {
+  it('dq start fails with one sentence', async () => {
     const directory = mountReadOnly();
     const run = await runDq(['start', '--port', '0', '--data-dir', directory, '--log-dir', tmpdir()]);
     expect(run).toMatchObject({

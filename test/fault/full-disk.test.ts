@@ -1,5 +1,5 @@
-// A real daemon whose whole file system (store, registry, run files, logs) is filled up to the last block:
-// pushes are refused cleanly, everything that runs goes on, and when there is room again, so do the pushes.
+// Real daemon whose whole file system (store, registry, run files, logs) is full to the last block: dq
+// rejects pushes, running work continues, and pushes work again when blocks are free.
 
 import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
-import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
+import { fillUp, freeBytesIn, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { addTopic, forAll, groupBy, jobsLeft, numbers, resumeTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { type Arrival, ok, type Sink, startSink, status } from '../support/sink.ts';
@@ -18,7 +18,7 @@ const body = Buffer.alloc(300, 97);
 const push = (daemon: Daemon, topic: string, id: string, delay = 0) =>
   daemon.push(topic, body, { id, delay }, 'text/plain');
 
-/** Pushes `ids`; answers those that were acknowledged, and fails for any answer but 201 and not_stored. */
+/** Pushes `ids`; returns the acknowledged ones. Fails for any reply but 201 and not_stored. */
 async function pushAll(daemon: Daemon, topic: string, ids: readonly string[], delay = 0): Promise<string[]> {
   const acknowledged: string[] = [];
   const others: unknown[] = [];
@@ -31,11 +31,11 @@ async function pushAll(daemon: Daemon, topic: string, ids: readonly string[], de
   return acknowledged;
 }
 
-/** The disk has no block left, and the daemon has noticed. */
+/** Resolves when the disk has no free block and the daemon rejects pushes. */
 async function fill(daemon: Daemon, topic: string): Promise<string[]> {
   const acknowledged: string[] = [];
   let n = 0;
-  await until('a push to be refused', async () => {
+  await until('a push to be rejected', async () => {
     fillUp(daemon.directory);
     const id = `late${n++}`;
     const reply = await push(daemon, topic, id, 3_600_000);
@@ -47,7 +47,7 @@ async function fill(daemon: Daemon, topic: string): Promise<string[]> {
   return acknowledged;
 }
 
-const makeRoom = (daemon: Daemon) => rmSync(join(daemon.directory, 'filler'));
+const freeBlocks = (daemon: Daemon) => rmSync(join(daemon.directory, 'filler'));
 const isReady = async (daemon: Daemon) => (await daemon.api('GET', '/readyz')).status;
 const waiting = async (daemon: Daemon) => {
   const { states } = (await daemon.api('GET', '/v1/stats')).body;
@@ -69,7 +69,7 @@ const times = (sink: Sink, topic: string) =>
 
 describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : `: ${unmountable}`}`, () => {
   it.each([2, 64])(
-    'of %i MiB refuses pushes as not stored, settles, retries, cancels and drains, and goes on when there is room',
+    'of %i MiB: rejects pushes, settles, retries, cancels; continues when blocks are free',
     async (mebibytes) => {
       let holds = true;
       let fails = true;
@@ -94,7 +94,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
       const late = await fill(daemon, 'later');
       await until('no block is left', () => {
         fillUp(daemon.directory);
-        return roomIn(directory) === 0;
+        return freeBytesIn(directory) === 0;
       });
       expect(await isReady(daemon)).toBe(503);
       const topic = { topic: 'new', callbackUrl: sink.url };
@@ -102,7 +102,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
         status: 503,
         body: { code: 'not_stored' },
       });
-      // Unhurried: retries go on while nothing else gives room back.
+      // No retry now: retries continue while nothing else frees disk space.
       const before = times(sink, 'failing');
       await until('every failing job to be retried twice', () =>
         failing.every((id) => (times(sink, 'failing').get(id) ?? 0) >= (before.get(id) ?? 0) + 2),
@@ -118,8 +118,8 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
       await until('nothing to be ready or reserved', async () => (await waiting(daemon)) === 0);
       await until('the failing jobs to be done', async () => (await jobsLeft(daemon)) === 50 + late.length);
 
-      makeRoom(daemon);
-      await until('a push to be taken', async () => (await push(daemon, 'held', 'after')).status === 201);
+      freeBlocks(daemon);
+      await until('a push to be stored', async () => (await push(daemon, 'held', 'after')).status === 201);
       await until('it to arrive', () => times(sink, 'held').has('after'));
       await until('the daemon to be ready', async () => (await isReady(daemon)) === 200);
       expect(new Set(times(sink, 'held').values())).toEqual(new Set([1]));
@@ -130,7 +130,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     90_000,
   );
 
-  it('has its killed processes back, and their jobs', async () => {
+  it('killed processes restart and their jobs continue', async () => {
     const sink = await startSink(() => {});
     const daemon = await startDaemon({ directory: mountTmpfs(4 * mebibyte), args: ['--notifiers', '1'] });
     await addTopic(daemon, 't', sink.url, { timeout: '60s', state: 'paused' });
@@ -142,20 +142,20 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     for (const title of ['dq-notifier-0', 'dq-store', 'dq-upkeep', 'dq-timer-0', 'dq-server-0']) {
       const pid = daemon.pidOf(title);
       process.kill(pid, 'SIGKILL');
-      await until(`${title} to be another process`, () =>
+      await until(`${title} to be restarted`, () =>
         daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
       );
     }
     await until('all to arrive', () => times(sink, 't').size === ids.length);
     await until('nothing else to be left', async () => (await jobsLeft(daemon)) === late.length);
     expect((await push(daemon, 't', 'refused')).body.code).toBe('not_stored');
-    makeRoom(daemon);
-    await until('a push to be taken', async () => (await push(daemon, 't', 'after')).status === 201);
+    freeBlocks(daemon);
+    await until('a push to be stored', async () => (await push(daemon, 't', 'after')).status === 201);
     expect(await daemon.stop()).toBe(0);
     expectWhole(daemon);
   });
 
-  it('that has little room is started on: it delivers, and takes pushes when there is more', async () => {
+  it('with little space: starts and delivers; accepts pushes when there is more', async () => {
     const sink = await startSink();
     const first = await startDaemon({ directory: mountTmpfs(4 * mebibyte) });
     await addTopic(first, 't', sink.url);
@@ -168,13 +168,13 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     const late = await fill(second, 't');
     await until('all to arrive', () => times(sink, 't').size === ids.length);
     await until('nothing else to be left', async () => (await jobsLeft(second)) === late.length);
-    makeRoom(second);
-    await until('a push to be taken', async () => (await push(second, 't', 'after')).status === 201);
+    freeBlocks(second);
+    await until('a push to be stored', async () => (await push(second, 't', 'after')).status === 201);
     expect(await second.stop()).toBe(0);
     expectWhole(second);
   });
 
-  it('without any room at all refuses a start in one sentence', async () => {
+  it('without any free block: dq start fails with one sentence', async () => {
     const directory = mountTmpfs(mebibyte);
     fillUp(directory);
     const run = await runDq([

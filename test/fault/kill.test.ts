@@ -1,5 +1,5 @@
-// kill -9 of every process, under load: what was acknowledged is delivered; what arrives twice was in
-// flight at the kill.
+// kill -9 of every process under load: acknowledged jobs are delivered; only jobs in flight at the kill
+// arrive twice.
 import { expect, it } from 'vitest';
 import { isAlive, startDaemon } from '../support/daemon.ts';
 import {
@@ -17,10 +17,10 @@ import { until } from '../support/until.ts';
 
 const idOf = (arrival: Arrival) => arrival.id;
 
-it('takes over 500 running callbacks of a killed notifier long before their leases end, and doubles no others', async () => {
+it('killed notifier: its 500 callbacks repeat before their leases end, no others', async () => {
   let holding = true;
   const sink = await startSink((arrival, response) => {
-    // Held callbacks are left unanswered: they run until their notifier dies.
+    // Held callbacks get no answer: they run until their notifier dies.
     if (!arrival.id.startsWith('held') || !holding) return ok(arrival, response);
   });
   const daemon = await startDaemon({ args: ['--notifiers', '1'], config: { notifier: { slots: 1_000 } } });
@@ -36,24 +36,24 @@ it('takes over 500 running callbacks of a killed notifier long before their leas
   holding = false;
   process.kill(daemon.pidOf('dq-notifier-0'), 'SIGKILL');
   await forAll(numbers(100), (n) => daemon.push('t', '{}', { id: `late${n}` }));
-  const again = await until('the first is taken over', () =>
+  const again = await until('the first is called again', () =>
     sink.arrivals.slice(1_000).find((arrival) => arrival.id.startsWith('held')),
   );
-  // Their leases run for 70 s.
+  // Their leases last 70 s.
   expect(again.arrivedAt - killedAt).toBeLessThanOrEqual(30_000);
 
   await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
   const byId = groupBy(sink.arrivals, idOf);
   expect(byId.size).toBe(1_100);
   for (const [id, arrivals] of byId) {
-    // The lease ended without an outcome: no attempt was spent, and it is the same message.
+    // The lease ended without an outcome: no attempt counts, and `webhook-id` is the same.
     expect(arrivals.map((arrival) => arrival.attempt).join(), id).toBe(id.startsWith('held') ? '1,1' : '1');
     expect(new Set(arrivals.map((arrival) => arrival.webhookId)).size, id).toBe(1);
   }
 });
 
 it.each(['dq-store', 'dq-timer-0', 'dq-server-0', 'dq-upkeep', 'dq-notifier-0'])(
-  'loses nothing acknowledged when %s is killed four times under load',
+  '%s killed four times under load: no acknowledged job is lost',
   async (title) => {
     const sink = await startSink();
     const daemon = await startDaemon();
@@ -67,7 +67,7 @@ it.each(['dq-store', 'dq-timer-0', 'dq-server-0', 'dq-upkeep', 'dq-notifier-0'])
         () => daemon.workers().find((worker) => worker.title === title)?.pid,
       );
       process.kill(pid, 'SIGKILL');
-      await until(`${title} is another process`, () =>
+      await until(`${title} is restarted`, () =>
         daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
       );
     }
@@ -83,7 +83,7 @@ it.each(['dq-store', 'dq-timer-0', 'dq-server-0', 'dq-upkeep', 'dq-notifier-0'])
   90_000,
 );
 
-it('loses nothing when the master is killed: the workers leave, and a new start goes on', async () => {
+it('master killed: the workers end, and the next start loses no job', async () => {
   const sink = await startSink();
   const first = await startDaemon();
   await addTopic(first, 't', sink.url);
@@ -103,7 +103,7 @@ it('loses nothing when the master is killed: the workers leave, and a new start 
   await until('nothing is left', async () => (await jobsLeft(second)) === 0, 90_000, 100);
 });
 
-it('buries exactly the job that kills its notifier every time, and delivers 500 others once each', async () => {
+it('buries the job that always kills its notifier, and delivers 500 others once', async () => {
   const poisonCalls: Arrival[] = [];
   const sink = await startSink((arrival, response) => {
     if (arrival.id === 'poison') poisonCalls.push(arrival);
@@ -120,10 +120,10 @@ it('buries exactly the job that kills its notifier every time, and delivers 500 
   await pushOthers(200, 400);
   for (let call = 1; call <= 5; call++) {
     await until(`call ${call} of the poisonous job`, () => poisonCalls.length === call);
-    // The first two calls run beside others; a kill would double those that run, so wait until they are
+    // The first two calls run beside others. A kill would repeat running calls, so wait until the others are
     // settled.
     if (call <= 2) await until('the others are delivered', () => sink.arrivals.length === 400 + call);
-    // From the third call on it runs alone, and others wait.
+    // From the third call on the job runs in isolation, and others wait.
     else await pushOthers(400 + (call - 3) * 30, 400 + (call - 2) * 30);
     await until('it alone is reserved', async () => (await reserved()) === 1);
     process.kill(daemon.pidOf('dq-notifier-0'), 'SIGKILL');

@@ -1,21 +1,21 @@
-// A real daemon whose log directory is on a disk of its own that is full: lines are dropped and counted,
-// nothing else notices.
+// Real daemon whose log directory is on its own full disk: dq drops and counts lines, and everything else
+// works.
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
-import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
+import { fillUp, freeBytesIn, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { addTopic } from '../support/producing.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
-/** As /metrics tells it. */
+/** From /metrics. */
 async function dropped(daemon: Daemon): Promise<number> {
   const text = await (await fetch(`${daemon.url}/metrics`)).text();
   return Number(/^dq_log_lines_dropped_total (\d+)$/m.exec(text)?.[1]);
 }
 
-/** Whole lines: one that the disk has cut is there as a piece, and counts as dropped. */
+/** Whole lines. A line that the disk has cut counts as dropped. */
 function linesOf(logDir: string, kind: string): Record<string, unknown>[] {
   return readdirSync(logDir)
     .filter((name) => name.startsWith(`${kind}-`))
@@ -46,24 +46,24 @@ describe.skipIf(unmountable !== null)(
       expect(await dropped(daemon)).toBe(0);
 
       fillUp(logDir);
-      expect(roomIn(logDir)).toBe(0);
+      expect(freeBytesIn(logDir)).toBe(0);
       await push(daemon, 10, 110);
       await until('all arrive', () => sink.arrivals.length === 110);
-      // A page of the disk may still have been open for a few lines of each file.
-      await until('the loss is told', async () => (await dropped(daemon)) > 100);
+      // Each file may still write a few lines into its last page of the disk.
+      await until('the loss is counted', async () => (await dropped(daemon)) > 100);
 
       rmSync(join(logDir, 'filler'));
       await push(daemon, 110, 120);
       await until('all arrive', () => sink.arrivals.length === 120);
       const present = () => linesOf(logDir, 'request').length + linesOf(logDir, 'notify').length;
       await until(
-        'what is missing is what was counted',
+        'the count equals the missing lines',
         async () => present() + (await dropped(daemon)) === 240,
       );
       expect(await daemon.stop()).toBe(0);
-      const told = linesOf(logDir, 'notice').filter(({ message }) => message === 'log: lines were lost');
+      const notices = linesOf(logDir, 'notice').filter(({ message }) => message === 'log: lines were lost');
       for (const kind of ['request', 'notify']) {
-        const lines = told.filter((one) => one['kind'] === kind).map((one) => Number(one['lines']));
+        const lines = notices.filter((one) => one['kind'] === kind).map((one) => Number(one['lines']));
         const lost = lines.reduce((sum, n) => sum + n, 0);
         expect(linesOf(logDir, kind).length + lost, kind).toBe(120);
       }

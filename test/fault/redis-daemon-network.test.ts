@@ -1,5 +1,5 @@
-// A daemon with a bad network to Redis: replies are lost after the work was done, calls take long, hints
-// never arrive. No job is lost or called twice.
+// A daemon with a bad network to Redis: replies are lost after the work was done, calls are slow, hints never
+// arrive. No job is lost or called twice.
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -9,7 +9,7 @@ import { startRedisProxy } from '../support/redis-proxy.ts';
 import {
   commandRate,
   metricOf,
-  refusedIds,
+  rejectedIds,
   untilEmptyAndWhole,
   untilReady,
 } from '../support/redis-trouble.ts';
@@ -102,11 +102,11 @@ describe.skipIf(await lacks('redis'))('a daemon behind a bad network', () => {
     const daemon = await startDaemon({ args: ['--redis', proxy.url] });
     await addTopic(daemon, 't', receiver.url);
     const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 30 });
-    await until('pushes are taken', () => load.acknowledged.size > 80, 60_000);
+    await until('pushes are stored', () => load.acknowledged.size > 80, 60_000);
     const result = await load.stop();
     // No fsck: it takes one call per kind of key.
     await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 100);
-    expect(refusedIds(result)).toEqual({ not_stored: new Set(), unknown: new Set() });
+    expect(rejectedIds(result)).toEqual({ not_stored: new Set(), unknown: new Set() });
     const times = [...result.acknowledged].map((id) => receiver.arrivals.get(id) ?? 0);
     expect(times.filter((n) => n !== 1)).toEqual([]);
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);

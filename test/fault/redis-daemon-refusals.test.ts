@@ -10,7 +10,7 @@ import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
 import { fillUp, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { addTopic, forAll, jobsLeft, numbers } from '../support/producing.ts';
-import { metricOf, refusedIds, untilEmptyAndWhole, untilReady } from '../support/redis-trouble.ts';
+import { metricOf, rejectedIds, untilEmptyAndWhole, untilReady } from '../support/redis-trouble.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -27,7 +27,7 @@ function connected(server: RedisServer): Redis {
 async function refusals(daemon: Daemon, ids: string): Promise<readonly string[]> {
   let n = 0;
   const push = async () => (await daemon.push('t', '1', { id: `${ids}-${n++}`, mode: 'keep' })).body;
-  const first = await until('a push is refused', async () => {
+  const first = await until('a push is rejected', async () => {
     const { code } = await push();
     return code === 'not_stored' ? code : null;
   });
@@ -141,20 +141,20 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     for (const id of cancelled)
       expect((await daemon.push('t', body, { id, delay: 3_600_000 })).status).toBe(201);
     const stored: string[] = [];
-    let refused = 0;
+    let rejected = 0;
     await forAll(numbers(300), async (n) => {
       const reply = await daemon.push('t', body, { id: `${n}`, delay: 5_000 });
       if (reply.status === 201) stored.push(`${n}`);
       else {
         expect(reply).toMatchObject({ status: 503, body: { code: 'not_stored' } });
-        refused += 1;
+        rejected += 1;
       }
     });
-    expect(Math.min(stored.length, refused)).toBeGreaterThan(20);
+    expect(Math.min(stored.length, rejected)).toBeGreaterThan(20);
     for (const id of cancelled)
       expect(await daemon.api('DELETE', `/v1/topics/t/jobs/${id}`)).toMatchObject({ status: 200 });
     await until(
-      'pushes are taken again',
+      'pushes are stored again',
       async () => (await daemon.push('t', body, { id: 'again' })).status === 201,
       90_000,
       50,
@@ -167,7 +167,7 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
   });
 
   it('a loading Redis is not ready until it has loaded', async () => {
-    // Each key takes 300 ms; the server answers in between.
+    // Each key takes 300 ms; meanwhile the server sends replies.
     const slow = ['key-load-delay 300000', 'loading-process-events-interval-bytes 1024'];
     const server = await owned('test', startRedis({ config: slow }));
     const sink = await startSink(ok);
@@ -213,9 +213,9 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
       const daemon = await startDaemon({ args: ['--redis', server.url] });
       await addTopic(daemon, 't', receiver.url);
       const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 50 });
-      await until('pushes are taken', () => load.acknowledged.size > 50);
+      await until('pushes are stored', () => load.acknowledged.size > 50);
       fillUp(disk);
-      await until('pushes are refused', () => load.failures.length > 20);
+      await until('pushes are rejected', () => load.failures.length > 20);
       const { body } = await until('/readyz says why', async () => {
         const reply = await daemon.api('GET', '/readyz');
         return /cannot write to its disk/.test(reply.body.detail) ? reply : null;
@@ -223,16 +223,16 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
       expect(body.status).toBe(503);
       rmSync(join(disk, 'filler'));
       const before = load.acknowledged.size;
-      await until('pushes are taken again', () => load.acknowledged.size > before + 50);
+      await until('pushes are stored again', () => load.acknowledged.size > before + 50);
       const result = await load.stop();
       await untilEmptyAndWhole(daemon);
-      const refused = refusedIds(result);
+      const rejected = rejectedIds(result);
       console.log(
-        `${result.acknowledged.size} acknowledged, ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown`,
+        `${result.acknowledged.size} acknowledged, ${rejected.not_stored.size} not stored, ${rejected.unknown.size} unknown`,
       );
-      expect(refused.unknown.size).toBe(0);
+      expect(rejected.unknown.size).toBe(0);
       expect([...result.acknowledged].filter((id) => receiver.arrivals.get(id) !== 1)).toEqual([]);
-      expect([...refused.not_stored].filter((id) => receiver.arrivals.has(id))).toEqual([]);
+      expect([...rejected.not_stored].filter((id) => receiver.arrivals.has(id))).toEqual([]);
     },
   );
 
@@ -243,11 +243,11 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     const daemon = await startDaemon({ args: ['--redis', server.url] });
     await addTopic(daemon, 't', receiver.url);
     const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 100 });
-    await until('pushes are taken', () => load.acknowledged.size > 50);
+    await until('pushes are stored', () => load.acknowledged.size > 50);
     for (let n = 0; n < 10; n += 1) {
       const before = load.acknowledged.size;
       await raw.script('FLUSH');
-      await until('pushes are taken', () => load.acknowledged.size > before + 10);
+      await until('pushes are stored', () => load.acknowledged.size > before + 10);
     }
     expect(load.failures).toEqual([]);
     const calm = load.acknowledged.size;
@@ -258,17 +258,17 @@ describe.skipIf(await lacks('redis'))('a daemon on a rejecting Redis', () => {
     }
     const during = load.acknowledged.size - calm;
     const after = load.acknowledged.size;
-    await until('pushes are taken again', () => load.acknowledged.size > after + 100);
+    await until('pushes are stored again', () => load.acknowledged.size > after + 100);
     const result = await load.stop();
     await untilEmptyAndWhole(daemon);
-    const refused = refusedIds(result);
+    const rejected = rejectedIds(result);
     const doubled = [...receiver.arrivals.values()].filter((times) => times > 1).length;
     console.log(
-      `${during} acknowledged while connections were cut, ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown, ${doubled} doubled`,
+      `${during} acknowledged while connections were cut, ${rejected.not_stored.size} not stored, ${rejected.unknown.size} unknown, ${doubled} doubled`,
     );
     expect(during).toBeGreaterThan(0);
     expect([...result.acknowledged].filter((id) => !receiver.arrivals.has(id))).toEqual([]);
-    expect([...refused.not_stored].filter((id) => receiver.arrivals.has(id))).toEqual([]);
+    expect([...rejected.not_stored].filter((id) => receiver.arrivals.has(id))).toEqual([]);
     expect(doubled).toBe(0);
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
   });

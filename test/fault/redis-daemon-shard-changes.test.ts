@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 600_000 });
 
 const total = Number(process.env['DQ_SHARD_JOBS'] ?? 1_500);
 const producers = 8;
-/** live ids of a producer, and pushes of each while it waits */
+/** live ids of a producer, and pushes of each id while it waits */
 const [livingEach, waitingPushes] = [12, 6];
 const farMs = 600_000;
 
@@ -47,7 +47,7 @@ class Producer {
     this.#name = name;
   }
 
-  /** In turn over its live ids; each ends after some pushes, and another begins. */
+  /** Takes turns over its live ids; each ends after some pushes, and another begins. */
   async run(isOver: () => boolean): Promise<void> {
     const living: Life[] = [];
     for (let turn = 0; !isOver(); turn += 1) {
@@ -98,7 +98,7 @@ class Producer {
     if (replaced) this.replaces += 1;
   }
 
-  /** A waiting one. */
+  /** A delayed one. */
   async #find({ id, pushes }: Life): Promise<void> {
     const last = pushes.at(-1);
     const { status, json } = await this.#call('GET', `/v1/topics/t/jobs/${id}`);
@@ -124,7 +124,7 @@ function judged({ id, pushes }: Life, arrived: readonly string[]): readonly stri
   const times = (body: string) => arrived.filter((one) => one === body).length;
   return pushes.flatMap(({ body }, i) => {
     const next = pushes[i + 1];
-    // A replaced version may only have arrived if it was in flight. One not replaced had ended.
+    // A replaced version may arrive only if it was in flight at the replace.
     const [least, most] = next === undefined || !next.replaced ? [1, 1] : next.inFlight ? [0, 1] : [0, 0];
     const n = times(body);
     return n >= least && n <= most ? [] : [`${id}: push ${i} of ${pushes.length} arrived ${n} times`];
@@ -150,7 +150,7 @@ describe.skipIf(await lacks('redis'))('a daemon whose shards change under load',
     const working = Promise.all(some.map((one) => one.run(() => isOver)));
     onTestFinished(async () => {
       isOver = true;
-      await working.catch(() => {}); // then the test has failed for that
+      await working.catch(() => {}); // its failure has already failed the test
     });
     const reached = (share: number) =>
       until(`${share} of the replaces`, () => replaces() >= share * total, 300_000, 20);
@@ -169,32 +169,32 @@ describe.skipIf(await lacks('redis'))('a daemon whose shards change under load',
         100,
       );
     };
-    /** Drains and removes a shard when it is empty; returns how often that was rejected. */
+    /** Drains a shard and removes it when it is empty; returns the number of rejected removals. */
     const leave = async (server: RedisServer) => {
       const id = (await holding(server))?.id ?? '';
       expect(await shard(daemon, 'drain', id, '-y')).toMatchObject({ code: 0, json: { state: 'draining' } });
-      let refused = 0;
+      let rejected = 0;
       await until(
         'it is empty',
         async () => {
           const { code, stderr } = await shard(daemon, 'rm', id, '-y');
-          if (code === 1 && stderr.includes('it holds')) refused += 1;
+          if (code === 1 && stderr.includes('it holds')) rejected += 1;
           return code === 0;
         },
         60_000,
         50,
       );
-      return refused;
+      return rejected;
     };
 
     await reached(0.1);
     await add(c);
     await reached(0.3);
-    const refused = [await leave(a)];
+    const rejected = [await leave(a)];
     await reached(0.5);
     await add(a);
     await reached(0.7);
-    refused.push(await leave(c));
+    rejected.push(await leave(c));
     await reached(1);
     isOver = true;
     await working;
@@ -206,7 +206,7 @@ describe.skipIf(await lacks('redis'))('a daemon whose shards change under load',
     for (const { id, body } of sink.arrivals) arrived.set(id, [...(arrived.get(id) ?? []), body.toString()]);
     const found = some.reduce((sum, one) => sum + one.found, 0);
     console.log(
-      `${lives.length} ids, ${replaces()} replaces, ${found} looked up, ${sink.arrivals.length} callbacks; refused to remove ${refused} times`,
+      `${lives.length} ids, ${replaces()} replaces, ${found} looked up, ${sink.arrivals.length} callbacks; ${rejected} removals rejected`,
     );
     expect(some.flatMap(({ wrong }) => wrong).slice(0, 10)).toEqual([]);
     expect(lives.flatMap((life) => judged(life, arrived.get(life.id) ?? [])).slice(0, 10)).toEqual([]);

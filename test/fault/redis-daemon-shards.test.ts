@@ -1,5 +1,5 @@
-// A daemon on three Redis of which one fails: jobs there wait, pushes of ids that live there are rejected,
-// and the other shards work.
+// A daemon on three Redis of which one fails: its jobs wait, dq rejects pushes of its ids, and the other
+// shards work.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { startRedisServers } from '../../scripts/services/redis.ts';
@@ -7,7 +7,7 @@ import { limits } from '../../src/core/limits.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
 import { addTopic, forAll, numbers } from '../support/producing.ts';
-import { metricOf, refusedIds, untilEmptyAndWhole } from '../support/redis-trouble.ts';
+import { metricOf, rejectedIds, untilEmptyAndWhole } from '../support/redis-trouble.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
@@ -27,15 +27,15 @@ describe.skipIf(await lacks('redis'))('a daemon on three Redis', () => {
     const daemon = await startDaemon({ args: servers.all.flatMap(({ url }) => ['--redis', url]) });
     await addTopic(daemon, 't', receiver.url);
     const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 60 });
-    await until('pushes are taken', () => load.acknowledged.size > 100);
+    await until('pushes are stored', () => load.acknowledged.size > 100);
     expect(load.failures).toEqual([]);
     if (how === 'killed') await ill.process.kill();
     else await ill.process.freeze();
-    // Many at once, so that they share store calls.
+    // Many at once: they share store calls.
     await forAll(numbers(64), (n) => daemon.push('t', '1', { id: `burst-${n}` }));
-    await until('pushes are refused', () => load.failures.length > 10);
+    await until('pushes are rejected', () => load.failures.length > 10);
     const before = load.acknowledged.size;
-    await until('the others are taken', () => load.acknowledged.size > before + 100);
+    await until('the others are stored', () => load.acknowledged.size > before + 100);
     const ready = await until('/readyz names it', async () => {
       const reply = await daemon.api('GET', '/readyz');
       return JSON.stringify(reply.body).includes(`:${ill.port}`) ? reply : null;
@@ -55,27 +55,27 @@ describe.skipIf(await lacks('redis'))('a daemon on three Redis', () => {
     await until(
       'no push is rejected any more',
       async () => {
-        const [refused, taken] = [load.failures.length, load.acknowledged.size];
-        await until('pushes are taken', () => load.acknowledged.size > taken + 60);
-        return load.failures.length === refused;
+        const [rejected, taken] = [load.failures.length, load.acknowledged.size];
+        await until('pushes are stored', () => load.acknowledged.size > taken + 60);
+        return load.failures.length === rejected;
       },
       60_000,
     );
     const result = await load.stop();
     await untilEmptyAndWhole(daemon);
-    const refused = refusedIds(result);
+    const rejected = rejectedIds(result);
     const times = daemon
       .log('request')
       .filter(({ status }) => status === 201)
       .map(({ ms }) => Number(ms))
       .sort((a, b) => b - a);
     console.log(
-      `${how}: ${result.acknowledged.size} acknowledged, ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown (${failed} while it was ill); slowest that was stored ${times.slice(0, 5).map(Math.round).join(' ')} ms`,
+      `${how}: ${result.acknowledged.size} acknowledged, ${rejected.not_stored.size} not stored, ${rejected.unknown.size} unknown (${failed} during the failure); slowest stored ${times.slice(0, 5).map(Math.round).join(' ')} ms`,
     );
     // A call waits for limits.redisCallMs.
     expect(times[0]).toBeLessThan(limits.redisCallMs);
     expect([...result.acknowledged].filter((id) => receiver.arrivals.get(id) !== 1)).toEqual([]);
-    expect([...refused.not_stored].filter((id) => receiver.arrivals.has(id))).toEqual([]);
+    expect([...rejected.not_stored].filter((id) => receiver.arrivals.has(id))).toEqual([]);
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
   });
 });

@@ -9,7 +9,7 @@ import { startLoad, startReceiver } from '../support/load.ts';
 import { addTopic, forAll, numbers } from '../support/producing.ts';
 import {
   metricOf,
-  refusedIds,
+  rejectedIds,
   residentBytes,
   untilEmptyAndWhole,
   untilReady,
@@ -30,7 +30,7 @@ const alwaysSynced = { config: ['appendonly yes', 'appendfsync always'] };
 const shortLeases = { lease: { margin: '2200ms' } };
 const outageMs = 7_000;
 
-/** Their callbacks run when the failure begins, and end during it. */
+/** Their callbacks run from before the failure until during it. */
 const heldJobs = 20;
 
 async function holdCallbacks(daemon: Daemon, held: Sink): Promise<void> {
@@ -59,10 +59,10 @@ describe.skipIf(await lacks('redis'))('a daemon on Redis', () => {
     const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 100 });
     for (let kill = 0; kill < kills; kill += 1) {
       const before = load.acknowledged.size;
-      await until('pushes are taken', () => load.acknowledged.size > before + 100);
-      const refusedBefore = load.failures.length;
+      await until('pushes are stored', () => load.acknowledged.size > before + 100);
+      const rejectedBefore = load.failures.length;
       await server.process.kill();
-      await until('pushes are refused', () => load.failures.length > refusedBefore + 10);
+      await until('pushes are rejected', () => load.failures.length > rejectedBefore + 10);
       await server.process.start();
     }
     await untilReady(daemon);
@@ -72,16 +72,16 @@ describe.skipIf(await lacks('redis'))('a daemon on Redis', () => {
     await sleep(outageMs);
     await server.process.start();
     const before = load.acknowledged.size;
-    await until('pushes are taken again', () => load.acknowledged.size > before + 100);
+    await until('pushes are stored again', () => load.acknowledged.size > before + 100);
     const result = await load.stop();
     await untilEmptyAndWhole(daemon);
-    const refused = refusedIds(result);
+    const rejected = rejectedIds(result);
     const lost = [...result.acknowledged].filter((id) => !receiver.arrivals.has(id));
-    const phantoms = [...receiver.arrivals.keys()].filter((id) => refused.not_stored.has(id));
+    const phantoms = [...receiver.arrivals.keys()].filter((id) => rejected.not_stored.has(id));
     const doubled = [...receiver.arrivals.values()].filter((times) => times > 1).length;
-    const recovered = [...refused.unknown].filter((id) => receiver.arrivals.has(id)).length;
+    const recovered = [...rejected.unknown].filter((id) => receiver.arrivals.has(id)).length;
     console.log(
-      `${result.acknowledged.size} acknowledged, ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown (${recovered} of them stored), ${doubled} doubled; slowest answer ${result.slowestMs} ms`,
+      `${result.acknowledged.size} acknowledged, ${rejected.not_stored.size} not stored, ${rejected.unknown.size} unknown (${recovered} of them stored), ${doubled} doubled; slowest answer ${result.slowestMs} ms`,
     );
     expect({ lost, phantoms, doubled }).toEqual({ lost: [], phantoms: [], doubled: 0 });
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);
@@ -96,7 +96,7 @@ describe.skipIf(await lacks('redis'))('a daemon on Redis', () => {
     await addTopic(daemon, 't', receiver.url, { timeout: '4s' });
     await addTopic(daemon, 'held', held.url, { timeout: '4s' });
     const load = startLoad({ url: () => daemon.url, topic: 't', perSecond: 100 });
-    await until('pushes are taken', () => load.acknowledged.size > 100);
+    await until('pushes are stored', () => load.acknowledged.size > 100);
     await holdCallbacks(daemon, held);
     const before = resident(daemon);
     await server.process.freeze();
@@ -105,21 +105,21 @@ describe.skipIf(await lacks('redis'))('a daemon on Redis', () => {
     const grown = resident(daemon) - before;
     server.process.thaw();
     const acknowledged = load.acknowledged.size;
-    await until('pushes are taken again', () => load.acknowledged.size > acknowledged + 100);
+    await until('pushes are stored again', () => load.acknowledged.size > acknowledged + 100);
     await untilReady(daemon);
     const result = await load.stop();
     await untilEmptyAndWhole(daemon);
-    const refused = refusedIds(result);
+    const rejected = rejectedIds(result);
     const lost = [...result.acknowledged].filter((id) => !receiver.arrivals.has(id));
-    const phantoms = [...receiver.arrivals.keys()].filter((id) => refused.not_stored.has(id));
-    // As the daemon measured it: pushes of the load wait for each other's connections.
+    const phantoms = [...receiver.arrivals.keys()].filter((id) => rejected.not_stored.has(id));
+    // The daemon's own measurement: pushes of the load wait for each other's connections.
     const slowestMs = Math.max(...daemon.log('request').map(({ ms }) => Math.round(Number(ms))));
     const doubled = [...receiver.arrivals].filter(([, times]) => times > 1).map(([id]) => id);
     console.log(
-      `${result.acknowledged.size} acknowledged, ${refused.not_stored.size} not stored, ${refused.unknown.size} unknown, ${doubled.length} doubled; slowest answer ${slowestMs} ms; ${Math.round(grown / 2 ** 20)} MiB more in all processes`,
+      `${result.acknowledged.size} acknowledged, ${rejected.not_stored.size} not stored, ${rejected.unknown.size} unknown, ${doubled.length} doubled; slowest answer ${slowestMs} ms; ${Math.round(grown / 2 ** 20)} MiB more in all processes`,
     );
     expect({ lost, phantoms, doubled }).toEqual({ lost: [], phantoms: [], doubled: [] });
-    expect(Math.min(refused.unknown.size, refused.not_stored.size)).toBeGreaterThan(0);
+    expect(Math.min(rejected.unknown.size, rejected.not_stored.size)).toBeGreaterThan(0);
     expect(slowestMs).toBeLessThan(answerMsMax);
     expect(grown).toBeLessThan(128 * 2 ** 20);
     expect(await metricOf(daemon, 'dq_leases_recovered_total')).toBe(0);

@@ -35,7 +35,7 @@ describe.skipIf(await lacks('redis'))('jobs in Redis', () => {
       }
       const pid = daemon.pidOf(title);
       process.kill(pid, 'SIGKILL');
-      await until(`${title} is another process`, () =>
+      await until(`${title} is restarted`, () =>
         daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
       );
     }
@@ -49,7 +49,7 @@ describe.skipIf(await lacks('redis'))('jobs in Redis', () => {
     await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 40_000, 100);
     const fsck = await daemon.api('POST', '/v1/fsck');
     expect(fsck.status).toBeLessThan(300);
-    const examined = await until('it to be examined', async () => {
+    const examined = await until('fsck to end', async () => {
       const { body } = await daemon.api('GET', '/v1/fsck');
       return body.state === 'running' ? null : body;
     });

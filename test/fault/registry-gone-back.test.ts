@@ -1,6 +1,6 @@
-// MySQL put back from a backup that knows an older list of shards than the shards themselves: who still
-// knows the newer one writes it back, and where nobody does, `dq shard` says what to do. In each case every
-// job is found, and delivered once.
+// MySQL restored from a backup with an older shard list than the shards store: an instance that knows the
+// newer list writes it back; without one, `dq shard` names the remedy. Every job is found, and delivered
+// once.
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 
 const isMissing = (await lacks('redis')) || (await lacks('mysql'));
 
-describe.skipIf(isMissing)('a registry that went back to an older list of shards', async () => {
+describe.skipIf(isMissing)('a registry with an older shard list', async () => {
   const database = await owned('file', mariadb());
   const servers = await Promise.all([0, 1, 2].map(() => owned('file', startRedis())));
   const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
@@ -24,9 +24,8 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
   let name = '';
   let made = 0;
 
-  /** On two servers, with a backup of MySQL from then; since then there is a third server. `ids`: jobs,
-   *  some on each server. */
-  const startTale = async () => {
+  /** Two servers and a backup of MySQL, then a third server. `ids`: jobs, some on each server. */
+  const startWithBackup = async () => {
     for (const server of servers) await server.ask('FLUSHALL');
     name = `dq${++made}`;
     const args = ['--redis', a.url, '--redis', b.url, '--mysql', await database.createDatabase(name)];
@@ -63,7 +62,7 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
       url.endsWith(`:${port}`),
     ).id;
   const copyOf = (daemon: Daemon) => copyState(join(daemon.dataDir, 'registry-copy.json'));
-  /** Each id lives once, is found where it lives, and is delivered once. */
+  /** Each id lives once, on the shard where reads find it, and is delivered once. */
   const everyJobOnce = async (daemon: Daemon, ids: readonly string[], arrived: () => readonly string[]) => {
     await push(daemon, ids, [200]);
     expect((await Promise.all(servers.map(jobsOn))).reduce((sum, n) => sum + n)).toBe(ids.length);
@@ -74,10 +73,10 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     expect([...arrived()].sort()).toEqual([...ids].sort());
   };
 
-  it('has the newer one written back by an instance that runs', async () => {
-    const { daemon, sink, ids } = await startTale();
+  it('a running instance writes the newer list back', async () => {
+    const { daemon, sink, ids } = await startWithBackup();
     await restore();
-    await until('it is said', () =>
+    await until('it is logged', () =>
       daemon
         .log('error')
         .some(({ message }) => String(message).includes('went back to an earlier shard list')),
@@ -88,9 +87,9 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     await everyJobOnce(daemon, ids, () => sink.arrivals.map(({ id }) => id));
   });
 
-  it('has the newer one written back by an instance that is started, from its copy', async () => {
-    const { daemon, sink, ids, args } = await startTale();
-    await until('the copy is of now', () => copyOf(daemon).shards.revision === 3);
+  it('a starting instance writes the newer list back from its copy', async () => {
+    const { daemon, sink, ids, args } = await startWithBackup();
+    await until('the copy is current', () => copyOf(daemon).shards.revision === 3);
     expect(await daemon.stop()).toBe(0);
     await restore();
     const again = await startDaemon({ args, directory: daemon.directory });
@@ -98,12 +97,12 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     await everyJobOnce(again, ids, () => sink.arrivals.map(({ id }) => id));
   });
 
-  it('that takes no writes is told when it does; until then the copy is in force, also after a second start', async () => {
-    const { daemon, sink, ids } = await startTale();
-    await until('the copy is of now', () => copyOf(daemon).shards.revision === 3);
+  it('read-only: the copy is in force until it accepts writes, also after a restart', async () => {
+    const { daemon, sink, ids } = await startWithBackup();
+    await until('the copy is current', () => copyOf(daemon).shards.revision === 3);
     expect(await daemon.stop()).toBe(0);
     await restore();
-    // Who administrates may write all the same.
+    // read_only does not stop administrators, so the daemon needs a plain user.
     await database.run(
       'CREATE USER IF NOT EXISTS plain; GRANT ALL ON `dq%`.* TO plain; SET GLOBAL read_only = 1',
     );
@@ -111,8 +110,8 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
       const args = ['--redis', a.url, '--mysql', database.url(name, 'plain')];
       for (const id of ['first', 'second']) {
         const again = await startDaemon({ args, directory: daemon.directory });
-        await until('it takes jobs', async () => (await again.push('t', '1', { id })).status === 201);
-        await until('the copy is of now', () => copyOf(again).revision < 3);
+        await until('it stores jobs', async () => (await again.push('t', '1', { id })).status === 201);
+        await until('the copy is current', () => copyOf(again).revision < 3);
         expect(await again.stop()).toBe(0);
       }
     } finally {
@@ -125,8 +124,8 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     await everyJobOnce(again, ids, () => sink.arrivals.slice(2).map(({ id }) => id));
   });
 
-  it('is mended by naming the servers, where nobody knows the newer one', async () => {
-    const { daemon, sink, ids, args } = await startTale();
+  it('no instance knows the newer list: adding the servers repairs it', async () => {
+    const { daemon, sink, ids, args } = await startWithBackup();
     expect(await daemon.stop()).toBe(0);
     await restore();
     rmSync(join(daemon.dataDir, 'registry-copy.json'));
@@ -139,9 +138,9 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     const unready = await again.api('GET', '/readyz');
     expect([unready.status, unready.body.detail]).toEqual([503, expect.stringMatching(remedy)]);
     expect((await shard(again, 'ls')).stderr).toMatch(remedy);
-    const told = () => again.log('error').filter(({ message }) => remedy.test(String(message)));
-    await until('it is logged', () => told().length > 0);
-    expect(told()).toHaveLength(1);
+    const remedyLines = () => again.log('error').filter(({ message }) => remedy.test(String(message)));
+    await until('it is logged', () => remedyLines().length > 0);
+    expect(remedyLines()).toHaveLength(1);
 
     for (const { url } of servers) expect((await shard(again, 'add', url)).code).toBe(0);
     expect((await again.api('GET', '/readyz')).status).toBe(200);
@@ -149,8 +148,8 @@ describe.skipIf(isMissing)('a registry that went back to an older list of shards
     await everyJobOnce(again, ids, () => sink.arrivals.map(({ id }) => id));
   });
 
-  it('takes over servers with jobs of a registry that went, under its id', async () => {
-    const { daemon, sink, ids } = await startTale();
+  it('dq shard add accepts servers with jobs of a lost registry, under its id', async () => {
+    const { daemon, sink, ids } = await startWithBackup();
     expect(await daemon.stop()).toBe(0);
     const id = await database.run(`SELECT id FROM ${name}.registry_id`);
     const url = await database.createDatabase(`${name}_new`);

@@ -1,4 +1,4 @@
-// Deaths in the middle of a reload: nothing that was accepted is lost, and the daemon is whole afterwards.
+// Deaths in the middle of a reload: no accepted job is lost, and the daemon is complete afterwards.
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { expect, it, onTestFinished } from 'vitest';
@@ -29,7 +29,7 @@ async function second(daemon: Daemon, title: string, old: number): Promise<numbe
   return found as number;
 }
 
-/** An idle connection that the old server leaves its time. */
+/** An idle connection, for which the old server waits. */
 async function keepConnection(daemon: Daemon): Promise<void> {
   const agent = new Agent({ keepAlive: true });
   onTestFinished(() => agent.destroy());
@@ -39,7 +39,7 @@ async function keepConnection(daemon: Daemon): Promise<void> {
   await once(response, 'end');
 }
 
-/** Then the old dq-store would have served for seconds. */
+/** Without this condition the old dq-store would serve for further seconds. */
 const whileServersDrain = 'the old dq-store when the new processes are at work';
 const cases = [
   ['the old dq-store while the new one prepares', 'dq-store', 'old', ''],
@@ -58,7 +58,7 @@ it.each(cases)('kill -9 of %s', async (what, title, which, when) => {
   if (what === whileServersDrain) await keepConnection(daemon);
   const answer = reload(daemon);
   const young = await second(daemon, title, old);
-  // It leaves as soon as it may: stopped, it is still there when the moment comes.
+  // It ends quickly; SIGSTOP keeps it until the moment comes.
   if (title === 'dq-upkeep') process.kill(old, 'SIGSTOP');
   await until(
     'the moment has come',
@@ -68,20 +68,20 @@ it.each(cases)('kill -9 of %s', async (what, title, which, when) => {
   );
   process.kill(which === 'old' ? old : young, 'SIGKILL');
   const { code, stderr } = await answer;
-  // Whoever dies before the change-over may end the reload, and nothing else.
+  // A death before the change-over may end the reload, and nothing else.
   if (code === 1) expect(stderr).toContain('nothing has changed');
   else expect(code, stderr).toBe(0);
-  await until('one of each place is ready', async () => {
+  await until('one worker of each place is ready', async () => {
     const processes = await processesOf(daemon);
     const titles = processes.map((one) => one.title);
     return (
       processes.every(({ state }) => state === 'ready') && new Set(titles).size === 7 && titles.length === 7
     );
   });
-  // Nobody of a generation that leaves is started again, to fight for the file.
+  // The master restarts no worker of the leaving generation, which would compete for the file.
   expect(daemon.log('error').filter(({ message }) => /open in another/.test(String(message)))).toEqual([]);
   const before = pushing.acknowledged.length;
-  await until('pushes are taken', () => pushing.acknowledged.length > before + 20);
+  await until('pushes are stored', () => pushing.acknowledged.length > before + 20);
   await pushing.stop();
   await until('every job has ended', async () => (await jobsLeft(daemon)) === 0);
   expect(pushing.acknowledged.filter((id) => !receiver.arrivals.has(id))).toEqual([]);

@@ -1,5 +1,5 @@
-// Shards that come and drain while jobs are pushed, replaced and delivered by processes that learn of each
-// list at different times. DQ_SHARD_JOBS=20000 for the full size.
+// Shards are added and drained while processes push, replace and deliver jobs; each process reads a new list
+// at a different time. DQ_SHARD_JOBS=20000 for the full size.
 
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -30,7 +30,7 @@ const jobOf = (id: string, body: string, delayMs: number): PushJob => ({
   body: Buffer.from(body),
 });
 
-/** Some producers and consumers in one process each, with its own knowledge of the list. */
+/** A process with some producers and consumers, and its own shard list. */
 class Site {
   readonly sharded: RedisStore;
   readonly #wants: ReserveRequest;
@@ -44,7 +44,7 @@ class Site {
     };
   }
 
-  /** Delivers what is due on every shard that it knows; answers how many. */
+  /** Delivers due jobs on every shard of its list; returns their number. */
   async deliver(onDelivered: (id: string, body: string) => void): Promise<number> {
     const { jobs } = this.sharded.store;
     let delivered = 0;
@@ -96,7 +96,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     newer.apply(listed.list);
     const ids = Array.from({ length: 300 }, (_, i) => `job-${i}`);
     const pushes = (body: string) => ids.map((id) => jobOf(id, body, 3_600_000));
-    // The newer one first, so that the older one meets shards that have heard of it; then both at once.
+    // The newer list first, so that the older one meets shards with a newer one; then both at once.
     expect(new Set((await newer.store.jobs.push(pushes('1'))).map(({ kind }) => kind))).toEqual(
       new Set(['stored']),
     );
@@ -111,7 +111,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     newer.apply(listed.list);
     await Promise.all([newer.store.jobs.push(pushes('3')), older.store.jobs.push(pushes('4'))]);
     expect(await states()).toEqual({ delayed: 300, ready: 0, reserved: 0, dead: 0 });
-    // Placed by the newest list alone, at the homes that the older one knows too.
+    // Placed by the newest list alone, at homes that the older one knows too.
     const fresh = ids.map((id) => jobOf(`new-${id}`, '5', 3_600_000));
     await newer.store.jobs.push(fresh);
     expect((await older.store.jobs.cancel(fresh)).map(({ kind }) => kind)).toEqual(
@@ -120,7 +120,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await Promise.all([older.close(), newer.close()]);
   });
 
-  it('what is asked of a shard that has just been added waits for its connection', async () => {
+  it('calls to a new shard wait for its connection', async () => {
     await emptied(servers);
     const [a, b] = servers as [RedisServer, RedisServer];
     const site = await openShards({ list: listOf([a]) });
@@ -132,7 +132,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await site.close();
   });
 
-  it('an earlier list is forgotten when nothing that it placed lives, and not before', async () => {
+  it('an earlier list is removed when no job that it placed lives', async () => {
     await emptied(servers);
     const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
     const directory = temporaryDirectory();
@@ -157,7 +157,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await site.store.jobs.cancel(gone);
     const holder = placesOf(three, kept as { topic: string; id: string }).earlier;
     expect(await settle()).toEqual(['a'.repeat(16), 'b'.repeat(16)].filter((id) => !holder.includes(id)));
-    // The one that is left is still found, and stays where it is.
+    // The remaining job is still found, and stays where it is.
     expect(await site.store.jobs.push([jobOf(kept?.id ?? '', 'y', 3_600_000)])).toMatchObject([
       { kind: 'stored', replaced: true },
     ]);
@@ -165,7 +165,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await site.store.jobs.cancel([kept as { topic: string; id: string }]);
     expect(await settle()).toEqual(holder);
     expect(site.list.earlier).toEqual([]);
-    // Now a place of before that is away costs nobody else's ids anything.
+    // Now an unavailable earlier home affects no other id.
     await (holder[0]?.startsWith('a') ? a : b).process.freeze();
     const outcomes = await site.store.jobs.push(displaced.map((id) => jobOf(id, 'z', 3_600_000)));
     (holder[0]?.startsWith('a') ? a : b).process.thaw();
@@ -173,7 +173,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await site.close();
   });
 
-  it('while an earlier home is away, what lives elsewhere is served, and nothing is said of what may live there', async () => {
+  it('earlier home unavailable: other ids are served, its ids get no answer', async () => {
     await emptied(servers);
     const [a, b] = servers as [RedisServer, RedisServer];
     const listed = { list: listOf([a]) };
@@ -187,7 +187,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await a.process.kill();
     const { jobs } = site.store;
     await until(
-      'it to be noticed',
+      'its failure to be noticed',
       async () => (await jobs.push([jobOf('new', 'z', 0)]))[0]?.kind === 'not_stored',
     );
     expect((await jobs.get(moved as typeof stays))?.body.toString()).toBe('y');
@@ -204,7 +204,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await a.process.start();
   });
 
-  it('alerts that were being mailed when their shard got another address are settled there, or mailed again', async () => {
+  it('claimed alerts of a shard with a new address are settled there or mailed again', async () => {
     await emptied(servers);
     const [a, b] = servers as [RedisServer, RedisServer];
     const listed = { list: listOf([a, b]) };
@@ -225,7 +225,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     const { url } = await startRedisProxy(a.port);
     site.apply(withShard(listed.list, { ...shardOf(a, 'a'), url }));
     await alerts.settle(sent, 'sent');
-    await until('the claim to run out', async () => {
+    await until('the claim to expire', async () => {
       const [again] = await alerts.claim(topic, 60_000, 100);
       return again?.version === first;
     });
@@ -234,7 +234,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await site.close();
   });
 
-  it('versions of an id rise over its moves, whatever the clocks of its shards say', async () => {
+  it('versions of an id rise over its moves, with any clocks of its shards', async () => {
     await emptied(servers);
     const [a, b] = servers as [RedisServer, RedisServer];
     const listed = { list: listOf([a]) };
@@ -266,8 +266,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     const delivered = new Map<string, string[]>();
     const onDelivered = (id: string, body: string) => delivered.set(id, [...(delivered.get(id) ?? []), body]);
     const versions = new Map<string, number>();
-    /** Of two pushes at once the later version is the last: versions rise over an id's life, on whatever
-     *  shard. */
+    /** Of two concurrent pushes the later version is the last: versions of an id rise, also over shards. */
     const note = (id: string, version: number, body: string) => {
       if (version < (versions.get(id) ?? 0)) return;
       versions.set(id, version);
@@ -276,7 +275,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     const wrong: string[] = [];
     let generation = 0;
 
-    /** One after the other, and in between the old list is used by some and the new one by others. */
+    /** One process after the other; in between, both lists are in use. */
     const changeTo = async (list: ShardList, work: () => Promise<void>) => {
       listed.list = list;
       for (const sharded of shards) {
@@ -288,7 +287,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
       for (const { id } of list.shards) await servers.announce(id);
     };
 
-    /** Pushes a part of the ids anew through all sites at once, and looks for each by another one. */
+    /** Pushes a share of the ids again through all sites at once, and reads each through another site. */
     const replaceSome = async (share: number, delayMs: number) => {
       generation += 1;
       const ids = Array.from({ length: total }, (_, i) => `job-${i}`).filter(
@@ -309,7 +308,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
       );
       for (const [i, id] of ids.filter((_, i) => i % 5 === 0).entries()) {
         const job = await sites[i % sites.length]?.sharded.store.jobs.get({ topic, id });
-        // Somebody else may be replacing it just now.
+        // Another site may be replacing it just now.
         if (job === undefined || job === null) wrong.push(`${id} is not found`);
       }
     };
@@ -324,7 +323,7 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await changeTo(withShard(listed.list, shardOf(c, 'c')), () => replaceSome(0.2, 3_600_000));
     await changeTo(draining(listed.list, 'a'.repeat(16)), () => replaceSome(0.2, 3_600_000));
 
-    // From now on they are due: some replaced while others are called.
+    // Due from now on: some are replaced while others are called.
     const live = await Promise.all(shards.map((sharded) => sharded.store.admin.counts()));
     expect(live.map(({ topics }) => topics[topic])).toEqual(
       shards.map(() => ({ delayed: total, ready: 0, reserved: 0, dead: 0 })),

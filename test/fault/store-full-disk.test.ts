@@ -1,4 +1,4 @@
-// The store alone on a file system without a block left: what it still does, and in which room.
+// The store alone on a file system without a free block: its remaining operations, and the pages they use.
 
 import { createHash } from 'node:crypto';
 import { rmSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ReservedJob } from '../../src/core/job.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
-import { fillUp, mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
+import { fillUp, freeBytesIn, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { numbers } from '../support/producing.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
@@ -44,18 +44,18 @@ const reserve = async (count: number): Promise<ReservedJob[]> => {
   return held;
 };
 
-/** No block is left, and the store has noticed. */
+/** Resolves when no block is free and the store has noticed. */
 async function fill(): Promise<void> {
   for (let n = 0; await hasReserve(); n += 1) {
     fillUp(store.directory);
     await push(`filling${n}`, 20_000);
   }
   fillUp(store.directory);
-  expect(roomIn(store.directory)).toBe(0);
+  expect(freeBytesIn(store.directory)).toBe(0);
 }
 
 describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : `: ${unmountable}`}`, () => {
-  it('has its settles in the room that the store has, however many come', async () => {
+  it('any number of settles fits into the disk reserve', async () => {
     await openOn(8 * mebibyte);
     for (const n of numbers(20))
       await jobs().push(numbers(100).map((m) => jobOf(`${n}.${m}`, { body: Buffer.alloc(1_000, 1) })));
@@ -66,14 +66,14 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
       const held = await reserve(200);
       const outcomes = await jobs().ack(held.map((job) => ({ ...leaseOf(job), attempt: attemptOf(job) })));
       expect(new Set(outcomes.map((outcome) => outcome.kind))).toEqual(new Set(['acked']));
-      expect(roomIn(store.directory)).toBe(0);
+      expect(freeBytesIn(store.directory)).toBe(0);
     }
     expect(store.dump().jobs.filter((job) => !job.id.startsWith('filling'))).toEqual([]);
   });
 
-  it('settles job by job where the log has no room for all of a call', async () => {
+  it('settles job by job when the WAL space is too small for a call', async () => {
     await openOn(2 * mebibyte);
-    // Long ids in no order: each job has its pages to itself.
+    // Long random ids: each job has its own pages.
     const ids = numbers(1_400).map((n) =>
       createHash('sha512').update(String(n)).digest('hex').repeat(2).slice(0, 240),
     );
@@ -100,7 +100,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     expect(store.dump().alerts).toMatchObject([{ id: 'buried', attempt: null }]);
   });
 
-  it('returns leases that ran out without a strike', async () => {
+  it('recovers expired leases without a strike', async () => {
     await openOn(2 * mebibyte);
     await jobs().push([jobOf('1')]);
     const [held] = await reserve(1);
@@ -124,7 +124,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
   ])('lets dead letters be %s in steps that the WAL has space for', async (_, call) => {
     await openOn(3 * mebibyte);
     const count = deadLetters;
-    // Long ids in no order: each job has its pages to itself.
+    // Long random ids: each job has its own pages.
     const ids = numbers(count).map((n) =>
       createHash('sha512').update(String(n)).digest('hex').repeat(2).slice(0, 240),
     );
@@ -151,7 +151,7 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     expect((await admin.counts()).topics['t']?.dead ?? 0).toBe(0);
   });
 
-  it('that jobs alone have filled takes pushes again into the room that they have left', async () => {
+  it('filled by jobs: accepts pushes again into pages that jobs have left', async () => {
     await openOn(4 * mebibyte);
     const stored: string[] = [];
     for (let n = 0; ; n += 1) {
@@ -165,28 +165,28 @@ describe.skipIf(unmountable !== null)(`a full disk${unmountable === null ? '' : 
     fillUp(store.directory);
     for (let n = 0; n < stored.length; n += 50)
       await jobs().cancel(stored.slice(n, n + 50).map((id) => ({ topic: 't', id })));
-    // Out of pages: the disk has no more room than before.
-    await until('the reserve to be made again', hasReserve);
+    // Out of pages: the disk has no more free blocks than before.
+    await until('the disk reserve to be restored', hasReserve);
     let again = 0;
     while ((await push(`again${again}`, 10_000)) === 'stored') again += 1;
     expect(again).toBeGreaterThan(stored.length - 20);
-    expect(roomIn(store.directory)).toBeLessThan(100_000);
+    expect(freeBytesIn(store.directory)).toBeLessThan(100_000);
   });
 
-  it('takes pushes again once the reserve can be made', async () => {
+  it('accepts pushes again when the disk reserve is restored', async () => {
     await openOn(2 * mebibyte);
     await fill();
     expect(await push('refused')).toBe('disk_full');
     rmSync(join(store.directory, 'filler'));
-    await until('the reserve to be made again', hasReserve);
+    await until('the disk reserve to be restored', hasReserve);
     expect(await push('taken')).toBe('stored');
     expect(await health()).toMatchObject({ ok: true, warnings: [] });
   });
 
-  it('that a push would fill refuses that push, and takes the next', async () => {
+  it('rejects a push that would fill the disk, and accepts the next', async () => {
     await openOn(4 * mebibyte);
     expect(await push('large', 3 * mebibyte)).toBe('disk_full');
-    await until('the reserve to be made again', hasReserve);
+    await until('the disk reserve to be restored', hasReserve);
     expect(await push('small')).toBe('stored');
   });
 });

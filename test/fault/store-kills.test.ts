@@ -1,8 +1,8 @@
-// kill -9 of the store's owner at random moments, under load, again and again: what was acknowledged is
-// delivered, what was refused is not, nothing is delivered twice but what was in flight at a kill, and the
-// file is whole after every kill. 15 kills as a rule; DQ_STORE_KILLS=200 npx vitest run
-// test/fault/store-kills.test.ts for as many as one likes. The bare owner, not a daemon: a master gives up
-// after ten deaths of a role within a minute (test/fault/kill.test.ts kills those).
+// kill -9 of dq-store at random moments under load: acknowledged jobs are delivered, rejected ones are not,
+// only jobs in flight at a kill arrive twice, and the file is whole after every kill. Default 15 kills; more
+// with DQ_STORE_KILLS=200 npx vitest run test/fault/store-kills.test.ts. Runs the owner without a daemon: a
+// master gives up after ten deaths of a role within a minute (test/fault/kill.test.ts kills a daemon's
+// dq-store).
 
 import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,13 +26,13 @@ const kills = Number(process.env['DQ_STORE_KILLS'] ?? 15);
 let epoch = 0;
 let stopped = false;
 
-/** What producers heard: by id. */
-const heard = { stored: new Set<string>(), refused: new Set<string>(), unknown: new Set<string>() };
+/** Outcomes of pushes, by id. */
+const outcomesOf = { stored: new Set<string>(), rejected: new Set<string>(), unknown: new Set<string>() };
 
 interface Delivery {
   readonly id: string;
   readonly from: number;
-  /** of the answer to its ack; null = none came */
+  /** epoch of the answer to its ack; null = no answer */
   until: number | null;
 }
 const deliveries: Delivery[] = [];
@@ -47,16 +47,15 @@ async function produce({ store }: StoreConnection, name: string): Promise<void> 
     );
     for (const [i, outcome] of outcomes.entries()) {
       const id = ids[i] as string;
-      if (outcome.kind === 'stored') heard.stored.add(id);
-      else if (outcome.kind === 'not_stored') heard.refused.add(id);
-      else heard.unknown.add(id);
+      if (outcome.kind === 'stored') outcomesOf.stored.add(id);
+      else if (outcome.kind === 'not_stored') outcomesOf.rejected.add(id);
+      else outcomesOf.unknown.add(id);
     }
     await sleep(1);
   }
 }
 
-/** As a notifier does: reserves, calls, acks until there is an answer; gives back what it does not know it
- *  has. */
+/** Acts as a notifier: reserves, calls, acks until an answer comes; releases leases of lost answers. */
 async function consume({ store }: StoreConnection, holder: Owner, isDone: () => boolean): Promise<void> {
   while (!isDone()) {
     await store.jobs.promote(0, 500).catch(() => null);
@@ -64,7 +63,7 @@ async function consume({ store }: StoreConnection, holder: Owner, isDone: () => 
     try {
       jobs = (await store.jobs.reserve(0, request(50, null, holder))).jobs;
     } catch {
-      // The answer was lost, and perhaps jobs with it.
+      // The answer was lost, perhaps with leases.
       await store.jobs.releaseUnheld(0, holder, []).catch(() => null);
       continue;
     }
@@ -87,7 +86,7 @@ async function consume({ store }: StoreConnection, holder: Owner, isDone: () => 
   }
 }
 
-/** What lies there after a kill, looked at in a copy: the next owner finds it as it was left. */
+/** Checks a copy of the files after a kill; the next owner gets the originals. */
 function expectWhole(directory: string): void {
   const copy = join(directory, 'copy');
   mkdirSync(copy);
@@ -111,7 +110,7 @@ function twice(): string[] {
   const wrong: string[] = [];
   for (const delivery of deliveries) {
     const before = last.get(delivery.id);
-    // In flight at a kill: no answer to its ack yet, or one of another life of the owner.
+    // In flight at a kill: the ack has no answer yet, or one of another epoch.
     if (before !== undefined && before.until === before.from) wrong.push(delivery.id);
     last.set(delivery.id, delivery);
   }
@@ -138,8 +137,8 @@ it(
     );
 
     for (let kill = 1; kill <= kills; kill += 1) {
-      const before = heard.stored.size;
-      await until('pushes to be stored', () => heard.stored.size > before);
+      const before = outcomesOf.stored.size;
+      await until('pushes to be stored', () => outcomesOf.stored.size > before);
       await sleep(Math.random() * 250);
       await owner.kill();
       epoch += 1;
@@ -159,26 +158,26 @@ it(
     await owner.drain();
 
     const delivered = new Set(deliveries.map(({ id }) => id));
-    expect([...heard.stored].filter((id) => !delivered.has(id))).toEqual([]);
-    expect([...heard.refused].filter((id) => delivered.has(id))).toEqual([]);
+    expect([...outcomesOf.stored].filter((id) => !delivered.has(id))).toEqual([]);
+    expect([...outcomesOf.rejected].filter((id) => delivered.has(id))).toEqual([]);
     expect(twice()).toEqual([]);
     const engine = openEngine(ownerPaths(directory.path).path);
     expect(engine.db.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
     engine.close();
-    const unknown = [...heard.unknown];
+    const unknown = [...outcomesOf.unknown];
     const figures = {
       kills,
-      stored: heard.stored.size,
-      refused: heard.refused.size,
+      stored: outcomesOf.stored.size,
+      rejected: outcomesOf.rejected.size,
       unknown: unknown.length,
       'unknown, delivered': unknown.filter((id) => delivered.has(id)).length,
       delivered: delivered.size,
       'delivered again after a kill': deliveries.length - delivered.size,
     };
     if (kills > 15) process.stdout.write(`${JSON.stringify(figures)}\n`);
-    // Kills that hit nothing would prove nothing.
+    // Kills without effect would prove nothing.
     expect(unknown.length).toBeGreaterThan(0);
-    expect(heard.stored.size).toBeGreaterThan(kills * 20);
+    expect(outcomesOf.stored.size).toBeGreaterThan(kills * 20);
   },
   60_000 + kills * 10_000,
 );

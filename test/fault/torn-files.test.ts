@@ -1,5 +1,4 @@
-// A start on files that are not whole, or not ours: one sentence, exit 1, and not one byte of them is
-// changed.
+// A start on damaged or foreign files fails with one sentence and exit code 1, and changes no byte of them.
 
 import { createHash } from 'node:crypto';
 import {
@@ -22,7 +21,7 @@ import { startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, numbers } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 
-/** Data directories to copy: of a daemon that was stopped, and of one of which every process was killed. */
+/** Data directories to copy: of a stopped daemon, and of one whose processes were all killed. */
 let originals: string;
 const stopped = () => join(originals, 'stopped');
 const killed = () => join(originals, 'killed');
@@ -32,7 +31,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(originals, { recursive: true, force: true }));
 
-it('is made of a store with jobs', async () => {
+it('setup: a store with jobs', async () => {
   const daemon = await startDaemon();
   await addTopic(daemon, 't', 'http://127.0.0.1:9/');
   await forAll(numbers(50), async (n) => {
@@ -44,7 +43,7 @@ it('is made of a store with jobs', async () => {
     );
     expect(reply).toMatchObject({ status: 201 });
   });
-  // Stopped, nobody writes: a copy is what a kill of all leaves.
+  // SIGSTOP stops all writes: a copy then equals the files after a kill of all processes.
   for (const { pid } of daemon.workers()) process.kill(pid, 'SIGSTOP');
   cpSync(daemon.dataDir, killed(), { recursive: true, filter: (path) => !path.includes('/run') });
   for (const { pid } of daemon.workers()) process.kill(pid, 'SIGCONT');
@@ -62,7 +61,8 @@ function copyOf(original: string): string {
   return data;
 }
 
-/** The files of the store and the registry. The index of a log (-shm) is memory, an empty log nothing. */
+/** Files of the store and the registry. An index of a WAL (-shm) is only memory; an empty WAL holds
+ *  nothing. */
 function contents(data: string): Record<string, string> {
   const names = readdirSync(data).filter(
     (name) =>
@@ -92,7 +92,7 @@ async function expectRefused(data: string, sentence: RegExp): Promise<void> {
 const noise = (bytes: number) => Buffer.alloc(bytes, 'no database ');
 const foreign = (path: string) => {
   const db = openDatabase(path);
-  db.exec('CREATE TABLE somebody(n INTEGER PRIMARY KEY)');
+  db.exec('CREATE TABLE foreign_table(n INTEGER PRIMARY KEY)');
   db.close();
 };
 
@@ -204,7 +204,7 @@ const cases: readonly Torn[] = [
   },
 ];
 
-describe('a start is refused on', () => {
+describe('dq start fails on', () => {
   it.each(cases)('$what', async ({ of, tear, sentence }) => {
     const data = copyOf(of());
     tear(data);
@@ -212,8 +212,8 @@ describe('a start is refused on', () => {
   });
 });
 
-describe('a start goes on', () => {
-  it('with what a kill of every process left', async () => {
+describe('dq start continues', () => {
+  it('with the files of killed processes', async () => {
     const data = copyOf(killed());
     const daemon = await startDaemon({ directory: join(data, '..') });
     expect((await daemon.api('GET', '/v1/stats')).body.states).toMatchObject({ delayed: 50 });

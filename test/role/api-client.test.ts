@@ -1,3 +1,4 @@
+// Tests the HTTP client of the commands against a scripted server.
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,5 +1,5 @@
-// Makes one attempt on each of many endpoints, all at once in one notifier, and writes each result in a
-// word or two. At once, because an endpoint that hangs or floods must not change the results of the others.
+// Makes one attempt on each of many endpoints, all at once in one notifier, and describes each result in a
+// word or two. At once: an endpoint that hangs or floods must not change the results of the others.
 import { expect } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { PoolSeams } from '../../src/notifier/pools.ts';
@@ -12,14 +12,14 @@ import { type Line, type Rig, startRig } from './rig.ts';
 export interface Attempt {
   readonly endpoint: Endpoint | (() => Promise<Endpoint>);
   readonly topic?: Partial<TopicDraft>;
-  /** of the push */
+  /** id of the pushed job */
   readonly body?: Buffer;
 }
 
 export type Rows = readonly (readonly [name: string, expected: string, attempt: Attempt])[];
 
-/** Every row as it was expected, or a difference that names the rows. Short is the time of those alone that
- *  are expected to use it up. */
+/** Compares every row with its expected result; a difference names the row. Rows that are expected to time
+ *  out have a short timeout. */
 export async function check(rows: Rows, ...more: [PoolSeams?, number?]) {
   const attempts = rows.map(([name, expected, attempt]) => {
     const timeoutMs = expected.includes('timeout') ? 800 : enoughMs;
@@ -33,11 +33,11 @@ export async function check(rows: Rows, ...more: [PoolSeams?, number?]) {
 export const at = (url: string): Endpoint => ({ url });
 
 const waitMs = 60_000;
-/** for a call that is answered, also on a busy machine */
+/** for a call with a reply, also on a busy machine */
 const enoughMs = 30_000;
 
-/** `retry: timeout` · `ack: 200` · `bury gone: status 410` · `retry after 5000: status 429`; and what must
- *  not be: several requests, a connection that is kept after a failure. */
+/** `retry: timeout` · `ack: 200` · `bury gone: status 410` · `retry after 5000: status 429`. Also reports
+ *  several requests, and a connection that stays open after a failure. */
 export async function seenOf(
   attempts: Readonly<Record<string, Attempt>>,
   seams: PoolSeams = {},
@@ -99,6 +99,6 @@ async function leftoversOf({ server }: Endpoint, line: Line): Promise<string> {
   const noReply = line['status'] === null;
   const open = () => noReply && server.open.size > 0;
   // A close takes a moment in the kernel.
-  await until('what failed is closed', () => !open(), 10_000).catch(() => undefined);
+  await until('the failed connection is closed', () => !open(), 10_000).catch(() => undefined);
   return `${requests === 1 ? '' : ` (${requests} requests)`}${open() ? ' (still open)' : ''}`;
 }

@@ -1,12 +1,12 @@
-// A topic with a rate: its calls reach the rate and never exceed it, spend no attempt, and delay no other
-// topic.
+// Tests topics with a rate: their calls reach the rate and never exceed it, count no attempt, and delay no
+// other topic.
 import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, startRig } from './rig.ts';
 
-/** The most arrivals that begin within one second of each other. */
+/** The most arrivals within one second. */
 function mostInASecond(times: readonly number[]): number {
   return Math.max(...times.map((from) => times.filter((at) => at >= from && at < from + 1_000).length));
 }
@@ -15,10 +15,10 @@ describe('rate', () => {
   it('holds with rare polls, and delays no other topic', async () => {
     const rig = await startRig();
     const [limited, free] = [await startSink(), await startSink()];
-    // A call that a busy machine lets time out would be retried after a minute.
+    // A call that times out on a busy machine would be retried after a minute.
     await rig.topic('limited', limited.url, { rate: 20, timeoutMs: 60_000 });
     await rig.topic('free', free.url, { timeoutMs: 60_000 });
-    // More than are called in the longest time that this may take.
+    // More calls than the longest run of this test makes.
     await rig.pushAll('limited', ids('l', 2_000), { priority: 'high' });
     await rig.pushAll('free', ids('f', 300));
     let reserves = 0;
@@ -37,11 +37,11 @@ describe('rate', () => {
     const [first] = limited.arrivals.slice(from - 1);
     await until('two seconds of it', () => limited.arrivals.length >= from + 40);
     const last = limited.arrivals[from + 39];
-    // 40 calls at 20 a second: not sooner than their number says, one burst aside, and what a busy machine
-    // was late to look at.
+    // 40 calls at 20 a second: not sooner than the rate allows, apart from one burst and the delay of a busy
+    // machine.
     expect((last?.arrivedAt ?? 0) - (first?.arrivedAt ?? 0)).toBeGreaterThan(1_000);
     expect(mostInASecond(limited.arrivals.map(({ arrivedAt }) => arrivedAt))).toBeLessThanOrEqual(40);
-    // A wake-up for each piece of the bucket, and the ends of calls bring none.
+    // One wake-up per token; the ends of calls add none.
     expect(reserves - reservedBefore).toBeLessThan(2.5 * (limited.arrivals.length - from));
     expect(limited.arrivals.every(({ attempt }) => attempt === 1)).toBe(true);
     expect(await rig.store.jobs.get({ topic: 'limited', id: 'l1999' })).toMatchObject({
@@ -63,7 +63,7 @@ describe('rate', () => {
       await rig.run(createNotifier(rig.context({ index, count: 2, owner: owner(index + 1) })));
     await until('five calls', () => sink.arrivals.length >= 5);
     const times = sink.arrivals.map(({ arrivedAt }) => arrivedAt);
-    // Four seconds; two, if each of the two had one a second.
+    // Four seconds; two, if each notifier had one call a second.
     expect((times[4] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(3_000);
     expect(mostInASecond(other.arrivals.map(({ arrivedAt }) => arrivedAt))).toBeLessThanOrEqual(40);
   });
@@ -76,11 +76,11 @@ describe('rate', () => {
     await rig.run(createNotifier(rig.context({ config: { pollCeiling: 1_000 } })));
     await until('the first call', () => rig.counted('t', 'delivered') === 1);
     for (const title of ['a', 'b', 'c', 'd', 'e']) await rig.topic('t', sink.url, { rate: 1, title });
-    await until('it is asked again', async () => (await rig.registry.get('t'))?.title === 'e');
+    await until('it is read again', async () => (await rig.registry.get('t'))?.title === 'e');
     const seconds = (Date.now() - (sink.arrivals[0]?.arrivedAt ?? 0)) / 1_000;
     expect(sink.arrivals.length).toBeLessThanOrEqual(2 + Math.floor(seconds));
     await rig.topic('t', sink.url);
-    // At one a second they would take half a minute.
+    // At one call a second they would take half a minute.
     await until('the rest', () => rig.counted('t', 'delivered') === 30, 15_000);
   });
 });

@@ -1,3 +1,4 @@
+// Tests the lock of the data directory, its instance number, its run records, and leftover processes.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -43,7 +44,7 @@ const refusal = async (path: string): Promise<string> => {
     },
     (reason: unknown) => reason,
   );
-  if (!(error instanceof StartRejected)) throw new Error(`not refused: ${String(error)}`);
+  if (!(error instanceof StartRejected)) throw new Error(`not rejected: ${String(error)}`);
   return error.message;
 };
 
@@ -78,16 +79,16 @@ describe('data directory', () => {
     onTestFinished(() => lock?.release());
     writeMasterRecord(root, { pid: 999_999_999, startedAt: 1, controlSocket: 'x' });
     expect(await refusal(root)).toBe(`already running on ${root}; ${remedy(root)}`);
-    const told = refusal(root);
+    const rejected = refusal(root);
     writeMasterRecord(root, { pid: process.pid, startedAt: 1, controlSocket: 'x' });
-    expect(await told).toBe(
+    expect(await rejected).toBe(
       `already running on ${root} (pid ${process.pid}, since 1970-01-01T00:00:00.001Z); ${remedy(root)}`,
     );
   });
 
   it('is locked although another start holds weaker locks for a moment', async () => {
-    // Prolongs what BEGIN EXCLUSIVE does: without a wait two starts at once rejected each other, once in
-    // sixty.
+    // Prolongs the locks of BEGIN EXCLUSIVE: without a wait, two concurrent starts rejected each other once
+    // in sixty.
     const script = `import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '../../src/runtime/database.ts'))};
       const db = openDatabase(${JSON.stringify(join(root, 'lock.db'))});
       process.on('message', () => {
@@ -123,20 +124,20 @@ describe('data directory', () => {
   it('reports records that cannot be written and writes them later', async () => {
     const data = await DataDirectory.open(root);
     onTestFinished(() => data.close());
-    const told: unknown[] = [];
-    data.onUnwritten = (error) => void told.push(error);
-    // A full disk, as far as these two files are concerned.
+    const recorded: unknown[] = [];
+    data.onUnwritten = (error) => void recorded.push(error);
+    // A full disk for these two files.
     const blocked = [join(root, 'instance.json.next'), join(root, 'run', 'workers.json.next')];
     for (const path of blocked) mkdirSync(path);
     const given = data.nextIncarnation();
     data.forked(process.pid, 'dq-test-0');
-    expect(told).toMatchObject([{ code: 'EISDIR' }, { code: 'EISDIR' }]);
+    expect(recorded).toMatchObject([{ code: 'EISDIR' }, { code: 'EISDIR' }]);
     data.exited(process.pid);
-    expect(told).toHaveLength(3);
+    expect(recorded).toHaveLength(3);
     for (const path of blocked) rmSync(path, { recursive: true });
     data.forked(process.pid, 'dq-test-0');
     expect(data.nextIncarnation()).toBeGreaterThan(given);
-    expect(told).toHaveLength(3);
+    expect(recorded).toHaveLength(3);
     expect(readFileSync(join(root, 'run', 'workers.json'), 'utf8')).toContain('dq-test-0');
     data.exited(process.pid);
   });
@@ -242,7 +243,7 @@ describe('data directory', () => {
     expect(readRunRecord(moved)?.adminToken).toBe('dqk_secret');
     expect(readMasterRecord(moved)?.pid).toBe(process.pid);
     renameSync(moved, original);
-    // Of an earlier version of dq, whose daemon may run yet.
+    // Of an earlier version of dq, whose daemon may still run.
     const { place, ...earlier } = JSON.parse(readFileSync(join(original, 'run/dq.json'), 'utf8'));
     expect(place).toMatchObject({ path: realpathSync(join(original, 'run')) });
     writeFileSync(join(original, 'run/dq.json'), JSON.stringify(earlier));
@@ -293,7 +294,7 @@ describe('data directory', () => {
   });
 
   it('leftovers: a record without a place ends no child of a living dq-master', async () => {
-    // The title fits only into a command line that is as long.
+    // The title fits only into a command line of the same length.
     const script = `process.title = 'dq-master';
       const child = require('node:child_process').spawn('sleep', ['600'], { stdio: 'ignore' });
       process.stdin.on('end', () => { child.kill('SIGKILL'); process.exit(0); }).resume();

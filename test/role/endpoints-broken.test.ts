@@ -1,4 +1,5 @@
-// Receivers that are unreachable, hang, break off or never end: one request each, a free slot, flat memory.
+// Receivers that are unreachable, silent, endless or that break off: one request each, a free slot, flat
+// memory.
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, it, onTestFinished } from 'vitest';
@@ -52,7 +53,7 @@ it('receivers that are silent, slow or break off', async () => {
           const server = await startRawServer((socket, n) => {
             if (n > 1) return;
             socket.pause();
-            // Only who reads learns that the other side has gone.
+            // Only a reader learns that the other side has closed.
             setTimeout(() => socket.resume(), 1_200);
           });
           return { url: server.url, server };
@@ -96,7 +97,7 @@ it('receivers that are silent, slow or break off', async () => {
       },
     ],
     [
-      'says 100 for ever',
+      'sends 100 for ever',
       'retry: protocol',
       { endpoint: raw((socket) => drip(socket, 'HTTP/1.1 100 Continue\r\n\r\n', 5)) },
     ],
@@ -120,7 +121,7 @@ it('receivers that are silent, slow or break off', async () => {
     ['says less than it sends', 'ack: 200', { endpoint: replying(`${ok}{}{}{}`) }],
     ['sends a second reply', 'ack: 200', { endpoint: replying(ok + ok.replace('200', '500')) }],
     [
-      'answers and goes on reading nothing of a long body',
+      'answers and reads nothing of a long body',
       'ack: 200',
       {
         endpoint: raw((socket) => {
@@ -246,7 +247,7 @@ it('endless replies: reads 64 KiB, memory stays flat', async () => {
   }, 5);
   onTestFinished(() => clearInterval(watch));
   const { rig } = await check(rows);
-  // The servers of this test live here too; 15 GB were on offer.
+  // The servers of this test run here too, and offered 15 GB.
   expect(peak).toBeLessThan(128 * 1024 * 1024);
   for (const { reply } of rig.notified())
     expect(String(reply ?? '').length).toBeLessThanOrEqual(notifierLimits.replyExcerptMax);

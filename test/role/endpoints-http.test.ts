@@ -261,7 +261,7 @@ it('unusual HTTP, and invalid HTTP', async () => {
       },
     ],
     [
-      // Nothing bounds it but the time, and nothing of it is kept.
+      // Only the time bounds it; dq keeps none of it.
       'an endless status line',
       'retry: timeout',
       {

@@ -10,7 +10,7 @@ import { ids, startRig } from './rig.ts';
 const reply = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}';
 const jobs = 400;
 
-/** `id attempt` of a request that came in one piece. */
+/** `id attempt` of a request in one piece. */
 const requestOf = (text: string) =>
   `${/^dq-job-id: (\S+)/m.exec(text)?.[1]} ${/^dq-attempt: (\d+)/m.exec(text)?.[1]}`;
 
@@ -42,13 +42,12 @@ it.each<[string, (socket: Socket, n: number) => void]>([
   ['0 to 4 ms after it', (socket, n) => setTimeout(() => socket.end(), n % 5)],
 ])('a receiver that closes kept connections %s gets every attempt once', async (_when, close) => {
   const seen = await deliverAll('POST', (socket, n) => socket.write(reply, () => close(socket, n)));
-  // A request that was written may meet a close, 16 in 400 were seen on a quiet machine; one that was not
-  // costs no attempt.
+  // A written request may meet a close: 16 in 400 on a quiet machine. An unwritten one costs no attempt.
   expect(seen.failed).toBeLessThan(jobs / 2);
 });
 
 it.each(['POST', 'PUT', 'GET'] as const)(
-  'a %s that was sent and not answered is a failed attempt, sent once',
+  'a %s without an answer is a failed attempt, sent once',
   async (method) => {
     const seen = await deliverAll(method, (socket, n) => {
       if (n % 3 === 0) socket.destroy();

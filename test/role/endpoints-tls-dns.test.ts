@@ -19,7 +19,7 @@ it('TLS: missing, too old, or with the certificate of another name', async () =>
   const rows: Rows = [
     ['self-signed', 'retry: tls (0 requests)', { endpoint: tls({}) }],
     ['self-signed, not verified', 'ack: 200', { endpoint: tls({}), topic: skip }],
-    // Not verified, so that it is the version that is refused.
+    // Not verified, so dq rejects the version and not the name.
     ['TLS 1.0', 'retry: tls (0 requests)', { endpoint: old('TLSv1'), topic: skip }],
     ['TLS 1.1', 'retry: tls (0 requests)', { endpoint: old('TLSv1.1'), topic: skip }],
     ['TLS 1.2', 'ack: 200', { endpoint: tls({ maxVersion: 'TLSv1.2' }), topic: skip }],
@@ -41,13 +41,13 @@ it('TLS: missing, too old, or with the certificate of another name', async () =>
 
 const inScheme = (scheme: string) => (endpoint: () => Promise<Endpoint>) => async () => {
   const { url } = await endpoint();
-  // No whole request arrives that could be counted.
+  // The server can count no whole request.
   return at(url.replace(/^https?/, scheme));
 };
 const https = inScheme('https');
 const http = inScheme('http');
 
-/** Answers every request, once the handshake is done; `requests` are what came through it. */
+/** Answers every request after the handshake; `requests` are those that it received. */
 function tls(options: TlsOptions): () => Promise<Endpoint> {
   return async () => {
     const received: string[] = [];

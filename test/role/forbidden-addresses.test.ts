@@ -9,7 +9,7 @@ import { startIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 import { type Rig, startRig } from './rig.ts';
 
-/** This machine, its networks and its neighbours, where only public addresses may be called. */
+/** This machine, its networks and its neighbours, for a dq that may call public addresses only. */
 const notPublic = [
   // loopback, as it is and as the URL parser reads it
   ...[
@@ -202,7 +202,7 @@ interface Listeners {
   connections(): number;
 }
 
-/** On 127.0.0.1 and ::1, one port; on a machine without ::1, on the first alone. */
+/** One port on 127.0.0.1 and ::1; without ::1, on the first alone. */
 async function listen(): Promise<Listeners> {
   let connections = 0;
   const servers = [listener(), listener()] as const;
@@ -223,13 +223,14 @@ async function listen(): Promise<Listeners> {
     servers[1].once('error', (error: NodeJS.ErrnoException) => resolve(error.code));
     servers[1].listen(port, '::1', () => resolve(undefined));
   });
-  // Another process has this port there: another one is free on both.
+  // Another process has this port on ::1: try another port.
   if (code === 'EADDRINUSE') return listen();
   expect([undefined, 'EADDRNOTAVAIL', 'EAFNOSUPPORT']).toContain(code);
   return { port, connections: () => connections };
 }
 
-/** One attempt at each URL, put into the registry as no registration would. Answers the reasons by URL. */
+/** One attempt at each URL, written into the registry past the checks of registration. Returns the reasons
+ *  by URL. */
 async function attempts(rig: Rig, urls: readonly string[]): Promise<Record<string, unknown>> {
   for (const [n, url] of urls.entries()) {
     await rig.topic(`t${n}`, url, { maxAttempts: 1, timeoutMs: 2_000 });
@@ -360,7 +361,7 @@ describe('dialling', () => {
     const listeners = await listen();
     await rig.run(createNotifier(rig.context({ config: { 'egress.policy': 'public' } })));
     await attempts(rig, [`http://127.0.0.1:${listeners.port}/`, 'http://127.0.0.1:9/']);
-    const told = await Promise.all(
+    const recorded = await Promise.all(
       ['t0', 't1'].map(async (topic) => {
         const job = await until('burial', () => rig.store.jobs.get({ topic, id: 'a' }));
         return job.attempts.map(({ outcome, reason, status, replyExcerpt }) => ({
@@ -371,10 +372,10 @@ describe('dialling', () => {
         }));
       }),
     );
-    expect(told[0]).toEqual([
+    expect(recorded[0]).toEqual([
       { outcome: 'failed', reason: 'blocked_address', status: null, replyExcerpt: '' },
     ]);
-    expect(told[1]).toEqual(told[0]);
+    expect(recorded[1]).toEqual(recorded[0]);
     const [open, closed] = rig.notified().map(({ detail }) => detail);
     expect(closed).toBe(open);
   });

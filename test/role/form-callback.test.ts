@@ -1,4 +1,5 @@
-// Format form over real sockets: each attempt as a receiver for php-delayqueue gets it, with its signature.
+// Tests format form over real sockets: the requests that a receiver of php-delayqueue gets, and their
+// signature.
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
@@ -8,7 +9,7 @@ import { secret, startRig } from './rig.ts';
 
 const timezone = 'Asia/Shanghai';
 const localTime = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/;
-/** What the clock in Shanghai shows, which never changes its offset. */
+/** The local time in Shanghai, whose offset never changes. */
 const shown = (epochMs: number) =>
   new Date(epochMs + 8 * 3_600_000).toISOString().slice(0, 19).replace('T', ' ');
 

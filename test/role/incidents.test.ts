@@ -150,7 +150,7 @@ describe('incidents: crash loop', () => {
     );
     const ofTimer = smtp.mails.filter(({ parsed }) => parsed.text?.includes('dq-timer'));
     expect(ofTimer).toHaveLength(2);
-    // The first end may still come into the mail that goes at once.
+    // The first end may still be in the mail that is sent at once.
     const texts = ofTimer.map(({ parsed }) => parsed.text).join('');
     expect(texts.match(/dq-timer stays up again/g)).toHaveLength(2);
     expect(ofTimer[1]?.parsed.text).toContain('dq-timer stays up again');
@@ -261,10 +261,10 @@ describe('incidents: lateness', () => {
       store: withAdmin(rig, { counts }),
       health: { lateMs: 1, afterMs: 0 },
     });
-    await until('it has looked', () => looks > 20);
+    await until('it has polled', () => looks > 20);
     expect(await kept(dataDir)).toEqual([]);
     await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'active' });
-    await until('it counts now', async () => (await kept(dataDir)).length === 1);
+    await until('it counts', async () => (await kept(dataDir)).length === 1);
   });
 });
 
@@ -286,7 +286,7 @@ describe('incidents', () => {
     await until('it was mailed', () =>
       rig.lines.some(({ message }) => message === 'mailer: sent a mail about incidents'),
     );
-    // Long enough for its mark: from now on nothing is new that would be written anyway.
+    // Long enough to write its record: no later event would write it.
     const seen = looks;
     await until('time has passed', () => looks > seen + 10);
     rmSync(join(dataDir, 'alerts'));
@@ -299,8 +299,9 @@ describe('incidents', () => {
     const [rig, dataDir] = [await startRig(), directory()];
     await startUpkeep(rig, null, dataDir);
     rig.tell(crash('timer'));
-    await until('the alert is settled', async () =>
-      (await kept(dataDir)).includes('crash_loop timer begun nobody'),
+    await until(
+      'the alert is settled',
+      async () => (await kept(dataDir)).includes('crash_loop timer begun nobody'), // check-words: data
     );
     expect(errors(rig, 'not mailed: no smtp.url is configured')).toBe(1);
   });
@@ -318,8 +319,8 @@ describe('incidents', () => {
       config: { 'smtp.url': 'smtp://127.0.0.1:1', 'smtp.from': 'dq@x.org' },
     });
     rig.tell(crash('server'));
-    await until('the new one is there', async () => (await files.list()).at(-1)?.about === 'server');
-    await until('one has gone', async () => (await files.list()).length === upkeepLimits.incidentsKept);
+    await until('the new one is written', async () => (await files.list()).at(-1)?.about === 'server');
+    await until('one is removed', async () => (await files.list()).length === upkeepLimits.incidentsKept);
     expect((await files.list()).slice(0, 2).map(({ id }) => id)).toEqual([1, 3]);
   });
 
@@ -332,7 +333,7 @@ describe('incidents', () => {
       await files.write({ ...past, id, kind: 'crash_loop', about: 'timer', state: 'over', at: 1 });
     await startUpkeep(rig, smtp, dataDir, { health: { everyMs: 500 } });
     rig.tell(crash('server'));
-    await until('the new one is there', async () => (await files.list()).at(-1)?.about === 'server');
+    await until('the new one is written', async () => (await files.list()).at(-1)?.about === 'server');
     await until('its end is mailed', () => subjects(smtp).includes('dq: jobs are delivered in time again'));
   });
 

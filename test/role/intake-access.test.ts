@@ -36,7 +36,7 @@ function routes(): readonly Route[] {
   );
 }
 
-/** The specified scope of a route; undefined for a route without one. */
+/** The specified scope of a route, or undefined. */
 function specified({ method, path }: Route): string | null | undefined {
   if (path === '/livez' || path === '/readyz') return null;
   if (method === 'GET') return 'read';

@@ -126,7 +126,7 @@ describe('POST /v1/alerts/test', () => {
     const dq = await startIntake({ config: mailConfig(smtp.url) });
     expect(await dq.api('POST', '/v1/alerts/test', { to: 'a@x.org' })).toMatchObject({
       status: 502,
-      body: { code: 'smtp_failed', detail: expect.stringContaining(`told to say ${status}`) },
+      body: { code: 'smtp_failed', detail: expect.stringContaining(`the test set ${status}`) },
     });
   });
 
@@ -145,7 +145,7 @@ describe('POST /v1/alerts/test', () => {
   });
 
   it.each(['', 'a', 'a@b.c, d@e.f', 'a@b.c\r\nBcc: x@y.z', '<a@b.c>', ['a@b.c'], null, undefined])(
-    'refuses %j as address, and sends nothing',
+    'rejects %j as address, and sends nothing',
     async (to) => {
       const smtp = await startSmtpSink();
       const dq = await startIntake({ config: mailConfig(smtp.url) });

@@ -1,5 +1,5 @@
-// Tests bad input generated from /openapi.json: every route × its path, its query and its body. Every answer
-// is described, names the mistake, and is never a server failure.
+// Tests bad input generated from /openapi.json: every route × its path, its query and its body. /openapi.json
+// describes every reply, the reply names the mistake, and no reply is a server failure.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
 

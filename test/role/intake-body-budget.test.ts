@@ -49,8 +49,8 @@ function almost(): RawConnection {
   return connection;
 }
 
-/** Waits until the budget has no 16 bytes left: dq has read everything. In chunks, because only an
- *  unfinished body needs budget. */
+/** Waits until the budget has less than 16 free bytes: dq has read everything. Sends chunks, because only
+ *  an unfinished body uses the budget. */
 async function untilFull(): Promise<string> {
   return until('there is no room', async () => {
     const probe = dq.open();
@@ -64,14 +64,14 @@ async function untilFull(): Promise<string> {
 it('batches over the body budget are 503, and accepted when bytes are released', async () => {
   const held = Array.from({ length: fits }, almost);
   await untilFull();
-  const refused = await dq.call('POST', '/v1/jobs', {
+  const rejected = await dq.call('POST', '/v1/jobs', {
     body: Buffer.alloc(batchBytes / 2, ' '),
     headers: { 'content-type': 'application/json' },
   });
-  expect(refused).toMatchObject({ status: 503, body: { code: 'not_stored', errors: [] } });
-  expect(refused.headers.get('retry-after')).toBe('1');
+  expect(rejected).toMatchObject({ status: 503, body: { code: 'not_stored', errors: [] } });
+  expect(rejected.headers.get('retry-after')).toBe('1');
   expect(dq.requests.at(-1)).toMatchObject({ topic: null, status: 503, code: 'not_stored' });
-  // Small bodies arrive in one piece, and pushes have a budget of their own.
+  // Small bodies arrive in one piece, and pushes have their own budget.
   expect((await dq.api('POST', '/v1/jobs', [{ topic: 't', id: 'small', body: 1 }])).body.accepted).toBe(1);
   expect((await dq.push('t', '1', '?id=a')).status).toBe(201);
   expect((await dq.push('t', Buffer.alloc(200_000), '?id=b', 'a/b')).status).toBe(201);

@@ -110,7 +110,7 @@ describe('broken HTTP', () => {
 
 describe('odd HTTP', () => {
   const job = '/v1/topics/t/jobs?id=odd';
-  const refused: readonly (readonly [what: string, text: string, status: number])[] = [
+  const rejected: readonly (readonly [what: string, text: string, status: number])[] = [
     [
       'absolute form',
       `POST http://localhost${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n1`,
@@ -183,7 +183,7 @@ describe('odd HTTP', () => {
 
   it('is rejected without effect, and leaves nothing in flight', async () => {
     const dq = await withTopic(await startIntake({ times: short }));
-    for (const [what, text, status] of refused) {
+    for (const [what, text, status] of rejected) {
       const connection = dq.open();
       connection.send(Buffer.from(text));
       // A request that needs more bytes ends as too slow.
@@ -265,7 +265,7 @@ describe('slow clients', () => {
     connection.send(push('left') + push('left2'));
     await until('both are with the store', () => hold.waiting() > 0 && dq.role.inFlight() === 2);
     connection.socket.destroy();
-    await until('nobody waits for an answer', () => dq.role.inFlight() === 0);
+    await until('no request is in flight', () => dq.role.inFlight() === 0);
     hold.release();
     await until(
       'they are stored',
@@ -338,10 +338,10 @@ describe('pipelining', () => {
   it('a 100 Continue never enters the answer of an earlier request', async () => {
     const hold = held();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));
-    for (const refused of [true, false]) {
+    for (const rejected of [true, false]) {
       const connection = dq.open();
       const second = push('b', '1', 'expect: 100-continue\r\nconnection: close\r\n');
-      connection.send(push('a') + (refused ? second.replace('/t/', '/none/') : second));
+      connection.send(push('a') + (rejected ? second.replace('/t/', '/none/') : second));
       await until('a push is with the store', () => hold.waiting() > 0);
       await until('both were read', () => dq.role.inFlight() === 2);
       const letGo = setInterval(hold.release, 10);
@@ -349,7 +349,7 @@ describe('pipelining', () => {
       clearInterval(letGo);
       expect(replies).toMatchObject([
         { body: { id: 'a' } },
-        { body: refused ? { code: 'topic_not_found' } : { id: 'b' } },
+        { body: rejected ? { code: 'topic_not_found' } : { id: 'b' } },
       ]);
     }
   });

@@ -1,3 +1,4 @@
+// Tests push, get and cancel of single jobs over real sockets.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
@@ -91,8 +92,8 @@ describe('push', () => {
 
   it('mode reject answers 409 job_exists and leaves the live job', async () => {
     await dq.push('t', '1', '?id=a');
-    const refused = await dq.push('t', '2', '?id=a&mode=reject');
-    expect(refused).toMatchObject({ status: 409, body: { status: 409, code: 'job_exists', errors: [] } });
+    const rejected = await dq.push('t', '2', '?id=a&mode=reject');
+    expect(rejected).toMatchObject({ status: 409, body: { status: 409, code: 'job_exists', errors: [] } });
     expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body.body).toBe('1');
   });
 

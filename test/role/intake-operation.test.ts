@@ -1,3 +1,4 @@
+// Tests the routes for operators: dead letters, statistics, processes, capacity, health.
 import { describe, expect, it } from 'vitest';
 import type { ProcessInfo } from '../../src/process/messages.ts';
 import { bury } from '../support/handmade.ts';

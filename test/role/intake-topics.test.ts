@@ -1,3 +1,4 @@
+// Tests the topic routes: create, change, states, list, delete.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { startIntake, type TestIntake } from '../support/intake.ts';
 import { until } from '../support/until.ts';

@@ -132,14 +132,14 @@ describe('requeue of one', () => {
 describe('each verb', () => {
   it('distinguishes missing job, missing topic and invalid id', async () => {
     for (const verb of verbs) {
-      const refused = async (path: string) => {
+      const rejected = async (path: string) => {
         const { status, body } = await dq.api('POST', `${path}/${verb}`);
         return [status, body.code];
       };
-      expect(await refused('/v1/topics/t/jobs/none'), verb).toEqual([404, 'job_not_found']);
-      expect(await refused('/v1/topics/none/jobs/a'), verb).toEqual([404, 'topic_not_found']);
-      expect(await refused('/v1/topics/-/jobs/a'), verb).toEqual([404, 'topic_not_found']);
-      expect(await refused('/v1/topics/t/jobs/%00'), verb).toEqual([400, 'invalid']);
+      expect(await rejected('/v1/topics/t/jobs/none'), verb).toEqual([404, 'job_not_found']);
+      expect(await rejected('/v1/topics/none/jobs/a'), verb).toEqual([404, 'topic_not_found']);
+      expect(await rejected('/v1/topics/-/jobs/a'), verb).toEqual([404, 'topic_not_found']);
+      expect(await rejected('/v1/topics/t/jobs/%00'), verb).toEqual([400, 'invalid']);
     }
   });
 

@@ -1,4 +1,4 @@
-// Mails alerts of dead jobs from the outbox to a real mail server: windows, outages, rejections, crashes.
+// Tests alerts of dead jobs from the outbox to a real mail server: windows, outages, rejections, crashes.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -70,7 +70,7 @@ interface Bounds {
   readonly perHour?: number;
 }
 
-/** Without the rest of upkeep, and with bounds that a test can reach. */
+/** Upkeep's mailer alone, with small bounds. */
 async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: Partial<Config> = {}) {
   const { window = 600_000, perMail = 1_000, perHour = null } = bounds;
   const { config, log, metrics } = rig.context({
@@ -101,7 +101,7 @@ interface Death {
   readonly attempt?: Partial<AttemptRecord>;
 }
 
-/** Pushes, reserves and buries them. */
+/** Pushes, reserves and buries the jobs. */
 async function die(store: Store, topic: string, ids: readonly string[], death: Death = {}): Promise<void> {
   for (let from = 0; from < ids.length; from += limits.reserveMax) {
     const some = ids.slice(from, from + limits.reserveMax);
@@ -227,8 +227,9 @@ describe('mailer of dead jobs', () => {
     await die(rig.store, 't', ['2']);
     await startMailer(rig, smtp);
     await die(rig.store, 'u', ['sign of life']);
-    await until('the other topic is settled', async () =>
-      (await states(rig.store)).includes('sign of life nobody'),
+    await until(
+      'the other topic is settled',
+      async () => (await states(rig.store)).includes('sign of life nobody'), // check-words: data
     );
     expect(smtp.mails).toHaveLength(1);
     expect(await states(rig.store)).toContain('2 owed');
@@ -304,13 +305,13 @@ describe('mailer of dead jobs', () => {
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('trap@x.org'));
     await rig.topic('u', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
     smtp.judgeAddress((address) => (address === 'trap@x.org' ? 'cut' : null));
-    // The one that has waited longest would always be the first.
+    // The topic that has waited longest would always be the first.
     await die(rig.store, 't', ['1']);
     await die(rig.store, 'u', ['2']);
     await startMailer(rig, smtp);
     await until('the other gets its mail', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
     const tries = smtp.asked.length;
-    await until('it is tried again all the same', () => smtp.asked.length > tries + 1);
+    await until('it is tried again', () => smtp.asked.length > tries + 1);
     expect(await states(rig.store)).toContain('2 sent');
     expect(await states(rig.store)).not.toContain('1 sent');
   });
@@ -398,7 +399,7 @@ describe('mailer of dead jobs', () => {
     expect(smtp.mails.slice(2).map(({ to, parsed }) => [to.join(), idsIn(parsed.text).join()])).toEqual([
       ['late@x.org', '1,2'],
     ]);
-    // Refused for good once a letter, never asked again about the same one.
+    // Rejected for good once per mail, never repeated for the same mail.
     expect(smtp.asked.filter((address) => address === 'gone@x.org')).toHaveLength(2);
   });
 
@@ -417,7 +418,7 @@ describe('mailer of dead jobs', () => {
     expect(new Set(smtp.mails.map(({ to }) => to.join()))).toEqual(new Set(['a@x.org']));
     const given = rig.lines.find(({ message }) => message.includes('misses alerts'));
     expect(given).toMatchObject({ kind: 'error', key: 't', addresses: ['full@x.org'] });
-    // Fewer than are taken at once are still owed to it.
+    // Fewer than one claim are still owed to it.
     await until('the other alerts are settled', async () => (await states(rig.store)).includes('job-5 sent'));
     expect(await states(rig.store)).toContain('job-6 owed');
   });
@@ -441,7 +442,7 @@ describe('mailer of dead jobs', () => {
     expect(to().filter((address) => address === 'ops@x.org')).toHaveLength(1);
     expect((await states(rig.store)).filter((state) => state.endsWith('owed'))).toHaveLength(2);
     await mailer.drain(2_000);
-    // As it would be after an hour.
+    // As after an hour.
     await startMailerAlone(rig, smtp, { perHour: 20 }, everything);
     await until('all alerts are settled', () => allSent(rig.store));
     expect(to().filter((address) => address === 'ops@x.org')).toHaveLength(3);
@@ -502,7 +503,7 @@ describe('mailer of dead jobs', () => {
       const names = Array.from({ length: count }, (_, n) => `job${n}`);
       for (let from = 0; from < count; from += 600) await die(rig.store, 't', names.slice(from, from + 600));
       await until('it looks again and again', () => asked.dues > looks + 20);
-      // On a machine that took longer than the window, the second line may have come.
+      // On a machine slower than the window, the second line may be there.
       if (performance.now() - began < 7_000) expect(asked).toMatchObject({ claims: 1, settles: 1 });
       await until('all are settled', () => all('nobody')(rig.store));
       expect(asked.claims).toBeLessThanOrEqual(8);
@@ -544,7 +545,7 @@ describe('mailer of dead jobs', () => {
     const times = { ...quick, alertClaimMs: 200 };
     await startMailer(rig, null, { 'alerts.window': 60_000 }, { ...rig.store, alerts: failing }, times);
     await die(rig.store, 't', ['first']);
-    await until('it is settled', () => states(rig.store).then((all) => all[0] === 'first nobody'));
+    await until('it is settled', () => all('nobody')(rig.store));
   });
 
   it('keeps alerts until the registry can be read', async () => {
@@ -608,7 +609,7 @@ describe('mailer of dead jobs', () => {
     const smtp = await startSmtpSink();
     await rig.topic('t', 'http://127.0.0.1:9/', alertEmails('a@x.org'));
     const evil = 'x\r\n.\r\nRCPT TO:<evil@x.org>\r\nBcc: evil@x.org\u0085\u2028\u001b[2J';
-    // Written past the checks of the intake and the notifier, which let nothing of this through.
+    // Written past the checks of intake and notifier, which reject such text.
     await die(rig.store, 't', [evil], {
       attempt: { replyExcerpt: evil, reason: evil as never, notifier: evil, host: evil },
     });

@@ -1,4 +1,4 @@
-// What the roles count: one thing happens, and the numbers that it has to move are looked at.
+// Tests the metrics that each role counts.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { ids, owner, type Rig, startRig } from './rig.ts';
 
-/** `name{values}` → number, summed up over every report so far. */
+/** `name{values}` → number, summed over all reports so far. */
 function watch(take: () => MetricReport | null): () => ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
   return () => {
@@ -42,7 +42,7 @@ async function startUpkeep(rig: Rig) {
 }
 
 describe('the intake', () => {
-  it('counts each push by its outcome, those of a batch one by one, and every answer by its status', async () => {
+  it('counts pushes by outcome, items of a batch singly, replies by status', async () => {
     const intake = await startIntake();
     const numbers = watch(intake.metrics);
     await intake.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:1/' });
@@ -64,12 +64,12 @@ describe('the intake', () => {
       'dq_pushes_total kept': 1,
       'dq_pushes_total refused': 4,
       'dq_http_requests_total 4xx': 4,
-      // Of them, those that reached the store: five, and the topic before them has a status too.
+      // Pushes that reached the store. The creation of the topic counts in dq_http_requests_total too.
       dq_push_seconds: 5,
     });
   });
 
-  it('counts a push that the store refused, and one whose outcome nobody knows', async () => {
+  it('counts rejected and unknown pushes', async () => {
     const answers = [
       { kind: 'not_stored', code: 'disk_full' },
       { kind: 'unknown', code: 'no_answer' },
@@ -104,7 +104,7 @@ describe('GET /metrics', () => {
   const scrape = (intake: TestIntake, token: string) =>
     fetch(`${intake.url}/metrics`, { headers: bearer(token) });
 
-  it('hands the text of the master on as it is', async () => {
+  it('returns the text of the master unchanged', async () => {
     const intake = await withMaster();
     const reply = await scrape(intake, adminToken);
     expect(reply.status).toBe(200);
@@ -112,7 +112,7 @@ describe('GET /metrics', () => {
     expect(await reply.text()).toBe(text);
   });
 
-  it('needs the scope read, and every topic: it shows them all', async () => {
+  it('needs the scope read for every topic', async () => {
     const intake = await withMaster();
     const make = async (name: string, scopes: readonly string[], topics?: readonly string[]) =>
       (
@@ -140,7 +140,7 @@ describe('GET /metrics', () => {
 });
 
 describe('a notifier', () => {
-  it('counts every attempt with its verdict and reason, how long it took and how late it was', async () => {
+  it('counts attempts by verdict and reason, their duration and lateness', async () => {
     const rig = await startRig();
     const numbers = watch(rig.metrics);
     const sink = await startSink((arrival, response) =>
@@ -165,7 +165,7 @@ describe('a notifier', () => {
     });
   });
 
-  it('counts finishing writes that came too late, and jobs that it handed back', async () => {
+  it('counts lost leases and released jobs', async () => {
     const rig = await startRig();
     const numbers = watch(rig.metrics);
     const sink = await startSink(() => {});
@@ -180,7 +180,7 @@ describe('a notifier', () => {
     expect(numbers().get('dq_jobs_released_total')).toBe(1);
   });
 
-  it('counts jobs that it calls alone', async () => {
+  it('counts isolated jobs', async () => {
     const rig = await startRig();
     const numbers = watch(rig.metrics);
     const sink = await startSink();
@@ -198,7 +198,7 @@ describe('a notifier', () => {
 });
 
 describe('upkeep', () => {
-  it('counts leases that it takes back, and the fifth strike', async () => {
+  it('counts recovered leases and the fifth strike', async () => {
     const rig = await startRig();
     const numbers = watch(rig.metrics);
     await rig.pushAll('t', ['a', 'b']);
@@ -212,11 +212,11 @@ describe('upkeep', () => {
     await reserve(99, 2);
     await startUpkeep(rig);
     rig.tell({ kind: 'owner_dead', incarnation: 99 });
-    await until('both are back', () => numbers().get('dq_leases_recovered_total') === 2);
+    await until('both are recovered', () => numbers().get('dq_leases_recovered_total') === 2);
     expect(numbers().get('dq_strikes_poisoned_total')).toBe(1);
   });
 
-  it('tells what is stored, how late the oldest is that may be delivered, and that the store is up', async () => {
+  it('reports stored jobs, the age of the oldest due job, and the store', async () => {
     const rig = await startRig();
     const numbers = watch(rig.metrics);
     await rig.topic('t', 'http://127.0.0.1:1/');
@@ -225,7 +225,7 @@ describe('upkeep', () => {
     await rig.push('held', 'c');
     await rig.push('unknown', 'd');
     await startUpkeep(rig);
-    await until('the numbers are there', () => numbers().get('dq_jobs delayed') === 2);
+    await until('the numbers are reported', () => numbers().get('dq_jobs delayed') === 2);
     expect(Object.fromEntries(numbers())).toMatchObject({
       'dq_jobs ready': 2,
       'dq_jobs dead': 0,
@@ -259,7 +259,7 @@ describe('upkeep', () => {
     });
   });
 
-  it('drops the series of a deleted topic, and begins at 0 when it is registered again', async () => {
+  it('drops the series of a deleted topic; a new registration starts at 0', async () => {
     const rig = await startRig();
     for (const name of ['stays', 'goes']) await rig.topic(name, 'http://127.0.0.1:1/');
     const tally = new MetricTally();
@@ -278,7 +278,7 @@ describe('upkeep', () => {
     const known = await rig.registry.get('goes');
     await rig.registry.remove('goes', known?.revision ?? 0);
     await rig.topics.refresh();
-    // Nothing is counted: the regular look at the store drops them.
+    // Counts nothing: the regular look at the store drops the series.
     metrics.stored({}, null);
     expect(sums()).toEqual({ stays: 1 });
     count();
@@ -288,7 +288,7 @@ describe('upkeep', () => {
     expect(sums()).toEqual({ stays: 3, goes: 1, _other: 1 });
   });
 
-  it('gives series of their own to the topics that were registered first', async () => {
+  it('the topics registered first have their own series', async () => {
     const rig = await startRig();
     for (const name of ['z', 'y', 'a']) await rig.topic(name, 'http://127.0.0.1:1/');
     const numbers = watch(rig.metrics);

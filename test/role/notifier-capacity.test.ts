@@ -80,7 +80,7 @@ describe('notifier: slots', () => {
     await until('everything allowed runs', () => sink.open().length === 4);
     await rig.push('three', 'last');
     await until(
-      'nothing more does',
+      'no more calls run',
       async () => (await rig.store.jobs.get({ topic: 'three', id: 'last' }))?.state === 'ready',
     );
     expect([first.inFlight(), second.inFlight()]).toEqual([3, 1]);

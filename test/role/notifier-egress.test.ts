@@ -1,4 +1,4 @@
-// What the notifier dials: it judges the address of a name, not the URL.
+// Tests the addresses that a notifier dials: it judges the address of a name, not the URL.
 import type { LookupFunction } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { EgressPolicy } from '../../src/core/egress-policy.ts';
@@ -103,7 +103,7 @@ describe('notifier: egress', () => {
 
   it.each(['http:', 'https:'])('a socket that is connected elsewhere gets no byte (%s)', async (protocol) => {
     const server = await answering();
-    // Allows what is asked about before dialling, and refuses what the socket says it is connected to.
+    // Allows the address before dialling, and rejects the address of the connected socket.
     let asked = 0;
     const egress: EgressPolicy = {
       refuses() {

@@ -1,4 +1,4 @@
-// How a notifier treats its leases (too short, lost, unanswered, released), and jobs that may be killing it.
+// Tests a notifier with short, lost, unanswered and released leases, and jobs that may kill it.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
@@ -12,12 +12,12 @@ import { ids, owner, type Rig, startRig } from './rig.ts';
 const hang = () => {};
 const unknown = () => new StoreError({ kind: 'unknown', code: 'no_answer' });
 
-/** The rig's store with some methods of its own: the way an answer gets lost or late on the way. */
+/** The rig's store with some methods replaced, for lost and late answers. */
 function between(rig: Rig, jobs: Partial<JobStore>) {
   return { ...rig.store, jobs: Object.assign(Object.create(rig.store.jobs), jobs) as JobStore };
 }
 
-/** Leaves a job with so many strikes, as notifiers that died with it would. */
+/** Gives a job strikes, as notifiers would that died with it. */
 async function strike(rig: Rig, topic: string, id: string, strikes = limits.strikesIsolated) {
   for (let n = 0; n < strikes; n += 1) {
     const dead = owner(900 + n);
@@ -45,7 +45,7 @@ describe('notifier: leases', () => {
     const store = between(rig, {
       async reserve(partition, request) {
         const reserved = await rig.store.jobs.reserve(partition, request);
-        // The answer is on its way for longer than the lease allows for.
+        // The answer takes longer than the lease allows.
         if (reserved.jobs.length > 0 && late > 0) {
           late -= 1;
           await new Promise((resolve) => setTimeout(resolve, 1_100));
@@ -104,7 +104,7 @@ describe('notifier: leases', () => {
     await rig.push('held', 'a');
     await rig.run(createNotifier(rig.context()));
     await until('it runs', () => sink.open().length === 1);
-    // As if the answer to an earlier reserve of this process had never come.
+    // As if the answer to an earlier reserve of this process were lost.
     await rig.push('lost', 'b', { when: { delayMs: 1_000 } });
     await rig.topic('lost', sink.url, { state: 'paused' });
     await rig.store.jobs.promote(0, 10);
@@ -138,7 +138,7 @@ describe('notifier: leases', () => {
         tries += 1;
         const failure = failures.shift();
         if (failure === undefined) return rig.store.jobs.ack(items);
-        // The second is applied, and only its answer is lost.
+        // The second is applied, and its answer is lost.
         if (failure.kind === 'unknown') await rig.store.jobs.ack(items);
         return items.map(() => failure);
       },
@@ -180,7 +180,7 @@ describe('notifier: leases', () => {
       rig.lines.some(({ message }) => message === 'notifier: ack is answered again'),
     );
     expect(sink.arrivals.filter(({ id }) => kept.includes(id))).toHaveLength(2);
-    await until('nothing is under way', () => notifier.inFlight() === 0);
+    await until('nothing is in flight', () => notifier.inFlight() === 0);
   });
 
   it('an outcome of a lost lease changes nothing and is logged', async () => {
@@ -224,8 +224,8 @@ describe('notifier: leases', () => {
   });
 });
 
-describe('notifier: a job that may be killing its notifiers', () => {
-  it('is called alone', async () => {
+describe('notifier: a job that may kill its notifiers', () => {
+  it('is isolated', async () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('calm', sink.url, { timeoutMs: 5_000 });
@@ -326,7 +326,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
         return rig.store.jobs.reserve(partition, request);
       },
     });
-    // A poll after each would take 200 s.
+    // With a poll after each they would take 200 s.
     await rig.run(createNotifier(rig.context({ store, config: { pollCeiling: 1_000 } })));
     await until('all are delivered', () => rig.counted('suspect', 'delivered') === 200, 60_000);
     expect(sink.arrivals).toHaveLength(200);
@@ -335,7 +335,7 @@ describe('notifier: a job that may be killing its notifiers', () => {
 
   it('leaves half of the time to other jobs', async () => {
     const rig = await startRig();
-    /** how many others were delivered when each suspect was called */
+    /** number of other deliveries at each call of a suspect */
     const before: number[] = [];
     const fine = await startSink();
     const hanging = await startSink(() => void before.push(fine.arrivals.length));

@@ -33,14 +33,14 @@ describe('notifier: many hanging topics', () => {
     }
     hanging.hang();
     for (const name of names) await rig.pushAll(name, ids('j', 5));
-    // Each time later than the others in every queue, and long before the first of their calls ends.
+    // Each time behind the others in every queue, and long before the end of their first calls.
     for (let n = 0; n < 20; n += 1) {
       const before = rig.counted('fine', 'delivered');
       await rig.push('fine', `j${n}`);
       await until('it is delivered', () => rig.counted('fine', 'delivered') > before, 20_000);
     }
     const most = Math.min(16 * (1 + limits.slowCallsPerSlot + limits.probesPerSlot), count);
-    await until('the others hold all that they may', () => hanging.open() >= most - 4, 20_000);
+    await until('the others hold their maximum', () => hanging.open() >= most - 4, 20_000);
     const before = rig.counted('fine', 'delivered');
     await rig.push('fine', 'last');
     await until('it is delivered', () => rig.counted('fine', 'delivered') > before, 20_000);

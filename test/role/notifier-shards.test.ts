@@ -26,8 +26,7 @@ it.skipIf(await lacks('redis'))(
     const some = ids('j', 50);
     const short = some.find((id) => homeOf(id) === list.shards[0]?.id) ?? '';
     const long = some.find((id) => homeOf(id) === list.shards[1]?.id) ?? '';
-    // Clocks of two servers that are apart by no more than the calls take meet in the same numbers by
-    // themselves.
+    // Two servers' clocks that differ by less than the calls take give equal numbers without help.
     const ahead = `${(Date.now() + 60_000) * 1_000}`;
     for (const server of servers) await server.ask('HSET', '{dq:0}:n', 'seq', ahead);
     const outcomes = await sharded.store.jobs.push(
@@ -64,7 +63,7 @@ it.skipIf(await lacks('redis'))(
     expect(tokens[0]).toBe(tokens[1]);
     for (const partition of sharded.partitions) losing.add(partition);
     await until(
-      'leases without a holder to be looked for on both',
+      'a search for unheld leases on both',
       () => asked.filter((what) => what === 'unheld').length === 2,
     );
     asked.length = 0;
@@ -82,12 +81,12 @@ interface Scene {
   readonly store: Store;
   /** partitions whose reserve has no answer */
   readonly asked: ReadonlySet<Partition>;
-  /** ids that live on this shard, as many */
+  /** equally many ids that live on this shard */
   idsOn(at: number, count: number): readonly string[];
   push(some: readonly string[], topic?: string): Promise<void>;
 }
 
-/** Three shards of the topic `t`, and nothing that is given up while a test lasts. */
+/** Three shards of the topic `t`, with limits above the duration of a test. */
 async function threeShards(): Promise<Scene> {
   const servers = await Promise.all([0, 1, 2].map(() => owned('test', startRedis())));
   const list = listOf(servers);
@@ -135,7 +134,7 @@ describe.skipIf(await lacks('redis'))('notifier: one frozen shard of three', () 
     await until('it is asked', () => asked.has(0));
     const others = [...scene.idsOn(1, 40), ...scene.idsOn(2, 40)];
     await scene.push(others);
-    // Less than its connection may be silent, after which its call is over.
+    // Less than the silence that ends its connection and its call.
     await until('those of the others are delivered', () => rig.counted('t', 'delivered') === 80, 6_000);
     expect(asked.has(0)).toBe(true);
     expect(sink.arrivals.map(({ id }) => id).sort()).toEqual([...others].sort());

@@ -1,4 +1,4 @@
-// One attempt against every kind of receiver, from the reserve to the settlement.
+// Tests one attempt at every kind of receiver, from reserve to settlement.
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { Webhook } from 'standardwebhooks';
@@ -15,7 +15,7 @@ import { type Answer, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 import { type Rig, secret, startRig } from './rig.ts';
 
-/** Pushes one job and answers the notify line of its first attempt, settled. */
+/** Pushes one job and returns the notify line of its first attempt when it is settled. */
 async function attempt(rig: Rig, url: string, more: Partial<TopicDraft> = {}) {
   await rig.topic('t', url, { timeoutMs: 30_000, ...more });
   await rig.run(createNotifier(rig.context()));
@@ -45,7 +45,7 @@ describe('notifier: a reply', () => {
     const rig = await startRig();
     const sink = await startSink();
     await rig.topic('other', sink.url);
-    // No registration accepts such a header; an older dq may have.
+    // Registration rejects such a header; an older dq may have stored it.
     const line = await attempt(rig, sink.url, { headers: { 'x-bad': 'a\nb' } });
     expect(line).toMatchObject({ reason: 'protocol', verdict: 'retry' });
     await rig.push('other', 'b');
@@ -60,7 +60,7 @@ describe('notifier: a reply', () => {
     const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
       async reserve(...asked: Parameters<JobStore['reserve']>) {
         const reserved = await rig.store.jobs.reserve(...asked);
-        // No date can be written for it.
+        // It has no date that could be written.
         const spoiled = reserved.jobs.map((job) =>
           job.id === 'spoiled' ? { ...job, dueAt: Number.NaN } : job,
         );

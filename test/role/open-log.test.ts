@@ -1,3 +1,4 @@
+// Tests the log files: their names, rotation, daily limit, failing disks, and removal.
 import { execFileSync, spawn } from 'node:child_process';
 import {
   closeSync,
@@ -76,8 +77,8 @@ function linesOf(path: string): Line[] {
 const hasLines = (path: string, n: number) =>
   until(`${n} lines in ${path}`, () => linesOf(path).length === n);
 
-describe('what goes where', () => {
-  it('writes each kind to its file, with who and when', async () => {
+describe('lines and their files', () => {
+  it('writes each kind to its file, with process and time', async () => {
     const log = open();
     log.notice('ready', { url: 'http://x' });
     log.error('cannot', Object.assign(new Error('why', { cause: new Error('deeper') }), { code: 'EX' }), {
@@ -129,7 +130,7 @@ describe('what goes where', () => {
     expect(readdirSync(directory)).toEqual([`${kind}-server-1-20300131.log`]);
   });
 
-  it('makes no file for what is not written', async () => {
+  it('makes no file for a kind without lines', async () => {
     const log = open();
     log.notice('alone');
     await log.close();
@@ -163,7 +164,7 @@ describe('what goes where', () => {
     expect(linesOf(pathOf('notify')).map(({ outcome }) => outcome)).toEqual(outcomes);
   });
 
-  it('echoes notices and errors in readable form, those that the level leaves out excepted', async () => {
+  it('echoes the notices and errors of its level in readable form', async () => {
     const echoed: string[] = [];
     const echo = (line: string) => echoed.push(line);
     open({}, { echo }).notice('ready', { n: 1 });
@@ -175,7 +176,7 @@ describe('what goes where', () => {
     ]);
   });
 
-  it('survives values that nobody can write', async () => {
+  it('survives circular values', async () => {
     const log = open();
     const circular: Line = {};
     circular['self'] = circular;
@@ -187,8 +188,8 @@ describe('what goes where', () => {
   });
 });
 
-describe('the files', () => {
-  it('get their lines without a close, soon', async () => {
+describe('log files', () => {
+  it('get their lines soon, without a close', async () => {
     const log = open();
     log.request({ n: 1 });
     log.notice('hello');
@@ -196,7 +197,7 @@ describe('the files', () => {
     await hasLines(pathOf('notice'), 1);
   });
 
-  it('hold all lines after close, whole and in order, also when two processes share them', async () => {
+  it('hold all lines of two writers after close, whole and in order', async () => {
     const [one, two] = [open(), open()];
     const pad = 'x'.repeat(300);
     for (let n = 0; n < 5_000; n++) {
@@ -213,7 +214,7 @@ describe('the files', () => {
     expect(one.dropped() + two.dropped()).toBe(0);
   });
 
-  it('take no more lines after close, which counts as lost, and closing again is the same', async () => {
+  it('lose and count lines after close; close can be repeated', async () => {
     const log = open();
     log.notice('kept');
     await Promise.all([log.close(), log.close()]);
@@ -227,7 +228,7 @@ describe('the files', () => {
     expect(linesOf(pathOf('notice'))).toMatchObject([{ message: 'kept' }]);
   });
 
-  it('are named by the day of the time zone, and change at its midnight', async () => {
+  it('are named by the day of the time zone', async () => {
     now = Date.parse('2030-01-31T15:59:59.999Z');
     const log = open({ timezone: 'Asia/Shanghai' });
     log.request({ n: 1 });
@@ -257,7 +258,7 @@ describe('the files', () => {
     }
   });
 
-  it.each(['renamed', 'removed'])('are opened anew by reopen() when they were %s', async (how) => {
+  it.each(['renamed', 'removed'])('are opened again by reopen() after they were %s', async (how) => {
     const log = open();
     log.request({ n: 1 });
     await hasLines(pathOf('request'), 1);
@@ -270,7 +271,7 @@ describe('the files', () => {
     if (how === 'renamed') expect(linesOf(join(directory, 'rotated'))).toMatchObject([{ n: 1 }]);
   });
 
-  it('are opened anew without being told, also in a directory that was removed', async () => {
+  it('are opened again without reopen(), also in a removed directory', async () => {
     const log = open();
     log.request({ n: 1 });
     await hasLines(pathOf('request'), 1);
@@ -281,7 +282,7 @@ describe('the files', () => {
     });
   });
 
-  it('are let go by reopen(), also when nothing is written afterwards', async () => {
+  it('are closed by reopen(), also without later lines', async () => {
     const log = open();
     log.request({ n: 1 });
     await hasLines(pathOf('request'), 1);
@@ -303,8 +304,8 @@ describe('the files', () => {
   });
 });
 
-describe('a disk that fails', () => {
-  it('loses lines and nothing else, and the notice log says how many once it works again', async () => {
+describe('failing disk', () => {
+  it('loses only lines, and logs their number when it works again', async () => {
     const log = open();
     log.notice('before');
     await hasLines(pathOf('notice'), 1);
@@ -324,9 +325,9 @@ describe('a disk that fails', () => {
     expect(statSync('/dev/full').mode & 0o777).toBe(0o666);
   });
 
-  it('loses no later line to one that the disk took by half', async () => {
-    // A soft limit of 1 KiB a file: the second line of three is cut. Node ignores SIGXFSZ, so write()
-    // answers EFBIG.
+  it('a half-written line damages no later one', async () => {
+    // A soft limit of 1 KiB per file cuts the second of three lines. Node ignores SIGXFSZ, so write() fails
+    // with EFBIG.
     const script = resolve(import.meta.dirname, '../support/log-writer.ts');
     const child = spawn(
       'bash',
@@ -372,7 +373,7 @@ describe('a disk that fails', () => {
     ]);
   });
 
-  it('never blocks: what waits for a disk that hangs is bounded, and close gives it up', async () => {
+  it('hanging disk: never blocks, waiting lines are bounded, close drops them', async () => {
     open().notice('makes the directory');
     await hasLines(pathOf('notice'), 1);
     execFileSync('mkfifo', [pathOf('request')]);
@@ -386,7 +387,7 @@ describe('a disk that fails', () => {
     const before = log.dropped();
     log.request({ n: -1 });
     expect(log.dropped()).toBe(before + 1);
-    // The thread that hangs in open() is let go: a reader comes, takes nothing, and goes.
+    // Ends the thread that hangs in open(): a reader opens the file, reads nothing, and closes.
     closeSync(openSync(pathOf('request'), constants.O_RDWR | constants.O_NONBLOCK));
   });
 });
@@ -399,7 +400,7 @@ describe('the daily limit of a file', () => {
   };
   const fullLine = (kind: string) => ({ kind, option: 'log.bytesMaxPerDay', bytesMax });
 
-  it('holds for each kind by itself, is told once, and the next day says how many lines are missing', async () => {
+  it('holds per kind, is logged once; the next day logs the lost lines', async () => {
     const log = open({ 'log.bytesMaxPerDay': bytesMax });
     flood(log, 500);
     await hasLines(pathOf('error'), 1);
@@ -427,7 +428,7 @@ describe('the daily limit of a file', () => {
     });
   });
 
-  it('counts what the file held before, and what was written before a rotation', async () => {
+  it('counts earlier lines of the file, also from before a rotation', async () => {
     const first = open({ 'log.bytesMaxPerDay': bytesMax });
     flood(first, 40);
     await first.close();
@@ -445,10 +446,10 @@ describe('the daily limit of a file', () => {
     expect(together).toBeLessThanOrEqual(bytesMax);
   });
 
-  it('of the error log is told in the notice log, and of both stops nothing', async () => {
+  it('of the error log is in the notice log; both stop no other log', async () => {
     const log = open({ 'log.bytesMaxPerDay': bytesMax });
     for (let i = 0; i < 200; i++) log.error('cannot', undefined, { i });
-    await until('it is told', () => linesOf(pathOf('notice')).length === 1);
+    await until('it is logged', () => linesOf(pathOf('notice')).length === 1);
     expect(linesOf(pathOf('notice'))[0]).toMatchObject(fullLine('error'));
     for (let i = 0; i < 200; i++) log.notice('ready', { i });
     log.request({ n: 1 });
@@ -458,7 +459,7 @@ describe('the daily limit of a file', () => {
     expect(sizeOf(pathOf('notice'))).toBeLessThanOrEqual(bytesMax);
   });
 
-  it('of 0 is none', async () => {
+  it('0 means no limit', async () => {
     const log = open({ 'log.bytesMaxPerDay': 0 });
     flood(log, 1_000);
     await hasLines(pathOf('request'), 1_000);
@@ -467,7 +468,7 @@ describe('the daily limit of a file', () => {
 });
 
 describe('removeOldLogs', () => {
-  it('removes files of days that ended long enough ago in every zone, and nothing that is not a log', async () => {
+  it('removes only logs of days that ended long enough ago in every zone', async () => {
     const log = open();
     log.notice('makes the directory');
     await log.close();
@@ -490,7 +491,7 @@ describe('removeOldLogs', () => {
     ]);
   });
 
-  it('cuts the output of the background back where it is, for whoever has it open, and keeps what it held for a while', async () => {
+  it('truncates the output file, also for open writers, and keeps a copy', async () => {
     const log = open();
     log.notice('makes the directory');
     await log.close();

@@ -74,10 +74,10 @@ it('notifier: queued look-ups neither spin nor delay other topics', async () => 
       if (name === 'dq_delivery_lateness_seconds') counted.late += buckets.reduce((sum, n) => sum + n, 0);
     return counted;
   };
-  const topicsSaid = (what: string) =>
+  const topicsLogged = (what: string) =>
     rig.lines.filter(({ message }) => message.includes(what)).map(({ topic }) => String(topic));
   const queued = hung.length - notifierLimits.lookupThreads.new;
-  await until('topics wait', () => topicsSaid('look-up is queued').length === queued);
+  await until('topics wait', () => topicsLogged('look-up is queued').length === queued);
   const before = { ...count() };
   const from = performance.now();
   let pushed = 0;
@@ -94,11 +94,11 @@ it('notifier: queued look-ups neither spin nor delay other topics', async () => 
       asked[answered]?.(null, [{ address: '127.0.0.1', family: 4 }]);
     return hung.every((name) => rig.counted(name, 'delivered') > 0);
   });
-  const said = topicsSaid('look-up is queued').toSorted();
-  expect(said).toHaveLength(queued);
-  await until('the end is logged', () => topicsSaid('had its turn').length === queued);
-  expect(topicsSaid('had its turn').toSorted()).toEqual(said);
-  // Lateness is that of attempts.
+  const queuedTopics = topicsLogged('look-up is queued').toSorted();
+  expect(queuedTopics).toHaveLength(queued);
+  await until('the end is logged', () => topicsLogged('had its turn').length === queued);
+  expect(topicsLogged('had its turn').toSorted()).toEqual(queuedTopics);
+  // Lateness counts attempts only.
   expect(count().late).toBe(rig.notified().length);
 });
 
@@ -126,7 +126,7 @@ it('notifier: follows a changed name and interrupts no call', async () => {
   const dns = await startDnsServer(() => [isMoved ? '127.0.0.2' : '127.0.0.1']);
   const url = `http://moving.test:${port}/`;
   await rig.topic('slow', url, { maxAttempts: 1, timeoutMs: 60_000 });
-  // One call at a time: its connection is never idle for long, and no other one is opened beside it.
+  // One call at a time: its connection is never idle for long, so no second one is opened.
   await rig.topic('t', url, { maxAttempts: 1, concurrency: 1 });
   const seams = { lookup: dns.lookup, lookupFreshMs: 0, connectionAgeMsMax: 500 };
   await rig.run(createNotifier(rig.context(), seams));

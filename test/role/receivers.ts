@@ -1,16 +1,16 @@
-// Receivers for tables of attempts: bytes on a connection, right or wrong.
+// Receivers for tables of attempts: they send bytes, valid HTTP or not.
 import type { Socket } from 'node:net';
 import { type RawServer, startRawServer } from '../support/raw-server.ts';
 
 export interface Endpoint {
   readonly url: string;
-  /** where given, how many requests came and what is still open is part of the answer */
+  /** if set, the result contains the number of requests and of open connections */
   readonly server?: Pick<RawServer, 'received' | 'open'>;
 }
 
 export const ok = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}';
 
-/** Does this to every connection that says something. */
+/** Runs on every connection that sends bytes. */
 export const raw = (onRequest: (socket: Socket) => void) => async (): Promise<Endpoint> => {
   const server = await startRawServer(onRequest);
   return { url: server.url, server };

@@ -1,5 +1,5 @@
-// How upkeep reports a Redis: one mail when it fails for a while, one when it works again. Dangerous settings
-// are logged when they appear, and failures name their reason.
+// Tests how upkeep reports a Redis: one mail when it fails for a while, one when it works again. Dangerous
+// settings are logged when they appear; failures name their reason.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ const lines = (rig: Rig, kind: 'error' | 'notice') =>
 const subjects = (smtp: SmtpSink) => smtp.mails.map(({ parsed }) => parsed.subject);
 /** Waits for a health for which the condition holds. */
 const healthOnce = (store: Store, holds: (health: StoreHealth) => boolean) =>
-  until('the store to be so', async () => {
+  until('the store to report this health', async () => {
     const health = await store.admin.health();
     return holds(health) ? health : null;
   });
@@ -101,7 +101,7 @@ describe.skipIf(await lacks('redis'))('health of Redis', () => {
     await startUpkeep(rig, null, either, 0);
     await server.process.kill();
     const name = `redis://127.0.0.1:${server.port}`;
-    // With the first text found: it does not answer, or cannot be reached.
+    // With the reason found first: no answer, or unreachable.
     await until('it is reported', () =>
       lines(rig, 'error').some((line) => line.startsWith(`Redis at ${name} `)),
     );

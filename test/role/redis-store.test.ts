@@ -69,7 +69,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
   it('calls without effect: leave every key unchanged', async () => {
     const { under, trial } = await opened();
     await filled(trial);
-    // Topics that hold only history are put at rest.
+    // Topics with only history are put at rest.
     await trial.history.forget(farOffMs, 100);
     const job = await trial.reserved('1');
     const wrong = {
@@ -196,7 +196,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     const { under, trial } = await opened();
     await trial.ack(await trial.reserved('1'));
     await trial.tick();
-    // As a call does in partitions after it reached its max.
+    // As a call does in partitions after reaching its max.
     expect(await under.shard.run('historyForget', 0, [0, 0])).toEqual([0, 1]);
   });
 
@@ -367,7 +367,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     expect(await stranger.store.admin.health()).toMatchObject({ ok: false });
     expect(errors).toEqual([expect.stringMatching(/^this Redis is not ours: it /)]);
     expect(await allKeys(under.raw)).toEqual(before);
-    // The remedy, without a new connection.
+    // The remedy works on the open connection.
     await server.ask('FLUSHALL');
     await until('it is in use', () => stranger.shard.isReady);
     expect(stranger.shard.foreign).toBeNull();
@@ -392,8 +392,8 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
   it('unavailable server: calls fail at once; after it returns, hints are sent', async () => {
     const { server, under, trial } = await opened({}, ['appendonly yes', 'appendfsync always']);
     await trial.push('1');
-    const heard: string[] = [];
-    trial.jobs.onHint((hint) => heard.push(hint.kind));
+    const hints: string[] = [];
+    trial.jobs.onHint((hint) => hints.push(hint.kind));
     await server.process.kill();
     await until('the store to notice', () => !under.shard.isReady);
     expect(await trial.tryPush('2')).toEqual({ kind: 'not_stored', code: 'redis_away' });
@@ -402,7 +402,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await server.process.start();
     await until('the server to be found', async () => (await trial.tryPush('3')).kind === 'stored', 20_000);
     expect(await trial.known('1')).toMatchObject({ state: 'ready' });
-    await until('a hint to look', () => heard.includes('due') && heard.includes('ready'));
+    await until('a hint to look', () => hints.includes('due') && hints.includes('ready'));
     expect(await under.store.admin.health()).toMatchObject({ ok: true, warnings: [] });
   });
 
@@ -412,10 +412,10 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await server.process.freeze();
     expect(await trial.tryPush('2')).toEqual({ kind: 'unknown', code: 'redis_no_answer' });
     // Until the server answers, other calls fail at once.
-    const refused = { kind: 'not_stored', code: 'redis_no_answer' };
-    expect(await trial.tryPush('3')).toEqual(refused);
+    const rejected = { kind: 'not_stored', code: 'redis_no_answer' };
+    expect(await trial.tryPush('3')).toEqual(rejected);
     for (const asked of [trial.promote(), trial.reserve(request(1)), trial.recover(), trial.admin.counts()])
-      await expect(asked).rejects.toMatchObject({ failure: refused });
+      await expect(asked).rejects.toMatchObject({ failure: rejected });
     server.process.thaw();
     await until('calls to be served', async () => (await trial.jobs.get({ topic: 't', id: '1' })) !== null);
     // The unknown push was sent, and it ran.
@@ -471,7 +471,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
     const { dueAt } = await trial.push('1', { when: { delayMs: 400 } });
     for (let moved = 0; moved === 0; ) {
-      // The server looks at its clock, which is that of this machine, after this.
+      // The server reads its clock, the clock of this machine, after this.
       const before = Date.now();
       const asked = await trial.promote();
       moved = asked.moved;
@@ -591,7 +591,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
   });
 
   it('loading server: start does not wait for it', async () => {
-    // 9 s in all; it answers after every five keys or so.
+    // 9 s in all; it sends a reply after about every five keys.
     const slow = ['key-load-delay 30000', 'loading-process-events-interval-bytes 1024'];
     const server = await owned('test', startRedis({ config: slow }));
     await server.ask('DEBUG', 'POPULATE', '300', 'k', '200');

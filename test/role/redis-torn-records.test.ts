@@ -1,5 +1,5 @@
-// A damaged record or set member affects only itself: it is quarantined unchanged and named; all other jobs
-// go on.
+// Tests damaged records and set members: dq quarantines them unchanged and names them; all other jobs
+// continue.
 import type { Redis } from 'ioredis';
 import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
@@ -55,7 +55,7 @@ async function recordOf(raw: Redis, field: Buffer): Promise<Buffer> {
 
 const ids = (jobs: readonly ReservedJob[]) => jobs.map(({ id }) => id).sort();
 
-/** Ways to damage a record: the bytes left; null = none. */
+/** Ways to damage a record: the remaining bytes, or null. */
 const tears: Readonly<Record<string, (record: Buffer) => Buffer | null>> = {
   'is missing': () => null,
   'is empty': () => Buffer.alloc(0),
@@ -112,7 +112,7 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
     const jobs = await trial.reserve(request(10, null, owner, 1));
     const { field } = await tear(raw, '1', how);
     const more = await raw.hgetBuffer('{dq:0}:m', field);
-    await until('the leases ran out', async () => (await trial.jobs.recover(0, 10)).returned === 2);
+    await until('the leases expired', async () => (await trial.jobs.recover(0, 10)).returned === 2);
     expect(ids(await trial.reserve(request(10)))).toEqual(['2', '3']);
     const { m, s, e } = await asidePartsOf(raw);
     expect([m, String(s)]).toEqual([more, ':l']);

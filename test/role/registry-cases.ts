@@ -99,8 +99,8 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
         void revisions.set(name, (await created(writer, draft(name))).revision);
       for (let i = 0; i < 30; i += 1) await create(`t${i}`);
       let step = 0;
-      // Topics that were read, or will be, are changed, removed and created in turn until the reader has
-      // caught up.
+      // Topics before and after the reader's place are changed, removed and created in turn until the reader
+      // has caught up.
       const change = async () => {
         step += 1;
         if (step > 12) return;

@@ -1,3 +1,4 @@
+// Tests the registry file: locks, damaged and foreign files, migrations, failures.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';

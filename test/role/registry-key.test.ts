@@ -10,7 +10,7 @@ import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { renderSchema } from '../../src/registry/sql/schema/migrate.ts';
 import { encryptedSince, registrySchema } from '../../src/registry/sql/schema/registry-schema.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
-import { mountTmpfs, roomIn, unmountable } from '../support/mounted.ts';
+import { freeBytesIn, mountTmpfs, unmountable } from '../support/mounted.ts';
 import { changesOf } from '../support/registry-pages.ts';
 
 const secret = 'whsec_QXMgcGxhaW4gYXMgZGF5bGlnaHQsIDMyIGJ5dGVz';
@@ -235,7 +235,7 @@ it.skipIf(unmountable !== null)(
     path = join(small, 'registry.db');
     plainRegistry(50, 20_000);
     const filler = join(small, 'filler');
-    writeFileSync(filler, Buffer.alloc(roomIn(small) - 400 * 1024));
+    writeFileSync(filler, Buffer.alloc(freeBytesIn(small) - 400 * 1024));
     const warnings: string[] = [];
     const first = await open((sentence) => warnings.push(sentence));
     expect(warnings).toEqual([expect.stringMatching(/^the registry \S+ may still hold plain secrets/)]);

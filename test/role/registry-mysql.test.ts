@@ -186,11 +186,11 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const other = { keyPath: join(directory, 'other.key') };
       await expect(make(other).prove()).rejects.toThrow(/other\.key is missing.*copy it from another dq/);
       writeFileSync(other.keyPath, `v1:${Buffer.alloc(32).toString('base64')}\n`, { mode: 0o600 });
-      const refused = make(other);
-      await expect(refused.prove()).rejects.toThrow(/other\.key does not fit.*copy it from another dq/);
-      expect(await failureOf(refused.get('a'))).toEqual({ kind: 'not_stored', code: 'refused' });
+      const rejected = make(other);
+      await expect(rejected.prove()).rejects.toThrow(/other\.key does not fit.*copy it from another dq/);
+      expect(await failureOf(rejected.get('a'))).toEqual({ kind: 'not_stored', code: 'refused' });
       writeFileSync(other.keyPath, readFileSync(join(directory, 'secret.key')));
-      expect((await refused.get('a'))?.secrets).toEqual(draft('a').secrets);
+      expect((await rejected.get('a'))?.secrets).toEqual(draft('a').secrets);
     });
 
     it('encrypts what is stored', async () => {
@@ -245,7 +245,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
 
     it('read only: is read, and written when it accepts writes again', async () => {
       await open();
-      // Administrators may write all the same.
+      // read_only does not stop administrators.
       await asRoot('CREATE USER IF NOT EXISTS plain');
       await asRoot(`GRANT ALL ON ${database}.* TO plain`);
       const { server: where } = optionsOf();
@@ -552,7 +552,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
         await registry.prove();
         expect((await changesOf(registry, 0)).topics).toHaveLength(1);
         await registry.tokens(-1);
-        // Each of the three calls would have waited for mysqlCallMs.
+        // Without the copy each of the three calls would wait for mysqlCallMs.
         expect(performance.now() - from).toBeLessThan(3 * limits.mysqlCallMs - 500);
       } finally {
         server.process.thaw();

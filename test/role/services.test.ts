@@ -1,5 +1,5 @@
-// The servers that other tests rely on: that they are what was asked for, and that nothing of them outlives
-// who started them.
+// Tests the servers of other tests: they have the requested settings, and no process or file outlives their
+// starter.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { lacks, mariadb, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 describe.skipIf(await lacks('redis'))('redis', () => {
-  it('serves with the configuration it was given, and is gone with its directory when it was stopped', async () => {
+  it('serves with its configuration; stop removes process and directory', async () => {
     const server = await owned('test', startRedis({ config: ['maxmemory 7mb', 'requirepass s3cret'] }));
     expect(await server.ask('CONFIG', 'GET', 'maxmemory')).toBe('maxmemory\n7340032');
     expect(server.url).toBe(`redis://:s3cret@127.0.0.1:${server.port}`);
@@ -22,7 +22,7 @@ describe.skipIf(await lacks('redis'))('redis', () => {
     expect([isAlive(pid), existsSync(directory)]).toEqual([false, false]);
   });
 
-  it('comes back after kill -9 on its port and files, and answers again after a pause', async () => {
+  it('restarts after kill -9 with its port and files; a pause loses no reply', async () => {
     const server = await owned('test', startRedis({ config: ['appendonly yes', 'appendfsync always'] }));
     await server.ask('SET', 'a', '1');
     await server.process.kill();
@@ -35,14 +35,14 @@ describe.skipIf(await lacks('redis'))('redis', () => {
     expect(await answer).toBe('1');
   });
 
-  it('several know nothing of one another', async () => {
+  it('several are independent', async () => {
     const servers = await startRedisServers(2);
     for (const server of servers) await owned('test', Promise.resolve(server));
     await servers[0]?.ask('SET', 'a', '1');
     expect(await servers[1]?.ask('GET', 'a')).toBe('');
   });
 
-  it('of a Sentinel group the replica becomes the master when the master is killed', async () => {
+  it('Sentinel group: a replica becomes the master when the master is killed', async () => {
     const group = await owned('test', startSentinelGroup());
     expect(await group.masterPort()).toBe(group.master.port);
     await group.master.process.kill();
@@ -53,13 +53,13 @@ describe.skipIf(await lacks('redis'))('redis', () => {
     );
   });
 
-  it('of a cluster every node serves its slots, and a replica takes them over', async () => {
+  it('Cluster: every node serves its slots, and a replica takes them over', async () => {
     const cluster = await owned('test', startRedisCluster({ replicas: 1 }));
     const [first, second] = cluster.masters;
     expect(await first?.ask('CLUSTER', 'INFO')).toMatch(/cluster_slots_ok:16384/);
     await first?.process.kill();
     await until(
-      'another serves them',
+      'the replica serves them',
       async () => (await cluster.replicas[0]?.ask('ROLE'))?.startsWith('master'),
       30_000,
     );
@@ -70,7 +70,7 @@ describe.skipIf(await lacks('redis'))('redis', () => {
 });
 
 describe.skipIf(await lacks('mysql'))('mariadb', () => {
-  it('serves, keeps what it has through kill -9, and is gone with its directory when it was stopped', async () => {
+  it('serves, keeps its data through kill -9; stop removes process and directory', async () => {
     const server = await owned('test', mariadb());
     await server.createDatabase('dq');
     await server.run('CREATE TABLE t (x INT) ENGINE=InnoDB; INSERT INTO t VALUES (1)', 'dq');
@@ -84,7 +84,7 @@ describe.skipIf(await lacks('mysql'))('mariadb', () => {
 });
 
 describe.skipIf(await lacks('redis'))('a starter that is killed', () => {
-  it('leaves no server and no directory, not even of one that stands still', async () => {
+  it('leaves no server and no directory', async () => {
     const starter = spawn(
       process.execPath,
       ['--import', 'tsx', join(import.meta.dirname, '../support/services-starter.ts')],

@@ -1,3 +1,4 @@
+// Tests the checks that a start and a restart make before they change anything.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
@@ -37,13 +38,13 @@ function why(
   return whyNotStart({ config, pidFile: null, running: 1, listening });
 }
 
-it('start checks: a directory that can be made or used passes, and nothing is made', async () => {
+it('start checks: accept a usable directory, and create nothing', async () => {
   expect(await why(join(root, 'a/b/c'))).toBeNull();
   mkdirSync(join(root, 'data'));
   expect(await why(join(root, 'data'))).toBeNull();
 });
 
-it('start checks: a file or a read-only place instead of the data directory is named', async () => {
+it('start checks: name a file or a read-only place as data directory', async () => {
   writeFileSync(join(root, 'file'), '');
   expect(await why(join(root, 'file'))).toMatch(/^cannot use the data directory .*file: it is a file$/);
   expect(await why('/proc/1/dq')).toMatch(/^cannot create the data directory \/proc\/1\/dq: E/);
@@ -60,7 +61,7 @@ it('start checks: a data directory of another daemon is in use', async () => {
   );
 });
 
-it('start checks: an address of other machines needs a token, in a new and in an old registry', async () => {
+it('start checks: an address of other machines needs a token', async () => {
   const dataDir = join(root, 'data');
   const flags = { 'server.host': '0.0.0.0' };
   const sentence = /^server\.host: 0\.0\.0\.0 can be reached from other machines and no access token exists/;
@@ -74,11 +75,11 @@ it('start checks: an address of other machines needs a token, in a new and in an
   expect(await why(dataDir, flags)).toBeNull();
 });
 
-it('start checks: MySQL that does not answer is not judged, as a start does not wait for it', async () => {
+it('start checks: accept an unavailable MySQL, for which a start does not wait', async () => {
   expect(await why(join(root, 'data'), { 'mysql.url': 'mysql://u:p@127.0.0.1:1/dq' })).toBeNull();
 });
 
-it('start checks: a jobs.db of another kind or of a newer layout is named', async () => {
+it('start checks: name a foreign jobs.db and a newer layout', async () => {
   const path = join(root, 'data/jobs.db');
   mkdirSync(join(root, 'data'));
   closeStoreFile(openStoreFile(path).db);
@@ -112,11 +113,11 @@ describe('start checks: the port', () => {
     for (const host of ['127.0.0.1', 'localhost', '0.0.0.0']) expect(await on(host, port, own)).toBeNull();
     const all = await listenOn('0.0.0.0');
     expect(await on('127.0.0.1', all, { host: '0.0.0.0', port: all })).toBeNull();
-    // Of a master that does not say on what it listens.
+    // Of a master that does not report its address.
     expect(await on('127.0.0.1', port, null)).toBeNull();
   });
 
-  it('of another program is rejected, also when the daemon has it on another address', async () => {
+  it('the port of another program is rejected, also on another address', async () => {
     const port = await listenOn('127.0.0.1');
     const [free = 0] = await freePorts(1);
     expect(await on('127.0.0.1', port, { host: '127.0.0.1', port: free })).toBe(taken(port, '127.0.0.1'));

@@ -1,3 +1,4 @@
+// Tests that counters reach the registry once, also over failures and restarts.
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -18,19 +19,19 @@ const pushed = (topic: string, n: number): StatDelta => ({ topic, day, name: 'pu
 
 let directory = '';
 let registry: Registry;
-/** what the way to the registry does to the next calls */
+/** the next calls to the registry fail like this */
 let away: StoreFailure | null = null;
 let lostReply = false;
 let hanging = false;
 let calls: number[] = [];
-let said: string[] = [];
+let messages: string[] = [];
 const recorders: StatsRecorder[] = [];
 
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'dq-stats-'));
   registry = await openRegistryDb(join(directory, 'registry.db'));
-  [away, lostReply, hanging, calls, said] = [null, false, false, [], []];
-  // The real clock of performance.now and of the loop's sleeps, five seconds made of nothing.
+  [away, lostReply, hanging, calls, messages] = [null, false, false, [], []];
+  // The real clock, plus five seconds that the test adds.
   vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
 });
 afterEach(async () => {
@@ -41,7 +42,7 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** The real registry, behind a line that can fail. */
+/** The real registry, whose calls can fail. */
 function reached(): Registry {
   return {
     ...registry,
@@ -62,8 +63,8 @@ function reached(): Registry {
 async function start(): Promise<StatsRecorder> {
   const log = {
     ...silentLog,
-    notice: (message: string) => said.push(message),
-    error: (message: string) => said.push(message),
+    notice: (message: string) => messages.push(message),
+    error: (message: string) => messages.push(message),
   };
   const recorder = new StatsRecorder(reached(), log, new StatFiles(directory));
   recorders.push(recorder);
@@ -111,10 +112,10 @@ it('stats-recorder: keeps counters while the registry is unavailable, logs it on
   recorder.add([pushed('a', 2)]);
   await pass(upkeepLimits.countersToRegistryMs);
   expect(calls.length).toBeGreaterThan(1);
-  expect(said).toEqual(['stats-recorder: cannot record statistics']);
+  expect(messages).toEqual(['stats-recorder: cannot record statistics']);
   away = null;
   await pass(upkeepLimits.countersToRegistryMs + 100);
-  await until('it is logged', () => said.at(-1) === 'stats-recorder: statistics are recorded again');
+  await until('it is logged', () => messages.at(-1) === 'stats-recorder: statistics are recorded again');
   expect(await totalOf('a')).toBe(3);
 });
 
@@ -136,7 +137,7 @@ it('stats-recorder: keeps a bounded number and logs how many it dropped', async 
   const recorder = await start();
   recorder.add(Array.from({ length: upkeepLimits.statsHeldMax + 3 }, (_, i) => pushed(`t${i}`, 1)));
   await pass(upkeepLimits.countersToRegistryMs + 100);
-  await until('it is logged', () => said.includes('stats-recorder: dropped statistics'));
+  await until('it is logged', () => messages.includes('stats-recorder: dropped statistics'));
   expect(calls.reduce((sum, n) => sum + n, 0)).toBe(upkeepLimits.statsHeldMax);
 });
 
@@ -146,7 +147,7 @@ it('stats-recorder drain: records all counters, also the latest', async () => {
   recorder.add([pushed('a', 3)]);
   await recorder.drain(1_000);
   expect(await totalOf('a')).toBe(3);
-  expect(said).toEqual([]);
+  expect(messages).toEqual([]);
 });
 
 it('stats-recorder drain: ends at its deadline if the registry does not answer', async () => {
@@ -161,7 +162,7 @@ it('stats-recorder drain: ends at its deadline if the registry does not answer',
   expect(ended).toBe(false);
   await pass(200);
   await draining;
-  expect(said).toEqual(['stats-recorder: cannot record the last statistics']);
+  expect(messages).toEqual(['stats-recorder: cannot record the last statistics']);
 });
 
 const keptFiles = () =>
@@ -216,7 +217,7 @@ it('stats-recorder: removes and logs a damaged file', async () => {
   const recorder = await start();
   recorder.add([pushed('a', 1)]);
   await pass(upkeepLimits.countersToRegistryMs + 100);
-  await until('it is logged', () => said.length === 1);
+  await until('it is logged', () => messages.length === 1);
   recorder.add([pushed('a', 1)]);
   await pass(upkeepLimits.countersToRegistryMs + 1_100);
   await until('it is counted', async () => (await totalOf('a')) === 2);
@@ -231,12 +232,12 @@ it('stats-recorder: an unreadable file stays, is logged once, delays no other', 
   const recorder = await start();
   await pass(upkeepLimits.countersToRegistryMs + 100);
   await until('the younger one is counted', async () => (await totalOf('a')) === 4);
-  await until('it is logged', () => said.length === 1);
+  await until('it is logged', () => messages.length === 1);
   await pass(2 * upkeepLimits.countersToRegistryMs);
   recorder.add([pushed('a', 1)]);
   await recorder.drain(1_000);
   expect(await totalOf('a')).toBe(5);
-  expect(said).toEqual(['stats-recorder: cannot read statistics from disk']);
+  expect(messages).toEqual(['stats-recorder: cannot read statistics from disk']);
   expect(keptFiles()).toEqual([unreadable]);
 });
 
@@ -249,7 +250,7 @@ it('stats-recorder: ignores files copied with their data directory', async () =>
   const copied = join(copy, 'statistics', basename(kept));
   const shared = new StatFiles(copy, true);
   expect([await shared.isEmpty(), await shared.take(), await shared.copied()]).toEqual([true, [], [copied]]);
-  // Each has a registry of its own, and that of the copy does not have them either.
+  // Each has its own registry; the copy's registry has no such counters either.
   const alone = new StatFiles(copy);
   expect(await alone.copied()).toEqual([]);
   expect(await alone.take()).toEqual([pushed('a', 4)]);

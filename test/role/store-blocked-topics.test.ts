@@ -51,7 +51,7 @@ it('reserve: takes from resumed topics in the order of their turns', async () =>
   await push(paused.slice(200));
   const all = blocked(paused);
   expect(await reserve(all)).toEqual(['between 1']);
-  // One gets its capacity by name, another one that of the others.
+  // One topic gets its capacity by name, the other one that of the others.
   all.set('paused250', { room: 1, leaseMs });
   all.delete('paused7');
   expect(await reserve(all)).toEqual(['paused7 1', 'paused250 1']);

@@ -1,5 +1,5 @@
-// Tests clock jumps of the embedded store: nothing is removed during a hold, also after a restart. And what
-// notifier and intake do with a storage clock that differs from their own.
+// Tests clock jumps of the embedded store: nothing is removed during a hold, also after a restart. Notifier
+// and intake work with a storage clock that differs from their own.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
@@ -50,7 +50,7 @@ async function fill({ client }: Opened): Promise<void> {
   const { jobs, alerts } = client.store;
   await jobs.push([jobOf('dead'), jobOf('ended')]);
   const [dead] = (await jobs.reserve(0, request(1))).jobs;
-  if (dead === undefined) throw new Error('nothing was reserved');
+  if (dead === undefined) throw new Error('no job was reserved');
   await jobs.bury([{ ...dead, reason: 'gone', attempt: attemptOf(dead) }]);
   await alerts.settle([dead.version], 'sent');
   await jobs.cancel([{ topic: 't', id: 'ended' }]);
@@ -203,7 +203,7 @@ describe('embedded store after a clock jump', () => {
     const store = await clock.opened();
     const { jobs } = store.client.store;
     const lease = (leaseMs: number) => request(1, null, undefined, leaseMs);
-    /** As upkeep calls it, every second. */
+    /** As upkeep: once per second. */
     const recovered = async (times: number) => {
       let count = 0;
       for (let n = 0; n < times; n += 1) {

@@ -1,5 +1,4 @@
-// Tests rows of the embedded store that damage has separated: only their own job is affected, and it is
-// logged.
+// Tests separated rows of the embedded store: they affect only their own job, and dq logs them.
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
@@ -72,7 +71,7 @@ it('unreadable attempts: the job stays usable, and they stay unchanged', async (
   for (let strike = 0; strike < 5; strike += 1) {
     const again = (await jobs.reserve(0, request(2, null, owner, 1))).jobs;
     expect(again.map(({ id }) => id).sort()).toEqual(['1', '2']);
-    await until('both to be taken back', async () => {
+    await until('both to be recovered', async () => {
       const { returned, poisoned } = await jobs.recover(0, 10);
       return returned + poisoned.length === 2;
     });

@@ -61,14 +61,14 @@ describe('an owner killed under load', () => {
     // An applied ack whose answer was lost is repeated and returns lease_lost: only the request is certain.
     const askedToGo = new Set<string>();
     const acked = new Set<string>();
-    const refused = new Set<string>();
+    const rejected = new Set<string>();
     let stop = false;
     const pusher = async (client: StoreConnection, name: string) => {
       for (let n = 0; !stop; n += 1) {
         const id = `${name}.${n}`;
         const [outcome] = await client.store.jobs.push([jobOf(id, { body: Buffer.alloc(200, 1) })]);
         if (outcome?.kind === 'stored') acknowledged.add(id);
-        else if (outcome?.kind === 'not_stored') refused.add(id);
+        else if (outcome?.kind === 'not_stored') rejected.add(id);
       }
     };
     const taker = async (client: StoreConnection) => {
@@ -88,7 +88,7 @@ describe('an owner killed under load', () => {
       taker(c as StoreConnection),
     ];
     for (let round = 1; round <= 4; round += 1) {
-      await until('some work to be done', () => acknowledged.size > round * 300 && acked.size > round * 20);
+      await until('progress', () => acknowledged.size > round * 300 && acked.size > round * 20);
       await owner.kill();
       if (round < 4) owner = await startOwner();
     }
@@ -100,7 +100,7 @@ describe('an owner killed under load', () => {
     const stored = new Set(inFile().jobs.map((job) => job.id));
     expect([...acknowledged].filter((id) => !stored.has(id) && !askedToGo.has(id))).toEqual([]);
     expect([...acked].filter((id) => stored.has(id))).toEqual([]);
-    expect([...refused].filter((id) => stored.has(id))).toEqual([]);
+    expect([...rejected].filter((id) => stored.has(id))).toEqual([]);
     expect(acknowledged.size).toBeGreaterThan(1_200);
   });
 });
@@ -176,8 +176,8 @@ describe('a call', () => {
     owner.signal('SIGSTOP');
     const body = Buffer.alloc(1_000_000);
     const pushes = Array.from({ length: 80 }, (_, n) => client.store.jobs.push([jobOf(String(n), { body })]));
-    const refused = await Promise.race(pushes.slice(-1));
-    expect(refused).toEqual([{ kind: 'not_stored', code: 'too_many_calls' }]);
+    const rejected = await Promise.race(pushes.slice(-1));
+    expect(rejected).toEqual([{ kind: 'not_stored', code: 'too_many_calls' }]);
     owner.signal('SIGCONT');
     const outcomes = (await Promise.all(pushes)).flat();
     const stored = outcomes.filter((outcome) => outcome.kind === 'stored').length;
@@ -204,16 +204,16 @@ describe('a client', () => {
   it('reconnect: checks once, then receives hints again', async () => {
     const first = await startOwner();
     const client = await connected();
-    const heard: Hint['kind'][] = [];
-    client.store.jobs.onHint((hint) => heard.push(hint.kind));
+    const hints: Hint['kind'][] = [];
+    client.store.jobs.onHint((hint) => hints.push(hint.kind));
     await first.kill();
     await startOwner();
-    await until('both hints after the reconnect', () => heard.length === 2);
-    expect(heard.sort()).toEqual(['due', 'ready']);
-    heard.length = 0;
+    await until('both hints after the reconnect', () => hints.length === 2);
+    expect(hints.sort()).toEqual(['due', 'ready']);
+    hints.length = 0;
     await client.store.jobs.push([jobOf('1')]);
-    await until('a hint of the new owner', () => heard.length > 0);
-    expect(heard).toEqual(['ready']);
+    await until('a hint of the new owner', () => hints.length > 0);
+    expect(hints).toEqual(['ready']);
   });
 });
 
@@ -256,7 +256,7 @@ describe('a handover', () => {
     const load = Array.from({ length: 50 }, (_, n) => pusher(n));
     for (let round = 1; round <= 3; round += 1) {
       const before = outcomes.length;
-      await until('some work to be done', () => outcomes.length > before + 500);
+      await until('progress', () => outcomes.length > before + 500);
       expect(await owner.drain()).toBe(0);
       owner = await startOwner();
     }

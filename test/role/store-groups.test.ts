@@ -132,8 +132,8 @@ describe('a full disk', () => {
     expect(kindsOf(await jobs().ack(rest))).toEqual(['acked', 'acked']);
     expect(store.dump().jobs).toEqual([]);
     giveRoom();
-    await until('the reserve to be made again', () => reserveBytes() === 16 * 1024 * 1024);
-    await until('pushes to be taken', async () => (await jobs().push([large('big')]))[0]?.kind === 'stored');
+    await until('the disk reserve to be restored', () => reserveBytes() === 16 * 1024 * 1024);
+    await until('pushes to be stored', async () => (await jobs().push([large('big')]))[0]?.kind === 'stored');
     expect(await store.client.store.admin.health()).toMatchObject({ ok: true, warnings: [] });
     expect(inStore('PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
   });

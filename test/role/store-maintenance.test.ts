@@ -283,10 +283,10 @@ it('reading thread: an exiting process does not wait for it', async () => {
     stdio: ['ignore', 'ignore', 'pipe'],
     timeout: 90_000,
   });
-  let said = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  let output = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text));
   const [, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-  expect(said).toContain('backup or fsck still running; ending by SIGKILL');
+  expect(output).toContain('backup or fsck still running; ending by SIGKILL');
   // Not SIGTERM, with which this test would have ended it.
   expect(signal).toBe('SIGKILL');
 });

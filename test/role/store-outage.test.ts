@@ -58,10 +58,10 @@ describe.each(stores)('recover, $name', ({ open, isMissing }) => {
     const { jobs, step } = await open();
     /** As upkeep calls it, every second. */
     const recoverTimes = async (times: number) => {
-      const heard = [];
+      const results = [];
       for (let n = 0; n < times; n += 1, await step(upkeepLimits.recoverEveryMs))
-        heard.push(await jobs.recover(0, 10));
-      return heard;
+        results.push(await jobs.recover(0, 10));
+      return results;
     };
     await jobs.push(['1', '2'].map((id) => jobOf(id)));
     const [first] = (await jobs.reserve(0, request(1, null, undefined, 1_500))).jobs;
@@ -75,7 +75,7 @@ describe.each(stores)('recover, $name', ({ open, isMissing }) => {
     expect(await recoverTimes(5)).toEqual(new Array(5).fill(none));
     const attempt = attemptOf(a, { outcome: 'delivered', reason: null, status: 200 });
     expect(await jobs.ack([{ ...leaseOf(a), attempt }])).toEqual([{ kind: 'acked' }]);
-    // Owners without an outcome by now are silent.
+    // Owners without an outcome until now are silent.
     expect(await recoverTimes(1)).toEqual([{ ...none, returned: 1 }]);
 
     // While calls come on time, each lease expires at its own time.
@@ -89,9 +89,9 @@ describe.each(stores)('recover, $name', ({ open, isMissing }) => {
     await step(-3_600_000);
     await jobs.push([jobOf('1')]);
     await jobs.reserve(0, request(1, null, undefined, 1_000));
-    const heard = [];
-    for (let n = 0; n <= 5; n += 1, await step(1_000)) heard.push((await jobs.recover(0, 10)).returned);
-    expect(heard).toEqual([0, 0, 0, 0, 0, 1]);
+    const results = [];
+    for (let n = 0; n <= 5; n += 1, await step(1_000)) results.push((await jobs.recover(0, 10)).returned);
+    expect(results).toEqual([0, 0, 0, 0, 0, 1]);
   });
 });
 
@@ -145,7 +145,7 @@ describe('a store that is unavailable for longer than leases last', () => {
       else await owner.kill();
       isConnectedAgain = false;
       for (const arrival of sink.open()) sink.finish(arrival);
-      await until('the leases have run out', () => Date.now() > leasesEndAt + 100);
+      await until('the leases have expired', () => Date.now() > leasesEndAt + 100);
       expect(rig.counted('t', 'delivered')).toBe(0);
       if (how === 'stopped') owner.signal('SIGCONT');
       else owner = await OwnerProcess.start(directory.path, holdMs);

@@ -59,7 +59,7 @@ describe('registry through the socket', () => {
     onTestFinished(() => void socket.destroy());
     const chunks: Buffer[] = [];
     socket.on('data', (chunk) => chunks.push(chunk));
-    await until('the owner to have it', () => store.owner.clients === 3);
+    await until('the owner to have the connection', () => store.owner.clients === 3);
     await store.client.registry.create(draft('t'));
     const hello = new Writer();
     hello.begin(1, kinds.hello).u32(protocolMagic).u32(protocolNumber).text('late').end();
@@ -110,7 +110,7 @@ describe('registry through the socket', () => {
     });
     const { registry } = store.client;
     await registry.create(draft('t'));
-    await until('the word', () => calls === 1);
+    await until('the message', () => calls === 1);
     await registry.create(draft('t'));
     await registry.get('t');
     await changesOf(registry, 0);
@@ -124,7 +124,7 @@ describe('registry through the socket', () => {
     expect(await registry.removeToken('a')).toBe('removed');
     const second = await registry.create(draft('u'));
     expect(second.kind).toBe('created');
-    await until('the next words', () => calls >= 4);
+    await until('the next messages', () => calls >= 4);
     expect(calls).toBe(4);
     stop();
   });

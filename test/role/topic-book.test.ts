@@ -96,14 +96,14 @@ it('topic book: reads a restored registry again, and follows it', async () => {
     ),
   ];
   await Promise.all([topics.refresh(), tokens.refresh()]);
-  const told = new Set<string>();
+  const notified = new Set<string>();
   topics.onChange((names) => {
-    for (const name of names) told.add(name);
+    for (const name of names) notified.add(name);
   });
   now = restored;
   await Promise.all([topics.refresh(), tokens.refresh()]);
   expect([...topics.all()].map(({ topic }) => topic)).toEqual(['t']);
-  expect(told).toEqual(new Set(['t', 'u', 'v', 'w']));
+  expect(notified).toEqual(new Set(['t', 'u', 'v', 'w']));
   expect(errors).toEqual(['registry: it went back to an earlier state; reading all topics again']);
   await restored.removeToken('a');
   await restored.create({ ...draft, topic: 'x' });
@@ -134,11 +134,11 @@ it('topic book: names an unreadable topic once, and reads it after its replaceme
   const log = { ...silentLog, error: (_: string, __: unknown, fields = {}) => void errors.push(fields) };
   const book = new TopicBook(registry, log);
   await book.refresh();
-  const told: string[][] = [];
-  book.onChange((names) => void told.push([...names]));
+  const notified: string[][] = [];
+  book.onChange((names) => void notified.push([...names]));
   run(`UPDATE topic SET settings = '{', revision = 3 WHERE name = 't'; UPDATE registry SET revision = 3`);
   await book.refresh();
-  expect([book.get('t'), told]).toEqual([undefined, [['t']]]);
+  expect([book.get('t'), notified]).toEqual([undefined, [['t']]]);
   await registry.update({ ...draft, topic: 'u', title: 'new' }, 2);
   await book.refresh();
   expect(book.get('u')?.title).toBe('new');
@@ -165,14 +165,14 @@ it('topic book: an interrupted refresh continues after its last page', async () 
     read: (record: TopicRecord) => registry.read(record),
   });
   const book = new TopicBook(failing, silentLog, { inOrder: true });
-  const told: string[] = [];
-  book.onChange((names) => void told.push(...names));
+  const notified: string[] = [];
+  book.onChange((names) => void notified.push(...names));
   await expect(book.refresh()).rejects.toThrow('cut off');
-  expect([book.isKnown, told]).toEqual([false, ['t0', 't1', 't2', 't3']]);
+  expect([book.isKnown, notified]).toEqual([false, ['t0', 't1', 't2', 't3']]);
   await registry.remove('t1', 2);
   await book.refresh();
   expect(book.isKnown).toBe(true);
-  expect(told).toEqual(['t0', 't1', 't2', 't3', 't4', 't5', 't6', 't1']);
+  expect(notified).toEqual(['t0', 't1', 't2', 't3', 't4', 't5', 't6', 't1']);
   expect(book.namesAfter('', 9)).toEqual(['t0', 't2', 't3', 't4', 't5', 't6']);
   expect(book.namesAfter('t3', 2)).toEqual(['t4', 't5']);
 });

@@ -18,11 +18,11 @@ async function withTopics(...topics: readonly string[]): Promise<TestIntake> {
 describe('404 topic_not_found', () => {
   it('suggests the similar topic on every route that names one', async () => {
     const dq = await withTopics('order.close', 'mail.send');
-    const told = {
+    const expected = {
       code: 'topic_not_found',
       detail: 'there is no topic "order.clse"; did you mean order.close?',
     };
-    expect((await dq.push('order.clse', '1')).body).toMatchObject(told);
+    expect((await dq.push('order.clse', '1')).body).toMatchObject(expected);
     // Beyond apiLimits.suggestPerSecond in one second there is no suggestion.
     for (const [method, path, body] of [
       ['GET', '/v1/topics/order.clse'],
@@ -37,9 +37,9 @@ describe('404 topic_not_found', () => {
       ['POST', '/v1/dead/requeue', { topic: 'order.clse' }],
       ['POST', '/v1/dead/requeue', { topic: 'order.clse', ids: ['a'] }],
     ] as const)
-      expect((await dq.api(method, path, body)).body, path).toMatchObject({ code: told.code });
+      expect((await dq.api(method, path, body)).body, path).toMatchObject({ code: expected.code });
     const { body } = await dq.api('POST', '/v1/jobs', [{ topic: 'order.clse', body: 1 }]);
-    expect(body.results[0]).toMatchObject({ code: told.code });
+    expect(body.results[0]).toMatchObject({ code: expected.code });
   });
 
   it('suggests nothing for a dissimilar name', async () => {

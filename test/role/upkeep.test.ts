@@ -25,7 +25,7 @@ async function startUpkeep(rig: Rig, store = rig.store, logDir = logDirectory())
   return rig.run(createUpkeep(rig.context({ store, config: { logDir } })));
 }
 
-/** Reserves everything that is ready, as the notifier of that incarnation. */
+/** Reserves every ready job, as the notifier of that incarnation. */
 async function reserve(rig: Rig, incarnation: number, leaseMs = 60_000) {
   const others = { room: 1_000, leaseMs };
   const request = { owner: owner(incarnation), max: limits.reserveMax, others, topics: new Map() };
@@ -126,7 +126,7 @@ describe('recoverer: leases', () => {
     for (let strike = 1; strike <= limits.strikesPoison; strike += 1) {
       await reserve(rig, 100 + strike);
       rig.tell({ kind: 'owner_dead', incarnation: 100 + strike });
-      await until('it is taken back', async () => (await stateOf(rig, 'a')) !== 'reserved');
+      await until('it is recovered', async () => (await stateOf(rig, 'a')) !== 'reserved');
     }
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
       state: 'dead',
@@ -171,12 +171,12 @@ describe('upkeep: other agents', () => {
   it('janitor removes old history entries, and dead letters whose alert is settled', async () => {
     let now = Date.now() - 40 * 86_400_000;
     const rig = await startRig({ clock: () => now });
-    for (const id of ['old', 'told', 'owed']) await rig.push('t', id);
-    const [, told, owed] = await reserve(rig, 1);
-    if (told === undefined || owed === undefined) throw new Error('three were pushed');
-    const attempt = attemptOf(told);
-    await rig.store.jobs.bury([told, owed].map((job) => ({ ...job, reason: 'gone', attempt })));
-    await rig.store.alerts.settle([told.version], 'sent');
+    for (const id of ['old', 'mailed', 'owed']) await rig.push('t', id);
+    const [, mailed, owed] = await reserve(rig, 1);
+    if (mailed === undefined || owed === undefined) throw new Error('three were pushed');
+    const attempt = attemptOf(mailed);
+    await rig.store.jobs.bury([mailed, owed].map((job) => ({ ...job, reason: 'gone', attempt })));
+    await rig.store.alerts.settle([mailed.version], 'sent');
     await rig.store.jobs.cancel([{ topic: 't', id: 'old' }]);
     now = Date.now();
     await rig.push('t', 'new');
@@ -184,7 +184,7 @@ describe('upkeep: other agents', () => {
     await startUpkeep(rig);
     const ended = async (id: string) => (await rig.store.history.get({ topic: 't', id }))?.state;
     await until('the old one is forgotten', async () => (await ended('old')) === undefined);
-    await until('the dead letter has expired', async () => (await ended('told')) === 'expired');
+    await until('the dead letter has expired', async () => (await ended('mailed')) === 'expired');
     expect(await ended('new')).toBe('cancelled');
     expect(await stateOf(rig, 'owed')).toBe('dead');
     expect(rig.lines.filter(({ expired }) => expired === 1)).toHaveLength(1);
@@ -200,7 +200,7 @@ describe('upkeep: other agents', () => {
     expect(stats?.total.delivered).toBe(7);
   });
 
-  it('janitor goes on if the log directory cannot be read', async () => {
+  it('janitor continues if the log directory cannot be read', async () => {
     const rig = await startRig();
     await startUpkeep(rig, rig.store, join(logDirectory(), 'absent'));
     await until('it is reported', () =>

@@ -1,3 +1,4 @@
+// Tests the watchdog thread in processes of its own.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -20,7 +21,7 @@ function watched(body: string): { child: ReturnType<typeof spawn>; text: () => s
   return { child, text: () => text };
 }
 
-it('watchdog: ends a process whose main loop stands still, with the reason', async () => {
+it('watchdog: ends a process with a blocked main loop, with the reason', async () => {
   const { child, text } = watched('for (;;) {}');
   expect((await once(child, 'exit'))[1]).toBe('SIGKILL');
   expect(text()).toBe('dq-test: watchdog: the main loop stood still for 2 s; process killed\n');
@@ -43,7 +44,7 @@ it('watchdog: spares a process that was stopped as a whole', async () => {
   await until('4 s have passed', () => performance.now() - stopped > 4_000);
   const before = text().length;
   child.kill('SIGCONT');
-  await until('it goes on', () => text().length > before + 100);
+  await until('it continues', () => text().length > before + 100);
   child.stdin?.end();
   expect(await once(child, 'exit')).toEqual([0, null]);
 });

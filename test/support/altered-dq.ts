@@ -9,20 +9,20 @@ import { copyDq } from './copied-dq.ts';
 export interface AlteredDq {
   /** its bin/dq */
   readonly launcher: string;
-  /** From now on the next worker of this title that looks (each does every 20 ms) blocks its event loop for
-   *  ever; the one after it lives. */
+  /** The next worker of this title that looks (each does every 20 ms) blocks its event loop for ever; its
+   *  successor works. */
   block(title: string): void;
-  /** The next worker of this title says that it is ready and then does so. */
+  /** The next worker of this title reports ready and then blocks. */
   blockOnceReady(title: string): void;
-  /** It has found its order, and stands. */
+  /** A worker of this title has blocked. */
   blocked(title: string): boolean;
-  /** The watchdog of this process is at work, and the master has heard so much of it since that it leaves
-   *  the rest to that. */
+  /** The watchdog of this process works, and the master has had enough reports since then to leave the
+   *  blocked loop to it. */
   isWatched(pid: number): boolean;
-  /** From now on every worker of this title dies as it begins, of an exception that says so. */
+  /** From now on every worker of this title dies at its start, of an exception that names the test. */
   breakDown(title: string): void;
   mend(title: string): void;
-  /** From now on every worker of this title lives and never begins. */
+  /** From now on every worker of this title lives and never starts its role. */
   hang(title: string): void;
 }
 
@@ -46,7 +46,7 @@ export function alteredDq(): AlteredDq {
   };
 }
 
-/** A title stands in the arguments of a worker, for `ps`. */
+/** The title is an argument of the worker, for `ps`. */
 function entry(directory: string): string {
   return `
 import { existsSync, renameSync, writeFileSync } from 'node:fs';

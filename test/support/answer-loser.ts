@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 
 export interface AnswerLoser {
   readonly port: number;
-  /** From now on, and each time. */
+  /** From now on it cuts after each such request. */
   arm(): void;
 }
 
@@ -27,7 +27,7 @@ export async function startAnswerLoser(serverPort: number, word: string): Promis
       upstream.write(bytes);
     });
     upstream.on('data', (bytes) => {
-      // The server has done it.
+      // The server has done the work.
       if (isCut) client.destroy();
       else client.write(bytes);
     });

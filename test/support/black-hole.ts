@@ -1,5 +1,5 @@
-// A port that accepts no connection: the queue of a stopped process is full, and the kernel drops further
-// ones. For a caller the machine is gone.
+// A port that accepts no connection: the queue of a stopped process is full, so the kernel drops further
+// ones. To a caller the machine looks unreachable.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -19,9 +19,9 @@ export async function startBlackHole(): Promise<string> {
     child.kill('SIGKILL');
     await ended;
   });
-  const [said] = (await once(child.stdout, 'data')) as [Buffer];
-  const port = Number(said.toString());
-  // Two fit; of the others none ever gets through.
+  const [firstLine] = (await once(child.stdout, 'data')) as [Buffer];
+  const port = Number(firstLine.toString());
+  // Two fit; the kernel drops the others.
   const queued = Array.from({ length: 6 }, () => connect({ port, host: '127.0.0.1' }));
   onTestFinished(() => {
     for (const socket of queued) socket.destroy();

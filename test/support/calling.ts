@@ -1,4 +1,4 @@
-// A daemon in the middle of a callback.
+// Starts a daemon in the middle of a callback.
 import { expect } from 'vitest';
 import type { Daemon } from './daemon.ts';
 import { startDaemon } from './daemon.ts';
@@ -6,8 +6,7 @@ import type { Sink } from './sink.ts';
 import { startSink } from './sink.ts';
 import { until } from './until.ts';
 
-/** It is calling back for the job `a` of the topic `t`, and waits for the reply of the sink; the lease runs
- *  for 70 s. */
+/** Calls back for the job `a` of the topic `t` and waits for the sink's reply; the lease lasts 70 s. */
 export async function calling(
   config: Readonly<Record<string, unknown>> = {},
 ): Promise<{ daemon: Daemon; sink: Sink }> {

@@ -14,11 +14,11 @@ export interface Certificate {
 export interface Authority {
   /** path of its own certificate, for NODE_EXTRA_CA_CERTS */
   readonly path: string;
-  /** For `hosts` such as `DNS:localhost,IP:127.0.0.1`; `days`: negative for one that has run out. */
+  /** For `hosts` such as `DNS:localhost,IP:127.0.0.1`; negative `days`: an expired one. */
   sign(hosts: string, days?: number): Certificate;
 }
 
-/** null, or why no certificate can be made on this machine: the reason of a skipped test. */
+/** The reason why this machine cannot make certificates, for a skipped test, or null. */
 export const noCertificates: string | null = (() => {
   try {
     execFileSync('openssl', ['version'], { stdio: 'ignore', timeout: 10_000 });

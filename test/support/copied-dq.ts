@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '../..');
 
-/** Into a directory that exists; removed by whoever made it. */
+/** Copies into an existing directory; the caller removes it. */
 export function copyDq(directory: string): void {
   for (const name of ['bin', 'dist', 'package.json'])
     cpSync(join(root, name), join(directory, name), { recursive: true });

@@ -27,18 +27,18 @@ export interface DaemonOptions {
   readonly config?: Readonly<Record<string, unknown>>;
   /** reuse the directory of a daemon that ended or was killed */
   readonly directory?: string;
-  /** elsewhere than in the directory: on a file system of its own */
+  /** somewhere outside the directory: on its own file system */
   readonly dataDir?: string;
   readonly logDir?: string;
-  /** the port is the configuration's affair; a free one is picked with --port otherwise */
+  /** the configuration sets the port; otherwise --port sets a free one */
   readonly portInFile?: boolean;
   /** another bin/dq than this repository's */
   readonly launcher?: string;
-  /** instead of a free one: that of a daemon that has ended */
+  /** instead of a free one: the port of a daemon that has ended */
   readonly port?: number;
-  /** a command that executes the daemon: of a name server of its own (scripts/services/name-server.ts) */
+  /** a command that executes the daemon: of its own name server (scripts/services/name-server.ts) */
   readonly prefix?: readonly string[];
-  /** a process group of its own, so that a test can signal all of it by -pid */
+  /** its own process group, so that a test can signal all of it by -pid */
   readonly group?: boolean;
   /** `file`: ends with the file, for a call at its top; with the test otherwise */
   readonly scope?: 'test' | 'file';
@@ -57,10 +57,10 @@ export interface Daemon {
   readonly dataDir: string;
   readonly logDir: string;
   readonly child: ChildProcess;
-  /** what the master has printed so far */
+  /** the master's output so far */
   output(): string;
   api(method: string, path: string, body?: unknown): Promise<ApiReply>;
-  /** Pushes these very bytes. */
+  /** Pushes these bytes unchanged. */
   push(
     topic: string,
     body: Buffer | string,
@@ -69,16 +69,16 @@ export interface Daemon {
   ): Promise<ApiReply>;
   /** Live workers of this master by title, from /proc. */
   workers(): readonly { readonly title: string; readonly pid: number }[];
-  /** The one worker of this title; fails when there is none. */
+  /** The one worker of this title; throws when there is none. */
   pidOf(title: string): number;
-  /** The lines of one kind of log, of all processes. They are written some 100 ms after they were said
+  /** The lines of one kind of log, of all processes, about 100 ms after their events
    *  (telemetryLimits.logFlushMs). */
   log(kind: 'request' | 'notify' | 'error' | 'notice'): readonly Record<string, unknown>[];
   /** TERM; resolves with the exit code. */
   stop(): Promise<number | null>;
 }
 
-/** Without DQ_…, which say to tests how large they shall be and would be options of the daemon. */
+/** Without DQ_…: those variables set the size of tests and would be options of the daemon. */
 export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(
     ([name]) => !name.startsWith('DQ_') && name !== 'FORCE_COLOR',
@@ -126,7 +126,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   if (!began()) throw new Error(`dq start ended with ${child.exitCode ?? child.signalCode}: ${output}`);
   const { url } = JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')) as { url: string };
   const send = async (method: string, path: string, init: RequestInit): Promise<ApiReply> => {
-    // A connection that is kept is one that a stop and a reload wait for, 5 s long.
+    // stop and reload would wait 5 s for an idle connection.
     const headers = { connection: 'close', ...init.headers };
     const response = await fetch(url + path, {
       ...init,
@@ -195,7 +195,7 @@ export function childrenOf(pid: number): { title: string; pid: number }[] {
     });
 }
 
-/** Paths of the files and sockets that a process has open; of one that has ended, none. */
+/** Paths of the files and sockets that a process has open; empty for an ended process. */
 export function openFilesOf(pid: number): string[] {
   const names = (): string[] => {
     try {
@@ -214,7 +214,7 @@ export function openFilesOf(pid: number): string[] {
   });
 }
 
-/** False for zombies too: in a container nobody may reap them. */
+/** False for zombies too: a container may have no process that reaps them. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -228,7 +228,7 @@ function readLog(logDir: string, kind: string): Record<string, unknown>[] {
   return (
     readdirSync(logDir)
       .filter((name) => name.startsWith(`${kind}-`))
-      // Behind the last line feed: nothing, or a line that is being written.
+      // After the last line feed: empty, or an unfinished line.
       .flatMap((name) => readFileSync(join(logDir, name), 'utf8').split('\n').slice(0, -1))
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as Record<string, unknown>)
@@ -237,7 +237,7 @@ function readLog(logDir: string, kind: string): Record<string, unknown>[] {
 
 async function endTree(child: ChildProcess, exited: Promise<unknown>, dataDir: string): Promise<void> {
   const pid = child.pid as number;
-  // Also those that a dead master left: they have another parent by now.
+  // Also workers of a dead master, which have another parent now.
   const workers = [...childrenOf(pid).map((worker) => worker.pid), ...recordedWorkers(dataDir)];
   if (child.exitCode === null && child.signalCode === null) {
     child.kill('SIGKILL');
@@ -247,13 +247,13 @@ async function endTree(child: ChildProcess, exited: Promise<unknown>, dataDir: s
     try {
       process.kill(worker, 'SIGKILL');
     } catch {
-      // Gone already.
+      // It has ended.
     }
   }
   await until('the workers are gone', () => !workers.some(isAlive));
 }
 
-/** Processes that the master has written down and that are still the same ones, by their start time. */
+/** Processes in the master's run files that still run, identified by their start time. */
 function recordedWorkers(dataDir: string): number[] {
   const path = join(dataDir, 'run/workers.json');
   if (!existsSync(path)) return [];

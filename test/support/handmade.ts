@@ -1,4 +1,4 @@
-// What notifiers make of jobs, made by hand on the store of a server role.
+// Does what notifiers do, on the store of a server role.
 import { expect } from 'vitest';
 import type { AttemptRecord, ReservedJob } from '../../src/core/job.ts';
 import type { TestIntake } from './intake.ts';
@@ -15,7 +15,7 @@ export const failedAttempt: AttemptRecord = {
   host: 'vm',
 };
 
-/** The one job that is ready. */
+/** The only ready job. */
 export async function reserveOne(dq: TestIntake): Promise<ReservedJob> {
   const { jobs } = await dq.store.jobs.reserve(0, {
     owner: { instance: 1, incarnation: 9 },

@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 export interface HangingServer {
-  /** Of the n-th origin, n < 65,536. */
+  /** URL of the n-th origin, n < 65,536. */
   urlOf(n: number): string;
   /** Topics in the order of their calls. */
   readonly called: readonly string[];
   open(): number;
-  /** Until then it answers at once. */
+  /** From now on it never answers. */
   hang(): void;
 }
 

@@ -47,7 +47,7 @@ export interface TestIntake {
   readonly errors: string[];
   /** `topic name` → count */
   readonly counted: Map<string, number>;
-  /** since the last time this was asked */
+  /** hints since the last call */
   metrics(): MetricReport | null;
   /** /openapi.json, dereferenced */
   readonly description: OpenApi;
@@ -187,7 +187,7 @@ function openConnection(port: number): RawConnection {
       socket.end();
       resolve(received());
     });
-    // A reset shows by the missing bytes.
+    // The missing bytes show a reset.
     socket.on('error', () => resolve(`${received()}(reset)`));
   });
   onTestFinished(() => {

@@ -6,13 +6,13 @@ import { onTestFinished } from 'vitest';
 import { until } from './until.ts';
 
 export interface LoadOptions {
-  /** base of the API; asked for each push, so a port may move */
+  /** base of the API; read for each push, so a port may move */
   readonly url: () => string;
   readonly topic: string;
   readonly perSecond: number;
   /** pushes are due after 0 … delayMs */
   readonly delayMs?: number;
-  /** how ids begin, where several loads push to one topic */
+  /** start of the ids, where several loads push to one topic */
   readonly ids?: string;
 }
 
@@ -21,7 +21,7 @@ export interface LoadFailure {
   /** `ECONNREFUSED`, `ECONNRESET`, `status 503 {"code":…}` */
   readonly what: string;
   readonly kept: boolean;
-  /** ms since the load began */
+  /** ms since the start of the load */
   readonly atMs: number;
 }
 
@@ -42,13 +42,13 @@ export interface Load {
   stop(): Promise<LoadResult>;
 }
 
-/** More than this without an answer, and pushes are left out until some have theirs: the machine is too
- *  slow. */
+/** At more pushes without an answer the machine is too slow: the load skips pushes until some have
+ *  answers. */
 const inFlightMax = 1_000;
 const tickMs = 10;
 
 export function startLoad({ url, topic, perSecond, delayMs = 500, ids = 'job-' }: LoadOptions): Load {
-  // In turn, so that no connection is idle until the end of its advertised time.
+  // In turn, so that no connection is idle until its advertised time ends.
   const kept = new Agent({ keepAlive: true, maxSockets: 64, scheduling: 'fifo' });
   const acknowledged = new Set<string>();
   const failures: LoadFailure[] = [];
@@ -117,11 +117,11 @@ export interface Receiver {
   readonly url: string;
   /** id → how often it has arrived */
   readonly arrivals: ReadonlyMap<string, number>;
-  /** callbacks that wait for their answer */
+  /** callbacks without an answer */
   open(): number;
 }
 
-/** Answers each callback after 0 … waitMs, so that some are running at any moment. */
+/** Answers each callback after 0 … waitMs, so that some always run. */
 export async function startReceiver(waitMs = 200): Promise<Receiver> {
   const arrivals = new Map<string, number>();
   let open = 0;

@@ -17,11 +17,11 @@ const log = openLog({
   title: 'dq-server-0',
   now: () => Date.parse('2030-01-31T12:00:00Z'),
 });
-let told = 0;
+let reported = 0;
 const telling = setInterval(() => {
-  if (log.dropped() === told) return;
-  told = log.dropped();
-  process.stdout.write(`${told} lost\n`);
+  if (log.dropped() === reported) return;
+  reported = log.dropped();
+  process.stdout.write(`${reported} lost\n`);
 }, 5);
 for await (const line of createInterface({ input: process.stdin }))
   for (const n of line.split(',')) log.request({ n: Number(n), pad: 'x'.repeat(500) });

@@ -6,9 +6,9 @@ import { createServer, connect as dial, type Socket } from 'node:net';
 
 export interface LossyProxy {
   readonly port: number;
-  /** The next thing that a client sends never arrives; or the next that the server sends does not. */
+  /** Loses the next bytes of a client, or of the server, with the connection. */
   loseNext(what: 'call' | 'answer'): void;
-  /** Takes that back; answers whether it had not happened yet. */
+  /** Cancels loseNext; false when the loss has happened. */
   spare(): boolean;
   stop(): Promise<void>;
 }

@@ -17,9 +17,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** Why no file system can be mounted here; null = it can. */
+/** The reason why no file system can be mounted here, or null. */
 export const unmountable: string | null = tryMount(['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs']);
-/** The same of an ext4 in a file. */
+/** The same for an ext4 in a file. */
 export const unmountableExt4: string | null = unmountable ?? tryExt4();
 
 function tryExt4(): string | null {
@@ -49,8 +49,8 @@ function tryMount(what: readonly string[]): string | null {
   }
 }
 
-/** A directory on a tmpfs of so many bytes; unmounted at the end of the test, after whatever was begun
- *  later has ended. */
+/** A directory on a tmpfs of `bytes`. Unmounted at the end of the test, after everything that the test
+ *  started later has ended. */
 export function mountTmpfs(bytes: number): string {
   const at = mkdtempSync(join(tmpdir(), 'dq-mount-'));
   run('mount', '-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', at);
@@ -62,9 +62,9 @@ export function mountTmpfs(bytes: number): string {
 
 export interface Ext4 {
   readonly directory: string;
-  /** As after an error of the disk: read-only, under whoever has files open, until it is unmounted. */
+  /** As after a disk error: read-only, also for open files, until it is unmounted. */
   abort(): void;
-  /** No file in there can be written, made or removed, under whoever has it open; or all can again. */
+  /** Forbids writing, making and removing files, also for processes with open files; or allows it again. */
   freeze(isFrozen: boolean): void;
 }
 
@@ -79,7 +79,7 @@ export function mountExt4(bytes: number): Ext4 {
   const directory = join(at, 'dq');
   mkdirSync(directory);
   const freeze = (isFrozen: boolean) => {
-    // Sockets cannot be frozen, and need not be: chattr names them and goes on.
+    // Sockets need no freezing: chattr reports them and continues.
     spawnSync('chattr', ['-R', isFrozen ? '+i' : '-i', directory], { stdio: 'ignore' });
   };
   onTestFinished(() => {
@@ -90,7 +90,7 @@ export function mountExt4(bytes: number): Ext4 {
   return { directory, abort: () => run('mount', '-o', 'remount,abort', at), freeze };
 }
 
-/** A directory that nobody can write to, root neither. */
+/** A read-only directory, also for root. */
 export function mountReadOnly(): string {
   const at = mkdtempSync(join(tmpdir(), 'dq-mount-'));
   run('mount', '-t', 'tmpfs', '-o', 'ro,size=64k', 'tmpfs', at);
@@ -105,13 +105,13 @@ function unmount(at: string): void {
   rmSync(at, { recursive: true });
 }
 
-/** Bytes that nobody has taken yet. */
-export function roomIn(directory: string): number {
+/** Free bytes of the file system. */
+export function freeBytesIn(directory: string): number {
   const { bavail, bsize } = statfsSync(directory);
   return bavail * bsize;
 }
 
-/** Writes a file until the file system has no block left; answers how many bytes went into it. */
+/** Writes a file until the file system has no free block; returns the bytes written. */
 export function fillUp(directory: string, name = 'filler'): number {
   mkdirSync(directory, { recursive: true });
   const fd = openSync(join(directory, name), 'a');

@@ -1,11 +1,11 @@
-// What tests do as producers: topics, many pushes at once, pushes that go on until told to stop.
+// Does what producers do: topics, many pushes at once, pushes until stop().
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Daemon } from './daemon.ts';
 import { until } from './until.ts';
 
-/** With a timeout that no busy machine misses, unless another is given: an attempt that failed for that
- *  would be tried again a minute later. */
+/** The default timeout is longer than any delay of a busy machine: a failed attempt would repeat a minute
+ *  later. */
 export async function addTopic(
   daemon: Daemon,
   topic: string,
@@ -32,8 +32,8 @@ export async function pauseTopic(daemon: Daemon, topic: string): Promise<void> {
   });
 }
 
-/** For a topic that is paused: jobs pushed before are ready together. A topic whose calls have hung for
- *  slowCallMs gets few more calls, so a test that pushes one by one cannot count on many. */
+/** For a paused topic: jobs pushed before become ready together. A topic whose calls have hung for
+ *  slowCallMs gets few further calls, so single pushes would not start many. */
 export async function resumeTopic(daemon: Daemon, topic: string): Promise<void> {
   expect(await daemon.api('POST', `/v1/topics/${topic}/resume`)).toMatchObject({ status: 200 });
 }
@@ -66,7 +66,7 @@ export async function jobsLeft(daemon: Daemon): Promise<number> {
 }
 
 export interface Pushing {
-  /** ids of pushes that were answered with 2xx */
+  /** ids of pushes with a 2xx reply */
   readonly acknowledged: readonly string[];
   stop(): Promise<void>;
 }
@@ -86,7 +86,7 @@ export function startPushing(daemon: Daemon, topic: string): Pushing {
             break;
           }
         } catch {
-          // Refused or reset while a process is being replaced: pushed again below.
+          // The connection was refused or reset while a process restarts: repeated below.
         }
         await sleep(20);
       }

@@ -1,4 +1,4 @@
-// A receiver that answers with bytes as told, right or wrong HTTP: what no HTTP library would send.
+// A receiver that answers with the given bytes, valid HTTP or not, which no HTTP library would send.
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
@@ -7,12 +7,12 @@ export interface RawServer {
   readonly url: string;
   /** connections accepted so far */
   connections(): number;
-  /** heads and bodies of requests, as they came, one entry per chunk of bytes */
+  /** received heads and bodies, one entry per chunk of bytes */
   readonly received: readonly string[];
   readonly open: ReadonlySet<Socket>;
 }
 
-/** `onRequest`: something has arrived; `n` counts from 1 over all connections. */
+/** `onRequest`: bytes have arrived; `n` counts from 1 over all connections. */
 export async function startRawServer(onRequest: (socket: Socket, n: number) => void): Promise<RawServer> {
   const received: string[] = [];
   const open = new Set<Socket>();
@@ -22,7 +22,7 @@ export async function startRawServer(onRequest: (socket: Socket, n: number) => v
     open.add(socket);
     socket.on('close', () => open.delete(socket));
     socket.on('error', () => {
-      // The other side breaks connections on purpose here.
+      // The other side breaks connections on purpose.
     });
     socket.on('data', (data) => {
       received.push(data.toString('latin1'));
@@ -38,13 +38,13 @@ export async function startRawServer(onRequest: (socket: Socket, n: number) => v
   return { port, url: `http://127.0.0.1:${port}/`, connections: () => connections, received, open };
 }
 
-/** Writes a piece again and again until the connection is closed. */
+/** Writes a piece repeatedly until the connection is closed. */
 export function drip(socket: Socket, piece: string | Buffer, everyMs: number): void {
   const timer = setInterval(() => socket.write(piece), everyMs);
   socket.on('close', () => clearInterval(timer));
 }
 
-/** Writes as much as the other side takes, until `bytes` are written or it hangs up. */
+/** Writes at the reader's speed, until `bytes` are written or the reader closes. */
 export function flood(socket: Socket, bytes: number): void {
   const piece = Buffer.alloc(64 * 1024, 'x');
   let left = bytes;

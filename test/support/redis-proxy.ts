@@ -10,19 +10,19 @@ import { composeScripts, type ScriptName } from '../../src/store/redis/scripts/s
 
 export interface RedisProxy {
   readonly url: string;
-  /** From now on the answer to this script is lost, so many times, and its connection with it. */
+  /** Loses the next `times` answers to this script, with their connections. */
   loseAnswers(script: ScriptName, times: number): void;
-  /** how many are still to be lost */
+  /** number of answers that it will still lose */
   toLose(): number;
-  /** Each piece of data waits so long, in order; asked for each. */
+  /** Delays each piece of data, in order; called for each. */
   delay(ms: () => number): void;
   /** Messages of subscriptions never arrive. */
   loseHints(): void;
-  /** messages that were lost */
+  /** number of lost messages */
   hintsLost(): number;
 }
 
-/** What a call of it holds: its text, when a connection runs it for the first time, then its digest. */
+/** A call contains this: the text when a connection runs the script first, then the digest. */
 const signsOf = (script: ScriptName) => [
   `\n-- ${script}: `,
   createHash('sha1').update(composeScripts()[script]).digest('hex'),
@@ -36,7 +36,7 @@ export async function startRedisProxy(redisPort: number): Promise<RedisProxy> {
   let hints = 0;
 
   const pass = (from: Socket, to: Socket, onBytes: (bytes: Buffer) => boolean) => {
-    // Never before what came earlier: two timers of the same millisecond would be free to change places.
+    // Never before earlier data: two timers of the same millisecond may fire in any order.
     let earlier = Promise.resolve();
     from.on('data', (bytes: Buffer) => {
       if (!onBytes(bytes)) return;
@@ -53,7 +53,7 @@ export async function startRedisProxy(redisPort: number): Promise<RedisProxy> {
     };
     for (const socket of [client, upstream]) {
       open.add(socket);
-      // A side that hangs up is the subject of the tests.
+      // Tests end connections on purpose.
       socket.on('error', () => {});
       socket.on('close', () => {
         open.delete(socket);

@@ -36,7 +36,7 @@ export const clockKey = '{dq:0}:test-clock';
 
 export interface OpenedRedis extends StoreUnderTest {
   readonly redis: RedisStore;
-  /** the only one of its list */
+  /** the only shard of its list */
   readonly shard: Shard;
   dumpAt(now: number): Promise<StateDump>;
   /** another connection, for reading and breaking keys */
@@ -62,7 +62,7 @@ export type OneShardOptions = Partial<RedisStoreOptions> & {
 
 const shardId = '5a'.repeat(8);
 
-/** A store whose list has one shard. Nothing is opened before its start(). */
+/** A store whose list has one shard. start() opens it. */
 export function oneShard(server: RedisServer, more: OneShardOptions = {}): RedisStore {
   const { url = server.url, buckets = 1, ...options } = more;
   // Servers of a test have no marker yet.
@@ -71,7 +71,7 @@ export function oneShard(server: RedisServer, more: OneShardOptions = {}): Redis
   return redis;
 }
 
-/** Of a store that was started. */
+/** The shard of a started store. */
 export function onlyShard(redis: RedisStore): Shard {
   const shard = redis.shard(shardId);
   if (shard === null) throw new Error('the store is not started');
@@ -262,7 +262,7 @@ async function dumpBucket(raw: Redis, prefix: string, now: number) {
   return { jobs, alerts: entries, ended: ends };
 }
 
-/** From the sets: the record of a job does not say whether it is delayed or ready. */
+/** From the sets: the record of a job does not store delayed or ready. */
 async function whereWaiting(
   raw: Redis,
   prefix: string,
@@ -280,6 +280,6 @@ async function whereWaiting(
     Boolean,
   );
   if (Number(delayed) + ready.length !== 1)
-    throw new Error(`${field} waits in ${Number(delayed) + ready.length} places`);
+    throw new Error(`${field} is delayed or ready in ${Number(delayed) + ready.length} places`);
   return delayed ? 'delayed' : 'ready';
 }

@@ -8,9 +8,8 @@ import type { LoadResult } from './load.ts';
 import { jobsLeft } from './producing.ts';
 import { until } from './until.ts';
 
-/** Ids of the pushes that were refused, by the code of the answer; fails for any that ended otherwise (a
- *  reset, another status). */
-export function refusedIds({ failures }: LoadResult): Record<'not_stored' | 'unknown', ReadonlySet<string>> {
+/** Ids of rejected pushes, by error code. Fails for pushes that ended otherwise (a reset, another status). */
+export function rejectedIds({ failures }: LoadResult): Record<'not_stored' | 'unknown', ReadonlySet<string>> {
   const ids = { not_stored: new Set<string>(), unknown: new Set<string>() };
   for (const { id, what } of failures) {
     const code = /^status 503 .*"code":"(not_stored|unknown)"/.exec(what)?.[1];
@@ -29,7 +28,7 @@ export async function metricOf(daemon: Daemon, name: string): Promise<number> {
   return values.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }
 
-/** How often each command was called since the servers began, those inside scripts too. */
+/** How often each command was called since the servers started, also inside scripts. */
 export async function commandCalls(servers: readonly RedisServer[]): Promise<ReadonlyMap<string, number>> {
   const texts = await Promise.all(servers.map((server) => server.ask('INFO', 'commandstats')));
   const calls = new Map<string, number>();
@@ -38,7 +37,7 @@ export async function commandCalls(servers: readonly RedisServer[]): Promise<Rea
   return calls;
 }
 
-/** Commands a second over so many ms, those inside scripts counted. */
+/** Commands per second over `ms`, also those inside scripts. */
 export async function commandRate(servers: readonly RedisServer[], ms: number): Promise<number> {
   const before = await commandCalls(servers);
   const from = performance.now();
@@ -56,12 +55,12 @@ export function residentBytes(pid: number): number {
 export const untilReady = (daemon: Daemon): Promise<unknown> =>
   until('/readyz is 200', async () => (await daemon.api('GET', '/readyz')).status === 200, 30_000, 50);
 
-/** Every job has gone, and the store keeps its invariants. */
+/** Waits until no job is left, then checks the store's invariants. */
 export async function untilEmptyAndWhole(daemon: Daemon): Promise<void> {
   await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 30_000, 100);
   expect((await daemon.api('POST', '/v1/fsck')).status).toBe(202);
   const { body } = await until(
-    'it is examined',
+    'fsck has ended',
     async () => {
       const reply = await daemon.api('GET', '/v1/fsck');
       return reply.body.state === 'running' ? null : reply;

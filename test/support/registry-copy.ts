@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 
-// biome-ignore lint/suspicious/noExplicitAny: what it holds is what the test asserts
+// biome-ignore lint/suspicious/noExplicitAny: tests assert its content
 export function copyState(path: string): any {
   const lines = readFileSync(path, 'utf8').split('\n');
   const closing = lines.findLast((line) => line.startsWith('{"revision":'));

@@ -1,4 +1,4 @@
-// What tests of the reload ask of a daemon.
+// Reloads a daemon and reads its processes.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -6,12 +6,12 @@ import type { ProcessInfo } from '../../src/process/messages.ts';
 import type { Daemon } from './daemon.ts';
 import { type Run, runDq } from './run-dq.ts';
 
-/** `dq reload`; a machine that does other things too needs its time. */
+/** `dq reload`, with a deadline for a busy machine. */
 export function reload(daemon: Daemon): Promise<Run> {
   return runDq(['reload', '--data-dir', daemon.dataDir], { cwd: daemon.directory, timeoutMs: 120_000 });
 }
 
-/** As the master sees them, itself first. */
+/** The master's processes, itself first. */
 export async function processesOf(daemon: Daemon): Promise<readonly ProcessInfo[]> {
   const { stdout } = await runDq(['status', '--json', '--data-dir', daemon.dataDir], {
     cwd: daemon.directory,

@@ -9,7 +9,7 @@ import { until } from './until.ts';
 export interface Run {
   readonly code: number | null;
   readonly stdout: string;
-  /** stdout as it came */
+  /** unchanged stdout */
   readonly bytes: Buffer;
   readonly stderr: string;
 }
@@ -18,7 +18,7 @@ export interface RunOptions {
   readonly input?: string | Buffer;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** 90 s without */
+  /** default 90 s */
   readonly timeoutMs?: number;
   /** another bin/dq than this repository's */
   readonly launcher?: string;
@@ -44,8 +44,8 @@ export async function runDq(args: readonly string[], options: RunOptions = {}): 
   return { code, stdout: bytes.toString('utf8'), bytes, stderr };
 }
 
-/** The same on a terminal, which script(1) of util-linux lends; stdout holds everything. In a process group
- *  of its own: where script fails, it sends TERM to its whole group. */
+/** Runs it on a terminal of script(1) of util-linux; stdout holds all output. It has its own process
+ *  group, because a failing script sends TERM to its whole group. */
 export async function runDqOnTerminal(args: readonly string[], input: string): Promise<Run> {
   const command = [process.execPath, launcher, ...args].join(' ');
   const child = spawn('script', ['-qec', command, '/dev/null'], {
@@ -57,8 +57,8 @@ export async function runDqOnTerminal(args: readonly string[], input: string): P
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stdin.on('error', () => {});
-  // Typed after the question: what comes earlier may be thrown away with the terminal's mode.
-  await until('it asks, or has ended', () => stdout.includes('?') || child.exitCode !== null);
+  // Typed after the question: a change of the terminal's mode may discard earlier input.
+  await until('its question, or its end', () => stdout.includes('?') || child.exitCode !== null);
   child.stdin.end(input);
   const [code] = (await once(child, 'close')) as [number | null];
   return { code, stdout, bytes: Buffer.from(stdout), stderr: '' };
@@ -66,7 +66,7 @@ export async function runDqOnTerminal(args: readonly string[], input: string): P
 
 export interface DqSink {
   readonly url: string;
-  /** what it has printed */
+  /** the output so far */
   stdout(): string;
   stderr(): string;
   /** the lines of --json */

@@ -1,4 +1,5 @@
-// A self-signed certificate for localhost and 127.0.0.1, valid for a hundred years. It protects nothing.
+// A self-signed certificate for localhost and 127.0.0.1, valid for 100 years. For tests only: its key is
+// public.
 export const selfSigned = {
   cert: `-----BEGIN CERTIFICATE-----
 MIIBmzCCAUGgAwIBAgIUDfvoZWX1cv6WSv1wojWneZc3DCMwCgYIKoZIzj0EAwIw

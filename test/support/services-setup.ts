@@ -1,5 +1,5 @@
-// What the test files of one run share about servers: a directory for the prepared data directory of
-// MariaDB and for the notes on what had to be skipped. Gone with the run, however it ends.
+// Makes the directory that all test files of a run share: the prepared data directory of MariaDB and the
+// notes on skipped tests. It is removed however the run ends.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,14 +25,14 @@ export function runDirectory(): string {
 
 export const skippedFile = (kind: ServiceKind) => `skipped-${kind}`;
 
-/** What the run is about to change on this machine; null when nothing. */
+/** The changes that the run will make on this machine, or null. */
 export function installLine(): string | null {
   const packages = packagesToInstall();
   if (packages.length === 0) return null;
   return `These tests install missing packages with apt-get: ${packages.join(', ')} (no service is started)`;
 }
 
-/** `SKIPPED redis, mysql: setpriv not found`; null when nothing was skipped for want of a server. */
+/** `SKIPPED redis, mysql: setpriv not found`; null when no test was skipped for a missing server. */
 export function skippedLine(): string | null {
   const skipped = serviceKinds.flatMap((kind) => {
     const path = join(runDirectory(), skippedFile(kind));

@@ -1,4 +1,4 @@
-// A process that starts a server, says which, and does not end by itself.
+// A process that starts a server, prints its name, and then stays.
 import { startRedis } from '../../scripts/services/redis.ts';
 
 const server = await startRedis();

@@ -1,6 +1,5 @@
-// Real Redis and MariaDB servers for tests, ended with the test or the file that started them. Where they
-// cannot be started, what needs them is skipped and the run says so in one line; with
-// DQ_TEST_REQUIRE=services it fails instead.
+// Starts real Redis and MariaDB servers for tests and stops them with the test or file. Where a server cannot
+// start, its tests are skipped and the run prints one line; with DQ_TEST_REQUIRE=services they fail instead.
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,8 +8,8 @@ import { type ServiceKind, whyNotInstalled } from '../../scripts/services/binari
 import { type MariadbOptions, type MariadbServer, startMariadb } from '../../scripts/services/mariadb.ts';
 import { runDirectory, skippedFile } from './services-setup.ts';
 
-/** For `describe.skipIf(await lacks('mysql'))`, at the top of a file. Installs what is missing where that
- *  can be done. */
+/** For `describe.skipIf(await lacks('mysql'))` at the top of a file. Installs missing programs where it
+ *  can. */
 export async function lacks(kind: ServiceKind): Promise<boolean> {
   const reason = await whyNotInstalled(kind);
   if (reason === null) return false;
@@ -19,7 +18,7 @@ export async function lacks(kind: ServiceKind): Promise<boolean> {
   return true;
 }
 
-/** Stops it when the running test has finished; outside of one, with the file. */
+/** Stops it when the running test has finished; outside a test, with the file. */
 export async function owned<T extends { stop(): Promise<void> }>(
   scope: 'test' | 'file',
   starting: Promise<T>,
@@ -33,7 +32,7 @@ export async function owned<T extends { stop(): Promise<void> }>(
   return server;
 }
 
-/** All of a run share what a data directory is made from. */
+/** All files of a run share one prepared data directory. */
 export function mariadb(options: MariadbOptions = {}): Promise<MariadbServer> {
   return startMariadb({ templateIn: runDirectory(), ...options });
 }

@@ -110,7 +110,7 @@ function asOnePartition({ jobs }: Store): JobStore {
   };
 }
 
-/** Empties the servers and opens a store on them. `active`: which of them take ids; the others drain. */
+/** Empties the servers and opens a store on them. `active`: those that get new ids; the others drain. */
 export async function underTest(
   servers: readonly RedisServer[],
   active: (at: number) => boolean = () => true,

@@ -1,5 +1,5 @@
-// A copy of the built dq whose processes have a wrong wall clock: a module that is loaded first shifts Date
-// by the ms that a file says. The monotonic clock, timers and other programs are as they were.
+// A copy of the built dq whose processes have a wrong wall clock: a module that loads first shifts Date by
+// the ms in a file. The monotonic clock, timers and other programs stay correct.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,11 +29,11 @@ globalThis.Date = new Proxy(Right, {
 export interface DqWithClock {
   /** its bin/dq */
   readonly launcher: string;
-  /** From now on the clock of its processes is so far ahead of the right one. */
+  /** Sets the clock of its processes this far ahead. */
   shift(ms: number): void;
 }
 
-/** Gone with the test. */
+/** The end of the test removes it. */
 export function dqWithClock(ms = 0): DqWithClock {
   const directory = mkdtempSync(join(tmpdir(), 'dq-clock-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));

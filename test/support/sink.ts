@@ -1,4 +1,4 @@
-// A callback receiver for tests: keeps every arrival, answers as the test says.
+// A callback receiver for tests: keeps every arrival, replies as the test sets.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -13,26 +13,26 @@ export interface Arrival {
   readonly headers: IncomingMessage['headers'];
   readonly body: Buffer;
   readonly sha256: string;
-  /** when the whole request had arrived; epoch ms */
+  /** end of the whole request; epoch ms */
   readonly arrivedAt: number;
-  /** when the reply was handed over or the connection broke; null while it is open */
+  /** when the reply was written or the connection broke; null while it is open */
   endedAt: number | null;
   /** the connection broke before the reply was written */
   broken: boolean;
 }
 
-/** Answers one arrival; leaving the response alone hangs it. */
+/** Answers one arrival; without a response it hangs. */
 export type Answer = (arrival: Arrival, response: ServerResponse) => void | Promise<void>;
 
 export interface Sink {
   readonly url: string;
   readonly port: number;
   readonly arrivals: readonly Arrival[];
-  /** arrivals whose reply is not written yet */
+  /** arrivals without a reply */
   open(): readonly Arrival[];
-  /** from now on */
+  /** sets the answer for later arrivals */
   answer(answer: Answer): void;
-  /** Answers one that hangs with 200 and a body. */
+  /** Answers a hanging arrival with 200 and a body. */
   finish(arrival: Arrival | undefined): void;
   close(): Promise<void>;
 }
@@ -97,7 +97,7 @@ export async function startSink(first: Answer = ok): Promise<Sink> {
     },
     finish(arrival) {
       const response = arrival && open.get(arrival);
-      if (response === undefined) throw new Error('this arrival waits for no answer');
+      if (response === undefined) throw new Error('this arrival has its answer');
       void ok(arrival as Arrival, response);
     },
     close,

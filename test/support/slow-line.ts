@@ -1,21 +1,20 @@
-// A port in front of a server, as if it stood far away: whatever passes waits so long in each direction,
-// and keeps its order.
+// A port in front of a distant server: delays all data in both directions and keeps its order.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 
-/** Answers its port; ends with the test. */
+/** Returns its port; ends with the test. */
 export async function startSlowLine(serverPort: number, delayMs: number): Promise<number> {
   const open = new Set<Socket>();
   const pass = (from: Socket, to: Socket) => {
     open.add(from);
-    // Never before what came earlier: two timers of the same millisecond would be free to change places.
+    // Never before earlier data: two timers of the same millisecond may fire in any order.
     let earlier = Promise.resolve();
     from.on('data', (bytes: Buffer) => {
       const waited = sleep(delayMs);
       earlier = earlier.then(() => waited).then(() => void to.write(bytes));
     });
-    // One side hangs up: the other one is told.
+    // When one side closes, close the other.
     from.on('error', () => {});
     from.on('close', () => to.destroy());
   };

@@ -1,4 +1,4 @@
-// A mail server for tests: a real one, on a free port, that keeps every mail it took and answers as told.
+// A mail server for tests: real SMTP on a free port; keeps every accepted mail and replies as the test sets.
 
 import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -15,22 +15,22 @@ export interface Mail {
   readonly arrivedAt: number;
 }
 
-/** null = yes; a status such as 450 or 550 = no; `cut` = the connection is closed without a word */
+/** null = accept; a status such as 450 or 550 = reject; `cut` = close the connection without a reply */
 type Judge<T> = (what: T) => number | null | 'hang' | 'cut';
 
 export interface SmtpSink {
   readonly url: string;
   readonly port: number;
-  /** taken with 250, oldest first */
+  /** accepted with 250, oldest first */
   readonly mails: readonly Mail[];
-  /** addresses of every RCPT TO, taken or not */
+  /** addresses of every RCPT TO, accepted or not */
   readonly asked: readonly string[];
   connections(): number;
-  /** from now on */
+  /** sets the verdict for later mails */
   judgeSender(judge: Judge<string>): void;
   judgeAddress(judge: Judge<string>): void;
   judgeMail(judge: Judge<Mail>): void;
-  /** Told when a mail has arrived whole, right before its 250. */
+  /** Called when a whole mail has arrived, right before its 250. */
   onMail(listener: (mail: Mail) => void): void;
   close(): Promise<void>;
 }
@@ -48,10 +48,10 @@ export async function startSmtpSink(
   const sockets = new Set<Socket>();
   const answer = (verdict: ReturnType<Judge<unknown>>, done: (error?: Error | null) => void) => {
     if (verdict === 'hang') return;
-    // Of whoever is there: no test has two clients at the time.
+    // The sockets of the one client: no test has two at a time.
     if (verdict === 'cut') for (const socket of sockets) socket.destroy();
     else if (verdict === null) done();
-    else done(Object.assign(new Error(`told to say ${verdict}`), { responseCode: verdict }));
+    else done(Object.assign(new Error(`the test set ${verdict}`), { responseCode: verdict }));
   };
   const { port: wanted = 0, ...more } = options;
   const server = new SMTPServer({
@@ -94,7 +94,7 @@ export async function startSmtpSink(
     },
     ...more,
   });
-  // Clients that break off are the subject of some tests.
+  // Some tests break connections on purpose.
   server.on('error', () => {});
   server.server.on('connection', (socket: Socket) => {
     sockets.add(socket);
@@ -123,14 +123,14 @@ export async function startSmtpSink(
     judgeMail: (judge) => {
       judgeMail = judge;
     },
-    onMail: (told) => {
-      listener = told;
+    onMail: (callback) => {
+      listener = callback;
     },
     close,
   };
 }
 
-/** Takes connections and never says a word. */
+/** Accepts connections and never sends anything. */
 export async function startSilentServer(): Promise<{ readonly url: string; readonly port: number }> {
   const sockets = new Set<Socket>();
   const server: Server = createServer((socket) => {

@@ -1,4 +1,4 @@
-// What processes have open to the network, read from /proc.
+// Reads the network sockets of processes from /proc.
 import { readFileSync } from 'node:fs';
 import { openFilesOf } from './daemon.ts';
 
@@ -19,7 +19,7 @@ function tcpSockets(): readonly TcpSocket[] {
   });
 }
 
-/** A TCP connection of this process to that port of this machine. */
+/** The process has a TCP connection to that port of this machine. */
 export function openSocketsTo(pid: number, port: number): boolean {
   const files = new Set(openFilesOf(pid));
   return tcpSockets().some(({ inode, remotePort }) => remotePort === port && files.has(inode));
@@ -33,7 +33,7 @@ export function portsOf(pids: readonly number[]): number[] {
     .map(({ localPort }) => localPort);
 }
 
-/** Somebody on this machine listens there. */
+/** A process on this machine listens there. */
 export function isListenedOn(port: number): boolean {
   return tcpSockets().some(({ listens, localPort }) => listens && localPort === port);
 }

@@ -1,5 +1,5 @@
-// Ends every run with one plain line that scripts can read: "N passed, N failed, N skipped"; before it,
-// one that says which tests had no server to run against, and why.
+// Ends every run with one line for scripts: "N passed, N failed, N skipped"; before it, one with the tests
+// that had no server, and the reason.
 import type { Reporter, TestModule } from 'vitest/node';
 import { skippedLine } from './services-setup.ts';
 
@@ -12,11 +12,11 @@ export default class SummaryReporter implements Reporter {
         const { state } = test.result();
         if (state === 'passed' || state === 'failed' || state === 'skipped') count[state] += 1;
       }
-      // A file that could not be loaded has no tests to count.
+      // A file that failed to load has no tests to count.
       if (module.state() === 'failed' && count.failed === before) count.failed += 1;
     }
     const skipped = skippedLine();
-    // After the default reporter's own summary, which is written in the same turn.
+    // After the default reporter's own summary, which it writes in the same turn.
     process.once('exit', () => {
       if (skipped !== null) process.stdout.write(`${skipped}\n`);
       process.stdout.write(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped\n`);

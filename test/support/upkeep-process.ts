@@ -1,5 +1,5 @@
-// dq-upkeep in a process of its own, on a store that the test serves, so that it can be killed in the
-// middle of a mail. This file is both ends: forked, it runs the role; imported, it starts such processes.
+// Runs dq-upkeep in its own process, on a store that the test serves, so that tests can kill it in the middle
+// of a mail. This file is both ends: forked, it runs the role; imported, it starts such processes.
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,7 +24,7 @@ interface Given {
 
 const here = fileURLToPath(import.meta.url);
 
-/** Runs when it resolves; ended with the test. */
+/** Resolves when it runs; ends with the test. */
 export async function startUpkeepProcess(given: Given): Promise<{ kill(): Promise<void> }> {
   const child: ChildProcess = fork(here, ['run'], { execArgv: ['--import', 'tsx'] });
   const ended = once(child, 'exit');
@@ -44,7 +44,7 @@ async function run({ directory, config, times }: Given): Promise<void> {
     ...ownerPaths(directory),
     title: 'dq-upkeep',
     log: silentLog,
-    // It asks for addresses and states; it calls no topic.
+    // upkeep reads addresses and states and calls no topic.
     readTopic: (record) =>
       readTopic(record, () => {
         throw new Error('upkeep opens no topic');

@@ -1,4 +1,4 @@
-// Alerts of a real daemon by a real mail server, and the commands in them.
+// Tests alerts of a real daemon through a real mail server, and the commands in them.
 import { describe, expect, it } from 'vitest';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
@@ -6,7 +6,7 @@ import { startSink, status } from '../support/sink.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
 
-/** A window that a test can wait for. */
+/** A window short enough for a test. */
 const windowMs = 4_000;
 const start = (smtp: SmtpSink, more: Record<string, unknown> = {}) =>
   startDaemon({
@@ -43,7 +43,7 @@ describe('alerts', () => {
     const ids = Array.from({ length: 10 }, (_, n) => `job-${n}`);
     for (const id of ids) await daemon.push('order.close', '{"secret":"payload"}', { id });
     await until('all are mailed', () => smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text)).length >= 10);
-    // One at once, and one at the end of each window that they took to die.
+    // One at once, and one at the end of each window during which jobs died.
     const times = smtp.mails.map(({ arrivedAt }) => arrivedAt);
     expect(times.slice(1).filter((at, n) => at - (times[n] ?? 0) < windowMs - 1_000)).toEqual([]);
     expect(smtp.mails.flatMap(({ parsed }) => idsIn(parsed.text)).sort()).toEqual(ids);
@@ -52,7 +52,7 @@ describe('alerts', () => {
       expect(raw).not.toMatch(/payload|whsec_/);
     }
 
-    // What dies while the window is open waits for its end.
+    // A job that dies while the window is open is mailed at its end.
     const before = smtp.mails.length;
     await daemon.push('order.close', '{}', { id: 'late' });
     const last = smtp.mails.at(-1)?.arrivedAt ?? 0;
@@ -77,7 +77,8 @@ describe('alerts', () => {
     await until(
       'ten of them were killed',
       () => {
-        // The first lives, so that it is worth going on. One that was killed may be there for a while yet.
+        // The first notifier lives, so the daemon continues. A killed process may still be listed for a
+        // moment.
         const victim = daemon
           .workers()
           .find(({ title, pid }) => /^dq-notifier-[1-5]$/.test(title) && !killed.has(pid));
@@ -106,8 +107,8 @@ describe('alerts', () => {
       stderr: 'dq: the mail server accepted a test mail to me@example.org\n',
     });
     smtp.judgeAddress(() => 550);
-    const refused = await dq(daemon, 'alert', 'test', 'you@example.org');
-    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('told to say 550')]);
+    const rejected = await dq(daemon, 'alert', 'test', 'you@example.org');
+    expect([rejected.code, rejected.stderr]).toEqual([1, expect.stringContaining('the test set 550')]);
     expect(smtp.mails.map(({ to }) => to)).toEqual([['me@example.org']]);
   });
 });

@@ -1,4 +1,4 @@
-// dq bench: its report is complete, and it leaves no topic. No test judges the speed of a machine.
+// Tests dq bench: the report is complete, and no topic is left. No test judges the speed of a machine.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ it('bench: reports its load and leaves no topic and no job, also after Ctrl-C', 
   const late = await runDq(['bench', '--e2e', '-d', '1s', '--rate', '20', '-c', file]);
   expect(late.code, late.stderr).toBe(0);
   expect(late.stderr).not.toContain('Warning');
-  // Twenty, without those that a busy machine did not send.
+  // Twenty, less those that a busy machine did not send.
   expect(late.stdout).toMatch(/^MS +COUNT +P50 .*\npush +(1\d|20) .*\nlateness +\1 /);
   expect(await topicsOf(daemon)).toEqual([]);
   const { states, orphaned } = (await daemon.api('GET', '/v1/stats')).body;

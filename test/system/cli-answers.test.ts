@@ -1,4 +1,4 @@
-// Commands against replies that a healthy daemon seldom sends: a scripted API, the real command.
+// Tests commands against rare replies of a daemon: a scripted API, the real command.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -54,7 +54,7 @@ function problem(status: number, code: string, more: object = {}): { status: num
 }
 
 describe('dq dead requeue', () => {
-  /** The newest letter, or how many there are. */
+  /** The newest dead letter, or their number. */
   const look = ({ url }: Call) => ({
     status: 200,
     json: url.includes('stats')
@@ -121,9 +121,9 @@ describe('dq dead purge', () => {
 
   it('dead purge: needs -y without a terminal', async () => {
     const api = await scriptedApi(answer);
-    const refused = await runDq(['dead', 'purge', '--all', '--url', api.url]);
-    expect(refused.code).toBe(1);
-    expect(refused.stderr).toContain('Remove 20 dead letters for good?');
+    const rejected = await runDq(['dead', 'purge', '--all', '--url', api.url]);
+    expect(rejected.code).toBe(1);
+    expect(rejected.stderr).toContain('Remove 20 dead letters for good?');
     expect(api.calls.filter(({ method }) => method === 'DELETE')).toEqual([]);
     const run = await runDq(['dead', 'purge', '--all', '-y', '--json', '--url', api.url]);
     expect(run).toMatchObject({ code: 0, stderr: 'dq: 20 purged\n' });

@@ -9,13 +9,13 @@ import { type Run, type RunOptions, runDq, runDqOnTerminal } from '../support/ru
 import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
-/** Commands against this daemon, found through its data directory. */
+/** Commands for this daemon, which they find by its data directory. */
 function commandsOf(daemon: Daemon): (args: readonly string[], options?: RunOptions) => Promise<Run> {
   return (args, options = {}) =>
     runDq(args, { ...options, env: { DQ_DATA_DIR: daemon.dataDir, ...options.env } });
 }
 
-/** Each command is a process that starts, and there are many in a test. */
+/** Each command starts a process, and a test runs many. */
 const patience = { timeout: 180_000 };
 const silent = 'http://127.0.0.1:1/';
 
@@ -77,9 +77,9 @@ describe('dq topic', patience, () => {
       expect((await daemon.api('GET', '/v1/topics/order.close')).body.state).toBe(state);
     }
 
-    const refused = await dq(['topic', 'rm', 'order.close']);
-    expect(refused).toMatchObject({ code: 1, stdout: '' });
-    expect(refused.stderr).toContain('-y');
+    const rejected = await dq(['topic', 'rm', 'order.close']);
+    expect(rejected).toMatchObject({ code: 1, stdout: '' });
+    expect(rejected.stderr).toContain('-y');
     expect((await daemon.api('GET', '/v1/topics/order.close')).status).toBe(200);
     expect((await dq(['topic', 'rm', 'order.close', '-y'])).code).toBe(0);
     expect((await dq(['topic', 'get', 'order.close'])).code).toBe(4);
@@ -446,9 +446,9 @@ describe('dq backup, fsck', patience, () => {
 describe('dq and the daemon', patience, () => {
   it('--url: works without the data directory; a wrong token exits with 1', async () => {
     expect((await runDq(['topic', 'ls', '--url', daemon.url])).code).toBe(0);
-    const refused = await runDq(['topic', 'ls', '--url', daemon.url, '--token', 'dqk_wrong']);
-    expect(refused.code).toBe(1);
-    expect(refused.stderr).toContain('DQ_TOKEN');
+    const rejected = await runDq(['topic', 'ls', '--url', daemon.url, '--token', 'dqk_wrong']);
+    expect(rejected.code).toBe(1);
+    expect(rejected.stderr).toContain('DQ_TOKEN');
   });
 
   it('exits with 3 after a daemon was killed and left its run record', async () => {

@@ -1,3 +1,4 @@
+// Tests the commands that need no daemon.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -49,12 +50,12 @@ describe('dq', () => {
     expect(run.stderr).toContain(join(cwd, 'data'));
   });
 
-  it('ends with 69 when the daemon that was named does not answer', async () => {
+  it('ends with 69 when the named daemon does not answer', async () => {
     expect((await runDq(['topic', 'ls', '--url', 'http://127.0.0.1:1'], { cwd })).code).toBe(69);
     expect((await runDq(['topic', 'ls'], { cwd, env: { DQ_URL: 'http://127.0.0.1:1' } })).code).toBe(69);
   });
 
-  it('ends with 78 when a wrong configuration hides the data directory, and names the place', async () => {
+  it('ends with 78 and the place when the configuration is wrong', async () => {
     writeFileSync(join(cwd, 'dq.yaml'), 'dataDri: x\n');
     const run = await runDq(['topic', 'ls'], { cwd });
     expect(run.code).toBe(78);
@@ -132,7 +133,7 @@ describe('dq completion', () => {
     fish: (script, line) => `${script}\ncomplete -C '${line}'`,
   };
 
-  // An installation is given up after five minutes.
+  // An installation stops after five minutes.
   const timeout = 330_000;
   it.for(Object.keys(programs))('completion %s: completes words', { timeout }, async (shell, { skip }) => {
     const why = shell === 'bash' ? null : await whyNotInstalled('shells');
@@ -155,7 +156,7 @@ describe('dq completion', () => {
 });
 
 describe('dq rule test', () => {
-  it('prints the value of each reference and what follows', async () => {
+  it('prints the value of each reference and the result', async () => {
     const run = await runDq(
       [
         ...['rule', 'test', "{res.code}!=200 && {header.X-Why}=='忙' && {status}<300 && {res.none}==null"],
@@ -199,14 +200,14 @@ describe('dq config', () => {
     expect(run.stderr).toMatch(/^dq\.yaml:3:1 {2}.*retry\.unit/m);
   });
 
-  it('test: says which file is right', async () => {
+  it('test: names the valid file', async () => {
     writeFileSync(join(cwd, 'other.yaml'), 'server.port: 1\n');
     const run = await runDq(['config', 'test', '-c', 'other.yaml'], { cwd });
     expect(run).toMatchObject({ code: 0, stdout: '' });
     expect(run.stderr).toContain(join(cwd, 'other.yaml'));
   });
 
-  it('show: tells where each value comes from', async () => {
+  it('show: prints the origin of each value', async () => {
     writeFileSync(join(cwd, 'dq.yaml'), 'server:\n  port: 7000\n');
     const env = { DQ_RETRY__UNIT: '5s' };
     const run = await runDq(['config', 'show'], { cwd, env });
@@ -218,7 +219,7 @@ describe('dq config', () => {
     expect(json).toContainEqual({ name: 'retry.unit', value: '5s', origin: 'DQ_RETRY__UNIT' });
   });
 
-  it('init: writes a file that is right, and never over another', async () => {
+  it('init: writes a valid file, and replaces none', async () => {
     expect((await runDq(['config', 'init'], { cwd })).code).toBe(0);
     expect((await runDq(['config', 'test'], { cwd })).code).toBe(0);
     writeFileSync(join(cwd, 'dq.yaml'), 'server.port: 1\n');

@@ -1,5 +1,5 @@
-// Whole daemons whose clock is wrong: on Redis, whose clock is right, nothing is removed and receivers see
-// the right time; on the embedded store a jump removes nothing, also across the death of dq-store.
+// Tests daemons with a wrong clock. On Redis, whose clock is right, dq removes nothing, and receivers get the
+// right time. On the embedded store a jump removes nothing, also when dq-store dies.
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
@@ -17,7 +17,7 @@ const deadIn = async (daemon: Daemon) => {
   return (body.items as { id: string }[]).map(({ id }) => id);
 };
 
-/** One dead letter whose alert is settled, so that only its age keeps it. */
+/** One dead letter with a settled alert: only its age keeps it. */
 async function bury(daemon: Daemon, url: string): Promise<void> {
   await addTopic(daemon, 'dies', url, { maxAttempts: 1 });
   await daemon.push('dies', '{}', { id: 'dead' });
@@ -61,13 +61,13 @@ describe.skipIf(await lacks('redis'))('a daemon whose clock is 400 days ahead of
     expect(findings.filter(({ check, state }) => check === 'redis' && state === 'warning')).toMatchObject([
       { about: expect.stringContaining(sentence) },
     ]);
-    // A round of the Janitor puts topics at rest that hold ended jobs alone; after the second, every
-    // removal was asked for.
+    // One round of the janitor puts topics with only ended jobs at rest; after the second, it has requested
+    // every removal.
     for (const topic of ['first', 'second']) {
       await addTopic(daemon, topic, sink.url);
       await daemon.push(topic, '{}');
       await until(
-        `the Janitor to put ${topic} at rest`,
+        `the janitor to put ${topic} at rest`,
         async () => (await server.ask('HGET', '{dq:0}:t', topic)).includes('at rest'),
         60_000,
         100,
@@ -78,7 +78,7 @@ describe.skipIf(await lacks('redis'))('a daemon whose clock is 400 days ahead of
 });
 
 describe('a daemon on the embedded store whose clock jumps 400 days ahead', () => {
-  it('removes nothing, says so, and knows it still when dq-store was killed', async () => {
+  it('removes nothing and warns, also after dq-store was killed', async () => {
     const dq = dqWithClock();
     const sink = await startSink(status(500));
     const daemon = await startDaemon({ launcher: dq.launcher });
@@ -92,7 +92,7 @@ describe('a daemon on the embedded store whose clock jumps 400 days ahead', () =
     );
     expect(await deadIn(daemon)).toEqual(['dead']);
     process.kill(daemon.pidOf('dq-store'), 'SIGKILL');
-    await until('the next dq-store to say it', () =>
+    await until('the next dq-store to log it', () =>
       daemon
         .log('notice')
         .some(({ message }) => /^the clock of this machine is 400d after/.test(String(message))),

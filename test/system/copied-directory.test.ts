@@ -1,4 +1,4 @@
-// A data directory that was copied while its daemon runs.
+// Tests a data directory that was copied while its daemon runs.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -31,7 +31,7 @@ it('copied data directory: commands and daemon do not touch the original', async
   expect(copy.log('notice').map(({ message }) => message)).not.toContainEqual(
     expect.stringContaining('ended workers of a killed master'),
   );
-  // Each is reached by its own directory.
+  // Commands reach each daemon by its own directory.
   const found = await runDq(['status', '--json', '--data-dir', dataDir], here);
   expect(found.stdout).toContain(copy.url);
   expect(await copy.stop()).toBe(0);

@@ -1,4 +1,4 @@
-// Workers that die again and again: when the daemon gives up, when it goes on, and what it reports.
+// Tests workers that die repeatedly: when the daemon gives up, when it continues, and its reports.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -25,8 +25,8 @@ const lastWords = (role: string) =>
     'm',
   );
 
-/** `dq start -d` of a daemon whose timer is put out of work by `alter`. */
-async function startInVain(alter: (dq: AlteredDq) => void, env: Record<string, string> = {}): Promise<Run> {
+/** `dq start -d` of a daemon whose timer `alter` breaks. */
+async function startFailing(alter: (dq: AlteredDq) => void, env: Record<string, string> = {}): Promise<Run> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-never-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const dq = alteredDq();
@@ -41,21 +41,21 @@ async function startInVain(alter: (dq: AlteredDq) => void, env: Record<string, s
 }
 
 async function neverReady(smtp: Smtp): Promise<void> {
-  const run = await startInVain((dq) => dq.breakDown('dq-timer-0'), {
+  const run = await startFailing((dq) => dq.breakDown('dq-timer-0'), {
     DQ_SMTP__URL: smtp.url,
     DQ_SMTP__FROM: 'dq@example.org',
     DQ_ALERTS__EMAILS: 'never@example.org',
   });
   expect(run).toMatchObject({ code: 70, stdout: '', stderr: expect.stringMatching(lastWords('timer')) });
-  // By dq-upkeep, before it left.
+  // Sent by dq-upkeep before its end.
   expect(subjectsTo(smtp, 'never@example.org')).toEqual([
     expect.stringMatching(/^dq: the daemon has ended by itself: dq-timer died 10 times/),
   ]);
 }
 
-/** Ten deaths within a minute it never has. */
+/** Hangs last too long for ten deaths within a minute. */
 async function hangsAtTheStart(): Promise<void> {
-  const run = await startInVain((dq) => dq.hang('dq-timer-0'));
+  const run = await startFailing((dq) => dq.hang('dq-timer-0'));
   const words =
     /^dq: dq-timer was not ready in time 3 times in a row; the last time: dq-timer-0 \(pid \d+\) was ended by SIGKILL: was not ready within 15 s$/m;
   expect(run).toMatchObject({ code: 70, stdout: '', stderr: expect.stringMatching(words) });
@@ -68,14 +68,14 @@ async function begin(smtp: Smtp, ops: string) {
 }
 type Begun = Awaited<ReturnType<typeof begin>>;
 
-/** dq-upkeep, which would have mailed it. */
+/** dq-upkeep dies, which would send the mail. */
 async function noneAlive(smtp: Smtp, { dq, config, daemon }: Begun): Promise<void> {
   const workers = daemon.workers();
   dq.breakDown('dq-upkeep');
   process.kill(daemon.pidOf('dq-upkeep'), 'SIGKILL');
   await until('the daemon has given up', () => daemon.child.exitCode !== null, 90_000);
   expect(daemon.child.exitCode).toBe(70);
-  // What it has written may come out of the pipe after its end is known.
+  // The pipe may deliver its last output after its end.
   await until('its last words', () => lastWords('upkeep').test(daemon.output()));
   expect(daemon.output()).toMatch(/Error: broken by the test/);
   expect(daemon.workers()).toEqual([]);
@@ -101,7 +101,7 @@ async function anotherAlive(smtp: Smtp, { dq, daemon }: Begun): Promise<void> {
   expect(body).toMatchObject({ ready: true, warnings: ['dq-notifier crashes repeatedly'] });
   await daemon.push('t', '{}', { id: 'meanwhile' });
   await until('jobs are delivered', () => sink.arrivals.length === 1);
-  // The back-off is 10 s by now.
+  // The backoff is 10 s by now.
   dq.mend('dq-notifier-1');
   await until('the other is back', () => daemon.pidOf('dq-notifier-1') > 0);
   expect(daemon.child.exitCode).toBeNull();
@@ -113,7 +113,7 @@ it('crash loop: exit 70 before the first ready and if no worker of the role live
   const smtp = await startSmtpSink();
   const none = await begin(smtp, 'none@example.org');
   const another = await begin(smtp, 'one@example.org');
-  // Side by side: each waits for the back-off.
+  // In parallel: each waits for the backoff.
   await Promise.all([
     neverReady(smtp),
     hangsAtTheStart(),

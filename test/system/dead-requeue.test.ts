@@ -1,6 +1,5 @@
-// A topic whose jobs all died, and whose endpoint was mended: the one command that brings them back, in the
-// size it is made for. 2,000 jobs as a rule; DQ_DEAD_JOBS=10000 npx vitest run
-// test/system/dead-requeue.test.ts for as many as one likes.
+// Requeues a topic whose jobs all died, with one command, after its endpoint was repaired. 2,000 jobs by
+// default; another number with DQ_DEAD_JOBS=10000 npx vitest run test/system/dead-requeue.test.ts
 import { expect, it } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic, groupBy, jobsLeft, numbers } from '../support/producing.ts';
@@ -9,10 +8,10 @@ import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
 const count = Number(process.env['DQ_DEAD_JOBS'] ?? 2_000);
-/** of one batch */
+/** jobs of one batch */
 const step = 500;
 
-it('dq dead requeue brings back all dead letters of a topic: each is delivered once more, as the message it was', {
+it('dq dead requeue: each dead letter of a topic is delivered once, with its webhook-id', {
   timeout: 180_000,
 }, async () => {
   const sink = await startSink(status(500));
@@ -36,7 +35,7 @@ it('dq dead requeue brings back all dead letters of a topic: each is delivered o
   const requeuedAt = Date.now();
   expect(requeued, requeued.stderr).toMatchObject({ code: 0 });
   expect(requeued.stderr).toContain(`${count} requeued`);
-  await until('nothing of it is left', async () => (await jobsLeft(daemon)) === 1, 60_000, 100);
+  await until('its jobs are done', async () => (await jobsLeft(daemon)) === 1, 60_000, 100);
   if (process.env['DQ_DEAD_JOBS'] !== undefined)
     process.stdout.write(
       `${count} requeued in ${requeuedAt - startedAt} ms, delivered by ${Date.now() - startedAt} ms\n`,

@@ -1,5 +1,5 @@
-// The walking daemon: what is pushed arrives, once, not early, byte for byte; what fails is tried again as
-// its topic says.
+// Tests the main path of a daemon: jobs arrive once, never early, byte for byte; failed attempts repeat by
+// the topic's retry settings.
 import { expect, it } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -55,14 +55,14 @@ it('delivers 2,000 jobs of five topics once each, none early, bytes and webhook-
     return `${sum('pushed')} pushed, ${sum('delivered')} delivered, ${sum('retried')} retried`;
   };
   await until(
-    'the statistics say so',
+    'the statistics count them',
     async () => (await totals()) === '2000 pushed, 2000 delivered, 200 retried',
     90_000,
     100,
   );
 });
 
-it('tries a failing endpoint maxAttempts times at 1, 3, 5 … units, buries the job once, delivers it after a requeue', async () => {
+it('failing endpoint: maxAttempts calls after 1, 3, 5 … units, then a dead letter', async () => {
   const unitMs = 60;
   const sink = await startSink(status(500, {}, 'no'));
   const daemon = await startDaemon({ config: { retry: { unit: `${unitMs}ms` } } });
@@ -77,9 +77,9 @@ it('tries a failing endpoint maxAttempts times at 1, 3, 5 … units, buries the 
   expect(dead[0]).toMatchObject({ id: 'one', reason: 'attempts_exhausted', attempt: 5, status: 500 });
   expect(sink.arrivals.map((arrival) => arrival.attempt)).toEqual([1, 2, 3, 4, 5]);
   for (const [n, arrival] of sink.arrivals.slice(1).entries()) {
-    // From before it was answered: when the answer was there, this process may have been told late.
+    // From the arrival, before the reply: this process may notice the end of the reply late.
     const gap = arrival.arrivedAt - (sink.arrivals[n] as Arrival).arrivedAt;
-    // Both ends are whole milliseconds of another process's clock reading.
+    // Both ends are whole milliseconds, read in another process.
     expect(gap, `gap ${n + 1}`).toBeGreaterThanOrEqual((2 * n + 1) * unitMs - 1);
   }
   const alerts = await daemon.api('GET', '/v1/alerts');
@@ -92,7 +92,7 @@ it('tries a failing endpoint maxAttempts times at 1, 3, 5 … units, buries the 
   expect(again.attempt).toBe(1);
   expect(again.webhookId).toBe(sink.arrivals[0]?.webhookId);
   await until(
-    'it is gone',
+    'it is done',
     async () => (await daemon.api('GET', '/v1/topics/broken/jobs/one')).body.state === 'done',
   );
   expect((await daemon.api('GET', '/v1/dead')).body.items).toEqual([]);
@@ -110,12 +110,11 @@ it('delivers one topic while the endpoint of another hangs with 2,000 jobs due',
     expect((await daemon.api('POST', '/v1/jobs', jobs)).status).toBe(200);
   }
   await resumeTopic(daemon, 'hangs');
-  await until('the hanging endpoint holds many', () => hanging.open().length >= notifierLimits.untriedAtOnce);
+  await until('many calls hang', () => hanging.open().length >= notifierLimits.untriedAtOnce);
 
   for (const n of numbers(100)) await daemon.push('fine', '1', { id: `f${n}` });
   await until('the other topic is delivered', () => sink.arrivals.length === 100);
-  // Every hanging call still hangs, so nobody had to wait for a timeout; and they hold half of the slots at
-  // most.
+  // Every call still hangs, so no other call waited for a timeout; and they use half of the slots at most.
   expect(hanging.open().length).toBe(hanging.arrivals.length);
   expect(hanging.open().length).toBeLessThanOrEqual(512);
 });

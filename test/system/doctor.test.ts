@@ -1,4 +1,4 @@
-// dq doctor: what it says of a machine that is well, and that it sees each thing that is not.
+// Tests dq doctor: no failure on a healthy machine, and each failure on others.
 import { execFileSync } from 'node:child_process';
 import {
   existsSync,
@@ -30,7 +30,7 @@ function temporary(): string {
   return directory;
 }
 
-/** On a free port, unless `config` names one. */
+/** The port is free, unless `config` names one. */
 async function doctor(cwd: string, config: Record<string, unknown> = {}) {
   writeFileSync(join(cwd, 'dq.yaml'), JSON.stringify({ 'server.port': 0, ...config }));
   const { code, stdout, stderr } = await runDq(['doctor', '--json', '-c', 'dq.yaml'], { cwd });
@@ -77,7 +77,7 @@ it('doctor: asks a running daemon; without one checks its files', async () => {
   expect(keyless.code).toBe(1);
   expect(keyless.about('store')).toMatch(/secret\.key is missing/);
 
-  writeFileSync(join(daemon.dataDir, 'jobs.db'), 'this is no database at all');
+  writeFileSync(join(daemon.dataDir, 'jobs.db'), 'not a database');
   expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is not a SQLite file$/);
   rmSync(join(daemon.dataDir, 'jobs.db'));
   expect((await doctor(temporary(), config)).about('store')).toMatch(/jobs\.db is missing/);
@@ -196,7 +196,7 @@ it('doctor: checks Node and the limit of open files', async () => {
   const states = [703, 704, 4_095, 4_096, 65_536, 'unlimited'].map((n) => limit(n).state);
   expect(states).toEqual(['failed', 'warning', 'warning', 'ok', 'ok', 'ok']);
   expect(checkOpenFiles(null, 512).state).toBe('unknown');
-  // The recommended limit is the one that the call budget uses in full.
+  // The recommended limit covers the whole call budget.
   const slowMax = (openFilesMax: number) =>
     new CallBudget({ slots: 2_000, openFilesMax, onSlow: () => {} }).slowMax;
   expect(limit(4_096, 2_000).about).toMatch(/: 508 of 8000 slow calls fit; raise it to 14086 /);

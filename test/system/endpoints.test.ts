@@ -1,5 +1,5 @@
-// Endpoints that only a whole daemon meets: its own port, an authority of the user's, a receiver that calls
-// back in.
+// Tests endpoints that need a whole daemon: its own port, an authority of the user, a receiver that calls the
+// API.
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { addTopic, jobsLeft } from '../support/producing.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
-/** As nobody can through the API, which refuses such a URL. */
+/** Writes the registry directly: the API rejects such a URL. */
 function setCallbackUrl(daemon: Daemon, topic: string, url: string): void {
   const registry = new DatabaseSync(join(daemon.dataDir, 'registry.db'));
   try {
@@ -27,7 +27,7 @@ function setCallbackUrl(daemon: Daemon, topic: string, url: string): void {
   }
 }
 
-it('its own port is never called, also where the port was chosen by the system, and by a notifier forked later', async () => {
+it('own port: never called, also a port chosen by the system', async () => {
   const sink = await startSink();
   const daemon = await startDaemon();
   await addTopic(daemon, 'victim', sink.url);
@@ -41,7 +41,7 @@ it('its own port is never called, also where the port was chosen by the system, 
     });
     return dead.attempts[0].reason;
   };
-  const first = await until('a notifier knows of the change', async () => {
+  const first = await until('a notifier has read the change', async () => {
     tries += 1;
     const id = `a${tries}`;
     await daemon.push('self', '{}', { id });
@@ -52,7 +52,7 @@ it('its own port is never called, also where the port was chosen by the system, 
   for (const title of ['dq-notifier-0', 'dq-notifier-1']) {
     const pid = daemon.pidOf(title);
     process.kill(pid, 'SIGKILL');
-    await until('another one', () =>
+    await until('its replacement', () =>
       daemon.workers().some((worker) => worker.title === title && worker.pid !== pid),
     );
   }
@@ -78,9 +78,7 @@ async function startTls(
   return { url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`, bodies };
 }
 
-it('NODE_EXTRA_CA_CERTS: what the authority signed is called, and nothing that ran out or is for another host', async ({
-  skip,
-}) => {
+it('NODE_EXTRA_CA_CERTS: calls only valid certificates of the authority', async ({ skip }) => {
   if (noCertificates !== null) skip(noCertificates);
   const authority = createAuthority();
   const stranger = createAuthority();
@@ -109,28 +107,28 @@ it('NODE_EXTRA_CA_CERTS: what the authority signed is called, and nothing that r
   expect(Object.values(servers).map(({ bodies }) => bodies.length)).toEqual([1, 0, 0, 0]);
 });
 
-it('a receiver that replaces or cancels the very job it is called for is answered, and what it did holds', async () => {
-  const told: Record<string, unknown> = {};
+it('callback: its receiver may replace or cancel the called job', async () => {
+  const replies: Record<string, unknown> = {};
   const sink = await startSink(async (arrival, response) => {
-    const first = told[arrival.id] === undefined;
+    const first = replies[arrival.id] === undefined;
     if (first) {
-      told[arrival.id] = null;
+      replies[arrival.id] = null;
       const reply =
         arrival.id === 'replaced'
           ? await daemon.push('t', '"new"', { id: 'replaced' })
           : await daemon.api('DELETE', `/v1/topics/t/jobs/${arrival.id}`);
-      told[arrival.id] = reply.body;
+      replies[arrival.id] = reply.body;
     }
-    // The attempt that did it fails: what it replaced or cancelled must not be tried again.
+    // This attempt fails: dq must not retry a replaced or cancelled job.
     if (first) response.writeHead(500).end('x');
     else await ok(arrival, response);
   });
   const daemon = await startDaemon({ config: { retry: { unit: '50ms' } } });
   await addTopic(daemon, 't', sink.url);
   for (const id of ['replaced', 'cancelled']) await daemon.push('t', '"old"', { id });
-  await until('both were answered', () => told['replaced'] && told['cancelled']);
+  await until('both calls have a reply', () => replies['replaced'] && replies['cancelled']);
   await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
-  expect(told).toMatchObject({
+  expect(replies).toMatchObject({
     replaced: { replaced: true, inFlight: true },
     cancelled: { cancelled: true, inFlight: true },
   });

@@ -1,5 +1,5 @@
-// scripts/examples: each receiver accepts a job of dq and rejects what dq did not sign. Missing languages
-// are skipped.
+// Tests scripts/examples: each receiver accepts a signed job and rejects others. Missing languages are
+// skipped.
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -58,7 +58,7 @@ async function post(url: string, at: number, signer: string, text = body): Promi
   return reply?.status ?? null;
 }
 
-// An installation is given up after five minutes.
+// An installation stops after five minutes.
 describe('examples', { timeout: 330_000 }, () => {
   it.for(receivers)('$file: accepts signed callbacks only', async ({ command, missing }, { skip }) => {
     const why = await missing();
@@ -69,7 +69,7 @@ describe('examples', { timeout: 330_000 }, () => {
       cwd: examples,
       env: environment({ DQ_SECRET: secret, PORT: String(port) }),
       stdio: 'ignore',
-      // `go run` has a child of its own
+      // `go run` has its own child
       detached: true,
     });
     const exited = once(child, 'exit');

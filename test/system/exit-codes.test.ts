@@ -1,4 +1,4 @@
-// What each exit code means to a script, by a command that ends with it.
+// Tests every exit code by a command that ends with it.
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodes } from '../../src/cli/exit.ts';
@@ -13,9 +13,9 @@ interface Case {
   readonly code: Code;
   readonly args: readonly string[];
   readonly input?: string;
-  /** in a data directory of its own: other commands could find a start before its rejection */
+  /** in its own data directory: other commands could find a start before its rejection */
   readonly alone?: boolean;
-  /** stderr */
+  /** stderr matches */
   readonly says: RegExp;
 }
 
@@ -52,7 +52,7 @@ const withoutDaemon: readonly Case[] = [
   { code: 'unreachable', args: ['ls', '--url', 'http://127.0.0.1:1'], says: /does not answer/ },
   {
     code: 'storeUnreachable',
-    args: ['migrate', '--mysql', 'mysql://nobody@127.0.0.1:1/dq'],
+    args: ['migrate', '--mysql', 'mysql://absent@127.0.0.1:1/dq'],
     says: /127\.0\.0\.1:1/,
   },
   { code: 'badConfiguration', args: ['start', '--port', '70000'], says: /server\.port/ },
@@ -88,7 +88,7 @@ async function expectEach(
 }
 
 describe('exit codes', () => {
-  it('0, 1, 4, 5: of commands to a daemon that runs; then 69 while it does not answer, and 75 when it is to be started again', async () => {
+  it('0, 1, 4, 5 with a daemon; 69 while it is silent; 75 for a new start', async () => {
     const daemon = await startDaemon();
     await addTopic(daemon, 't', 'http://127.0.0.1:9/');
     await expectEach(withDaemon, daemon);
@@ -111,7 +111,7 @@ describe('exit codes', () => {
     expect(daemon.child.exitCode).toBe(exitCodes.startAgain);
   });
 
-  it('2, 3, 69, 75, 78: of commands without one', async () => {
+  it('2, 3, 69, 75, 78: without a daemon', async () => {
     const daemon = await startDaemon();
     expect(await daemon.stop()).toBe(exitCodes.ok);
     await expectEach(withoutDaemon, daemon);

@@ -1,5 +1,5 @@
-// A Redis or MySQL with a wrong configuration at the first start: start, /readyz, dq status and dq doctor
-// name the server, repeat its error, and show no password.
+// Tests a first start with a wrong Redis or MySQL configuration: start, /readyz, dq status and dq doctor name
+// the server, repeat its error, and show no password.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -12,26 +12,26 @@ import { until } from '../support/until.ts';
 const patience = { timeout: 180_000 };
 const password = 'pw-canary-77';
 
-/** Each report about the daemon contains the words. */
+/** Every report about the daemon contains the words. */
 async function expectNamed(daemon: Daemon, words: RegExp, env: Record<string, string> = {}): Promise<void> {
-  const said: Record<string, string> = {};
-  await until('start has said it', () => words.test(daemon.output()));
-  said['start'] = daemon.output();
+  const reports: Record<string, string> = {};
+  await until('start has printed it', () => words.test(daemon.output()));
+  reports['start'] = daemon.output();
   const { adminToken } = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8'));
   const readyz = await fetch(`${daemon.url}/readyz`, { headers: { authorization: `Bearer ${adminToken}` } });
   expect(readyz.status).toBe(503);
-  said['readyz'] = await readyz.text();
+  reports['readyz'] = await readyz.text();
   const status = await runDq(['status', '--data-dir', daemon.dataDir]);
   expect(status.stderr).toMatch(/^dq \S+: not ready, up /);
-  said['status'] = status.stderr;
+  reports['status'] = status.stderr;
   const json = JSON.parse((await runDq(['status', '--json', '--data-dir', daemon.dataDir])).stdout);
-  said['status --json'] = json.notReady;
+  reports['status --json'] = json.notReady;
   const doctor = await runDq(['doctor', '--data-dir', daemon.dataDir], {
     env: { ...env, DQ_LOGDIR: daemon.logDir },
   });
   expect(doctor.code).not.toBe(0);
-  said['doctor'] = doctor.stdout + doctor.stderr;
-  for (const [where, text] of Object.entries(said)) {
+  reports['doctor'] = doctor.stdout + doctor.stderr;
+  for (const [where, text] of Object.entries(reports)) {
     expect(text, where).toMatch(words);
     expect(text, where).not.toContain(password);
     expect(text, where).not.toContain('dq shard add');
@@ -77,7 +77,7 @@ describe.skipIf(await lacks('redis'))('a Redis with a password', patience, () =>
 });
 
 describe.skipIf(await lacks('mysql'))('MySQL', patience, () => {
-  it('that refuses the user, or has not the database: its words are repeated', async () => {
+  it('unknown user or database: dq repeats the error of MySQL', async () => {
     const server = await owned('test', mariadb());
     await server.run(`CREATE USER dq IDENTIFIED BY 'right'; GRANT ALL ON known.* TO dq`);
     for (const [login, words] of [

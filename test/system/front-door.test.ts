@@ -1,4 +1,4 @@
-// Commands of another user, and --url of another server: one sentence with the remedy, no stack.
+// Tests commands of another user, and --url of another server: one sentence with the remedy, no stack.
 import { spawn } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
@@ -11,7 +11,7 @@ import { selfSigned } from '../support/self-signed.ts';
 
 const patience = { timeout: 180_000 };
 
-/** One line, and what a user cannot use is not in it. */
+/** One line, without internals that a user cannot use. */
 function expectSentence(stderr: string, says: RegExp, about: string): void {
   expect(stderr, about).toMatch(says);
   expect(stderr.trimEnd().split('\n'), about).toHaveLength(1);
@@ -47,7 +47,7 @@ describe('--url of another server', patience, () => {
     }
   };
 
-  it('a page, or the JSON of another API: it does not answer as dq does', async () => {
+  it('a page, or the JSON of another API: not a dq server', async () => {
     for (const [type, text, asked] of [
       ['text/html', '<h1>Welcome to nginx!</h1>', commands.slice(0, 1)],
       ['application/json', '[]', commands.slice(0, 1)],
@@ -91,9 +91,9 @@ describe('--url of another server', patience, () => {
 });
 
 describe.runIf(process.getuid?.() === 0)('commands of another user', patience, () => {
-  it('say whose daemon it is and what to do', async () => {
+  it('name the user of the daemon and the remedy', async () => {
     const daemon = await startDaemon();
-    // Of a directory that others may enter, as /var/lib often is.
+    // In a directory that others may enter, as /var/lib often is.
     for (const path of [daemon.directory, daemon.dataDir]) chmodSync(path, 0o755);
     const asNobody = (args: readonly string[]): Promise<{ code: number | null; stderr: string }> =>
       new Promise((resolve, reject) => {
@@ -104,7 +104,7 @@ describe.runIf(process.getuid?.() === 0)('commands of another user', patience, (
         child.once('error', reject);
         child.once('close', (code) => resolve({ code, stderr }));
       });
-    // The two ways to a daemon: the API, by its record, and the control socket.
+    // Two ways to a daemon: the API, by its run record, and the control socket.
     for (const command of [
       ...commands.slice(0, 4),
       ['token', 'add', 'x'],
@@ -116,7 +116,7 @@ describe.runIf(process.getuid?.() === 0)('commands of another user', patience, (
       expect(run.code, command.join(' ')).toBe(69);
       expectSentence(
         run.stderr,
-        /^dq: cannot ask the daemon on \S+: permission denied for user nobody; run this as the user of the daemon \(uid 0\) or as root/,
+        /^dq: cannot ask the daemon on \S+: permission denied for user nobody; run this as the user of the daemon \(uid 0\) or as root/, // check-words: data
         command.join(' '),
       );
     }

@@ -1,4 +1,4 @@
-// Host names whose name server does not answer, beside topics that must not notice.
+// Tests host names whose name server does not answer, beside healthy topics.
 import { expect, it, onTestFinished } from 'vitest';
 import { cannotReplaceResolver, startSystemNameServer } from '../../scripts/services/name-server.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -6,13 +6,13 @@ import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
 it.skipIf(cannotReplaceResolver() !== null)(
-  'daemon: 30 names that hang cost other names no attempt',
+  'daemon: 30 hanging names cost other names no attempt',
   async () => {
     const names = await startSystemNameServer((name) =>
       name.startsWith('good') ? ['127.0.0.1'] : 'silence',
     );
     onTestFinished(() => names.stop());
-    // Each call dials, and looks the name up.
+    // Each call dials and looks up the name.
     const sink = await startSink((_arrival, response) => {
       response.writeHead(200, { connection: 'close' }).end('{}');
     });
@@ -26,10 +26,10 @@ it.skipIf(cannotReplaceResolver() !== null)(
     const all = Array.from({ length: count }, (_, n) => n);
     await Promise.all(all.map((n) => create(`hung${n}`, `hung${n}.test`, { timeout: '3s' })));
     await Promise.all(all.map((n) => daemon.push(`hung${n}`, '{}')));
-    // As many as the threads that libuv would give them.
+    // As many as the threads of libuv.
     await until('hung names are asked for', () => new Set(names.asked).size >= 8);
     for (const n of [0, 1, 2, 3, 4]) {
-      // One that was never resolved before, and one that was.
+      // One that was never resolved before, and one that was resolved before.
       await create(`good${n}`, `good${n}.test`, { timeout: '2s', maxAttempts: 1 });
       await daemon.push(`good${n}`, '{}');
       await daemon.push('good0', '{}');

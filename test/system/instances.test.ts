@@ -1,5 +1,5 @@
-// Several daemons on one Redis and one MariaDB: who is admitted, that together they do what one does, and
-// what the death of one costs.
+// Tests several daemons on one Redis and one MariaDB: admission, delivery as by one daemon, and the death of
+// one.
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
@@ -15,7 +15,7 @@ import { until } from '../support/until.ts';
 
 vi.setConfig({ testTimeout: 300_000 });
 
-/** In each of the two parts: of both alive, and of one that dies. */
+/** For each of two parts: both daemons alive, and one killed. */
 const jobs = Number(process.env['DQ_INSTANCE_JOBS'] ?? 600);
 const perSecond = Number(process.env['DQ_INSTANCE_RATE'] ?? 250);
 /** timeout of the topic in the second part, and lease.margin */
@@ -32,17 +32,17 @@ describe.skipIf(isMissing)('several instances', async () => {
   };
   const redis = await owned('file', startRedis({ config: ['appendonly yes', 'appendfsync everysec'] }));
 
-  /** Two on one Redis and one database, the second with the key of the first. */
+  /** Two daemons on one Redis and one database, the second with the key of the first. */
   const startTwo = async (): Promise<[Daemon, Daemon]> => {
     await redis.ask('FLUSHALL');
     const args = ['--redis', redis.url, '--mysql', await newDatabase()];
-    // A receiver that a busy machine keeps from answering within the timeout is called again, soon.
+    // A receiver that times out on a busy machine is called again soon.
     const config = { lease: { margin: '2200ms' }, retry: { unit: '500ms' } };
     const one = await startDaemon({ args, config });
     const secretKeyFile = join(one.dataDir, 'secret.key');
     return [one, await startDaemon({ args, config: { ...config, secretKeyFile }, group: true })];
   };
-  /** Pushes so many to each at once; answers what was acknowledged. */
+  /** Pushes to each at once; returns the acknowledged pushes. */
   const pushToBoth = async (daemons: readonly Daemon[], part: string, meanwhile = async () => {}) => {
     const loads = daemons.map(({ url }, i) =>
       startLoad({ url: () => url, topic: 't', perSecond, ids: `${part}${i}-` }),
@@ -53,7 +53,7 @@ describe.skipIf(isMissing)('several instances', async () => {
     return Promise.all(loads.map((load) => load.stop()));
   };
 
-  it(`two share ${jobs} jobs, each delivered once; one that is killed is replaced by the other`, async () => {
+  it(`two share ${jobs} jobs, each delivered once; one delivers the jobs of a killed other`, async () => {
     const [one, two] = await startTwo();
     const sink = await startSink(async (arrival, response) => {
       await sleep((sink.arrivals.length * 7) % 200);
@@ -70,11 +70,11 @@ describe.skipIf(isMissing)('several instances', async () => {
     await until('all have ended', async () => (await jobsLeft(one)) === 0, 60_000);
     const acks = () =>
       [one, two].map((daemon) => daemon.log('notify').filter(({ verdict }) => verdict === 'ack').length);
-    await until('the logs say it', () => acks().reduce((sum, n) => sum + n) >= pushed, 90_000, 500);
+    await until('the logs count them', () => acks().reduce((sum, n) => sum + n) >= pushed, 90_000, 500);
     const delivered = acks();
     expect(delivered.reduce((sum, n) => sum + n)).toBe(pushed);
     expect(Math.min(...delivered)).toBeGreaterThan(0);
-    // What a busy machine did not answer in time is another attempt; none is made twice.
+    // A timeout on a busy machine is a further attempt; no attempt arrives twice.
     const attempts = new Set(sink.arrivals.map(({ id, attempt }) => `${id} ${attempt}`));
     expect(new Set(sink.arrivals.map(({ id }) => id)).size).toBe(pushed);
     expect(sink.arrivals).toHaveLength(attempts.size);
@@ -90,19 +90,19 @@ describe.skipIf(isMissing)('several instances', async () => {
     await until('it is in force on the other', async () => (await two.push('t', '1')).status === 409);
     expect((await two.api('PATCH', '/v1/topics/t', { state: 'active' })).status).toBe(200);
     await until(
-      'and back',
+      'the job is stored',
       async () => (await one.push('t', '1', { id: 'killed', delay: 500 })).status === 201,
     );
 
     let killedAt = 0;
     let openThen: ReadonlySet<string> = new Set();
     const killed = await pushToBoth([one, two], 'killed', async () => {
-      // So many under way that some are the other's.
+      // Enough running calls that some belong to the other daemon.
       sink.answer(async (arrival, response) => {
         await sleep(3_000);
         await ok(arrival, response);
       });
-      await until('callbacks are under way', () => sink.open().length >= 100, 60_000);
+      await until('callbacks are running', () => sink.open().length >= 100, 60_000);
       process.kill(-two.pid, 'SIGKILL');
       killedAt = Date.now();
       openThen = new Set(sink.open().map(({ id }) => id));
@@ -112,7 +112,7 @@ describe.skipIf(isMissing)('several instances', async () => {
     const acknowledged = killed.flatMap((result) => [...result.acknowledged]);
     await until('all have ended', async () => (await jobsLeft(one)) === 0, 60_000);
     const byId = groupBy(
-      // Taken over, a job has spent no attempt.
+      // A recovered job counts no attempt.
       sink.arrivals.filter(({ id, attempt }) => id.startsWith('killed') && attempt === 1),
       ({ id }) => id,
     );
@@ -120,13 +120,12 @@ describe.skipIf(isMissing)('several instances', async () => {
     expect(acknowledged.filter((id) => !arrived.has(id))).toEqual([]);
     const doubled = [...byId.values()].filter(({ length }) => length > 1);
     expect(doubled.filter(({ length }) => length > 2)).toEqual([]);
-    // Under way, or answered and not written down, when it died; the receiver may read a request a little
-    // later.
+    // In flight at the kill, or without a settled outcome; the receiver may read a request a little later.
     for (const [first] of doubled) {
       expect(first?.endedAt ?? killedAt).toBeGreaterThan(killedAt - 3_000);
       expect(first?.arrivedAt).toBeLessThan(killedAt + 3_000);
     }
-    // What its notifiers held and had not called comes as late.
+    // Jobs that its notifiers held but had not called arrive as late.
     const last = Math.max(...[...byId.values()].map((arrivals) => Number(arrivals[1]?.arrivedAt ?? 0)));
     const open = doubled.filter(([first]) => openThen.has(first?.id ?? '')).length;
     expect(open).toBeGreaterThan(0);
@@ -137,7 +136,7 @@ describe.skipIf(isMissing)('several instances', async () => {
     );
   });
 
-  it('a Redis of another registry is refused with the remedy, and can be taken over into MySQL with its jobs', async () => {
+  it('Redis of another registry: rejected with the remedy, which keeps its jobs', async () => {
     await redis.ask('FLUSHALL');
     const sink = await startSink(ok);
     const first = await startDaemon({ args: ['--redis', redis.url] });
@@ -165,7 +164,7 @@ describe.skipIf(isMissing)('several instances', async () => {
     const moved = await startDaemon({ args: ['--redis', redis.url, '--mysql', url], directory });
     await addTopic(moved, 't', sink.url);
     await until('it arrives', () => sink.arrivals.some(({ id }) => id === 'kept'));
-    // It may come due before its topic is there.
+    // It may be due before its topic exists.
     const held = 'notifier: jobs of an unknown topic are held';
     expect(moved.log('error').filter(({ message }) => message !== held)).toEqual([]);
   });

@@ -1,5 +1,4 @@
-// The log files of a real daemon: while they are rotated under load, at a graceful end, and when a process
-// crashes.
+// Tests the log files of a real daemon during rotation under load, at its end, and in a crash.
 import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
@@ -22,14 +21,14 @@ import { until } from '../support/until.ts';
 const root = join(import.meta.dirname, '../..');
 const noLogrotate = spawnSync('logrotate', ['--version']).status !== 0;
 
-/** What an administrator does: away with each file, then the signal. */
+/** As an administrator: renames each file, then sends the signal. */
 function renameAll(daemon: Daemon, round: number): void {
   for (const name of readdirSync(daemon.logDir).filter((one) => one.endsWith('.log')))
     renameSync(join(daemon.logDir, name), join(daemon.logDir, `${name}.round-${round}`));
   daemon.child.kill('SIGUSR1');
 }
 
-/** The example as it is, with the paths of this daemon, and without compressing: the lines are read here. */
+/** The example file with this daemon's paths, without compression, because the test reads the lines. */
 function logrotate(daemon: Daemon): void {
   const text = readFileSync(join(root, 'scripts/logrotate/dq'), 'utf8')
     .replaceAll('/var/log/dq', daemon.logDir)
@@ -44,7 +43,7 @@ function logrotate(daemon: Daemon): void {
   expect({ status: run.status, stderr: run.stderr }).toEqual({ status: 0, stderr: '' });
 }
 
-/** The lines of all files of a kind, rotated or not; fails for one that is cut. */
+/** The lines of all files of a kind, also rotated ones; fails for an incomplete line. */
 function linesOf(daemon: Daemon, kind: string): Record<string, unknown>[] {
   return readdirSync(daemon.logDir)
     .filter((name) => name.startsWith(`${kind}-`))
@@ -70,7 +69,7 @@ describe.each([
   ['logrotate -f', logrotate, noLogrotate],
 ] as const)('rotation by %s', (_how, rotate, absent) => {
   it.skipIf(absent)(
-    `under load loses no line and cuts none; the last ones are there after a stop${absent ? ': no logrotate here' : ''}`,
+    `under load: loses and cuts no line, keeps the last ones of a stop${absent ? ': no logrotate here' : ''}`,
     async () => {
       const sink = await startSink();
       const daemon = await startDaemon({ args: ['--servers', '2', '--pid-file', 'dq.pid'] });
@@ -87,7 +86,7 @@ describe.each([
         const goal = pushed + 100;
         await until('more jobs are pushed', () => pushed >= goal);
         rotate(daemon, round);
-        // Else the next round might come before a process has heard of this one.
+        // Otherwise the next round might begin before every process has reopened its files.
         await until('no old file is open', () => oldFilesOpen(daemon) === 0);
       }
       const goal = pushed + 100;
@@ -99,7 +98,7 @@ describe.each([
       const all = Array.from({ length: pushed }, (_, n) => n + 1);
       expect(idsOf(linesOf(daemon, 'request').filter(({ method }) => method === 'POST'))).toEqual(all);
       expect(idsOf(linesOf(daemon, 'notify').filter(({ outcome }) => outcome === 'delivered'))).toEqual(all);
-      // Each rotation made files of its own, or the test shows nothing.
+      // Every rotation made its own files; otherwise the test proves nothing.
       const files = readdirSync(daemon.logDir).filter((name) => name.startsWith('notify-notifier-0'));
       expect(files.length).toBeGreaterThan(2);
       expect(linesOf(daemon, 'notice').at(-1)).toMatchObject({ process: expect.stringMatching(/^dq-/) });
@@ -111,7 +110,7 @@ describe.each([
   );
 });
 
-/** A built dq whose processes throw where nobody catches when they are told to. */
+/** A built dq whose processes throw uncaught errors on a signal. */
 function crashingDq(): string {
   const directory = mkdtempSync(join(tmpdir(), 'dq-crashing-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
@@ -124,14 +123,14 @@ process.on('SIGURG', () => { void Promise.reject(new Error('left alone by the te
     const path = join(directory, 'dist', entry);
     const text = readFileSync(path, 'utf8');
     rmSync(path);
-    // After the imports and before the rest waits for anything.
+    // After the imports and before the first wait.
     writeFileSync(path, `${crash}${text}`);
   }
   return join(directory, 'bin/dq');
 }
 
 describe('a crash', () => {
-  it('of a worker leaves its reason in its error log and in that of the master; one of the master in its own', async () => {
+  it('leaves its reason in the error logs of the worker and the master', async () => {
     const daemon = await startDaemon({ launcher: crashingDq() });
     process.kill(daemon.pidOf('dq-timer-0'), 'SIGWINCH');
     process.kill(daemon.pidOf('dq-server-0'), 'SIGURG');
@@ -146,7 +145,7 @@ describe('a crash', () => {
       { process: 'dq-server-0', reason: reasons[1] },
       ...reasons.map((reason) => ({ process: 'dq-master', message: expect.stringContaining(reason) })),
     ];
-    await until('all of it is told', () => {
+    await until('all reasons are logged', () => {
       const errors = linesOf(daemon, 'error');
       for (const line of wanted) expect(errors).toContainEqual(expect.objectContaining(line));
       return true;

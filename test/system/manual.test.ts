@@ -1,5 +1,4 @@
-// Runs what the README and the manual show: their commands against a daemon, their code against signed
-// callbacks.
+// Runs the examples of the README and the manual: commands against a daemon, code against signed callbacks.
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -54,7 +53,7 @@ describe('README', { timeout: 180_000 }, () => {
       const ended = await runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
       expect(ended.code, ended.stderr).toBe(0);
     }
-    const line = await until('the callback came', () => sink.stdout());
+    const line = await until('the callback arrived', () => sink.stdout());
     expect(line).toMatch(
       /POST \/close {2}order\.close {2}\S+ {2}attempt 1\/10 {2}late \S+ {2}signature ok {2}\{"order":4711\}/,
     );
@@ -106,7 +105,7 @@ describe('signatures.md', { timeout: 180_000 }, () => {
       signature: `v1,${Buffer.alloc(32).toString('base64')} ${new Webhook(by).sign('msg_1', new Date(at), text)}`,
     };
   }
-  /** Each with the result of a correct check. */
+  /** Each with the expected result. */
   const cases = () => [
     { ...signed(secret, Date.now()), right: true },
     { ...signed(`whsec_${Buffer.alloc(24, 1).toString('base64')}`, Date.now()), right: false },
@@ -147,7 +146,7 @@ describe('signatures.md', { timeout: 180_000 }, () => {
     expectLines(execFileSync('python3', ['-c', script], { input: input(all), encoding: 'utf8' }), all);
   });
 
-  // An installation is given up after five minutes.
+  // An installation stops after five minutes.
   it('PHP: its function judges right', { timeout: 330_000 }, async ({ skip }) => {
     const why = await whyNotInstalled('php');
     if (why !== null) skip(why);

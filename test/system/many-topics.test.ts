@@ -1,5 +1,5 @@
-// More topics than one frame of the store's socket holds: they are in force after a start, a reload and a
-// restart, and so is what is changed later. A reload whose workers cannot read them changes nothing.
+// Tests more topics than one frame of the store's socket holds: they are in force after a start, a reload and
+// a restart, as are later changes. A reload whose workers cannot read them changes nothing.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { until } from '../support/until.ts';
 const bytes = 16_000;
 const count = Math.ceil(limits.frameBytesMax / bytes) + 20;
 
-/** A data directory whose topics are written straight into the registry: each through the API would take
+/** A data directory with topics written into the registry: creating them through the API would take
  *  minutes. */
 async function directoryWith(url: string): Promise<string> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-many-'));
@@ -41,7 +41,7 @@ async function directoryWith(url: string): Promise<string> {
     const secrets = [{ secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw', untilAt: null }];
     const draft = {
       ...topicDefaults,
-      // The receiver takes no more than 16 KiB of them.
+      // The receiver accepts at most 16 KiB of headers.
       headers: i === 1 || i === count ? { 'x-0': 'v' } : headers,
       callbackUrl: url,
       topic: `t${i}`,
@@ -56,7 +56,7 @@ async function directoryWith(url: string): Promise<string> {
   return directory;
 }
 
-it('many topics: more than a frame holds are in force after a reload and a restart, and so are changes', async () => {
+it('many topics: in force after a reload and a restart, with later changes', async () => {
   const sink = await startSink();
   const directory = await directoryWith(new URL('/before', sink.url).href);
   const daemon = await startDaemon({ directory });
@@ -78,11 +78,11 @@ it('many topics: more than a frame holds are in force after a reload and a resta
   await isInForce(daemon, 't1', '/before');
   await isInForce(daemon, last, '/reloaded');
 
-  // What the dq-store under these workers cannot read, no new worker can: the older ones go on.
+  // New workers cannot read more than the dq-store under them can: the older ones continue.
   const db = openDatabase(join(daemon.dataDir, 'registry.db'), { waitMs: 5_000 });
   db.exec('ALTER TABLE topic RENAME TO topic_elsewhere');
-  const refused = await reload(daemon);
-  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('cannot read the topics') });
+  const rejected = await reload(daemon);
+  expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining('cannot read the topics') });
   db.exec('ALTER TABLE topic_elsewhere RENAME TO topic');
   db.close();
   await isInForce(daemon, last, '/reloaded');

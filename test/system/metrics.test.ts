@@ -1,4 +1,4 @@
-// /metrics of a real daemon: numbers that agree with what was done, while its processes hang and die.
+// Tests /metrics of a real daemon: correct numbers, also while its processes hang and die.
 import { expect, it } from 'vitest';
 import { metricDeclarations } from '../../src/telemetry/metric-declarations.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -24,14 +24,14 @@ async function scrape(daemon: Daemon) {
 
 type Scraped = Pick<Awaited<ReturnType<typeof scrape>>, 'values' | 'of'>;
 
-/** Counters, and what histograms are made of, that are less than they were. */
+/** Counters and histogram parts that have fallen. */
 const fallen = (before: Scraped, after: Scraped) =>
   [...before.values].filter(([series, value]) => {
     const isCounter = /_total(\{|$)|_(bucket|count|sum)(\{|$)/.test(series);
     return isCounter && !((after.of(series) ?? -1) >= value);
   });
 
-it('tells what all processes did, and keeps telling it when they hang or die', {
+it('reports all processes, also hanging and dead ones', {
   timeout: 180_000,
 }, async () => {
   const sink = await startSink((arrival, response) =>
@@ -44,7 +44,7 @@ it('tells what all processes did, and keeps telling it when they hang or die', {
   for (let n = 0; n < 3; n += 1) await daemon.push('bad', '1', { id: n });
   await daemon.push('absent', '1');
   await daemon.push('good', '1', { id: 'later', delay: 3_600_000 });
-  const told: Readonly<Record<string, number>> = {
+  const expected: Readonly<Record<string, number>> = {
     'dq_jobs{state="dead"}': 3,
     'dq_attempts_total{verdict="ack",reason="none"}': 20,
     'dq_topic_events_total{topic="good",event="delivered"}': 20,
@@ -60,11 +60,11 @@ it('tells what all processes did, and keeps telling it when they hang or die', {
     dq_store_up: 1,
     'dq_in_flight{role="notifier"}': 0,
   };
-  // Each process tells what it did in its own time.
-  const settled = await until('all is told', async () => {
+  // Each process reports at its own time.
+  const settled = await until('every number is reported', async () => {
     const found = await scrape(daemon);
-    const seen = Object.fromEntries(Object.keys(told).map((series) => [series, found.of(series)]));
-    if (JSON.stringify(seen) !== JSON.stringify(told)) throw new Error(JSON.stringify(seen));
+    const seen = Object.fromEntries(Object.keys(expected).map((series) => [series, found.of(series)]));
+    if (JSON.stringify(seen) !== JSON.stringify(expected)) throw new Error(JSON.stringify(seen));
     return found;
   });
   const { of } = settled;
@@ -83,8 +83,8 @@ it('tells what all processes did, and keeps telling it when they hang or die', {
   for (const pid of [hung, store]) process.kill(pid, 'SIGSTOP');
   process.kill(killed, 'SIGKILL');
   const deaths = 'dq_worker_deaths_total{role="notifier"}';
-  // Not by the API, which asks the store; a scrape asks nobody but the master.
-  const meanwhile = await until('the death is told', async () => {
+  // Not by the API, which calls the store; a scrape needs only the master.
+  const meanwhile = await until('the death is reported', async () => {
     const found = await scrape(daemon);
     return found.of(deaths) === 1 ? found : null;
   });

@@ -1,4 +1,4 @@
-// dq on a real MariaDB: several instances on one registry, and what each of them does while it is away.
+// Tests dq on a real MariaDB: several instances on one registry, also while MySQL is unavailable.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
@@ -15,7 +15,7 @@ import { startSink } from '../support/sink.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
-/** It must not be anywhere but in the file that it is given in. */
+/** A secret that may be only in the file that contains it. */
 const password = 'pw-canary-0f8e';
 
 describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
@@ -29,8 +29,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
   };
   const start = (url: string, more: Parameters<typeof startDaemon>[0] = {}) =>
     startDaemon({ ...more, env: { DQ_MYSQL__URL: url, ...more.env } });
-  // Jobs lie in Redis in the cases of a MySQL that is away: there every process asks the registry which one
-  // it is.
+  // Tests of an unavailable MySQL keep jobs in Redis: there every process reads the registry id.
   const redis = (await lacks('redis'))
     ? null
     : await owned('file', startRedis({ config: ['appendonly yes'] }));
@@ -46,40 +45,43 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
         .map((path) => ({ path, text: readFileSync(path, 'latin1') })),
     );
 
-  it('two instances see the topics and tokens of each other, with two connections a process at most', async () => {
+  it('two instances share topics and tokens, with at most two connections a process', async () => {
     const sink = await startSink();
     const url = await newDatabase();
     const one = await start(url);
     const { body: topic } = await one.api('POST', '/v1/topics', { topic: 't', callbackUrl: sink.url });
     const secret = String(topic.secret);
 
-    // Without the key of the first there is no second.
+    // Without the key of the first there is no second instance.
     const elsewhere = temporaryDirectory();
-    const refused = await runDq(
+    const rejected = await runDq(
       ['start', '--port', '0', '--data-dir', elsewhere.path, '--log-dir', elsewhere.path],
       {
         env: { DQ_MYSQL__URL: url },
       },
     );
     elsewhere.remove();
-    expect(refused.code).toBe(1);
-    expect(refused.stderr).toMatch(/the key file .*secret\.key is missing.*copy it from another dq/);
-    expect(refused.stderr).not.toContain(password);
+    expect(rejected.code).toBe(1);
+    expect(rejected.stderr).toMatch(/the key file .*secret\.key is missing.*copy it from another dq/);
+    expect(rejected.stderr).not.toContain(password);
 
     const two = await start(url, { env: { DQ_SECRET_KEY_FILE: join(one.dataDir, 'secret.key') } });
-    await until('it says where the registry is', () =>
+    await until('it logs the place of the registry', () =>
       two.output().includes(`registry: MySQL 127.0.0.1:${server.port}/dq${made}`),
     );
     expect((await two.push('t', '{"n":1}', { id: 'a' })).status).toBe(201);
-    const arrival = await until('it was called by the other', () => sink.arrivals[0]);
+    const arrival = await until('the other one calls', () => sink.arrivals[0]);
     new Webhook(secret).verify(arrival.body, arrival.headers as Record<string, string>);
 
     await two.api('PATCH', '/v1/topics/t', { state: 'offline' });
     await until('the change is in force in the first', async () => (await one.push('t', '1')).status === 409);
     await one.api('PATCH', '/v1/topics/t', { state: 'active' });
-    await until('and back', async () => (await two.push('t', '1', { id: 'b' })).status === 201);
+    await until(
+      'the change back is in force',
+      async () => (await two.push('t', '1', { id: 'b' })).status === 201,
+    );
     await one.api('DELETE', '/v1/topics/t?jobs=purge');
-    await until('and its end', async () => (await two.push('t', '1')).status === 404);
+    await until('its removal is in force', async () => (await two.push('t', '1')).status === 404);
 
     const connections = await server.run(
       `SELECT COUNT(*) FROM information_schema.processlist WHERE db = 'dq${made}'`,
@@ -92,7 +94,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
       scopes: ['admin'],
       topics: ['*'],
     });
-    await until('the other asks for it', async () => (await two.api('GET', '/v1/topics')).status === 401);
+    await until('the other requires it', async () => (await two.api('GET', '/v1/topics')).status === 401);
     for (const daemon of [one, two]) {
       expect(await daemon.stop()).toBe(0);
       for (const { path, text } of everythingWritten(daemon))
@@ -101,7 +103,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
     }
   });
 
-  it('killed, MySQL is missed by changes alone; also across a restart; and what was counted is added when it is back', async () => {
+  it('MySQL killed: only changes fail, also after a restart; counters are added later', async () => {
     const sink = await startSink();
     const url = await newDatabase();
     const first = await startOnRedis(url);
@@ -125,7 +127,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
       ready: true,
       warnings: [expect.stringMatching(/registry: .*last known topics stay in force/)],
     });
-    await until('the log says it', () =>
+    await until('the failure is logged', () =>
       first.log('error').some(({ message }) => String(message).includes('cannot refresh topics')),
     );
     expect(await first.stop()).toBe(0);
@@ -138,22 +140,19 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
 
     await server.process.start();
     await until(
-      'changes are taken',
+      'changes are accepted',
       async () => (await second.api('PATCH', '/v1/topics/t', { title: 'x' })).status === 200,
     );
-    // Also what the first could give to nobody at its end.
-    await until(
-      'what was counted is added',
-      async () => (await countsOf(second, 't'))?.total?.delivered >= 3,
-    );
+    // Also counters that the first daemon could not record before its end.
+    await until('the counters are added', async () => (await countsOf(second, 't'))?.total?.delivered >= 3);
     expect((await countsOf(second, 't')).total).toMatchObject({ pushed: 3, delivered: 3 });
     await until(
-      'nothing is warned of',
+      'there is no warning',
       async () => (await second.api('GET', '/readyz')).body.warnings?.length === 0,
     );
   });
 
-  it('stopped, MySQL holds nobody up: not a call, not a start, not a reload', async () => {
+  it('MySQL frozen: no call, start or reload waits for it', async () => {
     const sink = await startSink();
     const url = await newDatabase();
     const daemon = await startOnRedis(url);
@@ -161,7 +160,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
     await until('the copy is written', () =>
       readFileSync(join(daemon.dataDir, 'registry-copy.json'), 'utf8').includes('"name":"t"'),
     );
-    // What no process has read yet cannot be in force.
+    // Every notifier must have read the topic before.
     expect((await daemon.push('t', '0')).status).toBe(201);
     await until('the notifiers know the topic', () => sink.arrivals.length === 1);
     await server.process.freeze();
@@ -172,13 +171,13 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
       );
       expect((await daemon.push('t', '1')).status).toBe(201);
       await until('it is delivered', () => sink.arrivals.length === 2);
-      // Far below what a client waits; the calls were under way meanwhile.
+      // Far below the deadline of a client; the calls were running meanwhile.
       expect(performance.now() - from).toBeLessThan(limits.mysqlCallMs + 20_000);
       expect(new Set((await Promise.all(calls)).map(({ status }) => status))).toEqual(new Set([503]));
       const { code, stderr } = await reload(daemon);
       expect([code, stderr]).toEqual([0, expect.any(String)]);
       expect((await daemon.push('t', '2')).status).toBe(201);
-      await until('it is delivered by the new ones', () => sink.arrivals.length === 3);
+      await until('the new notifiers deliver it', () => sink.arrivals.length === 3);
       expect(await daemon.stop()).toBe(0);
       const again = await startOnRedis(url, { directory: daemon.directory });
       expect((await again.push('t', '3')).status).toBe(201);
@@ -188,22 +187,22 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
     }
   });
 
-  it('away at the very first start, it is found when it comes, without a restart', async () => {
+  it('MySQL unavailable at the first start: dq finds it later without a restart', async () => {
     const url = await newDatabase();
     await server.process.kill();
     const daemon = await start(url);
     expect((await daemon.push('t', '1')).status).toBe(503);
     await server.process.start();
     await until(
-      'a topic can be made',
+      'a topic can be created',
       async () =>
         (await daemon.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9/' }))
           .status === 201,
     );
-    await until('it takes jobs', async () => (await daemon.push('t', '1', { delay: '1h' })).status === 201);
+    await until('it stores jobs', async () => (await daemon.push('t', '1', { delay: '1h' })).status === 201);
   });
 
-  it('dq migrate --encrypt-headers encrypts headers from before, once', async () => {
+  it('dq migrate --encrypt-headers: encrypts plain headers, once', async () => {
     const url = await newDatabase();
     const daemon = await startDaemon({ env: { DQ_MYSQL__URL: url } });
     const topic = { topic: 't', callbackUrl: 'http://127.0.0.1:9/' };
@@ -219,7 +218,7 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
     expect((await daemon.api('GET', '/v1/topics/t')).body.headers).toEqual({ 'x-key': 'geheim' });
   });
 
-  it('dq migrate makes the schema, prints it, and says when it cannot be reached', async () => {
+  it('dq migrate: creates the schema, prints it, reports an unreachable server', async () => {
     const url = await newDatabase();
     const env = { DQ_MYSQL__URL: url };
     const script = readFileSync(join(import.meta.dirname, '../../sql/mysql/dq.sql'), 'utf8');

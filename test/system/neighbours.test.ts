@@ -1,4 +1,4 @@
-// A healthy topic beside many whose endpoints hang, with the real daemon on both stores.
+// Tests a healthy topic beside many with hanging endpoints, in a real daemon on both stores.
 import { expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
@@ -19,7 +19,7 @@ it.for(['embedded', 'redis'])(
     const daemon = await startDaemon({ args, config: { notifier: { slots: 32 } } });
     await addTopic(daemon, 'fine', sink.url);
     await forAll(numbers(150), (n) => addTopic(daemon, `bad-${n}`, hanging.urlOf(n), { timeout: '60s' }));
-    // More jobs than one reserve of each notifier takes.
+    // More jobs than one reserve of each notifier can take.
     for (const round of numbers(3)) {
       const batch = numbers(150).map((n) => ({ topic: `bad-${n}`, body: round }));
       expect((await daemon.api('POST', '/v1/jobs', batch)).status).toBe(200);
@@ -29,7 +29,7 @@ it.for(['embedded', 'redis'])(
       // Their calls end after 60 s.
       await until('it is delivered', () => sink.arrivals.length === n + 1, 20_000);
     }
-    await until('each of the others was tried', () => new Set(hanging.called).size === 150);
+    await until('each of the others was called', () => new Set(hanging.called).size === 150);
     expect((await daemon.push('fine', '"last"')).status).toBe(201);
     await until('it is delivered', () => sink.arrivals.length === 16, 20_000);
   },

@@ -1,5 +1,5 @@
-// The package that a stranger installs: complete, within its sizes, and running from an empty prefix without
-// a network.
+// Tests the published package: complete, within its sizes, and running from an empty prefix without a
+// network.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ const root = join(import.meta.dirname, '../..');
 const mebibyte = 1024 * 1024;
 
 function npm(args: readonly string[], home: string): string {
-  // Without settings of this machine: a registry or a prefix of its own would decide the result.
+  // Without settings of this machine: its registry or prefix would change the result.
   const own = Object.entries(process.env).filter(([name]) => !name.toLowerCase().startsWith('npm_'));
   const env = { ...Object.fromEntries(own), HOME: home, npm_config_cache: join(home, 'cache') };
   const run = spawnSync('npm', args, { cwd: root, env, encoding: 'utf8', timeout: 240_000 });
@@ -32,7 +32,7 @@ it('package: installs offline without scripts, starts, and delivers a job', {
 }, async () => {
   const home = mkdtempSync(join(tmpdir(), 'dq-package-'));
   onTestFinished(() => rmSync(home, { recursive: true, force: true }));
-  // The build of this run is packed as it is: its own step would replace dist/ under the other tests.
+  // Packs the build of this run: npm's own build step would replace dist/ under the other tests.
   npm(['pack', '--ignore-scripts', '--pack-destination', home], home);
   const { version, private: isPrivate } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     version: string;

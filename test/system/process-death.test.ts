@@ -1,3 +1,4 @@
+// Tests kill -9 of single workers and of the master.
 import { describe, expect, it } from 'vitest';
 import { alteredDq } from '../support/altered-dq.ts';
 import { calling } from '../support/calling.ts';
@@ -14,7 +15,7 @@ interface Listed {
   readonly restarts: number;
 }
 
-/** As the master sees them. */
+/** The master's processes. */
 async function processesOf(daemon: Daemon): Promise<Listed[]> {
   const { stdout } = await runDq(['status', '--json', '--data-dir', daemon.dataDir], {
     cwd: daemon.directory,
@@ -23,7 +24,7 @@ async function processesOf(daemon: Daemon): Promise<Listed[]> {
 }
 
 describe('kill -9 of a worker', () => {
-  it('each role is started again while the others go on', async () => {
+  it('each role restarts while the others continue', async () => {
     const daemon = await startDaemon();
     for (const title of ['dq-store', 'dq-server-0', 'dq-timer-0', 'dq-notifier-1', 'dq-upkeep']) {
       const others = () =>
@@ -34,7 +35,7 @@ describe('kill -9 of a worker', () => {
           .sort();
       const before = others();
       process.kill(daemon.pidOf(title), 'SIGKILL');
-      await until(`${title} is back and everything is ready`, async () => {
+      await until(`${title} is replaced and everything is ready`, async () => {
         const processes = await processesOf(daemon);
         return (
           processes.find((one) => one.title === title)?.restarts === 1 &&
@@ -74,17 +75,17 @@ describe('kill -9 of the master', () => {
       .workers()
       .map(({ pid }) => pid)
       .filter((pid) => pid !== stopped && pid !== standing);
-    await until('its watchdog has begun', () => dq.isWatched(standing));
+    await until('its watchdog runs', () => dq.isWatched(standing));
     dq.block('dq-notifier-0');
-    await until('it stands', () => dq.blocked('dq-notifier-0'));
+    await until('it is blocked', () => dq.blocked('dq-notifier-0'));
     process.kill(stopped, 'SIGSTOP');
     process.kill(daemon.pid, 'SIGKILL');
     await until('the healthy ones are gone', () => !healthy.some(isAlive));
     expect(isListenedOn(Number(new URL(daemon.url).port))).toBe(false);
-    await until('the one that stands is gone', () => !isAlive(standing));
+    await until('the blocked one is gone', () => !isAlive(standing));
     expect(isAlive(stopped)).toBe(true);
     process.kill(stopped, 'SIGCONT');
-    await until('the one that goes on is gone', () => !isAlive(stopped));
+    await until('the stopped one is gone', () => !isAlive(stopped));
   });
 
   it('a new start uses the same port at once and ends blocked and stopped workers', async () => {
@@ -92,7 +93,7 @@ describe('kill -9 of the master', () => {
     const daemon = await startDaemon({ launcher: dq.launcher });
     const workers = daemon.workers().map((worker) => worker.pid);
     dq.block('dq-store');
-    await until('it stands', () => dq.blocked('dq-store'));
+    await until('it is blocked', () => dq.blocked('dq-store'));
     const stopped = [daemon.pidOf('dq-server-0'), daemon.pidOf('dq-notifier-0')];
     for (const pid of stopped) process.kill(pid, 'SIGSTOP');
     process.kill(daemon.pid, 'SIGKILL');

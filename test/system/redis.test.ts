@@ -1,5 +1,4 @@
-// A daemon on a real Redis: what it prints, that it delivers, and what becomes of it when Redis goes and
-// comes back.
+// Tests a daemon on a real Redis: its output, its deliveries, and what happens when Redis goes and returns.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +12,7 @@ import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
 describe.skipIf(await lacks('redis'))('dq start --redis', () => {
-  it('says where the jobs are and what they survive, and delivers each once, not early, with its retries', async () => {
+  it('prints store and durability; delivers each job once, not early, with retries', async () => {
     const server = await owned('test', startRedis({ config: ['appendonly yes', 'appendfsync everysec'] }));
     const failed = new Set<string>();
     const sink = await startSink((arrival, response) => {
@@ -56,7 +55,7 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     expect(daemon.log('error')).toEqual([]);
   });
 
-  it('refuses pushes while Redis is away, and delivers what was acknowledged when it is back', async () => {
+  it('Redis unavailable: rejects pushes; delivers acknowledged jobs when it returns', async () => {
     const server = await owned('test', startRedis({ config: ['appendonly yes', 'appendfsync always'] }));
     const sink = await startSink(ok);
     const daemon = await startDaemon({ args: ['--redis', server.url] });
@@ -65,11 +64,11 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
       expect((await daemon.push('t', '1', { id: `${n}`, delay: 2_000 })).status).toBe(201);
     });
     await server.process.kill();
-    const refused = await until('a push to be refused', async () => {
+    const rejected = await until('a push to be rejected', async () => {
       const reply = await daemon.push('t', '1', { id: 'refused' });
       return reply.status === 503 && reply.body.code === 'not_stored' ? reply : null;
     });
-    expect(refused.body.detail).toBeTruthy();
+    expect(rejected.body.detail).toBeTruthy();
     expect((await daemon.api('GET', '/readyz')).status).toBe(503);
     await server.process.start();
     await until(
@@ -96,7 +95,7 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     expect(existsSync(join(import.meta.dirname, `../../src/manual/${page}.md`))).toBe(true);
   });
 
-  it('starts while every sentinel is away', async () => {
+  it('starts while every sentinel is unavailable', async () => {
     const daemon = await startDaemon({ args: ['--redis', 'redis+sentinel://127.0.0.1:1/dq'] });
     await until('the facts', () => daemon.output().includes('ready in'));
     expect(daemon.output()).toMatch(/durability: .*unknown/);
@@ -104,7 +103,7 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     expect((await daemon.push('t', '1')).status).toBe(503);
   });
 
-  it('starts while Redis is away, and takes pushes when it comes', async () => {
+  it('starts while Redis is unavailable, and stores pushes when it returns', async () => {
     const server = await owned('test', startRedis());
     await server.process.kill();
     const daemon = await startDaemon({ args: ['--redis', server.url] });
@@ -115,16 +114,16 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     expect((await daemon.push('t', '1')).status).toBe(503);
     await server.process.start();
     await until(
-      'a push to be taken',
+      'a push to be stored',
       async () => (await daemon.push('t', '1', { id: '1' })).status === 201,
       90_000,
       50,
     );
     await until('it to arrive', () => sink.arrivals.length > 0);
-    await until('the log to say what it survives', () =>
+    await until('the log to name its durability', () =>
       daemon.log('notice').some((line) => String(line['durability']).includes('Redis in memory only')),
     );
-    await until('dq status to say so', async () => {
+    await until('dq status to show it', async () => {
       const { stderr } = await runDq(['status', '--data-dir', daemon.dataDir]);
       return /durability: Redis in memory only.*; warning: /.test(stderr) && !stderr.includes('unknown');
     });

@@ -1,4 +1,4 @@
-// Upgrade beside, switch the link, reload: the new code runs, and the port was never closed.
+// Tests an upgrade: switch the link, reload; the new code runs, and the port stays open.
 import {
   mkdirSync,
   mkdtempSync,
@@ -20,7 +20,7 @@ import { until } from '../support/until.ts';
 const repository = join(import.meta.dirname, '../..');
 const ownVersion = readFileSync(join(repository, 'dist/version'), 'utf8').trim();
 
-/** A copy of the build that says another version of itself. */
+/** A copy of the build with another version. */
 function install(release: string, version: string): void {
   mkdirSync(release);
   copyDq(release);
@@ -33,7 +33,7 @@ function install(release: string, version: string): void {
     const text = readFileSync(join(dist, name), 'utf8');
     writeFileSync(join(dist, name), text.replace(`true ? "${ownVersion}"`, `true ? "${version}"`));
   }
-  // The names of the parts carry their digests; in a true build this file would be another one.
+  // File names contain digests; in a real build this file would have another name.
   writeFileSync(join(dist, 'cli.js'), `${readFileSync(join(dist, 'cli.js'), 'utf8')}\n// ${version}\n`);
 }
 
@@ -63,7 +63,7 @@ it('reload: runs the code of a switched link with the port open; reports that a 
 
   expect((await reload(daemon)).stderr).not.toContain('dq restart');
   rmSync(current);
-  // In the moment without a link no process can be made, and that is over with this reload.
+  // Without a link no process can start, so the reload fails.
   expect(await reload(daemon)).toMatchObject({ code: 1, stderr: expect.stringContaining('ENOENT') });
   symlinkSync('2', current);
   const { code, stderr } = await reload(daemon);

@@ -1,3 +1,4 @@
+// Tests dq reload: applied settings, old workers, rejected reloads, signals.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -152,7 +153,7 @@ describe('stop during a reload', () => {
 });
 
 describe('rejected reload', () => {
-  it('names the reason; the old workers go on under load', async () => {
+  it('names the reason; the old workers continue under load', async () => {
     const port = await freePort();
     const config = { server: { port } };
     const daemon = await startDaemon({ portInFile: true, config });
@@ -228,7 +229,7 @@ describe('reload signals', () => {
         resolve();
       }, 100);
     });
-    const said = (text: string) =>
+    const linesWith = (text: string) =>
       daemon.log('notice').filter(({ message }) => String(message).startsWith(text)).length;
     await until(
       'all of them are over',
@@ -237,8 +238,8 @@ describe('reload signals', () => {
         const [error] = daemon.log('error');
         if (error !== undefined) return String(error.message);
         return (
-          said('reloaded') > 1 &&
-          said('reload: starting') === said('reloaded') &&
+          linesWith('reloaded') > 1 &&
+          linesWith('reload: starting') === linesWith('reloaded') &&
           daemon.workers().length === usual.length
         );
       },
@@ -247,8 +248,8 @@ describe('reload signals', () => {
     expect(daemon.log('error')).toEqual([]);
     clearInterval(watch);
     expect(most).toBeLessThanOrEqual(2 * usual.length);
-    // Of 50 that came within 5 s some found one waiting already; most, where a reload takes more than 200 ms.
-    expect(said('reloaded')).toBeLessThan(50);
+    // Of 50 within 5 s some found one waiting; most, where a reload takes more than 200 ms.
+    expect(linesWith('reloaded')).toBeLessThan(50);
     const order = daemon
       .log('notice')
       .map(({ message }) => String(message))

@@ -1,3 +1,4 @@
+// Tests dq restart, in the background and in the foreground, and its checks.
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
@@ -63,7 +64,7 @@ describe('dq restart', () => {
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining(`(pid ${next.pid})`) });
   });
 
-  it('ends nothing if a start would fail or a worker of the new build cannot start', async () => {
+  it('rejected when a start would fail or a new worker cannot start', async () => {
     const dq = alteredDq();
     const daemon = await startDaemon({ launcher: dq.launcher, config: { notifier: { workers: 1 } } });
     const workers = daemon.workers();
@@ -84,7 +85,7 @@ describe('dq restart', () => {
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
   });
 
-  it('checks: names the reason why a start would fail; the daemon goes on', async () => {
+  it('checks: names the reason why a start would fail; the daemon stays', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'dq-restart-'));
     const pids = join(directory, 'pids');
     mkdirSync(pids);
@@ -144,7 +145,7 @@ describe('dq restart', () => {
     expect(daemon.workers()).toEqual(workers);
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
     expect((await daemon.push('t', '{}', { id: 'a', delay: '1h' })).status).toBe(201);
-    // All checks pass: it ends.
+    // All checks pass: the daemon ends.
     void runDq(['restart', '--data-dir', daemon.dataDir], { cwd: directory });
     await until('it has ended', () => daemon.child.exitCode !== null);
     expect(daemon.child.exitCode).toBe(75);

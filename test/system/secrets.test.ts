@@ -1,5 +1,5 @@
-// Secrets and tokens through a whole run of a real daemon: what signs, and that neither is ever in the
-// clear but where it was shown once.
+// Tests secrets and tokens in a real daemon: which secret signs, and that dq shows each one once and stores
+// none in the clear.
 import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
@@ -27,7 +27,7 @@ function filesUnder(...directories: readonly string[]): { path: string; bytes: s
   );
 }
 
-it('rotation: callbacks are signed with both secrets, and neither they nor a token lie about', async () => {
+it('rotation: both secrets sign callbacks; no file shows a secret or token', async () => {
   const daemon = await startDaemon({ config: { 'retry.unit': '10ms' } });
   const dq = (args: readonly string[]) => runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
   const sink = await startSink();
@@ -39,7 +39,7 @@ it('rotation: callbacks are signed with both secrets, and neither they nor a tok
   ).stdout.trim();
   await daemon.push('a', '{"n":1}');
   await daemon.push('b', '{"n":2}', { id: 'dies' });
-  await until('the first one came', () => sink.arrivals.length === 1);
+  await until('the first callback arrived', () => sink.arrivals.length === 1);
   expect(isSignedBy(made, sink.arrivals[0] as Arrival)).toBe(true);
 
   const turned = await dq(['topic', 'secret', 'a']);
@@ -61,7 +61,7 @@ it('rotation: callbacks are signed with both secrets, and neither they nor a tok
   expect(String(twice.headers['webhook-signature'])).toMatch(/^v1,\S+ v1,\S+$/);
   for (const secret of [made, next]) expect(isSignedBy(secret, twice)).toBe(true);
   expect(isSignedBy(given, twice)).toBe(false);
-  await until('the other one is dead', async () => {
+  await until('the other job is dead', async () => {
     const { body } = await daemon.api('GET', '/v1/dead');
     return body.items.length === 1;
   });
@@ -108,7 +108,7 @@ it('rotation: callbacks are signed with both secrets, and neither they nor a tok
     for (const text of hidden) expect(bytes.includes(text), `${path} shows ${text.slice(0, 8)}…`).toBe(false);
 });
 
-it('headers: encrypted on the disk, masked below admin, kept where they are sent masked', async () => {
+it('headers: encrypted on disk, masked below admin, kept when sent masked', async () => {
   const daemon = await startDaemon();
   const sink = await startSink();
   const dq = (args: readonly string[], more: Record<string, string> = {}) =>
@@ -116,7 +116,7 @@ it('headers: encrypted on the disk, masked below admin, kept where they are sent
   const value = 'Bearer geheim-im-kopf';
   await dq(['topic', 'add', 'a', '--callback', sink.url, '--header', `authorization: ${value}`]);
   await daemon.push('a', '1');
-  await until('it came', () => sink.arrivals.length === 1);
+  await until('it arrived', () => sink.arrivals.length === 1);
   const set = await dq(['topic', 'set', 'a', '--header', 'authorization: ***', '--header', 'x-b: c']);
   expect(set.code, set.stderr).toBe(0);
   const wrong = await dq(['topic', 'set', 'a', '--header', 'x-c: ***']);
@@ -139,7 +139,7 @@ it('headers: encrypted on the disk, masked below admin, kept where they are sent
   expect(sink.arrivals[0]?.headers['authorization']).toBe(value);
 });
 
-it('a key file that is gone, or another one, ends a start with what to do', async () => {
+it('a missing or different key file rejects a start with its remedy', async () => {
   const daemon = await startDaemon();
   await daemon.api('POST', '/v1/topics', { topic: 'a', callbackUrl: 'http://127.0.0.1:9/' });
   await daemon.stop();

@@ -1,6 +1,5 @@
-// dq service: the printed script, and the real commands in a mount namespace of their own, where /etc and
-// /var belong to the test and `systemctl` writes down its calls: no service manager of this machine is
-// touched.
+// Tests dq service: the printed script, and the real commands in their own mount namespace, where /etc and
+// /var belong to the test and `systemctl` records its calls. The service manager of this machine is not used.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,11 +16,11 @@ function temporary(): string {
   return directory;
 }
 
-/** null, or why systemd-analyze or namespaces are missing here. */
+/** The reason why systemd-analyze or namespaces are missing here, or null. */
 const lacks = (command: string, ...args: string[]) =>
   spawnSync(command, args).status === 0 ? null : `no ${command} here`;
 
-/** The unit of a script by `dq service install --print`. */
+/** The unit in a script of `dq service install --print`. */
 const unitOf = (script: string) =>
   /\/etc\/systemd\/system\/dq\.service > \/dev\/null <<'END_OF_FILE'\n([\s\S]*?\n)END_OF_FILE$/m.exec(
     script,
@@ -51,7 +50,7 @@ it('service install --print: prints the steps with the paths of this installatio
 
 const noAnalyze = lacks('systemd-analyze', '--version');
 it.skipIf(noAnalyze !== null)(`service install --print: the unit is valid ${noAnalyze ?? ''}`, async () => {
-  // The user is made by an earlier step of the same script.
+  // An earlier step of the same script creates the user.
   const unit = unitOf((await runDq(['service', 'install', '--print'])).stdout).replace(
     'User=dq',
     'User=root',
@@ -86,7 +85,7 @@ case "$*" in
 esac
 `;
     writeFileSync(join(root, 'bin/systemctl'), systemctl, { mode: 0o755 });
-    // Holds the data directory as a master does.
+    // Locks the data directory as a master does.
     const lock = `
 const { DatabaseSync } = require('${repository}/node_modules/@photostructure/sqlite');
 const db = new DatabaseSync('/var/lib/dq/run/lock.db');
@@ -190,7 +189,7 @@ ls -d /var/lib/dq
       .filter((call) => !call.startsWith('show'));
     const installed = ['daemon-reload', 'enable --now dq'];
     expect(changes).toEqual([...installed, ...installed, 'disable --now dq', 'daemon-reload', '']);
-    // Each step is shown as it runs.
+    // Prints each step as it runs.
     expect(run.stderr).toContain('\nsystemctl enable --now dq\n');
   },
 );

@@ -1,5 +1,5 @@
-// A daemon on several Redis: shards that come and go by command, and what one that stands still or dies
-// costs the others.
+// Tests a daemon on several Redis: commands that add and remove shards, and the effect of a frozen or dead
+// one on the others.
 
 import { describe, expect, it } from 'vitest';
 import { startRedis, startRedisServers } from '../../scripts/services/redis.ts';
@@ -17,7 +17,7 @@ const shard = async (daemon: Daemon, ...args: string[]) => {
 };
 
 describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
-  it('shards come, drain and go by command; no job is lost, doubled or unfindable, and another `redis` changes nothing', async () => {
+  it('shards added, drained and removed by command: no job is lost, doubled or missing', async () => {
     const a = await owned('test', startRedis());
     const b = await owned('test', startRedis());
     const c = await owned('test', startRedis({ config: ['requirepass geheim'] }));
@@ -45,7 +45,7 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     const added = await shard(daemon, 'add', c.url);
     expect([added.code, added.json?.url]).toEqual([0, `redis://127.0.0.1:${c.port}`]);
     expect(added.stdout + added.stderr + daemon.output()).not.toContain('geheim');
-    // Replaces of what lives elsewhere stay there; new ids come to the new one too.
+    // Replaced jobs stay on their shard; new ids go to the new shard too.
     await push(ids.slice(0, 100), 600_000);
     await push(
       numbers(200).map((n) => `new-${n}`),
@@ -56,8 +56,8 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     expect(listed.reduce((sum: number, { jobs }: { jobs: number }) => sum + jobs, 0)).toBe(400);
 
     const first = listed[0].id;
-    const refused = await shard(daemon, 'rm', first, '-y');
-    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('drain')]);
+    const rejected = await shard(daemon, 'rm', first, '-y');
+    expect([rejected.code, rejected.stderr]).toEqual([1, expect.stringContaining('drain')]);
     expect((await shard(daemon, 'drain', first, '-y')).json).toMatchObject({ state: 'draining' });
     expect((await shard(daemon, 'rm', first, '-y')).code).toBe(1);
     for (const id of ids.slice(0, 40))
@@ -77,18 +77,20 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     expect(await daemon.stop()).toBe(0);
 
     const again = await startDaemon({ directory, config: { redis: urls } });
-    await until('it is said', () => /warning: `redis` names .* `dq shard add`/.test(again.output()));
+    await until('the warning is printed', () =>
+      /warning: `redis` names .* `dq shard add`/.test(again.output()),
+    );
     expect((await again.push('t', '1', { id: 'after' })).status).toBe(201);
     await until('it arrives', () => sink.arrivals.some(({ id }) => id === 'after'));
   });
 
-  it.each(['stands still', 'is killed'])('a shard that %s hurts its own jobs and no others', async (how) => {
+  it.each(['stands still', 'is killed'])('a shard that %s affects only its own jobs', async (how) => {
     const servers = await startRedisServers(3, { config: ['appendonly yes', 'appendfsync always'] });
     for (const server of servers) await owned('test', Promise.resolve(server));
     const sink = await startSink(ok);
     const daemon = await startDaemon({ config: { redis: servers.map(({ url }) => url) } });
     await addTopic(daemon, 't', sink.url);
-    // So that none is being called when its shard goes, however long that takes: it would be called again.
+    // No job is being called when its shard fails: it would be called again.
     await daemon.api('POST', '/v1/topics/t/pause');
     const ids = numbers(150).map((n) => `before-${n}`);
     await forAll(ids, async (id) => {
@@ -107,21 +109,26 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
       });
       return codes;
     };
-    await until('it to be known', async () => {
+    await until('the failure to be known', async () => {
       const ready = await daemon.api('GET', '/readyz');
       return ready.status === 200 && ready.body.warnings.length > 0;
     });
     const during = await statuses(numbers(90).map((n) => `during-${n}`));
-    const refused = [...during].filter(([, code]) => code === 503);
-    // A third, give or take.
-    expect(refused.length).toBeGreaterThan(10);
-    expect(refused.length).toBeLessThan(60);
-    // Without an id it goes to a shard that answers.
+    const rejected = [...during].filter(([, code]) => code === 503);
+    // About a third.
+    expect(rejected.length).toBeGreaterThan(10);
+    expect(rejected.length).toBeLessThan(60);
+    // A push without an id goes to a shard that answers.
     await forAll(numbers(30), async () => {
       expect((await daemon.push('t', '1')).status).toBe(201);
     });
     const stored = [...during].filter(([, code]) => code === 201).map(([id]) => id);
-    await until('what the others hold is delivered', () => stored.every((id) => arrived(id)), 90_000, 50);
+    await until(
+      'the jobs of the other shards are delivered',
+      () => stored.every((id) => arrived(id)),
+      90_000,
+      50,
+    );
     const counted = await daemon.api('GET', '/v1/stats');
     expect([counted.status, counted.body.missing]).toEqual([200, [`redis://127.0.0.1:${victim.port}`]]);
     const searched = await daemon.api('GET', '/v1/jobs?limit=5');
@@ -129,9 +136,9 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
 
     if (how === 'is killed') await victim.process.start();
     else victim.process.thaw();
-    await until('all that was acknowledged', () => ids.every((id) => arrived(id)), 90_000, 50);
+    await until('every acknowledged job is delivered', () => ids.every((id) => arrived(id)), 90_000, 50);
     await until('nothing is left', async () => (await jobsLeft(daemon)) === 0, 90_000, 50);
-    const unknown = new Set(refused.map(([id]) => id));
+    const unknown = new Set(rejected.map(([id]) => id));
     const counts = new Map<string, number>();
     for (const { id } of sink.arrivals) counts.set(id, (counts.get(id) ?? 0) + 1);
     expect([...counts].filter(([id, count]) => count > 1 && !unknown.has(id))).toEqual([]);
@@ -141,7 +148,7 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     }
   });
 
-  it('a shard that is lost for good is removed with what it held, and can be brought back with it', async () => {
+  it('a lost shard is removed with its jobs, and can be added again with them', async () => {
     const servers = await startRedisServers(3, { config: ['appendonly yes', 'appendfsync always'] });
     for (const server of servers) await owned('test', Promise.resolve(server));
     const sink = await startSink(ok);
@@ -162,17 +169,17 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
       });
       return codes;
     };
-    await until('it is known to be away', async () => (await pushNew('first')).has(503));
-    const refused = await shard(daemon, 'rm', lost, '-y');
-    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('--lost')]);
+    await until('it is known to be unavailable', async () => (await pushNew('first')).has(503));
+    const rejected = await shard(daemon, 'rm', lost, '-y');
+    expect([rejected.code, rejected.stderr]).toEqual([1, expect.stringContaining('--lost')]);
     expect((await shard(daemon, 'rm', lost, '--lost', '-y')).json).toEqual({ deleted: true });
     expect(await pushNew('then')).toEqual(new Set([201]));
-    const noted = await until('it is noted', () =>
+    const noted = await until('it is logged', () =>
       daemon.log('error').find(({ message }) => String(message).includes('removed as lost')),
     );
     expect(noted).toMatchObject({ shard: lost, redis: `redis://127.0.0.1:${victim.port}` });
 
-    // Back by itself it is nobody's shard: what it holds is neither found nor called.
+    // Without `dq shard add` the restarted server is not used: its jobs are not found or called.
     await victim.process.start();
     expect((await shard(daemon, 'ls')).json.items).toHaveLength(2);
     const onIt = Number(await victim.ask('HLEN', '{dq:0}:j'));
@@ -272,7 +279,7 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('embedded store')]);
   });
 
-  it('a server that does not answer cannot be added, with an exit code of its own', async () => {
+  it('a server that does not answer is rejected, with its own exit code', async () => {
     const server = await owned('test', startRedis());
     const daemon = await startDaemon({ args: ['--redis', server.url] });
     for (const url of ['redis://127.0.0.1:1', 'redis+sentinel://127.0.0.1:1/dq']) {

@@ -1,4 +1,4 @@
-// Every usual signal, to each process and to the process group, while they run and during their start.
+// Tests every usual signal, to each process and to the process group, in operation and during the start.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { until } from '../support/until.ts';
 const pidsOf = (daemon: Daemon) => [daemon.pid, ...daemon.workers().map((worker) => worker.pid)];
 const portOf = (daemon: Daemon) => Number(new URL(daemon.url).port);
 
-/** Signals that are still waiting to be delivered to a process. */
+/** Signals that a process has not received yet. */
 const pending = (pid: number) =>
   [.../^(?:SigPnd|ShdPnd):\s+(\w+)/gm[Symbol.matchAll](readFileSync(`/proc/${pid}/status`, 'utf8'))].some(
     ([, mask]) => BigInt(`0x${mask}`) !== 0n,
@@ -20,7 +20,7 @@ const pending = (pid: number) =>
 
 /** The API answers, every place is filled, and no debugger listens. */
 async function works(daemon: Daemon, titles: readonly string[], what: string): Promise<void> {
-  await until(`${what}: all have taken it`, () => !pidsOf(daemon).some(pending));
+  await until(`${what}: all have received it`, () => !pidsOf(daemon).some(pending));
   await until(`${what}: it answers`, async () => (await daemon.api('GET', '/readyz')).status === 200);
   await until(`${what}: every place is filled`, () => {
     const now = daemon.workers().map((worker) => worker.title);
@@ -56,7 +56,7 @@ describe.each(stopping)('%s', (signal) => {
 });
 
 describe('signals that end no process', () => {
-  it('to a single process: the same processes go on', async () => {
+  it('to a single process: the same processes continue', async () => {
     const daemon = await startDaemon();
     const workers = daemon.workers();
     const titles = workers.map(({ title }) => title);
@@ -77,7 +77,7 @@ describe('signals that end no process', () => {
     expect(daemon.log('error')).toEqual([]);
   });
 
-  it('to the process group: the same processes go on', async () => {
+  it('to the process group: the same processes continue', async () => {
     const daemon = await startDaemon({ group: true });
     const workers = daemon.workers();
     for (const signal of harmless) {
@@ -88,7 +88,7 @@ describe('signals that end no process', () => {
   });
 
   it.each(reloading)(
-    '%s to the master, and to the process group: the daemon goes on with all workers',
+    '%s to the master, and to the process group: the daemon continues with all workers',
     async (signal) => {
       const daemon = await startDaemon({ group: true });
       const titles = daemon.workers().map(({ title }) => title);
@@ -109,19 +109,19 @@ describe('SIGTERM to a single worker', () => {
     expect(daemon.pidOf('dq-store')).toBe(store);
   });
 
-  it('drains any other worker, and another one is started', async () => {
+  it('drains any other worker, and the master starts another', async () => {
     const daemon = await startDaemon();
     const others = daemon.workers().filter(({ title }) => title !== 'dq-store');
     for (const { pid } of others) process.kill(pid, 'SIGTERM');
-    await until('each is another process', () =>
+    await until('each is restarted', () =>
       others.every(({ title, pid }) =>
         daemon.workers().some((now) => now.title === title && now.pid !== pid),
       ),
     );
     await works(daemon, [], 'TERM to all but dq-store');
-    // It ended by itself: no signal killed it.
+    // It ended without a signal.
     for (const { title, pid } of others)
-      await until(`the log tells of ${title}`, () =>
+      await until(`the log names ${title}`, () =>
         daemon
           .log('notice')
           .some(({ message }) => message === `${title} (pid ${pid}) drained after a signal of its own`),
@@ -157,7 +157,7 @@ describe('signals to the process group during the start', () => {
       const { child, directory, pid } = await begin();
       const record = join(directory, 'data/run/dq.json');
       let sent = 0;
-      // Less often than a worker needs for its first line: else none would ever get there.
+      // Less often than a worker needs for its first line; otherwise no worker would get there.
       await until(
         'twenty were sent',
         () => {
@@ -195,7 +195,7 @@ describe('a closed terminal', () => {
     // The master writes a line about a dead worker.
     process.kill(daemon.pidOf('dq-timer-0'), 'SIGKILL');
     await until(
-      'the timer is back',
+      'the timer is restarted',
       () =>
         daemon.workers().length === workers.length &&
         daemon.pidOf('dq-timer-0') !== workers.find((one) => one.title === 'dq-timer-0')?.pid,

@@ -1,4 +1,5 @@
-// Processes stopped by SIGSTOP: a single worker is killed and replaced; the master or all processes go on.
+// Tests processes stopped by SIGSTOP: the master replaces a single worker; a stopped master or group
+// continues.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,10 +12,10 @@ import { lacks, owned } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
-/** Not less: a busy machine may keep a healthy worker from its turn for some seconds. */
+/** Not less: a healthy worker on a busy machine may wait for some seconds. */
 const seconds = 10;
 
-/** bin/dq of a copy whose master waits for 10 s, not for 20, until a worker is silent for too long. */
+/** bin/dq of a copy whose master waits 10 s, not 20, for messages of a worker. */
 function impatientDq(): string {
   const directory = mkdtempSync(join(tmpdir(), 'dq-impatient-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
@@ -85,7 +86,7 @@ describe.each(['embedded store', 'Redis'])('a stopped notifier, %s', (store) => 
 it('a stopped master, then a stopped process group: every worker survives', async () => {
   const daemon = await startDaemon({ launcher: impatientDq(), group: true });
   const workers = daemon.workers();
-  // The time that passes is the condition under test: longer than a worker may be silent.
+  // The elapsed time is the condition under test: longer than the limit of silence.
   for (const pid of [daemon.pid, -daemon.pid]) {
     const stopped = performance.now();
     process.kill(pid, 'SIGSTOP');
@@ -96,11 +97,11 @@ it('a stopped master, then a stopped process group: every worker survives', asyn
         // It has ended.
       }
     });
-    await until('longer than a silence', () => performance.now() - stopped > (seconds + 2) * 1_000);
+    await until('the limit of silence has passed', () => performance.now() - stopped > (seconds + 2) * 1_000);
     process.kill(pid, 'SIGCONT');
-    // By then every worker would have been found silent.
+    // The master would have found every worker silent by then.
     const reported = performance.now();
-    await until('the master has counted on', () => performance.now() - reported > 3_000);
+    await until('the master has counted further ticks', () => performance.now() - reported > 3_000);
     expect(daemon.workers()).toEqual(workers);
   }
   expect((await daemon.api('GET', '/readyz')).status).toBe(200);

@@ -1,3 +1,4 @@
+// Tests dq sink with signed and unsigned requests.
 import { connect } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
@@ -136,7 +137,7 @@ describe('dq sink', () => {
     ['--status', '99'],
     ['--port', 'x'],
     ['--delay', '-1s'],
-  ])('refuses %s %s: exit 2', async (flag, value) => {
+  ])('rejects %s %s: exit 2', async (flag, value) => {
     const run = await runDq(['sink', flag, value]);
     expect(run.code).toBe(2);
     expect(run.stderr).toContain(flag);

@@ -1,3 +1,4 @@
+// Tests dq start, in the foreground and in the background.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -74,7 +75,7 @@ describe('dq start', () => {
     expect(existsSync(join(daemon.dataDir, 'run/dq.json'))).toBe(true);
   });
 
-  it('start: of many at once on one directory exactly one wins; the others name it', async () => {
+  it('start: of many at once on one directory one wins; the others name it', async () => {
     // Like after a power cut: the run record names a process that has ended.
     mkdirSync(join(directory, 'data/run'), { recursive: true });
     const left = { pid: 999_999_999, startedAt: 1, controlSocket: join(directory, 'data/run/control.sock') };
@@ -117,9 +118,9 @@ describe('dq start', () => {
     onTestFinished(() => void taken.close());
     await until('it listens', () => taken.listening);
     const { port } = taken.address() as AddressInfo;
-    const refused = await runDq(['start', '--port', String(port), ...places()], { cwd: directory });
-    expect(refused.code).toBe(1);
-    expect(refused.stderr).toMatch(new RegExp(`^dq: .*${port}.*\\n$`));
+    const rejected = await runDq(['start', '--port', String(port), ...places()], { cwd: directory });
+    expect(rejected.code).toBe(1);
+    expect(rejected.stderr).toMatch(new RegExp(`^dq: .*${port}.*\\n$`));
     expect(existsSync(join(directory, 'data/run/dq.json'))).toBe(false);
     expect(readFileSync(join(directory, 'data/run/workers.json'), 'utf8')).toBe('[]\n');
   });
@@ -130,9 +131,9 @@ describe('dq start', () => {
       writeFileSync(join(directory, 'file'), '');
       const at = (one: string) => join(directory, one === name ? 'file' : '', one);
       const args = ['--data-dir', at('data'), '--log-dir', at('logs'), '--pid-file', at('dq.pid')];
-      const refused = await runDq(['start', '--port', '0', ...args], { cwd: directory });
-      expect(refused).toMatchObject({ code: 1, stdout: '' });
-      expect(refused.stderr).toMatch(
+      const rejected = await runDq(['start', '--port', '0', ...args], { cwd: directory });
+      expect(rejected).toMatchObject({ code: 1, stdout: '' });
+      expect(rejected.stderr).toMatch(
         new RegExp(
           `^dq: (cannot \\w+ )?the (data directory|log directory|pid file) \\S+/file/${name}(: | cannot be ).*\\n$`,
         ),
@@ -153,9 +154,9 @@ describe('dq start', () => {
   });
 
   it('start: exits with 78 beyond this machine without a token, leaves no process', async () => {
-    const refused = await runDq(['start', '--host', '0.0.0.0', ...places()], { cwd: directory });
-    expect(refused).toMatchObject({ code: 78, stdout: '' });
-    expect(refused.stderr).toContain('dq token add');
+    const rejected = await runDq(['start', '--host', '0.0.0.0', ...places()], { cwd: directory });
+    expect(rejected).toMatchObject({ code: 78, stdout: '' });
+    expect(rejected.stderr).toContain('dq token add');
     // The tokens are in the registry, so the directory has been made; the next start finds it free.
     const daemon = await startDaemon({ directory });
     expect((await daemon.api('GET', '/livez')).status).toBe(200);
@@ -210,7 +211,7 @@ describe('dq start -d', () => {
     // A notice that a master in the foreground would print.
     const victim = workers.find(({ title }) => title === 'dq-timer-0')?.pid;
     process.kill(victim as number, 'SIGKILL');
-    await until('another has its place', () =>
+    await until('it is replaced', () =>
       childrenOf(pid).some((now) => now.title === 'dq-timer-0' && now.pid !== victim),
     );
     expect(readFileSync(join(directory, 'logs/dq-output.log'), 'utf8')).toBe('');

@@ -1,3 +1,4 @@
+// Tests dq status, also with --watch on a terminal.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, it, onTestFinished } from 'vitest';

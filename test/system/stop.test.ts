@@ -1,4 +1,4 @@
-// Running work during a stop of the daemon.
+// Tests running work during a stop of the daemon.
 import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -19,7 +19,7 @@ describe('a stop', () => {
     // Idle processes have ended; those needed to the end still run: the store, upkeep, and the one notifier
     // with a call.
     const leftOver = /^dq-notifier-\d \(draining\) dq-store dq-upkeep$/;
-    await until('only those that are needed to the end are left', () =>
+    await until('only the needed processes are left', () =>
       leftOver.test(
         daemon
           .workers()
@@ -44,7 +44,7 @@ describe('a stop', () => {
     expect(daemon.child.exitCode).toBe(0);
     sink.answer((arrival) => sink.finish(arrival));
     const next = await startDaemon({ directory: daemon.directory });
-    await until('it was called again', () => sink.arrivals.length === 2);
+    await until('it is called again', () => sink.arrivals.length === 2);
     expect(sink.arrivals.map((arrival) => arrival.attempt)).toEqual([1, 1]);
     expect(sink.arrivals[1]?.webhookId).toBe(sink.arrivals[0]?.webhookId);
     await until('it is done', async () => (await stateOf(next)) === 'done');
@@ -66,7 +66,7 @@ describe('a stop', () => {
     sink.answer((arrival) => sink.finish(arrival));
     const next = await startDaemon({ directory: daemon.directory });
     // Recovered by the list of living notifiers: its lease lasts more than a minute.
-    await until('it was called again', () => sink.arrivals.length === 2);
+    await until('it is called again', () => sink.arrivals.length === 2);
     await until('it is done', async () => (await stateOf(next)) === 'done');
   });
 
@@ -92,7 +92,7 @@ describe('SIGUSR1 to the master', () => {
     expect(rotated().length).toBeGreaterThan(1);
     daemon.child.kill('SIGUSR1');
     // No process writes a line now, so none reopens by itself.
-    await until('nobody holds an old file', () => rotated().length === 0);
+    await until('no process has an old file open', () => rotated().length === 0);
     sink.finish(sink.open()[0]);
     await until('the attempt is logged in a new file', () =>
       readdirSync(daemon.logDir).some((name) => name.startsWith('notify-') && name.endsWith('.log')),

@@ -1,5 +1,5 @@
-// The sd_notify messages of a daemon, and the unit. The receiver is a real datagram socket, in Python because
-// Node cannot open one.
+// Tests the sd_notify messages of a daemon, and the unit. The receiver is a real datagram socket, in Python
+// because Node cannot open one.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

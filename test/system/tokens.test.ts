@@ -1,4 +1,5 @@
-// Access tokens in a real daemon: made and removed by its commands, in force in all of its servers.
+// Tests access tokens in a real daemon: its commands create and remove them, and they are in force in all
+// servers.
 import { once } from 'node:events';
 import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -13,8 +14,8 @@ const patience = { timeout: 180_000 };
 const commands = (daemon: Daemon) => (args: readonly string[]) =>
   runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
 
-/** What each of the servers says to GET /v1/topics. Which of them takes a connection is chance, so it is
- *  asked for before anything is sent: behind a refusal the connection is closed. */
+/** The statuses of each server for GET /v1/topics. The kernel chooses the server of a connection, so the
+ *  test finds it before sending: a rejected connection is closed. */
 async function statusesOf(daemon: Daemon, servers: number, token?: string): Promise<number[]> {
   const lines = new Map<string, Socket>();
   const opened: Socket[] = [];
@@ -23,7 +24,7 @@ async function statusesOf(daemon: Daemon, servers: number, token?: string): Prom
       const socket = connect(Number(new URL(daemon.url).port), '127.0.0.1');
       opened.push(socket);
       await once(socket, 'connect');
-      const title = await until('a server has taken it', () => serverOf(daemon, socket.localPort ?? 0));
+      const title = await until('a server has accepted it', () => serverOf(daemon, socket.localPort ?? 0));
       lines.set(title, socket);
     }
     return await Promise.all([...lines.values()].map((socket) => ask(socket, token)));
@@ -41,7 +42,7 @@ async function ask(socket: Socket, token?: string): Promise<number> {
   return Number(text.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length));
 }
 
-/** Who holds the other end of a connection from `port`. */
+/** The server at the other end of a connection from `port`. */
 function serverOf(daemon: Daemon, port: number): string | undefined {
   const hex = (n: number) => `:${n.toString(16).toUpperCase().padStart(4, '0')}`;
   const [here, there] = [hex(Number(new URL(daemon.url).port)), hex(port)];
@@ -55,7 +56,7 @@ function serverOf(daemon: Daemon, port: number): string | undefined {
 }
 
 describe('tokens', patience, () => {
-  it('are in force in both servers, and removed from both, soon and without a restart', async () => {
+  it('are added and removed in both servers without a restart', async () => {
     const daemon = await startDaemon({ args: ['--servers', '2'] });
     const dq = commands(daemon);
     const everywhere = (status: number, token?: string) =>
@@ -78,7 +79,7 @@ describe('tokens', patience, () => {
     await everywhere(200);
   });
 
-  it('are made, listed and removed by commands, and taken from --token and DQ_TOKEN', async () => {
+  it('are created, listed and removed by commands; --token and DQ_TOKEN send them', async () => {
     const daemon = await startDaemon();
     const dq = commands(daemon);
     const added = await dq(['token', 'add', 'shop', '--topic', 'order.*', '--topic', 'bill.*']);
@@ -133,7 +134,7 @@ describe('tokens', patience, () => {
 });
 
 describe('another --host', patience, () => {
-  // An address that no machine has: an accepted start fails at listening, so no test listens to others.
+  // No machine has this address: an accepted start fails at listening, so no test listens to others.
   const start = (dataDir: string, ...args: string[]) =>
     runDq(['start', '--port', '0', '--host', '192.0.2.1', '--data-dir', dataDir, ...args], {
       cwd: join(dataDir, '..'),
@@ -142,10 +143,10 @@ describe('another --host', patience, () => {
   it('start beyond this machine: exits with 78 without a token, unless --no-auth', async () => {
     const daemon = await startDaemon();
     await daemon.stop();
-    const refusedLogs = join(daemon.directory, 'refused');
-    const refused = await start(daemon.dataDir, '--log-dir', refusedLogs);
-    expect(refused.code).toBe(78);
-    expect(refused.stderr).toBe(
+    const rejectedLogs = join(daemon.directory, 'refused');
+    const rejected = await start(daemon.dataDir, '--log-dir', rejectedLogs);
+    expect(rejected.code).toBe(78);
+    expect(rejected.stderr).toBe(
       'dq: server.host: 192.0.2.1 can be reached from other machines and no access token exists; make one while dq is stopped (dq token add me --scope admin --data-dir ' +
         `${daemon.dataDir}), or add --no-auth to accept requests without a token\n`,
     );
@@ -154,8 +155,8 @@ describe('another --host', patience, () => {
         .map((name) => readFileSync(join(directory, name), 'utf8'))
         .join('');
     expect(noticed(daemon.logDir)).toContain('"message":"ready"');
-    expect(noticed(refusedLogs)).toContain('"message":"starting"');
-    expect(noticed(refusedLogs)).not.toContain('"message":"ready"');
+    expect(noticed(rejectedLogs)).toContain('"message":"starting"');
+    expect(noticed(rejectedLogs)).not.toContain('"message":"ready"');
     expect(await start(daemon.dataDir, '--no-auth')).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/^dq: 192\.0\.2\.1 is not an address of this machine/),
@@ -172,7 +173,7 @@ describe('another --host', patience, () => {
       runDq(['token', 'add', name, '--data-dir', dataDir, ...args], { cwd: directory.path });
     expect((await add('me')).stderr).toContain('the directory does not exist');
     expect((await start(dataDir)).code).toBe(78);
-    // As in a directory that a service manager made for a user of its own.
+    // As in a directory that a service manager made for its own user.
     const owner = process.getuid?.() === 0 ? 65_534 : process.getuid?.();
     const files = () => readdirSync(dataDir, { recursive: true }).map((name) => join(dataDir, String(name)));
     for (const path of [directory.path, dataDir, ...files()]) chownSync(path, owner ?? 0, owner ?? 0);
@@ -206,7 +207,7 @@ describe('another --host', patience, () => {
     expect(await status(`${made.stdout.trim().slice(0, -1)}-`)).toBe(401);
   });
 
-  it('is taken once a token exists', async () => {
+  it('is accepted once a token exists', async () => {
     const daemon = await startDaemon();
     expect((await commands(daemon)(['token', 'add', 'a'])).code).toBe(0);
     await daemon.stop();

@@ -1,4 +1,4 @@
-// Why jobs of a topic are not called: each reason as the daemon gives it, through the API and `dq topic get`.
+// Tests the reasons why jobs of a topic are not called, through the API and `dq topic get`.
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { openDatabase } from '../../src/runtime/database.ts';
@@ -25,7 +25,7 @@ async function reasonsOf(daemon: Daemon, topic: string): Promise<Reason[][]> {
   return [body.reasons, ...body.notifiers.map(({ reasons }: { reasons: Reason[] | null }) => reasons ?? [])];
 }
 
-/** Resolves with the reason of this code, when one is given. `place`: 0 = the instance, 1 and 2 = its
+/** Resolves with the reason of this code when dq reports it. `place`: 0 = the instance, 1 and 2 = its
  *  notifiers. */
 async function reason(daemon: Daemon, topic: string, code: string, place = 1): Promise<Reason> {
   let last: Reason[][] = [];
@@ -131,7 +131,7 @@ it('capacity: names the reason why jobs of a topic are not called', async () => 
   const json = await runDq(['topic', 'get', 'paused', '--json', '--data-dir', daemon.dataDir]);
   expect(JSON.parse(json.stdout)).toMatchObject({ topic: 'paused', state: 'paused' });
 
-  // As a notifier of an older version, which ignores the question.
+  // As a notifier of an older version, which ignores the request.
   process.kill(daemon.pidOf('dq-notifier-1'), 'SIGSTOP');
   const { body } = await daemon.api('GET', '/v1/topics/paused/capacity');
   expect(body.notifiers).toMatchObject([

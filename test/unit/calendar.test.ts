@@ -19,7 +19,7 @@ describe('createCalendar', () => {
     expect(createCalendar(timezone).dayOf(Date.parse(instant))).toBe(day);
   });
 
-  it('calendar: earlier calls do not change its answers', () => {
+  it('calendar: earlier calls do not change its results', () => {
     const calendar = createCalendar('Australia/Lord_Howe'); // changes by half an hour
     const start = Date.parse('2030-04-05T00:00:00Z');
     for (let ms = start; ms < start + 4 * 86_400_000; ms += 11 * 60_000 + 7)

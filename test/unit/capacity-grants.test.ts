@@ -64,7 +64,7 @@ describe('capacity grants', () => {
     const capacitiesIn = ({ topics }: CapacityGrant) =>
       ['a', 'b', 'c', 'd'].map((name) => topics.get(name)?.room);
     expect(capacitiesIn(take({ a: 2, d: 2 }))).toEqual([1, 0, 3, 1]);
-    // The second does not name d: it has the capacity of the base, less what the first was promised.
+    // The second request does not name d: it has the base capacity less the first one's promise.
     expect(capacitiesIn(take({ a: 2 }))).toEqual([1, 0, 1, 2]);
     expect(looks.mock.calls.length + entries.mock.calls.length).toBe(0);
   });
@@ -84,7 +84,7 @@ describe('capacity grants', () => {
       const taken: CapacityGrant[] = [];
       for (let n = 0; n < 12; n += 1) {
         const base = bases[draw(bases.length)] as CapacityBase;
-        // A topic with the capacity of the base, or of the others, need not be named.
+        // A topic with the base capacity, or that of the others, need not be named.
         const over = Object.entries(capacities).filter(
           ([name, room]) => room !== (base.topics.get(name)?.room ?? others) || draw(2) === 0,
         );

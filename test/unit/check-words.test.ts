@@ -1,19 +1,25 @@
-// The word check catches what it is for, and nothing that merely looks like it.
+// The word check finds each pattern, and accepts similar correct sentences.
 import { expect, it } from 'vitest';
-import { checkCommentLength, checkWords, patterns, withoutGlossary } from '../../scripts/check-words.ts';
+import {
+  checkCommentLength,
+  checkWords,
+  dataMark,
+  patterns,
+  withoutGlossary,
+} from '../../scripts/check-words.ts';
 
 const caught = [
   'Whoever comes first decides.',
-  'It is read anew.',
-  'What its digest says is none.',
-  'The flag is no field of a topic.',
-  'Notifiers are told at once.',
-  'What systemd hears of it.',
-  'The job is handed back.',
-  'Redis is away.',
-  'Redis cannot be asked.',
-  'Leases end. What is over waits.',
-  'As a rule it is short.',
+  'It is read anew.', // check-words: data
+  'What its digest says is none.', // check-words: data
+  'The flag is no field of a topic.', // check-words: data
+  'Notifiers are told at once.', // check-words: data
+  'What systemd hears of it.', // check-words: data
+  'The job is handed back.', // check-words: data
+  'Redis is away.', // check-words: data
+  'Redis cannot be asked.', // check-words: data
+  'Leases end. What is over waits.', // check-words: data
+  'As a rule it is short.', // check-words: data
 ];
 
 it.each(caught.map((text, n) => [text, n] as const))('word check: finds "%s"', (text, n) => {
@@ -46,4 +52,11 @@ it('word check: leaves out the glossary and keeps the line numbers', () => {
   const text = withoutGlossary('# Map\n\n## Glossary\n\nnobody\n\n## Next\n\nnobody\n');
   expect(checkWords(text)).toEqual([expect.objectContaining({ line: 9, words: 'nobody' })]);
   expect(checkWords(withoutGlossary('## Glossary\n\nnobody\n'))).toEqual([]);
+});
+
+it('word check: accepts marked data, and rejects a mark without such words', () => {
+  expect(checkWords(`${caught[0]} ${dataMark}`)).toEqual([]);
+  expect(checkWords(`'stored', ${dataMark}`)).toEqual([
+    expect.objectContaining({ line: 1, words: dataMark }),
+  ]);
 });

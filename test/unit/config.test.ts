@@ -1,3 +1,4 @@
+// Tests the sources, values, cross-checks and output of the configuration.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

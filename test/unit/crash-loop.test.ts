@@ -1,3 +1,4 @@
+// Tests when repeated deaths end the daemon, and the restart delays.
 import { describe, expect, it } from 'vitest';
 import { CrashLoop, restartDelayMs } from '../../src/master/workers/crash-loop.ts';
 

@@ -1,3 +1,4 @@
+// Tests the headers, ids and signatures of callbacks, and the rotation of secrets.
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { callbackHeaders, signatureHeader, webhookIdOf } from '../../src/core/delivery.ts';

@@ -1,7 +1,8 @@
+// Tests the notations of durations and instants.
 import { describe, expect, it } from 'vitest';
 import { formatDuration, formatInstant, parseDuration, parseInstant } from '../../src/core/duration.ts';
 
-const outcome = <T>(parsed: { ok: boolean; value?: T }) => (parsed.ok ? parsed.value : 'refused');
+const outcome = <T>(parsed: { ok: boolean; value?: T }) => (parsed.ok ? parsed.value : 'rejected');
 
 describe('parseDuration', () => {
   it.each([
@@ -57,7 +58,7 @@ describe('parseDuration', () => {
     [],
     {},
   ])('rejects %j', (input) => {
-    expect(outcome(parseDuration(input))).toBe('refused');
+    expect(outcome(parseDuration(input))).toBe('rejected');
   });
 
   it.each([
@@ -100,7 +101,7 @@ describe('parseInstant', () => {
 
   it('instant: a blank stands for a plus in a query only', () => {
     expect(outcome(parseInstant('2030-01-31T09:00:00 08:00', true))).toBe(Date.UTC(2030, 0, 31, 1));
-    expect(outcome(parseInstant('2030-01-31T09:00:00 08:00'))).toBe('refused');
+    expect(outcome(parseInstant('2030-01-31T09:00:00 08:00'))).toBe('rejected');
   });
 
   it.each([
@@ -115,6 +116,6 @@ describe('parseInstant', () => {
     -1,
     1.5,
   ])('rejects %j', (input) => {
-    expect(outcome(parseInstant(input))).toBe('refused');
+    expect(outcome(parseInstant(input))).toBe('rejected');
   });
 });

@@ -132,7 +132,7 @@ describe('egress policy', () => {
   });
 
   it.each(privateUrls)(
-    'allows %s by default and refuses it where only public addresses may be called',
+    'allows %s by default and rejects it where only public addresses may be called',
     (url) => {
       expect(atUrl(url)).toBeNull();
       expect(atUrl(url, { policy: 'public' })).not.toBeNull();

@@ -5,7 +5,7 @@ import { isEncrypted, SecretCipher } from '../../src/registry/sql/keys/encryptio
 const cipher = new SecretCipher(randomBytes(32));
 
 it.each(['', 'a', 'whsec_MDAw', '[{"secret":"订单"}]', 'x'.repeat(100_000)])(
-  'unseals what it encrypted',
+  'decrypts its own text',
   (text) => {
     const encrypted = cipher.encrypt(text, 'order.close');
     expect(encrypted).toMatch(/^v1:[A-Za-z0-9+/]+=*$/);
@@ -21,7 +21,7 @@ it('encryption: each text is different, and none shows its content', () => {
     expect(Buffer.from(one.slice(3), 'base64').toString('latin1')).not.toContain('secret');
 });
 
-it('encryption: nothing is decrypted for another owner or with another key', () => {
+it('encryption: another owner or another key decrypts nothing', () => {
   const encrypted = cipher.encrypt('secret', 'a');
   for (const owner of ['', 'b', 'A', 'aa']) expect(() => cipher.decrypt(encrypted, owner)).toThrow();
   expect(() => new SecretCipher(randomBytes(32)).decrypt(encrypted, 'a')).toThrow();

@@ -1,4 +1,4 @@
-// Questions of servers to all notifiers: answered together, also where a notifier is silent.
+// Questions of servers to all notifiers: one reply for all, also where a notifier is silent.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { masterLimits } from '../../src/master/limits.ts';
 import { ExplainRelay } from '../../src/master/workers/explain-relay.ts';

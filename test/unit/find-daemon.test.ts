@@ -1,3 +1,4 @@
+// Tests how a command finds its daemon and token.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

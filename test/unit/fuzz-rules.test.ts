@@ -9,7 +9,7 @@ it('random rules and replies: only parse errors and consistent booleans', {
   expect(report.failures).toEqual([]);
   // The generator covers everything, else the run above proves nothing.
   expect(report.parsed).toBeGreaterThan(3_000);
-  expect(report.refused).toBeGreaterThan(3_000);
+  expect(report.rejected).toBeGreaterThan(3_000);
   expect(report.retries).toBeGreaterThan(1_000);
   expect(Reflect.ownKeys(Object.prototype)).toEqual(untouched);
 });

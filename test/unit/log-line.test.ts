@@ -1,3 +1,4 @@
+// Tests the text of log lines, as JSON and for people.
 import { describe, expect, it } from 'vitest';
 import { formatLine, formatReadable, headOf } from '../../src/telemetry/log-line.ts';
 

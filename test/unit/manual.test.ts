@@ -54,7 +54,7 @@ it('pages: each is reached from the README', () => {
 });
 
 it('errors: each code has a remedy, and each exit code a meaning', () => {
-  // A remedy may be written before its code is.
+  // A remedy may exist before its code.
   expect(Object.keys(remedies)).toEqual(expect.arrayContaining(Object.keys(catalogue)));
   expect(Object.keys(exitMeanings).sort()).toEqual(Object.keys(exitCodes).sort());
 });
@@ -75,11 +75,11 @@ it('troubleshooting: its table has every exit code', () => {
     text.indexOf('\n## ', text.indexOf('## Exit codes') + 1),
   );
   const named = [...section.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
-  // Two of them have one number.
+  // Two of them share a number.
   expect(named).toEqual([...new Set(Object.values(exitCodes))].sort((a, b) => a - b));
 });
 
-it('pages: every command that they name exists', () => {
+it('pages: every named command exists', () => {
   const unknown: string[] = [];
   for (const [path, text] of pages) {
     const inline = [...text.matchAll(/`(?:npx )?dq ([a-z]+)/g)];
@@ -113,7 +113,7 @@ function withoutCode(text: string): string {
   return text.replaceAll(/^```[\s\S]*?^```$/gm, '').replaceAll(/`[^`\n]*`/g, '');
 }
 
-/** As GitHub makes them: lower case, no punctuation, hyphens for spaces, -1 for the second of a name. */
+/** GitHub's anchors: lower case, no punctuation, hyphens for spaces, -1 for the second of a name. */
 function anchorsOf(text: string): ReadonlySet<string> {
   const anchors = new Set<string>();
   for (const [, heading = ''] of text.replaceAll(/^```[\s\S]*?^```$/gm, '').matchAll(/^#{1,6} (.*)$/gm)) {

@@ -1,3 +1,4 @@
+// Tests metrics from the buffer of a worker to the text of the master.
 import { expect, it } from 'vitest';
 import { MetricsHub } from '../../src/master/metrics-hub.ts';
 import type { ProcessInfo } from '../../src/process/messages.ts';
@@ -177,7 +178,7 @@ it('counter: keeps named series; others end and restart at 0', async () => {
   ]);
 });
 
-it('topic: removed and re-created between two reports loses no count', () => {
+it('topic: removed and created again between two reports loses no count', () => {
   const tally = new MetricTally();
   const meter = new MetricBuffer();
   const pushed = () =>
@@ -204,13 +205,13 @@ it('topic: removed and re-created between two reports loses no count', () => {
 });
 
 it('hub: logs each time that it becomes full', async () => {
-  const said: string[] = [];
-  const log = { ...silentLog, error: (message: string) => void said.push(message) };
+  const errors: string[] = [];
+  const log = { ...silentLog, error: (message: string) => void errors.push(message) };
   const hub = new MetricsHub({ version: '1', processes: () => [], log, dropped: () => 0, delivers: true });
   const from = { title: 'dq-upkeep', send: () => true };
-  const hear = (metrics: MetricReport) => hub.receive(from, { kind: 'metrics', metrics });
+  const send = (metrics: MetricReport) => hub.receive(from, { kind: 'metrics', metrics });
   const fill = () =>
-    hear(
+    send(
       report({
         counts: Array.from({ length: telemetryLimits.metricSeriesMax }, (_, n) => [
           'dq_topic_events_total',
@@ -222,13 +223,13 @@ it('hub: logs each time that it becomes full', async () => {
   fill();
   await hub.text();
   await hub.text();
-  expect(said).toHaveLength(1);
-  hear(report({ keeps: [['dq_topic_events_total', ['t1']]] }));
+  expect(errors).toHaveLength(1);
+  send(report({ keeps: [['dq_topic_events_total', ['t1']]] }));
   expect(linesOf(await hub.text(), 'dq_topic_events_total{')).toHaveLength(1);
-  expect(said).toHaveLength(1);
+  expect(errors).toHaveLength(1);
   fill();
   await hub.text();
-  expect(said).toHaveLength(2);
+  expect(errors).toHaveLength(2);
 });
 
 it('exposition: escapes label values', async () => {

@@ -80,7 +80,7 @@ function createTrial({ probesMax = 100, isLocal = (_name: string): boolean => fa
 
 const ids = (letter: string, count: number) => Array.from({ length: count }, (_, n) => `${letter}${n}.test`);
 
-/** The clock moves on and no timer fires. */
+/** Moves the clock without firing timers. */
 function stall(ms: number): void {
   const now = performance.now.bind(performance);
   const clock = { ...performance, now: () => now() + ms };

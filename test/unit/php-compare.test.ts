@@ -1,3 +1,4 @@
+// Tests the comparisons of retry rules, which follow PHP 8.
 import { describe, expect, it } from 'vitest';
 import { compareOrder, isTruthy } from '../../src/core/rule/php-compare.ts';
 import { numberText } from '../../src/core/rule/php-text.ts';

@@ -1,5 +1,4 @@
-// How long jobs that are called alone take, and how much time is left to the others. The test turns the
-// clock.
+// Tests how long isolated jobs take, and the time left for others. The test sets the clock.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
@@ -13,12 +12,12 @@ interface Scene {
   readonly candidates: number;
   /** of the call of one candidate */
   readonly callMs: number;
-  /** until the running calls of others have ended; null = there are no others */
+  /** until the running calls of others have ended; null = no others run */
   readonly othersMs: number | null;
 }
 
-/** Plays the notifier. Returns the whole time, how much of it was open to others, and the longest
- *  isolation, in ms. */
+/** Acts as the notifier. Returns the whole time, the part open to others, and the longest isolation, in
+ *  ms. */
 function play({ candidates, callMs, othersMs }: Scene) {
   const isolation = new PoisonIsolation();
   const others = othersMs !== null;
@@ -29,7 +28,7 @@ function play({ candidates, callMs, othersMs }: Scene) {
     const seen = isolation.skipped(now).has('strikes') ? [] : [candidate];
     const chosen = isolation.choose(seen, others, now);
     if (chosen === null) {
-      // Others flow until the pause is over.
+      // Others run until the pause is over.
       const pauseMs = isolation.pauseMs(now);
       if (activeFrom !== null) longest = Math.max(longest, now - activeFrom);
       activeFrom = null;

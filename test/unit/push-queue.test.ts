@@ -91,7 +91,7 @@ it('push queue: settles an early outcome at once, and only once', async () => {
   );
   for (const id of ['0', '1', '2'])
     queue.add({ job: jobOf(id), settle: ({ kind }) => settled.push([id, kind]) });
-  await until('the one that is known is settled', () => settled.length > 0);
+  await until('the known one is settled', () => settled.length > 0);
   expect(settled).toEqual([['1', 'kept']]);
   answer([stored, stored, { kind: 'unknown', code: 'x' }]);
   await until('the others are settled', () => settled.length > 2);
@@ -107,7 +107,7 @@ it('push queue: a too short answer leaves the rest unknown', async () => {
   expect(settled.map(([, outcome]) => outcome.kind)).toEqual(['kept', 'unknown']);
 });
 
-/** A store that answers when the test says so. */
+/** A store that replies when the test calls for it. */
 function holdingQueue() {
   const calls: { ids: string[]; answer: () => void }[] = [];
   const settled: string[] = [];
@@ -129,7 +129,7 @@ it('push queue: collects during a call, and sends before it settles that call', 
   add('0');
   await until('the first call', () => calls.length === 1);
   add('1');
-  // Another turn, in which an extra call could have gone.
+  // Another turn, in which an extra call could have been sent.
   await new Promise((resolve) => setImmediate(resolve));
   add('2');
   calls[0]?.answer();

@@ -1,3 +1,4 @@
+// Tests which alerts each recipient gets in which mail: windows, backoff, cap.
 import { describe, expect, it } from 'vitest';
 import type { Answer } from '../../src/mail/smtp-sender.ts';
 import { RecipientState } from '../../src/upkeep/alerts/recipient-state.ts';
@@ -129,8 +130,8 @@ describe('RecipientState', () => {
 });
 
 describe('RecipientState with a cap', () => {
-  /** Sends as many mails to the address as it may get from fromMs until toMs, each about another key; their
-   *  times. */
+  /** Sends the maximum of mails to the address between fromMs and toMs, each with another key; returns
+   *  their times. */
   function sendAll(state: RecipientState, address: string, fromMs: number, toMs: number): number[] {
     const times: number[] = [];
     for (let now = fromMs; ; ) {

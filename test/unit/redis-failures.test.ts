@@ -1,4 +1,4 @@
-// Failures of Redis and the client library, and what each means for a caller (failures.ts).
+// Classifies failures of Redis and of the client library for a caller (failures.ts).
 import { describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { failureOf, isScriptError, UnsentError } from '../../src/store/redis/client/failures.ts';
@@ -52,7 +52,7 @@ const lost: readonly (readonly [string, unknown])[] = [
   ['a silent socket', new Error("Socket timeout. Expecting data, but didn't receive any in 8000ms.")],
   ['a value that is not an Error', 'broken'],
   // Only a reply of the server is a rejection, not a text that looks like one.
-  ['an error of ours that begins like a refusal', new Error('OOM in this process')],
+  ['an own error that begins like a rejection', new Error('OOM in this process')],
 ];
 
 describe('failures of Redis', () => {

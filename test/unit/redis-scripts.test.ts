@@ -1,4 +1,4 @@
-// The grammar of the scripts: their headers, their flags and what they may do on a full server.
+// Tests the grammar of the scripts: headers, flags, and their allowed work on a full server.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

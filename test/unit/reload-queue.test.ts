@@ -25,10 +25,10 @@ const outcome = (flaw: string): ReloadOutcome => ({ kind: 'reloaded', flaws: [fl
 
 it('reload queue: requests during a reload share the next one', async () => {
   const { queue, running, begun } = heldReloads();
-  const heard: string[] = [];
-  const first = queue.request((line) => heard.push(`first ${line}`));
+  const progress: string[] = [];
+  const first = queue.request((line) => progress.push(`first ${line}`));
   await until('it runs', () => running.length === 1);
-  const others = Array.from({ length: 50 }, (_, n) => queue.request((line) => heard.push(`${n} ${line}`)));
+  const others = Array.from({ length: 50 }, (_, n) => queue.request((line) => progress.push(`${n} ${line}`)));
   running[0]?.say('a');
   running[0]?.end(outcome('1'));
   expect(await first).toEqual(outcome('1'));
@@ -38,7 +38,7 @@ it('reload queue: requests during a reload share the next one', async () => {
   running[0]?.end(outcome('2'));
   expect(await Promise.all(others)).toEqual(others.map(() => outcome('2')));
   expect(begun()).toBe(2);
-  expect(heard).toEqual(['first a', ...others.map((_, n) => `${n} b`)]);
+  expect(progress).toEqual(['first a', ...others.map((_, n) => `${n} b`)]);
 });
 
 it('reload queue: simultaneous requests share one reload', async () => {

@@ -1,3 +1,4 @@
+// Tests parsing and evaluation of retry rules, and the positions of mistakes.
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import {

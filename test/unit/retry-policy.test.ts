@@ -1,3 +1,4 @@
+// Tests the waits between attempts: backoff, Retry-After, jitter.
 import { describe, expect, it } from 'vitest';
 import { FieldErrors } from '../../src/core/field-errors.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -90,7 +91,7 @@ describe('retryAfterMs', () => {
   });
 });
 
-describe('backoff of a user', () => {
+describe('a configured backoff', () => {
   const { parse, print } = topicFields.backoff;
 
   function parseBackoff(input: unknown) {

@@ -1,6 +1,6 @@
+// Compares retry rules with recorded results of PHP 8.2 (rule-cases.json).
 import { describe, expect, it } from 'vitest';
 import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
-// The expected results come from PHP 8.2.
 import cases from './rule-cases.json' with { type: 'json' };
 
 describe('retry rule', () => {

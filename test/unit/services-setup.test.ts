@@ -1,4 +1,4 @@
-// The line by which a test run says what it installs.
+// Tests the line in which a test run names its installations.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,3 +1,4 @@
+// Tests the finishing write that follows a verdict.
 import { describe, expect, it } from 'vitest';
 import type { AttemptReason } from '../../src/core/job.ts';
 import type { Failure } from '../../src/core/verdict.ts';

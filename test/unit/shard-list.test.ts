@@ -1,3 +1,4 @@
+// Tests the placement of ids on shards, and the changes of the shard list.
 import { describe, expect, it } from 'vitest';
 import {
   activeOf,
@@ -103,11 +104,11 @@ describe('changes', () => {
   });
 
   it('list number: exceeds all numbers of shards; unknown lists mean looking everywhere', () => {
-    const heard = { number: 7, holding: [] };
-    const three = withShard(two, c, heard);
-    expect([three.number, draining(two, a.id, heard).number]).toEqual([8, 8]);
+    const known = { number: 7, holding: [] };
+    const three = withShard(two, c, known);
+    expect([three.number, draining(two, a.id, known).number]).toEqual([8, 8]);
     // A known shard too: shards with a higher number reject the list.
-    expect(withShard(two, a, heard)).toMatchObject({ number: 8, shards: two.shards });
+    expect(withShard(two, a, known)).toMatchObject({ number: 8, shards: two.shards });
     for (const key of keys.slice(0, 200)) {
       const { home, earlier } = placesOf(three, key);
       expect([...earlier, home].sort()).toEqual([a.id, b.id, ...(home === c.id ? [c.id] : [])]);
@@ -127,12 +128,12 @@ describe('changes', () => {
   });
 
   it('first list: servers with jobs or lists mean looking everywhere', () => {
-    for (const heard of [
+    for (const known of [
       { number: 0, holding: [a.id] },
       { number: 3, holding: [] },
     ]) {
-      const first = filled([a, b], heard);
-      expect(first.number).toBe(heard.number + 1);
+      const first = filled([a, b], known);
+      expect(first.number).toBe(known.number + 1);
       for (const key of keys.slice(0, 200)) expect(placesOf(first, key).earlier).toHaveLength(1);
       const settled = first.shards.reduce((list, { id }) => clearedAt(list, id, first.number), first);
       expect(settled.earlier).toEqual([]);

@@ -1,3 +1,4 @@
+// Tests the signature check of dq sink.
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { checkSignature, keyOf } from '../../src/cli/sink/signature-check.ts';
@@ -20,7 +21,7 @@ function signed(body = '{"n":1}', at = now, by = secret) {
 }
 
 describe('checkSignature', () => {
-  it('accepts what the reference library signs', () => {
+  it('accepts signatures of the reference library', () => {
     expect(checkSignature(signed(), [key], now)).toEqual({ signature: 'ok' });
     expect(checkSignature(signed('中文 ü'), [key], now)).toEqual({ signature: 'ok' });
     expect(checkSignature(signed(''), [key], now)).toEqual({ signature: 'ok' });
@@ -43,15 +44,15 @@ describe('checkSignature', () => {
     ['a time with a fraction', { timestamp: '1800000000.5' }],
     ['another scheme', { signature: signed().signature.replace('v1,', 'v1a,') }],
     ['half a signature', { signature: signed().signature.slice(0, 20) }],
-  ])('refuses %s', (_, change) => {
+  ])('rejects %s', (_, change) => {
     expect(checkSignature({ ...signed(), ...change }, [key], now).signature).toBe('wrong');
   });
 
-  it('refuses another secret', () => {
+  it('rejects another secret', () => {
     expect(checkSignature(signed(), [keyOf(other) as Buffer], now).signature).toBe('wrong');
   });
 
-  it('refuses a time more than five minutes from now, either way', () => {
+  it('rejects a time more than five minutes from now, either way', () => {
     expect(checkSignature(signed('x', now - 299_000), [key], now).signature).toBe('ok');
     expect(checkSignature(signed('x', now - 301_000), [key], now).signature).toBe('wrong');
     expect(checkSignature(signed('x', now + 301_000), [key], now).signature).toBe('wrong');
@@ -70,7 +71,7 @@ describe('keyOf', () => {
     'whsec_MfKQ9r8GKYqrTwjUPD8ILPZI-2LaLaSw',
     ` ${secret}`,
     `whsec_${Buffer.alloc(65).toString('base64')}`,
-  ])('refuses %j', (text) => {
+  ])('rejects %j', (text) => {
     expect(keyOf(text)).toBeNull();
   });
 });
@@ -98,7 +99,7 @@ describe('SinkKeys', () => {
     expect(checkSignature(signed('x', now, trialSecret), keys.of('any'), now).signature).toBe('ok');
   });
 
-  it.each(['secret', 'whsec_short', 'a b=trial', '=trial', 'order='])('refuses %j', (text) => {
+  it.each(['secret', 'whsec_short', 'a b=trial', '=trial', 'order='])('rejects %j', (text) => {
     expect(new SinkKeys().add(text)).not.toBeNull();
   });
 });

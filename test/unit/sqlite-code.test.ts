@@ -1,5 +1,4 @@
-// What SQLite's errors mean is known whichever way a statement was run: this library gives some of them no
-// code.
+// SQLite errors have a code however a statement was run, although the library gives some of them none.
 
 import { describe, expect, it } from 'vitest';
 import { openDatabase, sqliteCode, sqliteCodes } from '../../src/runtime/database.ts';
@@ -27,7 +26,7 @@ describe('sqliteCode', () => {
     expect(sqliteCode(error)).toBe(sqliteCodes.full);
   });
 
-  it('says null of what SQLite did not raise', () => {
+  it('returns null for errors of others', () => {
     expect(sqliteCode(new Error('database or disk is full'))).toBeNull();
     expect(sqliteCode('database or disk is full')).toBeNull();
   });

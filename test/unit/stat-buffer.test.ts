@@ -14,7 +14,7 @@ it('stat buffer: adds up by topic, day and name, and is empty once taken', () =>
   expect(buffer.take()).toEqual([]);
 });
 
-it('stat buffer: beyond its bound it drops what is new, keeps counting what it has, and says how much', () => {
+it('stat buffer: when full drops and counts new names, keeps counting others', () => {
   const buffer = new StatBuffer(1);
   buffer.add({ topic: 'a', day: 1, name: 'pushed', n: 1 });
   buffer.add({ topic: 'b', day: 1, name: 'pushed', n: 5 });

@@ -8,10 +8,10 @@ import { until } from '../support/until.ts';
 /** Receives the counts when the test lets it. */
 function startSender() {
   const parts: (readonly StatDelta[])[] = [];
-  const said: string[] = [];
+  const errors: string[] = [];
   const log: Log = {
     ...silentLog,
-    error: (message, _error, fields) => void said.push(`${message} ${fields?.['counts']}`),
+    error: (message, _error, fields) => void errors.push(`${message} ${fields?.['counts']}`),
   };
   let taken = () => {};
   let isSlow = false;
@@ -22,7 +22,7 @@ function startSender() {
   onTestFinished(() => sender.close());
   return {
     sender,
-    said,
+    errors,
     count: () => parts.flat().reduce((sum, { n }) => sum + n, 0),
     slow: (slow: boolean) => {
       isSlow = slow;
@@ -32,7 +32,7 @@ function startSender() {
 }
 
 it('stat sender: sends more topics than its buffer holds in parts', async () => {
-  const { sender, said, count } = startSender();
+  const { sender, errors, count } = startSender();
   for (let n = 0; n < 2.5 * limits.countersHeldMax; n += 1) {
     sender.add(`t${n}`, 'pushed');
     // As between requests.
@@ -40,17 +40,17 @@ it('stat sender: sends more topics than its buffer holds in parts', async () => 
   }
   await sender.flush();
   expect(count()).toBe(2.5 * limits.countersHeldMax);
-  expect(said).toEqual([]);
+  expect(errors).toEqual([]);
 });
 
 it('stat sender: drops and logs counts that a silent master leaves no space for', async () => {
-  const { sender, said, count, slow } = startSender();
+  const { sender, errors, count, slow } = startSender();
   slow(true);
   for (let n = 0; n < 2 * limits.countersHeldMax + 7; n += 1) sender.add(`t${n}`, 'pushed', 2);
   expect(count()).toBe(2 * limits.countersHeldMax);
   slow(false);
-  await until('it is said', () => said.length > 0);
+  await until('it is logged', () => errors.length > 0);
   await sender.flush();
-  expect(said).toEqual(['statistics: dropped, because the master does not read them 14']);
+  expect(errors).toEqual(['statistics: dropped, because the master does not read them 14']);
   expect(count()).toBe(4 * limits.countersHeldMax);
 });

@@ -1,3 +1,4 @@
+// Tests the rate limit of a topic.
 import { describe, expect, it } from 'vitest';
 import { bucketCapacity, TokenBucket } from '../../src/notifier/token-bucket.ts';
 
@@ -39,7 +40,7 @@ describe('token bucket', () => {
     expect(bucket.tokens(1_030)).toBe(1);
   });
 
-  it('knows when half of its capacity is there', () => {
+  it('knows when half of its capacity is full', () => {
     const bucket = new TokenBucket(100, 0);
     expect(bucket.worthAt(0)).toBe(0);
     for (let n = 0; n < 10; n += 1) bucket.take(0);
@@ -56,7 +57,7 @@ describe('token bucket', () => {
     expect(new TokenBucket(10, 0, 8).tokens(0)).toBe(1);
   });
 
-  it('takes the token of a call that did not start back', () => {
+  it('accepts the token of a call that did not start', () => {
     const bucket = new TokenBucket(10, 0);
     bucket.take(0);
     bucket.putBack(10);

@@ -1,3 +1,4 @@
+// Tests access tokens: text, digest, scopes, topics.
 import { describe, expect, it } from 'vitest';
 import {
   digestOf,

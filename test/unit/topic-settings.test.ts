@@ -1,3 +1,4 @@
+// Tests the validation of every topic field.
 import { describe, expect, it } from 'vitest';
 import { createEgressPolicy } from '../../src/core/egress-policy.ts';
 import { completeSettings, parseTopicInput, topicJson } from '../../src/core/topic/settings.ts';

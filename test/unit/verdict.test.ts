@@ -1,3 +1,4 @@
+// Tests the judgement of an attempt: ack, retry or bury, with its reason.
 import { describe, expect, it } from 'vitest';
 import type { AttemptReason } from '../../src/core/job.ts';
 import { parseRule, type Rule } from '../../src/core/rule/reply-rule.ts';
@@ -114,9 +115,9 @@ describe('judge: by rule', () => {
 
   it('rule: reads the attempt and the headers', () => {
     const rule = ruleOf("{attempt}==2 && {header.x-again}=='yes'");
-    const said = reply(200, 'ok', { 'x-again': 'yes' });
-    expect(reasonOf(judge(plain, rule, { ...call, attempt: 2 }, said))).toBe('rule');
-    expect(reasonOf(judge(plain, rule, { ...call, attempt: 1 }, said))).toBe('delivered');
+    const rejected = reply(200, 'ok', { 'x-again': 'yes' });
+    expect(reasonOf(judge(plain, rule, { ...call, attempt: 2 }, rejected))).toBe('rule');
+    expect(reasonOf(judge(plain, rule, { ...call, attempt: 1 }, rejected))).toBe('delivered');
   });
 
   it('a cut reply fails only with a rule', () => {

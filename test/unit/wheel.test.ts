@@ -1,3 +1,4 @@
+// Tests the wheel that shares reserves over priorities and topics.
 import { describe, expect, it } from 'vitest';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { type Dealt, dealTickets, type ReadyRings } from '../support/deal-tickets.ts';

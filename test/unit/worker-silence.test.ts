@@ -5,9 +5,9 @@ import { processLimits } from '../../src/process/limits.ts';
 
 it('worker silence: is reported after its ticks, once', () => {
   const silence = new WorkerSilence('notifier');
-  const told = Array.from({ length: 2 * masterLimits.silentTicks }, () => silence.tick());
-  expect(told.indexOf(true)).toBe(masterLimits.silentTicks - 1);
-  expect(told.filter(Boolean)).toHaveLength(1);
+  const silent = Array.from({ length: 2 * masterLimits.silentTicks }, () => silence.tick());
+  expect(silent.indexOf(true)).toBe(masterLimits.silentTicks - 1);
+  expect(silent.filter(Boolean)).toHaveLength(1);
 });
 
 it('worker silence: a message restarts the count', () => {

@@ -1,9 +1,10 @@
+// Tests the restarts of one worker place.
 import { describe, expect, it } from 'vitest';
 import type { Ending, WorkerProcess } from '../../src/master/workers/worker-process.ts';
 import { type SlotHost, WorkerSlot } from '../../src/master/workers/worker-slot.ts';
 import { until } from '../support/until.ts';
 
-/** A host that can make no process, and says so each time. */
+/** A host whose forks fail. */
 function poorHost(goesOn: () => boolean) {
   const errors: unknown[] = [];
   const host: SlotHost = {
@@ -67,20 +68,20 @@ describe('worker slot', () => {
     expect(born).toHaveLength(2);
     slot.exited(born[1] as WorkerProcess, killed(9_999));
     expect(born).toHaveLength(2);
-    await until('it is filled', () => born.length === 3);
+    await until('it forks again', () => born.length === 3);
     slot.release();
   });
 
   it('forks at once after a group signal killed a worker without handlers', () => {
     const { host, born } = countingHost();
-    const told: string[] = [];
-    const slot = new WorkerSlot(place, { ...host, died: () => told.push('death') > 0 }, () => 1);
+    const deaths: string[] = [];
+    const slot = new WorkerSlot(place, { ...host, died: () => deaths.push('death') > 0 }, () => 1);
     slot.fill();
     for (const signal of ['SIGHUP', 'SIGINT', 'SIGUSR1', 'SIGUSR2'] as const)
       slot.exited(born.at(-1) as WorkerProcess, killed(0, signal));
-    expect([born.length, told]).toEqual([5, []]);
+    expect([born.length, deaths]).toEqual([5, []]);
     slot.exited(born.at(-1) as WorkerProcess, killed(1, 'SIGHUP'));
-    expect([born.length, told]).toEqual([5, ['death']]);
+    expect([born.length, deaths]).toEqual([5, ['death']]);
     slot.release();
   });
 

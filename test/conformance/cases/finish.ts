@@ -76,7 +76,7 @@ const fences: readonly Case[] = finishes.flatMap(([name, done, finish]) => [
   fact(`${name}: finishes an expired lease until it is recovered`, async (trial) => {
     const job = await trial.reserved('1', {}, owner, 30);
     const ends = (await trial.dump()).jobs[0]?.lease?.untilMs ?? 0;
-    await until('the lease to run out', () => Date.now() > ends + 1);
+    await until('the lease to expire', () => Date.now() > ends + 1);
     expect(await finish(trial, job)).toEqual({ kind: done });
   }),
 ]);

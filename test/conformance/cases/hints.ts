@@ -6,29 +6,29 @@ import { until } from '../../support/until.ts';
 import { type Case, fact, farOffMs, request, type Trial, within } from '../trial.ts';
 
 /** The hints of this call. */
-class Ear {
-  readonly #heard: Hint[] = [];
+class HintListener {
+  readonly #hints: Hint[] = [];
   readonly stop: () => void;
   constructor(trial: Trial) {
-    this.stop = trial.jobs.onHint((hint) => this.#heard.push(hint));
+    this.stop = trial.jobs.onHint((hint) => this.#hints.push(hint));
   }
-  async hears(kind: Hint['kind']): Promise<Hint> {
-    await until(`a hint ${kind}`, () => this.#heard.length > 0);
-    expect(this.#heard.map((hint) => hint.kind)).toEqual([kind]);
-    return this.#heard.shift() as Hint;
+  async expectNext(kind: Hint['kind']): Promise<Hint> {
+    await until(`a hint ${kind}`, () => this.#hints.length > 0);
+    expect(this.#hints.map((hint) => hint.kind)).toEqual([kind]);
+    return this.#hints.shift() as Hint;
   }
 }
 const due = (waitMs: number) => ({ kind: 'due', partition: 0, waitMs: within(waitMs - 60_000, waitMs + 1) });
 
 export const hintCases: readonly Case[] = [
   fact('hint due: sent only when a push becomes the earliest delayed job', async (trial) => {
-    const ear = new Ear(trial);
+    const listener = new HintListener(trial);
     await trial.push('1', { when: { delayMs: 3 * farOffMs } });
-    expect(await ear.hears('due')).toEqual(due(3 * farOffMs));
+    expect(await listener.expectNext('due')).toEqual(due(3 * farOffMs));
     await trial.push('2', { when: { delayMs: 4 * farOffMs } });
     await trial.push('3', { topic: 'u', when: { delayMs: 5 * farOffMs }, priority: 'high' });
     await trial.push('4', { when: { delayMs: 2 * farOffMs } });
-    expect(await ear.hears('due')).toEqual(due(2 * farOffMs));
+    expect(await listener.expectNext('due')).toEqual(due(2 * farOffMs));
   }),
 
   ...(
@@ -45,9 +45,9 @@ export const hintCases: readonly Case[] = [
       await call(trial);
       const waitMs = within(4 * farOffMs - 60_000, 4 * farOffMs + 1);
       expect(await trial.promote()).toEqual({ moved: 0, waitMs });
-      const ear = new Ear(trial);
+      const listener = new HintListener(trial);
       await trial.push('next', { topic: 'u', when: { delayMs: 2 * farOffMs } });
-      expect(await ear.hears('due')).toEqual(due(2 * farOffMs));
+      expect(await listener.expectNext('due')).toEqual(due(2 * farOffMs));
     }),
   ),
 
@@ -55,39 +55,39 @@ export const hintCases: readonly Case[] = [
     await trial.push('1');
     await trial.push('2', { when: { delayMs: 2 * farOffMs } });
     const job = await trial.lease();
-    const ear = new Ear(trial);
+    const listener = new HintListener(trial);
     await trial.retry(job, farOffMs);
-    expect(await ear.hears('due')).toEqual(due(farOffMs));
+    expect(await listener.expectNext('due')).toEqual(due(farOffMs));
   }),
 
   fact('hint ready: sent for each topic and priority, whatever others hold', async (trial) => {
-    const ear = new Ear(trial);
+    const listener = new HintListener(trial);
     await trial.push('1', { topic: 'paused' });
-    await ear.hears('ready');
+    await listener.expectNext('ready');
     await trial.push('2', { topic: 'active' });
-    await ear.hears('ready');
+    await listener.expectNext('ready');
     await trial.push('3', { topic: 'active', priority: 'high' });
-    await ear.hears('ready');
+    await listener.expectNext('ready');
     const { dueAt } = await trial.push('4', { topic: 'later', when: { delayMs: 20 } });
-    await ear.hears('due');
+    await listener.expectNext('due');
     await until('it to be due', () => Date.now() > dueAt + 1);
     await trial.promote();
-    await ear.hears('ready');
+    await listener.expectNext('ready');
   }),
 
   fact('hint ready: sent only when the ready queue stops being empty', async (trial) => {
-    const ear = new Ear(trial);
+    const listener = new HintListener(trial);
     await trial.push('1');
-    await ear.hears('ready');
+    await listener.expectNext('ready');
     await trial.push('2');
     await trial.push('3');
     await trial.reserve(request(2));
     await trial.push('4');
     await trial.reserve(request(10));
     await trial.push('5');
-    await ear.hears('ready');
+    await listener.expectNext('ready');
     await trial.push('6', { when: { delayMs: farOffMs } });
-    await ear.hears('due');
+    await listener.expectNext('due');
   }),
 
   ...(
@@ -135,32 +135,32 @@ export const hintCases: readonly Case[] = [
       const seeded: Hint[] = [];
       const stop = trial.jobs.onHint((hint) => seeded.push(hint));
       await trial.push('mark', { when: { delayMs: 10 } });
-      await until('the mark', () => seeded.some((hint) => hint.kind === 'due'));
+      await until('the last hint of the seed', () => seeded.some((hint) => hint.kind === 'due'));
       await trial.cancel({ topic: 't', id: 'mark' });
       stop();
-      const ear = new Ear(trial);
+      const listener = new HintListener(trial);
       await call();
-      await ear.hears('ready');
+      await listener.expectNext('ready');
     }),
   ),
 
   fact('hint ready: sent by promote', async (trial) => {
-    const ear = new Ear(trial);
+    const listener = new HintListener(trial);
     const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
-    await ear.hears('due');
+    await listener.expectNext('due');
     await until('it to be due', () => Date.now() > dueAt + 1);
     await trial.promote();
-    await ear.hears('ready');
+    await listener.expectNext('ready');
   }),
 
   fact('hint: reaches every listener until it unsubscribes', async (trial) => {
-    const ear = new Ear(trial);
+    const listener = new HintListener(trial);
     const gone: Hint[] = [];
     trial.jobs.onHint((hint) => gone.push(hint))();
-    const other = new Ear(trial);
+    const other = new HintListener(trial);
     await trial.push('1');
-    await ear.hears('ready');
-    await other.hears('ready');
+    await listener.expectNext('ready');
+    await other.expectNext('ready');
     expect(gone).toEqual([]);
   }),
 ];

@@ -48,7 +48,7 @@ async function failedOnce(trial: Trial) {
 }
 
 /** A dead letter whose alert was sent. */
-async function told(trial: Trial, id: string) {
+async function deadAndMailed(trial: Trial, id: string) {
   const job = await trial.buried(id);
   await trial.alerts.settle([job.version], 'sent');
   return trial.known(id);
@@ -218,11 +218,11 @@ export const historyCases: readonly Case[] = [
 
   fact('expire: removes older dead letters, the oldest death first, at most max', async (trial) => {
     await trial.bystanders();
-    const oldest = await told(trial, '3');
+    const oldest = await deadAndMailed(trial, '3');
     await trial.tick();
-    await told(trial, '1');
+    await deadAndMailed(trial, '1');
     await trial.tick();
-    await told(trial, '2');
+    await deadAndMailed(trial, '2');
     await trial.tick();
     expect(await trial.unchanged(() => trial.dead.expire(farOffMs, 10))).toEqual({
       expired: 0,
@@ -245,7 +245,7 @@ export const historyCases: readonly Case[] = [
 
   ...([400, -400] as const).map((days) =>
     fact(`expire and forget: a clock of the caller ${days} days off has no effect`, async (trial) => {
-      await told(trial, 'young');
+      await deadAndMailed(trial, 'young');
       await trial.ack(await trial.reserved('ended', { topic: 'u' }));
       await trial.tick();
       const expire = (olderThanMs: number) =>
@@ -263,7 +263,7 @@ export const historyCases: readonly Case[] = [
     fact(`expire: keeps a dead letter whose alert is ${state}, however old`, async (trial) => {
       const job = await trial.buried('1');
       if (state === 'claimed') expect(await trial.alerts.claim('t', longLeaseMs, 10)).toHaveLength(1);
-      await told(trial, '2');
+      await deadAndMailed(trial, '2');
       const expire = () => expireAll(trial);
       expect(await expire()).toEqual({ expired: 1, more: false });
       expect((await trial.dump()).jobs.map(({ id }) => id)).toEqual(['1']);
@@ -274,7 +274,7 @@ export const historyCases: readonly Case[] = [
   ),
 
   fact('expire: the alert of an earlier death does not count for a later one', async (trial) => {
-    await told(trial, '1');
+    await deadAndMailed(trial, '1');
     await trial.jobs.requeue([key]);
     await trial.bury(await trial.lease());
     const expire = () => expireAll(trial);

@@ -6,7 +6,7 @@ import { limits } from '../../../src/core/limits.ts';
 import { useCaseLimits } from '../../../src/use-cases/limits.ts';
 import { type Case, fact, farOffMs, idsOf, jobOf, only, request, type Trial } from '../trial.ts';
 
-/** 256 bytes each, or the shortest; some differ only in details that a careless comparison drops. */
+/** 256 bytes each, or the shortest; some differ only in details that a careless comparison ignores. */
 const ids: readonly string[] = [
   'x'.repeat(256),
   `${'x'.repeat(255)}y`,

@@ -135,7 +135,7 @@ export const pushCases: readonly Case[] = [
   fact('push: returns an outcome per item; equal ids replace one another', async (trial) => {
     // A store may treat ids of a known topic differently.
     await trial.push('0');
-    const [a, b, kept, other, refused] = await trial.jobs.push([
+    const [a, b, kept, other, rejected] = await trial.jobs.push([
       jobOf('1', { body: Buffer.from('a') }),
       jobOf('1', { body: Buffer.from('b') }),
       jobOf('1', { body: Buffer.from('c'), mode: 'keep' }),
@@ -147,7 +147,7 @@ export const pushCases: readonly Case[] = [
     expect(b).toMatchObject({ kind: 'stored', replaced: true });
     expect(kept).toMatchObject({ kind: 'kept', version: versionOf(b) });
     expect(other).toMatchObject({ kind: 'stored', replaced: false });
-    expect(refused).toMatchObject({ kind: 'job_exists', version: versionOf(b) });
+    expect(rejected).toMatchObject({ kind: 'job_exists', version: versionOf(b) });
     expect(versionOf(b)).toBeGreaterThan(versionOf(a));
     expect(versionOf(other)).toBeGreaterThan(versionOf(b));
     const { jobs } = await trial.dump();

@@ -40,7 +40,7 @@ export const recoverCases: readonly Case[] = [
     await trial.bystanders();
     await trial.reserved('1', {}, owner, 30);
     const ends = (await trial.dump()).jobs.at(-1)?.lease?.untilMs ?? 0;
-    await until('the lease to run out', () => Date.now() > ends + 1);
+    await until('the lease to expire', () => Date.now() > ends + 1);
     await trial.changes(
       () => trial.recover(),
       (recovered) => {
@@ -58,7 +58,7 @@ export const recoverCases: readonly Case[] = [
     expect(await trial.unchanged(() => trial.recover())).toEqual(none);
     await trial.reserved('2', { topic: 'short' }, owner, 60);
     const stored = (await trial.dump()).jobs.find((job) => job.topic === 'short');
-    await until('the lease to run out', async () => (await trial.recover()).returned === 1, 30_000, 1);
+    await until('the lease to expire', async () => (await trial.recover()).returned === 1, 30_000, 1);
     expect(Date.now()).toBeGreaterThanOrEqual((stored?.lease?.untilMs ?? Infinity) - 1);
   }),
 
@@ -66,7 +66,7 @@ export const recoverCases: readonly Case[] = [
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
     await trial.reserve(request(3, { t: 3 }, owner, 30));
     const ends = Math.max(...(await trial.dump()).jobs.map((job) => job.lease?.untilMs ?? 0));
-    await until('the leases to run out', () => Date.now() > ends + 1);
+    await until('the leases to expire', () => Date.now() > ends + 1);
     expect(await trial.recover(2)).toEqual({ returned: 2, poisoned: [], more: true });
     expect(await trial.recover(2)).toEqual({ returned: 1, poisoned: [], more: false });
     expect(await trial.unchanged(() => trial.recover(2))).toEqual({ returned: 0, poisoned: [], more: false });
@@ -83,7 +83,7 @@ export const recoverCases: readonly Case[] = [
       const job = await trial.lease('t', owner, 30);
       expect(job.strikes).toBe(4);
       const ends = (await trial.dump()).jobs.at(-1)?.lease?.untilMs ?? 0;
-      await until('the lease to run out', () => Date.now() > ends + 1);
+      await until('the lease to expire', () => Date.now() > ends + 1);
       await trial.changes(
         () => trial.recover(),
         (recovered, span) => {

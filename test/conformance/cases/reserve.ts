@@ -17,7 +17,7 @@ import {
   type Trial,
 } from '../trial.ts';
 
-/** Ids say topic and number: `a0`, `a1` … */
+/** Ids consist of topic and number: `a0`, `a1` … */
 async function fill(trial: Trial, topics: Readonly<Record<string, Priority>>, each: number): Promise<void> {
   const jobs = Object.entries(topics).flatMap(([topic, priority]) =>
     Array.from({ length: each }, (_, n) => jobOf(`${topic}${n}`, { topic, priority })),

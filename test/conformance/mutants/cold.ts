@@ -178,7 +178,7 @@ const alertMutants: readonly Mutant[] = [
   ),
   mutant(
     'state `nobody` counts as sent',
-    'alerts settle nobody: settles the alert and keeps it with its dead letter',
+    'alerts settle nobody: settles the alert and keeps it with its dead letter', // check-words: data
     (m) => change(m, 'settle', (right) => (versions, as) => right(versions, as === 'nobody' ? 'sent' : as)),
   ),
   mutant(
