@@ -3,23 +3,13 @@
 // comes from one seed; a failure names the seed and the last operations.
 
 import { expect } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import type { JobKey, Lease, Owner, Priority, ReservedJob, Token } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities } from '../../src/core/job.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { attemptOf, leaseOf } from './trial.ts';
-
-/** mulberry32: the same sequence from a 32-bit seed everywhere. */
-export function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), state | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const topics = ['a', 'b', 'c', 'a.b'];
 const ids = Array.from({ length: 12 }, (_, n) => (n === 0 ? '\u00e9😀' : `job ${n}`));
@@ -39,29 +29,19 @@ interface Operation {
 
 type Held = Pick<ReservedJob, keyof Lease | 'failures'>;
 
-export class RandomOperations {
-  readonly #random: () => number;
+export class RandomOperations extends Dice {
   /** the last leases, most of them lost by now */
   readonly #leases: Held[] = [];
   readonly #versions: number[] = [];
   readonly #now: () => number;
 
-  constructor(random: () => number, now: () => number) {
-    this.#random = random;
+  constructor(seed: number, now: () => number) {
+    super(seed);
     this.#now = now;
   }
 
-  below(n: number): number {
-    return Math.floor(this.#random() * n);
-  }
-  one<T>(of: readonly T[]): T {
-    return of[this.below(of.length)] as T;
-  }
   some<T>(make: () => T, most = 3): T[] {
     return Array.from({ length: 1 + this.below(most) }, make);
-  }
-  chance(share: number): boolean {
-    return this.#random() < share;
   }
 
   /** Remembers jobs and leases for later operations. */
@@ -73,7 +53,7 @@ export class RandomOperations {
     this.#versions.splice(0, this.#versions.length - 40);
   }
 
-  next(): Operation {
+  draw(): Operation {
     const weighed: readonly (readonly [number, () => Operation])[] = [
       [22, () => this.#push()],
       [5, () => this.#cancel()],
@@ -99,7 +79,7 @@ export class RandomOperations {
     throw new Error('the weights do not add up');
   }
 
-  #key = (): JobKey => ({ topic: this.one(topics), id: this.one(ids) });
+  #key = (): JobKey => ({ topic: this.pick(topics), id: this.pick(ids) });
 
   #when(): port.When {
     const kind = this.below(10);
@@ -114,9 +94,9 @@ export class RandomOperations {
     const jobs = this.some(() => ({
       ...this.#key(),
       when: this.#when(),
-      mode: this.one(['replace', 'replace', 'keep', 'reject'] as const),
-      priority: this.one<Priority>(priorities),
-      contentType: this.one([null, 'text/plain']),
+      mode: this.pick(['replace', 'replace', 'keep', 'reject'] as const),
+      priority: this.pick<Priority>(priorities),
+      contentType: this.pick([null, 'text/plain']),
       // Sometimes a large one, which a store may keep apart.
       body: this.chance(0.15)
         ? Buffer.alloc(1_100, this.below(256))
@@ -132,7 +112,7 @@ export class RandomOperations {
 
   #verb(): Operation {
     const items = this.some(() => ({ ...this.#key(), when: this.#when() }), 4);
-    const verb = this.one(['run', 'reschedule', 'reschedule', 'requeue'] as const);
+    const verb = this.pick(['run', 'reschedule', 'reschedule', 'requeue'] as const);
     return { what: verb, given: items, call: (store) => store.jobs[verb](items) };
   }
 
@@ -151,7 +131,7 @@ export class RandomOperations {
   #reserve(): Operation {
     const room = () => ({ room: this.below(5), leaseMs: 20 + this.below(300) });
     const request: port.ReserveRequest = {
-      owner: this.one(owners),
+      owner: this.pick(owners),
       max: 1 + this.below(8),
       others: room(),
       topics: new Map(topics.filter(() => this.chance(0.3)).map((topic) => [topic, room()])),
@@ -161,35 +141,35 @@ export class RandomOperations {
   }
 
   #finish(): Operation {
-    const verb = this.one(['ack', 'retry', 'retry', 'bury', 'bury', 'release'] as const);
+    const verb = this.pick(['ack', 'retry', 'retry', 'bury', 'bury', 'release'] as const);
     const end = verb === 'ack' ? ({ outcome: 'delivered', reason: null, status: 200 } as const) : {};
     const items = this.some(() => {
       const { failures, ...lease } =
         this.#leases.length > 0 && this.chance(0.95)
-          ? this.one(this.#leases)
+          ? this.pick(this.#leases)
           : { ...this.#key(), version: 1, token: 2, failures: 0 };
       const off = () => (this.chance(0.03) ? 1 : 0);
       return {
         ...leaseOf({ ...lease, version: lease.version + off(), token: lease.token + off() }),
         attempt: attemptOf({ failures }, end),
-        delayMs: this.one([0, this.below(200), this.below(5_000)]),
-        reason: this.one(['attempts_exhausted', 'gone', 'no_retry'] as const),
+        delayMs: this.pick([0, this.below(200), this.below(5_000)]),
+        reason: this.pick(['attempts_exhausted', 'gone', 'no_retry'] as const),
       };
     });
     return { what: verb, given: items, call: (store) => store.jobs[verb](items) };
   }
 
   #recover(): Operation {
-    const max = this.one([1, 3, 500]);
+    const max = this.pick([1, 3, 500]);
     return { what: 'recover', given: max, call: (store) => store.jobs.recover(0, max) };
   }
 
   #recoverOwners(): Operation {
-    const { instance, incarnation } = this.one(owners);
+    const { instance, incarnation } = this.pick(owners);
     const which = this.chance(0.5)
       ? { dead: incarnation }
       : { living: [1, 2, 3].filter(() => this.chance(0.6)) };
-    const max = this.one([1, 500]);
+    const max = this.pick([1, 500]);
     return {
       what: 'recoverOwners',
       given: [instance, which, max],
@@ -198,7 +178,7 @@ export class RandomOperations {
   }
 
   #releaseUnheld(): Operation {
-    const owner = this.one(owners);
+    const owner = this.pick(owners);
     const held: Token[] = this.#leases.filter(() => this.chance(0.7)).map((lease) => lease.token);
     return {
       what: 'releaseUnheld',
@@ -209,19 +189,19 @@ export class RandomOperations {
 
   #filter(): port.DeadFilter {
     const from = this.#now() - this.below(3_000);
-    const topic = this.one(topics);
+    const topic = this.pick(topics);
     const kind = this.below(5);
     if (kind === 0) return {};
     if (kind === 1) return { topic };
     if (kind === 2) return { since: from, until: from + this.below(2_000) };
     if (kind === 3) return { topic, until: from };
-    return { topic, ids: this.some(() => this.one(ids), 4) };
+    return { topic, ids: this.some(() => this.pick(ids), 4) };
   }
 
   #dead(): Operation {
     const filter = this.#filter();
     const max = 1 + this.below(3);
-    const verb = this.one(['list', 'list', 'requeue', 'purge'] as const);
+    const verb = this.pick(['list', 'list', 'requeue', 'purge'] as const);
     const given = [filter, max];
     if (verb !== 'list')
       return { what: `dead ${verb}`, given, call: (store) => store.dead[verb](filter, max) };
@@ -234,10 +214,10 @@ export class RandomOperations {
   }
 
   #alerts(): Operation {
-    const verb = this.one(['claim', 'claim', 'claim', 'settle', 'settle', 'settle', 'due', 'list'] as const);
+    const verb = this.pick(['claim', 'claim', 'claim', 'settle', 'settle', 'settle', 'due', 'list'] as const);
     const max = 1 + this.below(12);
     if (verb === 'claim') {
-      const topic = this.one(topics);
+      const topic = this.pick(topics);
       const claimMs = 20 + this.below(400);
       return {
         what: 'claim',
@@ -246,7 +226,7 @@ export class RandomOperations {
       };
     }
     if (verb === 'due') {
-      const windowMs = this.one([0, 200, 2_000]);
+      const windowMs = this.pick([0, 200, 2_000]);
       return { what: 'due', given: windowMs, alone: true, call: (store) => store.alerts.due(windowMs) };
     }
     if (verb === 'list')
@@ -257,14 +237,14 @@ export class RandomOperations {
         call: (store) => pages((cursor) => store.alerts.list(max, cursor)),
       };
     const versions = this.#versions.filter(() => this.chance(0.4));
-    const as = this.one(['sent', 'sent', 'nobody', 'owed'] as const);
+    const as = this.pick(['sent', 'sent', 'nobody', 'owed'] as const);
     return { what: 'settle', given: [versions, as], call: (store) => store.alerts.settle(versions, as) };
   }
 
   #history(): Operation {
     const age = this.below(8_000);
     const max = 1 + this.below(3);
-    const verb = this.one(['get', 'get', 'forget', 'expire', 'expire'] as const);
+    const verb = this.pick(['get', 'get', 'forget', 'expire', 'expire'] as const);
     if (verb === 'expire')
       return { what: 'expire', given: [age, max], call: (store) => store.dead.expire(age, max) };
     if (verb === 'forget')
@@ -276,9 +256,9 @@ export class RandomOperations {
   #search(): Operation {
     const maybe = <T>(make: () => T): T | undefined => (this.chance(0.3) ? make() : undefined);
     const given = {
-      topic: maybe(() => this.one(topics)),
-      state: maybe(() => this.one([...jobStates, ...endStates])),
-      id: maybe(() => this.one(ids)),
+      topic: maybe(() => this.pick(topics)),
+      state: maybe(() => this.pick([...jobStates, ...endStates])),
+      id: maybe(() => this.pick(ids)),
       since: maybe(() => this.#now() - this.below(3_000)),
       until: maybe(() => this.#now() + this.below(3_000)),
     };
@@ -295,7 +275,7 @@ export class RandomOperations {
       const held = topics.filter(() => this.chance(0.2));
       return { what: 'counts', given: held, alone: true, call: (store) => store.admin.counts(held) };
     }
-    const topic = this.one(topics);
+    const topic = this.pick(topics);
     return { what: 'purgeTopic', given: topic, call: (store) => store.admin.purgeTopic(topic, 500) };
   }
 }
@@ -351,7 +331,7 @@ export class SideBySide {
     this.#seed = seed;
     this.#clock = clock;
     this.#model = model;
-    this.#source = new RandomOperations(randomFrom(seed), () => clock.now);
+    this.#source = new RandomOperations(seed, () => clock.now);
   }
 
   /** Some operations are concurrent; the whole state is compared after every 50. */
@@ -359,7 +339,7 @@ export class SideBySide {
     let dumpedAt = 0;
     for (let done = 0; done < operations; ) {
       if (this.#source.chance(0.5)) this.#clock.now += this.#source.below(120);
-      const drawn = this.#source.some(() => this.#source.next(), this.#source.chance(0.3) ? 6 : 1);
+      const drawn = this.#source.some(() => this.#source.draw(), this.#source.chance(0.3) ? 6 : 1);
       await this.#onMoment();
       const together = drawn.some((operation) => operation.alone) ? drawn.slice(0, 1) : drawn;
       const [first] = together;
@@ -386,7 +366,7 @@ export class SideBySide {
   }
 
   async compareStates(tested: StoreUnderTest): Promise<void> {
-    expect(await tested.dump(), this.#told()).toEqual(await this.#model.dump());
+    expect(await tested.dump(), this.#failureText()).toEqual(await this.#model.dump());
   }
 
   async #both(together: readonly Operation[], tested: StoreUnderTest): Promise<void> {
@@ -396,7 +376,7 @@ export class SideBySide {
       const right = await call(this.#model.store);
       const compared = (answer: unknown) =>
         together.length > 1 && part !== undefined ? part(answer) : answer;
-      expect(compared(answers[n]), this.#told()).toEqual(compared(right));
+      expect(compared(answers[n]), this.#failureText()).toEqual(compared(right));
       this.#source.learn(right);
       this.#count(what, right);
     }
@@ -405,15 +385,15 @@ export class SideBySide {
   /** A lost call must be unknown. It has run completely or not at all, and may be repeated. */
   async #losing(losses: Losses, operation: Operation, tested: StoreUnderTest): Promise<void> {
     const { what, given, call } = operation;
-    const lost = this.#source.one(['call', 'answer'] as const);
+    const lost = this.#source.pick(['call', 'answer'] as const);
     this.#trace.push(`at ${this.#clock.now}, ${lost} lost: ${what} ${JSON.stringify(given)}`);
     losses.lose(lost);
     const answer = await call(tested.store).catch((error: unknown) => error);
     const wasLost = await losses.mended();
-    if (wasLost) expect(claims(answer), this.#told()).toEqual([]);
+    if (wasLost) expect(claims(answer), this.#failureText()).toEqual([]);
     if (!wasLost || lost === 'answer') {
       const right = await call(this.#model.store);
-      if (!wasLost) expect(answer, this.#told()).toEqual(right);
+      if (!wasLost) expect(answer, this.#failureText()).toEqual(right);
       this.#source.learn(right);
       this.#count(what, right);
     }
@@ -432,7 +412,7 @@ export class SideBySide {
       if (kind !== undefined) this.seen[kind] = (this.seen[kind] ?? 0) + 1;
   }
 
-  #told(): string {
+  #failureText(): string {
     return `seed ${this.#seed}; the last operations:\n${this.#trace.slice(-12).join('\n')}`;
   }
 }

@@ -2,6 +2,7 @@
 
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { type Priority, priorities } from '../../src/core/job.ts';
 import { CapacityBase, LayeredCapacities, type TopicCapacities } from '../../src/core/layered-capacities.ts';
@@ -120,7 +121,8 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     const fromRings = await opened({ capacitiesMax: Number.POSITIVE_INFINITY });
     const byCopy = await opened({ capacitiesMax: -1 });
     const both = [fromRings.trial, byCopy.trial];
-    const dice = (n: number) => Math.floor(Math.random() * n);
+    const seeded = new Dice(7);
+    const dice = (n: number) => seeded.below(n);
     // More topics with capacity than one reserve names.
     const topics = Array.from({ length: 4 * redisLimits.namedMin }, (_, n) => `topic${n}`);
     const some = (share: number) =>

@@ -1,5 +1,6 @@
 // Tests that the owner reserves with exactly the requested capacities, or reports an unknown base.
 import { describe, expect, it, vi } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import { CapacityBase, LayeredCapacities } from '../../src/core/layered-capacities.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
@@ -73,7 +74,8 @@ describe('capacity delta', () => {
   });
 
   it('layers: the owner has the requested capacities through any change', () => {
-    const dice = (n: number) => Math.floor(Math.random() * n);
+    const seeded = new Dice(7);
+    const dice = (n: number) => seeded.below(n);
     const some = () =>
       capacities(
         Object.fromEntries(['a', 'b', 'c', 'd', 'e'].filter(() => dice(2) === 0).map((t) => [t, dice(3)])),

@@ -1,6 +1,7 @@
-// What a notifier asks the store for while topics come, change and go, and how it explains what it does not
-// ask for.
+// Tests the capacities that a notifier requests while topics come, change and go, and its explanations of
+// capacity 0.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import type { ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
@@ -50,13 +51,13 @@ const topicOf = (topic: string, more: Partial<Topic> = {}): Topic => ({
   ...{ revision: 1, createdAt: 0, updatedAt: 0 },
   ...more,
 });
-/** As the topic book has them. */
+/** Topics as in the topic book. */
 const known = (topic: string, more: Partial<Topic> = {}): Topic => {
   const record = topicOf(topic, more);
   return { ...record, open: () => record } as Topic;
 };
 
-/** What a reserve of now would ask for. */
+/** The request that a reserve would send now. */
 function ask(capacity: Capacity) {
   const grant = capacity.request(0);
   if (grant === null) throw new Error('nothing is granted');
@@ -75,7 +76,8 @@ function targetIn(capacity: Capacity, name: string): TopicTarget {
 
 describe('capacity', () => {
   it('is the same after single changes and after reading all topics at once', () => {
-    const dice = (n: number) => Math.floor(Math.random() * n);
+    const seeded = new Dice(7);
+    const dice = (n: number) => seeded.below(n);
     const topics = new Map<string, Topic>();
     const capacity = capacityOf(bookOf(topics));
     const names = Array.from({ length: 300 }, (_, n) => `t${n}`);
@@ -151,7 +153,7 @@ describe('capacity', () => {
     expect(first.get('t0')?.room).toBe(0);
   });
 
-  it('is that of the base again after the end of a call', () => {
+  it('is the base capacity again after the end of a call', () => {
     const topics = new Map([['t', known('t', { concurrency: 2 })]]);
     for (const name of ['a', 'b', 'c']) topics.set(name, topicOf(name));
     const capacity = capacityOf(bookOf(topics));

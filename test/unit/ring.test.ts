@@ -1,4 +1,6 @@
+// Tests the ring of topics with ready jobs, its savepoints and its views.
 import { expect, it } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import { Ring, RingView } from '../../src/store/sqlite/engine/ring.ts';
 
 it('ring: keeps the order of additions; a repeated one is last', () => {
@@ -12,7 +14,8 @@ it('ring: keeps the order of additions; a repeated one is last', () => {
 });
 
 it('ring: rolls back to a savepoint in the same order', () => {
-  const dice = (n: number) => Math.floor(Math.random() * n);
+  const seeded = new Dice(7);
+  const dice = (n: number) => seeded.below(n);
   const change = (ring: Ring, count: number) => {
     for (let n = 0; n < count; n += 1) {
       if (dice(2) === 0) ring.add(dice(12));
@@ -35,7 +38,8 @@ it('ring: rolls back to a savepoint in the same order', () => {
 });
 
 it('ring view: shows topics with capacity in turn, through changes and rollbacks', () => {
-  const dice = (n: number) => Math.floor(Math.random() * n);
+  const seeded = new Dice(7);
+  const dice = (n: number) => seeded.below(n);
   for (let round = 0; round < 300; round += 1) {
     const ring = new Ring();
     const view = new RingView(ring);

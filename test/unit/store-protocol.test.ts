@@ -2,6 +2,7 @@
 // rejected.
 
 import { describe, expect, it } from 'vitest';
+import { Dice } from '../../scripts/dice.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
@@ -10,15 +11,6 @@ import { readWork } from '../../src/store/sqlite/owner/operations.ts';
 import type { CapacityDelta } from '../../src/store/sqlite/wire/capacity-delta.ts';
 import * as messages from '../../src/store/sqlite/wire/messages.ts';
 import { FrameCutter, kinds, ProtocolError, Reader, Writer } from '../../src/store/sqlite/wire/protocol.ts';
-
-/** Numbers from 0 to 1, the same in every run. */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state * 1_664_525 + 1_013_904_223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 function through<T>(write: (w: Writer) => void, read: (r: Reader) => T): T {
   const w = new Writer(1);
@@ -178,13 +170,13 @@ function framesOf(count: number): { bytes: Buffer; payloads: string[] } {
 
 describe('frames', () => {
   it('are cut from any chunks', () => {
-    const random = seeded(1);
+    const dice = new Dice(1);
     const { bytes, payloads } = framesOf(60);
     for (let round = 0; round < 50; round += 1) {
       const cutter = new FrameCutter();
       const read: string[] = [];
       for (let at = 0; at < bytes.length; ) {
-        const end = at + 1 + Math.floor(random() * (round % 2 === 0 ? 9_000 : 40));
+        const end = at + 1 + dice.below(round % 2 === 0 ? 9_000 : 40);
         for (const { requestId, kind, payload } of cutter.cut(bytes.subarray(at, end))) {
           expect([requestId, kind]).toEqual([read.length + 1, kinds.get]);
           read.push(payload.text());
@@ -220,21 +212,21 @@ describe('frames', () => {
 
 describe('hostile payloads', () => {
   it('of random bytes are read or rejected, never anything else', () => {
-    const random = seeded(2);
+    const dice = new Dice(2);
     const all = Object.values(kinds);
-    let refused = 0;
+    let rejected = 0;
     for (let n = 0; n < 20_000; n += 1) {
-      const payload = Buffer.from(Array.from({ length: Math.floor(random() * 64) }, () => random() * 256));
+      const payload = Buffer.from(Array.from({ length: dice.below(64) }, () => dice.below(256)));
       // Small first numbers, so that lengths and counts are often plausible.
-      if (payload.length > 4 && random() < 0.7) payload.writeUInt32LE(Math.floor(random() * 8));
+      if (payload.length > 4 && dice.chance(0.7)) payload.writeUInt32LE(dice.below(8));
       try {
         readWork(all[n % all.length] as number, new Reader(payload));
       } catch (error) {
         expect(error).toBeInstanceOf(ProtocolError);
-        refused += 1;
+        rejected += 1;
       }
     }
-    expect(refused).toBeGreaterThan(15_000);
+    expect(rejected).toBeGreaterThan(15_000);
   });
 
   it('that are too short or too long are rejected', () => {
