@@ -17,7 +17,7 @@ import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import type { ApiReply } from './daemon.ts';
-import { type OpenApi, readDocument, undescribed } from './described.ts';
+import { dereferenced, type OpenApi, undescribed } from './described.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from './sqlite-store.ts';
 
 export interface IntakeOptions {
@@ -135,7 +135,7 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   const port = Number(new URL(url).port);
 
   const described = await fetch(`${url}/openapi.json`, { headers: bearer(adminToken) });
-  const description = readDocument(await described.text());
+  const description = dereferenced((await described.json()) as OpenApi);
   const call: TestIntake['call'] = async (method, path, init = {}) => {
     const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
     const text = await response.text();
