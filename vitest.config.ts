@@ -12,6 +12,8 @@ const slow = [
   'test/system/{bench,clocks,copied-directory,crash-loop,dead-requeue,first-start,fuzz-http,hung-names}.test.ts',
   'test/system/{instances,many-topics,mysql,neighbours,package,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,service,shards,signals,silent-workers,standing-still,stop,systemd}.test.ts',
+  // Every command of the manual and of the command line, where the unit and role tests show most of it
+  'test/system/{exit-codes,generated-client,manual,no-deliveries,tokens}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],
@@ -48,8 +50,9 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       globalSetup: ['./test/support/services-setup.ts'],
-      // Twice the cores of a small machine: tests mostly wait for processes, sockets and leases.
-      maxWorkers: 4,
+      // More than the cores of a small machine: tests mostly wait for processes, sockets and leases. Kills and
+      // broken networks need the processor more.
+      maxWorkers: mode === 'main' ? 5 : 4,
       reporters: ['default', './test/support/summary-reporter.ts'],
       projects: (mode === 'slow' ? [processes] : [unit, processes]).map((test) => ({ ...common, test })),
     },
