@@ -67,3 +67,30 @@ CREATE TABLE IF NOT EXISTS registry_id (
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
   VALUES (3, 'id of the registry', '327f4b1263421d9daf8b7d3f249d4b4f53fa36d6537b98555c2a90130de86157', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 
+-- 4: sessions of the console
+CREATE TABLE IF NOT EXISTS session (
+  id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- names it in lists
+  cookie_digest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- SHA-256, hexadecimal
+  key_digest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  name VARCHAR(128) NOT NULL, -- of the token or link
+  scopes TEXT NOT NULL, -- JSON list
+  topics MEDIUMTEXT NOT NULL, -- JSON list of globs
+  token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the session ends with this token
+  signed_in_by VARCHAR(20) NOT NULL, -- token, link, machine
+  address VARCHAR(64) NOT NULL, -- IP address of the sign-in
+  created_at BIGINT NOT NULL, -- epoch ms
+  used_at BIGINT NOT NULL,
+  ends_at BIGINT NOT NULL, -- at the latest
+  UNIQUE KEY session_cookie (cookie_digest)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS sign_in_link (
+  digest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- SHA-256, hexadecimal
+  name VARCHAR(128) NOT NULL,
+  scopes TEXT NOT NULL, -- JSON list
+  topics MEDIUMTEXT NOT NULL, -- JSON list of globs
+  token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the token that made it
+  ends_at BIGINT NOT NULL -- epoch ms
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+INSERT IGNORE INTO migration (number, name, checksum, applied_at)
+  VALUES (4, 'sessions of the console', 'e240a62fed5423ac7d2502309b40e2f31ced00bce5f8e53c6ffbf4fbaec1fe8d', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+

@@ -72,4 +72,30 @@ CREATE TABLE registry_id (
 );
 INSERT INTO migration (number, name, checksum, applied_at)
   VALUES (5, 'id of the registry', '44c1ce48e5633610d80b950081a8d5e138d1209104052aafc9c4810b708810a7', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+
+-- 6: sessions of the console
+CREATE TABLE session (
+  id TEXT NOT NULL PRIMARY KEY, -- names it in lists
+  cookie_digest TEXT NOT NULL UNIQUE, -- SHA-256, hexadecimal
+  key_digest TEXT NOT NULL,
+  name TEXT NOT NULL, -- of the token or link
+  scopes TEXT NOT NULL, -- JSON list
+  topics TEXT NOT NULL, -- JSON list of globs
+  token_id TEXT, -- the session ends with this token
+  signed_in_by TEXT NOT NULL, -- token, link, machine
+  address TEXT NOT NULL, -- IP address of the sign-in
+  created_at INTEGER NOT NULL, -- epoch ms
+  used_at INTEGER NOT NULL,
+  ends_at INTEGER NOT NULL -- at the latest
+);
+CREATE TABLE sign_in_link (
+  digest TEXT NOT NULL PRIMARY KEY, -- SHA-256, hexadecimal
+  name TEXT NOT NULL,
+  scopes TEXT NOT NULL, -- JSON list
+  topics TEXT NOT NULL, -- JSON list of globs
+  token_id TEXT, -- the token that made it
+  ends_at INTEGER NOT NULL -- epoch ms
+);
+INSERT INTO migration (number, name, checksum, applied_at)
+  VALUES (6, 'sessions of the console', '467182cdf8b7feecfc52df04b62a08ca51d0be264e41744084c2bdec9d608c86', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

@@ -37,6 +37,12 @@ export const limits = {
   tokenBytes: 32,
   /** The readable id: 48 bits do not repeat among `tokensMax`. */
   tokenIdBytes: 6,
+  /** Console sessions, which every console holds in memory, and unused sign-in links; a further one replaces
+   *  the one unused for longest. */
+  sessionsMax: 1_000,
+  signInLinksMax: 100,
+  /** A sign-in link works once within this time. */
+  signInLinkMs: 10 * 60_000,
   /** Bytes of a signing secret: the range of Standard Webhooks. */
   secretBytesMin: 24,
   secretBytesMax: 64,

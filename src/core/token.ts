@@ -16,6 +16,14 @@ export interface Rights {
   readonly topics: readonly string[];
 }
 
+/** A caller that dq knows, with its rights. */
+export interface Caller extends Rights {
+  /** for people: name of the token or of the session, `this machine`, `dq CLI` */
+  readonly name: string;
+  /** readable part of the access token that the rights come from; null: from none */
+  readonly tokenId: string | null;
+}
+
 export interface TokenRecord extends Rights {
   /** unique, chosen by an administrator */
   readonly name: string;
@@ -29,10 +37,11 @@ export interface TokenRecord extends Rights {
 
 export const tokenNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 export const everyTopic = '*';
-export const allRights: Rights = { scopes: ['admin'], topics: [everyTopic] };
+const all = { scopes: ['admin'], topics: [everyTopic], tokenId: null } as const;
+export const allRights: Caller = { ...all, name: 'this machine' };
 /** All rights, as a value of its own: of the token of this start, which only the daemon's user can read. */
-export const ownerRights: Rights = { scopes: ['admin'], topics: [everyTopic] };
-export const noRights: Rights = { scopes: [], topics: [] };
+export const ownerRights: Caller = { ...all, name: 'dq CLI' };
+export const noRights: Caller = { scopes: [], topics: [], name: '', tokenId: null };
 
 const prefix = 'dqk_';
 const tokenPattern = /^dqk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/;
@@ -68,6 +77,12 @@ export function reaches(rights: Rights, topic: string): boolean {
 
 export function reachesEveryTopic(rights: Rights): boolean {
   return rights.topics.includes(everyTopic);
+}
+
+/** Whether every topic that the glob matches is covered. A `*` of the glob stands for any characters, so it
+ *  has to meet a `*` of these rights. */
+export function coversGlob(rights: Rights, glob: string): boolean {
+  return rights.topics.some((own) => matchesGlob(own, glob));
 }
 
 /** Matches piece by piece from the left: a regular expression made from `*a*a*a*b` would backtrack

@@ -1,8 +1,9 @@
-// The port of the cold path: topics, statistics, access tokens and the shard list. All values are plain
-// JSON, so that they can pass the socket of an embedded registry's owner. Methods reject with StoreError:
-// not_stored or unknown for writes, not_stored for reads of an unavailable registry. Lists that grow with
-// the number of topics come in pages of bounded rows and bytes.
+// The port of the cold path: topics, statistics, access tokens, console sessions and the shard list. All
+// values are plain JSON, so that they can pass the socket of an embedded registry's owner. Methods reject
+// with StoreError: not_stored or unknown for writes, not_stored for reads of an unavailable registry. Lists
+// that grow with the number of topics come in pages of bounded rows and bytes.
 
+import type { SessionRecord, SignInLink } from '../core/session.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord } from '../core/token.ts';
 import type { TopicSecret } from '../core/topic/secrets.ts';
@@ -75,6 +76,14 @@ export interface TokenChanges {
   readonly tokens: readonly TokenRecord[] | null;
 }
 
+export interface SessionChanges {
+  /** of the registry: the `since` of the next call */
+  readonly revision: number;
+  /** all sessions by the time of their sign-in, ended ones too; null = the registry did not change after
+   *  `since` */
+  readonly sessions: readonly SessionRecord[] | null;
+}
+
 export interface ShardChanges {
   /** of the last change of the list, 0 = never written: the next `since` or `expectedRevision` */
   readonly revision: number;
@@ -128,6 +137,19 @@ export interface Registry {
   /** `full`: the registry has limits.tokensMax tokens. Not idempotent: a repeat finds its own name. */
   createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'>;
   removeToken(name: string): Promise<'removed' | 'absent'>;
+  /** since -1 = always returns the list. The console calls it each registryLimits.registryPollMs. */
+  sessions(since: number): Promise<SessionChanges>;
+  /** Drops sessions that have ended; with limits.sessionsMax also the one unused for longest. Not
+   *  idempotent. */
+  createSession(session: SessionRecord): Promise<'created'>;
+  /** Records a use. `absent`: no such session, or a later use is recorded. */
+  useSession(id: string, usedAt: number): Promise<'updated' | 'absent'>;
+  /** null = all sessions */
+  removeSessions(id: string | null): Promise<'removed' | 'absent'>;
+  /** Drops links that have ended before `now`; with limits.signInLinksMax also the one that ends first. */
+  createSignInLink(link: SignInLink, now: number): Promise<'created'>;
+  /** Removes the link and returns it: each works once. null = unknown, used, or ended before `now`. */
+  takeSignInLink(digest: string, now: number): Promise<SignInLink | null>;
   /** since -1 = always returns the list. Every process on Redis calls it each
    *  registryLimits.registryPollMs. */
   shards(since: number): Promise<ShardChanges>;

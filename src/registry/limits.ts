@@ -4,6 +4,9 @@ export const registryLimits = {
   /** Poll interval of the registry in every process: without a hint a changed topic is in force within 2
    *  s. */
   registryPollMs: 1_000,
+  /** A use of a session is recorded when this part of the idle time has passed since the last record: a few
+   *  writes per session and day. */
+  sessionUseParts: 12,
   /** Unreadable topics that one process names in its log; more are only counted. */
   unreadableNamed: 100,
 } as const;

@@ -3,7 +3,7 @@
 // which is not the same as no tokens; while the registry is unavailable later, the last known tokens stay in
 // force.
 
-import { isSameDigest, type Rights, type TokenRecord, tokenIdOf } from '../core/token.ts';
+import { type Caller, isSameDigest, type TokenRecord, tokenIdOf } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -11,7 +11,7 @@ import { RegistryPoll } from './registry-poll.ts';
 
 interface Known {
   readonly digest: Buffer;
-  readonly rights: Rights;
+  readonly caller: Caller;
 }
 
 export class TokenBook implements Service {
@@ -40,10 +40,15 @@ export class TokenBook implements Service {
   }
 
   /** null: not a known token of this daemon. `digest`: of `text`. */
-  rightsOf(text: string, digest: Buffer): Rights | null {
+  rightsOf(text: string, digest: Buffer): Caller | null {
     const id = tokenIdOf(text);
     const known = id === null ? undefined : this.#known?.get(id);
-    return known !== undefined && isSameDigest(digest, known.digest) ? known.rights : null;
+    return known !== undefined && isSameDigest(digest, known.digest) ? known.caller : null;
+  }
+
+  /** Whether the token with this readable part exists; true while the tokens are not known. */
+  mayExist(id: string): boolean {
+    return this.#known?.has(id) ?? true;
   }
 
   async refresh(): Promise<void> {
@@ -59,6 +64,6 @@ export class TokenBook implements Service {
   }
 }
 
-function knownOf({ digest, scopes, topics }: TokenRecord): Known {
-  return { digest: Buffer.from(digest, 'hex'), rights: { scopes, topics } };
+function knownOf({ id, name, digest, scopes, topics }: TokenRecord): Known {
+  return { digest: Buffer.from(digest, 'hex'), caller: { scopes, topics, name, tokenId: id } };
 }

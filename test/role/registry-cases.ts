@@ -2,6 +2,14 @@
 
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
+import {
+  digestHalves,
+  linkDigestOf,
+  makeSessionHalves,
+  makeSignInLink,
+  type SessionRecord,
+  type SignInLink,
+} from '../../src/core/session.ts';
 import { filled, noShards } from '../../src/core/shard-list.ts';
 import { makeToken, type TokenRecord } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
@@ -619,6 +627,161 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       await run(`UPDATE token SET ${column} = '"*"'`);
       expect(await failureOf(registry.tokens(-1))).toEqual({ kind: 'not_stored', code: 'damaged' });
       expect(await registry.removeToken('a')).toBe('removed');
+    });
+  });
+
+  describe('console sessions', () => {
+    let made = 0;
+    const session = (more: Partial<SessionRecord> = {}): SessionRecord => {
+      made += 1;
+      return {
+        id: makeSessionHalves().id,
+        ...digestHalves(`cookie ${made}`, `key ${made}`),
+        name: 'li.wei',
+        scopes: ['read', 'operate'],
+        topics: ['order.*'],
+        tokenId: null,
+        signedInBy: 'link',
+        address: '::1',
+        createdAt: made,
+        usedAt: made,
+        endsAt: 1_000_000,
+        ...more,
+      };
+    };
+    const link = (more: Partial<SignInLink> = {}): SignInLink => ({
+      digest: linkDigestOf(makeSignInLink()) as string,
+      name: 'li.wei',
+      scopes: ['admin'],
+      topics: ['*', 'x'],
+      tokenId: 'abc',
+      endsAt: 1_000,
+      ...more,
+    });
+    const idsOf = async (registry: Registry) =>
+      ((await registry.sessions(-1)).sessions ?? []).map(({ id }) => id);
+
+    it('are kept whole and listed by their beginning, also after closing', async () => {
+      const registry = await open();
+      const [a, b] = [session(), session({ tokenId: 'abc', signedInBy: 'token', scopes: [], topics: ['*'] })];
+      expect(await registry.createSession(b)).toBe('created');
+      expect(await registry.createSession(a)).toBe('created');
+      expect(await registry.sessions(-1)).toEqual({ revision: 2, sessions: [a, b] });
+      expect(await registry.sessions(2)).toEqual({ revision: 2, sessions: null });
+      await registry.close();
+      expect((await (await open()).sessions(-1)).sessions).toEqual([a, b]);
+    });
+
+    it('record later uses only', async () => {
+      const registry = await open();
+      const a = session({ usedAt: 500 });
+      await registry.createSession(a);
+      expect(await registry.useSession(a.id, 499)).toBe('absent');
+      expect(await registry.useSession(a.id, 600)).toBe('updated');
+      expect(await registry.useSession('0123456789ab', 700)).toBe('absent');
+      expect(await registry.sessions(1)).toEqual({ revision: 2, sessions: [{ ...a, usedAt: 600 }] });
+    });
+
+    it('are removed by id, or all', async () => {
+      const registry = await open();
+      const [a, b, c] = [session(), session(), session()];
+      for (const one of [a, b, c]) await registry.createSession(one);
+      for (const id of ['0123456789ab', '', `${a.id}\0`, '%', a.id.toUpperCase().replace(/\d/g, 'A')])
+        expect(await registry.removeSessions(id)).toBe('absent');
+      expect(await registry.removeSessions(b.id)).toBe('removed');
+      expect(await registry.removeSessions(b.id)).toBe('absent');
+      expect(await idsOf(registry)).toEqual([a.id, c.id]);
+      expect(await registry.removeSessions(null)).toBe('removed');
+      expect(await registry.removeSessions(null)).toBe('absent');
+      expect(await idsOf(registry)).toEqual([]);
+    });
+
+    it('a new one drops those that have ended, and beyond limits.sessionsMax the one unused for longest', async () => {
+      const registry = await open();
+      const ended = session({ endsAt: 2_000 });
+      await registry.createSession(ended);
+      const kept = session({ createdAt: 1_999 });
+      await registry.createSession(kept);
+      expect(await idsOf(registry)).toContain(ended.id);
+      await registry.createSession(session({ createdAt: 2_000 }));
+      expect(await idsOf(registry)).not.toContain(ended.id);
+      const hex = (n: number, length: number) => n.toString(16).padStart(length, '0');
+      const rows = Array.from(
+        { length: limits.sessionsMax - 2 },
+        (_, i) =>
+          `('${hex(i, 12)}', '${hex(i, 64)}', '${hex(i, 64)}', 'n', '[]', '[]', NULL, 'link', '', 0, ${i + 100_000}, 9000000)`,
+      );
+      await run(
+        `INSERT INTO session (id, cookie_digest, key_digest, name, scopes, topics, token_id, signed_in_by, address, created_at, used_at, ends_at) VALUES ${rows.join(', ')}`,
+      );
+      await registry.useSession(kept.id, 90_000);
+      await registry.createSession(session({ createdAt: 3_000, usedAt: 200_000 }));
+      const ids = await idsOf(registry);
+      expect(ids).toHaveLength(limits.sessionsMax);
+      expect(ids).toContain(kept.id);
+      await registry.createSession(session({ createdAt: 3_000, usedAt: 200_001 }));
+      expect(await idsOf(registry)).not.toContain(kept.id);
+      expect(await idsOf(registry)).toHaveLength(limits.sessionsMax);
+    });
+
+    it('a row with a damaged column grants no rights, and hides no other session', async () => {
+      const registry = await open();
+      const [a, b] = [session(), session()];
+      await registry.createSession(a);
+      await registry.createSession(b);
+      for (const change of ['scopes = \'"*"\'', "key_digest = 'x'", "signed_in_by = 'nobody'"]) {
+        await run(`UPDATE session SET ${change} WHERE id = '${a.id}'`);
+        expect(await idsOf(registry), change).toEqual([b.id]);
+      }
+      expect(await registry.removeSessions(a.id)).toBe('removed');
+    });
+
+    it('a change of them notifies; a link does not', async () => {
+      const registry = await open();
+      let calls = 0;
+      registry.onChange(() => {
+        calls += 1;
+      });
+      const a = session();
+      await registry.createSession(a);
+      await registry.useSession(a.id, 999);
+      await registry.useSession(a.id, 999);
+      await registry.removeSessions(a.id);
+      await registry.removeSessions(a.id);
+      expect(calls).toBe(3);
+      const one = link();
+      await registry.createSignInLink(one, 0);
+      await registry.takeSignInLink(one.digest, 0);
+      expect(calls).toBe(3);
+    });
+
+    it('a sign-in link is taken once, before its end', async () => {
+      const registry = await open();
+      const [a, b] = [link(), link({ endsAt: 500, tokenId: null })];
+      expect(await registry.createSignInLink(a, 0)).toBe('created');
+      await registry.createSignInLink(b, 0);
+      for (const digest of ['', 'x', '0'.repeat(64), a.digest.toUpperCase()])
+        expect(await registry.takeSignInLink(digest, 0)).toBeNull();
+      expect(await registry.takeSignInLink(a.digest, 999)).toEqual(a);
+      expect(await registry.takeSignInLink(a.digest, 999)).toBeNull();
+      expect(await registry.takeSignInLink(b.digest, 500)).toBeNull();
+      expect(await registry.takeSignInLink(b.digest, 0)).toBeNull();
+    });
+
+    it('of two takers of one link at once, one gets it', async () => {
+      const [here, there] = [await open(), await open()];
+      const one = link();
+      await here.createSignInLink(one, 0);
+      const taken = await Promise.all([here, there].map((by) => by.takeSignInLink(one.digest, 0)));
+      expect(taken.filter((found) => found !== null)).toEqual([one]);
+    });
+
+    it('unused links are at most limits.signInLinksMax; the one that ends first goes', async () => {
+      const registry = await open();
+      const links = Array.from({ length: limits.signInLinksMax + 1 }, (_, i) => link({ endsAt: 1_000 + i }));
+      for (const one of links) await registry.createSignInLink(one, 0);
+      expect(await registry.takeSignInLink((links[0] as SignInLink).digest, 0)).toBeNull();
+      expect(await registry.takeSignInLink((links[1] as SignInLink).digest, 0)).toEqual(links[1]);
     });
   });
 }

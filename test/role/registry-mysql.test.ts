@@ -110,7 +110,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       expect(readFileSync(script, 'utf8')).toBe(mysqlSchemaScript()); // else: npx tsx scripts/render-schema.ts
       await open();
       const migrated = await schema();
-      expect(migrated).toHaveLength(8);
+      expect(migrated).toHaveLength(10);
       database = `dq${made++}`;
       await asRoot(`CREATE DATABASE ${database}`);
       await server.run(`source ${script}`, database);

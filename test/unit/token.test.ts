@@ -1,6 +1,7 @@
 // Tests access tokens: text, digest, scopes, topics.
 import { describe, expect, it } from 'vitest';
 import {
+  coversGlob,
   digestOf,
   grants,
   isSameDigest,
@@ -93,5 +94,26 @@ describe('topics', () => {
   it('globs: only `*` matches every topic', () => {
     expect(reachesEveryTopic(rights({ topics: ['a', '*'] }))).toBe(true);
     expect(reachesEveryTopic(rights({ topics: ['a*', '*.b'] }))).toBe(false);
+  });
+});
+
+describe('coversGlob', () => {
+  it.each([
+    ['*', '*', true],
+    ['*', 'order.*', true],
+    ['order.*', 'order.*', true],
+    ['order.*', 'order.close', true],
+    ['order.*', 'order.c*e', true],
+    ['order.*', 'order.*.*', true],
+    ['*.close', 'order.*.close', true],
+    ['a*b*c', 'a*b*c', true],
+    ['a*b*c', 'a*c', false],
+    ['order.*', '*', false],
+    ['order.*', 'order*', false],
+    ['order.*', '*order.x', false],
+    ['*.close', '*close', false],
+    ['order.close', 'order.clos*', false],
+  ])('%s covers %s: %s', (own, glob, isCovered) => {
+    expect(coversGlob(rights({ topics: ['x', own] }), glob)).toBe(isCovered);
   });
 });

@@ -1,9 +1,10 @@
 // Implements the registry over a database: topics with compare-and-set, deletions, statistics, access tokens,
-// the shard list. A change and its revision are one transaction; readers see a change whole or not at all.
-// One implementation for all dialects: statements use what SQLite and MySQL share.
+// console sessions, the shard list. A change and its revision are one transaction; readers see a change whole
+// or not at all. One implementation for all dialects: statements use what SQLite and MySQL share.
 
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
+import type { SessionRecord, SignInLink } from '../../core/session.ts';
 import type { ShardList } from '../../core/shard-list.ts';
 import type { TokenRecord } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
@@ -11,6 +12,7 @@ import type { KnownTopic, Topic, TopicState } from '../../core/topic/topic.ts';
 import type {
   ChangePlace,
   Registry,
+  SessionChanges,
   ShardChanges,
   StatDelta,
   StatPage,
@@ -28,6 +30,14 @@ import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { openRegistryFile, type RegistryFileOptions } from './sqlite/registry-file.ts';
 import { findRegistryId } from './tables/registry-id.ts';
+import {
+  deleteSessions,
+  insertLink,
+  insertSession,
+  readSessions,
+  takeLink,
+  updateUse,
+} from './tables/registry-sessions.ts';
 import { putShards, readShards, revisionOfShards } from './tables/registry-shards.ts';
 import { readStatPage, readStats, removeStats } from './tables/registry-stats.ts';
 import { deleteToken, insertToken, readTokens } from './tables/registry-tokens.ts';
@@ -217,6 +227,53 @@ export class RegistryDb implements Registry {
       return { kind: outcome };
     });
     return kind;
+  }
+
+  sessions(since: number): Promise<SessionChanges> {
+    return this.#attempt(async () => {
+      const revision = await revisionOf(this.#db);
+      if (revision === since) return { revision, sessions: null };
+      return this.#db
+        .transaction()
+        .setAccessMode('read only')
+        .execute(async (trx) => ({ revision: await revisionOf(trx), sessions: await readSessions(trx) }));
+    });
+  }
+
+  async createSession(session: SessionRecord): Promise<'created'> {
+    await this.#change(async (trx) => {
+      await insertSession(trx, session);
+      await nextRevision(trx);
+      return { kind: 'created' };
+    });
+    return 'created';
+  }
+
+  async useSession(id: string, usedAt: number): Promise<'updated' | 'absent'> {
+    const { kind } = await this.#change(async (trx) => {
+      const outcome = await updateUse(trx, id, usedAt);
+      if (outcome === 'updated') await nextRevision(trx);
+      return { kind: outcome };
+    });
+    return kind;
+  }
+
+  async removeSessions(id: string | null): Promise<'removed' | 'absent'> {
+    const { kind } = await this.#change(async (trx) => {
+      const outcome = await deleteSessions(trx, id);
+      if (outcome === 'removed') await nextRevision(trx);
+      return { kind: outcome };
+    });
+    return kind;
+  }
+
+  async createSignInLink(link: SignInLink, now: number): Promise<'created'> {
+    await this.#attempt(() => this.#writing((trx) => insertLink(trx, link, now)));
+    return 'created';
+  }
+
+  takeSignInLink(digest: string, now: number): Promise<SignInLink | null> {
+    return this.#attempt(() => this.#writing((trx) => takeLink(trx, digest, now)));
   }
 
   shards(since: number): Promise<ShardChanges> {

@@ -5,6 +5,7 @@
 
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
+import type { SessionRecord, SignInLink } from '../../../core/session.ts';
 import type { ShardList } from '../../../core/shard-list.ts';
 import type { TokenRecord } from '../../../core/token.ts';
 import type { KnownTopic, TopicState } from '../../../core/topic/topic.ts';
@@ -215,6 +216,31 @@ export class MysqlRegistry implements Registry {
 
   removeToken(name: string) {
     return this.#run((db) => db.removeToken(name));
+  }
+
+  /** Not in the copy: while MySQL is unavailable, a console knows the sessions that it has read. */
+  sessions(since: number) {
+    return this.#run((db) => db.sessions(since));
+  }
+
+  createSession(session: SessionRecord) {
+    return this.#run((db) => db.createSession(session));
+  }
+
+  useSession(id: string, usedAt: number) {
+    return this.#run((db) => db.useSession(id, usedAt));
+  }
+
+  removeSessions(id: string | null) {
+    return this.#run((db) => db.removeSessions(id));
+  }
+
+  createSignInLink(link: SignInLink, now: number) {
+    return this.#run((db) => db.createSignInLink(link, now));
+  }
+
+  takeSignInLink(digest: string, now: number) {
+    return this.#run((db) => db.takeSignInLink(digest, now));
   }
 
   /** Called after changes by this process; changes by others are found by polling. */

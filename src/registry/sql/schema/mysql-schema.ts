@@ -88,6 +88,35 @@ export const mysqlSchema: Schema = {
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
       ],
     },
+    {
+      number: 4,
+      name: 'sessions of the console',
+      statements: [
+        `CREATE TABLE IF NOT EXISTS session (
+  id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- names it in lists
+  cookie_digest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- SHA-256, hexadecimal
+  key_digest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  name VARCHAR(128) NOT NULL, -- of the token or link
+  scopes TEXT NOT NULL, -- JSON list
+  topics MEDIUMTEXT NOT NULL, -- JSON list of globs
+  token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the session ends with this token
+  signed_in_by VARCHAR(20) NOT NULL, -- token, link, machine
+  address VARCHAR(64) NOT NULL, -- IP address of the sign-in
+  created_at BIGINT NOT NULL, -- epoch ms
+  used_at BIGINT NOT NULL,
+  ends_at BIGINT NOT NULL, -- at the latest
+  UNIQUE KEY session_cookie (cookie_digest)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        `CREATE TABLE IF NOT EXISTS sign_in_link (
+  digest VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, -- SHA-256, hexadecimal
+  name VARCHAR(128) NOT NULL,
+  scopes TEXT NOT NULL, -- JSON list
+  topics MEDIUMTEXT NOT NULL, -- JSON list of globs
+  token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the token that made it
+  ends_at BIGINT NOT NULL -- epoch ms
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+      ],
+    },
   ],
 };
 

@@ -8,6 +8,8 @@
 // topic_stat       per topic and counter: total, and count of the newest day. Rows only for existing topics,
 //                  so the table is bounded. A row per day would need cleanup, and nothing shows older days.
 // token            one row per access token: its digest, which does not reveal it, and its rights
+// session          one row per console session: digests of its two halves, its rights and end times
+// sign_in_link     unused links that begin a session: their digests and rights
 // shard_list       the shard list as one encrypted JSON document: always read whole; URLs hold passwords
 // registry_id      id of this registry, drawn by the first process that opens it (registry-id.ts)
 // registry         the counter of revisions, incremented by each change; key_check: a text encrypted with the
@@ -36,6 +38,28 @@ export interface RegistrySchema extends MigrationSchema {
     scopes: string;
     topics: string;
     created_at: number;
+  };
+  readonly session: {
+    id: string;
+    cookie_digest: string;
+    key_digest: string;
+    name: string;
+    scopes: string;
+    topics: string;
+    token_id: string | null;
+    signed_in_by: string;
+    address: string;
+    created_at: number;
+    used_at: number;
+    ends_at: number;
+  };
+  readonly sign_in_link: {
+    digest: string;
+    name: string;
+    scopes: string;
+    topics: string;
+    token_id: string | null;
+    ends_at: number;
   };
   readonly shard_list: { only: number; revision: number; list: string };
   readonly registry_id: { only: number; id: string };
@@ -129,6 +153,34 @@ export const registrySchema: Schema = {
         `CREATE TABLE registry_id (
   only INTEGER PRIMARY KEY CHECK (only = 1),
   id TEXT NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
+)`,
+      ],
+    },
+    {
+      number: 6,
+      name: 'sessions of the console',
+      statements: [
+        `CREATE TABLE session (
+  id TEXT NOT NULL PRIMARY KEY, -- names it in lists
+  cookie_digest TEXT NOT NULL UNIQUE, -- SHA-256, hexadecimal
+  key_digest TEXT NOT NULL,
+  name TEXT NOT NULL, -- of the token or link
+  scopes TEXT NOT NULL, -- JSON list
+  topics TEXT NOT NULL, -- JSON list of globs
+  token_id TEXT, -- the session ends with this token
+  signed_in_by TEXT NOT NULL, -- token, link, machine
+  address TEXT NOT NULL, -- IP address of the sign-in
+  created_at INTEGER NOT NULL, -- epoch ms
+  used_at INTEGER NOT NULL,
+  ends_at INTEGER NOT NULL -- at the latest
+)`,
+        `CREATE TABLE sign_in_link (
+  digest TEXT NOT NULL PRIMARY KEY, -- SHA-256, hexadecimal
+  name TEXT NOT NULL,
+  scopes TEXT NOT NULL, -- JSON list
+  topics TEXT NOT NULL, -- JSON list of globs
+  token_id TEXT, -- the token that made it
+  ends_at INTEGER NOT NULL -- epoch ms
 )`,
       ],
     },

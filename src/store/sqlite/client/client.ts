@@ -421,6 +421,12 @@ function registryCalls(
     tokens: (since) => call('tokens', since),
     createToken: (token) => call('createToken', token),
     removeToken: (name) => call('removeToken', name),
+    sessions: (since) => call('sessions', since),
+    createSession: (session) => call('createSession', session),
+    useSession: (id, usedAt) => call('useSession', id, usedAt),
+    removeSessions: (id) => call('removeSessions', id),
+    createSignInLink: (link, now) => call('createSignInLink', link, now),
+    takeSignInLink: (digest, now) => call('takeSignInLink', digest, now),
     shards: (since) => call('shards', since),
     writeShards: (list, expected) => call('writeShards', list, expected),
   };

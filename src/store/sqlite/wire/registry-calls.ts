@@ -28,6 +28,12 @@ export const registryMethods = {
   tokens: { changes: false, again: true },
   createToken: { changes: true, again: false },
   removeToken: { changes: true, again: false },
+  sessions: { changes: false, again: true },
+  createSession: { changes: true, again: false },
+  useSession: { changes: true, again: true },
+  removeSessions: { changes: true, again: true },
+  createSignInLink: { changes: false, again: false },
+  takeSignInLink: { changes: false, again: false },
   shards: { changes: false, again: true },
   writeShards: { changes: true, again: false },
   // For workers of an older version during a reload: everything in one answer.

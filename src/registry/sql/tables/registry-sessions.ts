@@ -1,0 +1,118 @@
+// Stores console sessions and sign-in links as digests. Both tables are bounded: a new row drops rows that
+// have ended, then those unused for longest. Sessions are always read whole.
+
+import type { Kysely } from 'kysely';
+import { limits } from '../../../core/limits.ts';
+import { type SessionRecord, type SignInLink, signInKinds } from '../../../core/session.ts';
+import type { RegistrySchema } from '../schema/registry-schema.ts';
+import { scopesOf, topicsOf } from './registry-tokens.ts';
+
+type Db = Kysely<RegistrySchema>;
+const digestPattern = /^[0-9a-f]{64}$/;
+const idPattern = /^[0-9a-f]{12}$/;
+
+/** In the caller's transaction, as all writes here. */
+export async function insertSession(trx: Db, session: SessionRecord): Promise<void> {
+  await trx.deleteFrom('session').where('ends_at', '<=', session.createdAt).execute();
+  const kept = await trx.selectFrom('session').select('id').orderBy('used_at', 'desc').execute();
+  for (const { id } of kept.slice(limits.sessionsMax - 1))
+    await trx.deleteFrom('session').where('id', '=', id).execute();
+  await trx
+    .insertInto('session')
+    .values({
+      id: session.id,
+      cookie_digest: session.cookieDigest,
+      key_digest: session.keyDigest,
+      name: session.name,
+      scopes: JSON.stringify(session.scopes),
+      topics: JSON.stringify(session.topics),
+      token_id: session.tokenId,
+      signed_in_by: session.signedInBy,
+      address: session.address,
+      created_at: session.createdAt,
+      used_at: session.usedAt,
+      ends_at: session.endsAt,
+    })
+    .execute();
+}
+
+/** Never moves the time back: uses of several instances arrive in any order. */
+export async function updateUse(trx: Db, id: string, usedAt: number): Promise<'updated' | 'absent'> {
+  const { numUpdatedRows } = await trx
+    .updateTable('session')
+    .set({ used_at: usedAt })
+    .where('id', '=', id)
+    .where('used_at', '<', usedAt)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n ? 'updated' : 'absent';
+}
+
+/** `id` null: all of them. */
+export async function deleteSessions(trx: Db, id: string | null): Promise<'removed' | 'absent'> {
+  if (id !== null && !idPattern.test(id)) return 'absent';
+  const all = trx.deleteFrom('session');
+  const { numDeletedRows } = await (id === null ? all : all.where('id', '=', id)).executeTakeFirst();
+  return numDeletedRows > 0n ? 'removed' : 'absent';
+}
+
+/** By the time of the sign-in. Leaves out damaged rows, which grant no rights. */
+export async function readSessions(db: Db): Promise<SessionRecord[]> {
+  const rows = await db.selectFrom('session').selectAll().orderBy('created_at').orderBy('id').execute();
+  return rows.flatMap((row) => toSession(row) ?? []);
+}
+
+export async function insertLink(trx: Db, link: SignInLink, now: number): Promise<void> {
+  await trx.deleteFrom('sign_in_link').where('ends_at', '<=', now).execute();
+  const kept = await trx.selectFrom('sign_in_link').select('digest').orderBy('ends_at', 'desc').execute();
+  for (const { digest } of kept.slice(limits.signInLinksMax - 1))
+    await trx.deleteFrom('sign_in_link').where('digest', '=', digest).execute();
+  const { digest, name, tokenId, endsAt } = link;
+  const [scopes, topics] = [JSON.stringify(link.scopes), JSON.stringify(link.topics)];
+  await trx
+    .insertInto('sign_in_link')
+    .values({ digest, name, scopes, topics, token_id: tokenId, ends_at: endsAt })
+    .execute();
+}
+
+/** Removes the link and returns it; null = unknown, used or ended. */
+export async function takeLink(trx: Db, digest: string, now: number): Promise<SignInLink | null> {
+  if (!digestPattern.test(digest)) return null;
+  const row = await trx
+    .selectFrom('sign_in_link')
+    .selectAll()
+    .where('digest', '=', digest)
+    .executeTakeFirst();
+  if (row === undefined) return null;
+  await trx.deleteFrom('sign_in_link').where('digest', '=', digest).execute();
+  if (row.ends_at <= now) return null;
+  try {
+    const { name, token_id: tokenId, ends_at: endsAt } = row;
+    return { digest, name, tokenId, endsAt, scopes: scopesOf(row.scopes), topics: topicsOf(row.topics) };
+  } catch {
+    return null; // a damaged row grants no rights
+  }
+}
+
+function toSession(row: RegistrySchema['session']): SessionRecord | null {
+  const signedInBy = signInKinds.find((kind) => kind === row.signed_in_by);
+  if (signedInBy === undefined) return null;
+  if (!digestPattern.test(row.cookie_digest) || !digestPattern.test(row.key_digest)) return null;
+  try {
+    return {
+      id: row.id,
+      cookieDigest: row.cookie_digest,
+      keyDigest: row.key_digest,
+      name: row.name,
+      scopes: scopesOf(row.scopes),
+      topics: topicsOf(row.topics),
+      tokenId: row.token_id,
+      signedInBy,
+      address: row.address,
+      createdAt: row.created_at,
+      usedAt: row.used_at,
+      endsAt: row.ends_at,
+    };
+  } catch {
+    return null; // as above
+  }
+}
