@@ -7,6 +7,7 @@ import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import { isMailAddress } from '../core/mail-address.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
+import { parsePublicUrl } from '../core/url/public-url.ts';
 import { parseRedisUrl } from '../core/url/redis-url.ts';
 import { parseSmtpUrl } from '../core/url/smtp-url.ts';
 import type { ConfigProblem } from './given.ts';
@@ -39,6 +40,7 @@ export function crossCheck(
       if (!parsed.ok) problem(name, `"${range}" ${parsed.message}`);
     }
 
+  checkConsole(config, problem);
   checkRedis(config, problem);
   checkMail(config, problem, warning);
   checkMysql(config, problem, warning);
@@ -51,6 +53,15 @@ export function crossCheck(
       `needs about ${needed} file descriptors in each notifier; the limit is ${machine.openFilesMax} (ulimit -n)`,
     );
   return { problems, warnings };
+}
+
+function checkConsole(config: Config, problem: Report): void {
+  const port = config['console.port'];
+  if (config['console.enabled'] && port !== null && port !== 0 && port === config['server.port'])
+    problem('console.port', `${port} is the port of the HTTP API (server.port); choose another one`);
+  const publicUrl = config['console.publicUrl'];
+  const parsed = publicUrl === '' ? null : parsePublicUrl(publicUrl);
+  if (parsed?.ok === false) problem('console.publicUrl', parsed.message);
 }
 
 function checkRedis({ redis }: Config, problem: Report): void {

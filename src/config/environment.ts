@@ -102,8 +102,9 @@ function unknownVariable(
     : `unknown variable; did you mean ${near}?`;
 }
 
-/** DQ_PORT → DQ_SERVER__PORT, when exactly one group has such an option. */
+/** DQ_PORT → DQ_SERVER__PORT: that of the API, or of the only group that has such an option. */
 function withGroup(variable: string, known: readonly string[]): string | null {
-  const [found = null, ...more] = known.filter((name) => name.endsWith(`__${variable.slice('DQ_'.length)}`));
-  return more.length === 0 ? found : null;
+  const found = known.filter((name) => name.endsWith(`__${variable.slice('DQ_'.length)}`));
+  const ofServer = found.find((name) => name.startsWith('DQ_SERVER__'));
+  return ofServer ?? (found.length === 1 ? (found[0] ?? null) : null);
 }

@@ -12,10 +12,13 @@ export function needsRestart(old: Config, next: Config): string | null {
   if (old['mysql.url'] !== next['mysql.url']) return 'mysql.url was changed';
   if (old.secretKeyFile !== next.secretKeyFile)
     return `secretKeyFile was changed from ${old.secretKeyFile || 'none'} to ${next.secretKeyFile || 'none'}`;
-  const [oldHost, nextHost] = [old['server.host'], next['server.host']];
-  const isSamePort = old['server.port'] === next['server.port'];
-  if (oldHost !== nextHost && isSamePort && (wildcards.has(oldHost) || wildcards.has(nextHost)))
-    return `server.host was changed from ${oldHost} to ${nextHost} on the same port, which both would need at once`;
+  for (const part of ['server', 'console'] as const) {
+    if (part === 'console' && !(old['console.enabled'] && next['console.enabled'])) continue;
+    const [oldHost, nextHost] = [old[`${part}.host`], next[`${part}.host`]];
+    const isSamePort = old[`${part}.port`] === next[`${part}.port`];
+    if (oldHost !== nextHost && isSamePort && (wildcards.has(oldHost) || wildcards.has(nextHost)))
+      return `${part}.host was changed from ${oldHost} to ${nextHost} on the same port, which both would need at once`;
+  }
   return null;
 }
 

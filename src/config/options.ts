@@ -52,7 +52,8 @@ const path = (value: string, help: string, more: More = {}): Option<string> => (
   default: value,
   help,
 });
-const port = (value: number, help: string, more: More = {}): Option<number> => ({
+/** null = not set */
+const port = <T extends number | null>(value: T, help: string, more: More = {}): Option<T | number> => ({
   ...more,
   kind: 'port',
   default: value,
@@ -85,6 +86,12 @@ const flag = (name: string, help: string): Option<boolean> => ({
   help,
   flag: name,
   only: 'flag',
+});
+const toggle = (value: boolean, help: string, more: More = {}): Option<boolean> => ({
+  ...more,
+  kind: 'boolean',
+  default: value,
+  help,
 });
 const list = (value: readonly string[], help: string, more: More = {}): Option<readonly string[]> => ({
   ...more,
@@ -121,6 +128,34 @@ export const options = {
     max: 64,
     defaultText: '1 (2 from 4 cores)',
     flag: '--servers',
+  }),
+  'console.enabled': toggle(true, 'Serves the console, a web page for operators, on a port of its own', {
+    flag: '--no-console',
+  }),
+  'console.host': text('127.0.0.1', 'Address of the console; another one needs an access token', {
+    flag: '--console-host',
+  }),
+  'console.port': port(null, 'Port of the console; 0 picks a free one and prints it', {
+    defaultText: '8088 (a free one if it is taken, or if `server.port` is 0)',
+    flag: '--console-port',
+  }),
+  'console.publicUrl': text(
+    '',
+    'Address of the console behind a proxy: the only accepted origin, and the base path',
+    {
+      defaultText: 'none',
+    },
+  ),
+  'console.readOnly': toggle(false, 'Lets the console view data and change nothing'),
+  'console.label': text('', 'Badge in the console: the name of this installation', { defaultText: 'none' }),
+  'console.color': choice(['gray', 'red', 'amber', 'green', 'blue'], 'gray', 'Colour of the badge'),
+  'console.sessionIdle': duration(12 * hour, 'A console session ends after this time without use', {
+    min: minute,
+    max: 30 * day,
+  }),
+  'console.sessionMax': duration(7 * day, 'A console session ends at the latest after this time', {
+    min: minute,
+    max: 365 * day,
   }),
   'timer.workers': count(1, 'Timer processes', { min: 1, max: 16, flag: '--timers' }),
   'notifier.workers': count(2, 'Callback processes', { min: 1, max: 64, flag: '--notifiers' }),
@@ -234,6 +269,15 @@ type ValueOf<O> = O extends Option<infer T> ? T : never;
 /** Flat on purpose: `config['server.port']` is the name that the user writes. Frozen; every worker gets
  *  all of it. */
 export type Config = { readonly [K in OptionName]: ValueOf<(typeof options)[K]> };
+
+/** The port that the console asks for when `console.port` is not set; 0 = a free one. */
+const consolePort = 8088;
+
+/** The configured port of the console; 0 = a free one. */
+export function consolePortOf(config: Pick<Config, 'console.port' | 'server.port'>): number {
+  const server = config['server.port'];
+  return config['console.port'] ?? (server === 0 || server === consolePort ? 0 : consolePort);
+}
 
 /** Defaults that follow from other options. Redis loses hints with every connection, so it polls more
  *  often; not a Cluster, where every bucket costs a poll. */

@@ -12,6 +12,8 @@ const declared = Object.entries(options) as [OptionName, Option][];
 
 /** The value as dq.yaml would contain it. */
 export function formatValue(option: Option, value: unknown): string {
+  // A port that is not set.
+  if (value === null) return '';
   const isEmpty = value === '' || (Array.isArray(value) && value.length === 0);
   if (option.secret === true && !isEmpty) return '********';
   if (option.kind === 'duration') return formatDuration(Number(value));

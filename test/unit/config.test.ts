@@ -10,7 +10,7 @@ import { formatProblem } from '../../src/config/given.ts';
 import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Option, OptionName } from '../../src/config/options.ts';
-import { options } from '../../src/config/options.ts';
+import { consolePortOf, options } from '../../src/config/options.ts';
 import { formatBytes } from '../../src/config/parse.ts';
 import { describeConfig, formatValue, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
 
@@ -395,6 +395,39 @@ describe('loadConfig: cross-checks', () => {
     ]);
     expect(crossCheck(config, origins, { openFilesMax: 704 }).warnings).toHaveLength(1);
     expect(crossCheck(config, origins, { openFilesMax: null }).warnings).toHaveLength(1);
+  });
+});
+
+describe('loadConfig: console', () => {
+  it('port: 8088, or a free one beside a free or equal server.port', () => {
+    const portOf = (flags: Readonly<Record<string, unknown>>) => consolePortOf(loaded({ flags }).config);
+    expect(portOf({})).toBe(8088);
+    expect(portOf({ 'server.port': '0' })).toBe(0);
+    expect(portOf({ 'server.port': '8088' })).toBe(0);
+    expect(portOf({ 'server.port': '0', 'console.port': '8088' })).toBe(8088);
+    expect(portOf({ 'console.port': '0' })).toBe(0);
+  });
+
+  it('port: rejects the one of the API', () => {
+    expect(problemsOf({ yaml: 'console: {port: 6789}' })).toEqual([
+      'dq.yaml:1:11  console.port: 6789 is the port of the HTTP API (server.port); choose another one',
+    ]);
+    expect(problemsOf({ yaml: 'console: {port: 6789, enabled: false}' })).toEqual([]);
+    expect(problemsOf({ yaml: 'console: {port: 0}\nserver: {port: 0}' })).toEqual([]);
+  });
+
+  it.each([
+    ['https://ops.example.org', true],
+    ['http://ops.example.org:8443/dq/', true],
+    ['ops.example.org', false],
+    ['ftp://ops.example.org', false],
+    ['https://u:p@ops.example.org', false],
+    ['https://ops.example.org/?a=1', false],
+    ['https://ops.example.org/#a', false],
+    ['https://ops.example.org/"x', false],
+    ['https://ops.example.org//x', false],
+  ])('publicUrl: %s is accepted: %s', (url, isAccepted) => {
+    expect(load({ env: { DQ_CONSOLE__PUBLICURL: url } }).ok).toBe(isAccepted);
   });
 });
 

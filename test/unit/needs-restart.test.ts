@@ -32,6 +32,14 @@ describe('a change of the configuration needs a restart', () => {
     expect(asked({ 'server.host': '127.0.0.1' }, { 'server.host': '127.0.0.2' })).toBeNull();
   });
 
+  it('restart: console.host between one and all addresses on one port, while it listens', () => {
+    const all = { 'console.host': '0.0.0.0' };
+    expect(asked({}, all)).toContain('console.host was changed from 127.0.0.1 to 0.0.0.0');
+    expect(asked({}, { ...all, 'console.port': 7000 })).toBeNull();
+    expect(asked({}, { ...all, 'console.enabled': false })).toBeNull();
+    expect(asked({ 'console.enabled': false }, all)).toBeNull();
+  });
+
   it('restart: no other change needs it', () => {
     expect(
       asked(

@@ -51,7 +51,7 @@ const configFlags = Object.entries(options).flatMap(([name, declared]) => {
   // Given twice, a list option keeps both values: commander alone would drop the first server.
   if (declared.kind === 'list')
     option.argParser((text: string, before?: string) => (before === undefined ? text : `${before},${text}`));
-  return [{ name, option, negated: option.negate }];
+  return [{ name, option, turned: declared.default === false }];
 });
 
 export function register(program: Command): void {
@@ -152,7 +152,7 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
       workerPath: () => join(distDir(), 'worker.js'),
       codeOnDisk,
       pidFile: pidFileOf(flags),
-      onReady: ({ url, durability }) => {
+      onReady: ({ url, console, durability }) => {
         const mysql = parseMysqlUrl(config['mysql.url']);
         const facts = [
           `dq ${version} (pid ${process.pid}) on ${storeOf(config)}`,
@@ -160,6 +160,7 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
           ...(durability === null ? [] : [`durability: ${durability}`]),
           ...(config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : []),
           url,
+          ...(console === null ? [] : [`console ${console}`]),
           `ready in ${Math.round(performance.now() - from)} ms`,
         ];
         for (const line of facts) {
@@ -226,10 +227,11 @@ function codeOnDisk(): CodeOnDisk | null {
 
 function load(flags: StartFlags, cwd: string): LoadedConfig {
   const given: Record<string, unknown> = {};
-  for (const { name, option, negated } of configFlags) {
+  for (const { name, option, turned } of configFlags) {
     const value = flags[option.attributeName()];
-    // --no-auth is commander's `auth: false`, and our noAuth: true; so is --no-deliveries.
-    if (negated) given[name] = value === false ? true : undefined;
+    // --no-auth is commander's `auth: false`, and our noAuth: true; so is --no-deliveries. --no-console is
+    // console.enabled: false.
+    if (option.negate) given[name] = value === false ? turned : undefined;
     else given[name] = value;
   }
   const file = flags['config'];
