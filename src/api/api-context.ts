@@ -14,6 +14,8 @@ export interface ApiContext {
   readonly pushes: PushQueue;
   /** checks callback URLs at registration */
   readonly egress: Pick<EgressPolicy, 'refusesUrl'>;
+  /** the callers of this port may change nothing; absent: they may */
+  readonly isReadOnly?: boolean;
   /** adds "did you mean" to errors about unknown topics */
   readonly suggestion: TopicSuggestion;
 }

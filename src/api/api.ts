@@ -26,12 +26,15 @@ import { indexRoute } from './routes/index-route.ts';
 import { jobRoutes } from './routes/job-routes.ts';
 import { jobVerbRoutes } from './routes/job-verb-routes.ts';
 import { longWorkRoutes } from './routes/long-work-routes.ts';
+import { meRoute } from './routes/me-route.ts';
 import { metricsRoute } from './routes/metrics-route.ts';
 import { pushRoute } from './routes/push-route.ts';
 import { ruleRoute } from './routes/rule-route.ts';
 import { searchRoute } from './routes/search-route.ts';
+import { sessionRoutes } from './routes/session-routes.ts';
 import { shardRoutes } from './routes/shard-routes.ts';
 import { statsRoutes } from './routes/stats-routes.ts';
+import { summaryRoute } from './routes/summary-route.ts';
 import { tokenRoutes } from './routes/token-routes.ts';
 import { capacityRoute } from './routes/topics/capacity-route.ts';
 import { secretRoute } from './routes/topics/secret-route.ts';
@@ -49,7 +52,13 @@ declare module 'fastify' {
   }
 }
 
-export async function createApi(context: ApiContext, front: HttpFront, tokens: TokenBook): Promise<Api> {
+/** `addRoutes`: adds routes that only one port serves. */
+export async function createApi(
+  context: ApiContext,
+  front: HttpFront,
+  tokens: TokenBook,
+  addRoutes: (api: Api) => void = () => {},
+): Promise<Api> {
   const { config, version } = context.role;
   const budgets = createBodyBudgets(config['limits.batchBytes']);
   const handleError = errorHandler(context, front);
@@ -100,6 +109,7 @@ export async function createApi(context: ApiContext, front: HttpFront, tokens: T
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', jsonBodyReader(budgets.lists));
     addJsonRoutes(scope as Api, context, tokens);
+    addRoutes(scope as Api);
   });
   return api;
 }
@@ -129,6 +139,9 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook): void {
   secretRoute(api, context);
   deadRoutes(api, context);
   tokenRoutes(api, context, tokens);
+  meRoute(api, context, tokens);
+  summaryRoute(api, context);
+  sessionRoutes(api, context, tokens);
   shardRoutes(api, context);
   alertRoutes(api, context);
   healthRoutes(api, context);

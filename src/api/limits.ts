@@ -44,6 +44,14 @@ export const apiLimits = {
   readyMs: 2_000,
   /** Time for the master's answer about processes and metrics. */
   masterAnswerMs: 2_000,
+  /** Topics that /v1/summary names: a screen of them. */
+  attentionMax: 20,
+  /** A topic fails: this part of today's attempts failed, of at least so many. */
+  failingPercent: 5,
+  failingAttempts: 20,
+  /** How long sums of /v1/summary are kept at least, and for how many sets of topics. */
+  summaryMs: 1_000,
+  summariesKept: 20,
   /** The longest path of Linux. */
   pathCharsMax: 4_095,
 } as const;

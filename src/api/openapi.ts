@@ -63,7 +63,10 @@ export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
 }
 
 /** {}: without a token while none exists. The list names scopes: OpenAPI 3.1 allows roles there. */
-function securityOf(access: RouteAccess | 'open' | undefined): readonly Record<string, readonly string[]>[] {
+function securityOf(
+  access: RouteAccess | 'open' | 'known' | undefined,
+): readonly Record<string, readonly string[]>[] {
+  if (access === 'known') return [{}, { bearer: [] }];
   return typeof access === 'object' ? [{}, { bearer: [access.scope] }] : [];
 }
 

@@ -28,6 +28,7 @@ export function problemOf(
   };
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' };
   if (status === 503) headers['retry-after'] = '1';
+  if (status === 429) headers['retry-after'] = '60';
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   if (error.code === 'method_not_allowed') headers['allow'] = String(error.extra['allow']);
   return { status, headers, bytes: Buffer.from(JSON.stringify(document)) };

@@ -7,9 +7,9 @@ import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
 import {
   allRights,
+  type Caller,
   grants,
   ownerRights,
-  type Rights,
   reaches,
   reachesEveryTopic,
   type Scope,
@@ -28,20 +28,21 @@ export interface RouteAccess {
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** `open`: no token is required; a caller with a token has its rights */
-    access?: RouteAccess | 'open';
+    /** `open`: no token is required; a caller with a token has its rights · `known`: every caller with a
+     *  token or a session, whatever its scopes; the call shows and grants only what the caller has */
+    access?: RouteAccess | 'open' | 'known';
   }
 }
 
 const rightsKey = Symbol('rights');
-type KnownRequest = IncomingMessage & { [rightsKey]?: Rights };
+type KnownRequest = IncomingMessage & { [rightsKey]?: Caller };
 
-export function setRights(request: IncomingMessage, rights: Rights): void {
+export function setRights(request: IncomingMessage, rights: Caller): void {
   (request as KnownRequest)[rightsKey] = rights;
 }
 
 /** Throws for a request that Access did not admit: a bug, and the request must not pass. */
-export function rightsOf(request: FastifyRequest): Rights {
+export function rightsOf(request: FastifyRequest): Caller {
   const rights = (request.raw as KnownRequest)[rightsKey];
   if (rights === undefined) throw new Error('request without an access check');
   return rights;
@@ -55,10 +56,10 @@ export function accessCheck(route: {
   method: string | string[];
   config?: object;
 }): (request: FastifyRequest) => void {
-  const { access } = (route.config ?? {}) as { access?: RouteAccess | 'open' };
+  const { access } = (route.config ?? {}) as { access?: RouteAccess | 'open' | 'known' };
   if (access === undefined)
     throw new Error(`${route.method} ${route.url}: a route must declare its access (config.access)`);
-  if (access === 'open') return () => {};
+  if (access === 'open' || access === 'known') return () => {};
   if (access.topics === 'path' && !route.url.includes('/:topic'))
     throw new Error(`${route.method} ${route.url}: access 'path' needs a topic in the path`);
   return (request) => checkAccess(request, access);

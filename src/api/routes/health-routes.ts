@@ -49,23 +49,29 @@ export function healthRoutes(api: Api, { role }: ApiContext): void {
 
   api.get('/readyz', { schema: readySchema, config: { access: 'open' } }, async (request) => {
     const showsReasons = seesDaemon(request);
-    const [health, registryWarnings] = await Promise.all([
-      inTime('store', checkStore(role)),
-      checkRegistry(role),
-    ]).catch((error: unknown) => {
+    const health = await readiness(role).catch((error: unknown) => {
       throw showsReasons ? error : withoutReason(error);
     });
     const { durability } = health;
-    const deliveries = role.config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : [];
-    const warnings = [
-      ...deliveries,
-      ...health.warnings,
-      ...registryWarnings,
-      ...(await incidentWarnings(incidents)),
-    ];
+    const warnings = [...health.warnings, ...(await incidentWarnings(incidents))];
     const open = { ready: true, check: null, warningCount: warnings.length };
     return showsReasons ? { ...open, durability, warnings } : open;
   });
+}
+
+/** Rejects with DqError unavailable when dq cannot work. `warnings`: of the store and the registry. */
+export async function readiness(
+  role: RoleContext,
+): Promise<{ readonly durability: string; readonly warnings: readonly string[] }> {
+  const [health, registryWarnings] = await Promise.all([
+    inTime('store', checkStore(role)),
+    checkRegistry(role),
+  ]);
+  const deliveries = role.config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : [];
+  return {
+    durability: health.durability,
+    warnings: [...deliveries, ...health.warnings, ...registryWarnings],
+  };
 }
 
 async function checkStore({

@@ -13,9 +13,12 @@ const links = {
   jobs: '/v1/jobs',
   dead: '/v1/dead',
   alerts: '/v1/alerts',
+  summary: '/v1/summary',
   stats: '/v1/stats',
   processes: '/v1/processes',
+  me: '/v1/me',
   tokens: '/v1/tokens',
+  sessions: '/v1/sessions',
   shards: '/v1/shards',
 } as const;
 

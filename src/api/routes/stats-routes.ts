@@ -30,8 +30,8 @@ import { nameToFind } from './topics/topic-routes.ts';
 const tags = ['operation'];
 const numbers = (title: string, names: readonly string[], what: string): TSchema =>
   closed(Object.fromEntries(names.map((name) => [name, count(`${name} ${what}`, 1)])), { title });
-const Counts = numbers('Counts', statNames, 'jobs or attempts, counted');
-const States = numbers('StateCounts', jobStates, 'jobs stored now');
+export const Counts = numbers('Counts', statNames, 'jobs or attempts, counted');
+export const States = numbers('StateCounts', jobStates, 'jobs stored now');
 const counters = { total: Counts, today: Counts, states: States };
 
 const Stats = closed(
@@ -76,7 +76,7 @@ const topicStatsSchema = {
 const Process = Type.Object(
   {
     title: text('name of the process', 'dq-notifier-0'),
-    role: Type.Enum(['master', 'store', 'server', 'timer', 'notifier', 'upkeep'], {
+    role: Type.Enum(['master', 'store', 'server', 'console', 'timer', 'notifier', 'upkeep'], {
       description: 'role of the process',
     }),
     pid: count('process id', 4711),

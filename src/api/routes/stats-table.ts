@@ -22,35 +22,60 @@ export interface StatsTable {
 export const noJobs: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
 export const noCounts = Object.fromEntries(statNames.map((name) => [name, 0])) as TopicStats['total'];
 
+/** One topic of the table. */
+export interface StatLine {
+  readonly topic: string;
+  readonly registered: boolean;
+  readonly total: TopicStats['total'];
+  readonly today: TopicStats['today'];
+  readonly states: StateCounts;
+}
+
 /** The JSON in pieces. Rejects before the first piece when the statistics are unreadable. */
 export async function statsText(table: StatsTable): Promise<AsyncIterable<string>> {
-  const first = await table.statsPage('', table.day);
-  return pieces(table, first);
+  return pieces(table, await statLines(table));
+}
+
+/** The lines by name, in slices. Rejects when the statistics are unreadable. */
+export async function statLines(table: StatsTable): Promise<AsyncIterable<readonly StatLine[]>> {
+  return slices(table, await table.statsPage('', table.day));
+}
+
+async function* slices(
+  { topics, counts, statsPage, day, maySee }: StatsTable,
+  first: StatPage,
+): AsyncGenerator<readonly StatLine[]> {
+  const stored = new Map(Object.entries(counts.topics));
+  const statistics = new StatReader(first, (after) => statsPage(after, day));
+  for await (const names of allNames(topics, stored)) {
+    const lines: StatLine[] = [];
+    for (const topic of names) {
+      const counters = await statistics.of(topic);
+      if (!maySee(topic)) continue;
+      const { total, today } = counters ?? { total: noCounts, today: noCounts };
+      const registered = topics.get(topic) !== undefined;
+      lines.push({ topic, registered, total, today, states: stored.get(topic) ?? noJobs });
+    }
+    yield lines;
+  }
 }
 
 async function* pieces(
-  { topics, counts, statsPage, day, maySee }: StatsTable,
-  first: StatPage,
+  { counts }: StatsTable,
+  lines: AsyncIterable<readonly StatLine[]>,
 ): AsyncGenerator<string> {
-  const stored = new Map(Object.entries(counts.topics));
-  const statistics = new StatReader(first, (after) => statsPage(after, day));
   const sums: Record<JobState, number> = { ...noJobs };
   let orphaned = 0;
   let separator = '';
   yield '{"topics":[';
-  for await (const names of allNames(topics, stored)) {
+  for await (const slice of lines) {
     let text = '';
-    for (const topic of names) {
-      const counters = await statistics.of(topic);
-      if (!maySee(topic)) continue;
-      const registered = topics.get(topic) !== undefined;
-      const states = stored.get(topic) ?? noJobs;
+    for (const line of slice) {
       for (const state of jobStates) {
-        sums[state] += states[state];
-        if (!registered) orphaned += states[state];
+        sums[state] += line.states[state];
+        if (!line.registered) orphaned += line.states[state];
       }
-      const { total, today } = counters ?? { total: noCounts, today: noCounts };
-      text += separator + JSON.stringify({ topic, registered, total, today, states });
+      text += separator + JSON.stringify(line);
       separator = ',';
     }
     yield text;

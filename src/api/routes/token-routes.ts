@@ -17,7 +17,7 @@ const Name = Type.String({
   description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
   examples: ['shop-producer'],
 });
-const Scopes = Type.Array(Type.Enum(scopes), {
+export const Scopes = Type.Array(Type.Enum(scopes), {
   minItems: 1,
   uniqueItems: true,
   description:
@@ -28,7 +28,7 @@ const TopicGlob = Type.String({
   pattern: '^[A-Za-z0-9._*-]{1,128}$',
   description: '1 to 128 of A-Z a-z 0-9 . _ - and *',
 });
-const Topics = Type.Array(TopicGlob, {
+export const Topics = Type.Array(TopicGlob, {
   minItems: 1,
   maxItems: limits.tokenTopicsMax,
   description: 'topic names; * stands for any characters',

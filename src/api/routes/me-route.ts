@@ -1,0 +1,62 @@
+// GET /v1/me answers who the caller is, what it may do, and the facts about this daemon that a page needs
+// first.
+
+import { hostname } from 'node:os';
+import { Type } from 'typebox';
+import { scopes } from '../../core/token.ts';
+import type { TokenBook } from '../../registry/token-book.ts';
+import type { Api, ApiContext } from '../api-context.ts';
+import { rightsOf } from '../http/route-access.ts';
+import { closed, instant, problems, reply, text } from '../http/schemas.ts';
+
+const Me = closed(
+  {
+    name: text('name of the token or of the session', 'li.wei'),
+    scopes: Type.Array(Type.Enum(scopes), { description: 'what the caller may do', examples: [['read']] }),
+    topics: Type.Array(Type.String(), {
+      description: 'topics that the caller may touch; * stands for any characters',
+      examples: [['order.*']],
+    }),
+    readOnly: Type.Boolean({ description: 'console.readOnly: this port changes nothing', examples: [false] }),
+    tokensExist: Type.Boolean({
+      description: 'an access token exists; while none does, every program of this machine has all rights',
+      examples: [true],
+    }),
+    label: text('console.label', 'shop production'),
+    color: text('console.color', 'red'),
+    version: text('version of the daemon', '1.0.0'),
+    host: text('name of the machine', 'queue-1'),
+    timezone: text('option timezone: the day of "today"', 'Asia/Shanghai'),
+    store: Type.Enum(['embedded', 'redis'], { description: 'where the jobs are', examples: ['embedded'] }),
+    now: instant("the daemon's time"),
+  },
+  { title: 'Me' },
+);
+const schema = {
+  operationId: 'me',
+  tags: ['access'],
+  summary: 'Who the caller is, and what it may do',
+  response: { 200: reply('the caller', Me), ...problems(503) },
+};
+
+export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, tokens: TokenBook): void {
+  const { config, version, clock } = role;
+  const host = hostname();
+  api.get('/v1/me', { schema, config: { access: 'known' } }, async (request) => {
+    const { name, scopes: granted, topics } = rightsOf(request);
+    return {
+      name,
+      scopes: granted,
+      topics,
+      readOnly: isReadOnly,
+      tokensExist: tokens.count !== 0,
+      label: config['console.label'],
+      color: config['console.color'],
+      version,
+      host,
+      timezone: config.timezone,
+      store: config.redis.length === 0 ? 'embedded' : 'redis',
+      now: new Date(clock.now()).toISOString(),
+    };
+  });
+}

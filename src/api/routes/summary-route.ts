@@ -1,0 +1,264 @@
+// GET /v1/summary answers the first page of the console: sums over the topics that the caller may see, what
+// is wrong now, and the topics that need attention. It reads the tallies of the store and the pages of the
+// statistics, never jobs. Its result is kept for a while, so that many viewers cost as much as one.
+
+import { type TSchema, Type } from 'typebox';
+import { createCalendar } from '../../core/calendar.ts';
+import { DqError, reasonOf } from '../../core/errors.ts';
+import { type JobState, jobStates } from '../../core/job.ts';
+import { type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
+import { type StatName, statNames } from '../../ports/registry.ts';
+import { IncidentFiles, incidentKinds, openIncidents } from '../../process/incident-files.ts';
+import type { RoleContext } from '../../process/role.ts';
+import type { Api, ApiContext } from '../api-context.ts';
+import { Missing } from '../http/paging.ts';
+import { rightsOf, seesDaemon } from '../http/route-access.ts';
+import { closed, count, instant, nullable, problems, reply, TopicName, text } from '../http/schemas.ts';
+import { apiLimits } from '../limits.ts';
+import { readiness } from './health-routes.ts';
+import { Counts, States } from './stats-routes.ts';
+import { noCounts, noJobs, type StatLine, statLines } from './stats-table.ts';
+
+const reasons = ['failing', 'dead_letters', 'offline', 'paused', 'not_registered'] as const;
+type Reason = (typeof reasons)[number];
+
+const topicStates = ['active', 'paused', 'offline'] as const;
+
+const Attention = closed(
+  {
+    topic: TopicName,
+    title: text('title of the topic', 'Close unpaid orders'),
+    state: nullable('string', {
+      description: 'state of the topic; null: not registered',
+      examples: ['paused'],
+    }),
+    reasons: Type.Array(Type.Enum(reasons), {
+      description: `failing: at least ${apiLimits.failingPercent} % of at least ${apiLimits.failingAttempts} attempts failed today; dead_letters: it has some; offline, paused, not_registered: it holds jobs`,
+      examples: [['dead_letters']],
+    }),
+    today: Counts,
+    states: States,
+  },
+  { title: 'TopicAttention' },
+);
+const OpenIncident = closed(
+  {
+    kind: Type.Enum(incidentKinds, { description: 'what fails' }),
+    about: text('the failing part: a role, a server; else empty', 'notifier'),
+    since: instant('when it began'),
+    detail: text('one sentence', 'dq-notifier died 10 times within 60 s'),
+  },
+  { title: 'OpenIncident' },
+);
+const onlyReaders = 'only for callers with the scope read for every topic; others get an empty list';
+const Summary: TSchema = closed(
+  {
+    topics: closed(
+      Object.fromEntries(topicStates.map((state) => [state, count(`topics with the state ${state}`, 1)])),
+      { title: 'TopicNumbers' },
+    ),
+    states: States,
+    today: Counts,
+    oldestOverdueMs: nullable('integer', {
+      description: 'how long the oldest ready job has been due; null: none is ready',
+      examples: [120],
+    }),
+    orphaned: count('stored jobs without a registered topic', 0),
+    ready: Type.Boolean({ description: 'dq can work, as /readyz', examples: [true] }),
+    warnings: Type.Array(Type.String(), {
+      description: `dangerous settings, and why dq is not ready; ${onlyReaders}`,
+      examples: [[]],
+    }),
+    incidents: Type.Array(OpenIncident, { description: `open incidents of this instance; ${onlyReaders}` }),
+    attention: Type.Array(Attention, {
+      description: `at most ${apiLimits.attentionMax} topics that need attention, the worst first`,
+    }),
+    attentionCount: count('topics that need attention', 0),
+    at: instant('when the sums were made; they are kept for a second or longer'),
+    missing: Missing,
+  },
+  { title: 'Summary' },
+);
+const schema = {
+  operationId: 'summary',
+  tags: ['operation'],
+  summary: 'The state of dq in one reply',
+  description: 'Covers the topics that the caller may see. today: since midnight in the option timezone.',
+  response: { 200: reply('the summary', Summary), ...problems(503) },
+};
+
+export function summaryRoute(api: Api, { role }: ApiContext): void {
+  const kept = new KeptSums((rights) => sumsOf(role, rights));
+  const incidents = new IncidentFiles(role.config.dataDir);
+  api.get(
+    '/v1/summary',
+    { schema, config: { access: { scope: 'read', topics: 'handler' } } },
+    async (request) => {
+      const [sums, state] = await Promise.all([kept.of(rightsOf(request)), stateOf(role, incidents)]);
+      return seesDaemon(request)
+        ? { ...sums, ...state }
+        : { ...sums, ready: state.ready, warnings: [], incidents: [] };
+    },
+  );
+}
+
+async function stateOf(role: RoleContext, files: IncidentFiles) {
+  const [readyOrWhy, incidents] = await Promise.all([
+    readiness(role).then(
+      ({ warnings }) => ({ ready: true, warnings }),
+      (error: unknown) => {
+        if (!(error instanceof DqError)) throw error;
+        return { ready: false, warnings: [error.message] };
+      },
+    ),
+    files.list().catch((error: unknown) => reasonOf(error)),
+  ]);
+  if (typeof incidents === 'string') {
+    const warnings = [...readyOrWhy.warnings, `cannot read the incidents of this instance: ${incidents}`];
+    return { ...readyOrWhy, warnings, incidents: [] };
+  }
+  return {
+    ...readyOrWhy,
+    incidents: openIncidents(incidents).map(({ kind, about, at, detail }) => ({
+      kind,
+      about,
+      since: new Date(at).toISOString(),
+      detail,
+    })),
+  };
+}
+
+async function sumsOf({ topics, store, registry, config, clock }: RoleContext, rights: Rights) {
+  const counts = await store.admin.counts();
+  const now = clock.now();
+  const every = reachesEveryTopic(rights);
+  const lines = await statLines({
+    topics,
+    counts,
+    statsPage: (after, day) => registry.statsPage(after, day),
+    day: createCalendar(config.timezone).dayOf(now),
+    maySee: (topic) => every || reaches(rights, topic),
+  });
+  const states: Record<JobState, number> = { ...noJobs };
+  const today: Record<StatName, number> = { ...noCounts };
+  const number = { active: 0, paused: 0, offline: 0 };
+  const worst = new Worst();
+  let orphaned = 0;
+  for await (const slice of lines)
+    for (const line of slice) {
+      const known = topics.get(line.topic);
+      for (const state of jobStates) {
+        states[state] += line.states[state];
+        if (!line.registered) orphaned += line.states[state];
+      }
+      for (const name of statNames) today[name] += line.today[name];
+      if (known !== undefined) number[known.state] += 1;
+      worst.add(line, known?.title ?? '', known?.state ?? null);
+    }
+  return {
+    topics: number,
+    states,
+    today,
+    oldestOverdueMs: counts.oldestOverdueMs,
+    orphaned,
+    attention: worst.list(),
+    attentionCount: worst.count,
+    at: new Date(now).toISOString(),
+    missing: counts.missing,
+  };
+}
+
+interface Candidate {
+  readonly line: StatLine;
+  readonly title: string;
+  readonly state: string | null;
+  readonly reasons: readonly Reason[];
+}
+
+/** Keeps the apiLimits.attentionMax worst topics. */
+class Worst {
+  #list: Candidate[] = [];
+  count = 0;
+
+  add(line: StatLine, title: string, state: string | null): void {
+    const found = reasonsOf(line, state);
+    if (found.length === 0) return;
+    this.count += 1;
+    this.#list.push({ line, title, state, reasons: found });
+    if (this.#list.length >= 2 * apiLimits.attentionMax) this.#cut();
+  }
+
+  list(): readonly object[] {
+    this.#cut();
+    return this.#list.map(({ line, title, state, reasons: why }) => {
+      const { topic, today, states } = line;
+      return { topic, title, state, reasons: why, today, states };
+    });
+  }
+
+  #cut(): void {
+    this.#list.sort(byUrgency);
+    this.#list = this.#list.slice(0, apiLimits.attentionMax);
+  }
+}
+
+/** Failing topics first, then by dead letters, then by held jobs. */
+function byUrgency(a: Candidate, b: Candidate): number {
+  const first = reasons.indexOf(a.reasons[0] as Reason) - reasons.indexOf(b.reasons[0] as Reason);
+  return first || b.line.states.dead - a.line.states.dead || held(b.line) - held(a.line);
+}
+
+function held({ states }: StatLine): number {
+  return states.ready + states.delayed;
+}
+
+/** In the order of `reasons`. */
+function reasonsOf(line: StatLine, state: string | null): readonly Reason[] {
+  const { today, states } = line;
+  const failed = today.retried + today.dead;
+  const attempts = failed + today.delivered;
+  const holds: Readonly<Record<string, Reason>> = { offline: 'offline', paused: 'paused' };
+  const why = state === null ? 'not_registered' : holds[state];
+  return [
+    ...(attempts >= apiLimits.failingAttempts && failed * 100 >= attempts * apiLimits.failingPercent
+      ? (['failing'] as const)
+      : []),
+    ...(states.dead > 0 ? (['dead_letters'] as const) : []),
+    ...(why !== undefined && held(line) + states.reserved > 0 ? [why] : []),
+  ];
+}
+
+/** Keeps sums per set of topics for a second, and for longer where they take long: polls then use at most a
+ *  tenth of one core. */
+class KeptSums<T> {
+  readonly #make: (rights: Rights) => Promise<T>;
+  readonly #kept = new Map<string, { readonly sums: Promise<T>; until: number }>();
+
+  constructor(make: (rights: Rights) => Promise<T>) {
+    this.#make = make;
+  }
+
+  of(rights: Rights): Promise<T> {
+    const key = reachesEveryTopic(rights) ? '*' : JSON.stringify(rights.topics);
+    const from = performance.now();
+    const known = this.#kept.get(key);
+    if (known !== undefined && from < known.until) return known.sums;
+    this.#kept.delete(key);
+    const [oldest] = this.#kept.keys();
+    if (oldest !== undefined && this.#kept.size >= apiLimits.summariesKept) this.#kept.delete(oldest);
+    const sums = this.#make(rights);
+    const entry = { sums, until: Number.POSITIVE_INFINITY };
+    this.#kept.set(key, entry);
+    sums.then(
+      () => {
+        const now = performance.now();
+        entry.until = now + Math.max(apiLimits.summaryMs, 10 * (now - from));
+      },
+      () => {
+        // The callers have the failure; the next one tries again.
+        if (this.#kept.get(key) === entry) this.#kept.delete(key);
+      },
+    );
+    return sums;
+  }
+}
