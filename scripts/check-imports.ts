@@ -24,6 +24,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Roles, which never import each other
   api: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
   intake: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],
+  console: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],
   timer: ['core', 'runtime', 'ports', 'config', 'telemetry', 'process'],
   notifier: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases'],
   upkeep: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],

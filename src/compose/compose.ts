@@ -21,6 +21,7 @@ import { mysqlRegistryOf, redisJobsOf, topicReaderOf } from './adapters.ts';
 
 const roles: Readonly<Record<Exclude<RoleName, 'store'>, () => Promise<(ctx: RoleContext) => Role>>> = {
   server: async () => (await import('../intake/intake.ts')).createIntake,
+  console: async () => (await import('../console/console.ts')).createConsole,
   timer: async () => (await import('../timer/timer.ts')).createTimer,
   notifier: async () => (await import('../notifier/notifier.ts')).createNotifier,
   upkeep: async () => (await import('../upkeep/upkeep.ts')).createUpkeep,
@@ -100,7 +101,7 @@ async function composeRole(
   const mysql = await mysqlRegistryOf(init, log);
   const registry = mysql ?? connection.registry;
   const redis = await redisJobsOf({ init, title, log, channel, registry, mysql });
-  const topics = new TopicBook(registry, log, { inOrder: init.role === 'server' });
+  const topics = new TopicBook(registry, log, { inOrder: init.role === 'server' || init.role === 'console' });
   const store = redis?.store ?? connection.store;
   const clock = new StoreClock(() => store.admin.clock());
   const counters = new StatSender(config.timezone, clock, log, async (deltas) => {
@@ -126,6 +127,7 @@ async function composeRole(
     metrics: metrics.buffer,
     link: channel,
     adminToken: init.adminToken,
+    port: init.port,
     restarts: init.restarts,
     takesOver: init.takesOver,
   });
@@ -145,7 +147,7 @@ async function composeRole(
           throw new Error(`cannot read the topics of the registry: ${reasonOf(topics.failure)}`);
       }
       await role.start();
-      return { url: role.url, note: null };
+      return { url: role.url, note: role.note ?? null };
     },
     inFlight: () => role.inFlight(),
     async takeOver() {

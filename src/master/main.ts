@@ -26,10 +26,12 @@ import { masterTitle } from './workers/process-table.ts';
 import type { Outcome } from './workers/supervisor.ts';
 import { exitCrashLoop, Supervisor } from './workers/supervisor.ts';
 
-/** Address and port of the servers; the host as it was configured. */
+/** Address and port of the servers, and of the console; the host as it was configured. */
 export interface Listening {
   readonly host: string;
   readonly port: number;
+  /** absent = no console listens */
+  readonly console?: { readonly host: string; readonly port: number };
 }
 
 /** Starts this daemon once more. */
@@ -52,7 +54,12 @@ export interface MasterOptions {
   /** absolute; null = none */
   readonly pidFile: string | null;
   readonly restarting: Restarting;
-  readonly onReady: (facts: { readonly url: string; readonly durability: string | null }) => void;
+  readonly onReady: (facts: {
+    readonly url: string;
+    /** address of the console, with its remark; null = none listens */
+    readonly console: string | null;
+    readonly durability: string | null;
+  }) => void;
 }
 
 /** Resolves when everything has ended and the data directory is free. Rejects with StartRejected. */
@@ -117,6 +124,7 @@ class Master {
       service: this.#service,
       onReloaded: (next) => this.#reloaded(next),
       onReady: () => this.#ready(),
+      onConsole: () => this.#announce(),
     });
     this.#commands = new ControlCommands({
       supervisor: this.#supervisor,
@@ -176,11 +184,16 @@ class Master {
   }
 
   #ready(): void {
-    const { url, durability } = this.#supervisor;
+    const { url, console, durability } = this.#supervisor;
     // Once more: on a busy machine Node opens its debugger some time after SIGUSR1.
     void closeDebugger();
-    this.#data.announce(url ?? '', this.#adminToken);
-    this.#options.onReady({ url: url ?? '', durability });
+    this.#announce();
+    const note = console === null || console.note === null ? '' : ` (${console.note})`;
+    this.#options.onReady({
+      url: url ?? '',
+      console: console === null ? null : `${console.url}${note}`,
+      durability,
+    });
     this.#service.ready(`ready, ${url ?? ''}`);
     loadExposition().catch((error: unknown) => this.#log.error('metrics: cannot load prom-client', error));
   }
@@ -188,9 +201,15 @@ class Master {
   #reloaded(config: Config): void {
     this.#config = config;
     this.#log.switchTo(this.#options.openLog(config));
-    this.#data.announce(this.#supervisor.url ?? '', this.#adminToken);
+    this.#announce();
     const restart = this.#whyRestart();
     if (restart !== null) this.#log.notice(restart);
+  }
+
+  /** Writes dq.json, by which commands find this daemon. */
+  #announce(): void {
+    const { url, console } = this.#supervisor;
+    this.#data.announce({ url: url ?? '', console: console?.url ?? null, adminToken: this.#adminToken });
   }
 
   #whyRestart(): string | null {
@@ -198,8 +217,15 @@ class Master {
   }
 
   #listening(): Listening | null {
-    const { url } = this.#supervisor;
-    return url === null ? null : { host: this.#config['server.host'], port: portOf(url) };
+    const { url, console } = this.#supervisor;
+    if (url === null) return null;
+    return {
+      host: this.#config['server.host'],
+      port: portOf(url),
+      ...(console === null
+        ? {}
+        : { console: { host: this.#config['console.host'], port: portOf(console.url) } }),
+    };
   }
 }
 

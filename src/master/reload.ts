@@ -67,8 +67,8 @@ export class Reload {
     const reason = this.#failure ?? `${unready(next, 'first')} not ready within ${seconds} s`;
     report('ending the new processes');
     const failed = fleet.abandon();
-    // A worker that is not ready may hang for good. It holds no work, except a server, which may listen
-    // already.
+    // A worker that is not ready may hang for good. It holds no work, except a server and a console, which
+    // may listen already.
     for (const worker of failed.workers('store', 'upkeep', 'timer', 'notifier'))
       if (worker.state === 'starting') worker.kill();
     await fleet.drain([failed], limits.drainGraceMs, 'reload');

@@ -5,7 +5,7 @@
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import type { Config } from '../config/options.ts';
+import { type Config, consolePortOf } from '../config/options.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
@@ -13,18 +13,26 @@ import { parseSmtpUrl } from '../core/url/smtp-url.ts';
 import type { MasterLink, RoleContext } from './role.ts';
 
 export interface EgressSources {
-  /** of a process that does not listen itself, and may receive the port later */
+  /** receives the ports that are not known yet */
   readonly link?: Pick<MasterLink, 'onMessage'>;
+  /** of this process */
+  readonly listening?: Endpoint;
   readonly shards?: RoleContext['shards'];
 }
 
-export function egressPolicyOf(config: Config, { link, shards }: EgressSources = {}): EgressPolicy {
+export function egressPolicyOf(
+  config: Config,
+  { link, listening, shards }: EgressSources = {},
+): EgressPolicy {
   const address = config['server.host'];
   const own: Endpoint[] = [{ address, port: config['server.port'] }];
+  if (listening !== undefined) own.push(listening);
+  if (config['console.enabled']) own.push({ address: config['console.host'], port: consolePortOf(config) });
   link?.onMessage((message) => {
     if (message.kind !== 'listening') return;
+    const told = { address: message.host ?? address, port: message.port };
     // Every server that starts repeats it.
-    if (!own.some(({ port }) => port === message.port)) own.push({ address, port: message.port });
+    if (!own.some((known) => known.port === told.port && known.address === told.address)) own.push(told);
   });
   // A callback to one of them could write mails, or guess passwords.
   const [smtp, mysql] = [parseSmtpUrl(config['smtp.url']), parseMysqlUrl(config['mysql.url'])];

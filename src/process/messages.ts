@@ -7,7 +7,7 @@ import type { CapacityReason } from '../core/capacity-reasons.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { MetricReport } from '../telemetry/metrics.ts';
 
-export type RoleName = 'store' | 'server' | 'timer' | 'notifier' | 'upkeep';
+export type RoleName = 'store' | 'server' | 'console' | 'timer' | 'notifier' | 'upkeep';
 
 /** Why the master ends a worker: the whole daemon ends, or a newer generation replaces it. */
 export type DrainCause = 'stop' | 'reload';
@@ -30,6 +30,9 @@ export type ToWorker =
       readonly socketPath: string;
       /** admin token of this start, for the command line */
       readonly adminToken: string;
+      /** for the console: the port that it had before; absent: it has had none, and takes that of its
+       *  configuration */
+      readonly port?: number;
       /** An older process of this role still works (a reload), and does what only one of them may do until
        *  `take_over`. For dq-store, dq-upkeep and a notifier on trial; false for the others. */
       readonly takesOver: boolean;
@@ -44,8 +47,9 @@ export type ToWorker =
    *  the time: a stop during a reload. */
   | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: DrainCause }
   | { readonly kind: 'reopen_logs' }
-  /** to a notifier: the port of this instance's servers, where option port is 0. No callback may go there. */
-  | { readonly kind: 'listening'; readonly port: number }
+  /** to a notifier or server: a port of this instance, where the option is 0 or unset. No callback may go
+   *  there. `host`: as configured; absent: that of the servers */
+  | { readonly kind: 'listening'; readonly port: number; readonly host?: string }
   /** to upkeep: the process of this notifier has exited */
   | { readonly kind: 'owner_dead'; readonly incarnation: number }
   /** to upkeep: the incarnations of living notifiers; the answer to `who_lives` */

@@ -2,7 +2,9 @@
 
 import type { RoleName } from './messages.ts';
 
+const single: ReadonlySet<RoleName> = new Set(['store', 'upkeep', 'console']);
+
 /** As `ps` shows it. Roles with one process have no number. */
 export function titleOf(role: RoleName, index: number): string {
-  return role === 'store' || role === 'upkeep' ? `dq-${role}` : `dq-${role}-${index}`;
+  return single.has(role) ? `dq-${role}` : `dq-${role}-${index}`;
 }

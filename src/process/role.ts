@@ -46,6 +46,8 @@ export interface RoleContext {
   readonly metrics: Metrics;
   readonly link: MasterLink;
   readonly adminToken: string;
+  /** of the console: the port that it had before; undefined: none yet */
+  readonly port?: number | undefined;
   /** earlier processes of this slot; 0 in a start or a reload */
   readonly restarts: number;
   /** an older process of this role still works, until takeOver(): see `init` in messages.ts */
@@ -56,6 +58,8 @@ export interface Role extends Service {
   readonly name: RoleName;
   /** http URL of a listening server, once started; null for the others */
   readonly url: string | null;
+  /** a short remark beside the url, once started; absent: none */
+  readonly note?: string | null;
   /** running units of the role's work: requests, callbacks, calls */
   inFlight(): number;
   /** Starts the work of the older process. Called once after start(), where the context has takesOver; a

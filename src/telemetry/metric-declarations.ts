@@ -51,7 +51,7 @@ const reasons = [
 ] as const satisfies readonly (AttemptReason | 'none')[];
 
 const states = ['delayed', 'ready', 'reserved', 'dead'] as const;
-const roles = ['store', 'server', 'timer', 'notifier', 'upkeep'] as const;
+const roles = ['store', 'server', 'console', 'timer', 'notifier', 'upkeep'] as const;
 
 /** Title of a process: bounded by the number of workers. */
 const process: readonly [Label] = [['process', null]];

@@ -169,3 +169,24 @@ describe.skipIf(await lacks('redis'))('start checks: Redis', () => {
     expect(await why(dataDir, { redis: unavailable })).toBeNull();
   });
 });
+
+it('start checks: the console needs its port if it is set, and a token for an address of other machines', async () => {
+  const server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const flags = { 'console.port': String(port) };
+  const running = { host: '127.0.0.1', port: 1 };
+  const place = { host: '127.0.0.1', port };
+  const dataDir = join(root, 'data');
+  expect(await why(dataDir, flags, { ...running, console: place })).toBeNull();
+  expect(await why(dataDir, flags, { ...running, console: { host: '127.0.0.1', port: 2 } })).toBe(
+    `another program uses port ${port} on 127.0.0.1; choose a port with --console-port`,
+  );
+  expect(
+    await why(dataDir, { ...flags, 'console.enabled': false }, { ...running, console: place }),
+  ).toBeNull();
+  expect(await why(dataDir, { 'console.host': '0.0.0.0', noAuth: true })).toMatch(
+    /^console\.host: 0\.0\.0\.0 can be reached from other machines and no access token exists/,
+  );
+});

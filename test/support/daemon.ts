@@ -38,6 +38,8 @@ export interface DaemonOptions {
   readonly port?: number;
   /** a command that executes the daemon: of its own name server (scripts/services/name-server.ts) */
   readonly prefix?: readonly string[];
+  /** with the console, which is off by default: a process and a port less for each test */
+  readonly console?: boolean;
   /** its own process group, so that a test can signal all of it by -pid */
   readonly group?: boolean;
   /** `file`: ends with the file, for a call at its top; with the test otherwise */
@@ -93,6 +95,8 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   const logDir = options.logDir ?? join(directory, 'logs');
   const port = options.portInFile === true ? [] : ['--port', String(options.port ?? 0)];
   const args = ['start', ...port, '--data-dir', dataDir, '--log-dir', logDir, ...(options.args ?? [])];
+  // In the environment: an older dq that a test starts does not know the option.
+  const env = options.console === true ? options.env : { DQ_CONSOLE__ENABLED: 'false', ...options.env };
   if (options.config !== undefined) {
     mkdirSync(directory, { recursive: true });
     writeFileSync(join(directory, 'dq.yaml'), stringify(options.config));
@@ -102,7 +106,7 @@ export async function startDaemon(options: DaemonOptions = {}): Promise<Daemon> 
   const command = [...(options.prefix ?? []), process.execPath, options.launcher ?? launcher, ...args];
   const child = spawn(command[0] as string, command.slice(1), {
     cwd: directory,
-    env: environment(options.env),
+    env: environment(env),
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: options.group ?? false,
   });

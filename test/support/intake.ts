@@ -9,7 +9,7 @@ import { createIntake } from '../../src/intake/intake.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
-import type { Role } from '../../src/process/role.ts';
+import type { Role, RoleContext } from '../../src/process/role.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { TopicBook } from '../../src/registry/topic-book.ts';
@@ -71,7 +71,52 @@ export interface RawConnection {
 export const adminToken = 'dqk_of-this-start';
 export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
+/** A started role and what it uses. */
+export type ApiRole = Omit<TestIntake, 'description' | 'call' | 'api' | 'push'>;
+
 export async function startIntake(options: IntakeOptions = {}): Promise<TestIntake> {
+  const started = await startApiRole(options, (context) => createIntake(context, options.times));
+  const described = await fetch(`${started.url}/openapi.json`, { headers: bearer(adminToken) });
+  const description = dereferenced((await described.json()) as OpenApi);
+  const call = describedCall(started.url, description);
+  return {
+    ...started,
+    description,
+    call,
+    api: (method, path, body) =>
+      call(
+        method,
+        path,
+        body === undefined
+          ? {}
+          : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) },
+      ),
+    push: (topic, body, query = '', contentType = 'application/json') =>
+      call('POST', `/v1/topics/${topic}/jobs${query}`, {
+        headers: contentType === '' ? {} : { 'content-type': contentType },
+        body: Buffer.from(body),
+      }),
+  };
+}
+
+/** A call that fails for a reply that the description does not have. */
+export function describedCall(url: string, description: OpenApi): TestIntake['call'] {
+  return async (method, path, init = {}) => {
+    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
+    const text = await response.text();
+    const body = text === '' ? null : JSON.parse(text);
+    const type = (response.headers.get('content-type') ?? '').replace('; charset=utf-8', '');
+    const wrong = undescribed(description, method, path, { status: response.status, type, body });
+    if (wrong !== null) throw new Error(`${method} ${path}: ${wrong}`);
+    return { status: response.status, headers: response.headers, body };
+  };
+}
+
+/** Starts the role that `create` makes, with a real store and registry. Ends with the test. */
+export async function startApiRole(
+  options: IntakeOptions,
+  create: (context: RoleContext) => Role,
+): Promise<ApiRole> {
   const directory = temporaryDirectory();
   onTestFinished(directory.remove);
   const loaded = loadConfig({ flags: {}, env: {}, cwd: directory.path });
@@ -94,57 +139,42 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
   const counted = new Map<string, number>();
   const meter = new MetricBuffer();
   const listeners: ((message: ToWorker) => void)[] = [];
-  const role = createIntake(
-    {
-      config,
-      log: {
-        ...silentLog,
-        request: (fields) => requests.push(fields),
-        error: (message, error) => errors.push(`${message}: ${String(error)}`),
-      },
-      title: 'dq-server-0',
-      version: '0.0.0-test',
-      owner: { instance: 1, incarnation: 1 },
-      index: 0,
-      count: 1,
-      store: options.store?.(store) ?? store,
-      clock: new StoreClock(() => store.admin.clock()),
-      registry: seenRegistry,
-      topics,
-      counters: {
-        add: (topic, name, n = 1) =>
-          counted.set(`${topic} ${name}`, (counted.get(`${topic} ${name}`) ?? 0) + n),
-      },
-      metrics: meter,
-      link: {
-        send: (message) =>
-          options.onSend?.(message, (answer) => {
-            for (const listener of listeners) listener(answer);
-          }),
-        onMessage: (listener) => listeners.push(listener),
-      },
-      adminToken,
-      restarts: options.restarts ?? 0,
-      takesOver: false,
+  const role = create({
+    config,
+    log: {
+      ...silentLog,
+      request: (fields) => requests.push(fields),
+      error: (message, error) => errors.push(`${message}: ${String(error)}`),
     },
-    options.times,
-  );
+    title: 'dq-server-0',
+    version: '0.0.0-test',
+    owner: { instance: 1, incarnation: 1 },
+    index: 0,
+    count: 1,
+    store: options.store?.(store) ?? store,
+    clock: new StoreClock(() => store.admin.clock()),
+    registry: seenRegistry,
+    topics,
+    counters: {
+      add: (topic, name, n = 1) =>
+        counted.set(`${topic} ${name}`, (counted.get(`${topic} ${name}`) ?? 0) + n),
+    },
+    metrics: meter,
+    link: {
+      send: (message) =>
+        options.onSend?.(message, (answer) => {
+          for (const listener of listeners) listener(answer);
+        }),
+      onMessage: (listener) => listeners.push(listener),
+    },
+    adminToken,
+    restarts: options.restarts ?? 0,
+    takesOver: false,
+  });
   await role.start();
   onTestFinished(() => role.drain(0));
   const url = role.url ?? '';
   const port = Number(new URL(url).port);
-
-  const described = await fetch(`${url}/openapi.json`, { headers: bearer(adminToken) });
-  const description = dereferenced((await described.json()) as OpenApi);
-  const call: TestIntake['call'] = async (method, path, init = {}) => {
-    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
-    const text = await response.text();
-    const body = text === '' ? null : JSON.parse(text);
-    const type = (response.headers.get('content-type') ?? '').replace('; charset=utf-8', '');
-    const wrong = undescribed(description, method, path, { status: response.status, type, body });
-    if (wrong !== null) throw new Error(`${method} ${path}: ${wrong}`);
-    return { status: response.status, headers: response.headers, body };
-  };
   return {
     url,
     port,
@@ -158,21 +188,6 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
     errors,
     counted,
     metrics: () => meter.take(),
-    description,
-    call,
-    api: (method, path, body) =>
-      call(
-        method,
-        path,
-        body === undefined
-          ? {}
-          : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) },
-      ),
-    push: (topic, body, query = '', contentType = 'application/json') =>
-      call('POST', `/v1/topics/${topic}/jobs${query}`, {
-        headers: contentType === '' ? {} : { 'content-type': contentType },
-        body: Buffer.from(body),
-      }),
     open: () => openConnection(port),
   };
 }

@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { DqError, invalidField } from '../../core/errors.ts';
-import { allRights, digestOf, isSameDigest, noRights, ownerRights, type Rights } from '../../core/token.ts';
+import { allRights, type Caller, digestOf, isSameDigest, noRights, ownerRights } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
 
 export interface AccessOptions {
@@ -18,7 +18,6 @@ export interface AccessOptions {
   readonly servesStrangers: boolean;
 }
 
-/** Open to monitors without a token; how much they answer depends on the caller's rights. */
 const open = /^\/(livez|readyz)(\?|$)/;
 /** Origin form, visible ASCII without `#` (a browser never sends it); other characters must be
  *  percent-encoded. */
@@ -36,29 +35,24 @@ export class Access {
   }
 
   /** The caller's rights, or the reason to reject the request. */
-  admit(request: IncomingMessage): Rights | DqError {
-    const url = request.url ?? '';
-    if (!target.test(url))
-      return invalidField('path', 'must begin with /; percent-encode all but visible ASCII characters');
-    const repeated = repeatedHeader(request.rawHeaders);
-    if (repeated !== null) return invalidField(repeated, 'given twice; give it once');
+  admit(request: IncomingMessage): Caller | DqError {
+    const malformed = malformedHead(request);
+    if (malformed !== null) return malformed;
     const { host, origin, authorization } = request.headers;
-    // Browsers always send a Host; HTTP/1.0 health checks do not.
-    if (host === undefined && request.httpVersion !== '1.0') return invalidField('host', 'is required');
     const needsNoToken = this.#options.servesStrangers && this.#options.tokens.count === 0;
     if (needsNoToken) {
       if (origin !== undefined) return fromWebPage('a request with an Origin header');
       if (!this.#isDirect(host)) return fromWebPage('a Host that is neither an IP address nor localhost');
     }
     const rights = this.#authenticate(authorization, request.method, needsNoToken);
-    return rights instanceof DqError && open.test(url) ? noRights : rights;
+    return rights instanceof DqError && isOpen(request) ? noRights : rights;
   }
 
   #authenticate(
     authorization: string | undefined,
     method: string | undefined,
     needsNoToken: boolean,
-  ): Rights | DqError {
+  ): Caller | DqError {
     if (authorization !== undefined) return this.#rightsOf(authorization, method);
     if (needsNoToken) return allRights;
     if (this.#options.servesStrangers && this.#options.tokens.count === null)
@@ -66,7 +60,7 @@ export class Access {
     return new DqError('unauthorized', 'authorization: is required; send Authorization: Bearer dqk_…');
   }
 
-  #rightsOf(authorization: string, method: string | undefined): Rights | DqError {
+  #rightsOf(authorization: string, method: string | undefined): Caller | DqError {
     const token = /^bearer +(\S+) *$/i.exec(authorization)?.[1];
     if (token !== undefined) {
       const digest = digestOf(token);
@@ -84,6 +78,27 @@ export class Access {
     this.#knownHost = host;
     return true;
   }
+}
+
+/** Open to monitors without a token; how much they answer depends on the caller's rights. */
+export function isOpen({ url = '' }: IncomingMessage): boolean {
+  return open.test(url);
+}
+
+/** The reason to reject a request whose meaning could be read in two ways; null = there is none. */
+export function malformedHead({
+  url = '',
+  rawHeaders,
+  headers,
+  httpVersion,
+}: IncomingMessage): DqError | null {
+  if (!target.test(url))
+    return invalidField('path', 'must begin with /; percent-encode all but visible ASCII characters');
+  const repeated = repeatedHeader(rawHeaders);
+  if (repeated !== null) return invalidField(repeated, 'given twice; give it once');
+  // Browsers always send a Host; HTTP/1.0 health checks do not.
+  if (headers.host === undefined && httpVersion !== '1.0') return invalidField('host', 'is required');
+  return null;
 }
 
 /** Node keeps the first of these; a proxy may have checked the last. */
@@ -107,7 +122,9 @@ function repeatedHeader(raw: readonly string[]): string | null {
   return null;
 }
 
-function isDirect(host: string): boolean {
+/** Whether a Host is an address or localhost, not a name that the owner of a web page could have resolved to
+ *  this machine. */
+export function isDirect(host: string): boolean {
   const name = host.replace(/:\d{0,5}$/, '');
   if (name.startsWith('[') && name.endsWith(']')) return isIP(name.slice(1, -1)) === 6;
   return isIP(name) === 4 || name.toLowerCase() === 'localhost';

@@ -1,4 +1,4 @@
-// HttpFront is the HTTP server in front of Fastify: deadlines against slow clients, access, requests in
+// HttpFront is the HTTP server in front of Fastify: deadlines against slow clients, admission, requests in
 // flight, answers to invalid HTTP, and draining. Knows no route.
 //
 // Invariants: every request that was read gets one answer, in order, or a closed connection, and never the
@@ -15,8 +15,8 @@ import {
 import { Server as NetServer, type Socket } from 'node:net';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
+import type { Caller } from '../../core/token.ts';
 import { apiLimits } from '../limits.ts';
-import type { Access } from './access.ts';
 import { releaseBody } from './body-budget.ts';
 import { type Problem, problemOf } from './problem.ts';
 import { setRights } from './route-access.ts';
@@ -26,8 +26,20 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 export interface FrontObserver {
   /** called for every answer whose header was sent */
   onAnswer(status: number): void;
-  /** called for every request that Access rejected */
+  /** called for every request that was not admitted */
   onRejected(request: IncomingMessage, error: DqError): void;
+}
+
+/** Decides about a request by its headers: the caller's rights, or the reason to reject it. */
+export type Admit = (request: IncomingMessage) => Caller | DqError;
+
+export interface FrontOptions {
+  readonly admit: Admit;
+  readonly observer: FrontObserver;
+  /** called before `admit`: may set headers of the answer; true = it has answered */
+  readonly first?: (request: IncomingMessage, response: ServerResponse) => boolean;
+  /** for tests, instead of the limits */
+  readonly times?: FrontTimes | undefined;
 }
 
 export interface FrontTimes {
@@ -52,8 +64,7 @@ const connectionKey = Symbol('connection');
 type KnownSocket = Socket & { [connectionKey]?: Connection };
 
 export class HttpFront {
-  readonly #access: Access;
-  readonly #observer: FrontObserver;
+  readonly #options: FrontOptions;
   readonly #times: FrontTimes;
   #server: Server | null = null;
   #handler: Handler = () => {
@@ -68,11 +79,11 @@ export class HttpFront {
   /** one listener for all responses; a closure per response would be made 10,000 times per second */
   readonly #onClose: (this: ServerResponse) => void;
 
-  constructor(access: Access, observer: FrontObserver, times: FrontTimes = { ...limits, ...apiLimits }) {
-    this.#access = access;
-    this.#observer = observer;
-    this.#times = times;
+  constructor(options: FrontOptions) {
+    this.#options = options;
+    this.#times = options.times ?? { ...limits, ...apiLimits };
     const front = this;
+    const { observer } = options;
     this.#onClose = function () {
       if (this.headersSent) observer.onAnswer(this.statusCode);
       front.#completed(this);
@@ -219,13 +230,15 @@ export class HttpFront {
     this.#inFlight += 1;
     response.on('close', this.#onClose);
     if (this.#draining) response.shouldKeepAlive = false;
-    const rights = this.#access.admit(request);
-    if (rights instanceof DqError) {
-      this.#observer.onRejected(request, rights);
-      this.reject(request, response, problemOf(rights));
+    const { admit, observer, first } = this.#options;
+    if (first?.(request, response)) return;
+    const caller = admit(request);
+    if (caller instanceof DqError) {
+      observer.onRejected(request, caller);
+      this.reject(request, response, problemOf(caller));
       return;
     }
-    setRights(request, rights);
+    setRights(request, caller);
     handler(request, response);
   }
 

@@ -83,6 +83,7 @@ function summaryOf(daemon: Status): string[] {
   const lines = [
     `dq ${daemon.version}: ${state}, up ${since(daemon.startedAt)}, ${daemon.url ?? 'no server listens'}, ${daemon.dataDir}`,
   ];
+  if (typeof daemon.console === 'string') lines.push(`console ${daemon.console}`);
   if (daemon.notReady !== null) lines.push(`not ready: ${daemon.notReady}`);
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
   if (daemon.noDeliveries) lines.push(`deliveries: ${noDeliveriesText}`);

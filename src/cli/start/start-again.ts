@@ -35,13 +35,20 @@ export function startAgain(start: {
   };
 }
 
-/** `host port` of the running daemon, for the check. Not an argument: older code on the disk would reject it.
- *  Without the prefix DQ_, which options have. */
+/** `host port` of the running daemon, and of its console, for the check. Not an argument: older code on the
+ *  disk would reject it. Without the prefix DQ_, which options have. */
 const listeningVariable = 'RUNNING_DQ_LISTENS_ON';
+const consoleVariable = 'RUNNING_DQ_CONSOLE_ON';
 
 /** null = unset: a master of an earlier version. */
 export function listeningDaemon(env: Readonly<Record<string, string | undefined>>): Listening | null {
-  const [, host, port] = /^(\S+) (\d+)$/.exec(env[listeningVariable] ?? '') ?? [];
+  const server = placeIn(env[listeningVariable]);
+  const console = placeIn(env[consoleVariable]);
+  return server === null ? null : { ...server, ...(console === null ? {} : { console }) };
+}
+
+function placeIn(text = ''): { readonly host: string; readonly port: number } | null {
+  const [, host, port] = /^(\S+) (\d+)$/.exec(text) ?? [];
   return host === undefined ? null : { host, port: Number(port) };
 }
 
@@ -51,12 +58,14 @@ async function whyStartFails(
   cwd: string,
   listening: Listening | null,
 ): Promise<string | null> {
-  const { [listeningVariable]: _, ...env } = process.env;
+  const { [listeningVariable]: _, [consoleVariable]: __, ...env } = process.env;
+  const { console } = listening ?? {};
   const child = spawn(process.execPath, command, {
     cwd,
     env: {
       ...env,
       ...(listening === null ? {} : { [listeningVariable]: `${listening.host} ${listening.port}` }),
+      ...(console === undefined ? {} : { [consoleVariable]: `${console.host} ${console.port}` }),
     },
     stdio: ['ignore', 'ignore', 'pipe'],
     timeout: cliLimits.startCheckMs,

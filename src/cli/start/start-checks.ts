@@ -61,6 +61,7 @@ export async function whyNotStart({
       (await checkDataDir(config.dataDir, running)) ??
       checkPidFile(pidFile) ??
       (await checkPort(config['server.host'], config['server.port'], listening)) ??
+      (await checkConsolePort(config, listening)) ??
       (await checkRegistry(config))
     );
   } catch (error) {
@@ -104,14 +105,19 @@ function nearestExisting(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path));
 }
 
-async function checkPort(host: string, port: number, running: Listening | null): Promise<string | null> {
+async function checkPort(
+  host: string,
+  port: number,
+  running: Pick<Listening, 'host' | 'port'> | null,
+  flag = '--port',
+): Promise<string | null> {
   if (port === 0 || (running?.port === port && running.host === host)) return null;
   const error = await tryToListen(host, port);
   if (error === null) return null;
   if (error.code !== 'EADDRINUSE') return `cannot listen on ${host}:${port}: ${reasonOf(error)}`;
   if (running === null) return null;
   const taken = (on: string): string =>
-    `another program uses port ${port} on ${on}; choose a port with --port`;
+    `another program uses port ${port} on ${on}; choose a port with ${flag}`;
   if (running.port !== port) return taken(host);
   // The running daemon itself may use the port: only its other addresses count.
   const own = await addressOf(running.host);
@@ -120,6 +126,13 @@ async function checkPort(host: string, port: number, running: Listening | null):
     if ((await tryToListen(address, port))?.code === 'EADDRINUSE') return taken(address);
   }
   return null;
+}
+
+/** A port that is not set does not end a start: the console takes a free one. */
+async function checkConsolePort(config: Config, running: Listening | null): Promise<string | null> {
+  const port = config['console.port'];
+  if (!config['console.enabled'] || port === null) return null;
+  return checkPort(config['console.host'], port, running?.console ?? null, '--console-port');
 }
 
 /** Returns the error, or null. */

@@ -42,6 +42,7 @@ export class ControlCommands implements ControlHandlers {
       state: supervisor.state,
       startedAt: data.startedAt,
       url: supervisor.url,
+      console: supervisor.console?.url ?? null,
       dataDir: data.path,
       durability: supervisor.durability,
       noDeliveries: supervisor.noDeliveries,

@@ -21,6 +21,8 @@ export interface DaemonStatus {
   readonly startedAt: number;
   /** null before a server listens */
   readonly url: string | null;
+  /** address of the console; null = none listens; absent: an older master */
+  readonly console?: string | null;
   readonly dataDir: string;
   /** null before dq-store is ready */
   readonly durability: string | null;

@@ -120,8 +120,8 @@ export class DataDirectory {
     this.#record(() => this.#workers.remove(pid));
   }
 
-  announce(url: string, adminToken: string): void {
-    const record: RunRecord = { pid: process.pid, startedAt: this.startedAt, url, adminToken, version };
+  announce(facts: Pick<RunRecord, 'url' | 'console' | 'adminToken'>): void {
+    const record: RunRecord = { pid: process.pid, startedAt: this.startedAt, version, ...facts };
     this.#record(() => writeRunRecord(this.path, record));
   }
 

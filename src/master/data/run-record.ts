@@ -17,6 +17,8 @@ export interface RunRecord {
   readonly startedAt: number;
   /** base of the HTTP API, `http://127.0.0.1:6789` */
   readonly url: string;
+  /** of the console, `http://127.0.0.1:8088`; null = none listens; absent: an earlier version */
+  readonly console?: string | null;
   /** admin token of this start; not one of the registry's access tokens */
   readonly adminToken: string;
   readonly version: string;

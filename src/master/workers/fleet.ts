@@ -125,16 +125,17 @@ export class Fleet {
 
   // Drain
 
-  /** Drains servers, timers and notifiers, then dq-upkeep (it receives their counters), then dq-store (all
-   *  others need it). A stop waits for the notifiers: callbacks have callbacksMs from the signal on, and jobs
-   *  without a call are released at once. A reload does not wait: they finish beside the next ones. */
+  /** Drains servers with the console, timers and notifiers, then dq-upkeep (it receives their counters),
+   *  then dq-store (all others need it). A stop waits for the notifiers: callbacks have callbacksMs from the
+   *  signal on, and jobs without a call are released at once. A reload does not wait: they finish beside the
+   *  next ones. */
   async drain(generations: readonly Generation[], callbacksMs: number, why: DrainCause): Promise<void> {
     const workers = (...wanted: readonly RoleName[]) =>
       generations.flatMap((generation) => {
         generation.release(...wanted);
         return generation.workers(...wanted);
       });
-    const servers = workers('server');
+    const servers = workers('server', 'console');
     for (const worker of servers)
       worker.drain(
         why === 'reload' ? masterLimits.serverDrainMs : Math.min(callbacksMs, masterLimits.serverDrainMs),

@@ -1,13 +1,13 @@
 // Holds the slots of all workers of one configuration and starts them in order. A reload makes a second
 // generation beside the first; the fleet decides which one is in force and how the other one leaves.
 
-import type { Config } from '../../config/options.ts';
+import { type Config, consolePortOf } from '../../config/options.ts';
 import type { RoleName } from '../../process/messages.ts';
 import type { WorkerProcess } from './worker-process.ts';
 import type { SlotHost } from './worker-slot.ts';
 import { WorkerSlot } from './worker-slot.ts';
 
-export const roles: readonly RoleName[] = ['store', 'upkeep', 'timer', 'notifier', 'server'];
+export const roles: readonly RoleName[] = ['store', 'upkeep', 'timer', 'notifier', 'server', 'console'];
 
 export class Generation {
   /** 1 for the start, one more for each reload */
@@ -18,6 +18,9 @@ export class Generation {
   askedPort: number;
   /** the port that they got; null before the first one listens */
   boundPort: number | null;
+  /** the port that its console got; null before it listens. The next console asks for it: both share one
+   *  listening socket, and browsers keep their address */
+  consolePort: number | null;
 
   /** `before`: the generation in force; null at the start. */
   constructor(config: Config, host: SlotHost, drawIncarnation: () => number, before: Generation | null) {
@@ -29,6 +32,7 @@ export class Generation {
       ['timer', config['timer.workers']],
       ['notifier', config['notifier.workers']],
       ['server', config['server.workers']],
+      ['console', config['console.enabled'] ? 1 : 0],
     ];
     this.slots = counts.flatMap(([role, count]) =>
       Array.from(
@@ -43,6 +47,10 @@ export class Generation {
       (port === before.config['server.port'] || port === before.boundPort);
     this.askedPort = sharesPort ? before.askedPort : port;
     this.boundPort = sharesPort ? before.boundPort : null;
+    const keepsConsole =
+      before?.config['console.host'] === config['console.host'] &&
+      consolePortOf(before.config) === consolePortOf(config);
+    this.consolePort = keepsConsole ? before.consolePort : null;
   }
 
   get host(): string {
@@ -58,10 +66,14 @@ export class Generation {
     return slots.flatMap((slot) => slot.worker ?? []);
   }
 
-  /** Whether all workers, or the first of each role, are ready: they work, or wait for `take_over`. */
+  /** Whether all workers, or the first of each role, are ready: they work, or wait for `take_over`. Does not
+   *  wait for a console that has failed: the daemon works without it. */
   isReady(which: 'all' | 'first' = 'all'): boolean {
     return this.slots.every(
-      (slot) => slot.worker?.state === 'ready' || (which === 'first' && slot.index > 0),
+      (slot) =>
+        slot.worker?.state === 'ready' ||
+        (which === 'first' && slot.index > 0) ||
+        (slot.role === 'console' && slot.hasFailed),
     );
   }
 
@@ -76,7 +88,7 @@ export class Generation {
   }
 
   startOthers(): void {
-    for (const slot of this.of('upkeep', 'timer', 'notifier', 'server')) slot.fill();
+    for (const slot of this.of('upkeep', 'timer', 'notifier', 'server', 'console')) slot.fill();
   }
 
   /** One of each role, beside an older generation. */

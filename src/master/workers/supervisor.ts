@@ -35,6 +35,8 @@ export interface SupervisorOptions {
   readonly self: () => ProcessInfo;
   /** called once, when every worker is ready for the first time */
   readonly onReady: () => void;
+  /** called when a console is ready later than that */
+  readonly onConsole: () => void;
   readonly readConfig: ReadConfig;
   readonly service: ServiceManager;
   /** the master's */
@@ -48,8 +50,9 @@ export interface Outcome {
   readonly reason: string | null;
 }
 
-/** Exit code after a crash loop (cli/exit.ts). */
+/** Exit codes after a crash loop, and for a wrong configuration (cli/exit.ts). */
 export const exitCrashLoop = 70;
+const exitConfiguration = 78;
 
 export class Supervisor implements SlotHost {
   readonly #options: SupervisorOptions;
@@ -159,6 +162,13 @@ export class Supervisor implements SlotHost {
     return this.#fleet.current.workers('server').find((worker) => worker.url !== null)?.url ?? null;
   }
 
+  /** address of the console, with its remark; null while none listens */
+  get console(): { readonly url: string; readonly note: string | null } | null {
+    for (const { url, note } of this.#fleet.current.workers('console'))
+      if (url !== null) return { url, note };
+    return null;
+  }
+
   /** one sentence of dq-store; null before it is ready */
   get durability(): string | null {
     return this.#fleet.workers('store').find((worker) => worker.note !== null)?.note ?? null;
@@ -191,6 +201,7 @@ export class Supervisor implements SlotHost {
         config: role === 'server' ? { ...config, 'server.port': fleet.portFor(generation) } : config,
         socketPath: this.#options.storeSocket,
         adminToken: this.#options.adminToken,
+        ...(role === 'console' && generation.consolePort !== null ? { port: generation.consolePort } : {}),
         takesOver: fleet.takesOver(slot),
         isOnTrial: this.#isOnTrial(slot),
       },
@@ -204,7 +215,9 @@ export class Supervisor implements SlotHost {
 
   died(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): boolean {
     const sentence = `${worker.title} (pid ${worker.pid}) ${ending.reason}`;
-    if (this.#isOnTrial(slot)) {
+    // The daemon works without a console; only a wrong configuration of it rejects a start or a reload.
+    const isVital = slot.role !== 'console' || ending.refusal?.exitCode === exitConfiguration;
+    if (isVital && this.#isOnTrial(slot)) {
       this.#reloading?.failed(`${worker.title}: ${ending.refusal?.message ?? ending.reason}`);
       return false;
     }
@@ -213,7 +226,7 @@ export class Supervisor implements SlotHost {
       this.#options.log.notice(`${worker.title} (pid ${worker.pid}) drained after a signal of its own`);
       return true;
     }
-    if (this.#phase === 'starting' && ending.refusal !== null) {
+    if (isVital && this.#phase === 'starting' && ending.refusal !== null) {
       this.#giveUp(ending.refusal.exitCode, ending.refusal.message);
       return false;
     }
@@ -222,7 +235,7 @@ export class Supervisor implements SlotHost {
 
   spawnFailed(slot: WorkerSlot, error: unknown): boolean {
     const sentence = `${titleOf(slot.role, slot.index)} cannot start: ${reasonOf(error)}`;
-    if (!this.#isOnTrial(slot)) return this.#restartsAfter(slot.role, sentence);
+    if (!this.#isOnTrial(slot) || slot.role === 'console') return this.#restartsAfter(slot.role, sentence);
     this.#reloading?.failed(sentence);
     return false;
   }
@@ -240,8 +253,9 @@ export class Supervisor implements SlotHost {
     // Later dq-store may wait for its disk, and dq-upkeep reports that the store does not answer.
     const hung = hangs && (isStarting || role !== 'store');
     const noneAlive = !this.#fleet.current.workers(role).some((other) => other.state === 'ready');
-    // After the start a worker that hangs may wait for a server that will be available again.
-    const hopeless = isStarting || (noneAlive && !hung);
+    // After the start a worker that hangs may wait for a server that will be available again. Without a
+    // console the daemon works.
+    const hopeless = role !== 'console' && (isStarting || (noneAlive && !hung));
     const verdict = this.#crashLoop.died(role, performance.now(), hopeless, hung);
     const how = this.#crashLoop.how(role);
     if (verdict === 'restart_and_report') this.#relay.crashLoop(role, how, sentence);
@@ -264,27 +278,35 @@ export class Supervisor implements SlotHost {
     const generation = this.#fleet.of(slot);
     if (generation !== undefined && from.role === 'server' && from.url !== null)
       generation.boundPort = portOf(from.url);
+    if (generation !== undefined && from.role === 'console' && from.url !== null)
+      generation.consolePort = portOf(from.url);
     this.#sendPorts(from);
-    if (this.#phase !== 'starting') return;
-    const first = this.#fleet.current;
-    if (from.role === 'store' && !this.#othersStarted) {
+    if (this.#phase === 'starting' && from.role === 'store' && !this.#othersStarted) {
       this.#othersStarted = true;
-      first.startOthers();
+      this.#fleet.current.startOthers();
     }
-    if (this.#othersStarted && first.isReady()) {
-      this.#phase = 'running';
-      this.#options.onReady();
-      this.#fleet.changed();
-    }
+    if (this.#phase === 'running' && from.role === 'console') this.#options.onConsole();
+    this.#checkStart();
   }
 
-  /** Sends the bound ports to the notifiers when a server or a notifier is ready. In a reload there may be
-   *  two ports; callbacks may go to neither of them. */
+  /** Called when a worker is ready, or has died: the start does not wait for a console that failed. */
+  #checkStart(): void {
+    if (this.#phase !== 'starting' || !this.#othersStarted || !this.#fleet.current.isReady()) return;
+    this.#phase = 'running';
+    this.#options.onReady();
+    this.#fleet.changed();
+  }
+
+  /** Sends the bound ports to notifiers and servers when one of them, or a console, is ready. In a reload
+   *  there may be two ports of each; callbacks may go to none of them. */
   #sendPorts({ role }: WorkerProcess): void {
-    if (role !== 'server' && role !== 'notifier') return;
-    for (const { boundPort } of this.#fleet.all())
-      for (const worker of boundPort === null ? [] : this.#fleet.workers('notifier'))
-        worker.send({ kind: 'listening', port: boundPort as number });
+    if (role !== 'server' && role !== 'notifier' && role !== 'console') return;
+    for (const { boundPort, consolePort, config } of this.#fleet.all())
+      for (const worker of this.#fleet.workers('notifier', 'server', 'console')) {
+        if (boundPort !== null) worker.send({ kind: 'listening', port: boundPort });
+        if (consolePort !== null)
+          worker.send({ kind: 'listening', port: consolePort, host: config['console.host'] });
+      }
   }
 
   #ended(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): void {
@@ -298,6 +320,7 @@ export class Supervisor implements SlotHost {
     slot.exited(worker, ending);
     this.#fleet.handOver();
     this.#fleet.changed();
+    this.#checkStart();
   }
 
   #giveUp(exitCode: number, reason: string): void {

@@ -54,6 +54,11 @@ export class WorkerSlot {
     this.nextIncarnation = drawIncarnation();
   }
 
+  /** A worker of this slot has died, or could not be forked. */
+  get hasFailed(): boolean {
+    return this.restarts > 0 || this.#earlyDeaths > 0;
+  }
+
   fill(): void {
     if (this.#released) return;
     try {

@@ -1,0 +1,56 @@
+// listen.ts opens the port of an HTTP server in a worker, and names the reason when it cannot.
+
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** Not through Fastify, which opens a second server for `localhost`. In a worker the handle comes from the
+ *  master and is shared with the other workers that ask for the same address and port. Rejects with the
+ *  error of the system; the server can try again. */
+export function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error) => reject(error);
+    server.once('error', fail);
+    server.listen({ host, port }, () => {
+      server.off('error', fail);
+      resolve(server.address() as AddressInfo);
+    });
+  });
+}
+
+export interface ListenFlags {
+  readonly host: string;
+  readonly port: number;
+  /** how the user changes them: `--port (server.port)` */
+  readonly hostFlag: string;
+  readonly portFlag: string;
+}
+
+/** One sentence with the remedy. */
+export function whyNotListening(error: unknown, { host, port, hostFlag, portFlag }: ListenFlags): Error {
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'EADDRINUSE':
+      return new Error(`port ${port} is taken; choose another one with ${portFlag}, 0 picks a free one`, {
+        cause: error,
+      });
+    case 'EACCES':
+      return new Error(`this user may not open port ${port}; choose one above 1023`, { cause: error });
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return new Error(`${host} is not an address of this machine; set ${hostFlag}`, { cause: error });
+    default:
+      return new Error(`cannot listen on ${host}:${port}`, { cause: error });
+  }
+}
+
+/** An address that programs of this machine can call, also for a wildcard. */
+export function urlOf({ address, family, port }: AddressInfo): string {
+  const host =
+    address === '0.0.0.0'
+      ? '127.0.0.1'
+      : address === '::'
+        ? '[::1]'
+        : family === 'IPv6'
+          ? `[${address}]`
+          : address;
+  return `http://${host}:${port}`;
+}

@@ -1,0 +1,120 @@
+// SessionAccess decides who may call the API through the console's port: sessions, and no tokens. A request
+// needs both halves of its session: the cookie, which every port of this host receives, and the header
+// x-dq-key, which a page of another origin cannot send. Never logs or echoes a half.
+
+import type { IncomingMessage } from 'node:http';
+import { isDirect, isOpen, malformedHead } from '../api/http/access.ts';
+import type { Config } from '../config/options.ts';
+import { DqError } from '../core/errors.ts';
+import { halfDigestOf, readOnlyRights, type SessionRecord } from '../core/session.ts';
+import { allRights, type Caller, noRights } from '../core/token.ts';
+import { parsePublicUrl } from '../core/url/public-url.ts';
+import { servesThisMachine } from '../process/exposure.ts';
+import type { SessionBook } from '../registry/session-book.ts';
+import type { TokenBook } from '../registry/token-book.ts';
+
+export interface SessionAccessOptions {
+  readonly config: Config;
+  readonly tokens: Pick<TokenBook, 'count'>;
+  readonly sessions: Pick<SessionBook, 'find' | 'isKnown'>;
+}
+
+const signIn = /^\/v1\/session(?:\?|$)/;
+
+export class SessionAccess {
+  /** port of the console, once it listens: cookies of two daemons of one host differ by it */
+  port = 0;
+  readonly #options: SessionAccessOptions;
+  /** of console.publicUrl; null = not set */
+  readonly #publicOrigin: string | null;
+  readonly #isHttps: boolean;
+  readonly #servesThisMachine: boolean;
+
+  constructor(options: SessionAccessOptions) {
+    const { config } = options;
+    const publicUrl = parsePublicUrl(config['console.publicUrl']);
+    this.#options = options;
+    this.#publicOrigin = publicUrl.ok ? publicUrl.value.origin : null;
+    this.#isHttps = publicUrl.ok && publicUrl.value.isHttps;
+    this.#servesThisMachine = servesThisMachine(config);
+  }
+
+  /** The rights of the caller's session, or the reason to reject the request. */
+  admit(request: IncomingMessage): Caller | DqError {
+    const malformed = malformedHead(request);
+    if (malformed !== null) return malformed;
+    // A proxy may add its own Basic credentials.
+    if (/^bearer\b/i.test(request.headers.authorization ?? ''))
+      return new DqError('forbidden', 'authorization: the console takes no token; call the port of the API');
+    const foreign = this.#whyForeign(request);
+    if (foreign !== null) return new DqError('forbidden', foreign);
+    // The handler checks what the caller presents.
+    if (request.method === 'POST' && signIn.test(request.url ?? '')) return noRights;
+    const session = this.sessionOf(request);
+    if (session !== null) return this.#callerOf(session);
+    if (isOpen(request)) return noRights;
+    if (!this.#options.sessions.isKnown)
+      return new DqError(
+        request.method === 'GET' ? 'unavailable' : 'not_stored',
+        'cannot read the sessions; send the request again',
+      );
+    return new DqError('unauthorized', 'session: missing or ended; sign in again');
+  }
+
+  /** null = the request has no session that is in force. */
+  sessionOf({ headers }: IncomingMessage): SessionRecord | null {
+    const cookie = halfDigestOf(cookieIn(headers.cookie, this.#cookieName));
+    const keyHeader = headers['x-dq-key'];
+    const key = halfDigestOf(typeof keyHeader === 'string' ? keyHeader : undefined);
+    return cookie === null || key === null ? null : this.#options.sessions.find(cookie, key);
+  }
+
+  /** Whether this machine gets a session without a sign-in; null = the tokens are not known. */
+  get needsNoSignIn(): boolean | null {
+    const { count } = this.#options.tokens;
+    if (!this.#servesThisMachine) return false;
+    return count === null ? null : count === 0;
+  }
+
+  /** The header that gives the browser its half; '' ends it. */
+  setCookie(value: string): string {
+    const seconds = value === '' ? 0 : Math.floor(this.#options.config['console.sessionMax'] / 1_000);
+    return [
+      `${this.#cookieName}=${value}`,
+      'Path=/',
+      `Max-Age=${seconds}`,
+      'HttpOnly',
+      'SameSite=Strict',
+      ...(this.#isHttps ? ['Secure'] : []),
+    ].join('; ');
+  }
+
+  get #cookieName(): string {
+    return `${this.#isHttps ? '__Host-' : ''}dq_console_${this.port}`;
+  }
+
+  /** Why the request may come from a page of another origin; null = it does not. */
+  #whyForeign({ headers }: IncomingMessage): string | null {
+    const { host, origin } = headers;
+    const site = headers['sec-fetch-site'];
+    const own = this.#publicOrigin ?? `http://${host}`;
+    if (origin !== undefined && origin !== own)
+      return 'origin: not the one of this console; behind a proxy set console.publicUrl';
+    if (site !== undefined && site !== 'same-origin') return 'sec-fetch-site: must be same-origin';
+    if (this.needsNoSignIn !== false && host !== undefined && !isDirect(host))
+      return 'host: while no access token exists, must be an IP address or localhost; make a token';
+    return null;
+  }
+
+  #callerOf(session: SessionRecord): Caller {
+    const { name, tokenId, scopes, topics, signedInBy } = session;
+    if (this.#options.config['console.readOnly']) return { name, tokenId, ...readOnlyRights(session) };
+    return signedInBy === 'machine' ? allRights : { name, tokenId, scopes, topics };
+  }
+}
+
+function cookieIn(header: string | undefined, name: string): string | undefined {
+  const start = `${name}=`;
+  const pair = header?.split(/; */).find((part) => part.startsWith(start));
+  return pair?.slice(start.length);
+}

@@ -1,0 +1,174 @@
+// POST /v1/session begins a session of the console with a link or an access token; without either only on
+// this machine while no access token exists. DELETE /v1/session ends it. One reply shows the key, and one
+// header the cookie; dq stores their digests.
+
+import type { IncomingMessage } from 'node:http';
+import { Type } from 'typebox';
+import type { Api } from '../api/api-context.ts';
+import { closed, instant, problems, reply, text, yes } from '../api/http/schemas.ts';
+import type { Config } from '../config/options.ts';
+import { DqError, invalidField } from '../core/errors.ts';
+import { digestHalves, linkDigestOf, makeSessionHalves, type SessionRecord } from '../core/session.ts';
+import { allRights, type Caller, digestOf, type Rights, scopes, tokenIdOf } from '../core/token.ts';
+import type { Registry } from '../ports/registry.ts';
+import { endOf, type SessionBook } from '../registry/session-book.ts';
+import type { TokenBook } from '../registry/token-book.ts';
+import type { SessionAccess } from './session-access.ts';
+import { SignInFailures } from './sign-in-failures.ts';
+
+export interface SessionRoutesOptions {
+  readonly config: Config;
+  readonly registry: Registry;
+  readonly tokens: TokenBook;
+  readonly sessions: SessionBook;
+  readonly access: SessionAccess;
+  readonly now: () => number;
+}
+
+const tags = ['access'];
+const Begun = closed(
+  {
+    key: text('send it as x-dq-key with every call; shown here and never again', 'Zk9…'),
+    name: text('name of the token or link', 'li.wei'),
+    scopes: Type.Array(Type.Enum(scopes), { description: 'what the session may do', examples: [['read']] }),
+    topics: Type.Array(Type.String(), {
+      description: 'topics that the session may touch',
+      examples: [['*']],
+    }),
+    endsAt: instant('when it ends without a further use'),
+  },
+  { title: 'SignedIn' },
+);
+const signInSchema = {
+  operationId: 'signIn',
+  tags,
+  summary: 'Begin a session of the console; on its port only',
+  description:
+    'With a link or a token; without either on this machine, while no access token exists. The reply sets the cookie, the other half of the session.',
+  body: closed(
+    {
+      link: Type.Optional(text('of dq console; works once', 'dql_…')),
+      token: Type.Optional(text('an access token', 'dqk_…')),
+    },
+    { title: 'SignIn' },
+  ),
+  response: { 200: reply('signed in', Begun), ...problems(413, 415, 429, 503) },
+};
+const signOutSchema = {
+  operationId: 'signOut',
+  tags,
+  summary: 'End the session of this call; on the console port only',
+  response: { 200: reply('signed out', closed({ deleted: yes })), ...problems(413, 503) },
+};
+
+/** What a caller presented, and what it may do. */
+type Presented = Rights & Pick<SessionRecord, 'name' | 'tokenId' | 'signedInBy'>;
+
+export function sessionRoutes(api: Api, options: SessionRoutesOptions): void {
+  const { config, registry, sessions, access, now } = options;
+  const failures = new SignInFailures();
+
+  api.post('/v1/session', { schema: signInSchema, config: { access: 'open' } }, async (request, answer) => {
+    // Without it a browser sends a body of another page without asking.
+    if (!/^application\/json *(;|$)/i.test(request.headers['content-type'] ?? ''))
+      throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
+    const { raw } = request;
+    const address = raw.socket.remoteAddress ?? '';
+    if (failures.isTooMany(address))
+      throw new DqError('too_many_sign_ins', 'too many failed sign-ins from your address; wait a minute');
+    const { link, token } = request.body;
+    if (link !== undefined && token !== undefined)
+      throw invalidField('token', 'give link or token, not both');
+    const presented = await present(options, { link, token });
+    if (presented instanceof DqError) {
+      if (presented.code === 'unauthorized' && (link ?? token) !== undefined) failures.add(address);
+      throw presented;
+    }
+    const { id, cookie, key } = makeSessionHalves();
+    const at = now();
+    const { name, scopes: granted, topics, tokenId, signedInBy } = presented;
+    const session: SessionRecord = {
+      id,
+      ...digestHalves(cookie, key),
+      name,
+      scopes: granted,
+      topics,
+      tokenId,
+      signedInBy,
+      address,
+      createdAt: at,
+      usedAt: at,
+      endsAt: at + config['console.sessionMax'],
+    };
+    await registry.createSession(session);
+    await endPrevious(options, raw);
+    await refresh(sessions);
+    return answer.header('set-cookie', access.setCookie(cookie)).send({
+      key,
+      name,
+      scopes: [...granted],
+      topics: [...topics],
+      endsAt: new Date(endOf(session, at, config['console.sessionIdle'])).toISOString(),
+    });
+  });
+
+  api.delete(
+    '/v1/session',
+    { schema: signOutSchema, config: { access: 'known' } },
+    async (request, answer) => {
+      const session = access.sessionOf(request.raw);
+      if (session !== null) await registry.removeSessions(session.id);
+      await refresh(sessions);
+      return answer.header('set-cookie', access.setCookie('')).send({ deleted: true });
+    },
+  );
+}
+
+async function present(
+  { registry, tokens, access, now }: SessionRoutesOptions,
+  { link, token }: { readonly link?: string | undefined; readonly token?: string | undefined },
+): Promise<Presented | DqError> {
+  if (link !== undefined) {
+    const digest = linkDigestOf(link);
+    const found = digest === null ? null : await registry.takeSignInLink(digest, now());
+    if (found !== null && (found.tokenId === null || tokens.mayExist(found.tokenId)))
+      return { ...found, signedInBy: 'link' };
+    return new DqError('unauthorized', 'link: unknown, used or too old; run dq console again');
+  }
+  if (token !== undefined) {
+    const caller = await callerOf(token, tokens);
+    if (caller !== null) return { ...caller, signedInBy: 'token' };
+    if (tokens.count === null) return tokensUnknown();
+    return new DqError('unauthorized', 'token: unknown; paste an access token (dqk_…)');
+  }
+  const { needsNoSignIn } = access;
+  if (needsNoSignIn === null) return tokensUnknown();
+  if (needsNoSignIn) return { ...allRights, signedInBy: 'machine' };
+  return new DqError('unauthorized', 'sign in with dq console on the machine of the daemon, or with a token');
+}
+
+/** A token may be younger than the last refresh. */
+async function callerOf(token: string, tokens: TokenBook): Promise<Caller | null> {
+  const digest = digestOf(token);
+  const known = tokens.rightsOf(token, digest);
+  if (known !== null || tokenIdOf(token) === null) return known;
+  // Without the registry the known tokens decide.
+  await tokens.refresh().catch(() => undefined);
+  return tokens.rightsOf(token, digest);
+}
+
+function tokensUnknown(): DqError {
+  return new DqError('not_stored', 'cannot read the access tokens; send the request again');
+}
+
+/** A browser that signs in again has no use for its earlier session. */
+async function endPrevious({ access, registry }: SessionRoutesOptions, raw: IncomingMessage): Promise<void> {
+  const previous = access.sessionOf(raw);
+  // It ends by itself otherwise.
+  if (previous !== null) await registry.removeSessions(previous.id).catch(() => undefined);
+}
+
+/** The change is stored; that this process reads it late is not a failure of the call. */
+async function refresh(sessions: SessionBook): Promise<void> {
+  await sessions.refresh().catch(() => undefined);
+}

@@ -1,0 +1,416 @@
+// Tests who may call the API through the console's port: sessions of two halves, their ends, pages of other
+// origins, and every route with every scope.
+import { beforeEach, describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { linkDigestOf, makeSignInLink } from '../../src/core/session.ts';
+import { makeToken, type Scope, scopes } from '../../src/core/token.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
+import { type Halves, halvesIn, startConsole, type TestConsole } from '../support/console.ts';
+import { adminToken, bearer } from '../support/intake.ts';
+import { until } from '../support/until.ts';
+
+const hour = 3_600_000;
+let now: number;
+let console: TestConsole;
+beforeEach(async () => {
+  now = Date.now();
+  console = await startConsole({
+    now: () => now,
+    onSend: (message, answer) => {
+      if (message.kind === 'processes') answer({ kind: 'processes', call: message.call, processes: [] });
+    },
+  });
+});
+
+async function makeRegistryToken(
+  allowed: readonly Scope[] = ['admin'],
+  topics: readonly string[] = ['*'],
+  on: TestConsole = console,
+) {
+  const { token, id, digest } = makeToken();
+  const name = `t-${id}`;
+  await on.registry.createToken({ name, id, digest, scopes: allowed, topics, createdAt: 0 });
+  return { token, name, id };
+}
+
+async function makeLink(allowed: readonly Scope[] = ['admin'], topics: readonly string[] = ['*']) {
+  const link = makeSignInLink();
+  const digest = linkDigestOf(link) as string;
+  const endsAt = now + limits.signInLinkMs;
+  await console.registry.createSignInLink(
+    { digest, name: 'li.wei', scopes: allowed, topics, tokenId: null, endsAt },
+    now,
+  );
+  return link;
+}
+
+async function signInByToken(token: string): Promise<Halves> {
+  const { halves } = await console.signIn({ token });
+  if (halves === null) throw new Error('no session');
+  return halves;
+}
+
+async function signInHere(on: TestConsole = console): Promise<Halves> {
+  const { halves } = await on.signIn({});
+  if (halves === null) throw new Error('no session');
+  return halves;
+}
+
+describe('a session', () => {
+  it('without a sign-in: only while no token exists, with all rights', async () => {
+    const signedIn = await console.signIn({});
+    expect(signedIn).toMatchObject({
+      status: 200,
+      json: { name: 'this machine', scopes: ['admin'], topics: ['*'] },
+    });
+    expect(Date.parse(signedIn.json.endsAt)).toBe(now + 12 * hour);
+    const halves = signedIn.halves as Halves;
+    expect((await console.send('GET', '/v1/me', halvesIn(halves))).json).toMatchObject({
+      name: 'this machine',
+      tokensExist: false,
+      readOnly: false,
+      store: 'embedded',
+    });
+    await makeRegistryToken();
+    await until('the session has ended', async () => (await console.status('/v1/me', halves)) === 401);
+    expect((await console.signIn({})).status).toBe(401);
+  });
+
+  it('needs both halves, of one session', async () => {
+    const [a, b] = [await signInHere(), await signInHere()];
+    expect(await console.status('/v1/topics', a)).toBe(200);
+    for (const halves of [
+      {},
+      { cookie: a.cookie },
+      { key: a.key },
+      { cookie: a.cookie, key: b.key },
+      { cookie: a.cookie, key: '' },
+      { cookie: a.cookie, key: `${a.key.slice(0, -1)}${a.key.endsWith('A') ? 'B' : 'A'}` },
+      { cookie: a.cookie.replace(/_\d+=/, '_1='), key: a.key },
+      { cookie: a.key, key: a.cookie },
+    ])
+      expect(await console.status('/v1/topics', halves), JSON.stringify(halves)).toBe(401);
+    expect(await console.status('/v1/topics', { ...a, cookie: `other=1; ${a.cookie}; more=2` })).toBe(200);
+  });
+
+  it('the cookie is for this port, for no script and for no other site', async () => {
+    const { headers } = await console.signIn({});
+    expect(headers['set-cookie']).toEqual([
+      expect.stringMatching(
+        new RegExp(
+          `^dq_console_${console.port}=[\\w-]{43}; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict$`,
+        ),
+      ),
+    ]);
+  });
+
+  it('ends after console.sessionIdle without use, and at console.sessionMax', async () => {
+    const halves = await signInHere();
+    now += 11 * hour;
+    expect(await console.status('/v1/me', halves)).toBe(200);
+    now += 12 * hour - 1;
+    expect(await console.status('/v1/me', halves)).toBe(200);
+    now += 12 * hour;
+    expect(await console.status('/v1/me', halves)).toBe(401);
+    const other = await signInHere();
+    for (const end = now + 7 * 24 * hour; now + 6 * hour < end; ) {
+      now += 6 * hour;
+      expect(await console.status('/v1/me', other)).toBe(200);
+    }
+    now += 6 * hour;
+    expect(await console.status('/v1/me', other)).toBe(401);
+  });
+
+  it('records its uses, so that another console knows them', async () => {
+    const halves = await signInHere();
+    now += 11 * hour;
+    expect(await console.status('/v1/me', halves)).toBe(200);
+    const at = now;
+    await until('the use is recorded', async () => {
+      const { sessions } = await console.registry.sessions(-1);
+      return sessions?.some(({ usedAt }) => usedAt === at);
+    });
+  });
+
+  it('by a token: has its name and rights, and ends with it within 2 s', async () => {
+    const { token, name } = await makeRegistryToken(['read'], ['order.*']);
+    const halves = await signInByToken(token);
+    const { json } = await console.send('GET', '/v1/me', halvesIn(halves));
+    expect(json).toMatchObject({ name, scopes: ['read'], topics: ['order.*'], tokensExist: true });
+    await console.registry.removeToken(name);
+    const from = performance.now();
+    await until('the session has ended', async () => (await console.status('/v1/me', halves)) === 401);
+    expect(performance.now() - from).toBeLessThan(2_000);
+  });
+
+  it('is ended by its own sign-out, by its id, and with all others', async () => {
+    const [a, b, c, d] = await Promise.all([signInHere(), signInHere(), signInHere(), signInHere()]);
+    const out = await console.send('DELETE', '/v1/session', halvesIn(a as Halves));
+    expect(out).toMatchObject({ status: 200, json: { deleted: true } });
+    expect(String(out.headers['set-cookie'])).toMatch(/=; Path=\/; Max-Age=0;/);
+    expect(await console.status('/v1/me', a as Halves)).toBe(401);
+    const { json } = await console.send('GET', '/v1/sessions', halvesIn(b as Halves));
+    expect(json.items).toHaveLength(3);
+    expect(json.items[0]).toMatchObject({
+      name: 'this machine',
+      signedInBy: 'machine',
+      address: '127.0.0.1',
+    });
+    expect(JSON.stringify(json)).not.toContain((b as Halves).key);
+    const { sessions } = await console.registry.sessions(-1);
+    const ended = sessions?.at(-1)?.id;
+    const removed = await console.send('DELETE', `/v1/sessions/${ended}`, halvesIn(b as Halves));
+    expect([200, 401]).toContain(removed.status);
+    const none = await console.send('DELETE', '/v1/sessions/0123456789ab', halvesIn(await signInHere()));
+    expect(none).toMatchObject({ status: 404, json: { code: 'session_not_found' } });
+    await console.send('DELETE', '/v1/sessions?all=true', halvesIn(await signInHere()));
+    for (const halves of [b, c, d])
+      await until('it has ended', async () => (await console.status('/v1/me', halves as Halves)) === 401);
+  });
+
+  it('a second sign-in of a browser ends its first session', async () => {
+    const first = await signInHere();
+    await console.signIn({}, halvesIn(first));
+    expect(await console.status('/v1/me', first)).toBe(401);
+    expect((await console.registry.sessions(-1)).sessions).toHaveLength(1);
+  });
+
+  it('the registry has digests only, and no log has a secret', async () => {
+    const { token } = await makeRegistryToken();
+    const halves = await signInByToken(token);
+    const link = await makeLink();
+    await console.signIn({ link });
+    await console.signIn({ link });
+    await console.status('/v1/topics', { ...halves, key: `${halves.key}x` });
+    const stored = JSON.stringify(await console.registry.sessions(-1));
+    const logged = JSON.stringify([console.requests, console.errors]);
+    for (const secret of [token, link, halves.key, halves.cookie.split('=')[1] as string]) {
+      expect(stored).not.toContain(secret);
+      expect(logged).not.toContain(secret);
+    }
+  });
+});
+
+describe('a link', () => {
+  it('signs in once, with its own rights', async () => {
+    const link = await makeLink(['read'], ['order.*']);
+    const { halves, json } = await console.signIn({ link });
+    expect(json).toMatchObject({ name: 'li.wei', scopes: ['read'], topics: ['order.*'] });
+    expect(await console.status('/v1/me', halves as Halves)).toBe(200);
+    expect(await console.signIn({ link })).toMatchObject({ status: 401, json: { code: 'unauthorized' } });
+  });
+
+  it('is rejected when it is late or forged', async () => {
+    const link = await makeLink();
+    for (const forged of ['', 'dql_', `${link.slice(0, -1)}${link.endsWith('A') ? 'B' : 'A'}`, `${link}A`])
+      expect((await console.signIn({ link: forged })).status, forged).toBe(401);
+    now += limits.signInLinkMs;
+    expect((await console.signIn({ link })).status).toBe(401);
+  });
+
+  it('never has more rights than the caller that makes it', async () => {
+    const { token } = await makeRegistryToken(['read', 'operate'], ['order.*']);
+    const halves = await signInByToken(token);
+    const make = (body: unknown) =>
+      console.send(
+        'POST',
+        '/v1/sign-in-links',
+        { ...halvesIn(halves), 'content-type': 'application/json' },
+        JSON.stringify(body),
+      );
+    expect((await make({ scopes: ['admin'] })).status).toBe(403);
+    expect((await make({ scopes: ['read', 'push'] })).status).toBe(403);
+    for (const glob of ['*', 'order*', 'bill.*', '*.close', 'order.'])
+      expect((await make({ topics: [glob] })).status, glob).toBe(glob === 'order.' ? 201 : 403);
+    const reply = await make({ name: 'a@b', scopes: ['read'], topics: ['order.c*', 'order.x'] });
+    expect(reply).toMatchObject({ status: 201, json: { name: 'a@b', publicUrl: null } });
+    const { json } = await console.signIn({ link: reply.json.link });
+    expect(json).toMatchObject({ name: 'a@b', scopes: ['read'], topics: ['order.c*', 'order.x'] });
+    expect((await make({})).json).toMatchObject({ scopes: ['read', 'operate'], topics: ['order.*'] });
+  });
+
+  it('and its session end with the token that made it', async () => {
+    const { token, name } = await makeRegistryToken(['read']);
+    const halves = await signInByToken(token);
+    const make = async () =>
+      (
+        await console.send(
+          'POST',
+          '/v1/sign-in-links',
+          { ...halvesIn(halves), 'content-type': 'application/json' },
+          '{}',
+        )
+      ).json.link as string;
+    const [used, unused] = [await make(), await make()];
+    const { halves: linked } = await console.signIn({ link: used });
+    // Another token: without any, this machine needs no sign-in.
+    await makeRegistryToken();
+    await console.registry.removeToken(name);
+    await until('it has ended', async () => (await console.status('/v1/me', linked as Halves)) === 401);
+    expect((await console.signIn({ link: unused })).status).toBe(401);
+  });
+});
+
+describe('a request that a page of another origin could send', () => {
+  it.each([
+    [{ origin: 'http://evil.example' }],
+    [{ origin: 'null' }],
+    [{ origin: 'https://127.0.0.1' }],
+    [{ origin: 'http://127.0.0.1:1' }],
+    [{ 'sec-fetch-site': 'same-site' }],
+    [{ 'sec-fetch-site': 'cross-site' }],
+    [{ 'sec-fetch-site': 'none' }],
+    [{ host: 'evil.example' }],
+    [{ host: '127.0.0.1.evil.example:80' }],
+  ])('%j: 403, with a session and at a sign-in', async (headers) => {
+    const halves = await signInHere();
+    expect(await console.status('/v1/topics', halves, headers as Record<string, string>)).toBe(403);
+    expect((await console.signIn({}, headers as Record<string, string>)).status).toBe(403);
+  });
+
+  it('the own origin passes, and a Host with a name once a token exists', async () => {
+    const halves = await signInHere();
+    const own = { origin: `http://127.0.0.1:${console.port}`, 'sec-fetch-site': 'same-origin' };
+    expect(await console.status('/v1/topics', halves, own)).toBe(200);
+    expect(await console.status('/v1/topics', halves, { host: `localhost:${console.port}` })).toBe(200);
+    const { token } = await makeRegistryToken();
+    const session = await signInByToken(token);
+    expect(await console.status('/v1/topics', session, { host: 'queue.example' })).toBe(200);
+    const named = { host: 'queue.example', origin: 'http://queue.example' };
+    expect(await console.status('/v1/topics', session, named)).toBe(200);
+  });
+
+  it('a sign-in whose body is not declared as JSON is rejected', async () => {
+    for (const type of [{}, { 'content-type': 'text/plain' }])
+      expect((await console.send('POST', '/v1/session', type as never, '{}')).status).toBe(415);
+  });
+
+  it('tokens are rejected: no bearer, not the one of this start', async () => {
+    const halves = await signInHere();
+    const { token } = await makeRegistryToken();
+    for (const text of [token, adminToken, 'x'])
+      for (const more of [{}, halvesIn(halves)])
+        expect(await console.status('/v1/topics', {}, { ...bearer(text), ...more })).toBe(403);
+    expect((await console.signIn({ token: adminToken })).status).toBe(401);
+  });
+});
+
+describe('failed sign-ins', () => {
+  it('the 11th of a minute gets 429; a page that asks for a session without a secret does not count', async () => {
+    await makeRegistryToken();
+    await until('a sign-in is needed', async () => (await console.signIn({})).status === 401);
+    for (let n = 0; n < 10; n += 1) await console.signIn({});
+    for (let n = 0; n < 10; n += 1) expect((await console.signIn({ token: 'dqk_x' })).status).toBe(401);
+    const reply = await console.signIn({ link: await makeLink() });
+    expect(reply).toMatchObject({ status: 429, json: { code: 'too_many_sign_ins' } });
+    expect(reply.headers['retry-after']).toBe('60');
+  });
+});
+
+describe('every route', () => {
+  const pathTo = (path: string, topic = 'order.close') =>
+    path.replace('{topic}', topic).replace(/\{\w+\}/g, 'nobody');
+
+  it('is for its scope and its topics only', async () => {
+    const here = await signInHere();
+    const description = await console.description(here);
+    const routes = Object.entries(description.paths).flatMap(([path, operations]) =>
+      Object.entries(operations).map(([method, operation]) => {
+        const { security } = operation as unknown as { security: readonly { bearer?: string[] }[] };
+        return { method: method.toUpperCase(), path, needed: security.at(-1)?.bearer };
+      }),
+    );
+    expect(routes.length).toBeGreaterThan(40);
+    await makeRegistryToken();
+    await until('a sign-in is needed', async () => (await console.signIn({})).status === 401);
+    const call = console.described(description);
+    for (const { method, path, needed } of routes) {
+      if (path === '/v1/session' || path === '/') continue;
+      const { status } = await call(method, pathTo(path));
+      expect(status, `${method} ${path} without a session`).toBe(needed === undefined ? 200 : 401);
+    }
+    for (const held of scopes) {
+      const [of, other] = await Promise.all(
+        [['*'], ['bill.*']].map(async (topics) => {
+          const { halves } = await console.signIn({ link: await makeLink([held], topics) });
+          return halvesIn(halves as Halves);
+        }),
+      );
+      for (const { method, path, needed } of routes) {
+        if (path === '/v1/session' || path === '/') continue;
+        const name = `${held} on ${method} ${path}`;
+        // For the token of this start only, which the console does not take.
+        const ownerOnly = method === 'POST' && path === '/v1/backup';
+        const mayPass =
+          !ownerOnly &&
+          (needed === undefined || needed.length === 0 || held === 'admin' || needed.includes(held));
+        const { status } = await call(method, pathTo(path), { headers: of as Record<string, string> });
+        if (mayPass) expect([401, 403], name).not.toContain(status);
+        else expect(status, name).toBe(403);
+        if (!path.includes('{topic}')) continue;
+        const foreign = await call(method, pathTo(path), { headers: other as Record<string, string> });
+        expect(foreign.status, `${name}, of another topic`).toBe(403);
+      }
+    }
+  });
+
+  it('with console.readOnly every session only reads', async () => {
+    const readOnly = await startConsole({ config: { 'console.readOnly': true } });
+    const halves = await signInHere(readOnly);
+    expect((await readOnly.send('GET', '/v1/me', halvesIn(halves))).json).toMatchObject({
+      scopes: ['read'],
+      readOnly: true,
+    });
+    expect(await readOnly.status('/v1/topics', halves)).toBe(200);
+    for (const [method, path] of [
+      ['POST', '/v1/topics'],
+      ['POST', '/v1/topics/order.close/jobs'],
+      ['POST', '/v1/dead/requeue'],
+      ['DELETE', '/v1/sessions?all=true'],
+    ] as const)
+      expect((await readOnly.send(method, path, halvesIn(halves))).status, path).toBe(403);
+    expect((await readOnly.send('DELETE', '/v1/session', halvesIn(halves))).status).toBe(200);
+  });
+});
+
+describe('behind a proxy', () => {
+  const proxied = (publicUrl: string) => startConsole({ config: { 'console.publicUrl': publicUrl } });
+
+  it('only the public origin is accepted, and the cookie is for https', async () => {
+    const behind = await proxied('https://ops.example.org/dq');
+    const { token } = await makeRegistryToken(['admin'], ['*'], behind);
+    const origin = { origin: 'https://ops.example.org' };
+    const { headers, halves } = await behind.signIn({ token }, origin);
+    expect(String(headers['set-cookie'])).toMatch(
+      new RegExp(`^__Host-dq_console_${behind.port}=.*; Path=/; .*; SameSite=Strict; Secure$`),
+    );
+    expect(await behind.status('/v1/me', halves as Halves, origin)).toBe(200);
+    expect(await behind.status('/dq/v1/me', halves as Halves, origin)).toBe(200);
+    const direct = { origin: `http://127.0.0.1:${behind.port}` };
+    expect(await behind.status('/v1/me', halves as Halves, direct)).toBe(403);
+  });
+
+  it('no session without a sign-in: the proxy calls from this machine for others', async () => {
+    expect((await (await proxied('http://ops.example.org')).signIn({})).status).toBe(401);
+  });
+});
+
+describe('while the registry is unavailable', () => {
+  it('known sessions continue, and a sign-in is 503', async () => {
+    let isAway = false;
+    const broken = await startConsole({
+      registry: (registry) =>
+        new Proxy(registry, {
+          get: (target, name: keyof typeof registry) =>
+            isAway && name !== 'onChange'
+              ? () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'unreachable' }))
+              : (target[name] as () => unknown).bind(target),
+        }),
+    });
+    const halves = await signInHere(broken);
+    isAway = true;
+    expect(await broken.status('/v1/me', halves)).toBe(200);
+    expect(await broken.signIn({})).toMatchObject({ status: 503, json: { code: 'not_stored' } });
+    isAway = false;
+  });
+});
