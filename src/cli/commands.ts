@@ -41,6 +41,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   'Operation:': {
     config: () => import('./commands/config.ts'),
     doctor: () => import('./commands/doctor.ts'),
+    console: () => import('./commands/console.ts'),
     token: () => import('./commands/token.ts'),
     shard: () => import('./commands/shard.ts'),
     backup: () => import('./commands/backup.ts'),

@@ -46,7 +46,8 @@ export function register(program: Command): void {
   withDaemonOptions(rm).action(remove);
 }
 
-function gather(text: string, all: readonly string[] | undefined): readonly string[] {
+/** Collects a list option that may be repeated. */
+export function gather(text: string, all: readonly string[] | undefined): readonly string[] {
   return [...(all ?? []), ...text.split(',').map((item) => item.trim())];
 }
 

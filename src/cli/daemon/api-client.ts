@@ -52,14 +52,19 @@ export interface Problem {
   readonly purged?: number;
 }
 
+const absent: ReadonlySet<string> = new Set([
+  'topic_not_found',
+  'job_not_found',
+  'token_not_found',
+  'session_not_found',
+  'shard_not_found',
+]);
+
 /** An error reply of the API. */
 export class ApiRefusal extends Exit {
   readonly problem: Problem;
   constructor(problem: Problem, flags?: FlagNames) {
-    const absent = ['topic_not_found', 'job_not_found', 'token_not_found', 'shard_not_found'].includes(
-      problem.code,
-    );
-    super(absent ? 'notFound' : 'failed', sentenceOf(problem, flags));
+    super(absent.has(problem.code) ? 'notFound' : 'failed', sentenceOf(problem, flags));
     this.name = 'ApiRefusal';
     this.problem = problem;
   }

@@ -46,6 +46,14 @@ export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
   return { url: baseUrl(record.url, 'run/dq.json'), token: token ?? record.adminToken, pid: record.pid };
 }
 
+/** Address of the console of the daemon that findDaemon finds; `off`: none listens; null: not known, for a
+ *  given URL or a daemon of an earlier version. */
+export function consoleOf(flags: DaemonFlags, env: Environment): string | 'off' | null {
+  if (flags.url !== undefined || (flags.dataDir === undefined && env['DQ_URL'])) return null;
+  const record = readRecord(dataDirOf(flags, env));
+  return record?.console === null ? 'off' : (record?.console ?? null);
+}
+
 function readRecord(dataDir: string): RunRecord | null {
   try {
     return readRunRecord(dataDir);

@@ -1,0 +1,144 @@
+// dq console: prints a link that signs in to the console, and lists and ends sessions. The link is alone on
+// stdout, so that a script can open it.
+
+import { hostname, userInfo } from 'node:os';
+import type { Command } from 'commander';
+import { linkNamePattern } from '../../core/session.ts';
+import type { DaemonOptions } from '../daemon/daemon-options.ts';
+import { clientOf, withDaemonOptions } from '../daemon/daemon-options.ts';
+import { consoleOf } from '../daemon/find-daemon.ts';
+import { Exit } from '../exit.ts';
+import { agree, printData, printTable, say } from '../output/output.ts';
+import { gather } from './token.ts';
+
+interface LinkFlags extends DaemonOptions {
+  readonly scope?: readonly string[];
+  readonly topic?: readonly string[];
+  readonly name?: string;
+}
+interface SignOutFlags extends DaemonOptions {
+  readonly all?: boolean;
+  readonly yes?: boolean;
+}
+
+interface Link {
+  readonly link: string;
+  readonly publicUrl: string | null;
+}
+interface Session {
+  readonly id: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly topics: readonly string[];
+  readonly signedInBy: string;
+  readonly address: string;
+  readonly usedAt: string;
+  readonly endsAt: string;
+}
+
+export function register(program: Command): void {
+  const family = program
+    .command('console')
+    .description('print a link that signs in to the console; works once, for 10 min')
+    .option('--scope <list>', 'push, read, operate, admin (includes all); repeatable', gather)
+    .option('--topic <glob>', 'only these topics: order.*; repeatable', gather)
+    .option('--name <name>', 'name of the session; default: the system user')
+    .addHelpText('after', '\nWithout --scope and --topic: all rights of the caller.');
+  withDaemonOptions(family).action(printLink);
+  withDaemonOptions(family.command('sessions').description('list the sessions of the console')).action(list);
+  const signOut = family
+    .command('sign-out')
+    .description('end a session of the console; effective within 2 s')
+    .argument('[id]')
+    .option('--all', 'end all sessions')
+    .option('-y, --yes', 'do not ask');
+  withDaemonOptions(signOut).action(end);
+}
+
+async function printLink(flags: LinkFlags): Promise<void> {
+  const client = clientOf(flags);
+  const address = consoleOf(flags, process.env);
+  if (address === 'off')
+    throw new Exit('failed', 'no console listens; see dq status, console.enabled and the error log');
+  const reply = await client.call<Link>({
+    method: 'POST',
+    path: ['v1', 'sign-in-links'],
+    json: { name: flags.name ?? systemUser(), scopes: flags.scope, topics: flags.topic },
+    flags: { name: '--name', scopes: '--scope', topics: '--topic' },
+    needs: ['link'],
+  });
+  if (flags.json) {
+    printData(reply.text);
+    return;
+  }
+  const { link, publicUrl } = reply.json;
+  const base = publicUrl ?? address;
+  if (base === null) {
+    say('dq: add this to the address of the console; works once, for 10 min:');
+    printData(`/#in=${link}`);
+    return;
+  }
+  say('dq: open this link in a browser; it works once, for 10 min:');
+  printData(`${base.replace(/\/$/, '')}/#in=${link}`);
+  if (publicUrl === null && isOverSsh()) say(`dq: first, on your machine: ${tunnelTo(base)}`);
+}
+
+/** A name that the API accepts; undefined: the API takes that of the caller. */
+function systemUser(): string | undefined {
+  try {
+    const { username } = userInfo();
+    return linkNamePattern.test(username) ? username : undefined;
+  } catch {
+    return undefined; // no entry in /etc/passwd
+  }
+}
+
+function isOverSsh(): boolean {
+  return (process.env['SSH_CONNECTION'] ?? '') !== '';
+}
+
+/** The command that makes the console reachable at the same address on the user's machine. */
+function tunnelTo(base: string): string {
+  const { hostname: host, port } = new URL(base);
+  // The address of this machine as the user's ssh reached it: `client port server port`.
+  const [, , server] = (process.env['SSH_CONNECTION'] ?? '').split(' ');
+  const user = systemUser();
+  return `ssh -L ${port}:${host}:${port} ${user === undefined ? '' : `${user}@`}${server ?? hostname()}`;
+}
+
+async function list(flags: DaemonOptions): Promise<void> {
+  const reply = await clientOf(flags).call<{ items: readonly Session[] }>({
+    method: 'GET',
+    path: ['v1', 'sessions'],
+    needs: ['items'],
+  });
+  if (flags.json) {
+    printData(reply.text);
+    return;
+  }
+  printTable(
+    ['ID', 'NAME', 'SCOPES', 'TOPICS', 'SIGNED IN BY', 'ADDRESS', 'USED AT', 'ENDS AT'],
+    reply.json.items.map(({ id, name, scopes, topics, signedInBy, address, usedAt, endsAt }) => [
+      id,
+      name,
+      scopes.join(','),
+      topics.join(','),
+      signedInBy,
+      address,
+      usedAt,
+      endsAt,
+    ]),
+  );
+}
+
+async function end(id: string | undefined, flags: SignOutFlags): Promise<void> {
+  if ((id === undefined) === (flags.all !== true))
+    throw new Exit('usage', 'give the id of a session (dq console sessions), or --all');
+  const client = clientOf(flags);
+  if (id === undefined) await agree('End all sessions of the console?', flags.yes);
+  const call =
+    id === undefined ? { path: ['v1', 'sessions'], query: { all: true } } : { path: ['v1', 'sessions', id] };
+  const reply = await client.call({ method: 'DELETE', ...call, needs: ['deleted'] });
+  if (flags.json) printData(reply.text);
+  say(`dq: ended ${id === undefined ? 'all sessions' : `the session ${id}`}; effective within 2 s`);
+}
