@@ -4,6 +4,7 @@ import { createApi } from '../../src/api/api.ts';
 import type { ApiContext } from '../../src/api/api-context.ts';
 import type { HttpFront } from '../../src/api/http/http-front.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { type SessionRoutesOptions, sessionRoutes } from '../../src/console/session-routes.ts';
 import type { TopicField } from '../../src/core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
@@ -114,13 +115,18 @@ async function describeApi(): Promise<OpenApi> {
   };
   const context = { role, pushes: unused, egress: unused, suggestion: unused } as unknown as ApiContext;
   const front = { serverFor: createServer } as unknown as HttpFront;
-  const api = await createApi(context, front, unused as TokenBook);
+  const api = await createApi(context, front, unused as TokenBook, (routes) =>
+    sessionRoutes(routes, unused as SessionRoutesOptions),
+  );
   await api.ready();
   return api.swagger() as unknown as OpenApi;
 }
 
 function routeText({ path, method, operation }: Route, document: OpenApi): string {
   const scope = operation.security?.flatMap(({ bearer = [] }) => bearer)[0];
+  const needed = operation.security?.some(({ bearer }) => bearer !== undefined)
+    ? 'Any token'
+    : 'No token needed';
   const statuses = Object.entries(operation.responses);
   const bad = statuses.filter(([status]) => Number(status) >= 400).map(([status]) => status);
   const parameters = (operation.parameters ?? []).map(
@@ -133,7 +139,7 @@ function routeText({ path, method, operation }: Route, document: OpenApi): strin
   );
   return [
     `### ${method.toUpperCase()} ${path}\n`,
-    `${plain(operation.summary)}. ${scope === undefined ? 'No token needed' : `Scope \`${scope}\``}.\n`,
+    `${plain(operation.summary)}. ${scope === undefined ? needed : `Scope \`${scope}\``}.\n`,
     ...(operation.description === undefined ? [] : [`${plain(operation.description)}\n`]),
     ...(parameters.length === 0 ? [] : [table(['parameter', 'in', 'values', ''], parameters)]),
     ...bodyText(operation, document),
