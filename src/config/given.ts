@@ -20,5 +20,5 @@ export interface ConfigProblem {
 
 /** `file:line:col  message`, which editors can open. */
 export function formatProblem(problem: ConfigProblem): string {
-  return `${problem.where}  ${problem.message}`;
+  return problem.where === 'default' ? problem.message : `${problem.where}  ${problem.message}`;
 }

@@ -511,6 +511,14 @@ describe('readEnvironment', () => {
   });
 });
 
+describe('formatProblem', () => {
+  it('leaves the place of a default out', () => {
+    const message = 'notifier.slots: needs more file descriptors';
+    expect(formatProblem({ where: 'default', message })).toBe(message);
+    expect(formatProblem({ where: 'dq.yaml:3:5', message })).toBe(`dq.yaml:3:5  ${message}`);
+  });
+});
+
 describe('show', () => {
   it('table of the manual: lists every option once', () => {
     const table = renderConfigTable();
