@@ -2,6 +2,7 @@
 // of a new registry. Invariant: the first list is written only when every server of `redis` answers and
 // belongs to this registry.
 
+import { wordsOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { noShards } from '../core/shard-list.ts';
 import { isSamePlace } from '../core/url/redis-url.ts';
@@ -40,7 +41,7 @@ export function openRedisJobs(given: RedisJobsOptions): RedisJobs {
   const redis = new RedisStore({
     ...options,
     refresh: () => book.refresh(),
-    whyNone: () => waiting,
+    whyNone: () => (book.failure === null ? waiting : unreadSentence(book.failure)),
   });
   const servers = shardServers(redis, options);
   let foreign: string | null = null;
@@ -120,4 +121,9 @@ function differenceOf(servers: ShardServers, urls: readonly string[]): readonly 
   return [
     `warning: \`redis\` names ${names(urls)}, the shard list names ${names(listed)}; change the list with \`dq shard add\`, \`drain\`, \`rm\``,
   ];
+}
+
+function unreadSentence(failure: unknown): string {
+  const cause = failure instanceof StoreError ? (failure.cause ?? failure) : failure;
+  return `cannot read the shard list from the registry: ${wordsOf(cause)}`;
 }

@@ -8,9 +8,13 @@ export type StoreFailure =
 
 export class StoreError extends Error {
   readonly failure: StoreFailure;
-  constructor(failure: StoreFailure, options?: ErrorOptions) {
-    super(`store: ${failure.kind} (${failure.code})`, options);
+  /** an operator's name of the failed server or file */
+  readonly where: 'store' | 'MySQL';
+  constructor(failure: StoreFailure, options?: ErrorOptions & { readonly where?: 'MySQL' }) {
+    const where = options?.where ?? 'store';
+    super(`${where}: ${failure.kind} (${failure.code})`, options);
     this.name = 'StoreError';
     this.failure = failure;
+    this.where = where;
   }
 }

@@ -37,6 +37,11 @@ export class ShardBook implements Service {
     this.#poll = new RegistryPoll({ registry, log, what: 'shards', refresh: () => this.#refreshOrFill() });
   }
 
+  /** Error of the last refresh; null: it succeeded. */
+  get failure(): unknown {
+    return this.#poll.failure;
+  }
+
   /** Reads the registry once, if it is available, then polls. */
   async start(): Promise<void> {
     await this.#poll.start();

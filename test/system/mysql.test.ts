@@ -45,6 +45,20 @@ describe.skipIf(await lacks('mysql'))('dq on MySQL', async () => {
         .map((path) => ({ path, text: readFileSync(path, 'latin1') })),
     );
 
+  it.skipIf(redis === null)('rejected login: dq status and the API name MySQL and the cause', async () => {
+    const url = await newDatabase();
+    const daemon = await startOnRedis(url.replace(password, 'wrong'));
+    const here = ['--data-dir', daemon.dataDir];
+    const { stderr } = await until('the cause', async () => {
+      const shown = await runDq(['status', ...here]);
+      return shown.stderr.includes('Access denied') ? shown : null;
+    });
+    expect(stderr).toMatch(/not ready: store: cannot read the shard list from the registry: Access denied/);
+    const added = await runDq(['topic', 'add', 't', '--callback', 'http://127.0.0.1:9/', ...here]);
+    expect(added.code).not.toBe(0);
+    expect(added.stderr).toContain('MySQL: nothing was changed (access_denied); `dq doctor` names the cause');
+  });
+
   it('two instances share topics and tokens, with at most two connections a process', async () => {
     const sink = await startSink();
     const url = await newDatabase();

@@ -36,12 +36,20 @@ export function problemOf(
 
 /** A write reports whether it may have taken effect, a read only that it failed. */
 export function storeProblem(error: StoreError, isRead: boolean): DqError {
-  const { kind, code } = error.failure;
-  if (isRead) return new DqError('unavailable', `store: unavailable (${code})`, { cause: error });
+  const { where, failure } = error;
+  const { kind, code } = failure;
+  // A repeat does not help against a configuration.
+  const remedy = misconfigured.has(code) ? '`dq doctor` names the cause' : 'try again';
+  if (isRead) return new DqError('unavailable', `${where}: unavailable (${code})`, { cause: error });
   return kind === 'not_stored'
-    ? new DqError('not_stored', `store: nothing was changed (${code}); try again`, { cause: error })
-    : new DqError('unknown', `store: the change may or may not have been made (${code})`, { cause: error });
+    ? new DqError('not_stored', `${where}: nothing was changed (${code}); ${remedy}`, { cause: error })
+    : new DqError('unknown', `${where}: the change may or may not have been made (${code})`, {
+        cause: error,
+      });
 }
+
+/** rejected logins, missing databases and tables, keys and schemas that do not fit */
+const misconfigured = new Set(['access_denied', 'no_database', 'no_table', 'refused']);
 
 interface FastifyFailure {
   readonly code?: string;

@@ -98,7 +98,10 @@ export function toMysqlStoreError(error: unknown): unknown {
   // A rejection was not applied; a COMMIT without an answer may have been.
   const isRefused = cause.isAnswer && cause.failure !== 'lost';
   const isUnknown = error instanceof CommitError && !isRefused;
-  return new StoreError({ kind: isUnknown ? 'unknown' : 'not_stored', code: cause.failure }, { cause });
+  return new StoreError(
+    { kind: isUnknown ? 'unknown' : 'not_stored', code: cause.failure },
+    { cause, where: 'MySQL' },
+  );
 }
 
 /** `wait`: another transaction holds the lock; run the whole transaction again. `once`: the connection was

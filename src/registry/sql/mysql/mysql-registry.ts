@@ -120,7 +120,7 @@ export class MysqlRegistry implements Registry {
     return this.#first(
       () => this.#run((db) => db.id()),
       ({ id }) => {
-        if (id === undefined) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+        if (id === undefined) throw mysqlFailure('unreachable');
         return id;
       },
     );
@@ -277,7 +277,7 @@ export class MysqlRegistry implements Registry {
   // Opening
 
   async #open(): Promise<RegistryDb> {
-    if (this.#closing !== null) throw new StoreError({ kind: 'not_stored', code: 'closed' });
+    if (this.#closing !== null) throw mysqlFailure('closed');
     if (this.#db !== null) return this.#db;
     this.#opening ??= this.#connect().finally(() => {
       this.#opening = null;
@@ -301,8 +301,7 @@ export class MysqlRegistry implements Registry {
       this.#db = opened;
       return opened;
     } catch (error) {
-      if (error instanceof DqError)
-        throw new StoreError({ kind: 'not_stored', code: 'refused' }, { cause: error });
+      if (error instanceof DqError) throw mysqlFailure('refused', error);
       throw this.#engine.failureOf(error);
     }
   }
@@ -340,7 +339,7 @@ export class MysqlRegistry implements Registry {
 
   async #firstCopyPage(): Promise<TopicChanges> {
     const copy = await readSnapshotTopics(this.#options.snapshotPath, this.#place);
-    if (copy === null) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+    if (copy === null) throw mysqlFailure('unreachable');
     return this.#copyPage(copy, 0);
   }
 
@@ -359,7 +358,7 @@ export class MysqlRegistry implements Registry {
   /** The cipher of the database, or of the copy. */
   #cipher(): SecretCipher {
     this.#knownCipher ??= this.#copyCipher;
-    if (this.#knownCipher === null) throw new StoreError({ kind: 'not_stored', code: 'unreachable' });
+    if (this.#knownCipher === null) throw mysqlFailure('unreachable');
     return this.#knownCipher;
   }
 
@@ -413,4 +412,8 @@ export class MysqlRegistry implements Registry {
   }
 }
 
-const noAnswer = () => new StoreError({ kind: 'not_stored', code: 'timeout' });
+const noAnswer = () => mysqlFailure('timeout');
+
+function mysqlFailure(code: string, cause?: unknown): StoreError {
+  return new StoreError({ kind: 'not_stored', code }, { cause, where: 'MySQL' });
+}
