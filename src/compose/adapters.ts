@@ -7,6 +7,7 @@ import type { Config } from '../config/options.ts';
 import { reasonOf } from '../core/errors.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
+import type { StoreAdmin } from '../ports/job-store.ts';
 import type { Registry, TopicRecord } from '../ports/registry.ts';
 import type { MasterChannel } from '../process/master-channel.ts';
 import type { Init } from '../process/worker-life.ts';
@@ -48,17 +49,20 @@ export interface JobsOptions {
   readonly channel: MasterChannel;
   readonly registry: Registry;
   readonly mysql: MysqlRegistry | null;
+  /** the client of dq-store, in the other processes */
+  readonly embedded?: StoreAdmin;
 }
 
 /** The job store on Redis; null = jobs are in the embedded store. */
 export async function redisJobsOf(options: JobsOptions): Promise<RedisJobs | null> {
-  const { init, title, log, channel, registry, mysql } = options;
+  const { init, title, log, channel, registry, mysql, embedded } = options;
   const { config, role } = init;
   if (config.redis.length === 0) return null;
   const { openRedisJobs } = await import('./shards.ts');
   return openRedisJobs({
     registry,
     kept: mysql === null ? undefined : () => mysql.keptShards(),
+    registryBackup: mysql === null ? (embedded ?? null) : null,
     urls: config.redis,
     takesLogins: role === 'store' && init.restarts === 0,
     registryId: () => registry.id(),

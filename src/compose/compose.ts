@@ -100,7 +100,8 @@ async function composeRole(
   const connection = connectStore({ socketPath: init.socketPath, title, log, readTopic });
   const mysql = await mysqlRegistryOf(init, log);
   const registry = mysql ?? connection.registry;
-  const redis = await redisJobsOf({ init, title, log, channel, registry, mysql });
+  const embedded = connection.store.admin;
+  const redis = await redisJobsOf({ init, title, log, channel, registry, mysql, embedded });
   const topics = new TopicBook(registry, log, { inOrder: init.role === 'server' || init.role === 'console' });
   const store = redis?.store ?? connection.store;
   const clock = new StoreClock(() => store.admin.clock());

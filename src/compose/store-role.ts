@@ -132,6 +132,7 @@ export class StoreRole implements Role {
       socketPath: init.socketPath,
       log,
       ...(mysql === null ? { registry, registryPath: this.#registryPath } : {}),
+      copiesJobs: init.config.redis.length === 0,
       metrics,
       keepHistory: init.config['history.retention'] > 0,
       shortestRetentionMs: shortestRetentionOf(init.config),

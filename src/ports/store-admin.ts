@@ -44,10 +44,12 @@ export type LongWork<R> =
     };
 
 export interface Backup {
-  /** contains jobs.db and registry.db like a data directory, but not the key that encrypts the topics'
-   *  secrets */
+  /** contains jobs.db (jobs on Redis: not) and registry.db like a data directory, but not the key that
+   *  encrypts the topics' secrets */
   readonly directory: string;
   readonly bytes: number;
+  /** what the operator has to copy by other means: a sentence; absent: nothing but the key */
+  readonly notCopied?: string;
 }
 
 export interface Problem {

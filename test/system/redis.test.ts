@@ -1,9 +1,10 @@
 // Tests a daemon on a real Redis: its output, its deliveries, and what happens when Redis goes and returns.
 
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
+import { openDatabase } from '../../src/runtime/database.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic, forAll, groupBy, jobsLeft, numbers } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
@@ -83,13 +84,18 @@ describe.skipIf(await lacks('redis'))('dq start --redis', () => {
     await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
   });
 
-  it('dq backup: copies nothing, and names the steps and the manual page', async () => {
+  it('dq backup: copies the registry alone, and names the rest and the manual page', async () => {
     const server = await owned('test', startRedis());
     const daemon = await startDaemon({ args: ['--redis', server.url] });
-    const made = await runDq(['backup', join(daemon.dataDir, 'copy'), '--data-dir', daemon.dataDir]);
-    expect(made.code).toBe(1);
-    for (const step of ['BGSAVE', 'dump.rdb', 'mysqldump', 'registry.db', 'secret.key'])
-      expect(made.stderr).toContain(step);
+    await addTopic(daemon, 'kept', 'http://127.0.0.1:9/');
+    const copy = join(daemon.dataDir, 'copy');
+    const made = await runDq(['backup', copy, '--data-dir', daemon.dataDir]);
+    expect(made).toMatchObject({ code: 0, stdout: `${copy}\n` });
+    expect(readdirSync(copy)).toEqual(['registry.db']);
+    for (const step of ['secret.key', 'Redis', 'BGSAVE', 'dump.rdb']) expect(made.stderr).toContain(step);
+    const registry = openDatabase(join(copy, 'registry.db'), { readOnly: true });
+    expect(registry.prepare('SELECT name FROM topic').all()).toMatchObject([{ name: 'kept' }]);
+    registry.close();
     const page = /dq help ([a-z-]+)/.exec(made.stderr)?.[1];
     expect(page).toBe('backup-restore');
     expect(existsSync(join(import.meta.dirname, `../../src/manual/${page}.md`))).toBe(true);

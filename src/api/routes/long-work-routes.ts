@@ -25,8 +25,14 @@ const directory = text('absolute path of a directory that does not exist yet', '
 const Backup = closed(
   {
     ...work,
-    directory: Type.Optional(text('directory that holds jobs.db and registry.db', '/backup/2030-01-01')),
+    directory: Type.Optional(
+      text(
+        'directory of the copy: jobs.db (jobs on Redis: not), registry.db (MySQL: not)',
+        '/backup/2030-01-01',
+      ),
+    ),
     bytes: Type.Optional(count('size of the copy in bytes', 1_048_576)),
+    notCopied: Type.Optional(text('what else to back up', 'the jobs are in Redis and not in this copy')),
   },
   { title: 'Backup' },
 );

@@ -10,6 +10,7 @@ import { printData, say } from '../output/output.ts';
 interface Backup {
   readonly directory: string;
   readonly bytes: number;
+  readonly notCopied?: string;
 }
 
 export function register(program: Command): void {
@@ -25,4 +26,5 @@ async function backup(directory: string, flags: DaemonOptions): Promise<void> {
   const { text, json } = await doLongWork<Backup>(clientOf(flags), start, 'copying');
   printData(flags.json ? text : json.directory);
   say(`dq: ${json.bytes} bytes; keep secret.key of the data directory too: the secrets in the copy need it`);
+  if (json.notCopied !== undefined) say(`dq: ${json.notCopied}`);
 }

@@ -24,8 +24,15 @@ import { quarantineOf } from './quarantine.ts';
 
 type CountsReply = readonly [topic: Buffer, delayed: number, ready: number, reserved: number, dead: number];
 
+/** Copies registry.db, which dq-store owns. */
+export type RegistryBackup = Pick<StoreAdmin, 'startBackup' | 'backup'>;
+
 /** All but health, which also depends on the shard list. `members`: the open shards at this moment */
-export function adminCalls(shards: Shards, members: () => readonly Shard[]): Omit<StoreAdmin, 'health'> {
+export function adminCalls(
+  shards: Shards,
+  members: () => readonly Shard[],
+  registryBackup: RegistryBackup | null = null,
+): Omit<StoreAdmin, 'health'> {
   const records = () => members().map((shard) => new ExaminationRecord(shard));
   return {
     async counts(held = []) {
@@ -66,8 +73,12 @@ export function adminCalls(shards: Shards, members: () => readonly Shard[]): Omi
       const [seconds, micros] = (await shard.command('TIME')) as [string, string];
       return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
     },
-    startBackup: async () => 'started',
-    backup: async () => ({ kind: 'failed', startedAt: 0, endedAt: 0, reason: noBackup }),
+    startBackup: async (directory) => registryBackup?.startBackup(directory) ?? 'started',
+    async backup() {
+      if (registryBackup === null) return { kind: 'failed', startedAt: 0, endedAt: 0, reason: noBackup };
+      const state = await registryBackup.backup();
+      return state.kind === 'done' ? { ...state, result: { ...state.result, notCopied } } : state;
+    },
     async startFsck() {
       const all = records();
       if ((await readAll(all)).kind === 'running') return 'busy';
@@ -79,9 +90,13 @@ export function adminCalls(shards: Shards, members: () => readonly Shard[]): Omi
 }
 
 const noBackup =
-  'nothing was copied, because the jobs are in Redis. Back up Redis by its own means (BGSAVE, then copy its ' +
-  'dump.rdb), then the registry (with MySQL: mysqldump --single-transaction; without: sqlite3 registry.db ' +
-  '".backup FILE" in the data directory), and secret.key: see dq help backup-restore';
+  'nothing was copied, because the jobs are in Redis and the registry is in MySQL. Back up Redis by its own ' +
+  'means (BGSAVE, then copy its dump.rdb), then MySQL (mysqldump --single-transaction), and secret.key: see ' +
+  'dq help backup-restore';
+
+const notCopied =
+  'the jobs are in Redis and not in this copy: back up each Redis by its own means (BGSAVE, then copy its ' +
+  'dump.rdb) before the registry: see dq help backup-restore';
 
 /** Ok while one shard works: jobs on the others wait, and each of those is named in the warnings.
  *  `whyNone`: what the first shard list waits for */

@@ -9,7 +9,7 @@ import { noShards, placesOf, type ShardList, type ShardRecord } from '../../../c
 import type { Hint, Partition, PushJob, Store, StoreHealth } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
-import { adminCalls, healthOfAll } from '../calls/admin.ts';
+import { adminCalls, healthOfAll, type RegistryBackup } from '../calls/admin.ts';
 import { alertCalls } from '../calls/alerts.ts';
 import { deadCalls } from '../calls/dead.ts';
 import { historyCalls } from '../calls/history.ts';
@@ -28,6 +28,8 @@ export interface RedisStoreOptions extends Omit<ShardOptions, 'url' | 'buckets' 
   readonly refresh: () => Promise<void>;
   /** what the first shard list waits for; null = unknown */
   readonly whyNone?: () => string | null;
+  /** null: the registry is in MySQL */
+  readonly registryBackup?: RegistryBackup | null;
   /** whether this process listens to hints: one more connection per shard */
   readonly hints: boolean;
   /** storeLimits.recoverHoldMs, unless a test has less time */
@@ -86,7 +88,10 @@ export class RedisStore implements Shards {
       dead: deadCalls(this),
       history: historyCalls(this),
       alerts: alertCalls(this),
-      admin: { ...adminCalls(this, () => this.#shards), health: () => this.#health() },
+      admin: {
+        ...adminCalls(this, () => this.#shards, options.registryBackup),
+        health: () => this.#health(),
+      },
       close: () => this.close(),
     };
   }

@@ -34,6 +34,8 @@ export interface StoreOwnerOptions extends EngineOptions {
   readonly metrics?: Metrics;
   /** registry.db, for backups; without it a backup holds only jobs.db */
   readonly registryPath?: string;
+  /** false: a backup contains no jobs.db */
+  readonly copiesJobs?: boolean;
   readonly frozenWalBytesMax?: number;
   /** served to the clients too; not closed by the owner */
   readonly registry?: Registry;
@@ -71,11 +73,13 @@ export class StoreOwner implements Service {
     const {
       path,
       registryPath = null,
+      copiesJobs = true,
       frozenWalBytesMax = sqliteLimits.frozenWalBytesMax,
       clock = Date.now,
     } = options;
-    this.#maintenance = new StoreMaintenance({ path, registryPath, frozenWalBytesMax, clock }, () =>
-      this.#opened(),
+    this.#maintenance = new StoreMaintenance(
+      { path, registryPath, copiesJobs, frozenWalBytesMax, clock },
+      () => this.#opened(),
     );
   }
 

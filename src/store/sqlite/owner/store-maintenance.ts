@@ -20,6 +20,8 @@ export interface MaintenanceOptions {
   /** jobs.db */
   readonly path: string;
   readonly registryPath: string | null;
+  /** false: jobs are on Redis, and a backup contains no jobs.db */
+  readonly copiesJobs: boolean;
   readonly frozenWalBytesMax: number;
   /** epoch ms */
   readonly clock: () => number;
@@ -137,12 +139,12 @@ export class StoreMaintenance {
 
   /** Copies under another name first: a directory with the final name holds a complete backup. */
   async #copy(directory: string, read: Read): Promise<Backup> {
-    const { path, registryPath } = this.#options;
+    const { path, registryPath, copiesJobs } = this.#options;
     if (!isAbsolute(directory)) throw new Error(`${directory} is not an absolute path`);
     if (await exists(directory)) throw new Error(`${directory} already exists`);
     const fresh = `${directory}.part`;
     const [jobsCopy, registryCopy] = [join(fresh, 'jobs.db'), join(fresh, 'registry.db')];
-    const copies = [{ url: frozen(path), to: jobsCopy }];
+    const copies = copiesJobs ? [{ url: frozen(path), to: jobsCopy }] : [];
     if (registryPath !== null) copies.push({ url: pathToFileURL(registryPath).href, to: registryCopy });
     await removeCopy(fresh, copies);
     await mkdir(fresh, { mode: 0o700 });
