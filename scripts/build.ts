@@ -1,13 +1,15 @@
 // Bundles src into dist/: one entry for the command line (`dq start` is the master), one for the workers, and
-// chunks that both share. .sql and .lua files become text. Writes dist/version and dist/THIRD-PARTY-NOTICES.
+// chunks that both share; the console's page into dist/console. .sql and .lua files become text. Writes
+// dist/version and dist/THIRD-PARTY-NOTICES.
 // A finished build replaces dist/ by renames: a daemon that starts meanwhile never sees half of one.
 // Why a bundle: at each reload a worker imports its libraries in 100 ms from a bundle, in 500 ms from loose
 // modules.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Metafile } from 'esbuild';
+import { buildConsole } from './build-console.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const next = join(root, `dist.${process.pid}`);
@@ -36,9 +38,12 @@ const { metafile } = await build({
   logLevel: 'warning',
 });
 
-mkdirSync(next, { recursive: true });
+const page = await buildConsole(root, join(next, 'console'));
 writeFileSync(join(next, 'version'), `${version}\n`);
-writeFileSync(join(next, 'THIRD-PARTY-NOTICES'), renderNotices(packagesIn(metafile)));
+writeFileSync(
+  join(next, 'THIRD-PARTY-NOTICES'),
+  renderNotices([...new Set([...packagesIn(metafile), ...packagesIn(page)])].sort()),
+);
 const current = join(root, 'dist');
 const old = join(root, `dist.old.${process.pid}`);
 try {

@@ -8,7 +8,7 @@ import { runTool } from './server-process.ts';
 
 export const serviceKinds = ['redis', 'mysql'] as const;
 export type ServiceKind = (typeof serviceKinds)[number];
-type ProgramKind = ServiceKind | 'php' | 'shells';
+type ProgramKind = ServiceKind | 'php' | 'shells' | 'browser';
 
 const needed: Readonly<
   Record<ProgramKind, { readonly programs: readonly string[]; readonly packages: readonly string[] }>
@@ -22,6 +22,8 @@ const needed: Readonly<
   // 3 MB. Go, the fifth language of src/manual/signatures.md, would be 80 MB.
   php: { programs: ['php'], packages: ['php-cli'] },
   shells: { programs: ['zsh', 'fish'], packages: ['zsh', 'fish'] },
+  // Its sandbox does not run as root; the font shows the Chinese page.
+  browser: { programs: ['chromium'], packages: ['chromium', 'fonts-noto-cjk'] },
 };
 /** of util-linux: setpriv ends servers with their starter, flock serializes installations */
 const tools = ['setpriv', 'flock'];

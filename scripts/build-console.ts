@@ -1,0 +1,94 @@
+// Bundles the console's page into dist/console: hashed files, their gzip and brotli forms, and manifest.json,
+// the closed map of what dq-console serves. Fails when a part is larger than its budget.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { build, type Metafile } from 'esbuild';
+
+/** Bytes after gzip. A page that loads slowly is not opened twice. */
+const budgets = { firstScripts: 60 * 1024, allScripts: 120 * 1024, styles: 15 * 1024, dictionary: 12 * 1024 };
+
+interface Served {
+  readonly type: string;
+  readonly file: string;
+  readonly gzip?: string;
+  readonly br?: string;
+}
+
+/** Returns the libraries in the bundle, for the notices. */
+export async function buildConsole(root: string, out: string): Promise<Metafile> {
+  const web = join(root, 'src/console/web');
+  const { metafile, outputFiles } = await build({
+    absWorkingDir: root,
+    entryPoints: [join(web, 'main.tsx'), join(web, 'boot.js'), join(web, 'css/main.css')],
+    outdir: out,
+    entryNames: '[name]-[hash]',
+    chunkNames: '[name]-[hash]',
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'browser',
+    target: ['es2022', 'chrome123', 'firefox120', 'safari17.5'],
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    minify: true,
+    metafile: true,
+    write: false,
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
+  mkdirSync(out, { recursive: true });
+  const manifest: Record<string, Served> = {};
+  const sizes = new Map<string, number>();
+  const serve = (path: string, type: string, file: string, content: Uint8Array): void => {
+    const gzip = gzipSync(content, { level: 9 });
+    writeFileSync(join(out, file), content);
+    writeFileSync(join(out, `${file}.gz`), gzip);
+    writeFileSync(join(out, `${file}.br`), brotliCompressSync(content));
+    manifest[path] = { type, file, gzip: `${file}.gz`, br: `${file}.br` };
+    sizes.set(file, gzip.length);
+  };
+  for (const { path, contents } of outputFiles) {
+    const file = basename(path);
+    const type = file.endsWith('.css') ? 'text/css; charset=utf-8' : 'text/javascript; charset=utf-8';
+    serve(`/assets/${file}`, type, file, contents);
+  }
+  const page = readFileSync(join(web, 'index.html'), 'utf8').replace(
+    /\/assets\/(main|boot)\.(js|css)/g,
+    (_, name: string, kind: string) => {
+      const file = outputFiles
+        .map(({ path }) => basename(path))
+        .find((one) => new RegExp(`^${name}-[A-Z0-9]+\\.${kind}$`).test(one));
+      if (file === undefined)
+        throw new Error(`index.html names ${name}.${kind}, which the bundle does not have`);
+      return `/assets/${file}`;
+    },
+  );
+  serve('/', 'text/html; charset=utf-8', 'index.html', Buffer.from(page));
+  writeFileSync(join(out, 'manifest.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+  checkBudgets(metafile, sizes);
+  return metafile;
+}
+
+function checkBudgets({ outputs }: Metafile, sizes: ReadonlyMap<string, number>): void {
+  const sizeOf = (names: readonly string[]): number =>
+    names.reduce((sum, name) => sum + (sizes.get(basename(name)) ?? 0), 0);
+  const scripts = Object.keys(outputs).filter((name) => name.endsWith('.js'));
+  const main = scripts.find((name) => outputs[name]?.entryPoint?.endsWith('main.tsx')) ?? '';
+  const first = new Set([main]);
+  for (const name of first)
+    for (const { path, kind } of outputs[name]?.imports ?? [])
+      if (kind === 'import-statement') first.add(path);
+  const found = {
+    firstScripts: sizeOf([...first]),
+    allScripts: sizeOf(scripts),
+    styles: sizeOf(Object.keys(outputs).filter((name) => name.endsWith('.css'))),
+    dictionary: sizeOf(scripts.filter((name) => /(^|\/)zh-/.test(name))),
+  };
+  for (const [part, budget] of Object.entries(budgets)) {
+    const size = found[part as keyof typeof found];
+    if (size > budget)
+      throw new Error(`console: ${part} has ${size} bytes after gzip; the budget is ${budget}`);
+  }
+  console.log(`console: ${JSON.stringify(found)} bytes after gzip`);
+}

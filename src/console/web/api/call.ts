@@ -1,0 +1,130 @@
+// Calls the HTTP API with the session's two halves: the browser sends the cookie, this file sends the key.
+// A reply 401 ends the session of the page; the shell then shows the sign-in.
+
+import { signal } from '@preact/signals';
+import { base } from './base.ts';
+
+export interface FieldError {
+  readonly field: string;
+  readonly message: string;
+  readonly position?: number;
+}
+
+/** A reply with a problem, or no reply (status 0, code `no_reply`). */
+export class CallError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly errors: readonly FieldError[];
+
+  constructor(status: number, code: string, detail: string, errors: readonly FieldError[] = []) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+    this.errors = errors;
+  }
+}
+
+const keyName = 'dq-key';
+
+function storedKey(): string | null {
+  try {
+    return localStorage.getItem(keyName);
+  } catch {
+    return null;
+  }
+}
+
+let key = storedKey();
+
+export const hasKey = (): boolean => key !== null;
+
+/** null ends the page's half of the session. */
+export function setKey(next: string | null): void {
+  key = next;
+  try {
+    if (next === null) localStorage.removeItem(keyName);
+    else localStorage.setItem(keyName, next);
+  } catch {
+    // Storage is forbidden: the session lasts as long as the page.
+  }
+}
+
+/** Whether a reply said that there is no session. */
+export const signedOut = signal(false);
+/** x-dq-build of the newest reply; null before the first */
+export const build = signal<string | null>(null);
+
+export interface CallOptions {
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  /** sent as JSON */
+  readonly json?: unknown;
+  /** sent as it is; needs contentType */
+  readonly text?: string;
+  readonly contentType?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** Resolves to the reply's JSON. Rejects with CallError. */
+export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
+  const headers: Record<string, string> = { ...options.headers };
+  if (key !== null) headers['x-dq-key'] = key;
+  let body: string | undefined;
+  if (options.json !== undefined) {
+    body = JSON.stringify(options.json);
+    headers['content-type'] = 'application/json';
+  } else if (options.text !== undefined) {
+    body = options.text;
+    if (options.contentType !== undefined && options.contentType !== '')
+      headers['content-type'] = options.contentType;
+  }
+  let reply: Response;
+  try {
+    reply = await fetch(base + path + queryText(options.query), {
+      method,
+      headers,
+      credentials: 'same-origin',
+      ...(body === undefined ? {} : { body }),
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    });
+  } catch (error) {
+    if ((error as Error).name === 'AbortError') throw error;
+    throw new CallError(0, 'no_reply', 'dq does not answer');
+  }
+  const newBuild = reply.headers.get('x-dq-build');
+  if (newBuild !== null) build.value = newBuild;
+  const text = await reply.text();
+  const json = readJson(text);
+  if (reply.ok) return json as T;
+  const problem = (json ?? {}) as { code?: string; detail?: string; errors?: FieldError[] };
+  if (reply.status === 401 && path !== '/v1/session') signedOut.value = true;
+  throw new CallError(
+    reply.status,
+    problem.code ?? `http_${reply.status}`,
+    problem.detail ?? `HTTP ${reply.status}`,
+    problem.errors ?? [],
+  );
+}
+
+export const get = <T>(path: string, query?: CallOptions['query']) =>
+  call<T>('GET', path, query === undefined ? {} : { query });
+
+/** Path of a topic's call: topicPath('a b', 'pause') = /v1/topics/a%20b/pause */
+export function topicPath(topic: string, ...rest: readonly string[]): string {
+  return ['/v1/topics', topic, ...rest]
+    .map((part, n) => (n === 0 ? part : encodeURIComponent(part)))
+    .join('/');
+}
+
+function queryText(query: CallOptions['query']): string {
+  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== '');
+  return given.length === 0 ? '' : `?${new URLSearchParams(given as [string, string][])}`;
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

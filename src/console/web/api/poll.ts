@@ -1,0 +1,69 @@
+// Polls a call while the page is visible. After a failure it polls again after 1, 2, 4 … 15 s and keeps the
+// data of the last reply.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { type CallError, get } from './call.ts';
+
+export interface Polled<T> {
+  /** null before the first reply */
+  readonly data: T | null;
+  /** of the newest call; null: it succeeded */
+  readonly error: CallError | null;
+  /** epoch ms by the browser's clock of the newest reply; null = none */
+  readonly at: number | null;
+  /** Calls now. */
+  readonly refresh: () => void;
+}
+
+const retryMsMax = 15_000;
+
+/** `path` null: no call. `everyMs` may depend on the data. */
+export function usePoll<T>(
+  path: string | null,
+  everyMs: number | ((data: T) => number),
+  query: Readonly<Record<string, string | undefined>> = {},
+): Polled<T> {
+  const [state, setState] = useState<{ data: T | null; error: CallError | null; at: number | null }>({
+    data: null,
+    error: null,
+    at: null,
+  });
+  const refresh = useRef(() => {});
+  const key = JSON.stringify([path, query]);
+  useEffect(() => {
+    setState({ data: null, error: null, at: null });
+    if (path === null) return;
+    let ended = false;
+    let timer = 0;
+    let failures = 0;
+    let running = false;
+    const look = async (): Promise<void> => {
+      if (running || ended || document.hidden) return;
+      running = true;
+      clearTimeout(timer);
+      let waitMs: number;
+      try {
+        const data = await get<T>(path, query);
+        failures = 0;
+        waitMs = typeof everyMs === 'number' ? everyMs : everyMs(data);
+        if (!ended) setState({ data, error: null, at: Date.now() });
+      } catch (error) {
+        waitMs = Math.min(1_000 * 2 ** failures, retryMsMax);
+        failures += 1;
+        if (!ended) setState((last) => ({ ...last, error: error as CallError }));
+      }
+      running = false;
+      if (!ended) timer = setTimeout(look, waitMs);
+    };
+    const onVisible = (): void => void look();
+    refresh.current = onVisible;
+    document.addEventListener('visibilitychange', onVisible);
+    void look();
+    return () => {
+      ended = true;
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', onVisible);
+    };
+  }, [key]);
+  return { ...state, refresh: () => refresh.current() };
+}

@@ -1,0 +1,149 @@
+// Replies of the API, as far as the console reads them.
+
+export interface Page<T> {
+  readonly items: readonly T[];
+  readonly nextCursor: string | null;
+  /** shards that did not answer */
+  readonly missing?: readonly string[];
+}
+
+export interface States {
+  readonly delayed: number;
+  readonly ready: number;
+  readonly reserved: number;
+  readonly dead: number;
+}
+
+export interface Counts {
+  readonly pushed: number;
+  readonly delivered: number;
+  readonly retried: number;
+  readonly dead: number;
+  readonly cancelled: number;
+}
+
+export interface Summary {
+  readonly topics: { readonly active: number; readonly paused: number; readonly offline: number };
+  readonly states: States;
+  readonly today: Counts;
+  readonly oldestOverdueMs: number | null;
+  /** stored jobs without a registered topic */
+  readonly orphaned: number;
+  readonly warnings: readonly string[];
+  readonly incidents: readonly {
+    readonly kind: string;
+    readonly about: string;
+    readonly since: string;
+    readonly detail: string;
+  }[];
+  readonly attention: readonly {
+    readonly topic: string;
+    readonly title: string;
+    readonly state: TopicJson['state'] | null;
+    readonly reasons: readonly string[];
+    readonly today: Counts;
+    readonly states: States;
+  }[];
+  readonly missing?: readonly string[];
+}
+
+export interface TopicJson {
+  readonly topic: string;
+  readonly title: string;
+  readonly owner: string;
+  readonly state: 'active' | 'paused' | 'offline';
+  readonly callbackUrl: string;
+  readonly method: string;
+  readonly format: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly delay: string;
+  readonly timeout: string;
+  readonly retryIf: string | null;
+  readonly okStatus: readonly string[];
+  readonly emptyReply: string;
+  readonly maxAttempts: number;
+  /** "2n+1", a ladder of waits, or a formula */
+  readonly backoff:
+    | string
+    | readonly string[]
+    | { readonly type: 'exponential'; readonly base: string; readonly factor: number; readonly cap: string };
+  readonly jitter: number;
+  readonly priority: string;
+  readonly concurrency: number;
+  readonly rate: number;
+  readonly alertEmails: readonly string[];
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+export interface TopicStats {
+  readonly topic: string;
+  readonly total: Counts;
+  readonly today: Counts;
+  readonly states: States;
+}
+
+export interface Stats {
+  readonly topics: readonly (TopicStats & { readonly registered: boolean })[];
+}
+
+export interface CapacityReason {
+  readonly code: string;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+export interface Capacity {
+  readonly states: States | null;
+  readonly reasons: readonly CapacityReason[];
+  readonly notifiers: readonly {
+    readonly notifier: string;
+    readonly reasons: readonly CapacityReason[] | null;
+  }[];
+}
+
+export interface JobSummary {
+  readonly topic: string;
+  readonly id: string;
+  readonly version: string;
+  readonly state: 'delayed' | 'ready' | 'reserved' | 'dead' | 'done' | 'cancelled' | 'purged' | 'expired';
+  readonly dueAt: string;
+  readonly createdAt: string;
+  /** finished attempts */
+  readonly attempt: number;
+  readonly deadAt?: string;
+  readonly endedAt?: string;
+}
+
+export interface AttemptJson {
+  readonly attempt: number;
+  readonly startedAt: string;
+  readonly durationMs: number;
+  readonly outcome: 'delivered' | 'failed';
+  readonly status: number | null;
+  readonly reason: string | null;
+  readonly replyExcerpt: string;
+  readonly notifier: string;
+  readonly host: string;
+}
+
+export interface JobJson extends JobSummary {
+  readonly maxAttempts: number | null;
+  readonly contentType?: string | null;
+  readonly body?: string;
+  readonly bodyBase64?: string;
+  readonly attempts: readonly AttemptJson[];
+}
+
+export interface DeadJson {
+  readonly topic: string;
+  readonly id: string;
+  readonly version: string;
+  readonly deadAt: string;
+  readonly reason: string;
+  readonly status: number | null;
+  readonly attempt: number;
+  readonly replyExcerpt: string;
+  readonly dueAt: string;
+  readonly createdAt: string;
+}

@@ -1,0 +1,86 @@
+// Texts for numbers, durations and times, in the language of the page. Times are shown in the browser's zone.
+
+import { useEffect, useState } from 'preact/hooks';
+import { daemonNow } from './api/session.ts';
+import { language, t } from './words/words.ts';
+
+const locale = (): string => (language.value === 'zh' ? 'zh-CN' : 'en-GB');
+
+/** Draws the component again each second while the page is visible: its relative times go on. */
+export function useSecond(): void {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (!document.hidden) draw((n) => n + 1);
+    }, 1_000);
+    return () => clearInterval(timer);
+  }, []);
+}
+
+export const number = (value: number): string => new Intl.NumberFormat(locale()).format(value);
+
+/** 1,234 → "1,234"; from 100,000 on short: "1.2M", in Chinese "120万". */
+export function shortNumber(value: number): string {
+  if (value < 100_000) return number(value);
+  const english = language.value === 'zh' ? 'zh-CN' : 'en-US';
+  return new Intl.NumberFormat(english, { notation: 'compact', maximumFractionDigits: 1 }).format(value);
+}
+
+export const zone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+const units = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1_000],
+] as const;
+
+/** The two largest units: "4 min 49 s"; below 10 s with one digit; below 1 s in ms. */
+export function duration(ms: number): string {
+  const whole = Math.max(0, ms);
+  if (whole < 1_000) return `${Math.round(whole)} ${t('unit_ms')}`;
+  if (whole < 10_000) return `${(Math.floor(whole / 100) / 10).toString()} ${t('unit_s')}`;
+  const at = units.findIndex(([, size]) => whole >= size);
+  const [name, size] = units[at] ?? units[3];
+  const first = `${Math.floor(whole / size)} ${t(`unit_${name}`)}`;
+  const next = units[at + 1];
+  const rest = next === undefined ? 0 : Math.floor((whole % size) / next[1]);
+  return rest === 0 || next === undefined ? first : `${first} ${rest} ${t(`unit_${next[0]}`)}`;
+}
+
+/** "in 4 min 49 s" or "2 min ago", by the daemon's clock. */
+export function relative(epochMs: number): string {
+  const ms = epochMs - daemonNow();
+  return t(ms >= 0 ? 'in_time' : 'time_ago', { time: duration(Math.abs(ms)) });
+}
+
+/** 14:37:09 today, else 19 Nov 14:37. */
+export function clock(epochMs: number): string {
+  const date = new Date(epochMs);
+  const isToday = date.toDateString() === new Date(daemonNow()).toDateString();
+  const time = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
+  if (isToday) return new Intl.DateTimeFormat(locale(), { ...time, second: '2-digit' }).format(date);
+  const sameYear = date.getFullYear() === new Date(daemonNow()).getFullYear();
+  return new Intl.DateTimeFormat(locale(), {
+    ...time,
+    day: 'numeric',
+    month: 'short',
+    ...(sameYear ? {} : { year: 'numeric' }),
+  }).format(date);
+}
+
+/** With milliseconds: 22 Nov 14:21:00.000. */
+export function exactClock(epochMs: number): string {
+  return new Intl.DateTimeFormat(locale(), {
+    day: 'numeric',
+    month: 'short',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    fractionalSecondDigits: 3,
+    hourCycle: 'h23',
+  }).format(new Date(epochMs));
+}
+
+export const bytes = (count: number): string =>
+  count < 1024 ? t('bytes', { count: number(count) }) : `${(count / 1024).toFixed(1)} KiB`;

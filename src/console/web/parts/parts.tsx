@@ -1,0 +1,315 @@
+// Parts that screens share: icon, state, card, table head, error line, copy button, toasts.
+
+import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import type { CallError } from '../api/call.ts';
+import { href } from '../router.ts';
+import { t, type Word, wordOf } from '../words/words.ts';
+
+export function Icon({ name, small = false }: { name: string; small?: boolean }) {
+  return (
+    <svg class={small ? 'icon s' : 'icon'} aria-hidden="true">
+      <use href={`#i-${name}`} />
+    </svg>
+  );
+}
+
+export type Colour = 'delayed' | 'ready' | 'running' | 'done' | 'retry' | 'dead' | 'quiet';
+
+export function Pill({
+  colour,
+  ring = false,
+  children,
+}: {
+  colour: Colour;
+  ring?: boolean;
+  children: ComponentChildren;
+}) {
+  return <span class={`pill is-${colour}${ring ? ' ring' : ''}`}>{children}</span>;
+}
+
+const jobColours: Readonly<Record<string, Colour>> = {
+  delayed: 'delayed',
+  ready: 'ready',
+  reserved: 'running',
+  done: 'done',
+  dead: 'dead',
+  cancelled: 'quiet',
+  purged: 'quiet',
+  expired: 'quiet',
+};
+
+/** State of a job; `attempt`: finished attempts; `topicState`: of its topic, when it is known. */
+export function JobState({
+  state,
+  attempt,
+  topicState,
+}: {
+  state: string;
+  attempt: number;
+  topicState?: string | undefined;
+}) {
+  if (state === 'delayed' && attempt > 0) return <Pill colour="retry">{t('job_retry')}</Pill>;
+  if (state === 'ready' && topicState === 'paused')
+    return (
+      <Pill colour="retry" ring>
+        {t('job_held')}
+      </Pill>
+    );
+  return <Pill colour={jobColours[state] ?? 'quiet'}>{wordOf(`job_${state}`, state)}</Pill>;
+}
+
+export function TopicState({ state, failing = false }: { state: string; failing?: boolean }) {
+  if (state === 'active' && failing) return <Pill colour="dead">{t('state_failing')}</Pill>;
+  if (state === 'active') return <Pill colour="done">{t('state_active')}</Pill>;
+  if (state === 'paused') return <Pill colour="retry">{t('state_paused')}</Pill>;
+  return (
+    <Pill colour="quiet" ring>
+      {wordOf(`state_${state}`, state)}
+    </Pill>
+  );
+}
+
+export function Card({
+  title,
+  note,
+  end,
+  width,
+  fill = false,
+  children,
+}: {
+  title?: ComponentChildren;
+  note?: ComponentChildren;
+  end?: ComponentChildren;
+  width?: 3 | 4 | 5 | 6 | 7 | 8 | 12;
+  fill?: boolean;
+  children: ComponentChildren;
+}) {
+  return (
+    <section class={`card${width === undefined ? '' : ` c${width}`}${fill ? ' fill' : ''}`}>
+      {title === undefined ? null : (
+        <header>
+          <h2>{title}</h2>
+          {note === undefined ? null : <span class="note">{note}</span>}
+          {end === undefined ? null : <span class="end">{end}</span>}
+        </header>
+      )}
+      {children}
+    </section>
+  );
+}
+
+export function Head({
+  title,
+  sub,
+  actions,
+  children,
+}: {
+  title?: ComponentChildren;
+  sub?: ComponentChildren;
+  actions?: ComponentChildren;
+  children?: ComponentChildren;
+}) {
+  return (
+    <div class="head">
+      <div>
+        {children ?? <h1>{title}</h1>}
+        {sub === undefined ? null : <p class="sub">{sub}</p>}
+      </div>
+      {actions === undefined ? null : <div class="actions">{actions}</div>}
+    </div>
+  );
+}
+
+/** A failed call above the content, with the text of its code in the page's language. */
+export function LoadError({
+  error,
+  what,
+  retry,
+}: {
+  error: CallError | null;
+  what: string;
+  retry: () => void;
+}) {
+  if (error === null) return null;
+  return (
+    <div class="strip warn" role="alert">
+      <Icon name="warn" />
+      <span class="text">
+        <b>{t('cannot_load', { what })}</b> {error.status === 0 ? t('no_reply') : error.message}
+      </span>
+      <span class="end">
+        <button type="button" class="btn s" onClick={retry}>
+          {t('try_again')}
+        </button>
+      </span>
+    </div>
+  );
+}
+
+/** Bars of the final size. They appear after 300 ms (css: .waiting). */
+export function Waiting({ rows = 4 }: { rows?: number }) {
+  return (
+    <div class="waiting" role="status" aria-label={t('loading')}>
+      {Array.from({ length: rows }, (_, n) => (
+        <span key={n} />
+      ))}
+    </div>
+  );
+}
+
+export function Empty({ children }: { children: ComponentChildren }) {
+  return <p class="nothing">{children}</p>;
+}
+
+export function TopicLink({ topic }: { topic: string }) {
+  return <a href={href('topics', topic)}>{topic}</a>;
+}
+
+export function JobLink({ topic, id }: { topic: string; id: string }) {
+  return (
+    <a class="name mono" href={href('jobs', topic, id)}>
+      {id}
+    </a>
+  );
+}
+
+export interface TileFacts {
+  readonly name: Word;
+  readonly value: string;
+  readonly how: ComponentChildren;
+  readonly to?: string;
+  readonly tone?: 'bad' | 'warn' | undefined;
+}
+
+export function Tiles({ label, tiles }: { label: string; tiles: readonly TileFacts[] }) {
+  return (
+    <section class="tiles" aria-label={label}>
+      {tiles.map(({ name, value, how, to, tone }) => {
+        const inside = (
+          <>
+            <span class="name">{t(name)}</span>
+            <span class="value">{value}</span>
+            <span class="how">
+              <span>{how}</span>
+            </span>
+          </>
+        );
+        const look = `tile${tone === undefined ? '' : ` ${tone}`}`;
+        return to === undefined ? (
+          <div class={look} key={name}>
+            {inside}
+          </div>
+        ) : (
+          <a class={look} href={to} key={name}>
+            {inside}
+          </a>
+        );
+      })}
+    </section>
+  );
+}
+
+export function Facts({ rows }: { rows: readonly (readonly [string, ComponentChildren, boolean?])[] }) {
+  return (
+    <dl class="facts">
+      {rows.map(([name, value, mono = false]) => (
+        <>
+          <dt>{name}</dt>
+          <dd class={mono ? 'mono' : 'num'}>{value}</dd>
+        </>
+      ))}
+    </dl>
+  );
+}
+
+export function Choice<V extends string>({
+  label,
+  value,
+  options,
+  onChange,
+}: {
+  label: string;
+  value: V;
+  options: readonly (readonly [V, string])[];
+  onChange: (value: V) => void;
+}) {
+  return (
+    <label class={`field${value === '' ? '' : ' on'}`}>
+      {label}
+      <select value={value} onChange={(event) => onChange(event.currentTarget.value as V)}>
+        {options.map(([key, text]) => (
+          <option key={key} value={key}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+// Toasts
+
+interface Toast {
+  readonly id: number;
+  readonly text: string;
+  readonly link: { readonly href: string; readonly text: string } | null;
+}
+
+const toasts = signal<readonly Toast[]>([]);
+let nextToast = 1;
+
+/** Stays 6 s; never the only place of an error. */
+export function toast(text: string, link: Toast['link'] = null): void {
+  const id = nextToast++;
+  toasts.value = [...toasts.value.slice(-2), { id, text, link }];
+  setTimeout(() => {
+    toasts.value = toasts.value.filter((one) => one.id !== id);
+  }, 6_000);
+}
+
+export function Toasts() {
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map(({ id, text, link }) => (
+        <div class="toast" key={id}>
+          {text}
+          {link === null ? null : <a href={link.href}>{link.text}</a>}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** The clipboard exists on https and localhost only; elsewhere the text is selected. */
+export async function copyText(text: string, from: Element | null): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(t('copied'));
+  } catch {
+    if (from !== null) getSelection()?.selectAllChildren(from);
+    toast(t('copy_failed'));
+  }
+}
+
+export function CopyButton({
+  text,
+  label,
+  children,
+}: {
+  text: string;
+  label: string;
+  children?: ComponentChildren;
+}) {
+  return (
+    <button
+      type="button"
+      class={children === undefined ? 'btn plain s square' : 'btn'}
+      aria-label={label}
+      onClick={(event) => void copyText(text, event.currentTarget.closest('.card, .title'))}
+    >
+      <Icon name={children === undefined ? 'copy' : 'link'} small={children === undefined} />
+      {children}
+    </button>
+  );
+}

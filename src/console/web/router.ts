@@ -1,0 +1,71 @@
+// Maps paths to screens over the History API. Filters are in the query: each state of a page is a link.
+
+import { signal } from '@preact/signals';
+import { base } from './api/base.ts';
+
+export interface Place {
+  /** decoded segments: ['topics', 'order.close'] */
+  readonly path: readonly string[];
+  readonly query: URLSearchParams;
+}
+
+function read(): Place {
+  const segments = location.pathname
+    .slice(base.length)
+    .split('/')
+    .filter((part) => part !== '');
+  return { path: segments.map(decode), query: new URLSearchParams(location.search) };
+}
+
+/** A link with a broken escape leads to the page that says so, not to an exception. */
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+export const place = signal(read());
+
+/** What asks before the page changes; returns false to stay. */
+export const leaveCheck = { ask: (): boolean => true };
+
+/** Path of the console: href('topics', 'order.close') = /topics/order.close */
+export function href(...path: readonly string[]): string {
+  return `${base}/${path.map(encodeURIComponent).join('/')}`;
+}
+
+/** The same, with a query; empty values are left out. */
+export function hrefQuery(path: readonly string[], query: Readonly<Record<string, string>>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== '');
+  const text = new URLSearchParams(given).toString();
+  return text === '' ? href(...path) : `${href(...path)}?${text}`;
+}
+
+export function go(to: string, replace = false): void {
+  if (!leaveCheck.ask()) return;
+  if (replace) history.replaceState(null, '', to);
+  else history.pushState(null, '', to);
+  place.value = read();
+  if (!replace) scrollTo(0, 0);
+}
+
+/** Changes members of the query and stays on the page. */
+export function setQuery(change: Readonly<Record<string, string>>): void {
+  const { path, query } = place.value;
+  go(hrefQuery(path, { ...Object.fromEntries(query), ...change }), true);
+}
+
+addEventListener('popstate', () => {
+  place.value = read();
+});
+addEventListener('click', (event) => {
+  if (event.defaultPrevented || event.button !== 0) return;
+  if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = (event.target as Element | null)?.closest('a');
+  if (link === null || link === undefined || link.target !== '' || link.origin !== location.origin) return;
+  if (link.hash !== '' && link.pathname === location.pathname) return;
+  event.preventDefault();
+  go(link.pathname + link.search);
+});

@@ -1,0 +1,292 @@
+// Access: tokens and sessions. A created token is shown once.
+
+import { useState } from 'preact/hooks';
+import { CallError, call } from '../api/call.ts';
+import { usePoll } from '../api/poll.ts';
+import type { Scope } from '../api/session.ts';
+import { clock, relative } from '../format.ts';
+import { ask } from '../parts/dialog.tsx';
+import { Card, CopyButton, Empty, Head, LoadError, toast, Waiting } from '../parts/parts.tsx';
+import { t, type Word } from '../words/words.ts';
+
+interface Token {
+  readonly name: string;
+  readonly id: string;
+  readonly scopes: readonly Scope[];
+  readonly topics: readonly string[];
+  readonly createdAt: string;
+}
+
+interface Session {
+  readonly id: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly topics: readonly string[];
+  readonly signedInBy: 'token' | 'link' | 'machine';
+  readonly address: string;
+  readonly usedAt: string;
+  readonly endsAt: string;
+}
+
+const scopes: readonly Scope[] = ['read', 'push', 'operate', 'admin'];
+
+export function Access() {
+  const tokens = usePoll<{ items: readonly Token[] }>('/v1/tokens', 10_000);
+  const sessions = usePoll<{ items: readonly Session[] }>('/v1/sessions', 10_000);
+  return (
+    <>
+      <Head title={t('access')} />
+      <NewToken changed={tokens.refresh} />
+      <Card title={t('tokens')}>
+        <LoadError error={tokens.error} what={t('tokens')} retry={tokens.refresh} />
+        {tokens.data === null ? (
+          <Waiting rows={2} />
+        ) : tokens.data.items.length === 0 ? (
+          <Empty>{t('no_tokens')}</Empty>
+        ) : (
+          <Tokens tokens={tokens.data.items} changed={tokens.refresh} />
+        )}
+      </Card>
+      <Card title={t('sessions')}>
+        <LoadError error={sessions.error} what={t('sessions')} retry={sessions.refresh} />
+        {sessions.data === null ? (
+          <Waiting rows={2} />
+        ) : sessions.data.items.length === 0 ? (
+          <Empty>{t('no_sessions')}</Empty>
+        ) : (
+          <Sessions sessions={sessions.data.items} changed={sessions.refresh} />
+        )}
+      </Card>
+    </>
+  );
+}
+
+function NewToken({ changed }: { changed: () => void }) {
+  const [name, setName] = useState('');
+  const [topics, setTopics] = useState('*');
+  const [chosen, setChosen] = useState<ReadonlySet<Scope>>(new Set(['read']));
+  const [made, setMade] = useState<string | null>(null);
+  const [error, setError] = useState<string | null>(null);
+  const create = async (): Promise<void> => {
+    setError(null);
+    try {
+      const json = {
+        name,
+        scopes: scopes.filter((scope) => chosen.has(scope)),
+        topics: topics.split(',').map((topic) => topic.trim()),
+      };
+      const { token } = await call<{ token: string }>('POST', '/v1/tokens', { json });
+      setMade(token);
+      setName('');
+      changed();
+    } catch (problem) {
+      setError(problem instanceof CallError && problem.status !== 0 ? problem.message : t('no_reply'));
+    }
+  };
+  return (
+    <Card title={t('create_token')}>
+      <form
+        class="body form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void create();
+        }}
+      >
+        <label>
+          {t('name')}
+          <input
+            class="mono"
+            value={name}
+            autocomplete="off"
+            onInput={(event) => setName(event.currentTarget.value)}
+          />
+        </label>
+        <label>
+          {t('topics_glob')}
+          <input
+            class="mono"
+            value={topics}
+            autocomplete="off"
+            onInput={(event) => setTopics(event.currentTarget.value)}
+          />
+        </label>
+        <fieldset>
+          <legend>{t('scopes')}</legend>
+          <div class="wide fields">
+            {scopes.map((scope) => (
+              <label key={scope} class="field">
+                <input
+                  type="checkbox"
+                  checked={chosen.has(scope)}
+                  onChange={() => {
+                    const next = new Set(chosen);
+                    if (!next.delete(scope)) next.add(scope);
+                    setChosen(next);
+                  }}
+                />
+                {scope}
+              </label>
+            ))}
+          </div>
+        </fieldset>
+        {error === null ? null : (
+          <p class="wide wrong" role="alert">
+            {error}
+          </p>
+        )}
+        {made === null ? null : (
+          <div class="wide title" role="status">
+            <pre class="code wrap" tabIndex={0}>
+              {made}
+            </pre>
+            <CopyButton text={made} label={t('copy')} />
+            <b>{t('token_created')}</b>
+          </div>
+        )}
+        <div class="wide fields">
+          <button type="submit" class="btn main" disabled={name === '' || chosen.size === 0}>
+            {t('create_token')}
+          </button>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+function askRemove({ name }: Token, isLast: boolean, changed: () => void): void {
+  ask({
+    title: t('remove_token_question', { name }),
+    body: `${t('remove_token_text')}${isLast ? ` ${t('remove_last_token_text')}` : ''}`,
+    action: t('remove'),
+    danger: true,
+    run: async () => {
+      await call('DELETE', `/v1/tokens/${encodeURIComponent(name)}`);
+      toast(t('done'));
+      changed();
+    },
+  });
+}
+
+function Tokens({ tokens, changed }: { tokens: readonly Token[]; changed: () => void }) {
+  const remove = (token: Token) => (
+    <button type="button" class="btn s danger" onClick={() => askRemove(token, tokens.length === 1, changed)}>
+      {t('remove')}…
+    </button>
+  );
+  return (
+    <>
+      <table class="desk">
+        <thead>
+          <tr>
+            <th>{t('name')}</th>
+            <th>{t('scopes')}</th>
+            <th>{t('topics')}</th>
+            <th>ID</th>
+            <th class="right">{t('created')}</th>
+            <th class="right">
+              <span class="sr">{t('actions')}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {tokens.map((token) => (
+            <tr key={token.id}>
+              <td>{token.name}</td>
+              <td>{token.scopes.join(' ')}</td>
+              <td class="mono">{token.topics.join(' ')}</td>
+              <td class="mono faint">{token.id}</td>
+              <td class="right soft">{clock(Date.parse(token.createdAt))}</td>
+              <td class="right">{remove(token)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <ul class="cards">
+        {tokens.map((token) => (
+          <li key={token.id}>
+            <div class="row">
+              <b>{token.name}</b>
+              {remove(token)}
+            </div>
+            <div class="row soft">
+              <span>{token.scopes.join(' ')}</span>
+              <span class="mono">{token.topics.join(' ')}</span>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Sessions({ sessions, changed }: { sessions: readonly Session[]; changed: () => void }) {
+  const [error, setError] = useState<string | null>(null);
+  const end = (session: Session) => (
+    <button
+      type="button"
+      class="btn s"
+      onClick={() => {
+        call('DELETE', `/v1/sessions/${encodeURIComponent(session.id)}`).then(
+          () => {
+            setError(null);
+            changed();
+          },
+          (problem: CallError) => setError(problem.message),
+        );
+      }}
+    >
+      {t('sign_out')}
+    </button>
+  );
+  return (
+    <>
+      {error === null ? null : (
+        <p class="nothing wrong" role="alert">
+          {error}
+        </p>
+      )}
+      <table class="desk">
+        <thead>
+          <tr>
+            <th>{t('name')}</th>
+            <th>{t('scopes')}</th>
+            <th>{t('signed_in_by')}</th>
+            <th>{t('address')}</th>
+            <th>{t('last_used')}</th>
+            <th>{t('ends')}</th>
+            <th class="right">
+              <span class="sr">{t('actions')}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {sessions.map((session) => (
+            <tr key={session.id}>
+              <td>{session.name}</td>
+              <td>{session.scopes.join(' ')}</td>
+              <td>{t(`by_${session.signedInBy}` as Word)}</td>
+              <td class="mono">{session.address}</td>
+              <td class="soft">{relative(Date.parse(session.usedAt))}</td>
+              <td class="soft">{clock(Date.parse(session.endsAt))}</td>
+              <td class="right">{end(session)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <ul class="cards">
+        {sessions.map((session) => (
+          <li key={session.id}>
+            <div class="row">
+              <b>{session.name}</b>
+              {end(session)}
+            </div>
+            <div class="row soft">
+              <span>{t(`by_${session.signedInBy}` as Word)}</span>
+              <span class="mono">{session.address}</span>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,236 @@
+// Jobs: live, dead and ended jobs by topic, state, time or exact id.
+
+import { useState } from 'preact/hooks';
+import type { CallError } from '../api/call.ts';
+import { daemonNow, may } from '../api/session.ts';
+import type { JobSummary } from '../api/types.ts';
+import { clock, duration, number, relative } from '../format.ts';
+import { usePages } from '../pages.ts';
+import {
+  Choice,
+  Empty,
+  Head,
+  Icon,
+  JobLink,
+  JobState,
+  LoadError,
+  TopicLink,
+  toast,
+  Waiting,
+} from '../parts/parts.tsx';
+import { place, setQuery } from '../router.ts';
+import { t, wordOf } from '../words/words.ts';
+import { requeueJob, runNow } from './topic-actions.tsx';
+
+const states = ['delayed', 'ready', 'reserved', 'dead', 'done', 'cancelled', 'purged', 'expired'];
+
+export function Jobs() {
+  return (
+    <>
+      <Head title={t('jobs')} sub={t('jobs_sub')} />
+      <JobList topic={null} />
+    </>
+  );
+}
+
+/** `topic` not null: the jobs of one topic, on its page. */
+export function JobList({ topic }: { topic: string | null }) {
+  const { query } = place.value;
+  const filter = {
+    topic: topic ?? query.get('topic') ?? '',
+    state: query.get('state') ?? '',
+    id: query.get('id') ?? '',
+  };
+  const pages = usePages<JobSummary>('/v1/jobs', { ...filter, limit: '50' }, 5_000);
+  const isFiltered = filter.state !== '' || filter.id !== '' || (topic === null && filter.topic !== '');
+  return (
+    <>
+      <LoadError error={pages.error} what={t('jobs')} retry={pages.refresh} />
+      <section class="card">
+        <header>
+          <div class="fields">
+            {topic !== null ? null : (
+              <TextChip
+                label={t('topic')}
+                value={filter.topic}
+                onChange={(value) => setQuery({ topic: value })}
+              />
+            )}
+            <Choice
+              label={t('state')}
+              value={filter.state}
+              options={[
+                ['', t('state_live')] as const,
+                ...states.map((state) => [state, wordOf(`job_${state}`, state)] as const),
+              ]}
+              onChange={(state) => setQuery({ state })}
+            />
+            <TextChip label={t('job_id')} value={filter.id} onChange={(id) => setQuery({ id })} />
+            {isFiltered ? (
+              <button
+                type="button"
+                class="btn plain s"
+                onClick={() => setQuery({ topic: '', state: '', id: '' })}
+              >
+                {t('clear_filters')}
+              </button>
+            ) : null}
+          </div>
+        </header>
+        {pages.items === null ? (
+          <Waiting />
+        ) : pages.items.length === 0 ? (
+          <Empty>{t('no_jobs')}</Empty>
+        ) : (
+          <Table jobs={pages.items} withTopic={topic === null} changed={pages.refresh} />
+        )}
+        {pages.more === null ? null : (
+          <div class="more">
+            <button type="button" class="btn s" onClick={pages.more}>
+              {t('show_more')}
+            </button>
+          </div>
+        )}
+      </section>
+    </>
+  );
+}
+
+function TextChip({
+  label,
+  value,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <label class={value === '' ? 'field' : 'field on'}>
+      {label}
+      <input
+        class="mono"
+        value={value}
+        placeholder={t('any')}
+        autocomplete="off"
+        onChange={(event) => onChange(event.currentTarget.value.trim())}
+      />
+    </label>
+  );
+}
+
+/** When the job is due, or since when it is over: a sentence and a time. */
+function when({ state, dueAt, deadAt, endedAt }: JobSummary): readonly [string, string] {
+  const due = Date.parse(dueAt);
+  if (endedAt !== undefined) return [relative(Date.parse(endedAt)), clock(Date.parse(endedAt))];
+  if (state === 'dead' && deadAt !== undefined) {
+    const died = Date.parse(deadAt);
+    return [t('dead_for', { time: duration(daemonNow() - died) }), clock(died)];
+  }
+  if (due <= daemonNow()) return [t('due_ago', { time: duration(daemonNow() - due) }), clock(due)];
+  return [relative(due), clock(due)];
+}
+
+function Table({
+  jobs,
+  withTopic,
+  changed,
+}: {
+  jobs: readonly JobSummary[];
+  withTopic: boolean;
+  changed: () => void;
+}) {
+  const [failure, setFailure] = useState<string | null>(null);
+  const act = (work: Promise<void>): void => {
+    work.then(
+      () => {
+        setFailure(null);
+        changed();
+      },
+      (error: CallError) => {
+        setFailure(error.message);
+        toast(error.message);
+      },
+    );
+  };
+  return (
+    <>
+      {failure === null ? null : (
+        <p class="nothing wrong" role="alert">
+          {failure}
+        </p>
+      )}
+      <table class="desk">
+        <thead>
+          <tr>
+            <th class="w4">{t('job')}</th>
+            {withTopic ? <th>{t('topic')}</th> : null}
+            <th>{t('state')}</th>
+            <th>{t('due')}</th>
+            <th class="right">{t('attempts')}</th>
+            <th class="right">{t('accepted')}</th>
+            <th class="right">
+              <span class="sr">{t('actions')}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {jobs.map((job) => {
+            const [text, time] = when(job);
+            return (
+              <tr key={`${job.topic} ${job.id} ${job.version}`}>
+                <td class="cut">
+                  <JobLink {...job} />
+                </td>
+                {withTopic ? (
+                  <td>
+                    <TopicLink topic={job.topic} />
+                  </td>
+                ) : null}
+                <td>
+                  <JobState state={job.state} attempt={job.attempt} />
+                </td>
+                <td>
+                  <span class="two">
+                    <span class="nowrap">{text}</span>
+                    <small class="num">{time}</small>
+                  </span>
+                </td>
+                <td class="right">{number(job.attempt)}</td>
+                <td class="right soft">{clock(Date.parse(job.createdAt))}</td>
+                <td class="right nowrap">
+                  {job.state === 'delayed' && may('operate') ? (
+                    <button type="button" class="btn s" onClick={() => act(runNow(job))}>
+                      <Icon name="play" small />
+                      {t('run_now')}
+                    </button>
+                  ) : null}
+                  {job.state === 'dead' && may('operate') ? (
+                    <button type="button" class="btn s" onClick={() => act(requeueJob(job))}>
+                      <Icon name="redo" small />
+                      {t('requeue')}
+                    </button>
+                  ) : null}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      <ul class="cards">
+        {jobs.map((job) => (
+          <li key={`${job.topic} ${job.id} ${job.version}`}>
+            <div class="row">
+              <JobLink {...job} />
+              <JobState state={job.state} attempt={job.attempt} />
+            </div>
+            <div class="row faint">
+              <span>{job.topic}</span>
+              <span class="num">{when(job)[0]}</span>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

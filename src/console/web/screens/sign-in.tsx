@@ -1,0 +1,58 @@
+// Sign-in: a link from `dq console`, or an access token. Shows neither host nor version.
+
+import { useState } from 'preact/hooks';
+import type { CallError } from '../api/call.ts';
+import { signIn } from '../api/session.ts';
+import { t } from '../words/words.ts';
+
+/** `ended`: there was a session on this page. */
+export function SignIn({ error, ended }: { error: CallError | null; ended: boolean }) {
+  const [token, setToken] = useState('');
+  return (
+    <div class="door">
+      <main id="main">
+        <div class="brand">
+          <svg aria-hidden="true">
+            <use href="#mark" />
+          </svg>
+          dq
+        </div>
+        <section class="card">
+          <form
+            class="form one"
+            onSubmit={(event) => {
+              event.preventDefault();
+              void signIn({ token: token.trim() });
+            }}
+          >
+            <h1>{t('sign_in')}</h1>
+            {ended ? <p class="soft">{t('signed_out_note')}</p> : null}
+            <p class="soft">{t('sign_in_link_hint')}</p>
+            <pre class="code" tabIndex={0}>
+              dq console
+            </pre>
+            <p class="soft">{t('sign_in_token_hint')}</p>
+            <label>
+              {t('sign_in_token')}
+              <input
+                class="mono"
+                type="password"
+                autocomplete="off"
+                value={token}
+                onInput={(event) => setToken(event.currentTarget.value)}
+              />
+            </label>
+            {error === null ? null : (
+              <p class="wrong" role="alert">
+                {error.status === 0 ? t('no_reply') : t('sign_in_refused', { detail: error.message })}
+              </p>
+            )}
+            <button type="submit" class="btn main" disabled={token.trim() === ''}>
+              {t('sign_in')}
+            </button>
+          </form>
+        </section>
+      </main>
+    </div>
+  );
+}

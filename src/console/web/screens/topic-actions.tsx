@@ -1,0 +1,120 @@
+// Actions on a topic and on jobs that several screens offer: each asks, calls, and says what was done.
+
+import { call, topicPath } from '../api/call.ts';
+import { duration, number } from '../format.ts';
+import { ask } from '../parts/dialog.tsx';
+import { toast } from '../parts/parts.tsx';
+import { go, href } from '../router.ts';
+import { t } from '../words/words.ts';
+
+const setState = async (topic: string, verb: 'pause' | 'resume' | 'offline', done: () => void) => {
+  await call('POST', topicPath(topic, verb));
+  toast(t('done'));
+  done();
+};
+
+export function askPause(topic: string, due: number, done = () => {}): void {
+  ask({
+    title: t('pause_question', { topic }),
+    body: t('pause_text', { count: number(due) }),
+    action: t('pause'),
+    run: () => setState(topic, 'pause', done),
+  });
+}
+
+export function askResume(topic: string, due: number, done = () => {}, concurrency?: number): void {
+  ask({
+    title: t('resume_question', { topic }),
+    body:
+      concurrency === undefined
+        ? t('resume_text_short', { count: number(due) })
+        : t('resume_text', { count: number(due), concurrency: number(concurrency) }),
+    action: t('resume'),
+    run: () => setState(topic, 'resume', done),
+  });
+}
+
+export function askOffline(topic: string, jobs: number, done = () => {}): void {
+  ask({
+    title: t('offline_question', { topic }),
+    body: t('offline_text', { count: number(jobs) }),
+    action: t('take_offline'),
+    danger: true,
+    run: () => setState(topic, 'offline', done),
+  });
+}
+
+/** Jobs of the topic are purged with it. */
+export function askDelete(topic: string, jobs: number): void {
+  ask({
+    title: t('delete_question', { topic, count: number(jobs) }),
+    body: t('delete_text', { topic }),
+    action: t('delete_topic'),
+    danger: true,
+    typed: topic,
+    run: async () => {
+      await call('DELETE', topicPath(topic), jobs > 0 ? { query: { purge: 'true' } } : {});
+      toast(t('done'));
+      go(href('topics'));
+    },
+  });
+}
+
+// Jobs
+
+export interface JobKey {
+  readonly topic: string;
+  readonly id: string;
+}
+
+const jobCall = (method: string, { topic, id }: JobKey, verb?: string, query?: Record<string, string>) =>
+  call<{ dueAt?: string }>(
+    method,
+    verb === undefined ? topicPath(topic, 'jobs', id) : topicPath(topic, 'jobs', id, verb),
+    query === undefined ? {} : { query },
+  );
+
+export async function runNow(job: JobKey): Promise<void> {
+  await jobCall('POST', job, 'run');
+  toast(t('toast_run'));
+}
+
+export async function requeueJob(job: JobKey): Promise<void> {
+  await jobCall('POST', job, 'requeue');
+  toast(t('toast_requeued', { count: 1 }));
+}
+
+export function askCancel(job: JobKey, running: boolean, done = () => {}): void {
+  ask({
+    title: t('cancel_question'),
+    body: t(running ? 'cancel_text_running' : 'cancel_text'),
+    action: t('cancel_job'),
+    keep: t('keep_job'),
+    danger: true,
+    run: async () => {
+      await jobCall('DELETE', job);
+      toast(t('toast_cancelled'));
+      done();
+    },
+  });
+}
+
+export function askReschedule(job: JobKey, done = () => {}): void {
+  ask({
+    title: t('reschedule_question'),
+    body: `${job.topic} · ${job.id}`,
+    action: t('reschedule'),
+    input: { label: t('reschedule_field'), hint: t('reschedule_hint'), value: '10m' },
+    run: async (value) => {
+      const isTime = /^\d{4}-/.test(value.trim());
+      const { dueAt } = await jobCall('POST', job, 'reschedule', { [isTime ? 'at' : 'delay']: value.trim() });
+      const due = dueAt === undefined ? Number.NaN : Date.parse(dueAt);
+      toast(
+        Number.isNaN(due)
+          ? t('done')
+          : t('toast_rescheduled', { time: t('in_time', { time: duration(due - Date.now()) }) }),
+      );
+      done();
+    },
+  });
+}

@@ -1,0 +1,32 @@
+// The language of the page: t('pause_question', { topic }) is the text of a key in it. English is the table
+// of keys; Chinese must have each of them (zh.ts). The page loads Chinese only when it is chosen.
+
+import { signal } from '@preact/signals';
+import { en } from './en.ts';
+
+export type Language = 'en' | 'zh';
+export type Word = keyof typeof en;
+
+export const language = signal<Language>(document.documentElement.lang.startsWith('zh') ? 'zh' : 'en');
+const table = signal<Readonly<Record<Word, string>>>(en);
+
+/** `values` replace {name} in the text. */
+export function t(key: Word, values: Readonly<Record<string, string | number>> = {}): string {
+  return table.value[key].replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}
+
+/** The text of a key that is made from a code; `other` for codes that have none. */
+export function wordOf(key: string, other: string): string {
+  return Object.hasOwn(en, key) ? t(key as Word) : other;
+}
+
+export async function choose(next: Language): Promise<void> {
+  table.value = next === 'zh' ? (await import('./zh.ts')).zh : en;
+  language.value = next;
+  document.documentElement.lang = next === 'zh' ? 'zh-CN' : 'en';
+  try {
+    localStorage.setItem('dq-language', next);
+  } catch {
+    // Storage is forbidden: the choice lasts as long as the page.
+  }
+}

@@ -1,0 +1,166 @@
+// The screens of the console in a real browser, on a real daemon.
+
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { whyNotInstalled } from '../../scripts/services/binaries.ts';
+import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
+import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { until } from '../support/until.ts';
+
+/** Texts that must appear as text wherever they come from. */
+const hostile = `<img src=x onerror=alert(1)><script>alert(2)</script>"'javascript:alert(3)\u202e`;
+
+let browser: Browser;
+let daemon: Daemon;
+let url: string;
+/** base of an endpoint: /ok delivers, everything else fails with a hostile reply */
+let endpoint: string;
+
+beforeAll(async () => {
+  const why = await whyNotInstalled('browser');
+  if (why !== null) throw new Error(why);
+  const server = createServer((request, reply) => {
+    request.resume();
+    if (request.url === '/ok') reply.end('{"code":200}');
+    else reply.writeHead(502, { 'content-type': 'text/html' }).end(hostile);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  afterAll(() => void server.close());
+  endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  browser = await startBrowser();
+  afterAll(() => browser.close());
+  daemon = await startDaemon({ console: true, scope: 'file' });
+  url = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console;
+  await addTopic('order.close', { callbackUrl: `${endpoint}/ok`, title: 'Close unpaid orders' });
+  await addTopic('vip.recall', {
+    callbackUrl: `${endpoint}/502`,
+    title: hostile.replace('\u202e', ''),
+    owner: '<b>owner</b>',
+    maxAttempts: 1,
+  });
+}, 400_000);
+
+async function addTopic(topic: string, settings: object): Promise<void> {
+  const { status } = await daemon.api('POST', '/v1/topics', { topic, ...settings });
+  expect(status).toBe(201);
+}
+
+const shows = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor();
+
+describe('a job', () => {
+  it('is pushed on the page, delivered, and its page says so', async () => {
+    const { page } = await openPage(browser, `${url}/push?topic=order.close`);
+    await page.getByLabel(/^When/).selectOption('in');
+    await page.getByLabel(/^in/).fill('0');
+    await page.getByLabel(/^Body/).fill('{"order": 9007199254740993}');
+    await shows(page, 'valid JSON');
+    await page.getByRole('button', { name: 'Push', exact: true }).click();
+    await page.getByRole('link', { name: /View job/ }).click();
+    await shows(page, /Delivered with attempt 1/);
+    expect(new URL(page.url()).pathname).toMatch(/^\/jobs\/order\.close\//);
+  });
+
+  it('shows hostile texts of the body, the reply and the topic as text', async () => {
+    await daemon.push('vip.recall', JSON.stringify({ note: hostile }), { id: hostile.slice(0, 40) });
+    const { page } = await openPage(browser, `${url}/dead`);
+    await page.getByRole('link', { name: hostile.slice(0, 40) }).click();
+    await shows(page, /All 1 attempts failed/);
+    expect(await page.locator('pre').allInnerTexts()).toEqual([
+      expect.stringContaining('<img src=x onerror=alert(1)><script>alert(2)</script>'),
+      expect.stringContaining('<img src=x onerror=alert(1)><script>alert(2)</script>'),
+    ]);
+    await page.goto(`${url}/topics/vip.recall`);
+    await shows(page, /<b>owner<\/b>/);
+    expect(await page.locator('main img, main script, main b b').count()).toBe(0);
+  });
+
+  it('that is dead is requeued from the list', async () => {
+    await daemon.push('vip.recall', '{}', { id: 'again' });
+    const { page } = await openPage(browser, `${url}/dead?topic=vip.recall`);
+    const row = page.getByRole('row').filter({ hasText: 'again' });
+    await row.getByRole('checkbox').check();
+    await page.getByRole('button', { name: 'Requeue', exact: true }).click();
+    await shows(page, '1 requeued');
+    await until('it has died once more', async () => {
+      const { body } = await daemon.api('GET', '/v1/topics/vip.recall/jobs/again');
+      return body.state === 'dead' && body.attempts.length >= 1;
+    });
+  });
+});
+
+describe('a topic', () => {
+  it('is paused after a question, and the overview offers to resume it', async () => {
+    await addTopic('pay.check', { callbackUrl: `${endpoint}/ok` });
+    const { page } = await openPage(browser, `${url}/topics/pay.check`);
+    await page.getByRole('button', { name: 'Pause…' }).click();
+    await shows(page, 'Pause pay.check?');
+    await page.getByRole('button', { name: 'Pause', exact: true }).click();
+    await shows(page, 'Paused');
+    await daemon.push('pay.check', '{}');
+    await page.goto(url);
+    await page.getByRole('button', { name: 'Resume…' }).click();
+    await page.getByRole('button', { name: 'Resume', exact: true }).click();
+    await until('it is active', async () => {
+      const { body } = await daemon.api('GET', '/v1/topics/pay.check');
+      return body.state === 'active';
+    });
+  });
+});
+
+const screens = ['/', '/topics', '/topics/vip.recall', '/topics/vip.recall/jobs', '/jobs', '/dead', '/push'];
+const system = ['/topics/order.close/settings', '/topics/order.close/secret', '/processes', '/access'];
+
+describe('every screen', () => {
+  it.each([
+    ['light', {}],
+    ['dark, in Chinese', { colorScheme: 'dark', locale: 'zh-CN' }],
+    ['on a phone', { viewport: { width: 390, height: 844 } }],
+  ] as const)('has no serious fault for assistive technology: %s', async (_name, options) => {
+    const { page } = await openPage(browser, url, options);
+    for (const path of [...screens, ...system]) {
+      await page.goto(url + path);
+      await page.locator('main h1').first().waitFor();
+      await page.locator('.waiting').first().waitFor({ state: 'detached' });
+      expect([path, await seriousFaults(page)]).toEqual([path, []]);
+      expect([path, await scrollsSideways(page)]).toEqual([path, false]);
+    }
+  });
+
+  it('is reached by keys', async () => {
+    const { page } = await openPage(browser, url);
+    await page.locator('main h1').waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('d');
+    await page.getByRole('heading', { name: 'Dead letters' }).waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('again');
+    await page.keyboard.press('Enter');
+    await until('the search is in the address', () => page.url().includes('/jobs?id=again'));
+    await shows(page, 'vip.recall');
+  });
+});
+
+describe('sign-in', () => {
+  it('needs a token once one exists; the page shows no version before; signing out ends the session', async () => {
+    const own = await startDaemon({ console: true });
+    const at = JSON.parse(readFileSync(join(own.dataDir, 'run/dq.json'), 'utf8')).console;
+    const { body } = await own.api('POST', '/v1/tokens', { name: 'li.wei', scopes: ['read'] });
+    const { page } = await openPage(browser, at);
+    await page.getByLabel('Access token').fill('dqk_wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('alert').waitFor();
+    expect(await page.locator('body').textContent()).not.toMatch(/\d+\.\d+\.\d+/);
+    await page.getByLabel('Access token').fill(body.token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    expect(await page.getByRole('link', { name: 'Push a job' }).count()).toBe(0);
+    await page.getByRole('button', { name: /Sign out/ }).click();
+    await page.getByLabel('Access token').waitFor();
+    await page.reload();
+    await page.getByLabel('Access token').waitFor();
+  });
+});
