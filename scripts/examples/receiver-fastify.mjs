@@ -1,11 +1,11 @@
 // A receiver with fastify: verifies the raw body, then reads it.
-// DQ_SECRET=whsec_… PORT=9000 node receiver-fastify.mjs
+// WEBHOOK_SECRET=whsec_… PORT=9000 node receiver-fastify.mjs
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import fastify from 'fastify';
 
-const secret = process.env.DQ_SECRET ?? '';
+const secret = process.env.WEBHOOK_SECRET ?? '';
 const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
-if (key.length === 0) throw new Error('DQ_SECRET: give the secret of the topic');
+if (key.length === 0) throw new Error('WEBHOOK_SECRET: give the secret of the topic');
 
 function isFromDq(headers, body) {
   const id = headers['webhook-id'] ?? '';

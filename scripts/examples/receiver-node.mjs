@@ -1,11 +1,11 @@
 // A receiver with node:http: verifies the signature, does the work, answers.
-// DQ_SECRET=whsec_… PORT=9000 node receiver-node.mjs
+// WEBHOOK_SECRET=whsec_… PORT=9000 node receiver-node.mjs
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 
-const secret = process.env.DQ_SECRET ?? '';
+const secret = process.env.WEBHOOK_SECRET ?? '';
 const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
-if (key.length === 0) throw new Error('DQ_SECRET: give the secret of the topic');
+if (key.length === 0) throw new Error('WEBHOOK_SECRET: give the secret of the topic');
 
 function isFromDq(headers, body) {
   const id = headers['webhook-id'] ?? '';

@@ -1,4 +1,4 @@
-// A receiver with the standard library of Go 1.19: DQ_SECRET=whsec_… PORT=9000 go run receiver.go
+// A receiver for Go 1.19 or newer: WEBHOOK_SECRET=whsec_… PORT=9000 go run receiver.go
 package main
 
 import (
@@ -33,9 +33,9 @@ func isFromDq(header http.Header, body, key []byte) bool {
 }
 
 func main() {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("DQ_SECRET"), "whsec_"))
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("WEBHOOK_SECRET"), "whsec_"))
 	if err != nil || len(key) == 0 {
-		log.Fatal("DQ_SECRET: give the secret of the topic")
+		log.Fatal("WEBHOOK_SECRET: give the secret of the topic")
 	}
 	http.HandleFunc("/", func(reply http.ResponseWriter, request *http.Request) {
 		body, err := io.ReadAll(request.Body)

@@ -1,5 +1,5 @@
 <?php
-// A receiver in PHP: DQ_SECRET=whsec_… php -S 127.0.0.1:9000 receiver.php, or behind any web server.
+// A receiver in PHP: WEBHOOK_SECRET=whsec_… php -S 127.0.0.1:9000 receiver.php, or behind any web server.
 
 function is_from_dq(string $body, string $secret): bool
 {
@@ -22,7 +22,7 @@ function is_from_dq(string $body, string $secret): bool
 }
 
 $body = file_get_contents('php://input');
-if (!is_from_dq($body, (string) getenv('DQ_SECRET'))) {
+if (!is_from_dq($body, (string) getenv('WEBHOOK_SECRET'))) {
     http_response_code(401);
     exit;
 }

@@ -1,4 +1,4 @@
-"""A receiver with the standard library of Python 3.9: DQ_SECRET=whsec_… PORT=9000 python3 receiver.py"""
+"""A receiver for Python 3.9 or newer: WEBHOOK_SECRET=whsec_… PORT=9000 python3 receiver.py"""
 import base64
 import hashlib
 import hmac
@@ -7,7 +7,7 @@ import re
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-KEY = base64.b64decode(os.environ["DQ_SECRET"].removeprefix("whsec_"))
+KEY = base64.b64decode(os.environ["WEBHOOK_SECRET"].removeprefix("whsec_"))
 
 
 def is_from_dq(headers, body):

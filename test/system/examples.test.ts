@@ -67,7 +67,7 @@ describe('examples', { timeout: 330_000 }, () => {
     const [program, ...args] = command(port);
     const child = spawn(program, args, {
       cwd: examples,
-      env: environment({ DQ_SECRET: secret, PORT: String(port) }),
+      env: environment({ WEBHOOK_SECRET: secret, PORT: String(port) }),
       stdio: 'ignore',
       // `go run` has its own child
       detached: true,
