@@ -9,7 +9,7 @@ import type { StateCounts } from '../../../ports/job-store.ts';
 import type { ExplainedBy } from '../../../process/messages.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { closed, count, nullable, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
+import { closed, count, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
 import type { MasterQuestions } from '../../master-questions.ts';
 import { noJobs } from '../stats-table.ts';
 import { nameToFind } from './topic-routes.ts';
@@ -32,7 +32,7 @@ const States = closed(
 const NotifierCapacity = closed(
   {
     notifier: text('name of its process, as in /v1/processes', 'dq-notifier-0'),
-    reasons: nullable('array', {
+    reasons: Type.Union([Type.Array(Reason), Type.Null()], {
       description: 'reasons of this notifier; null: it did not answer in time',
       examples: [[]],
     }),
