@@ -195,7 +195,10 @@ function makeLogDir(logDir: string): void {
     makeDirectory(logDir, 0o750);
     accessSync(logDir, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new Exit('failed', `cannot use the log directory ${logDir}: ${reasonOf(error)}`);
+    throw new Exit(
+      'failed',
+      `cannot use the log directory ${logDir}: ${reasonOf(error)}; name another one with --log-dir`,
+    );
   }
 }
 

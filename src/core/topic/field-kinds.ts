@@ -207,7 +207,7 @@ function urlProblem(value: string, max: number, policy: UrlPolicy): string | nul
   // The WHATWG parser drops blanks, tabs and line breaks silently.
   if (/[\s\p{Cc}\p{Cs}]/u.test(value)) return 'must not contain blanks; percent-encode them';
   if (!URL.canParse(value) || value.length > max)
-    return `must be an http or https URL of at most ${max} characters`;
+    return `must be an http or https URL of at most ${max} characters, such as http://127.0.0.1:9000/close`;
   const parsed = new URL(value);
   if (parsed.protocol !== 'http:' && parsed.protocol !== 'https:')
     return 'must begin with http:// or https://';
