@@ -111,6 +111,40 @@ describe('a topic', () => {
   });
 });
 
+describe('settings', () => {
+  it('show a mistake at its field and in the rule, ask for grave changes, and are saved', async () => {
+    await addTopic('invoice.issue', { callbackUrl: `${endpoint}/ok` });
+    const { page } = await openPage(browser, `${url}/topics/invoice.issue/settings`);
+    const rule = page.getByLabel(/^Retry rule/);
+    await rule.fill('{res.code}!=');
+    await page.locator('pre mark').waitFor();
+    await page.getByLabel('Default delay').fill('soon');
+    await page.getByRole('button', { name: 'Save changes' }).click();
+    await shows(page, 'Save the changes of invoice.issue?');
+    await page.getByRole('dialog').getByRole('button', { name: 'Save changes' }).click();
+    await page.locator('label', { hasText: 'Default delay' }).locator('.wrong').waitFor();
+    await rule.fill('{res.code}!=200');
+    await shows(page, '{res.code} = 500');
+    await page.getByLabel('Default delay').fill('10m');
+    await page.getByRole('button', { name: 'Save changes' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Save changes' }).click();
+    await shows(page, 'Saved');
+    const { body } = await daemon.api('GET', '/v1/topics/invoice.issue');
+    expect(body).toMatchObject({ retryIf: '{res.code}!=200', delay: '10m' });
+  });
+
+  it('create a topic and show its secret once', async () => {
+    const { page } = await openPage(browser, `${url}/topics/new?create`);
+    await page.getByLabel('Name', { exact: true }).fill('cart.remind');
+    await page.getByLabel('Callback URL').fill(`${endpoint}/ok`);
+    await page.getByRole('button', { name: 'Create topic' }).click();
+    await shows(page, /^whsec_/);
+    await page.getByRole('button', { name: 'cart.remind' }).click();
+    await page.getByRole('heading', { name: 'cart.remind' }).waitFor();
+    expect((await daemon.api('GET', '/v1/topics/cart.remind')).status).toBe(200);
+  });
+});
+
 const screens = ['/', '/topics', '/topics/vip.recall', '/topics/vip.recall/jobs', '/jobs', '/dead', '/push'];
 const system = ['/topics/order.close/settings', '/topics/order.close/secret', '/processes', '/access'];
 

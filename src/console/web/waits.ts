@@ -26,6 +26,7 @@ function waitMs(backoff: TopicJson['backoff'], failures: number): number {
     const steps: readonly string[] = backoff;
     return durationMs(steps[Math.min(failures, steps.length - 1)] ?? '') ?? 0;
   }
-  const { base, factor, cap } = backoff as { base: string; factor: number; cap: string };
+  // While it is typed a formula can lack members.
+  const { base = '', factor = 1, cap = '' } = backoff as { base?: string; factor?: number; cap?: string };
   return Math.min(durationMs(cap) ?? 0, (durationMs(base) ?? 0) * factor ** failures);
 }

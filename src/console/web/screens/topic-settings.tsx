@@ -1,11 +1,13 @@
 // Settings of a topic: a form over the API's fields, the rule tester and the retry schedule beside it. Sends only
 // the members that were changed; dq checks them, and its errors appear at their fields.
 
+import { Fragment } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import type { TopicJson } from '../api/types.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
+import { ask } from '../parts/dialog.tsx';
 import { Card, CopyButton, Head, Pill, toast } from '../parts/parts.tsx';
 import { go, href, leaveCheck } from '../router.ts';
 import { waitsOf } from '../waits.ts';
@@ -107,9 +109,14 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
   const [failure, setFailure] = useState<string | null>(null);
   const changed = changedFields(before, values);
   useEffect(() => {
+    const onLeave = (event: BeforeUnloadEvent): void => {
+      if (changed.length > 0) event.preventDefault();
+    };
     leaveCheck.ask = () => changed.length === 0 || confirm(t('leave_question'));
+    addEventListener('beforeunload', onLeave);
     return () => {
       leaveCheck.ask = () => true;
+      removeEventListener('beforeunload', onLeave);
     };
   });
   const save = async (): Promise<void> => {
@@ -127,6 +134,16 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
       showError(error, setErrors, setFailure);
     }
   };
+  const askToSave = (): void => {
+    const grave = changed.filter(({ name }) => graveFields.includes(name));
+    if (grave.length === 0) return void save();
+    ask({
+      title: t('save_question', { topic: topic.topic }),
+      body: <Difference fields={grave} before={before} now={values} />,
+      action: t('save'),
+      run: save,
+    });
+  };
   return (
     <div class="cols">
       <Card width={7} title={t('tab_settings')} note={t('settings_note')}>
@@ -134,7 +151,7 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
           class="body form"
           onSubmit={(event) => {
             event.preventDefault();
-            void save();
+            askToSave();
           }}
         >
           <Fields values={values} errors={errors} change={setValues} />
@@ -163,6 +180,32 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
       </Card>
       <Beside values={values} />
     </div>
+  );
+}
+
+/** A mistake in one of these sends callbacks to the wrong place, or ends jobs as dead letters. */
+const graveFields: readonly string[] = ['callbackUrl', 'retryIf', 'maxAttempts'];
+
+function Difference({
+  fields: shown,
+  before,
+  now,
+}: {
+  fields: readonly Field[];
+  before: Values;
+  now: Values;
+}) {
+  return (
+    <dl class="facts">
+      {shown.map(({ name }) => (
+        <Fragment key={name}>
+          <dt>{wordOf(`field_${name}`, name)}</dt>
+          <dd class="mono">
+            {before[name] === '' ? '–' : before[name]} → {now[name] === '' ? '–' : now[name]}
+          </dd>
+        </Fragment>
+      ))}
+    </dl>
   );
 }
 

@@ -167,6 +167,7 @@ export const en = {
   create: 'Create topic',
   discard: 'Discard',
   unsaved: '{count} unsaved changes',
+  save_question: 'Save the changes of {topic}?',
   saved: 'Saved',
   created_topic: 'Topic created. Copy the secret now: dq does not show it again.',
   group_callback: 'Callback',

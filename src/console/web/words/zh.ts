@@ -167,6 +167,7 @@ export const zh = {
   create: '创建主题',
   discard: '放弃',
   unsaved: '{count} 处更改未保存',
+  save_question: '保存对 {topic} 的更改？',
   saved: '已保存',
   created_topic: '主题已创建。请现在复制密钥，dq 不会再次显示它。',
   group_callback: '回调',
