@@ -8,13 +8,15 @@ const slow = [
   // The suite again on further stores, mutants and long random runs
   'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-shards}.test.ts',
   'test/role/{intake-bad-input,registry-mysql}.test.ts',
-  // Daemons that wait for real limits, that reload, or that share servers
-  'test/system/{bench,clocks,console-screens,copied-directory,crash-loop,dead-requeue,first-start}.test.ts',
+  // Processes that wait for real limits, that reload, or that share servers
+  'test/role/{incidents,intake-connections,intake-drain,mailer,store-maintenance}.test.ts',
+  'test/system/{bench,clocks,console,console-screens,copied-directory,crash-loop,dead-requeue,first-start}.test.ts',
   'test/system/{fuzz-http,hung-names}.test.ts',
   'test/system/{instances,many-topics,mysql,neighbours,package,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,service,shards,signals,silent-workers,standing-still,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
-  'test/system/{exit-codes,generated-client,manual,no-deliveries,tokens}.test.ts',
+  'test/system/{cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
+  'test/system/{logs,manual,no-deliveries,tokens}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
@@ -14,27 +14,25 @@ import { until } from '../support/until.ts';
 /** Texts that must appear as text wherever they come from. */
 const hostile = `<img src=x onerror=alert(1)><script>alert(2)</script>"'javascript:alert(3)\u202e`;
 
-let browser: Browser;
-let daemon: Daemon;
-let url: string;
+const why = await whyNotInstalled('browser');
+if (why !== null) throw new Error(why);
+const server = createServer((request, reply) => {
+  request.resume();
+  if (request.url === '/ok') reply.end('{"code":200}');
+  else reply.writeHead(502, { 'content-type': 'text/html' }).end(hostile);
+});
+await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+afterAll(() => void server.close());
 /** base of an endpoint: /ok delivers, everything else fails with a hostile reply */
-let endpoint: string;
+const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+const browser = await startBrowser();
+afterAll(() => browser.close());
+const daemon = await startDaemon({ console: true, scope: 'file' });
+const consoleOf = ({ dataDir }: Daemon): string =>
+  JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')).console;
+const url = consoleOf(daemon);
 
 beforeAll(async () => {
-  const why = await whyNotInstalled('browser');
-  if (why !== null) throw new Error(why);
-  const server = createServer((request, reply) => {
-    request.resume();
-    if (request.url === '/ok') reply.end('{"code":200}');
-    else reply.writeHead(502, { 'content-type': 'text/html' }).end(hostile);
-  });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  afterAll(() => void server.close());
-  endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  browser = await startBrowser();
-  afterAll(() => browser.close());
-  daemon = await startDaemon({ console: true, scope: 'file' });
-  url = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console;
   await addTopic('order.close', { callbackUrl: `${endpoint}/ok`, title: 'Close unpaid orders' });
   await addTopic('vip.recall', {
     callbackUrl: `${endpoint}/502`,
@@ -42,7 +40,7 @@ beforeAll(async () => {
     owner: '<b>owner</b>',
     maxAttempts: 1,
   });
-}, 400_000);
+});
 
 async function addTopic(topic: string, settings: object): Promise<void> {
   const { status } = await daemon.api('POST', '/v1/topics', { topic, ...settings });
@@ -181,7 +179,7 @@ describe('every screen', () => {
 describe('sign-in', () => {
   it('needs a token once one exists; the page shows no version before; signing out ends the session', async () => {
     const own = await startDaemon({ console: true });
-    const at = JSON.parse(readFileSync(join(own.dataDir, 'run/dq.json'), 'utf8')).console;
+    const at = consoleOf(own);
     const { body } = await own.api('POST', '/v1/tokens', { name: 'li.wei', scopes: ['read'] });
     const { page } = await openPage(browser, at);
     await page.getByLabel('Access token').fill('dqk_wrong');

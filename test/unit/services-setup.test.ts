@@ -18,6 +18,6 @@ it.skipIf(process.getuid?.() !== 0)('services: names missing packages before it 
     /^These tests install missing packages with apt-get: .*redis-server.*php-cli.*zsh/,
   );
   const servers = ['redis-server', 'redis-cli', 'mariadbd', 'mariadb-install-db', 'mariadb'];
-  for (const name of [...servers, 'php', 'zsh', 'fish']) writeFileSync(join(directory, name), '');
+  for (const name of [...servers, 'php', 'zsh', 'fish', 'chromium']) writeFileSync(join(directory, name), '');
   expect(installLine()).toBeNull();
 });
