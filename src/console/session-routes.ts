@@ -131,6 +131,9 @@ async function present(
   if (link !== undefined) {
     const digest = linkDigestOf(link);
     const found = digest === null ? null : await registry.takeSignInLink(digest, now());
+    // Its token may be younger than the last refresh.
+    if (found !== null && found.tokenId !== null && !tokens.mayExist(found.tokenId))
+      await tokens.refresh().catch(() => undefined);
     if (found !== null && (found.tokenId === null || tokens.mayExist(found.tokenId)))
       return { ...found, signedInBy: 'link' };
     return new DqError('unauthorized', 'link: unknown, used or too old; run dq console again');

@@ -15,6 +15,9 @@ export const masterLimits = {
    *  without a cache (500 MB/s were measured from memory). */
   workerReadyMs: 15_000,
   storeReadyMs: 120_000,
+  /** Less than a reload waits: a console that hangs has failed by then, and neither a start nor a reload
+   *  depends on it. */
+  consoleReadyMs: 10_000,
   storeCheckBytesPerMs: 4 * 1024,
   /** Time until the first worker of every role of a reload is ready; otherwise the reload changes nothing. */
   reloadReadyMs: 15_000,
@@ -32,6 +35,9 @@ export const masterLimits = {
   storeDrainMs: 10_000,
   /** Time of a server in a stop: the longest request. */
   serverDrainMs: 10_000,
+  /** Time of dq-console in a stop. Open pages hold connections, and a restart refuses pushes until dq-store has
+   *  ended, which waits for all. */
+  consoleDrainMs: 1_000,
   /** Ticks of the master (one a second) without a message from a worker, then it kills the worker.
    *  5 ticks more than the watchdog, whose log line names the cause. A frozen process has no
    *  running watchdog and would keep its capacity of each topic. About a lease of the default

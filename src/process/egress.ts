@@ -5,7 +5,7 @@
 import { lookup } from 'node:dns';
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { type Config, consolePortOf } from '../config/options.ts';
+import type { Config } from '../config/options.ts';
 import { createEgressPolicy, type EgressPolicy, type Endpoint } from '../core/egress-policy.ts';
 import { parseMysqlUrl } from '../core/url/mysql-url.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
@@ -27,7 +27,10 @@ export function egressPolicyOf(
   const address = config['server.host'];
   const own: Endpoint[] = [{ address, port: config['server.port'] }];
   if (listening !== undefined) own.push(listening);
-  if (config['console.enabled']) own.push({ address: config['console.host'], port: consolePortOf(config) });
+  // The default port may be another program's, and the console elsewhere: its port arrives by the link.
+  const consolePort = config['console.port'];
+  if (config['console.enabled'] && consolePort !== null)
+    own.push({ address: config['console.host'], port: consolePort });
   link?.onMessage((message) => {
     if (message.kind !== 'listening') return;
     const told = { address: message.host ?? address, port: message.port };

@@ -177,6 +177,20 @@ describe('every screen', () => {
 });
 
 describe('sign-in', () => {
+  it('goes on with the first token that the page creates, and shows it', async () => {
+    const own = await startDaemon({ console: true });
+    const { page } = await openPage(browser, `${consoleOf(own)}/access`);
+    await page.getByLabel('Name', { exact: true }).fill('ops');
+    await shows(page, /This is the first token/);
+    await page.getByRole('button', { name: 'Create token' }).click();
+    await shows(page, /^dqk_/);
+    await page.getByRole('row').filter({ hasText: 'ops' }).first().waitFor();
+    const token = await page.locator('pre', { hasText: /^dqk_/ }).innerText();
+    expect((await fetch(`${own.url}/v1/topics`)).status).toBe(401);
+    const headers = { authorization: `Bearer ${token}` };
+    expect((await fetch(`${own.url}/v1/topics`, { headers })).status).toBe(200);
+  });
+
   it('needs a token once one exists; the page shows no version before; signing out ends the session', async () => {
     const own = await startDaemon({ console: true });
     const at = consoleOf(own);

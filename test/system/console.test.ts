@@ -223,4 +223,13 @@ describe('a console that fails', patience, () => {
     expect((await sendTo(Number(new URL(url).port), 'GET', '/livez', {})).status).toBe(200);
     expect(await daemon.stop()).toBe(0);
   });
+
+  it('that hangs holds neither the start nor a reload', async () => {
+    const altered = alteredDq();
+    altered.hang('dq-console');
+    const daemon = await startDaemon({ console: true, launcher: altered.launcher });
+    expect(urlIn(daemon)).toBeNull();
+    expect((await runDq(['reload', '--data-dir', daemon.dataDir])).code).toBe(0);
+    expect((await daemon.api('GET', '/livez')).status).toBe(200);
+  });
 });

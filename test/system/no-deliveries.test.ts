@@ -31,7 +31,9 @@ it('start --no-deliveries: calls nothing, mails nothing and says so; the next st
     const { notifiers } = (await quiet.api('GET', '/v1/topics/t/capacity')).body as {
       notifiers: { reasons: { code: string }[] | null }[];
     };
-    return notifiers.every(({ reasons }) => reasons?.some(({ code }) => code === 'no_deliveries') === true);
+    const holds = ({ reasons }: (typeof notifiers)[number]) =>
+      reasons?.some(({ code }) => code === 'no_deliveries') === true;
+    return notifiers.length > 0 && notifiers.every(holds);
   };
   expect((await quiet.api('POST', '/v1/topics/t/resume')).status).toBe(200);
   await quiet.push('t', '1', { id: 'new' });

@@ -170,10 +170,11 @@ describe('signals to the process group during the start', () => {
       );
       await until('it is ready', () => existsSync(record));
       expect([child.exitCode, child.signalCode]).toEqual([null, null]);
-      const { url } = JSON.parse(readFileSync(record, 'utf8')) as { url: string };
-      expect((await fetch(`${url}/readyz`)).status).toBe(200);
+      const dq = JSON.parse(readFileSync(record, 'utf8')) as { url: string; console: string };
+      expect((await fetch(`${dq.url}/readyz`)).status).toBe(200);
       const pids = [pid, ...childrenOf(pid).map((worker) => worker.pid)];
-      expect(new Set(portsOf(pids))).toEqual(new Set([Number(new URL(url).port)]));
+      const ports = [dq.url, dq.console].map((url) => Number(new URL(url).port));
+      expect(new Set(portsOf(pids))).toEqual(new Set(ports));
     },
   );
 

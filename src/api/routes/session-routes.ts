@@ -11,7 +11,7 @@ import {
   type SessionRecord,
   signInKinds,
 } from '../../core/session.ts';
-import { coversGlob, grants } from '../../core/token.ts';
+import { allRights, coversGlob, grants } from '../../core/token.ts';
 import { servesThisMachine } from '../../process/exposure.ts';
 import { endOf, hasEnded } from '../../registry/session-book.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
@@ -113,6 +113,9 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
     { schema: linkSchema, config: { access: 'known' } },
     async (request, answer) => {
       const caller = rightsOf(request);
+      // What admits them ends with the first token; a session by their link would not.
+      if (caller === allRights)
+        throw new DqError('forbidden', 'while no access token exists, no link is needed; use dq console');
       const { name = caller.name, scopes = caller.scopes, topics = caller.topics } = request.body;
       const scope = scopes.find((one) => !grants(caller, one));
       if (scope !== undefined)

@@ -5,7 +5,7 @@ import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
-import { type Me, may, session, signOut } from './api/session.ts';
+import { type Me, may, session, signOut, start } from './api/session.ts';
 import type { Summary } from './api/types.ts';
 import { clock, duration, shortNumber, useSecond } from './format.ts';
 import { bindKeys } from './keys.ts';
@@ -34,8 +34,12 @@ const firstBuild = signal<string | null>(null);
 export function Shell() {
   const { value } = session;
   useEffect(() => bindKeys(), []);
+  // While no token exists a session that has ended begins again without a sign-in.
+  useEffect(() => {
+    if (signedOut.value) void start();
+  }, [signedOut.value]);
   if (value.kind === 'starting') return null;
-  if (value.kind === 'signed_out') return <SignIn error={value.error} ended={false} />;
+  if (value.kind === 'signed_out') return <SignIn error={value.error} ended={signedOut.value} />;
   if (signedOut.value) return <SignIn error={null} ended />;
   return <Signed me={value.me} />;
 }

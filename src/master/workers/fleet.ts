@@ -136,11 +136,10 @@ export class Fleet {
         return generation.workers(...wanted);
       });
     const servers = workers('server', 'console');
-    for (const worker of servers)
-      worker.drain(
-        why === 'reload' ? masterLimits.serverDrainMs : Math.min(callbacksMs, masterLimits.serverDrainMs),
-        why,
-      );
+    for (const worker of servers) {
+      const mostMs = worker.role === 'console' ? masterLimits.consoleDrainMs : masterLimits.serverDrainMs;
+      worker.drain(why === 'reload' ? masterLimits.serverDrainMs : Math.min(callbacksMs, mostMs), why);
+    }
     const timers = workers('timer');
     const notifiers = workers('notifier');
     for (const worker of [...timers, ...notifiers]) worker.drain(callbacksMs, why);

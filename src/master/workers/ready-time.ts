@@ -14,6 +14,7 @@ type Paths = Pick<Config, 'dataDir' | 'mysql.url'>;
 /** ms */
 export function readyMsOf(role: RoleName, config: Paths): number {
   const { dataDir } = config;
+  if (role === 'console') return masterLimits.consoleReadyMs;
   if (role !== 'store')
     return (
       masterLimits.workerReadyMs + Math.ceil(registryBytes(config) / masterLimits.registryReadBytesPerMs)

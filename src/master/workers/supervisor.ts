@@ -209,7 +209,8 @@ export class Supervisor implements SlotHost {
       onEnd: (from, ending) => this.#ended(slot, from, ending),
     });
     this.#options.onFork(worker.pid, worker.title);
-    if (this.#isOnTrial(slot)) this.#reloading?.forked();
+    // A console that keeps dying must not keep the reload: it does not depend on one.
+    if (role !== 'console' && this.#isOnTrial(slot)) this.#reloading?.forked();
     return worker;
   }
 

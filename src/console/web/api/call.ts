@@ -24,7 +24,8 @@ export class CallError extends Error {
   }
 }
 
-const keyName = 'dq-key';
+/** Daemons behind one proxy share its origin, and differ in the base path. */
+const keyName = `dq-key${base}`;
 
 function storedKey(): string | null {
   try {

@@ -29,6 +29,9 @@ export function usePoll<T>(
     at: null,
   });
   const refresh = useRef(() => {});
+  // The newest one counts, without a new start of the polling.
+  const period = useRef(everyMs);
+  period.current = everyMs;
   const key = JSON.stringify([path, query]);
   useEffect(() => {
     setState({ data: null, error: null, at: null });
@@ -45,7 +48,8 @@ export function usePoll<T>(
       try {
         const data = await get<T>(path, query);
         failures = 0;
-        waitMs = typeof everyMs === 'number' ? everyMs : everyMs(data);
+        const { current } = period;
+        waitMs = typeof current === 'number' ? current : current(data);
         if (!ended) setState({ data, error: null, at: Date.now() });
       } catch (error) {
         waitMs = Math.min(1_000 * 2 ** failures, retryMsMax);

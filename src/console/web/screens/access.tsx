@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import type { Scope } from '../api/session.ts';
+import { type Scope, session, signIn } from '../api/session.ts';
 import { clock, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Card, CopyButton, Empty, Head, LoadError, toast, Waiting } from '../parts/parts.tsx';
@@ -31,12 +31,14 @@ interface Session {
 const scopes: readonly Scope[] = ['read', 'push', 'operate', 'admin'];
 
 export function Access() {
+  const { value: state } = session;
+  const isFirst = state.kind === 'signed_in' && !state.me.tokensExist;
   const tokens = usePoll<{ items: readonly Token[] }>('/v1/tokens', 10_000);
   const sessions = usePoll<{ items: readonly Session[] }>('/v1/sessions', 10_000);
   return (
     <>
       <Head title={t('access')} />
-      <NewToken changed={tokens.refresh} />
+      <NewToken isFirst={isFirst} changed={tokens.refresh} />
       <Card title={t('tokens')}>
         <LoadError error={tokens.error} what={t('tokens')} retry={tokens.refresh} />
         {tokens.data === null ? (
@@ -61,14 +63,16 @@ export function Access() {
   );
 }
 
-function NewToken({ changed }: { changed: () => void }) {
+/** `isFirst`: no token exists yet. It ends the session of this page, which signs in with it at once. */
+function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void }) {
   const [name, setName] = useState('');
   const [topics, setTopics] = useState('*');
-  const [chosen, setChosen] = useState<ReadonlySet<Scope>>(new Set(['read']));
+  const [chosen, setChosen] = useState<ReadonlySet<Scope>>(new Set([isFirst ? 'admin' : 'read']));
   const [made, setMade] = useState<string | null>(null);
   const [error, setError] = useState<string | null>(null);
   const create = async (): Promise<void> => {
     setError(null);
+    if (isFirst && !chosen.has('admin')) return setError(t('first_token_admin'));
     try {
       const json = {
         name,
@@ -78,6 +82,7 @@ function NewToken({ changed }: { changed: () => void }) {
       const { token } = await call<{ token: string }>('POST', '/v1/tokens', { json });
       setMade(token);
       setName('');
+      if (isFirst) await signIn({ token });
       changed();
     } catch (problem) {
       setError(problem instanceof CallError && problem.status !== 0 ? problem.message : t('no_reply'));
@@ -129,6 +134,7 @@ function NewToken({ changed }: { changed: () => void }) {
             ))}
           </div>
         </fieldset>
+        {isFirst ? <p class="wide soft">{t('first_token_note')}</p> : null}
         {error === null ? null : (
           <p class="wide wrong" role="alert">
             {error}

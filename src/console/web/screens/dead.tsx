@@ -122,11 +122,11 @@ async function requeue(filter: Filter & { ids?: readonly string[] }): Promise<nu
   });
 }
 
-async function purge(filter: Filter): Promise<number> {
+async function purge(filter: Filter, until: string): Promise<number> {
   const isAll = filter.topic === undefined && filter.since === undefined;
   return repeat(async () => {
     const { purged, more } = await call<{ purged: number; more: boolean }>('DELETE', '/v1/dead', {
-      query: { ...filter, ...(isAll ? { all: 'true' } : {}), until: new Date(daemonNow()).toISOString() },
+      query: { ...filter, ...(isAll ? { all: 'true' } : {}), until },
     });
     return { moved: purged, more };
   });
@@ -166,7 +166,9 @@ function AllActions({
       <button
         type="button"
         class="btn danger"
-        onClick={() =>
+        onClick={() => {
+          // Jobs that die after the question were not in it.
+          const until = new Date(daemonNow()).toISOString();
           ask({
             title: t('purge_question', { count: shown }),
             body: t('purge_text', { count: shown }),
@@ -174,11 +176,11 @@ function AllActions({
             danger: true,
             typed: shown,
             run: async () => {
-              toast(t('toast_purged', { count: number(await purge(filter)) }));
+              toast(t('toast_purged', { count: number(await purge(filter, until)) }));
               changed();
             },
-          })
-        }
+          });
+        }}
       >
         <Icon name="trash" />
         {t('purge')}…

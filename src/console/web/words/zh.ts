@@ -328,6 +328,8 @@ export const zh = {
   remove_token_question: '移除 {name}？',
   remove_token_text: '使用它的客户端会在 2 秒内收到 401，它的会话会结束。',
   remove_last_token_text: '这是最后一个令牌。之后本机的所有用户都可以使用 dq。',
+  first_token_note: '这是第一个令牌。之后对 dq 的每个请求都需要令牌，生产者的请求也一样。',
+  first_token_admin: '第一个令牌需要 admin 权限，否则无法在这里创建其他令牌。',
   token_created: '请现在复制。dq 不会再次显示它。',
   topics_glob: '主题，用逗号分隔；* 表示任意字符',
   field_callbackUrl: '回调地址',

@@ -47,9 +47,10 @@ export async function updateUse(trx: Db, id: string, usedAt: number): Promise<'u
   return numUpdatedRows > 0n ? 'updated' : 'absent';
 }
 
-/** `id` null: all of them. */
+/** `id` null: all of them, and the links that are not used yet. */
 export async function deleteSessions(trx: Db, id: string | null): Promise<'removed' | 'absent'> {
   if (id !== null && !idPattern.test(id)) return 'absent';
+  if (id === null) await trx.deleteFrom('sign_in_link').execute();
   const all = trx.deleteFrom('session');
   const { numDeletedRows } = await (id === null ? all : all.where('id', '=', id)).executeTakeFirst();
   return numDeletedRows > 0n ? 'removed' : 'absent';
