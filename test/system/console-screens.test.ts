@@ -185,7 +185,7 @@ describe('sign-in', () => {
     await page.getByRole('button', { name: 'Create token' }).click();
     await shows(page, /^dqk_/);
     await page.getByRole('row').filter({ hasText: 'ops' }).first().waitFor();
-    const token = await page.locator('pre', { hasText: /^dqk_/ }).innerText();
+    const token = await page.locator('pre', { hasText: /^dqk_/ }).textContent();
     expect((await fetch(`${own.url}/v1/topics`)).status).toBe(401);
     const headers = { authorization: `Bearer ${token}` };
     expect((await fetch(`${own.url}/v1/topics`, { headers })).status).toBe(200);

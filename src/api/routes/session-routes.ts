@@ -95,7 +95,7 @@ const removeAllSchema = {
   operationId: 'removeSessions',
   tags,
   summary: 'End all sessions of the console; effective within 2 s',
-  querystring: closed({ all: Type.Literal('true', { description: 'must be true' }) }),
+  querystring: closed({ all: Type.Optional(Type.Literal('true', { description: 'required' })) }),
   response: { 200: reply('ended', closed({ deleted: yes })), ...problems(413, 503) },
 };
 
@@ -157,7 +157,8 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
     return { deleted: true };
   });
 
-  api.delete('/v1/sessions', { schema: removeAllSchema, config: admin }, async () => {
+  api.delete('/v1/sessions', { schema: removeAllSchema, config: admin }, async (request) => {
+    if (request.query.all === undefined) throw invalidField('all', 'is required: write ?all=true');
     await registry.removeSessions(null);
     return { deleted: true };
   });
