@@ -35,8 +35,8 @@ export const masterLimits = {
   storeDrainMs: 10_000,
   /** Time of a server in a stop: the longest request. */
   serverDrainMs: 10_000,
-  /** Time of dq-console in a stop. Open pages hold connections, and a restart refuses pushes until dq-store has
-   *  ended, which waits for all. */
+  /** Time of dq-console in a stop. Open pages hold connections, and a restart refuses pushes until dq-store
+   *  has ended, which waits for all. */
   consoleDrainMs: 1_000,
   /** Ticks of the master (one a second) without a message from a worker, then it kills the worker.
    *  5 ticks more than the watchdog, whose log line names the cause. A frozen process has no
