@@ -331,7 +331,8 @@ export const en = {
   remove_last_token_text: 'It is the last token. Then all users of this machine may use dq.',
   first_token_note:
     'This is the first token. From then on, every request to dq needs a token, also those of producers.',
-  first_token_admin: 'The first token needs the scope admin: without it, no session could create another one.',
+  first_token_admin:
+    'The first token needs the scope admin: without it, no session could create another one.',
   token_created: 'Copy it now. dq does not show it again.',
   topics_glob: 'Topics, comma-separated; * matches any characters',
   field_callbackUrl: 'Callback URL',
