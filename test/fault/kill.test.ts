@@ -1,6 +1,7 @@
 // kill -9 of every process under load: acknowledged jobs are delivered; only jobs in flight at the kill
 // arrive twice.
 import { expect, it } from 'vitest';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 import { isAlive, startDaemon } from '../support/daemon.ts';
 import {
   addTopic,
@@ -17,7 +18,7 @@ import { until } from '../support/until.ts';
 
 const idOf = (arrival: Arrival) => arrival.id;
 
-it('killed notifier: its 500 callbacks repeat before their leases end, no others', async () => {
+it('killed notifier: its running callbacks repeat before their leases end, no others', async () => {
   let holding = true;
   const sink = await startSink((arrival, response) => {
     // Held callbacks get no answer: they run until their notifier dies.
@@ -30,14 +31,17 @@ it('killed notifier: its 500 callbacks repeat before their leases end, no others
   await pauseTopic(daemon, 't');
   await forAll(numbers(500), (n) => daemon.push('t', '{}', { id: `held${n}` }));
   await resumeTopic(daemon, 't');
-  await until('500 callbacks are running', () => sink.open().length === 500);
+  // All 500 on a fast machine: once the first have hung for a while, the topic gets few more.
+  await until('many callbacks are running', () => sink.open().length >= notifierLimits.untriedAtOnce);
 
   const killedAt = Date.now();
+  const arrived = sink.arrivals.length;
+  const running = new Set(sink.open().map(idOf));
   holding = false;
   process.kill(daemon.pidOf('dq-notifier-0'), 'SIGKILL');
   await forAll(numbers(100), (n) => daemon.push('t', '{}', { id: `late${n}` }));
   const again = await until('the first is called again', () =>
-    sink.arrivals.slice(1_000).find((arrival) => arrival.id.startsWith('held')),
+    sink.arrivals.slice(arrived).find(({ id }) => running.has(id)),
   );
   // Their leases last 70 s.
   expect(again.arrivedAt - killedAt).toBeLessThanOrEqual(30_000);
@@ -47,7 +51,10 @@ it('killed notifier: its 500 callbacks repeat before their leases end, no others
   expect(byId.size).toBe(1_100);
   for (const [id, arrivals] of byId) {
     // The lease ended without an outcome: no attempt counts, and `webhook-id` is the same.
-    expect(arrivals.map((arrival) => arrival.attempt).join(), id).toBe(id.startsWith('held') ? '1,1' : '1');
+    const attempts = arrivals.map((arrival) => arrival.attempt).join();
+    if (running.has(id)) expect(attempts, id).toBe('1,1');
+    // Between the look and the kill the notifier may have called further ones.
+    else expect(attempts, id).toMatch(id.startsWith('held') ? /^1(,1)?$/ : /^1$/);
     expect(new Set(arrivals.map((arrival) => arrival.webhookId)).size, id).toBe(1);
   }
 });
