@@ -1,18 +1,13 @@
 // The waits between the attempts of a topic, from its backoff as the API prints it. The unit of 2n+1 is the
 // option retry.unit, whose default the page assumes.
 
+import { parseDuration } from '../../core/duration.ts';
 import type { TopicJson } from './api/types.ts';
-
-const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** "1h30m" → ms; null for another text. */
 export function durationMs(text: string): number | null {
-  if (text === '0') return 0;
-  if (!/^(\d+(ms|s|m|h|d))+$/.test(text)) return null;
-  let total = 0;
-  for (const [, count, unit] of text.matchAll(/(\d+)(ms|s|m|h|d)/g))
-    total += Number(count) * (unitMs[unit ?? ''] ?? 0);
-  return total;
+  const parsed = parseDuration(text);
+  return parsed.ok ? parsed.value : null;
 }
 
 /** One wait less than attempts: the wait after attempt 1, 2, … in ms, without jitter. */

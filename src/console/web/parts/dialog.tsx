@@ -6,6 +6,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { CallError } from '../api/call.ts';
 import { t } from '../words/words.ts';
+import { Failure } from './parts.tsx';
 
 export interface Question {
   readonly title: string;
@@ -83,11 +84,7 @@ function Dialog({ title, body, action, danger = false, keep, typed, input, run }
               {input === undefined ? null : <small>{input.hint}</small>}
             </label>
           )}
-          {error === null ? null : (
-            <p class="wrong" role="alert">
-              {error}
-            </p>
-          )}
+          <Failure text={error} />
         </div>
         <div class="bottom">
           <button type="button" class="btn" onClick={close}>

@@ -3,6 +3,7 @@
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import type { CallError } from '../api/call.ts';
+import { may } from '../api/session.ts';
 import { href } from '../router.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
 
@@ -155,6 +156,62 @@ export function Waiting({ rows = 4 }: { rows?: number }) {
         <span key={n} />
       ))}
     </div>
+  );
+}
+
+/** A rejected action, beside it. `place`: class of its place in a form or card. */
+export function Failure({ text, place = '' }: { text: string | null; place?: 'wide' | 'nothing' | '' }) {
+  if (text === null) return null;
+  return (
+    <p class={`${place} wrong`.trim()} role="alert">
+      {text}
+    </p>
+  );
+}
+
+/** Below a list: reads its next page. `next` null: this is all. */
+export function More({ next }: { next: (() => void) | null }) {
+  if (next === null) return null;
+  return (
+    <div class="more">
+      <button type="button" class="btn s" onClick={next}>
+        {t('show_more')}
+      </button>
+    </div>
+  );
+}
+
+export function NewTopicLink() {
+  if (!may('admin')) return null;
+  return (
+    <a class="btn main" href={`${href('topics', 'new')}?create`}>
+      <Icon name="plus" />
+      {t('new_topic')}
+    </a>
+  );
+}
+
+/** A filter that is typed. */
+export function TextChip({
+  label,
+  value,
+  onChange,
+}: {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+}) {
+  return (
+    <label class={value === '' ? 'field' : 'field on'}>
+      {label}
+      <input
+        class="mono"
+        value={value}
+        placeholder={t('any')}
+        autocomplete="off"
+        onChange={(event) => onChange(event.currentTarget.value.trim())}
+      />
+    </label>
   );
 }
 

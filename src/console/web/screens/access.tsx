@@ -6,7 +6,7 @@ import { usePoll } from '../api/poll.ts';
 import { type Scope, session, signIn } from '../api/session.ts';
 import { clock, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Card, CopyButton, Empty, Head, LoadError, toast, Waiting } from '../parts/parts.tsx';
+import { Card, CopyButton, Empty, Failure, Head, LoadError, toast, Waiting } from '../parts/parts.tsx';
 import { t, type Word } from '../words/words.ts';
 
 interface Token {
@@ -135,11 +135,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
           </div>
         </fieldset>
         {isFirst ? <p class="wide soft">{t('first_token_note')}</p> : null}
-        {error === null ? null : (
-          <p class="wide wrong" role="alert">
-            {error}
-          </p>
-        )}
+        <Failure text={error} place="wide" />
         {made === null ? null : (
           <div class="wide title" role="status">
             <pre class="code wrap" tabIndex={0}>
@@ -246,11 +242,7 @@ function Sessions({ sessions, changed }: { sessions: readonly Session[]; changed
   );
   return (
     <>
-      {error === null ? null : (
-        <p class="nothing wrong" role="alert">
-          {error}
-        </p>
-      )}
+      <Failure text={error} place="nothing" />
       <table class="desk">
         <thead>
           <tr>

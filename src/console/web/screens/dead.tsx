@@ -8,7 +8,19 @@ import { clock, number } from '../format.ts';
 import { screenKeys } from '../keys.ts';
 import { usePages } from '../pages.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Choice, Empty, Head, Icon, JobLink, LoadError, TopicLink, toast, Waiting } from '../parts/parts.tsx';
+import {
+  Choice,
+  Empty,
+  Head,
+  Icon,
+  JobLink,
+  LoadError,
+  More,
+  TextChip,
+  TopicLink,
+  toast,
+  Waiting,
+} from '../parts/parts.tsx';
 import { place, setQuery } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t } from '../words/words.ts';
@@ -56,16 +68,11 @@ export function DeadLetters() {
       <section class="card">
         <header>
           <div class="fields">
-            <label class={topic === '' ? 'field' : 'field on'}>
-              {t('filter_topic')}
-              <input
-                class="mono"
-                value={topic}
-                placeholder={t('any')}
-                autocomplete="off"
-                onChange={(event) => setQuery({ topic: event.currentTarget.value.trim() })}
-              />
-            </label>
+            <TextChip
+              label={t('filter_topic')}
+              value={topic}
+              onChange={(value) => setQuery({ topic: value })}
+            />
             <Choice
               label={t('filter_time')}
               value={age}
@@ -86,19 +93,13 @@ export function DeadLetters() {
         ) : (
           <Table jobs={pages.items} changed={pages.refresh} />
         )}
-        {pages.more === null ? null : (
-          <div class="more">
-            <button type="button" class="btn s" onClick={pages.more}>
-              {t('show_more')}
-            </button>
-          </div>
-        )}
+        <More next={pages.more} />
       </section>
     </>
   );
 }
 
-/** Repeats the call until no more match, or the page is left. Returns the number of jobs. */
+/** Repeats the call until no more match. Returns the number of jobs. */
 async function repeat(step: () => Promise<{ moved: number; more: boolean }>): Promise<number> {
   let total = 0;
   for (let n = 0; n < bulkCallsMax; n += 1) {

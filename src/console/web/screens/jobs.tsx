@@ -9,11 +9,14 @@ import { usePages } from '../pages.ts';
 import {
   Choice,
   Empty,
+  Failure,
   Head,
   Icon,
   JobLink,
   JobState,
   LoadError,
+  More,
+  TextChip,
   TopicLink,
   toast,
   Waiting,
@@ -84,38 +87,9 @@ export function JobList({ topic }: { topic: string | null }) {
         ) : (
           <Table jobs={pages.items} withTopic={topic === null} changed={pages.refresh} />
         )}
-        {pages.more === null ? null : (
-          <div class="more">
-            <button type="button" class="btn s" onClick={pages.more}>
-              {t('show_more')}
-            </button>
-          </div>
-        )}
+        <More next={pages.more} />
       </section>
     </>
-  );
-}
-
-function TextChip({
-  label,
-  value,
-  onChange,
-}: {
-  label: string;
-  value: string;
-  onChange: (value: string) => void;
-}) {
-  return (
-    <label class={value === '' ? 'field' : 'field on'}>
-      {label}
-      <input
-        class="mono"
-        value={value}
-        placeholder={t('any')}
-        autocomplete="off"
-        onChange={(event) => onChange(event.currentTarget.value.trim())}
-      />
-    </label>
   );
 }
 
@@ -155,11 +129,7 @@ function Table({
   };
   return (
     <>
-      {failure === null ? null : (
-        <p class="nothing wrong" role="alert">
-          {failure}
-        </p>
-      )}
+      <Failure text={failure} place="nothing" />
       <table class="desk">
         <thead>
           <tr>

@@ -4,7 +4,7 @@
 import { may } from '../api/session.ts';
 import type { Summary } from '../api/types.ts';
 import { clock, duration, number, shortNumber, zone } from '../format.ts';
-import { Card, Empty, Head, Icon, Tiles, TopicState, Waiting } from '../parts/parts.tsx';
+import { Card, Empty, Head, Icon, NewTopicLink, Tiles, TopicState, Waiting } from '../parts/parts.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
@@ -25,18 +25,7 @@ export function Overview() {
 function FirstSteps() {
   return (
     <>
-      <Head
-        title={t('overview')}
-        sub={t('topics_empty')}
-        actions={
-          may('admin') ? (
-            <a class="btn main" href={`${href('topics', 'new')}?create`}>
-              <Icon name="plus" />
-              {t('new_topic')}
-            </a>
-          ) : undefined
-        }
-      />
+      <Head title={t('overview')} sub={t('topics_empty')} actions={<NewTopicLink />} />
       <Card>
         <Empty>{t('topics_sub')}</Empty>
       </Card>

@@ -8,7 +8,7 @@ import type { TopicJson } from '../api/types.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Card, CopyButton, Head, Pill, toast } from '../parts/parts.tsx';
+import { Card, CopyButton, Failure, Head, Pill, toast } from '../parts/parts.tsx';
 import { go, href, leaveCheck } from '../router.ts';
 import { waitsOf } from '../waits.ts';
 import { t, type Word, wordOf } from '../words/words.ts';
@@ -155,7 +155,7 @@ export function TopicSettings({ topic }: { topic: TopicJson }) {
           }}
         >
           <Fields values={values} errors={errors} change={setValues} />
-          <Failure text={failure} />
+          <Failure text={failure} place="wide" />
           <div class="wide fields">
             <button type="submit" class="btn main" disabled={changed.length === 0}>
               {t('save')}
@@ -274,7 +274,7 @@ export function NewTopic() {
               <FieldNote errors={errors} name="topic" />
             </label>
             <Fields values={values} errors={errors} change={setValues} />
-            <Failure text={failure} />
+            <Failure text={failure} place="wide" />
             <div class="wide fields">
               <button type="submit" class="btn main" disabled={name === ''}>
                 {t('create')}
@@ -305,15 +305,6 @@ const rootOf = (name: string): string => name.split(/[.[]/, 1)[0] ?? name;
 const isField = (name: string): boolean => fields.some((field) => field.name === rootOf(name));
 const errorOf = (errors: readonly FieldError[], name: string) =>
   errors.find(({ field }) => rootOf(field) === name);
-
-function Failure({ text }: { text: string | null }) {
-  if (text === null) return null;
-  return (
-    <p class="wide wrong" role="alert">
-      {text}
-    </p>
-  );
-}
 
 function FieldNote({ errors, name }: { errors: readonly FieldError[]; name: string }) {
   const error = errorOf(errors, name);

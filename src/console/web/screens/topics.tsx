@@ -1,11 +1,10 @@
 // Topics: the list with today's counters; search by name, title or owner.
 
 import { usePoll } from '../api/poll.ts';
-import { may } from '../api/session.ts';
 import type { Stats, TopicJson } from '../api/types.ts';
 import { number } from '../format.ts';
 import { usePages } from '../pages.ts';
-import { Empty, Head, Icon, LoadError, TopicState, Waiting } from '../parts/parts.tsx';
+import { Empty, Head, Icon, LoadError, More, NewTopicLink, TopicState, Waiting } from '../parts/parts.tsx';
 import { href, hrefQuery, place, setQuery } from '../router.ts';
 import { t } from '../words/words.ts';
 
@@ -16,18 +15,7 @@ export function Topics() {
   const lines = new Map(stats.data?.topics.map((line) => [line.topic, line]));
   return (
     <>
-      <Head
-        title={t('topics')}
-        sub={t('topics_sub')}
-        actions={
-          may('admin') ? (
-            <a class="btn main" href={`${href('topics', 'new')}?create`}>
-              <Icon name="plus" />
-              {t('new_topic')}
-            </a>
-          ) : undefined
-        }
-      />
+      <Head title={t('topics')} sub={t('topics_sub')} actions={<NewTopicLink />} />
       <LoadError error={pages.error} what={t('topics')} retry={pages.refresh} />
       <section class="card">
         <header>
@@ -55,13 +43,7 @@ export function Topics() {
         ) : (
           <Table topics={pages.items} lines={lines} />
         )}
-        {pages.more === null ? null : (
-          <div class="more">
-            <button type="button" class="btn s" onClick={pages.more}>
-              {t('show_more')}
-            </button>
-          </div>
-        )}
+        <More next={pages.more} />
       </section>
     </>
   );
