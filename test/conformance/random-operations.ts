@@ -23,6 +23,8 @@ interface Operation {
   readonly call: (store: port.Store) => Promise<unknown>;
   /** Several calls, or a read: the port does not define whether a read sees writes of the same moment. */
   readonly alone?: boolean;
+  /** May take several steps; a concurrent operation may run between two of them. */
+  readonly isBulk?: boolean;
   /** The part of the answer that concurrent operations cannot change. */
   readonly part?: (answer: unknown) => unknown;
 }
@@ -204,7 +206,12 @@ export class RandomOperations extends Dice {
     const verb = this.pick(['list', 'list', 'requeue', 'purge'] as const);
     const given = [filter, max];
     if (verb !== 'list')
-      return { what: `dead ${verb}`, given, call: (store) => store.dead[verb](filter, max) };
+      return {
+        what: `dead ${verb}`,
+        isBulk: true,
+        given,
+        call: (store) => store.dead[verb](filter, max),
+      };
     return {
       what: 'dead list',
       alone: true,
@@ -276,7 +283,12 @@ export class RandomOperations extends Dice {
       return { what: 'counts', given: held, alone: true, call: (store) => store.admin.counts(held) };
     }
     const topic = this.pick(topics);
-    return { what: 'purgeTopic', given: topic, call: (store) => store.admin.purgeTopic(topic, 500) };
+    return {
+      what: 'purgeTopic',
+      isBulk: true,
+      given: topic,
+      call: (store) => store.admin.purgeTopic(topic, 500),
+    };
   }
 }
 
@@ -341,7 +353,9 @@ export class SideBySide {
       if (this.#source.chance(0.5)) this.#clock.now += this.#source.below(120);
       const drawn = this.#source.some(() => this.#source.draw(), this.#source.chance(0.3) ? 6 : 1);
       await this.#onMoment();
-      const together = drawn.some((operation) => operation.alone) ? drawn.slice(0, 1) : drawn;
+      const together = drawn.some((operation) => operation.alone || operation.isBulk)
+        ? drawn.slice(0, 1)
+        : drawn;
       const [first] = together;
       const isOneCall = together.length === 1 && first !== undefined && first.alone !== true;
       if (this.#losses !== null && isOneCall && this.#source.chance(this.#losses.share))
