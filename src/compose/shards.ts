@@ -86,7 +86,7 @@ export function openRedisJobs(given: RedisJobsOptions): RedisJobs {
       ),
     ],
     async takeOverLogins() {
-      if (!takesLogins) return;
+      if (!takesLogins) return true;
       try {
         const result = await takeOverLogins({ registry, servers, refresh: () => book.refresh() }, urls);
         rejected = result.rejected;
@@ -94,9 +94,10 @@ export function openRedisJobs(given: RedisJobsOptions): RedisJobs {
           log.notice('shards: took over user, password and TLS from `redis`', { redis: name });
         // Connects to the changed shards.
         if (result.taken.length > 0) await redis.start();
+        return !result.isOpen;
       } catch (error) {
-        // The registry does not answer: the next look tries again.
         if (!(error instanceof StoreError)) throw error;
+        return false;
       }
     },
     async start() {

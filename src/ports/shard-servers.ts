@@ -25,9 +25,11 @@ export interface ShardServers {
   onList(listener: (list: ShardList) => void): void;
   /** Reads the owner of a server and claims a free one for this registry. */
   identify(url: string, buckets: number): Promise<Identified>;
-  /** Why the shard cannot be used at this address, as the end of a sentence about it; null = it can. Writes
-   *  nothing. */
-  whyNotAt(shard: Pick<ShardRecord, 'id' | 'buckets'>, url: string): Promise<string | null>;
+  /** Why the shard cannot be used at this address; null = it can. Writes nothing. */
+  whyNotAt(
+    shard: Pick<ShardRecord, 'id' | 'buckets'>,
+    url: string,
+  ): Promise<Exclude<Identified, { kind: 'ours' }> | null>;
   /** Sends the number of this process's shard list to every partition of the shard: from then on it rejects
    *  pushes placed by an earlier list. Returns its contents at that moment. Rejects with StoreError when the
    *  shard does not answer. */

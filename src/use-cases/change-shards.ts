@@ -90,22 +90,27 @@ export async function takeOverLogins(
 ): Promise<{
   readonly taken: readonly string[];
   readonly rejected: readonly { readonly name: string; readonly reason: string }[];
+  /** A server did not answer: a repeat may take its login over. */
+  readonly isOpen: boolean;
 }> {
   const { servers } = shards;
   const taken: string[] = [];
   const rejected: { name: string; reason: string }[] = [];
+  let isOpen = false;
   for (const shard of servers.list.shards) {
     const url = urls.find((one) => isSamePlace(one, shard.url));
     if (url === undefined || isSameLogin(url, shard.url)) continue;
-    const reason = await servers.whyNotAt(shard, url);
+    const why = await servers.whyNotAt(shard, url);
     const name = servers.nameOf(url);
-    if (reason !== null) rejected.push({ name, reason });
-    else {
+    if (why !== null) {
+      rejected.push({ name, reason: why.reason });
+      isOpen ||= why.kind === 'away';
+    } else {
       await change(shards, (list) => readdressed(list, shard.id, url));
       taken.push(name);
     }
   }
-  return { taken, rejected };
+  return { taken, rejected, isOpen };
 }
 
 /** Places no new ids on the shard; dq serves its jobs. Repeating it changes nothing. */

@@ -243,6 +243,27 @@ describe.skipIf(await lacks('redis'))('dq on several Redis', () => {
     );
   });
 
+  it('a login is taken over later when its shard did not answer the reload', async () => {
+    const servers = [await owned('test', startRedis()), await owned('test', startRedis())] as const;
+    for (const server of servers)
+      for (const name of ['one', 'two'])
+        await server.ask('ACL', 'SETUSER', name, 'on', '>geheim', '~{dq:*', '&{dq:*', '+@all');
+    const urls = (user: string) => servers.map(({ port }) => `redis://${user}:geheim@127.0.0.1:${port}`);
+    const daemon = await startDaemon({ config: { redis: urls('one') } });
+    const taken = () =>
+      daemon
+        .log('notice')
+        .filter(({ message }) => String(message).includes('took over user, password'))
+        .map(({ redis }) => redis);
+    await servers[1].process.freeze();
+    writeConfig(daemon, { redis: urls('two') });
+    const { code, stderr } = await reload(daemon);
+    servers[1].process.thaw();
+    expect(code, stderr).toBe(0);
+    await until('both are taken over', () => taken().length === 2);
+    expect(taken()).toEqual(servers.map(({ port }) => `redis://127.0.0.1:${port}`));
+  });
+
   it('shard ls names a missing right in the words of /readyz', async () => {
     const server = await owned('test', startRedis());
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&{dq:*', '+@all');

@@ -1,5 +1,6 @@
-// Finds out what Redis survives, for the start of dq. Asks until it is known, because an unavailable server
-// may come back without an append-only file. Keeps its connections open only that long.
+// Finds out what Redis survives and takes over the logins of the configuration, for the start of dq. Asks
+// until both are done, because an unavailable server may come back without an append-only file, or with
+// another password. Keeps its connections open only that long.
 
 import { limits } from '../../../core/limits.ts';
 import type { StoreAdmin, StoreHealth } from '../../../ports/job-store.ts';
@@ -21,8 +22,9 @@ export interface WatchedStore {
   foreign(): string | null;
   /** INFO server, of every server that answers */
   infos(): Promise<readonly string[]>;
-  /** Stores the logins of the configuration that the servers accept. */
-  takeOverLogins(): Promise<void>;
+  /** Stores the logins of the configuration that the servers accept. false: a server or the registry did not
+   *  answer, and a repeat may store more. */
+  takeOverLogins(): Promise<boolean>;
   start(): Promise<void>;
   close(): Promise<void>;
 }
@@ -33,11 +35,11 @@ export function watchDurability(
   log: Log,
   onKnown: (durability: string) => void,
 ): DurabilityWatch {
-  const look = async (): Promise<StoreHealth> => {
-    await redis.takeOverLogins();
+  const look = async (): Promise<{ readonly health: StoreHealth; readonly isDone: boolean }> => {
+    const areTaken = await redis.takeOverLogins();
     const health = await redis.admin.health();
     for (const info of await redis.infos()) rejectOld(info);
-    return health;
+    return { health, isDone: health.ok && areTaken };
   };
   const end = async () => {
     await again.drain(0);
@@ -46,8 +48,8 @@ export function watchDurability(
   const again = new Loop({
     failureWaitMs: limits.loopSleepMsMax,
     step: async () => {
-      const health = await look();
-      if (!health.ok) return limits.loopSleepMsMax;
+      const { health, isDone } = await look();
+      if (!isDone) return limits.loopSleepMsMax;
       // dq-upkeep logs dangerous settings, whenever they appear.
       log.notice('durability', { durability: health.durability });
       onKnown(sentenceOf(health));
@@ -64,8 +66,8 @@ export function watchDurability(
       await redis.start();
       const foreign = redis.foreign();
       if (rejectsForeign && foreign !== null) throw new StartImpossible('configuration', foreign);
-      const health = await look();
-      if (health.ok) await redis.close();
+      const { health, isDone } = await look();
+      if (isDone) await redis.close();
       else await again.start();
       return sentenceOf(health);
     },

@@ -60,6 +60,12 @@ export function isRejection(error: Error): boolean {
   return reply !== null && codeOf(reply) !== undefined;
 }
 
+/** A server rejected the login, or a right of its user. */
+export function isDenied(error: unknown): boolean {
+  const reply = error instanceof Error ? replyOf(error) : null;
+  return reply !== null && (codeOf(reply) === 'redis_denied' || /^ERR (?:Client sent )?AUTH\b/.test(reply));
+}
+
 /** A script met a command that its user, or the server, has lost since mark.lua tried it. */
 export function isRightDenied(error: unknown): boolean {
   return (

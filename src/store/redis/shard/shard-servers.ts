@@ -13,6 +13,7 @@ import { within } from '../../../runtime/timeout.ts';
 import { silentLog } from '../../../telemetry/log.ts';
 import { whyNotWorking } from '../calls/admin.ts';
 import { beginToConnect, closeClient, createClient } from '../client/connection.ts';
+import { isDenied } from '../client/failures.ts';
 import { rightsOf } from '../client/rights.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, prefixOf } from '../scripts/keys.ts';
@@ -76,7 +77,7 @@ async function whyNotAt(
   url: string,
   { id, buckets }: Pick<ShardRecord, 'id' | 'buckets'>,
   { title, registryId }: Options,
-): Promise<string | null> {
+): ReturnType<ShardServers['whyNotAt']> {
   let rejection: unknown;
   const client = createClient(url, title, {
     onReady() {},
@@ -96,10 +97,12 @@ async function whyNotAt(
       marker === null
         ? null
         : whyForeign(String(marker), { registryId: await registryId(), buckets, shardId: id });
-    if (foreign !== null) return `is not this shard: ${foreign}`;
-    return (await rightsOf(call, redisAddress(url).user)).refusal;
+    if (foreign !== null) return { kind: 'refused', reason: `is not this shard: ${foreign}` };
+    const { refusal } = await rightsOf(call, redisAddress(url).user);
+    return refusal === null ? null : { kind: 'refused', reason: refusal };
   } catch (error) {
-    return wordsOf(rejection ?? error);
+    const cause = rejection ?? error;
+    return { kind: isDenied(cause) ? 'refused' : 'away', reason: wordsOf(cause) };
   } finally {
     await closeClient(client, limits.redisCloseMs);
   }
