@@ -1,9 +1,13 @@
-// Keys of the console, outside of fields: / finds, g then a letter goes to a screen, Esc leaves a field.
-// Screens add their own by `screenKeys`.
+// Keys of the console, outside of fields. Rows need no state: the current row is the one that has the focus.
+// Single keys can be switched off, because speech input types them by chance.
 
+import { signal } from '@preact/signals';
+import { refreshAll } from './api/poll.ts';
+import { copyText } from './parts/parts.tsx';
 import { go, href } from './router.ts';
 
-const screens: Readonly<Record<string, readonly string[]>> = {
+/** After g. */
+export const screensByKey: Readonly<Record<string, readonly string[]>> = {
   o: [],
   t: ['topics'],
   j: ['jobs'],
@@ -13,32 +17,93 @@ const screens: Readonly<Record<string, readonly string[]>> = {
   a: ['access'],
 };
 
-/** Keys of the screen that is shown; a screen sets and clears them. */
+/** Keys of the screen that is shown, which sets and clears them. They come before those of every screen. */
 export const screenKeys = new Map<string, () => void>();
+/** Whether the table of keys is open. */
+export const keysShown = signal(false);
+export const keysOn = signal(readKeysOn());
+
+/** Time for the letter after g, ms. */
+const afterGMs = 1_500;
+
+function readKeysOn(): boolean {
+  try {
+    return localStorage.getItem('dq-keys') !== 'off';
+  } catch {
+    return true;
+  }
+}
+
+export function setKeysOn(on: boolean): void {
+  keysOn.value = on;
+  try {
+    localStorage.setItem('dq-keys', on ? 'on' : 'off');
+  } catch {
+    // Storage is forbidden: the choice lasts as long as the page.
+  }
+}
 
 const isField = (element: EventTarget | null): boolean =>
-  element instanceof HTMLInputElement ||
+  (element instanceof HTMLInputElement && element.type !== 'checkbox') ||
   element instanceof HTMLTextAreaElement ||
   element instanceof HTMLSelectElement;
 
+const everyScreen: Readonly<Record<string, () => void>> = {
+  '/': () => document.querySelector<HTMLInputElement>('#find')?.focus(),
+  '?': () => {
+    keysShown.value = true;
+  },
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  x: () => currentRow()?.querySelector<HTMLInputElement>('input[type=checkbox]')?.click(),
+  c: copyId,
+  r: refreshAll,
+};
+
 /** Returns the function that removes them. */
 export function bindKeys(): () => void {
-  let afterG = 0;
+  let gAt = -afterGMs;
   const onKey = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
     if (isField(event.target)) {
       if (event.key === 'Escape') (event.target as HTMLElement).blur();
       return;
     }
-    const wasG = performance.now() - afterG < 1_500;
-    afterG = 0;
-    if (wasG && screens[event.key] !== undefined) go(href(...(screens[event.key] ?? [])));
-    else if (event.key === 'g') afterG = performance.now();
-    else if (event.key === '/') document.querySelector<HTMLInputElement>('#find')?.focus();
-    else if (screenKeys.has(event.key)) screenKeys.get(event.key)?.();
+    if (!keysOn.value) return;
+    const wasG = performance.now() - gAt < afterGMs;
+    gAt = -afterGMs;
+    const screen = wasG ? screensByKey[event.key] : undefined;
+    const act = screenKeys.get(event.key) ?? everyScreen[event.key];
+    if (screen !== undefined) go(href(...screen));
+    else if (event.key === 'g') gAt = performance.now();
+    else if (act !== undefined) act();
     else return;
     event.preventDefault();
   };
   addEventListener('keydown', onKey);
   return () => removeEventListener('keydown', onKey);
+}
+
+function rows(): readonly HTMLElement[] {
+  const all = document.querySelectorAll<HTMLElement>('main tbody tr, main .cards > li');
+  return [...all].filter((row) => row.offsetParent !== null && row.querySelector('a, button') !== null);
+}
+
+function currentRow(): HTMLElement | undefined {
+  return rows().find((row) => row.contains(document.activeElement));
+}
+
+function moveRow(step: 1 | -1): void {
+  const all = rows();
+  const at = all.findIndex((row) => row.contains(document.activeElement));
+  const next = all[at === -1 ? (step === 1 ? 0 : all.length - 1) : at + step];
+  next?.querySelector<HTMLElement>('a, button')?.focus();
+  next?.scrollIntoView({ block: 'nearest' });
+}
+
+/** Copies the id of the current row, else of the job that the page shows. */
+function copyId(): void {
+  const link = currentRow()?.querySelector('a.name.mono');
+  if (link) void copyText(link.textContent ?? '', link);
+  else document.querySelector<HTMLElement>('main .title button')?.click();
 }

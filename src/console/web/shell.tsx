@@ -2,34 +2,93 @@
 // session.
 
 import { signal } from '@preact/signals';
+import type { FunctionComponent } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
-import { type Me, may, session, signOut, start } from './api/session.ts';
+import { type Me, may, type Scope, session, signOut, start } from './api/session.ts';
 import type { Summary } from './api/types.ts';
 import { clock, duration, shortNumber, useSecond } from './format.ts';
-import { bindKeys } from './keys.ts';
+import { bindKeys, keysShown } from './keys.ts';
+import { KeysChoice, LanguageButton, ThemeButton } from './parts/choices.tsx';
 import { DialogHost } from './parts/dialog.tsx';
-import { Head, Icon, Toasts } from './parts/parts.tsx';
-import { go, href, hrefQuery, type Place, place } from './router.ts';
-import { Access } from './screens/access.tsx';
+import { KeysDialog } from './parts/keys-dialog.tsx';
+import { later, NewVersion } from './parts/later.tsx';
+import { Card, Head, Icon, Toasts } from './parts/parts.tsx';
+import { href, type Place, place } from './router.ts';
 import { DeadLetters } from './screens/dead.tsx';
+import { FindBox } from './screens/find.tsx';
 import { Job } from './screens/job.tsx';
 import { Jobs } from './screens/jobs.tsx';
 import { Overview } from './screens/overview.tsx';
-import { Processes } from './screens/processes.tsx';
 import { Push } from './screens/push.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { TopicScreen } from './screens/topic.tsx';
 import { NewTopic } from './screens/topic-settings.tsx';
 import { Topics } from './screens/topics.tsx';
-import { choose, language, t, type Word } from './words/words.ts';
+import { t, type Word } from './words/words.ts';
 
 /** Of the overview and the navigation: one poll for both. */
 export const summary = signal<Summary | null>(null);
 /** epoch ms by the browser's clock */
 const summaryAt = signal<number | null>(null);
 const firstBuild = signal<string | null>(null);
+
+/** Segments of the path after the first. */
+export interface Segments {
+  readonly first?: string | undefined;
+  readonly second?: string | undefined;
+}
+
+interface ScreenEntry {
+  readonly title: Word;
+  readonly show: FunctionComponent<Segments>;
+}
+
+/** The screens by the first segment of the path. The navigation shows those that are here. */
+const screens: Readonly<Record<string, ScreenEntry>> = {
+  '': { title: 'overview', show: Overview },
+  topics: { title: 'topics', show: TopicPages },
+  jobs: { title: 'jobs', show: JobPages },
+  dead: { title: 'dead_letters', show: DeadLetters },
+  push: { title: 'push_job', show: Push },
+  processes: {
+    title: 'processes',
+    show: later(() => import('./screens/processes.tsx').then((file) => file.Processes)),
+  },
+  access: {
+    title: 'access',
+    show: later(() => import('./screens/access.tsx').then((file) => file.Access)),
+  },
+  more: { title: 'more', show: More },
+};
+
+interface NavEntry {
+  readonly section: string;
+  readonly icon: string;
+  /** the navigation omits it for other sessions */
+  readonly scope?: Scope;
+}
+
+const mainEntries: readonly NavEntry[] = [
+  { section: '', icon: 'overview' },
+  { section: 'topics', icon: 'topics' },
+  { section: 'jobs', icon: 'jobs' },
+  { section: 'dead', icon: 'dead' },
+  { section: 'push', icon: 'push', scope: 'push' },
+];
+const systemEntries: readonly NavEntry[] = [
+  { section: 'store', icon: 'store' },
+  { section: 'processes', icon: 'process' },
+  { section: 'alerts', icon: 'alerts' },
+  { section: 'access', icon: 'tokens', scope: 'admin' },
+  { section: 'configuration', icon: 'config', scope: 'admin' },
+  { section: 'audit', icon: 'audit', scope: 'admin' },
+  { section: 'doctor', icon: 'doctor', scope: 'admin' },
+];
+
+const isShown = ({ section, scope }: NavEntry): boolean =>
+  Object.hasOwn(screens, section) && (scope === undefined || may(scope));
 
 export function Shell() {
   const { value } = session;
@@ -44,14 +103,6 @@ export function Shell() {
   return <Signed me={value.me} />;
 }
 
-interface Item {
-  readonly word: Word;
-  readonly icon: string;
-  readonly path: readonly string[];
-  readonly count?: number;
-  readonly bad?: boolean;
-}
-
 function Signed({ me }: { me: Me }) {
   const poll = usePoll<Summary>('/v1/summary', 5_000);
   useEffect(() => {
@@ -60,26 +111,6 @@ function Signed({ me }: { me: Me }) {
   }, [poll.data, poll.at]);
   if (firstBuild.value === null && build.value !== null) firstBuild.value = build.value;
   const isOld = firstBuild.value !== null && build.value !== firstBuild.value;
-  const { data } = poll;
-  const topicCount =
-    data === null ? undefined : data.topics.active + data.topics.paused + data.topics.offline;
-  const items: readonly Item[] = [
-    { word: 'overview', icon: 'overview', path: [] },
-    { word: 'topics', icon: 'topics', path: ['topics'], ...(topicCount ? { count: topicCount } : {}) },
-    { word: 'jobs', icon: 'jobs', path: ['jobs'] },
-    {
-      word: 'dead_letters',
-      icon: 'dead',
-      path: ['dead'],
-      bad: true,
-      ...(data !== null && data.states.dead > 0 ? { count: data.states.dead } : {}),
-    },
-    ...(may('push') ? [{ word: 'push_job', icon: 'push', path: ['push'] } as const] : []),
-  ];
-  const system: readonly Item[] = [
-    { word: 'processes', icon: 'process', path: ['processes'] },
-    ...(may('admin') ? [{ word: 'access', icon: 'tokens', path: ['access'] } as const] : []),
-  ];
   return (
     <>
       <a class="skip" href="#main">
@@ -94,16 +125,12 @@ function Signed({ me }: { me: Me }) {
             dq
             {me.label === '' ? null : <span class={`env ${me.color}`}>{me.label}</span>}
           </div>
-          <NavList items={items} />
+          <NavList entries={mainEntries} />
           <div>
             <h3>{t('system')}</h3>
-            <NavList items={system} />
+            <NavList entries={systemEntries} />
           </div>
-          <div class="foot">
-            dq {me.version} · {me.host}
-            <br />
-            {t(me.store === 'redis' ? 'redis_store' : 'embedded_store')} · {me.timezone}
-          </div>
+          <Foot {...me} />
         </nav>
         <div class="page">
           <TopBar me={me} at={poll.at} failed={poll.error !== null} />
@@ -115,32 +142,55 @@ function Signed({ me }: { me: Me }) {
         </div>
       </div>
       <nav class="tabbar" aria-label={t('main_navigation')}>
-        {items.slice(0, 4).map((item) => (
-          <TabLink key={item.word} {...item} />
+        {mainEntries.slice(0, 4).map((entry) => (
+          <TabLink key={entry.section} {...entry} />
         ))}
-        <TabLink word="processes" icon="more" path={['processes']} />
+        <TabLink section="more" icon="more" />
       </nav>
       <Toasts />
       <DialogHost />
+      {keysShown.value ? <KeysDialog /> : null}
     </>
   );
 }
 
-function isCurrent(path: readonly string[]): boolean {
-  return (place.value.path[0] ?? '') === (path[0] ?? '');
+function isCurrent(section: string): boolean {
+  const now = place.value.path[0] ?? '';
+  if (section === 'more' && systemEntries.some((entry) => entry.section === now)) return true;
+  return now === section;
 }
 
-function NavList({ items }: { items: readonly Item[] }) {
+/** Topics, and dead letters; undefined: unknown or not counted. */
+function countOf(section: string): number | undefined {
+  const data = summary.value;
+  if (data === null) return undefined;
+  const { active, paused, offline } = data.topics;
+  if (section === 'topics') return active + paused + offline || undefined;
+  return section === 'dead' ? data.states.dead || undefined : undefined;
+}
+
+function Count({ section }: { section: string }) {
+  const count = countOf(section);
+  if (count === undefined) return null;
+  return <span class={section === 'dead' ? 'count bad' : 'count'}>{shortNumber(count)}</span>;
+}
+
+const current = (section: string) => (isCurrent(section) ? { 'aria-current': 'page' as const } : {});
+const pathOf = (section: string): string => (section === '' ? href() : href(section));
+const titleOf = (section: string): string => {
+  const title = screens[section]?.title;
+  return title === undefined ? t('page_not_found') : t(title);
+};
+
+function NavList({ entries }: { entries: readonly NavEntry[] }) {
   return (
     <ul>
-      {items.map(({ word, icon, path, count, bad = false }) => (
-        <li key={word}>
-          <a href={href(...path)} {...(isCurrent(path) ? { 'aria-current': 'page' as const } : {})}>
+      {entries.filter(isShown).map(({ section, icon }) => (
+        <li key={section}>
+          <a href={pathOf(section)} {...current(section)}>
             <Icon name={icon} />
-            {t(word)}
-            {count === undefined ? null : (
-              <span class={bad ? 'count bad' : 'count'}>{shortNumber(count)}</span>
-            )}
+            {titleOf(section)}
+            <Count section={section} />
           </a>
         </li>
       ))}
@@ -148,15 +198,53 @@ function NavList({ items }: { items: readonly Item[] }) {
   );
 }
 
-function TabLink({ word, icon, path, count }: Item) {
+function TabLink({ section, icon }: NavEntry) {
   return (
-    <a href={href(...path)} {...(isCurrent(path) ? { 'aria-current': 'page' as const } : {})}>
+    <a href={pathOf(section)} {...current(section)}>
       <Icon name={icon} />
-      {t(word === 'dead_letters' ? 'dead_short' : icon === 'more' ? 'more' : word)}
-      {word === 'dead_letters' && count !== undefined ? (
-        <span class="count">{shortNumber(count)}</span>
-      ) : null}
+      {section === 'dead' ? t('dead_short') : titleOf(section)}
+      {section === 'dead' ? <Count section={section} /> : null}
     </a>
+  );
+}
+
+function Foot({ version, host, store, timezone }: Me) {
+  return (
+    <div class="foot">
+      <button type="button" class="plain" onClick={() => (keysShown.value = true)}>
+        {t('keys')}
+      </button>
+      <br />
+      dq {version} · {host}
+      <br />
+      {t(store === 'redis' ? 'redis_store' : 'embedded_store')} · {timezone}
+    </div>
+  );
+}
+
+/** What a phone has no space for: the other screens and the choices of this browser. */
+function More() {
+  const { value } = session;
+  return (
+    <>
+      <Head title={t('more')} />
+      <Card>
+        <nav class="nav-list" aria-label={t('system')}>
+          <NavList entries={[...mainEntries.slice(4), ...systemEntries]} />
+        </nav>
+      </Card>
+      <Card title={t('this_browser')}>
+        <div class="body fields">
+          <ThemeButton />
+          <LanguageButton />
+          <KeysChoice />
+          <button type="button" class="btn s" onClick={() => void signOut()}>
+            {t('sign_out')}
+          </button>
+        </div>
+      </Card>
+      {value.kind === 'signed_in' ? <Foot {...value.me} /> : null}
+    </>
   );
 }
 
@@ -165,37 +253,13 @@ function TopBar({ me, at, failed }: { me: Me; at: number | null; failed: boolean
   return (
     <header class="bar">
       <Crumbs at={place.value} />
-      <search class="find">
-        <form
-          class="plain"
-          onSubmit={(event) => {
-            event.preventDefault();
-            const field = event.currentTarget.querySelector('input');
-            const text = field?.value.trim() ?? '';
-            if (text !== '') go(hrefQuery(['jobs'], { id: text }));
-          }}
-        >
-          <Icon name="search" />
-          <label class="sr" for="find">
-            {t('find_placeholder')}
-          </label>
-          <input id="find" placeholder={t('find_placeholder')} autocomplete="off" />
-          <kbd>/</kbd>
-        </form>
-      </search>
+      <FindBox />
       {at === null ? null : (
         <span class={failed ? 'live off' : 'live'}>
           {failed ? t('not_live', { time: clock(at) }) : liveText(Date.now() - at)}
         </span>
       )}
-      <button
-        type="button"
-        class="btn plain s desk"
-        lang={language.value === 'zh' ? 'en' : 'zh'}
-        onClick={() => void choose(language.value === 'zh' ? 'en' : 'zh')}
-      >
-        {t('other_language')}
-      </button>
+      <LanguageButton place="desk" />
       <ThemeButton />
       <button
         type="button"
@@ -223,46 +287,9 @@ function initials(name: string): string {
     .join('');
 }
 
-const theme = signal(document.documentElement.dataset['theme'] ?? 'system');
-
-function ThemeButton() {
-  const { value } = theme;
-  const next = value === 'system' ? 'light' : value === 'light' ? 'dark' : 'system';
-  return (
-    <button
-      type="button"
-      class="btn plain s square"
-      aria-label={t('theme', { theme: t(`theme_${value}` as Word) })}
-      onClick={() => {
-        theme.value = next;
-        if (next === 'system') delete document.documentElement.dataset['theme'];
-        else document.documentElement.dataset['theme'] = next;
-        try {
-          localStorage.setItem('dq-theme', next);
-        } catch {
-          // Storage is forbidden: the choice lasts as long as the page.
-        }
-      }}
-    >
-      <Icon name={value === 'light' ? 'sun' : 'moon'} />
-    </button>
-  );
-}
-
-const titles: Readonly<Record<string, Word>> = {
-  '': 'overview',
-  topics: 'topics',
-  jobs: 'jobs',
-  dead: 'dead_letters',
-  push: 'push_job',
-  processes: 'processes',
-  access: 'access',
-};
-
 function Crumbs({ at: { path } }: { at: Place }) {
   const [section = '', ...rest] = path;
-  const word = titles[section];
-  const title = word === undefined ? t('page_not_found') : t(word);
+  const title = titleOf(section);
   useEffect(() => {
     document.title = `${[...rest].reverse().concat(title).join(' · ')} · dq`;
   });
@@ -293,42 +320,20 @@ function Crumbs({ at: { path } }: { at: Place }) {
 
 function Screen({ at: { path } }: { at: Place }) {
   const [section = '', first, second] = path;
-  switch (section) {
-    case '':
-      return <Overview />;
-    case 'topics':
-      if (first === undefined) return <Topics />;
-      if (first === 'new' && place.value.query.has('create')) return <NewTopic />;
-      return <TopicScreen key={first} name={first} tab={second ?? 'overview'} />;
-    case 'jobs':
-      if (first !== undefined && second !== undefined)
-        return <Job key={`${first} ${second}`} topic={first} id={second} />;
-      return <Jobs />;
-    case 'dead':
-      return <DeadLetters />;
-    case 'push':
-      return <Push />;
-    case 'processes':
-      return <Processes />;
-    case 'access':
-      return <Access />;
-    default:
-      return <Head title={t('page_not_found')} sub={t('page_not_found_text')} />;
-  }
+  const Show = Object.hasOwn(screens, section) ? screens[section]?.show : undefined;
+  if (Show === undefined) return <Head title={t('page_not_found')} sub={t('page_not_found_text')} />;
+  return <Show first={first} second={second} />;
 }
 
-function NewVersion() {
-  return (
-    <div class="strip info" role="status">
-      <Icon name="redo" />
-      <span class="text">{t('new_version')}</span>
-      <span class="end">
-        <button type="button" class="btn s" onClick={() => location.reload()}>
-          {t('reload_page')}
-        </button>
-      </span>
-    </div>
-  );
+function TopicPages({ first, second }: Segments) {
+  if (first === undefined) return <Topics />;
+  if (first === 'new' && place.value.query.has('create')) return <NewTopic />;
+  return <TopicScreen key={first} name={first} tab={second ?? 'overview'} />;
+}
+
+function JobPages({ first, second }: Segments) {
+  if (first === undefined || second === undefined) return <Jobs />;
+  return <Job key={`${first} ${second}`} topic={first} id={second} />;
 }
 
 function NoTokens() {

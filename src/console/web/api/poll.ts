@@ -16,6 +16,12 @@ export interface Polled<T> {
 }
 
 const retryMsMax = 15_000;
+const all = new EventTarget();
+
+/** Every poll of the page calls now. */
+export function refreshAll(): void {
+  all.dispatchEvent(new Event('refresh'));
+}
 
 /** `path` null: no call. `everyMs` may depend on the data. */
 export function usePoll<T>(
@@ -62,11 +68,13 @@ export function usePoll<T>(
     const onVisible = (): void => void look();
     refresh.current = onVisible;
     document.addEventListener('visibilitychange', onVisible);
+    all.addEventListener('refresh', onVisible);
     void look();
     return () => {
       ended = true;
       clearTimeout(timer);
       document.removeEventListener('visibilitychange', onVisible);
+      all.removeEventListener('refresh', onVisible);
     };
   }, [key]);
   return { ...state, refresh: () => refresh.current() };

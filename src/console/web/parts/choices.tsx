@@ -1,0 +1,60 @@
+// The choices of this browser: theme, language, single keys. They are kept in its storage; where storage is
+// forbidden they last as long as the page.
+
+import { signal } from '@preact/signals';
+import { keysOn, setKeysOn } from '../keys.ts';
+import { choose, language, t, type Word } from '../words/words.ts';
+import { Icon } from './parts.tsx';
+
+const theme = signal(document.documentElement.dataset['theme'] ?? 'system');
+
+function setTheme(next: string): void {
+  theme.value = next;
+  if (next === 'system') delete document.documentElement.dataset['theme'];
+  else document.documentElement.dataset['theme'] = next;
+  try {
+    localStorage.setItem('dq-theme', next);
+  } catch {
+    // Storage is forbidden.
+  }
+}
+
+export function LanguageButton({ place = '' }: { place?: string }) {
+  return (
+    <button
+      type="button"
+      class={`btn plain s ${place}`.trim()}
+      lang={language.value === 'zh' ? 'en' : 'zh'}
+      onClick={() => void choose(language.value === 'zh' ? 'en' : 'zh')}
+    >
+      {t('other_language')}
+    </button>
+  );
+}
+
+export function ThemeButton() {
+  const { value } = theme;
+  return (
+    <button
+      type="button"
+      class="btn plain s square"
+      aria-label={t('theme', { theme: t(`theme_${value}` as Word) })}
+      onClick={() => setTheme(value === 'system' ? 'light' : value === 'light' ? 'dark' : 'system')}
+    >
+      <Icon name={value === 'light' ? 'sun' : 'moon'} />
+    </button>
+  );
+}
+
+export function KeysChoice() {
+  return (
+    <label class="switch">
+      <input
+        type="checkbox"
+        checked={keysOn.value}
+        onChange={(event) => setKeysOn(event.currentTarget.checked)}
+      />
+      {t('single_keys')}
+    </label>
+  );
+}

@@ -1,0 +1,42 @@
+// A screen in a chunk of its own, loaded when it is first shown. A chunk that cannot be loaded is one of an
+// older build, or dq does not answer: the page offers to reload itself.
+
+import type { FunctionComponent } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { t } from '../words/words.ts';
+import { Icon, Waiting } from './parts.tsx';
+
+export function later<P extends object>(load: () => Promise<FunctionComponent<P>>): FunctionComponent<P> {
+  let loaded: FunctionComponent<P> | null = null;
+  return function Later(props: P) {
+    const [state, setState] = useState<'ready' | 'waits' | 'failed'>(loaded === null ? 'waits' : 'ready');
+    useEffect(() => {
+      if (loaded !== null) return;
+      load().then(
+        (found) => {
+          loaded = found;
+          setState('ready');
+        },
+        () => setState('failed'),
+      );
+    }, []);
+    if (state === 'failed') return <NewVersion />;
+    const Loaded = loaded;
+    return Loaded === null ? <Waiting /> : <Loaded {...props} />;
+  };
+}
+
+/** Another build answers than the one that this page came from. */
+export function NewVersion() {
+  return (
+    <div class="strip info" role="status">
+      <Icon name="redo" />
+      <span class="text">{t('new_version')}</span>
+      <span class="end">
+        <button type="button" class="btn s" onClick={() => location.reload()}>
+          {t('reload_page')}
+        </button>
+      </span>
+    </div>
+  );
+}
