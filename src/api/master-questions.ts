@@ -1,14 +1,19 @@
-// MasterQuestions asks the master for what only it has: the processes of this instance, and its metrics. Each
-// question has a number. Without an answer within apiLimits.masterAnswerMs the result is null, because a dead
-// master never answers.
+// MasterQuestions asks the master for what only it has: the processes of this instance, its metrics, and the
+// answers of its notifiers and of dq-upkeep. Each question has a number. Without an answer within
+// apiLimits.masterAnswerMs the result is null, because a dead master never answers, and an older one ignores
+// questions that it does not know.
 
-import type { ExplainedBy, ProcessInfo, ToWorker } from '../process/messages.ts';
+import type { ProcessInfo, ToMaster, ToWorker } from '../process/messages.ts';
+import type { AnswerOf, QuestionName, Questions } from '../process/questions.ts';
 import type { MasterLink } from '../process/role.ts';
 import { apiLimits } from './limits.ts';
 
-type Question =
-  | { readonly kind: 'processes' | 'scrape' }
-  | { readonly kind: 'explain'; readonly topic: string };
+type Asked = Extract<ToMaster, { readonly call: number }>;
+type WithoutCall<T> = T extends unknown ? Omit<T, 'call'> : never;
+
+const roleOf = { capacity: 'notifier' } as const satisfies {
+  readonly [Name in QuestionName]: Questions[Name]['to'];
+};
 
 export class MasterQuestions {
   readonly #link: MasterLink;
@@ -18,7 +23,7 @@ export class MasterQuestions {
   constructor(link: MasterLink) {
     this.#link = link;
     link.onMessage((message) => {
-      if (message.kind === 'processes' || message.kind === 'scrape' || message.kind === 'explained')
+      if (message.kind === 'processes' || message.kind === 'scrape' || message.kind === 'answers')
         this.#open.get(message.call)?.(message);
     });
   }
@@ -34,13 +39,23 @@ export class MasterQuestions {
     return answer?.kind === 'scrape' ? answer.text : null;
   }
 
-  /** Why the notifiers of this instance call no job of a topic, or few. */
-  async explain(topic: string): Promise<readonly ExplainedBy[] | null> {
-    const answer = await this.#ask({ kind: 'explain', topic });
-    return answer?.kind === 'explained' ? answer.notifiers : null;
+  /** Asks the processes of this instance that answer the question; none of them ready: an empty list.
+   *  `waitMs`: time of the processes where they need longer than usual; `toOne`: only one of them is
+   *  asked. */
+  async ask<Name extends QuestionName>(
+    name: Name,
+    params: Questions[Name]['params'],
+    { waitMs, toOne }: { readonly waitMs?: number; readonly toOne?: boolean } = {},
+  ): Promise<readonly AnswerOf<Questions[Name]['answer']>[] | null> {
+    const question = { name, params };
+    const more = { ...(waitMs === undefined ? {} : { waitMs }), ...(toOne === undefined ? {} : { toOne }) };
+    const longestMs = waitMs === undefined ? apiLimits.masterAnswerMs : waitMs + apiLimits.masterAnswerMs;
+    const answer = await this.#ask({ kind: 'ask', to: roleOf[name], question, ...more }, longestMs);
+    if (answer?.kind !== 'answers') return null;
+    return answer.answers as readonly AnswerOf<Questions[Name]['answer']>[];
   }
 
-  #ask(question: Question): Promise<ToWorker | null> {
+  #ask(question: WithoutCall<Asked>, longestMs: number = apiLimits.masterAnswerMs): Promise<ToWorker | null> {
     const call = ++this.#last;
     return new Promise((resolve) => {
       const settle = (answer: ToWorker | null) => {
@@ -48,9 +63,9 @@ export class MasterQuestions {
         this.#open.delete(call);
         resolve(answer);
       };
-      const timer = setTimeout(() => settle(null), apiLimits.masterAnswerMs);
+      const timer = setTimeout(() => settle(null), longestMs);
       this.#open.set(call, settle);
-      this.#link.send({ ...question, call });
+      this.#link.send({ ...question, call } as Asked);
     });
   }
 }

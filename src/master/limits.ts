@@ -58,8 +58,11 @@ export const masterLimits = {
   /** Size of a request on the control socket, and how long a command waits for its answer. */
   controlLineBytesMax: 64 * 1024,
   controlCallMs: 5_000,
-  /** How long notifiers may take to explain what they do not call (they need 1 ms), and how many such
-   *  questions are open at once. */
-  explainMs: 1_000,
-  explainsMax: 100,
+  /** How long processes may take to answer a question (they need some ms): less than
+   *  apiLimits.masterAnswerMs, so that the answers of the others arrive. */
+  askMs: 1_500,
+  /** The same for a question that names its time: a test call and the way to it. */
+  askMsMax: 40_000,
+  /** Questions that are open at once: those of as many open pages. */
+  asksMax: 100,
 } as const;

@@ -8,6 +8,7 @@ import { openFilesMax } from '../config/open-files.ts';
 import type { CapacityReason } from '../core/capacity-reasons.ts';
 import { limits } from '../core/limits.ts';
 import type { Partition } from '../ports/job-store.ts';
+import { answerQuestions } from '../process/answer-questions.ts';
 import { egressPolicyOf } from '../process/egress.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
@@ -95,7 +96,7 @@ class Notifier implements Role {
   }
 
   async start(): Promise<void> {
-    const { store, topics, link } = this.#ctx;
+    const { store, topics, link, log } = this.#ctx;
     this.#unsubscribe = [
       store.jobs.onHint((hint) => {
         if (hint.kind === 'ready') this.#reservers.get(hint.partition)?.wake();
@@ -105,10 +106,7 @@ class Notifier implements Role {
         this.#wake(() => true);
       }),
     ];
-    link.onMessage((message) => {
-      if (message.kind !== 'explain') return;
-      link.send({ kind: 'explained', call: message.call, reasons: this.#explain(message.topic) });
-    });
+    answerQuestions(link, log, { capacity: ({ topic }) => this.#explain(topic) });
     if (!this.#isStandby) await this.takeOver();
   }
 

@@ -3,9 +3,9 @@
 // workers.
 
 import type { Config } from '../config/options.ts';
-import type { CapacityReason } from '../core/capacity-reasons.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { MetricReport } from '../telemetry/metrics.ts';
+import type { AnswerOf, AskedRole, Question } from './questions.ts';
 
 export type RoleName = 'store' | 'server' | 'console' | 'timer' | 'notifier' | 'upkeep';
 
@@ -70,10 +70,10 @@ export type ToWorker =
   | { readonly kind: 'processes'; readonly call: number; readonly processes: readonly ProcessInfo[] }
   /** to a server: the answer to `scrape` with the same number */
   | { readonly kind: 'scrape'; readonly call: number; readonly text: string }
-  /** to a notifier: asks for an `explained` with the same number */
-  | { readonly kind: 'explain'; readonly call: number; readonly topic: string }
-  /** to a server: the answer to its `explain` with the same number */
-  | { readonly kind: 'explained'; readonly call: number; readonly notifiers: readonly ExplainedBy[] };
+  /** to a notifier or upkeep: asks for an `answer` with the same number */
+  | { readonly kind: 'ask'; readonly call: number; readonly question: Question }
+  /** to a server or console: the answers to its `ask` with the same number, one for each asked process */
+  | { readonly kind: 'answers'; readonly call: number; readonly answers: readonly AnswerOf<unknown>[] };
 
 export type ToMaster =
   /** This worker receives messages now; the answer is `init`. An earlier message would be lost:
@@ -102,18 +102,18 @@ export type ToMaster =
   | { readonly kind: 'processes'; readonly call: number }
   /** asks for the metrics of this instance */
   | { readonly kind: 'scrape'; readonly call: number }
-  /** of a server: asks why the notifiers call no job of a topic */
-  | { readonly kind: 'explain'; readonly call: number; readonly topic: string }
-  /** of a notifier: the answer to `explain` with the same number */
-  | { readonly kind: 'explained'; readonly call: number; readonly reasons: readonly CapacityReason[] };
-
-/** The answer of one notifier. */
-export interface ExplainedBy {
-  /** title of its process */
-  readonly notifier: string;
-  /** null: it did not answer in time */
-  readonly reasons: readonly CapacityReason[] | null;
-}
+  /** of a server or console: asks the ready processes of a role. `waitMs`: time for the answers (absent:
+   *  masterLimits.askMs); `toOne`: only one of them is asked */
+  | {
+      readonly kind: 'ask';
+      readonly call: number;
+      readonly to: AskedRole;
+      readonly question: Question;
+      readonly waitMs?: number;
+      readonly toOne?: boolean;
+    }
+  /** of a notifier or upkeep: the answer to `ask` with the same number; null: it has none */
+  | { readonly kind: 'answer'; readonly call: number; readonly answer: unknown };
 
 /** Sent about once a second. */
 export interface WorkerReport {

@@ -245,13 +245,15 @@ describe('topic capacity', () => {
   it('has the reasons of each notifier, null for a silent one', async () => {
     const dq = await startIntake({
       onSend: (message, answer) => {
-        if (message.kind !== 'explain') return;
-        const { call, topic } = message;
-        const notifiers = [
-          { notifier: `${topic} 0`, reasons },
-          { notifier: `${topic} 1`, reasons: null },
+        if (message.kind !== 'ask') return;
+        const { call, question } = message;
+        expect(message).toMatchObject({ to: 'notifier', question: { name: 'capacity' } });
+        const { topic } = question.params as { topic: string };
+        const answers = [
+          { process: `${topic} 0`, answer: reasons },
+          { process: `${topic} 1`, answer: null },
         ];
-        answer({ kind: 'explained', call, notifiers });
+        answer({ kind: 'answers', call, answers });
       },
     });
     await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
@@ -273,10 +275,10 @@ describe('topic capacity', () => {
   it('answers without a store, without a notifier, and for unregistered topics with jobs', async () => {
     let isStoreDown = false;
     const unknown = [{ code: 'unknown_topic', message: 'm', remedy: 'r', values: {} }] as const;
-    let notifiers: readonly { notifier: string; reasons: typeof unknown }[] = [];
+    let answers: readonly { process: string; answer: typeof unknown }[] = [];
     const dq = await startIntake({
       onSend: (message, answer) => {
-        if (message.kind === 'explain') answer({ kind: 'explained', call: message.call, notifiers });
+        if (message.kind === 'ask') answer({ kind: 'answers', call: message.call, answers });
       },
       store: (store) => ({
         ...store,
@@ -292,7 +294,7 @@ describe('topic capacity', () => {
     isStoreDown = true;
     expect(await codes()).toEqual(['no_notifier', 'store_unavailable']);
     isStoreDown = false;
-    notifiers = [{ notifier: 'n', reasons: unknown }];
+    answers = [{ process: 'n', answer: unknown }];
     expect(await dq.api('GET', '/v1/topics/absent/capacity')).toMatchObject({ status: 404 });
     const when = { delayMs: 0 };
     const body = Buffer.from('1');
@@ -301,7 +303,7 @@ describe('topic capacity', () => {
     ]);
     expect(await dq.api('GET', '/v1/topics/orphan/capacity')).toMatchObject({
       status: 200,
-      body: { states: { ready: 1 }, notifiers },
+      body: { states: { ready: 1 }, notifiers: [{ notifier: 'n', reasons: unknown }] },
     });
   });
 

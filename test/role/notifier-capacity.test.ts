@@ -264,21 +264,15 @@ describe('notifier: beside an older one', () => {
     const rig = await startRig();
     const sink = await startSink(hang);
     await rig.topic('t', sink.url);
-    let asked = 0;
-    const reasons = () => {
-      asked += 1;
-      rig.tell({ kind: 'explain', call: asked, topic: 't' });
-      const answer = rig.sent.find((message) => message.kind === 'explained' && message.call === asked);
-      return answer?.kind === 'explained' ? answer.reasons : undefined;
-    };
+    const reasons = () => rig.ask('capacity', { topic: 't' });
     const notifier = await rig.run(createNotifier(rig.context({ takesOver: true })));
-    expect(reasons()).toMatchObject([{ code: 'standby', values: {} }]);
+    expect(await reasons()).toMatchObject([{ code: 'standby', values: {} }]);
     await notifier.takeOver?.();
-    expect(reasons()).toEqual([]);
+    expect(await reasons()).toEqual([]);
     await rig.push('t', 'a');
     await until('the callback runs', () => sink.open().length === 1);
     const drained = notifier.drain(60_000);
-    expect(reasons()?.[0]).toMatchObject({ code: 'draining', values: { running: 1 } });
+    expect((await reasons())?.[0]).toMatchObject({ code: 'draining', values: { running: 1 } });
     sink.finish(sink.open()[0]);
     await drained;
   });

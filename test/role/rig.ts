@@ -10,6 +10,7 @@ import { topicDefaults } from '../../src/core/topic/topic.ts';
 import type { PushJob, Store } from '../../src/ports/job-store.ts';
 import type { Registry, StatName, TopicDraft } from '../../src/ports/registry.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
+import type { QuestionName, Questions } from '../../src/process/questions.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
@@ -18,6 +19,7 @@ import type { LogFields } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
 
 export const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
 export const owner = (incarnation = 1): Owner => ({ instance: 7, incarnation });
@@ -43,6 +45,11 @@ export interface Rig {
   metrics(): MetricReport | null;
   /** to every role */
   tell(message: ToWorker): void;
+  /** the answer of the role that knows the question; null: it failed */
+  ask<Name extends QuestionName>(
+    name: Name,
+    params: Questions[Name]['params'],
+  ): Promise<Questions[Name]['answer'] | null>;
   context(more?: Partial<Omit<RoleContext, 'config'>> & { config?: Partial<Config> }): RoleContext;
   /** Starts it; drained at the end of the test. */
   run(role: Role): Promise<Role>;
@@ -86,6 +93,10 @@ export async function startRig(
   const meter = new MetricBuffer();
   const sent: ToMaster[] = [];
   const listeners: ((message: ToWorker) => void)[] = [];
+  const tell = (message: ToWorker) => {
+    for (const listen of listeners) listen(message);
+  };
+  let asked = 0;
   const topics = new TopicBook(registry, log);
   await topics.start();
   onTestFinished(() => topics.drain(1_000));
@@ -99,8 +110,14 @@ export async function startRig(
     notified: () => lines.filter(({ kind }) => kind === 'notify'),
     counted: (topic, name) => counts.get(`${topic} ${name}`) ?? 0,
     metrics: () => meter.take(),
-    tell: (message) => {
-      for (const listen of listeners) listen(message);
+    tell,
+    ask: async (name, params) => {
+      asked += 1;
+      const call = asked;
+      tell({ kind: 'ask', call, question: { name, params } });
+      const find = () => sent.find((message) => message.kind === 'answer' && message.call === call);
+      await until(`an answer to ${name}`, () => find() !== undefined, 30_000, 1);
+      return (find() as unknown as { answer: never }).answer;
     },
     context: ({ config, ...more } = {}) => ({
       config: {

@@ -1,17 +1,18 @@
-// Relays messages between workers: counters to dq-upkeep, the list of living notifiers, the process table.
+// Relays messages between workers: counters to dq-upkeep, the list of living notifiers, the process table,
+// questions and answers.
 // Keeps at most limits.countersHeldMax counters while dq-upkeep is unavailable. Starts and ends no worker.
 
 import { limits } from '../../core/limits.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../../process/messages.ts';
 import { StatBuffer } from '../../process/stat-buffer.ts';
 import type { Log } from '../../telemetry/log.ts';
-import { ExplainRelay } from './explain-relay.ts';
+import { AskRelay } from './ask-relay.ts';
 import type { Fleet } from './fleet.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
 export class WorkerRelay {
   readonly #held = new StatBuffer(limits.countersHeldMax);
-  readonly #explains = new ExplainRelay();
+  readonly #asks = new AskRelay();
   readonly #fleet: Fleet;
   readonly #processes: () => readonly ProcessInfo[];
   readonly #log: Log;
@@ -42,13 +43,13 @@ export class WorkerRelay {
       case 'processes':
         from.send({ kind: 'processes', call: message.call, processes: this.#processes() });
         break;
-      case 'explain': {
-        const notifiers = this.#fleet.current.workers('notifier').filter(({ state }) => state === 'ready');
-        this.#explains.ask(from, message, notifiers);
+      case 'ask': {
+        const workers = this.#fleet.current.workers(message.to).filter(({ state }) => state === 'ready');
+        this.#asks.ask(from, message, workers);
         break;
       }
-      case 'explained':
-        this.#explains.answered(from, message);
+      case 'answer':
+        this.#asks.answered(from, message);
         break;
       default:
     }

@@ -6,7 +6,7 @@ import { type CapacityReason, capacityCodes } from '../../../core/capacity-reaso
 import { DqError } from '../../../core/errors.ts';
 import { jobStates } from '../../../core/job.ts';
 import type { StateCounts } from '../../../ports/job-store.ts';
-import type { ExplainedBy } from '../../../process/messages.ts';
+import type { AnswerOf } from '../../../process/questions.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { closed, count, problems, reply, TopicName, text, topicParam } from '../../http/schemas.ts';
@@ -70,12 +70,13 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     { schema, config: { access: { scope: 'read', topics: 'path' } } },
     async (request) => {
       const topic = nameToFind(request.params.topic);
-      const [notifiers, states] = await Promise.all([questions.explain(topic), statesOf(topic)]);
+      const [answers, states] = await Promise.all([questions.ask('capacity', { topic }), statesOf(topic)]);
       const isKnown = topics.get(topic) !== undefined || topics.isUnreadable(topic);
-      if (!isKnown && states !== null && !hasJobs(states) && (notifiers ?? []).every(isUnknownTo))
+      if (!isKnown && states !== null && !hasJobs(states) && (answers ?? []).every(isUnknownTo))
         throw topicNotFound(topic);
-      if (notifiers === null) throw new DqError('unavailable', 'master: no answer; try again');
-      return { topic, states, reasons: reasonsOf(states, notifiers), notifiers };
+      if (answers === null) throw new DqError('unavailable', 'master: no answer; try again');
+      const notifiers = answers.map(({ process, answer }) => ({ notifier: process, reasons: answer }));
+      return { topic, states, reasons: reasonsOf(states, notifiers.length), notifiers };
     },
   );
 
@@ -90,12 +91,12 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
 const hasJobs = (states: StateCounts) => Object.values(states).some((jobs) => jobs > 0);
 
 /** Also of a notifier without an answer. */
-const isUnknownTo = ({ reasons }: ExplainedBy) =>
-  reasons?.some(({ code }) => code === 'unknown_topic') ?? true;
+const isUnknownTo = ({ answer }: AnswerOf<readonly CapacityReason[]>) =>
+  answer?.some(({ code }) => code === 'unknown_topic') ?? true;
 
-function reasonsOf(states: StateCounts | null, notifiers: readonly ExplainedBy[]): readonly CapacityReason[] {
+function reasonsOf(states: StateCounts | null, notifiers: number): readonly CapacityReason[] {
   const reasons: CapacityReason[] = [];
-  if (notifiers.length === 0)
+  if (notifiers === 0)
     reasons.push({
       code: 'no_notifier',
       message: 'no notifier of this instance is ready',

@@ -1,0 +1,35 @@
+// Declares what servers and the console ask the notifiers and dq-upkeep of their instance. The messages `ask`
+// and `answer` carry the questions through the master (ask-relay.ts); answer-questions.ts answers them.
+// Invariant: an asker has null for a process that does not know a question, because versions mix in an
+// upgrade.
+
+import type { CapacityReason } from '../core/capacity-reasons.ts';
+
+/** By name: the role that answers, the parameters, and the answer. All of them are JSON. */
+export interface Questions {
+  /** why a notifier calls no job of a topic, or few */
+  readonly capacity: Asked<'notifier', { readonly topic: string }, readonly CapacityReason[]>;
+}
+
+interface Asked<To extends AskedRole, Params, Answer> {
+  readonly to: To;
+  readonly params: Params;
+  readonly answer: Answer;
+}
+
+export type AskedRole = 'upkeep' | 'notifier';
+export type QuestionName = keyof Questions;
+
+/** A question in a message; receivers ignore names that they do not know. */
+export interface Question {
+  readonly name: string;
+  readonly params: unknown;
+}
+
+/** The answer of one process. */
+export interface AnswerOf<T> {
+  /** its title, `dq-notifier-0` */
+  readonly process: string;
+  /** null: it did not answer in time */
+  readonly answer: T | null;
+}
