@@ -74,6 +74,21 @@ export interface AttemptRecord {
   readonly notifier: string;
   /** host name of the calling machine */
   readonly host: string;
+
+  // Of failed attempts only, and absent in records of earlier versions. Each is bounded by notifierLimits.
+
+  /** ms from the due time to the start */
+  readonly latenessMs?: number;
+  /** the failure of a call without a whole reply: `connect ECONNREFUSED 10.0.0.8:80` */
+  readonly detail?: string;
+  /** reason `rule`: the references of the retry rule, each with its value as JSON, shortened */
+  readonly ruleValues?: Readonly<Record<string, string>>;
+  /** lines `name: value`, shortened */
+  readonly replyHeaders?: readonly string[];
+  /** the wait that follows, from the end of the attempt; absent: no attempt follows */
+  readonly nextDelayMs?: number;
+  /** whether the topic's backoff or the receiver's Retry-After decided nextDelayMs */
+  readonly nextBy?: 'backoff' | 'retry_after';
 }
 
 /** A job as its notifier holds it during the callback. */

@@ -18,7 +18,8 @@ export function retryDelayMs(
   return Math.ceil(delayMs + delayMs * policy.jitter * random());
 }
 
-function backoffMs(backoff: Backoff, failures: number, retryUnitMs: number): number {
+/** The wait after failed attempt `failures` + 1, without jitter and Retry-After. */
+export function backoffMs(backoff: Backoff, failures: number, retryUnitMs: number): number {
   switch (backoff.type) {
     case 'odd':
       return (2 * failures + 1) * retryUnitMs;

@@ -3,7 +3,7 @@
 
 import type { AttemptReason } from './job.ts';
 import { retryAfterMs } from './retry-policy.ts';
-import { evaluateRule, type Rule } from './rule/reply-rule.ts';
+import { evaluateRule, type ReplyView, type Rule } from './rule/reply-rule.ts';
 import type { Topic } from './topic/topic.ts';
 
 /** Outcomes without a whole reply; no topic setting changes them. */
@@ -17,6 +17,8 @@ export interface CallReply {
   readonly status: number;
   /** by lower-case name; null when absent */
   header(name: string): string | null;
+  /** lower-case names, in the order of the reply */
+  headerNames(): readonly string[];
   /** the part of the body that was read, decoded; '' when empty */
   readonly text: string;
   /** bytes of the body that were read */
@@ -83,7 +85,8 @@ function isSilent(reply: CallReply): boolean {
   return reply.status >= 200 && reply.status <= 299 && reply.status !== 204 && reply.bytes === 0;
 }
 
-function viewOf(reply: CallReply, attempt: number) {
+/** The reply as the retry rule reads it. */
+export function viewOf(reply: CallReply, attempt: number): ReplyView {
   return {
     status: reply.status,
     attempt,

@@ -133,6 +133,15 @@ function judgingLookup(
 
 function asDialError(error: unknown, phase: DialReason): DialError | NotStartedError {
   if (error instanceof DialError || error instanceof NotStartedError) return error;
-  const { code, message } = error as NodeJS.ErrnoException;
-  return new DialError(phase, code ?? message, { cause: error });
+  const { code, message, address, port } = error as NodeJS.ErrnoException & {
+    address?: string;
+    port?: number;
+  };
+  return new DialError(phase, `${code ?? message}${placeOf(address, port)}`, { cause: error });
+}
+
+/** The dialled address, because a name may have several; '' = unknown. */
+function placeOf(address: string | undefined, port: number | undefined): string {
+  if (address === undefined || port === undefined) return '';
+  return isIP(address) === 6 ? ` [${address}]:${port}` : ` ${address}:${port}`;
 }

@@ -7,11 +7,12 @@ import { type Clock, createClock } from '../core/calendar.ts';
 import { callbackRequest } from '../core/callback-request.ts';
 import { callbackHeaders } from '../core/delivery.ts';
 import { reasonOf } from '../core/errors.ts';
-import type { AttemptRecord } from '../core/job.ts';
+import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
 import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { type Settlement, settle } from '../use-cases/settle-delivery.ts';
+import { failureDetail, waitAfter } from './attempt-detail.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
 import type { Capacity } from './capacity.ts';
@@ -68,6 +69,14 @@ export class Deliverer {
 
   get running(): number {
     return this.#running.size;
+  }
+
+  /** Start of the running call of this version, epoch ms by the storage clock; null: it does not run. Visits
+   *  at most one call per slot. */
+  since(key: JobKey, version: Version): number | null {
+    for (const [{ job }, { startedAt }] of this.#running)
+      if (job.version === version && job.id === key.id && job.topic === key.topic) return startedAt;
+    return null;
   }
 
   call(held: Held, target: TopicTarget): void {
@@ -158,6 +167,7 @@ export class Deliverer {
     const verdict = judge(topic, rule, call, outcome);
     const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
     capacity.judged(running, reason);
+    const settlement = settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random);
     const attempt: AttemptRecord = {
       attempt: attemptNumber,
       startedAt,
@@ -169,8 +179,14 @@ export class Deliverer {
         outcome.kind === 'replied' ? printableExcerpt(outcome.text, excerptMaxOf[verdict.outcome]) : '',
       notifier: ctx.title,
       host,
+      ...(verdict.outcome === 'delivered'
+        ? {}
+        : {
+            latenessMs: Math.max(0, startedAt - job.dueAt),
+            ...failureDetail({ outcome, verdict, rule, attempt: attemptNumber, detail }),
+            ...waitAfter(settlement, verdict, topic, job.failures, ctx.config['retry.unit']),
+          }),
     };
-    const settlement = settle(topic, job.failures, verdict, ctx.config['retry.unit'], Math.random);
     ctx.metrics.count('dq_attempts_total', 1, settlement.kind, reason ?? 'none');
     ctx.metrics.observe('dq_callback_seconds', durationMs / 1_000);
     this.#log(held, attempt, settlement, detail);

@@ -9,6 +9,14 @@ export const notifierLimits = {
   /** Characters of the reply to a successful attempt that are kept: every delivered job keeps one for
    *  history.retention, and such replies are seldom longer. */
   deliveredExcerptMax: 100,
+  /** What else a failed attempt keeps: characters of its failure; references of the retry rule and
+   *  characters of each value; header lines of the reply and characters of each. Usual attempts take 150
+   *  bytes of it, the largest 2 KiB, so that ten attempts stay below the body of a usual job. */
+  detailMax: 200,
+  ruleValuesMax: 5,
+  ruleValueMax: 64,
+  replyHeadersMax: 8,
+  replyHeaderMax: 128,
   /** A receiver without an accepted connection by then (look-up and TLS included) fails as `connect`, also
    *  where its topic's timeout is longer; undici's default. */
   connectMsMax: 10_000,

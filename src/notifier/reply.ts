@@ -35,6 +35,10 @@ export class Reply implements CallReply {
     return this.#text;
   }
 
+  headerNames(): readonly string[] {
+    return Object.keys(this.#headers);
+  }
+
   /** A repeated header is joined by commas, as in HTTP. */
   header(name: string): string | null {
     if (!Object.hasOwn(this.#headers, name)) return null;

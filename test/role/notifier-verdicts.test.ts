@@ -261,6 +261,28 @@ describe('notifier: a reply', () => {
     expect(excerpt).toHaveLength(notifierLimits.replyExcerptMax);
   });
 
+  it('that fails leaves why: rule values, headers without cookies, lateness, the wait', async () => {
+    const rig = await startRig();
+    const many = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`x-${n}`, 'y'.repeat(500)]));
+    const headers = { ...many, server: 'nginx', 'set-cookie': 'session=secret', date: 'now' };
+    const sink = await startSink(status(200, headers, `{"code":500,"msg":"${'z'.repeat(500)}"}`));
+    await attempt(rig, sink.url, { retryIf: '{res.code}!=200 || {res.msg}==1' });
+    const [kept] = (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.attempts ?? [];
+    expect(kept).toMatchObject({ reason: 'rule', nextDelayMs: 50, nextBy: 'backoff' });
+    expect(kept?.detail).toBeUndefined();
+    expect(kept?.latenessMs).toBeGreaterThanOrEqual(0);
+    expect(kept?.ruleValues).toEqual({
+      '{res.code}': '500',
+      '{res.msg}': `"${'z'.repeat(notifierLimits.ruleValueMax - 1)}`,
+    });
+    expect(kept?.replyHeaders?.[0]).toBe('server: nginx');
+    expect(kept?.replyHeaders).toHaveLength(notifierLimits.replyHeadersMax);
+    for (const line of kept?.replyHeaders ?? []) {
+      expect(line.length).toBeLessThanOrEqual(notifierLimits.replyHeaderMax);
+      expect(line).not.toMatch(/cookie|date/);
+    }
+  });
+
   it('of a success is kept in the history, cut to 100 characters', async () => {
     const rig = await startRig();
     const sink = await startSink(status(200, {}, `ok\n${'x'.repeat(5_000)}`));
@@ -370,8 +392,12 @@ describe('notifier: a receiver', () => {
 
   it('that does not listen fails the attempt: connect', async () => {
     const rig = await startRig();
-    const line = await attempt(rig, `http://127.0.0.1:${await unusedPort()}/`);
-    expect(line).toMatchObject({ reason: 'connect', status: null, detail: 'ECONNREFUSED' });
+    const port = await unusedPort();
+    const detail = `ECONNREFUSED 127.0.0.1:${port}`;
+    const line = await attempt(rig, `http://127.0.0.1:${port}/`);
+    expect(line).toMatchObject({ reason: 'connect', status: null, detail });
+    const [kept] = (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.attempts ?? [];
+    expect(kept).toMatchObject({ detail });
   });
 
   it('without TLS, or that hangs in the handshake, fails as tls or timeout', async () => {

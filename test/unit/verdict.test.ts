@@ -27,6 +27,7 @@ function reply(status: number, text: string, headers: Record<string, string> = {
     bytes: Buffer.byteLength(text),
     cut,
     header: (name) => headers[name] ?? null,
+    headerNames: () => Object.keys(headers),
   };
 }
 

@@ -97,7 +97,17 @@ export const finishCases: readonly Case[] = [
   fact('retry: delays the job from now on and keeps the failed attempt', async (trial) => {
     await trial.bystanders();
     const job = await trial.reserved('1', { priority: 'high', contentType: null });
-    const attempt = attemptOf(job, { reason: 'timeout', status: null, replyExcerpt: '' });
+    const attempt = attemptOf(job, {
+      ...{
+        reason: 'timeout',
+        status: null,
+        replyExcerpt: '',
+        latenessMs: 7,
+        detail: 'no whole reply “später”',
+      },
+      ...{ ruleValues: { '{res.code}': '500' }, replyHeaders: ['server: nginx'] },
+      ...{ nextDelayMs: 60_000, nextBy: 'backoff' },
+    });
     await trial.changes(
       () => trial.retry(job, 60_000, attempt),
       (_outcome, span) => ({

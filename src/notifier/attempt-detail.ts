@@ -1,0 +1,79 @@
+// Selects what a failed attempt keeps beside its outcome, so that an operator sees why it failed without the
+// logs: the failure, the values that the retry rule saw, some headers of the reply, the wait that follows.
+// Invariant: each part is bounded by notifierLimits, and printable. Cookies and credentials are not kept.
+
+import type { AttemptRecord } from '../core/job.ts';
+import { backoffMs } from '../core/retry-policy.ts';
+import { type Rule, ruleValues } from '../core/rule/reply-rule.ts';
+import type { Topic } from '../core/topic/topic.ts';
+import { type CallOutcome, type CallReply, type Failure, viewOf } from '../core/verdict.ts';
+import { printableExcerpt } from '../runtime/printable-text.ts';
+import type { Settlement } from '../use-cases/settle-delivery.ts';
+import { notifierLimits } from './limits.ts';
+
+interface FailedCall {
+  readonly outcome: CallOutcome;
+  readonly verdict: Failure;
+  readonly rule: Rule | null;
+  /** number of the attempt, from 1 */
+  readonly attempt: number;
+  /** the failure in words; '' for a reply */
+  readonly detail: string;
+}
+
+export function failureDetail({
+  outcome,
+  verdict,
+  rule,
+  attempt,
+  detail,
+}: FailedCall): Pick<AttemptRecord, 'detail' | 'ruleValues' | 'replyHeaders'> {
+  if (outcome.kind === 'no_reply')
+    return detail === '' ? {} : { detail: printableExcerpt(detail, notifierLimits.detailMax) };
+  const replyHeaders = headerLines(outcome);
+  return {
+    ...(verdict.reason === 'rule' && rule !== null ? { ruleValues: valuesOf(rule, outcome, attempt) } : {}),
+    ...(replyHeaders.length === 0 ? {} : { replyHeaders }),
+  };
+}
+
+/** `failures`: failed attempts before this one. */
+export function waitAfter(
+  settlement: Settlement,
+  verdict: Failure,
+  { backoff }: Pick<Topic, 'backoff'>,
+  failures: number,
+  retryUnitMs: number,
+): Pick<AttemptRecord, 'nextDelayMs' | 'nextBy'> {
+  if (settlement.kind !== 'retry') return {};
+  const isAsked = verdict.retryAfterMs > backoffMs(backoff, failures, retryUnitMs);
+  return { nextDelayMs: settlement.delayMs, nextBy: isAsked ? 'retry_after' : 'backoff' };
+}
+
+function valuesOf(rule: Rule, reply: CallReply, attempt: number): Record<string, string> {
+  const { ruleValuesMax, ruleValueMax } = notifierLimits;
+  return Object.fromEntries(
+    Object.entries(ruleValues(rule, viewOf(reply, attempt)))
+      .slice(0, ruleValuesMax)
+      .map(([reference, value]) => [
+        printableExcerpt(reference, ruleValueMax),
+        printableExcerpt(JSON.stringify(value), ruleValueMax),
+      ]),
+  );
+}
+
+/** Headers that explain a failure, first. */
+const telling = ['retry-after', 'location', 'content-type', 'server', 'www-authenticate', 'via'];
+/** Secrets, and what every reply has. */
+const dropped = new Set([
+  ...['set-cookie', 'authorization', 'proxy-authenticate', 'authentication-info'],
+  ...['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'date'],
+]);
+
+function headerLines(reply: CallReply): readonly string[] {
+  const names = reply.headerNames();
+  const rest = names.filter((name) => !telling.includes(name) && !dropped.has(name));
+  return [...telling.filter((name) => names.includes(name)), ...rest]
+    .slice(0, notifierLimits.replyHeadersMax)
+    .map((name) => printableExcerpt(`${name}: ${reply.header(name) ?? ''}`, notifierLimits.replyHeaderMax));
+}
