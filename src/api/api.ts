@@ -131,7 +131,7 @@ function unroutable({ method, url }: FastifyRequest, paths: KnownPaths): DqError
 function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook): void {
   const questions = new MasterQuestions(context.role.link);
   indexRoute(api, context);
-  jobRoutes(api, context);
+  jobRoutes(api, context, questions);
   jobVerbRoutes(api, context);
   searchRoute(api, context);
   topicRoutes(api, context);

@@ -44,6 +44,12 @@ export const apiLimits = {
   readyMs: 2_000,
   /** Time for the master's answer about processes and metrics. */
   masterAnswerMs: 2_000,
+  /** Why a ready job waits, and since when one runs: time for the notifiers' answer (they need 1 ms; a reader
+   *  must not wait for a hung one), how long an answer serves all readers, and answers kept, so questions a
+   *  second. */
+  whyMs: 500,
+  whyKeptMs: 1_000,
+  whyKeptMax: 100,
   /** Topics that /v1/summary names: a screen of them. */
   attentionMax: 20,
   /** A topic fails: this part of today's attempts failed, of at least so many. */

@@ -19,6 +19,8 @@ export const limits = {
   batchItemsMax: 1_000,
   /** Attempt records that dq keeps with a job; older ones are dropped. */
   attemptsKept: 10,
+  /** Planned attempts that the API names: the default of maxAttempts twice, and 1 KiB. */
+  plannedMax: 20,
 
   // ── retry rules
 

@@ -106,7 +106,10 @@ class Notifier implements Role {
         this.#wake(() => true);
       }),
     ];
-    answerQuestions(link, log, { capacity: ({ topic }) => this.#explain(topic) });
+    answerQuestions(link, log, {
+      capacity: ({ topic }) => this.#explain(topic),
+      running: ({ topic, id, version }) => this.#deliverer.since({ topic, id }, version),
+    });
     if (!this.#isStandby) await this.takeOver();
   }
 

@@ -4,11 +4,14 @@
 // upgrade.
 
 import type { CapacityReason } from '../core/capacity-reasons.ts';
+import type { JobKey, Version } from '../core/job.ts';
 
 /** By name: the role that answers, the parameters, and the answer. All of them are JSON. */
 export interface Questions {
   /** why a notifier calls no job of a topic, or few */
   readonly capacity: Asked<'notifier', { readonly topic: string }, readonly CapacityReason[]>;
+  /** since when a notifier calls a version of a job, epoch ms by the storage clock; null: it does not */
+  readonly running: Asked<'notifier', JobKey & { readonly version: Version }, number | null>;
 }
 
 interface Asked<To extends AskedRole, Params, Answer> {

@@ -1,7 +1,8 @@
 // Tests push, get and cancel of single jobs over real sockets.
+import { Webhook } from 'standardwebhooks';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
 import { payload } from '../support/payloads.ts';
 
 let dq: TestIntake;
@@ -272,10 +273,94 @@ describe('cancel and get', () => {
       createdAt: expect.stringMatching(/Z$/),
       attempt: 1,
       maxAttempts: 10,
+      why: { code: 'waits_to_retry', at: expect.stringMatching(/Z$/) },
+      webhookId: expect.stringMatching(/^msg_[0-9a-z]{25}$/),
+      strikes: 0,
+      nextAttempts: expect.arrayContaining([{ attempt: 10, at: expect.stringMatching(/Z$/) }]),
       contentType: 'application/json',
+      bytes: 2,
       body: '{}',
       attempts: [{ ...attempt, startedAt: '2026-01-01T00:00:00.000Z' }],
     });
+  });
+
+  it('shows what a failed attempt keeps, and the waits that follow', async () => {
+    await dq.push('t', '{}', '?id=a&delay=0');
+    const kept = {
+      latenessMs: 7,
+      detail: 'connect ECONNREFUSED 10.0.0.8:80',
+      ruleValues: { '{res.code}': '500' },
+      replyHeaders: ['server: nginx'],
+      nextDelayMs: 60_000,
+      nextBy: 'backoff',
+    } as const;
+    const job = await reserveOne(dq);
+    await dq.store.jobs.retry([{ ...job, delayMs: 60_000, attempt: { ...failedAttempt, ...kept } }]);
+    const { body } = await dq.api('GET', '/v1/topics/t/jobs/a');
+    expect(body.attempts).toMatchObject([kept]);
+    const [second, third] = body.nextAttempts;
+    expect(second).toEqual({ attempt: 2, at: body.dueAt });
+    expect(Date.parse(third.at) - Date.parse(second.at)).toBe(3 * 60_000);
+    expect(body.nextAttempts).toHaveLength(9);
+  });
+
+  it('says why a job waits, runs, is dead or is held', async () => {
+    const why = async (id = 'a') => (await dq.api('GET', `/v1/topics/t/jobs/${id}`)).body.why;
+    const { body: pushed } = await dq.push('t', '1', '?id=a');
+    expect(await why()).toEqual({ code: 'waits_until_due', at: pushed.dueAt });
+    await dq.api('POST', '/v1/topics/t/pause');
+    expect(await why()).toEqual({ code: 'waits_until_due', at: pushed.dueAt, held: 'topic_paused' });
+    await dq.api('POST', '/v1/topics/t/jobs/a/run');
+    expect(await why()).toEqual({ code: 'topic_paused' });
+    await dq.api('POST', '/v1/topics/t/offline');
+    expect(await why()).toEqual({ code: 'topic_offline' });
+    await dq.api('POST', '/v1/topics/t/resume');
+    // No master answers in this test.
+    expect(await why()).toEqual({ code: 'unknown' });
+    const job = await reserveOne(dq);
+    expect(await why()).toEqual({ code: 'running', since: null, notifier: null });
+    await dq.store.jobs.bury([{ ...job, reason: 'gone', attempt: failedAttempt }]);
+    const { body: dead } = await dq.api('GET', '/v1/topics/t/jobs/a');
+    expect(dead).toMatchObject({ buryReason: 'gone', nextAttempts: [] });
+    expect(dead.why).toEqual({ code: 'dead', at: dead.deadAt });
+    await dq.store.jobs.push([
+      {
+        ...{ topic: 'gone', id: 'b', when: { delayMs: 0 }, mode: 'replace', priority: 'normal' },
+        ...{ contentType: null, body: Buffer.from('1') },
+      },
+    ]);
+    expect((await dq.api('GET', '/v1/topics/gone/jobs/b')).body.why).toEqual({ code: 'not_registered' });
+  });
+
+  it('shows the callback as dq would send it now, signed', async () => {
+    await dq.api('PATCH', '/v1/topics/t', {
+      callbackUrl: 'http://127.0.0.1:9000/a?b=1',
+      headers: { 'x-key': 'k1' },
+    });
+    const { body: rotated } = await dq.api('POST', '/v1/topics/t/secret');
+    await dq.push('t', '{"n":9007199254740993}', '?id=a');
+    const { body } = await dq.api('POST', '/v1/topics/t/jobs/a/request');
+    expect(body).toMatchObject({
+      method: 'POST',
+      url: 'http://127.0.0.1:9000/a?b=1',
+      headers: { 'content-type': 'application/json', 'x-key': 'k1', 'dq-job-id': 'a', 'dq-attempt': '1' },
+      body: '{"n":9007199254740993}',
+    });
+    expect(() => new Webhook(rotated.secret).verify(body.body, body.headers)).not.toThrow();
+    await dq.push('t', Buffer.from([0xff]), '?id=raw', 'application/octet-stream');
+    const raw = await dq.api('POST', '/v1/topics/t/jobs/raw/request', undefined);
+    expect(raw).toMatchObject({ body: { bodyBase64: '/w==' } });
+    expect(await dq.api('POST', '/v1/topics/t/jobs/none/request')).toMatchObject({
+      status: 404,
+      body: { code: 'job_not_found' },
+    });
+    expect(await dq.api('POST', '/v1/topics/none/jobs/none/request')).toMatchObject({
+      status: 404,
+      body: { code: 'topic_not_found' },
+    });
+    const { body: token } = await dq.api('POST', '/v1/tokens', { name: 'o', scopes: ['operate'] });
+    const masked = await dq.call('POST', '/v1/topics/t/jobs/a/request', { headers: bearer(token.token) });
+    expect(masked.body.headers).toMatchObject({ 'x-key': '***', 'dq-attempt': '1' });
   });
 
   it('cancels once; a repeat finds no job', async () => {
@@ -308,17 +393,19 @@ describe('cancel and get', () => {
     const before = (await dq.api('GET', '/v1/topics/t/jobs/a')).body;
     const job = await reserveOne(dq);
     await dq.store.jobs.ack([{ ...job, attempt: delivered }]);
-    const { contentType: _, body: __, state: ___, attempts: ____, ...rest } = before;
+    const { topic, id, createdAt, dueAt, maxAttempts, webhookId } = before;
     const startedAt = new Date(failedAttempt.startedAt).toISOString();
-    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).body).toEqual({
-      ...rest,
+    const { body } = await dq.api('GET', '/v1/topics/t/jobs/a');
+    expect(body).toEqual({
+      ...{ topic, id, createdAt, dueAt, maxAttempts, webhookId },
       version: String(job.version),
       state: 'done',
       endedAt: expect.stringMatching(/Z$/),
+      why: { code: 'ended', at: body.endedAt },
       attempt: 2,
       attempts: [
         { ...failedAttempt, startedAt },
-        { ...delivered, startedAt },
+        { ...delivered, startedAt, latenessMs: 0 },
       ],
     });
   });

@@ -26,6 +26,7 @@ const built = [
   'POST /v1/topics/{topic}/jobs/{id}/run',
   'POST /v1/topics/{topic}/jobs/{id}/reschedule',
   'POST /v1/topics/{topic}/jobs/{id}/requeue',
+  'POST /v1/topics/{topic}/jobs/{id}/request',
   'GET /v1/dead',
   'DELETE /v1/dead',
   'POST /v1/rules/test',

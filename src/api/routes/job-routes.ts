@@ -1,84 +1,33 @@
-// GET and DELETE /v1/topics/{topic}/jobs/{id}: read one job, cancel one job. Both also work for a job whose
-// topic is no longer registered.
+// GET and DELETE /v1/topics/{topic}/jobs/{id}: read one job, cancel one job. POST …/request: the callback as
+// dq would send it now. GET and DELETE also work for a job whose topic is no longer registered.
 
-import { isUtf8 } from 'node:buffer';
 import { Type } from 'typebox';
+import { createClock } from '../../core/calendar.ts';
+import { callbackRequest } from '../../core/callback-request.ts';
+import type { CapacityReason } from '../../core/capacity-reasons.ts';
+import { callbackHeaders } from '../../core/delivery.ts';
 import { formatInstant } from '../../core/duration.ts';
-import { type AttemptRecord, type EndedJob, endStates, type JobSnapshot, jobStates } from '../../core/job.ts';
-import { limits } from '../../core/limits.ts';
+import { DqError } from '../../core/errors.ts';
+import type { EndedJob, JobKey, JobSnapshot, Version } from '../../core/job.ts';
+import { whyOf } from '../../core/job-why.ts';
+import { plannedAttempts } from '../../core/planned-attempts.ts';
+import { placesOf } from '../../core/shard-list.ts';
+import { maskedValue } from '../../core/topic/settings.ts';
+import { getTopic } from '../../use-cases/change-topic.ts';
 import { cancelJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
-import {
-  CreatedAt,
-  closed,
-  DueAt,
-  FinishedAttempts,
-  instant,
-  JobId,
-  jobParams,
-  nullable,
-  problems,
-  reply,
-  TopicName,
-  text,
-  Version,
-  yes,
-} from '../http/schemas.ts';
-import { jobHead } from './job-head.ts';
+import { seesHeaderValues } from '../http/route-access.ts';
+import { closed, instant, jobParams, problems, reply, text, yes } from '../http/schemas.ts';
+import { KeptAnswers } from '../kept-answers.ts';
+import type { MasterQuestions } from '../master-questions.ts';
+import { bodyJson, Job, type JobFacts, jobJson } from './job-json.ts';
 import { absentJob, readKey } from './job-key.ts';
-
-const Attempt = Type.Object(
-  {
-    attempt: Type.Integer({ description: 'number of the attempt, from 1', examples: [1] }),
-    startedAt: instant('when the attempt began'),
-    durationMs: Type.Number({ description: 'from DNS to the last byte of the reply', examples: [41.5] }),
-    outcome: Type.Enum(['delivered', 'failed'], { description: 'how the attempt ended' }),
-    status: nullable('integer', { description: 'HTTP status; null without a reply', examples: [500] }),
-    reason: nullable('string', { description: 'why it failed; null: delivered', examples: ['status'] }),
-    replyExcerpt: text('start of the reply', 'internal error'),
-    notifier: text('process that made the attempt', 'dq-notifier-0'),
-    host: text('machine of that process', 'worker-1'),
-  },
-  { title: 'Attempt' },
-);
-
-const Job = Type.Object(
-  {
-    topic: TopicName,
-    id: JobId,
-    version: Version,
-    state: Type.Enum([...jobStates, ...endStates], {
-      description: `state of the job; for the time of the option history.retention also ${endStates.join(', ')}`,
-    }),
-    dueAt: DueAt,
-    createdAt: CreatedAt,
-    endedAt: Type.Optional(instant('when the job ended; absent while it is stored')),
-    attempt: FinishedAttempts,
-    maxAttempts: nullable('integer', {
-      description: 'maxAttempts of the topic; null without the topic',
-      examples: [10],
-    }),
-    contentType: Type.Optional(
-      nullable('string', {
-        description: 'content type of the body; null: the push had none',
-        examples: ['application/json'],
-      }),
-    ),
-    body: Type.Optional(text('the body, if it is UTF-8; absent after the end of the job', '{"order":4711}')),
-    bodyBase64: Type.Optional(text('the body in base64, if it is not UTF-8', '/w==')),
-    attempts: Type.Array(Attempt, {
-      maxItems: limits.attemptsKept,
-      description: `the last ${limits.attemptsKept} attempts`,
-    }),
-  },
-  { title: 'Job' },
-);
 
 const getSchema = {
   operationId: 'getJob',
   tags: ['jobs'],
-  summary: 'Read a job; after its end, without its body',
+  summary: 'Read a job, and why it waits; after its end, without its body',
   params: closed(jobParams),
   response: { 200: reply('the job', Job), ...problems(404, 503) },
 };
@@ -100,10 +49,35 @@ const cancelSchema = {
   },
 };
 
+const CallbackRequest = Type.Object(
+  {
+    method: text('HTTP method', 'POST'),
+    url: text('with the query of this job', 'https://shop.example.org/close'),
+    headers: Type.Record(Type.String(), Type.String(), {
+      description: "signed now; values of the topic's headers only with the scope admin",
+      examples: [{ 'content-type': 'application/json' }],
+    }),
+    body: Type.Optional(text('the bytes, if they are UTF-8', '{"order":4711}')),
+    bodyBase64: Type.Optional(text('the bytes in base64, if they are not UTF-8', '/w==')),
+    at: instant('time of the signature; receivers accept it for about 5 minutes'),
+  },
+  { title: 'CallbackRequest' },
+);
+const requestSchema = {
+  operationId: 'jobRequest',
+  tags: ['jobs'],
+  summary: 'The callback of a job as dq would send it now; sends nothing',
+  params: closed(jobParams),
+  response: { 200: reply('the request', CallbackRequest), ...problems(404, 413, 503) },
+};
+
 const url = '/v1/topics/:topic/jobs/:id';
 
-export function jobRoutes(api: Api, context: ApiContext): void {
-  const { store, topics, counters } = context.role;
+export function jobRoutes(api: Api, context: ApiContext, questions: MasterQuestions): void {
+  const { store, topics, counters, registry, clock, config, shards, version } = context.role;
+  const capacities = new KeptAnswers<readonly CapacityReason[]>();
+  const calls = new KeptAnswers<number | null>();
+  const wallClock = createClock(config.timezone);
 
   api.get(
     url,
@@ -115,10 +89,38 @@ export function jobRoutes(api: Api, context: ApiContext): void {
         store.jobs.get({ topic, id }),
         store.history.get({ topic, id }),
       ]);
-      const maxAttempts = topics.get(topic)?.maxAttempts ?? null;
-      if (job !== null) return jobJson(job, maxAttempts);
-      if (ended !== null) return endedJson(ended, maxAttempts);
-      throw await absentJob(topics, topic);
+      const found = job ?? ended;
+      if (found === null) throw await absentJob(topics, topic);
+      return jobJson(found, await factsOf(found));
+    },
+  );
+
+  api.post(
+    `${url}/request`,
+    { schema: requestSchema, config: { access: { scope: 'operate', topics: 'path' } } },
+    async (request) => {
+      const key = readKey(request.params);
+      const [job, topic] = await Promise.all([store.jobs.get(key), getTopic(registry, key.topic)]);
+      if (job === null) throw await absentJob(topics, key.topic);
+      if (topic === null) throw new DqError('topic_not_found', `topic ${key.topic} is not registered`);
+      const target = new URL(topic.callbackUrl);
+      const { path, body, contentType } = callbackRequest(
+        job,
+        topic,
+        target.pathname + target.search,
+        wallClock,
+      );
+      const nowMs = clock.now();
+      const headers = seesHeaderValues(request)
+        ? topic.headers
+        : Object.fromEntries(Object.keys(topic.headers).map((name) => [name, maskedValue]));
+      return {
+        method: topic.method,
+        url: target.origin + path,
+        headers: callbackHeaders({ ...job, contentType }, { ...topic, headers }, { nowMs, body, version }),
+        ...bodyJson(body),
+        at: formatInstant(nowMs),
+      };
     },
   );
 
@@ -136,37 +138,38 @@ export function jobRoutes(api: Api, context: ApiContext): void {
       return answer.send({ cancelled: true, inFlight: cancelled.inFlight });
     },
   );
-}
 
-function jobJson(job: JobSnapshot, maxAttempts: number | null): object {
-  return {
-    ...jobHead(job),
-    maxAttempts,
-    contentType: job.contentType,
-    ...(isUtf8(job.body) ? { body: job.body.toString('utf8') } : { bodyBase64: job.body.toString('base64') }),
-    attempts: job.attempts.map(attemptJson),
-  };
-}
+  async function factsOf(job: JobSnapshot | EndedJob): Promise<JobFacts> {
+    const topic = topics.get(job.topic);
+    const now = clock.now();
+    const waits = job.state === 'ready' && topic?.state === 'active';
+    const notifiers = waits
+      ? await capacities.of(job.topic, () => questions.ask('capacity', { topic: job.topic }))
+      : null;
+    const call = job.state === 'reserved' ? await callOf(job) : null;
+    return {
+      maxAttempts: topic?.maxAttempts ?? null,
+      why: whyOf(job, { topic, notifiers, ahead: null, call }),
+      planned:
+        topic === undefined || 'endedAt' in job
+          ? null
+          : plannedAttempts(job, topic, config['retry.unit'], now),
+      shard: shardOf(job),
+    };
+  }
 
-function endedJson(job: EndedJob, maxAttempts: number | null): object {
-  return {
-    ...jobHead(job),
-    endedAt: formatInstant(job.endedAt),
-    maxAttempts,
-    attempts: job.attempts.map(attemptJson),
-  };
-}
+  /** null: no notifier of this instance names it. */
+  async function callOf({ topic, id, version }: JobKey & { readonly version: Version }) {
+    const about = `${version} ${topic} ${id}`;
+    const answers = await calls.of(about, () => questions.ask('running', { topic, id, version }));
+    const found = answers?.find(({ answer }) => answer !== null);
+    return typeof found?.answer !== 'number' ? null : { since: found.answer, notifier: found.process };
+  }
 
-function attemptJson({ startedAt, ...attempt }: AttemptRecord): object {
-  return {
-    attempt: attempt.attempt,
-    startedAt: formatInstant(startedAt),
-    durationMs: attempt.durationMs,
-    outcome: attempt.outcome,
-    status: attempt.status,
-    reason: attempt.reason,
-    replyExcerpt: attempt.replyExcerpt,
-    notifier: attempt.notifier,
-    host: attempt.host,
-  };
+  /** null: an earlier shard list may have placed it elsewhere. */
+  function shardOf(job: JobKey): string | null | undefined {
+    if (shards === undefined) return undefined;
+    const { home, earlier } = placesOf(shards.servers.list, job);
+    return earlier.length === 0 ? home : null;
+  }
 }

@@ -131,7 +131,7 @@ export function completeSettings(input: TopicInput): TopicSettings {
 
 /** Replaces the value of a header for callers without the scope `admin`. In a request it keeps the stored
  *  value. */
-const maskedValue = '***';
+export const maskedValue = '***';
 
 /** The API's JSON of a topic, without its secret. `showsValues`: with the values of its headers, which can
  *  be credentials. */

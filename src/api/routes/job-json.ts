@@ -1,0 +1,214 @@
+// job-json.ts describes and builds what the API answers about one job: the job, its attempts, and why it is
+// where it is.
+
+import { isUtf8 } from 'node:buffer';
+import { Type } from 'typebox';
+import { capacityCodes } from '../../core/capacity-reasons.ts';
+import { webhookIdOf } from '../../core/delivery.ts';
+import { formatInstant } from '../../core/duration.ts';
+import { type AttemptRecord, type EndedJob, endStates, type JobSnapshot, jobStates } from '../../core/job.ts';
+import { type Why, whyCodes } from '../../core/job-why.ts';
+import { limits } from '../../core/limits.ts';
+import type { PlannedAttempt } from '../../core/planned-attempts.ts';
+import {
+  CreatedAt,
+  count,
+  DeadReason,
+  DueAt,
+  FinishedAttempts,
+  instant,
+  JobId,
+  nullable,
+  TopicName,
+  text,
+  Version,
+} from '../http/schemas.ts';
+import { jobHead } from './job-head.ts';
+
+const number = Type.Integer({ description: 'number of the attempt, from 1', examples: [1] });
+const Attempt = Type.Object(
+  {
+    attempt: number,
+    startedAt: instant('when the attempt began'),
+    durationMs: Type.Number({ description: 'from DNS to the last byte of the reply', examples: [41.5] }),
+    latenessMs: Type.Optional(count('milliseconds from the due time to the start', 5)),
+    outcome: Type.Enum(['delivered', 'failed'], { description: 'how the attempt ended' }),
+    status: nullable('integer', { description: 'HTTP status; null without a reply', examples: [500] }),
+    reason: nullable('string', { description: 'why it failed; null: delivered', examples: ['status'] }),
+    replyExcerpt: text('start of the reply', 'internal error'),
+    notifier: text('process that made the attempt', 'dq-notifier-0'),
+    host: text('machine of that process', 'worker-1'),
+    detail: Type.Optional(
+      text('the failure of a call without a whole reply', 'connect ECONNREFUSED 10.0.0.8:80'),
+    ),
+    ruleValues: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description: 'reason `rule`: references of the retry rule, each with its value as JSON, shortened',
+        examples: [{ '{res.code}': '500' }],
+      }),
+    ),
+    replyHeaders: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'headers of the reply of a failed attempt, shortened, without cookies',
+        examples: [['server: nginx/1.24.0']],
+      }),
+    ),
+    nextDelayMs: Type.Optional(count('the wait that follows; absent: no attempt follows', 60_000)),
+    nextBy: Type.Optional(Type.Enum(['backoff', 'retry_after'], { description: 'what decided nextDelayMs' })),
+  },
+  { title: 'Attempt' },
+);
+
+const Reason = Type.Object({
+  code: Type.Enum([...capacityCodes], { description: 'as in the capacity of the topic' }),
+  message: text('what holds the job', '64 of 64 calls run'),
+  remedy: text('what to do', 'answer faster, or raise concurrency'),
+});
+const held = ['topic_paused', 'topic_offline', 'not_registered'];
+const WhyJson = Type.Object(
+  {
+    code: Type.Enum([...whyCodes], {
+      description:
+        '`held`: another rule of the notifiers · `unknown`: no answer in time · `ahead`: other jobs go first',
+    }),
+    at: Type.Optional(instant('waits_until_due, waits_to_retry: when it is due; dead, ended: since when')),
+    held: Type.Optional(Type.Enum(held, { description: 'it will be held when it is due' })),
+    ahead: Type.Optional(
+      nullable('integer', { description: 'jobs that go first; null: not counted', examples: [12] }),
+    ),
+    since: Type.Optional(
+      nullable('string', { description: 'start of the running attempt', examples: [null] }),
+    ),
+    notifier: Type.Optional(
+      nullable('string', {
+        description: 'process that makes it; null: not known',
+        examples: ['dq-notifier-0'],
+      }),
+    ),
+    reasons: Type.Optional(Type.Array(Reason, { description: 'what the notifiers say' })),
+  },
+  { title: 'Why' },
+);
+
+export const Job = Type.Object(
+  {
+    topic: TopicName,
+    id: JobId,
+    version: Version,
+    state: Type.Enum([...jobStates, ...endStates], {
+      description: `state of the job; for the time of the option history.retention also ${endStates.join(', ')}`,
+    }),
+    dueAt: DueAt,
+    createdAt: CreatedAt,
+    deadAt: Type.Optional(instant('when the job died; only for dead jobs')),
+    buryReason: Type.Optional(DeadReason),
+    endedAt: Type.Optional(instant('when the job ended; absent while it is stored')),
+    attempt: FinishedAttempts,
+    maxAttempts: nullable('integer', {
+      description: 'maxAttempts of the topic; null without the topic',
+      examples: [10],
+    }),
+    why: WhyJson,
+    webhookId: text('header webhook-id of each of its callbacks', 'msg_0123456789abcdefghijklmno'),
+    strikes: Type.Optional(count('leases that dead or silent notifiers lost since the last attempt', 0)),
+    shard: Type.Optional(
+      nullable('string', {
+        description: 'id of its shard; null: one of several; absent: the embedded store',
+        examples: ['0f1e2d3c4b5a6978'],
+      }),
+    ),
+    nextAttempts: Type.Optional(
+      Type.Array(Type.Object({ attempt: number, at: instant('the earliest time, if those before fail') }), {
+        maxItems: limits.plannedMax,
+        description: `the next ${limits.plannedMax} attempts at most; absent without the topic`,
+      }),
+    ),
+    contentType: Type.Optional(
+      nullable('string', {
+        description: 'content type of the body; null: the push had none',
+        examples: ['application/json'],
+      }),
+    ),
+    bytes: Type.Optional(count('bytes of the body', 14)),
+    body: Type.Optional(text('the body, if it is UTF-8; absent after the end of the job', '{"order":4711}')),
+    bodyBase64: Type.Optional(text('the body in base64, if it is not UTF-8', '/w==')),
+    attempts: Type.Array(Attempt, {
+      maxItems: limits.attemptsKept,
+      description: `the last ${limits.attemptsKept} attempts`,
+    }),
+  },
+  { title: 'Job' },
+);
+
+/** What the store does not know about the job. */
+export interface JobFacts {
+  readonly maxAttempts: number | null;
+  readonly why: Why;
+  /** null: the topic is not registered */
+  readonly planned: readonly PlannedAttempt[] | null;
+  /** undefined: the embedded store */
+  readonly shard: string | null | undefined;
+}
+
+export function jobJson(job: JobSnapshot | EndedJob, { maxAttempts, why, planned, shard }: JobFacts): object {
+  const head = {
+    ...jobHead(job),
+    ...('endedAt' in job ? { endedAt: formatInstant(job.endedAt) } : {}),
+    maxAttempts,
+    why: whyJson(why),
+    webhookId: webhookIdOf(job),
+  };
+  if ('endedAt' in job) return { ...head, attempts: job.attempts.map((one) => attemptJson(one, job)) };
+  const { deadAt, buryReason, strikes, contentType, body } = job;
+  return {
+    ...head,
+    ...(deadAt === null ? {} : { deadAt: formatInstant(deadAt) }),
+    ...(buryReason === null ? {} : { buryReason }),
+    strikes,
+    ...(shard === undefined ? {} : { shard }),
+    ...(planned === null
+      ? {}
+      : { nextAttempts: planned.map(({ attempt, at }) => ({ attempt, at: formatInstant(at) })) }),
+    contentType,
+    bytes: body.length,
+    ...bodyJson(body),
+    attempts: job.attempts.map((one) => attemptJson(one, job)),
+  };
+}
+
+/** The bytes as a member: `body` if they are UTF-8, else `bodyBase64`. */
+export function bodyJson(body: Buffer): { readonly body: string } | { readonly bodyBase64: string } {
+  return isUtf8(body) ? { body: body.toString('utf8') } : { bodyBase64: body.toString('base64') };
+}
+
+function whyJson({ at, since, ahead, ...rest }: Why): object {
+  return {
+    ...rest,
+    ...(at === undefined ? {} : { at: formatInstant(at) }),
+    ...(ahead === undefined ? {} : { ahead }),
+    ...(since === undefined ? {} : { since: since === null ? null : formatInstant(since) }),
+  };
+}
+
+function attemptJson(attempt: AttemptRecord, { dueAt }: { readonly dueAt: number }): object {
+  // A successful attempt ends the job, so the due time is still the one that it started for.
+  const latenessMs =
+    attempt.outcome === 'delivered' ? Math.max(0, attempt.startedAt - dueAt) : attempt.latenessMs;
+  return {
+    attempt: attempt.attempt,
+    startedAt: formatInstant(attempt.startedAt),
+    durationMs: attempt.durationMs,
+    latenessMs,
+    outcome: attempt.outcome,
+    status: attempt.status,
+    reason: attempt.reason,
+    replyExcerpt: attempt.replyExcerpt,
+    notifier: attempt.notifier,
+    host: attempt.host,
+    detail: attempt.detail,
+    ruleValues: attempt.ruleValues,
+    replyHeaders: attempt.replyHeaders,
+    nextDelayMs: attempt.nextDelayMs,
+    nextBy: attempt.nextBy,
+  };
+}

@@ -1,0 +1,120 @@
+// job-why.ts answers "where is this job, and why?" with one code and its numbers. Pure: the caller reads the
+// job, its topic and the answers of the notifiers. Codes are part of the API.
+
+import type { CapacityReason } from './capacity-reasons.ts';
+import type { EndedJob, JobSnapshot } from './job.ts';
+import type { PlainTopic } from './topic/topic.ts';
+
+export const whyCodes = [
+  'waits_until_due',
+  'waits_to_retry',
+  'topic_paused',
+  'topic_offline',
+  'not_registered',
+  'at_concurrency',
+  'at_rate',
+  'probing',
+  'ahead',
+  'running',
+  'store_away',
+  'held',
+  'no_notifier',
+  'unknown',
+  'dead',
+  'ended',
+] as const;
+
+export type WhyCode = (typeof whyCodes)[number];
+/** Why a topic's jobs are held. */
+type HeldCode = Extract<WhyCode, 'topic_paused' | 'topic_offline' | 'not_registered'>;
+
+export interface Why {
+  readonly code: WhyCode;
+  /** waits_*: when it is due; dead, ended: since when. Epoch ms */
+  readonly at?: number;
+  /** waits_*: the job will be held when it is due */
+  readonly held?: HeldCode;
+  /** ahead: jobs of the topic that are called before it; null = not counted */
+  readonly ahead?: number | null;
+  /** running: start of the attempt, epoch ms, and process title; null = not known */
+  readonly since?: number | null;
+  readonly notifier?: string | null;
+  /** what the notifiers say; for codes that come from them */
+  readonly reasons?: readonly CapacityReason[];
+}
+
+/** What one notifier says about a topic; null: it did not answer in time. */
+interface NotifierAnswer {
+  readonly answer: readonly CapacityReason[] | null;
+}
+
+export interface WhyFacts {
+  /** undefined: not registered */
+  readonly topic: Pick<PlainTopic, 'state'> | undefined;
+  /** of the topic, for a ready job; null: the master did not answer in time */
+  readonly notifiers: readonly NotifierAnswer[] | null;
+  /** of a ready job; null: not counted */
+  readonly ahead: number | null;
+  /** of a reserved job; null: no notifier of this instance names it */
+  readonly call: { readonly since: number; readonly notifier: string } | null;
+}
+
+export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
+  if ('endedAt' in job) return { code: 'ended', at: job.endedAt };
+  switch (job.state) {
+    case 'dead':
+      return { code: 'dead', at: job.deadAt ?? job.dueAt };
+    case 'reserved':
+      return {
+        code: 'running',
+        since: facts.call?.since ?? null,
+        notifier: facts.call?.notifier ?? null,
+      };
+    case 'delayed': {
+      const held = heldBy(facts.topic);
+      return {
+        code: job.failures === 0 ? 'waits_until_due' : 'waits_to_retry',
+        at: job.dueAt,
+        ...(held === null ? {} : { held }),
+      };
+    }
+    case 'ready': {
+      const held = heldBy(facts.topic);
+      return held === null ? whyReady(facts) : { code: held };
+    }
+    default:
+      return { code: 'unknown' };
+  }
+}
+
+function heldBy(topic: WhyFacts['topic']): HeldCode | null {
+  if (topic === undefined) return 'not_registered';
+  if (topic.state === 'paused') return 'topic_paused';
+  return topic.state === 'offline' ? 'topic_offline' : null;
+}
+
+/** The reason of the notifier, and what it says about a job. The first match counts. */
+const codesOf: readonly (readonly [WhyCode, readonly CapacityReason['code'][]])[] = [
+  ['store_away', ['store_unavailable']],
+  ['probing', ['ailing', 'origin_ailing', 'slow_calls']],
+  ['at_rate', ['rate_reached']],
+  ['at_concurrency', ['concurrency_reached', 'half_of_slots', 'no_free_slot']],
+];
+
+function whyReady({ notifiers, ahead }: WhyFacts): Why {
+  if (notifiers === null) return { code: 'unknown' };
+  if (notifiers.length === 0) return { code: 'no_notifier' };
+  const answers = notifiers.flatMap(({ answer }) => (answer === null ? [] : [answer]));
+  if (answers.length === 0) return { code: 'unknown' };
+  // One that is free calls the job after those before it.
+  if (answers.some((reasons) => reasons.length === 0)) return { code: 'ahead', ahead };
+  const sharing = answers.filter((reasons) => !reasons.some(({ code }) => code === 'no_share'));
+  const reasons = distinct((sharing.length === 0 ? answers : sharing).flat());
+  const found = codesOf.find(([, codes]) => reasons.some(({ code }) => codes.includes(code)));
+  return { code: found?.[0] ?? 'held', reasons };
+}
+
+/** The first of each code: the notifiers of one instance usually say the same. */
+function distinct(reasons: readonly CapacityReason[]): readonly CapacityReason[] {
+  return reasons.filter((reason, n) => reasons.findIndex(({ code }) => code === reason.code) === n);
+}

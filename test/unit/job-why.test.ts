@@ -1,0 +1,101 @@
+// Tests why a job is where it is, its planned attempts, and the shared questions to the notifiers.
+import { describe, expect, it } from 'vitest';
+import { KeptAnswers } from '../../src/api/kept-answers.ts';
+import { apiLimits } from '../../src/api/limits.ts';
+import type { CapacityReason } from '../../src/core/capacity-reasons.ts';
+import type { JobSnapshot } from '../../src/core/job.ts';
+import { type WhyFacts, whyOf } from '../../src/core/job-why.ts';
+import { limits } from '../../src/core/limits.ts';
+import { plannedAttempts } from '../../src/core/planned-attempts.ts';
+
+const ready: JobSnapshot = {
+  ...{ topic: 't', id: 'a', version: 1, origin: 1, state: 'ready', dueAt: 1_000, acceptedAt: 0 },
+  ...{ failures: 0, strikes: 0, contentType: null, body: Buffer.alloc(0), attempts: [] },
+  ...{ deadAt: null, buryReason: null },
+};
+const because = (...codes: CapacityReason['code'][]): CapacityReason[] =>
+  codes.map((code) => ({ code, message: code, remedy: '', values: {} }));
+const says = (...answers: (CapacityReason[] | null)[]) => answers.map((answer) => ({ answer }));
+const why = (notifiers: WhyFacts['notifiers'], ahead: number | null = null) =>
+  whyOf(ready, { topic: { state: 'active' }, notifiers, ahead, call: null });
+
+describe('why: a ready job', () => {
+  it('one free notifier: other jobs go first', () => {
+    expect(why(says(because('concurrency_reached'), []), 12)).toEqual({ code: 'ahead', ahead: 12 });
+  });
+
+  it.each([
+    ['store_unavailable', 'store_away'],
+    ['ailing', 'probing'],
+    ['slow_calls', 'probing'],
+    ['rate_reached', 'at_rate'],
+    ['half_of_slots', 'at_concurrency'],
+    ['no_free_slot', 'at_concurrency'],
+    ['isolation', 'held'],
+    ['unknown_topic', 'held'],
+  ] as const)('every notifier says %s: %s', (reason, code) => {
+    expect(why(says(because(reason), because(reason)))).toEqual({ code, reasons: because(reason) });
+  });
+
+  it('a notifier without a share does not count beside others', () => {
+    expect(why(says(because('no_share'), because('rate_reached')))).toMatchObject({ code: 'at_rate' });
+    expect(why(says(because('no_share')))).toMatchObject({ code: 'held' });
+  });
+
+  it('silent notifiers and no notifier are named', () => {
+    expect(why(null)).toEqual({ code: 'unknown' });
+    expect(why(says(null, null))).toEqual({ code: 'unknown' });
+    expect(why([])).toEqual({ code: 'no_notifier' });
+    expect(why(says(null, because('rate_reached')))).toMatchObject({ code: 'at_rate' });
+  });
+});
+
+describe('planned attempts', () => {
+  const topic = { backoff: { type: 'odd' } as const, maxAttempts: 4 };
+  const plan = (job: Partial<JobSnapshot>, now = 0) =>
+    plannedAttempts({ ...ready, ...job }, topic, 60_000, now).map(({ attempt, at }) => [attempt, at]);
+
+  it('begin at the due time, or now', () => {
+    expect(plan({ state: 'delayed' })).toEqual([
+      [1, 1_000],
+      [2, 61_000],
+      [3, 241_000],
+      [4, 541_000],
+    ]);
+    expect(plan({ failures: 3 }, 5_000)).toEqual([[4, 5_000]]);
+  });
+
+  it('while one runs, begin after its wait; a dead letter has none', () => {
+    expect(plan({ state: 'reserved', failures: 2 }, 5_000)).toEqual([[4, 305_000]]);
+    expect(plan({ state: 'dead' })).toEqual([]);
+  });
+
+  it('are bounded', () => {
+    const many = plannedAttempts(ready, { ...topic, maxAttempts: 1_000 }, 60_000, 0);
+    expect(many).toHaveLength(limits.plannedMax);
+  });
+});
+
+describe('kept answers', () => {
+  it('one question serves all readers, for a bounded number of questions', async () => {
+    const asked: string[] = [];
+    const kept = new KeptAnswers<number>();
+    const of = (about: string) =>
+      kept.of(about, async () => {
+        asked.push(about);
+        return [];
+      });
+    expect(await Promise.all([of('a'), of('a')])).toEqual([[], []]);
+    expect(asked).toEqual(['a']);
+    for (let n = 0; n < apiLimits.whyKeptMax + 5; n += 1) await of(`t${n}`);
+    expect(asked).toHaveLength(apiLimits.whyKeptMax);
+    expect(await of('b')).toBeNull();
+  });
+
+  it('a silent master delays a reader by the bound only', async () => {
+    const kept = new KeptAnswers<number>();
+    const from = performance.now();
+    expect(await kept.of('a', () => new Promise(() => {}))).toBeNull();
+    expect(performance.now() - from).toBeGreaterThanOrEqual(apiLimits.whyMs - 5);
+  });
+});
