@@ -91,6 +91,11 @@ CREATE TABLE IF NOT EXISTS sign_in_link (
   token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the token that made it
   ends_at BIGINT NOT NULL -- epoch ms
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS token_life (
+  id VARBINARY(64) NOT NULL PRIMARY KEY, -- of the token
+  ends_at BIGINT NULL, -- epoch ms
+  used_at BIGINT NULL -- epoch ms
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (4, 'sessions of the console', 'e240a62fed5423ac7d2502309b40e2f31ced00bce5f8e53c6ffbf4fbaec1fe8d', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (4, 'sessions of the console', 'd8c05595493bc886822eb3c2d416654f8fa793b5cef98784af50ae383171e2f9', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

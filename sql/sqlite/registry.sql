@@ -96,6 +96,11 @@ CREATE TABLE sign_in_link (
   token_id TEXT, -- the token that made it
   ends_at INTEGER NOT NULL -- epoch ms
 );
+CREATE TABLE token_life (
+  id TEXT NOT NULL PRIMARY KEY, -- of the token
+  ends_at INTEGER, -- epoch ms
+  used_at INTEGER -- epoch ms
+);
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'sessions of the console', '467182cdf8b7feecfc52df04b62a08ca51d0be264e41744084c2bdec9d608c86', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (6, 'sessions of the console', 'b42e6e22454bf0292c4ba998716853dcdd74756fc977c59e45ff6aec0e5e6525', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

@@ -49,7 +49,7 @@ class Console implements Role {
       role.version,
       publicUrl.ok ? publicUrl.value.basePath : '',
     );
-    const tokens = new TokenBook(registry, log);
+    const tokens = new TokenBook(registry, log, now);
     const sessions = new SessionBook({
       registry,
       log,

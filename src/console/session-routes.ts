@@ -142,7 +142,7 @@ async function present(
     const caller = await callerOf(token, tokens);
     if (caller !== null) return { ...caller, signedInBy: 'token' };
     if (tokens.count === null) return tokensUnknown();
-    return new DqError('unauthorized', 'token: unknown; paste an access token (dqk_…)');
+    return new DqError('unauthorized', 'token: unknown or expired; paste an access token (dqk_…)');
   }
   const { needsNoSignIn } = access;
   if (needsNoSignIn === null) return tokensUnknown();

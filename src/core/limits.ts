@@ -35,6 +35,9 @@ export const limits = {
   /** Every server holds all tokens in memory. */
   tokensMax: 1_000,
   tokenTopicsMax: 50,
+  /** Life of a token that ends: long enough to use it once, and ten years. */
+  tokenLifeMsMin: 60_000,
+  tokenLifeMsMax: 3_650 * 86_400_000,
   /** 256 bits. */
   tokenBytes: 32,
   /** The readable id: 48 bits do not repeat among `tokensMax`. */

@@ -33,6 +33,17 @@ export interface TokenRecord extends Rights {
   readonly digest: string;
   /** epoch ms */
   readonly createdAt: number;
+  /** epoch ms; null: it does not end */
+  readonly expiresAt: number | null;
+  /** of the last use that was recorded, epoch ms; null: none is known */
+  readonly usedAt: number | null;
+}
+
+/** Uses of tokens to record: the readable part of each, and the time. */
+export interface TokenUse {
+  readonly id: string;
+  /** epoch ms */
+  readonly usedAt: number;
 }
 
 export const tokenNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;

@@ -5,7 +5,7 @@
 
 import type { SessionRecord, SignInLink } from '../core/session.ts';
 import type { ShardList } from '../core/shard-list.ts';
-import type { TokenRecord } from '../core/token.ts';
+import type { TokenRecord, TokenUse } from '../core/token.ts';
 import type { TopicSecret } from '../core/topic/secrets.ts';
 import type { KnownTopic, Topic, TopicState } from '../core/topic/topic.ts';
 
@@ -137,6 +137,9 @@ export interface Registry {
   /** `full`: the registry has limits.tokensMax tokens. Not idempotent: a repeat finds its own name. */
   createToken(token: TokenRecord): Promise<'created' | 'exists' | 'full'>;
   removeToken(name: string): Promise<'removed' | 'absent'>;
+  /** Records uses; never moves a time back, and ignores unknown tokens. Changes no revision. At most
+   *  registryLimits.tokenUsesMax. */
+  useTokens(uses: readonly TokenUse[]): Promise<void>;
   /** since -1 = always returns the list. The console calls it each registryLimits.registryPollMs. */
   sessions(since: number): Promise<SessionChanges>;
   /** Drops sessions that have ended; with limits.sessionsMax also the one unused for longest. Not

@@ -7,6 +7,10 @@ export const registryLimits = {
   /** A use of a session is recorded when this part of the idle time has passed since the last record: a few
    *  writes per session and day. */
   sessionUseParts: 12,
+  /** A use of a token is recorded at most once in this time per process: "last used" needs no more. */
+  tokenUseMs: 60_000,
+  /** Uses in one call: 1,000 tokens in constant use make one write of 100 rows per poll. */
+  tokenUsesMax: 100,
   /** Unreadable topics that one process names in its log; more are only counted. */
   unreadableNamed: 100,
 } as const;

@@ -1,28 +1,45 @@
 // Caches the access tokens for one process: at most registryLimits.registryPollMs old, refreshed at once
 // after a change hint. Reading never waits. Before the first answer of the registry the tokens are unknown,
 // which is not the same as no tokens; while the registry is unavailable later, the last known tokens stay in
-// force.
+// force. An expired token grants nothing, and still counts: its end must not open dq to everyone.
+// Uses are recorded in the registry now and then, with a poll.
 
 import { type Caller, isSameDigest, type TokenRecord, tokenIdOf } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
+import { registryLimits } from './limits.ts';
 import { RegistryPoll } from './registry-poll.ts';
 
 interface Known {
   readonly digest: Buffer;
   readonly caller: Caller;
+  readonly expiresAt: number | null;
+  /** of the last use here; null: none */
+  usedAt: number | null;
+  /** last use that the registry knows */
+  sentAt: number;
 }
 
 export class TokenBook implements Service {
   readonly #registry: Registry;
+  readonly #now: () => number;
   readonly #poll: RegistryPoll;
   #known: ReadonlyMap<string, Known> | null = null;
   #revision = -1;
 
-  constructor(registry: Registry, log: Log) {
+  constructor(registry: Registry, log: Log, now: () => number = Date.now) {
     this.#registry = registry;
-    this.#poll = new RegistryPoll({ registry, log, what: 'access tokens', refresh: () => this.refresh() });
+    this.#now = now;
+    this.#poll = new RegistryPoll({
+      registry,
+      log,
+      what: 'access tokens',
+      refresh: async () => {
+        await this.refresh();
+        await this.#sendUses();
+      },
+    });
   }
 
   /** Reads the registry once, if it is available, then polls. */
@@ -34,21 +51,28 @@ export class TokenBook implements Service {
     await this.#poll.drain(deadlineMs);
   }
 
-  /** null: not known yet */
+  /** Expired ones included; null: not known yet */
   get count(): number | null {
     return this.#known?.size ?? null;
   }
 
-  /** null: not a known token of this daemon. `digest`: of `text`. */
+  /** Counts as a use. null: not a known token of this daemon, or expired. `digest`: of `text`. */
   rightsOf(text: string, digest: Buffer): Caller | null {
     const id = tokenIdOf(text);
     const known = id === null ? undefined : this.#known?.get(id);
-    return known !== undefined && isSameDigest(digest, known.digest) ? known.caller : null;
+    if (known === undefined || !isSameDigest(digest, known.digest)) return null;
+    const now = this.#now();
+    if (hasExpired(known, now)) return null;
+    known.usedAt = now;
+    return known.caller;
   }
 
-  /** Whether the token with this readable part exists; true while the tokens are not known. */
+  /** Whether the token with this readable part exists and has not expired; true while the tokens are not
+   *  known. */
   mayExist(id: string): boolean {
-    return this.#known?.has(id) ?? true;
+    if (this.#known === null) return true;
+    const known = this.#known.get(id);
+    return known !== undefined && !hasExpired(known, this.#now());
   }
 
   async refresh(): Promise<void> {
@@ -60,10 +84,38 @@ export class TokenBook implements Service {
     // Refreshes may overtake each other: an older answer must not bring a removed token back.
     if (revision <= this.#revision && !wentBack) return;
     this.#revision = revision;
-    this.#known = new Map(tokens.map((token) => [token.id, knownOf(token)]));
+    const before = this.#known;
+    this.#known = new Map(tokens.map((token) => [token.id, knownOf(token, before?.get(token.id))]));
+  }
+
+  /** Uses that cannot be written wait for the next poll, which reports an unavailable registry. */
+  async #sendUses(): Promise<void> {
+    const sent = [...(this.#known ?? [])].flatMap(([id, known]) => {
+      const { usedAt, sentAt } = known;
+      return usedAt === null || usedAt - sentAt < registryLimits.tokenUseMs ? [] : [{ id, usedAt, known }];
+    });
+    const some = sent.slice(0, registryLimits.tokenUsesMax);
+    if (some.length === 0) return;
+    try {
+      await this.#registry.useTokens(some.map(({ id, usedAt }) => ({ id, usedAt })));
+    } catch {
+      return;
+    }
+    for (const { known, usedAt } of some) known.sentAt = usedAt;
   }
 }
 
-function knownOf({ id, name, digest, scopes, topics }: TokenRecord): Known {
-  return { digest: Buffer.from(digest, 'hex'), caller: { scopes, topics, name, tokenId: id } };
+const hasExpired = ({ expiresAt }: Known, now: number): boolean => expiresAt !== null && now >= expiresAt;
+
+function knownOf(
+  { id, name, digest, scopes, topics, expiresAt, usedAt }: TokenRecord,
+  before: Known | undefined,
+): Known {
+  return {
+    digest: Buffer.from(digest, 'hex'),
+    caller: { scopes, topics, name, tokenId: id },
+    expiresAt,
+    usedAt: before?.usedAt ?? null,
+    sentAt: Math.max(usedAt ?? 0, before?.sentAt ?? 0),
+  };
 }

@@ -1,5 +1,6 @@
 // Makes an access token and stores its digest. The token itself is shown once and stored nowhere.
 
+import { formatDuration, type Parsed, parseDuration } from '../core/duration.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { makeToken, type TokenRecord } from '../core/token.ts';
@@ -8,14 +9,29 @@ import type { Registry } from '../ports/registry.ts';
 /** Throws DqError when a token of this name exists, or too many tokens. */
 export async function addToken(
   registry: Registry,
-  wanted: Pick<TokenRecord, 'name' | 'scopes' | 'topics'>,
+  wanted: Pick<TokenRecord, 'name' | 'scopes' | 'topics'> & {
+    /** ms from now; null: the token does not end */
+    readonly expiresInMs: number | null;
+  },
 ): Promise<{ readonly token: string; readonly record: TokenRecord }> {
   const { token, id, digest } = makeToken();
-  const { name, scopes, topics } = wanted;
-  const record: TokenRecord = { name, id, digest, scopes, topics, createdAt: Date.now() };
+  const { name, scopes, topics, expiresInMs } = wanted;
+  const createdAt = Date.now();
+  const expiresAt = expiresInMs === null ? null : createdAt + expiresInMs;
+  const record: TokenRecord = { name, id, digest, scopes, topics, createdAt, expiresAt, usedAt: null };
   const outcome = await registry.createToken(record);
   if (outcome === 'exists')
     throw new DqError('token_exists', `name: the token ${name} exists; choose another name or remove it`);
   if (outcome === 'full') throw invalidField('name', `${limits.tokensMax} tokens exist; remove one first`);
   return { token, record };
+}
+
+/** The wanted life of a token, ms; undefined → null: it does not end. */
+export function readLife(given: string | undefined): Parsed<number | null> {
+  if (given === undefined) return { ok: true, value: null };
+  const parsed = parseDuration(given);
+  if (!parsed.ok) return parsed;
+  const { tokenLifeMsMin: min, tokenLifeMsMax: max } = limits;
+  if (parsed.value >= min && parsed.value <= max) return parsed;
+  return { ok: false, message: `must be between ${formatDuration(min)} and ${formatDuration(max)}` };
 }

@@ -26,10 +26,12 @@ async function makeRegistryToken(
   allowed: readonly Scope[] = ['admin'],
   topics: readonly string[] = ['*'],
   on: TestConsole = console,
+  expiresAt: number | null = null,
 ) {
   const { token, id, digest } = makeToken();
   const name = `t-${id}`;
-  await on.registry.createToken({ name, id, digest, scopes: allowed, topics, createdAt: 0 });
+  const life = { createdAt: 0, expiresAt, usedAt: null };
+  await on.registry.createToken({ name, id, digest, scopes: allowed, topics, ...life });
   return { token, name, id };
 }
 
@@ -141,6 +143,16 @@ describe('a session', () => {
     const from = performance.now();
     await until('the session has ended', async () => (await console.status('/v1/me', halves)) === 401);
     expect(performance.now() - from).toBeLessThan(2_000);
+  });
+
+  it('by a token that expires: ends with it, and this machine still needs a sign-in', async () => {
+    const { token } = await makeRegistryToken(['read'], ['*'], console, now + 60_000);
+    const halves = await signInByToken(token);
+    expect(await console.status('/v1/me', halves)).toBe(200);
+    now += 60_000;
+    expect(await console.status('/v1/me', halves)).toBe(401);
+    expect((await console.signIn({ token })).status).toBe(401);
+    expect((await console.signIn({})).status).toBe(401);
   });
 
   it('is ended by its own sign-out, by its id, and with all others', async () => {

@@ -554,9 +554,10 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
   });
 
   describe('access tokens', () => {
+    const life = { createdAt: 5, expiresAt: null, usedAt: null };
     const token = (name: string, more: Partial<TokenRecord> = {}): TokenRecord => {
       const { id, digest } = makeToken();
-      return { name, id, digest, scopes: ['push', 'read'], topics: ['order.*'], createdAt: 5, ...more };
+      return { name, id, digest, scopes: ['push', 'read'], topics: ['order.*'], ...life, ...more };
     };
 
     it('are kept whole and listed by name, also after closing', async () => {
@@ -567,6 +568,36 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await registry.tokens(-1)).toEqual({ revision: 2, tokens: [a, b] });
       await registry.close();
       expect((await (await open()).tokens(-1)).tokens).toEqual([a, b]);
+    });
+
+    it('keep their end and their last use, which never moves back, and no revision changes', async () => {
+      const registry = await open();
+      const [a, b] = [token('a', { expiresAt: 4_000_000_000_000 }), token('b')];
+      await registry.createToken(a);
+      await registry.createToken(b);
+      await registry.useTokens([
+        { id: a.id, usedAt: 900 },
+        { id: 'unknown', usedAt: 900 },
+      ]);
+      await registry.useTokens([
+        { id: a.id, usedAt: 800 },
+        { id: b.id, usedAt: 700 },
+      ]);
+      const tokens = [
+        { ...a, usedAt: 900 },
+        { ...b, usedAt: 700 },
+      ];
+      expect(await registry.tokens(-1)).toEqual({ revision: 2, tokens });
+    });
+
+    it('of a version without this knowledge do not end, and their use is recorded', async () => {
+      const registry = await open();
+      const a = token('a');
+      await registry.createToken(a);
+      await run('DELETE FROM token_life');
+      expect((await registry.tokens(-1)).tokens).toEqual([a]);
+      await registry.useTokens([{ id: a.id, usedAt: 900 }]);
+      expect((await registry.tokens(-1)).tokens).toEqual([{ ...a, usedAt: 900 }]);
     });
 
     it('are null for a caller that has this revision', async () => {

@@ -71,7 +71,14 @@ it('start checks: an address of other machines needs a token', async () => {
   const registry = await openRegistryDb(join(dataDir, 'registry.db'));
   onTestFinished(() => registry.close());
   expect(await why(dataDir, flags)).toMatch(sentence);
-  await registry.createToken({ ...makeToken(), ...allRights, name: 'ops', createdAt: 0 });
+  await registry.createToken({
+    ...makeToken(),
+    ...allRights,
+    name: 'ops',
+    createdAt: 0,
+    expiresAt: null,
+    usedAt: null,
+  });
   expect(await why(dataDir, flags)).toBeNull();
 });
 

@@ -84,7 +84,15 @@ describe('registry through the socket', () => {
     expect(updated).toMatchObject({ kind: 'updated', topic: { title: 'новое' } });
     expect(await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 3 }])).toBeUndefined();
     expect(await allStats(registry, 20_301_231)).toEqual(await allStats(file, 20_301_231));
-    const token = { name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, ...digestOnly() };
+    const token = {
+      name: 'a',
+      scopes: ['push' as const],
+      topics: ['*'],
+      createdAt: 1,
+      expiresAt: null,
+      usedAt: null,
+      ...digestOnly(),
+    };
     expect(await registry.createToken(token)).toBe('created');
     expect(await registry.createToken(token)).toBe('exists');
     expect(await registry.tokens(-1)).toEqual(await file.tokens(-1));
@@ -116,7 +124,15 @@ describe('registry through the socket', () => {
     await changesOf(registry, 0);
     await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 1 }]);
     expect(await registry.remove('t', 999)).toBe('changed');
-    const token = { name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, ...digestOnly() };
+    const token = {
+      name: 'a',
+      scopes: ['push' as const],
+      topics: ['*'],
+      createdAt: 1,
+      expiresAt: null,
+      usedAt: null,
+      ...digestOnly(),
+    };
     expect(await registry.removeToken('a')).toBe('absent');
     expect(await registry.createToken(token)).toBe('created');
     expect(await registry.createToken(token)).toBe('exists');

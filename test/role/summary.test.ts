@@ -8,7 +8,16 @@ import { until } from '../support/until.ts';
 
 async function tokenFor(dq: TestIntake, topics: readonly string[], scopes: readonly Scope[] = ['read']) {
   const { token, id, digest } = makeToken();
-  await dq.registry.createToken({ name: `t-${id}`, id, digest, scopes, topics, createdAt: 0 });
+  await dq.registry.createToken({
+    name: `t-${id}`,
+    id,
+    digest,
+    scopes,
+    topics,
+    createdAt: 0,
+    expiresAt: null,
+    usedAt: null,
+  });
   await until(
     'the token is known',
     async () => (await dq.call('GET', '/v1/me', { headers: bearer(token) })).status === 200,

@@ -69,7 +69,10 @@ export class Access {
       if (rights !== null) return rights;
     }
     if (this.#options.tokens.count === null) return tokensUnavailable(method);
-    return new DqError('unauthorized', 'authorization: unknown token; send Authorization: Bearer dqk_…');
+    return new DqError(
+      'unauthorized',
+      'authorization: unknown or expired token; send Authorization: Bearer dqk_…',
+    );
   }
 
   #isDirect(host: string | undefined): boolean {

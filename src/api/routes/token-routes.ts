@@ -3,13 +3,14 @@
 // them.
 
 import { Type } from 'typebox';
-import { DqError } from '../../core/errors.ts';
+import { formatInstant } from '../../core/duration.ts';
+import { DqError, invalidField } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { everyTopic, scopes, type TokenRecord, tokenNamePattern } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
-import { addToken } from '../../use-cases/add-token.ts';
+import { addToken, readLife } from '../../use-cases/add-token.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { closed, instant, problems, reply, text, yes } from '../http/schemas.ts';
+import { closed, instant, nullable, problems, reply, text, yes } from '../http/schemas.ts';
 
 const tags = ['access'];
 const Name = Type.String({
@@ -41,10 +42,25 @@ const Token = closed(
     ...settings,
     id: text('the part of the token after dqk_, by which logs name it', '0a1b2c3d4e5f'),
     createdAt: instant('when it was created'),
+    expiresAt: nullable('string', {
+      description: 'when dq begins to reject it; null: it does not end',
+      examples: ['2030-04-01T08:00:00.000Z'],
+    }),
+    lastUsedAt: nullable('string', {
+      description: 'last use, to the minute; null: none is known',
+      examples: ['2030-01-01T08:00:00.000Z'],
+    }),
   },
   { title: 'Token' },
 );
-const TokenInput = closed({ ...settings, topics: Type.Optional(Topics) }, { title: 'TokenInput' });
+const TokenInput = closed(
+  {
+    ...settings,
+    topics: Type.Optional(Topics),
+    expiresIn: Type.Optional(text('how long it is valid, such as 90d; default: it does not end', '90d')),
+  },
+  { title: 'TokenInput' },
+);
 const CreatedToken = closed(
   {
     ...Token.properties,
@@ -88,8 +104,11 @@ export function tokenRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): 
   );
 
   api.post('/v1/tokens', { schema: createSchema, config: admin }, async (request, answer) => {
-    const { name, scopes: allowed, topics = [everyTopic] } = request.body;
-    const { token, record } = await addToken(registry, { name, scopes: allowed, topics });
+    const { name, scopes: allowed, topics = [everyTopic], expiresIn } = request.body;
+    const life = readLife(expiresIn);
+    if (!life.ok) throw invalidField('expiresIn', life.message);
+    const wanted = { name, scopes: allowed, topics, expiresInMs: life.value };
+    const { token, record } = await addToken(registry, wanted);
     await refreshTokens();
     return answer.code(201).send({ ...tokenJson(record), token });
   });
@@ -108,6 +127,15 @@ export function tokenRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): 
   }
 }
 
-function tokenJson({ name, id, scopes: allowed, topics, createdAt }: TokenRecord): object {
-  return { name, id, scopes: allowed, topics, createdAt: new Date(createdAt).toISOString() };
+function tokenJson({ createdAt, expiresAt, usedAt, digest: _, ...token }: TokenRecord): object {
+  return {
+    ...token,
+    createdAt: formatInstant(createdAt),
+    expiresAt: instantOrNull(expiresAt),
+    lastUsedAt: instantOrNull(usedAt),
+  };
 }
+
+/** undefined: of a dq-store of an earlier version, during a reload. */
+const instantOrNull = (at: number | null | undefined): string | null =>
+  typeof at === 'number' ? formatInstant(at) : null;

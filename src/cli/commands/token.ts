@@ -11,6 +11,7 @@ import { addTokenOffline } from '../start/token-offline.ts';
 interface AddFlags extends DaemonOptions {
   readonly scope?: readonly string[];
   readonly topic?: readonly string[];
+  readonly expires?: string;
 }
 interface RemoveFlags extends DaemonOptions {
   readonly yes?: boolean;
@@ -22,6 +23,8 @@ interface Token {
   readonly scopes: readonly string[];
   readonly topics: readonly string[];
   readonly createdAt: string;
+  readonly expiresAt: string | null;
+  readonly lastUsedAt: string | null;
 }
 
 export function register(program: Command): void {
@@ -35,7 +38,11 @@ export function register(program: Command): void {
   add
     .option('--scope <list>', 'push, read, operate, admin (includes all); repeatable', gather)
     .option('--topic <glob>', 'only these topics: order.*; repeatable', gather)
-    .addHelpText('after', '\nWithout --scope: push,read. Without --topic: every topic.');
+    .option('--expires <duration>', 'dq rejects it after this time, such as 90d')
+    .addHelpText(
+      'after',
+      '\nWithout --scope: push,read. Without --topic: every topic. Without --expires: it does not end.',
+    );
   withDaemonOptions(add).action(addToken);
   withDaemonOptions(family.command('ls').description('list tokens')).action(list);
   const rm = family
@@ -52,14 +59,15 @@ export function gather(text: string, all: readonly string[] | undefined): readon
 }
 
 async function addToken(name: string, flags: AddFlags): Promise<void> {
-  const json = { name, scopes: flags.scope ?? ['push', 'read'], topics: flags.topic };
+  const { expires: expiresIn, topic: topics } = flags;
+  const json = { name, scopes: flags.scope ?? ['push', 'read'], topics, expiresIn };
   let reply: ApiReply<{ token: string }>;
   try {
     reply = await clientOf(flags).call<{ token: string }>({
       method: 'POST',
       path: ['v1', 'tokens'],
       json,
-      flags: { scopes: '--scope', topics: '--topic' },
+      flags: { scopes: '--scope', topics: '--topic', expiresIn: '--expires' },
       needs: ['token'],
     });
   } catch (error) {
@@ -88,13 +96,15 @@ async function list(flags: DaemonOptions): Promise<void> {
     return;
   }
   printTable(
-    ['NAME', 'BEGINS WITH', 'SCOPES', 'TOPICS', 'CREATED AT'],
-    reply.json.items.map(({ name, id, scopes, topics, createdAt }) => [
+    ['NAME', 'BEGINS WITH', 'SCOPES', 'TOPICS', 'CREATED AT', 'LAST USED AT', 'EXPIRES AT'],
+    reply.json.items.map(({ name, id, scopes, topics, createdAt, lastUsedAt, expiresAt }) => [
       name,
       `dqk_${id}_`,
       scopes.join(','),
       topics.join(','),
       createdAt,
+      lastUsedAt ?? '-',
+      expiresAt ?? '-',
     ]),
   );
 }

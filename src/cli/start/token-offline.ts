@@ -20,7 +20,7 @@ import { StoreError } from '../../ports/store-error.ts';
 import { MysqlRegistry } from '../../registry/sql/mysql/mysql-registry.ts';
 import { openRegistryDb } from '../../registry/sql/registry-db.ts';
 import { makeDirectory } from '../../runtime/make-directory.ts';
-import { addToken } from '../../use-cases/add-token.ts';
+import { addToken, readLife } from '../../use-cases/add-token.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -29,11 +29,14 @@ export interface NewToken {
   readonly name: string;
   readonly scopes: readonly string[];
   readonly topics: readonly string[] | undefined;
+  readonly expiresIn: string | undefined;
 }
 
 /** Returns the token. Throws Exit. */
 export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Promise<string> {
   const allowed = check(wanted);
+  const life = readLife(wanted.expiresIn);
+  if (!life.ok) throw new Exit('usage', `--expires: ${life.message}`);
   const config = configOf(flags);
   const owner = statSync(config.dataDir, { throwIfNoEntry: false });
   if (owner === undefined)
@@ -47,7 +50,7 @@ export async function addTokenOffline(wanted: NewToken, flags: DaemonFlags): Pro
     const registry = await openRegistry(config);
     try {
       const { name, topics = [everyTopic] } = wanted;
-      return (await addToken(registry, { name, scopes: allowed, topics })).token;
+      return (await addToken(registry, { name, scopes: allowed, topics, expiresInMs: life.value })).token;
     } finally {
       await registry.close();
     }

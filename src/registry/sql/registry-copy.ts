@@ -8,6 +8,7 @@ import { encryptSettings } from './keys/stored-headers.ts';
 import { type SnapshotHead, type SnapshotState, SnapshotWriter } from './registry-snapshot.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { findRegistryId } from './tables/registry-id.ts';
+import { readTokenRows } from './tables/registry-tokens.ts';
 import type { TopicPages, TopicRows } from './tables/topic-pages.ts';
 
 export interface RegistryCopyOptions {
@@ -107,7 +108,7 @@ export class RegistryCopy {
         const head = { of, id: (await findRegistryId(trx)) ?? undefined, keyCheck };
         const rows = await pages.rows(trx, after);
         if (rows.next !== null) return { head, revision, rows, state: null };
-        const tokens = await trx.selectFrom('token').selectAll().orderBy('name').execute();
+        const tokens = await readTokenRows(trx);
         const shards = await trx.selectFrom('shard_list').selectAll().executeTakeFirst();
         return { head, revision, rows, state: { revision, tokens, shards } };
       });

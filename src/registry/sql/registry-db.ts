@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
 import type { SessionRecord, SignInLink } from '../../core/session.ts';
 import type { ShardList } from '../../core/shard-list.ts';
-import type { TokenRecord } from '../../core/token.ts';
+import type { TokenRecord, TokenUse } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { KnownTopic, Topic, TopicState } from '../../core/topic/topic.ts';
 import type {
@@ -40,7 +40,7 @@ import {
 } from './tables/registry-sessions.ts';
 import { putShards, readShards, revisionOfShards } from './tables/registry-shards.ts';
 import { readStatPage, readStats, removeStats } from './tables/registry-stats.ts';
-import { deleteToken, insertToken, readTokens } from './tables/registry-tokens.ts';
+import { deleteToken, insertToken, readTokens, updateTokenUses } from './tables/registry-tokens.ts';
 import { type PageSize, pageSize, TopicPages } from './tables/topic-pages.ts';
 import { readTopic, secretsOf, toColumns, toTopic } from './tables/topic-row.ts';
 
@@ -227,6 +227,10 @@ export class RegistryDb implements Registry {
       return { kind: outcome };
     });
     return kind;
+  }
+
+  async useTokens(uses: readonly TokenUse[]): Promise<void> {
+    await this.#attempt(() => this.#writing((trx) => updateTokenUses(trx, uses)));
   }
 
   sessions(since: number): Promise<SessionChanges> {

@@ -9,6 +9,7 @@ import { dirname } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { sqlLimits } from './limits.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
+import type { TokenRow } from './tables/registry-tokens.ts';
 
 type TopicRow = RegistrySchema['topic'];
 
@@ -22,7 +23,7 @@ export interface SnapshotHead {
 
 export interface SnapshotState {
   readonly revision: number;
-  readonly tokens: readonly RegistrySchema['token'][];
+  readonly tokens: readonly TokenRow[];
   /** absent before the first list, and in copies written before shards existed */
   readonly shards?: RegistrySchema['shard_list'] | undefined;
 }

@@ -7,7 +7,7 @@ import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import type { SessionRecord, SignInLink } from '../../../core/session.ts';
 import type { ShardList } from '../../../core/shard-list.ts';
-import type { TokenRecord } from '../../../core/token.ts';
+import type { TokenRecord, TokenUse } from '../../../core/token.ts';
 import type { KnownTopic, TopicState } from '../../../core/topic/topic.ts';
 import { type MysqlServer, placeOf } from '../../../core/url/mysql-url.ts';
 import type {
@@ -216,6 +216,10 @@ export class MysqlRegistry implements Registry {
 
   removeToken(name: string) {
     return this.#run((db) => db.removeToken(name));
+  }
+
+  useTokens(uses: readonly TokenUse[]) {
+    return this.#run((db) => db.useTokens(uses));
   }
 
   /** Not in the copy: while MySQL is unavailable, a console knows the sessions that it has read. */

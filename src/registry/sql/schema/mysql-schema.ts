@@ -115,6 +115,11 @@ export const mysqlSchema: Schema = {
   token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the token that made it
   ends_at BIGINT NOT NULL -- epoch ms
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        `CREATE TABLE IF NOT EXISTS token_life (
+  id VARBINARY(64) NOT NULL PRIMARY KEY, -- of the token
+  ends_at BIGINT NULL, -- epoch ms
+  used_at BIGINT NULL -- epoch ms
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
       ],
     },
   ],

@@ -8,6 +8,7 @@
 // topic_stat       per topic and counter: total, and count of the newest day. Rows only for existing topics,
 //                  so the table is bounded. A row per day would need cleanup, and nothing shows older days.
 // token            one row per access token: its digest, which does not reveal it, and its rights
+// token_life       when a token ends and was last used; a token without a row does not end
 // session          one row per console session: digests of its two halves, its rights and end times
 // sign_in_link     unused links that begin a session: their digests and rights
 // shard_list       the shard list as one encrypted JSON document: always read whole; URLs hold passwords
@@ -39,6 +40,7 @@ export interface RegistrySchema extends MigrationSchema {
     topics: string;
     created_at: number;
   };
+  readonly token_life: { id: string; ends_at: number | null; used_at: number | null };
   readonly session: {
     id: string;
     cookie_digest: string;
@@ -181,6 +183,11 @@ export const registrySchema: Schema = {
   topics TEXT NOT NULL, -- JSON list of globs
   token_id TEXT, -- the token that made it
   ends_at INTEGER NOT NULL -- epoch ms
+)`,
+        `CREATE TABLE token_life (
+  id TEXT NOT NULL PRIMARY KEY, -- of the token
+  ends_at INTEGER, -- epoch ms
+  used_at INTEGER -- epoch ms
 )`,
       ],
     },

@@ -1,35 +1,73 @@
-// Stores access tokens as digests. At most limits.tokensMax rows, always read whole.
+// Stores access tokens as digests, with their end and their last use. At most limits.tokensMax rows, always
+// read whole.
 
 import type { Kysely } from 'kysely';
 import { limits } from '../../../core/limits.ts';
-import { type Scope, type TokenRecord, tokenNamePattern } from '../../../core/token.ts';
+import { type Scope, type TokenRecord, type TokenUse, tokenNamePattern } from '../../../core/token.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type Db = Kysely<RegistrySchema>;
+
+/** A token and its life; rows of a copy by an older version have no life. */
+export type TokenRow = RegistrySchema['token'] &
+  Partial<Pick<RegistrySchema['token_life'], 'ends_at' | 'used_at'>>;
 
 /** In the caller's transaction, which holds the lock between checks and write. */
 export async function insertToken(trx: Db, token: TokenRecord): Promise<'created' | 'exists' | 'full'> {
   const names = await trx.selectFrom('token').select('name').execute();
   if (names.some(({ name }) => name === token.name)) return 'exists';
   if (names.length >= limits.tokensMax) return 'full';
-  const { name, id, digest, createdAt } = token;
+  // A worker of an earlier version sends no life.
+  const { name, id, digest, createdAt, expiresAt = null, usedAt = null } = token;
   const [scopes, topics] = [JSON.stringify(token.scopes), JSON.stringify(token.topics)];
   await trx.insertInto('token').values({ name, id, digest, scopes, topics, created_at: createdAt }).execute();
+  await trx.insertInto('token_life').values({ id, ends_at: expiresAt, used_at: usedAt }).execute();
   return 'created';
 }
 
 export async function deleteToken(trx: Db, name: string): Promise<'removed' | 'absent'> {
   // SQLite would cut a name at a NUL and find another token.
   if (!tokenNamePattern.test(name)) return 'absent';
-  const { numDeletedRows } = await trx.deleteFrom('token').where('name', '=', name).executeTakeFirst();
-  return numDeletedRows > 0n ? 'removed' : 'absent';
+  const row = await trx.selectFrom('token').select('id').where('name', '=', name).executeTakeFirst();
+  if (row === undefined) return 'absent';
+  await trx.deleteFrom('token_life').where('id', '=', row.id).execute();
+  await trx.deleteFrom('token').where('name', '=', name).execute();
+  return 'removed';
+}
+
+/** In the caller's transaction. */
+export async function updateTokenUses(trx: Db, uses: readonly TokenUse[]): Promise<void> {
+  const rows = await trx
+    .selectFrom('token')
+    .leftJoin('token_life', 'token_life.id', 'token.id')
+    .select(['token.id as id', 'token_life.id as life', 'token_life.used_at as used'])
+    .execute();
+  const known = new Map(rows.map((row) => [String(row.id), row]));
+  for (const { id, usedAt } of uses) {
+    const row = known.get(id);
+    if (row === undefined || (row.used ?? 0) >= usedAt) continue;
+    // A version without this table made the token.
+    if (row.life === null)
+      await trx.insertInto('token_life').values({ id, ends_at: null, used_at: usedAt }).execute();
+    else await trx.updateTable('token_life').set({ used_at: usedAt }).where('id', '=', id).execute();
+  }
 }
 
 /** By name. */
 export async function readTokens(db: Db): Promise<TokenRecord[]> {
-  const rows = await db.selectFrom('token').selectAll().orderBy('name').execute();
-  return rows.map(toToken);
+  return (await readTokenRows(db)).map(toToken);
+}
+
+/** By name. */
+export function readTokenRows(db: Db): Promise<TokenRow[]> {
+  return db
+    .selectFrom('token')
+    .leftJoin('token_life', 'token_life.id', 'token.id')
+    .selectAll('token')
+    .select(['token_life.ends_at', 'token_life.used_at'])
+    .orderBy('token.name')
+    .execute();
 }
 
 /** Throws StoreError for a damaged row: half a row must not grant rights. */
@@ -40,7 +78,9 @@ export function toToken({
   scopes,
   topics,
   created_at,
-}: RegistrySchema['token']): TokenRecord {
+  ends_at = null,
+  used_at = null,
+}: TokenRow): TokenRecord {
   try {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('invalid digest');
     return {
@@ -50,6 +90,8 @@ export function toToken({
       scopes: scopesOf(scopes),
       topics: topicsOf(topics),
       createdAt: created_at,
+      expiresAt: ends_at,
+      usedAt: used_at,
     };
   } catch (error) {
     const cause = new Error(`the row of token ${name} is unreadable`, { cause: error });

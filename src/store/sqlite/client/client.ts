@@ -421,6 +421,7 @@ function registryCalls(
     tokens: (since) => call('tokens', since),
     createToken: (token) => call('createToken', token),
     removeToken: (name) => call('removeToken', name),
+    useTokens: (uses) => call('useTokens', uses),
     sessions: (since) => call('sessions', since),
     createSession: (session) => call('createSession', session),
     useSession: (id, usedAt) => call('useSession', id, usedAt),

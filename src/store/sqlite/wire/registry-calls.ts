@@ -28,6 +28,7 @@ export const registryMethods = {
   tokens: { changes: false, again: true },
   createToken: { changes: true, again: false },
   removeToken: { changes: true, again: false },
+  useTokens: { changes: false, again: true },
   sessions: { changes: false, again: true },
   createSession: { changes: true, again: false },
   useSession: { changes: true, again: true },
