@@ -21,10 +21,22 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   // Adapters
   store: ['core', 'runtime', 'ports', 'telemetry', 'registry'],
   'registry/sql': ['core', 'runtime', 'ports', 'registry'],
+  sink: ['core'],
   // Roles, which never import each other
   api: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
   intake: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],
-  console: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],
+  console: [
+    'core',
+    'runtime',
+    'ports',
+    'config',
+    'telemetry',
+    'registry',
+    'process',
+    'use-cases',
+    'api',
+    'sink',
+  ],
   timer: ['core', 'runtime', 'ports', 'config', 'telemetry', 'process'],
   notifier: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases'],
   upkeep: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],

@@ -27,6 +27,7 @@ export const remedies: Readonly<Record<string, string>> = {
   shard_refused: 'read the message: the server has other data, another registry or unsafe settings',
   shard_in_use: 'drain the shard first, and wait until it is empty; see [Shards](../shards.md)',
   work_running: 'wait for its end; GET on the same path shows the progress',
+  trial_impossible: 'read the message; `dq sink` receives callbacks on any machine',
   not_dead: 'use `run` or `reschedule`: the job is not a dead letter',
   body_too_large: 'send a reference instead of the data, or raise `limits.bodyBytes` or `limits.batchBytes`',
   unsupported_media_type: 'send the body uncompressed, with the content type that the message names',

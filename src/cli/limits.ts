@@ -36,8 +36,6 @@ export const cliLimits = {
   apiReplyBytesMax: 64 * 1024 * 1024,
   /** Longest standard input of a push: the maximum of limits.bodyBytes. */
   pushInputBytesMax: 16 * 1024 * 1024,
-  /** Connections of `dq sink`; a notifier opens one per callback in flight. */
-  sinkConnectionsMax: 2_000,
   /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its
    *  own. */
   reloadAnswerMs: 300_000,

@@ -21,6 +21,8 @@ import { Assets } from './assets.ts';
 import { consoleLimits } from './limits.ts';
 import { SessionAccess } from './session-access.ts';
 import { sessionRoutes } from './session-routes.ts';
+import { Trial } from './trial.ts';
+import { trialRoutes } from './trial-routes.ts';
 
 /** For tests. */
 export interface ConsoleOptions {
@@ -59,6 +61,7 @@ class Console implements Role {
       now,
     });
     const access = new SessionAccess({ config, tokens, sessions });
+    const trial = new Trial(role);
     this.#role = role;
     this.#access = access;
     this.#server = new ApiServer({
@@ -70,8 +73,11 @@ class Console implements Role {
       // In a reload the older console still answers on this port.
       opensFirst: role.restarts > 0 || role.port === undefined,
       isReadOnly: config['console.readOnly'],
-      services: [sessions],
-      addRoutes: (api) => sessionRoutes(api, { config, registry, tokens, sessions, access, now }),
+      services: [sessions, trial],
+      addRoutes: (api) => {
+        sessionRoutes(api, { config, registry, tokens, sessions, access, now });
+        trialRoutes(api, trial);
+      },
       times,
     });
   }

@@ -7,4 +7,15 @@ export const consoleLimits = {
   signInAddressesMax: 1_000,
   /** Free ports that are tried: between finding one and opening it, another program may take it. */
   freePortTries: 10,
+  /** A trial takes 10 s; a reader of its request takes minutes. */
+  trialMs: 10 * 60_000,
+  /** The push of a trial: a server answers within its deadlines, which are shorter. */
+  trialPushMs: 10_000,
+  /** Longest wait between tries to remove what a trial left. */
+  trialRetryMsMax: 60_000,
+  /** Jobs that the end of the process removes: people push a few. */
+  trialJobsMax: 500,
+  /** Of the request that is kept: dq sends 13 headers, each shorter. */
+  trialHeadersMax: 32,
+  trialTextMax: 1_024,
 } as const;

@@ -24,6 +24,7 @@ export const catalogue = {
   shard_refused: { status: 409, title: 'The server cannot be a shard' },
   shard_in_use: { status: 409, title: 'The shard is needed' },
   work_running: { status: 409, title: 'The same work is already running' },
+  trial_impossible: { status: 409, title: 'The trial cannot run here' },
   not_dead: { status: 409, title: 'Job is not dead' },
   body_too_large: { status: 413, title: 'Body too large' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },

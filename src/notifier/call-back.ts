@@ -8,12 +8,12 @@ import type { Dispatcher } from 'undici';
 import { limits } from '../core/limits.ts';
 import type { CallOutcome, TransportReason } from '../core/verdict.ts';
 import { type Dial, DialError, NotStartedError } from './connector.ts';
-import type { Caller, Pools } from './pools.ts';
+import type { Caller, Check, Pools } from './pools.ts';
 import { Reply } from './reply.ts';
 
 export interface CallRequest {
   readonly options: Dispatcher.DispatchOptions;
-  readonly verifyTls: boolean;
+  readonly check: Check;
   readonly timeoutMs: number;
 }
 
@@ -106,8 +106,8 @@ export class Call implements Caller {
   }
 
   #dispatch(): void {
-    const { options, verifyTls } = this.#request;
-    this.#pools.dispatch(options, verifyTls, this);
+    const { options, check } = this.#request;
+    this.#pools.dispatch(options, check, this);
   }
 
   /** 204 and 304 have no body, whatever length their head claims (a 304 may claim one); undici does not

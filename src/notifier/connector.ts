@@ -36,7 +36,7 @@ export interface Dial {
 }
 
 export interface ConnectorOptions {
-  readonly egress: EgressPolicy;
+  readonly egress: Pick<EgressPolicy, 'refuses'>;
   /** false for topics with dangerouslySkipTlsVerify */
   readonly verifyTls: boolean;
   readonly lookups: NameLookups;
@@ -103,7 +103,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
   };
 }
 
-function judgeSocket(socket: Socket, egress: EgressPolicy, port: number): DialError | null {
+function judgeSocket(socket: Socket, egress: ConnectorOptions['egress'], port: number): DialError | null {
   if (socket.remoteAddress === undefined)
     return new DialError('connect', 'the peer closed the connection at once');
   const reason = egress.refuses(socket.remoteAddress, port);
@@ -113,7 +113,7 @@ function judgeSocket(socket: Socket, egress: EgressPolicy, port: number): DialEr
 /** Returns only judged addresses, so no second answer of the resolver is ever dialled. One forbidden
  *  address rejects the name: which address is dialled would be chance. */
 function judgingLookup(
-  egress: EgressPolicy,
+  egress: ConnectorOptions['egress'],
   port: number,
   find: (name: string, found: Found) => void,
 ): LookupFunction {

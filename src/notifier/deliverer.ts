@@ -111,7 +111,7 @@ export class Deliverer {
         headers: callbackHeaders({ ...job, contentType }, topic, { nowMs, body, version }),
         body,
       },
-      verifyTls: !topic.dangerouslySkipTlsVerify,
+      check: this.#options.pools.checkFor(topic, target.origin),
       timeoutMs: topic.timeoutMs,
     };
   }

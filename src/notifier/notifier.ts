@@ -21,6 +21,7 @@ import { PoisonIsolation } from './poison-isolation.ts';
 import { type PoolSeams, Pools } from './pools.ts';
 import { Reserver } from './reserver.ts';
 import { Settler } from './settler.ts';
+import { TrialPass } from './trial-pass.ts';
 
 export function createNotifier(ctx: RoleContext, seams: PoolSeams = {}): Role {
   return new Notifier(ctx, seams);
@@ -56,7 +57,8 @@ class Notifier implements Role {
     this.#ctx = ctx;
     this.#isStandby = ctx.takesOver;
     this.#failures = new PartitionFailures(log);
-    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx), slots, seams });
+    const trial = new TrialPass(ctx.link);
+    this.#pools = new Pools({ egress: egressPolicyOf(ctx.config, ctx), trial, slots, seams });
     this.#settler = new Settler({
       ...{ jobs: ctx.store.jobs, log, counters: ctx.counters, metrics },
       lateMax: slots,

@@ -1,5 +1,5 @@
-// Keeps the connections of one notifier: one pool per origin, and a second set for topics whose
-// certificates are not verified. Sends nothing itself and judges no reply.
+// Keeps the connections of one notifier: one pool per origin, a second set for topics whose certificates are
+// not verified, and one pool for the trial of the console. Sends nothing itself and judges no reply.
 // The notifier's slots bound the connections. A limit here would let calls spend their deadline in a queue
 // (with one, 32 of 64 calls timed out unsent).
 //
@@ -13,10 +13,12 @@ import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, Pool } from 'undici';
 import type { EgressPolicy } from '../core/egress-policy.ts';
+import type { Topic } from '../core/topic/topic.ts';
 import { createConnector, type Dial } from './connector.ts';
 import { notifierLimits } from './limits.ts';
 import { NameLookups } from './name-lookups.ts';
 import { createNameProbe, type NameProbe } from './name-probe.ts';
+import type { TrialPass } from './trial-pass.ts';
 
 /** A handler that receives the socket that is dialled for it. */
 export interface Caller extends Dispatcher.DispatchHandler {
@@ -36,6 +38,7 @@ export interface PoolSeams {
 
 export interface PoolsOptions {
   readonly egress: EgressPolicy;
+  readonly trial: TrialPass;
   /** calls that may run at once */
   readonly slots: number;
   readonly seams?: PoolSeams;
@@ -48,13 +51,15 @@ interface AgedPool {
 }
 
 type Connect = ReturnType<typeof createConnector>;
+/** How a connection is checked: `trial` replaces the egress policy. */
+export type Check = 'verified' | 'unverified' | 'trial';
 
 export class Pools {
   readonly #lookups: NameLookups;
-  readonly #verified: Connect;
-  readonly #unverified: Connect;
+  readonly #trial: TrialPass;
+  readonly #connectors: Readonly<Record<Check, Connect>>;
   readonly #ageMsMax: number;
-  /** By verification and origin. */
+  /** By check and origin. */
   readonly #pools = new Map<string, AgedPool>();
   /** Pools that are too old, with running requests. */
   readonly #closing = new Set<Pool>();
@@ -62,25 +67,35 @@ export class Pools {
   /** undici dials inside dispatch, so a socket that appears in it belongs to this caller. */
   #dispatching: Caller | null = null;
 
-  constructor({ egress, slots, seams = {} }: PoolsOptions) {
+  constructor({ egress, trial, slots, seams = {} }: PoolsOptions) {
     const lookup = seams.lookup ?? (systemLookup as LookupFunction);
     const probe = seams.probe ?? (seams.lookup === undefined ? createNameProbe() : null);
     this.#lookups = new NameLookups({ lookup, probe, probesMax: slots, freshMs: seams.lookupFreshMs });
+    this.#trial = trial;
     this.#ageMsMax = seams.connectionAgeMsMax ?? notifierLimits.connectionAgeMsMax;
     const onDial = (dial: Dial) => this.#dispatching?.onDial(dial);
     const common = { egress, lookups: this.#lookups, onDial };
-    this.#verified = createConnector({ ...common, verifyTls: true });
-    this.#unverified = createConnector({ ...common, verifyTls: false });
+    this.#connectors = {
+      verified: createConnector({ ...common, verifyTls: true }),
+      unverified: createConnector({ ...common, verifyTls: false }),
+      trial: createConnector({ ...common, egress: trial.egress, verifyTls: true }),
+    };
     // For pools without requests; dispatch replaces pools in use.
     this.#sweep = setInterval(() => this.#closeOld(), this.#ageMsMax);
     this.#sweep.unref();
   }
 
   /** Does not throw: every failure goes to the caller's onResponseError. */
-  dispatch(request: Dispatcher.DispatchOptions, verifyTls: boolean, caller: Caller): void {
+  dispatch(request: Dispatcher.DispatchOptions, check: Check, caller: Caller): void {
     this.#dispatching = caller;
-    this.#poolFor(String(request.origin), verifyTls).dispatch(request, caller);
+    this.#poolFor(String(request.origin), check).dispatch(request, caller);
     this.#dispatching = null;
+  }
+
+  /** How connections for this topic to its origin are checked now. */
+  checkFor(topic: Pick<Topic, 'topic' | 'dangerouslySkipTlsVerify'>, origin: string): Check {
+    if (this.#trial.admits(topic.topic, origin)) return 'trial';
+    return topic.dangerouslySkipTlsVerify ? 'unverified' : 'verified';
   }
 
   /** Whether the look-up of this host name waits for its turn. */
@@ -96,13 +111,13 @@ export class Pools {
     await Promise.all(pools.map((pool) => pool.destroy()));
   }
 
-  #poolFor(origin: string, verifyTls: boolean): Pool {
-    const key = `${verifyTls ? 'verified' : 'unverified'} ${origin}`;
+  #poolFor(origin: string, check: Check): Pool {
+    const key = `${check} ${origin}`;
     const now = performance.now();
     const known = this.#pools.get(key);
     if (known !== undefined && now < known.usedUntil) return known.pool;
     if (known !== undefined) this.#closeAfterUse(key, known.pool);
-    const pool = this.#createPool(origin, verifyTls ? this.#verified : this.#unverified);
+    const pool = this.#createPool(origin, this.#connectors[check]);
     const closeUnused = () => {
       const { connected, size } = pool.stats;
       if (connected + size === 0 && this.#pools.get(key)?.pool === pool) this.#closeAfterUse(key, pool);

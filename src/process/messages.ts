@@ -50,6 +50,8 @@ export type ToWorker =
   /** to a notifier or server: a port of this instance, where the option is 0 or unset. No callback may go
    *  there. `host`: as configured; absent: that of the servers */
   | { readonly kind: 'listening'; readonly port: number; readonly host?: string }
+  /** to a notifier: the port of the trial's receiver on 127.0.0.1; null: no trial runs */
+  | { readonly kind: 'trial'; readonly port: number | null }
   /** to upkeep: the process of this notifier has exited */
   | { readonly kind: 'owner_dead'; readonly incarnation: number }
   /** to upkeep: the incarnations of living notifiers; the answer to `who_lives` */
@@ -99,6 +101,8 @@ export type ToMaster =
   /** the increments since the last one; sent with the report */
   | { readonly kind: 'metrics'; readonly metrics: MetricReport }
   | { readonly kind: 'who_lives' }
+  /** of the console: its trial begins or ends; the end of its process ends it, too */
+  | { readonly kind: 'trial'; readonly port: number | null }
   | { readonly kind: 'processes'; readonly call: number }
   /** asks for the metrics of this instance */
   | { readonly kind: 'scrape'; readonly call: number }

@@ -1,9 +1,9 @@
 // Tests the signature check of dq sink.
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
-import { checkSignature, keyOf } from '../../src/cli/sink/signature-check.ts';
-import { SinkKeys } from '../../src/cli/sink/sink-keys.ts';
-import { isLocalCallback, trialSecret } from '../../src/cli/sink/trial-secret.ts';
+import { checkSignature, keyOf } from '../../src/sink/signature-check.ts';
+import { SinkKeys } from '../../src/sink/sink-keys.ts';
+import { isLocalCallback, trialSecret } from '../../src/sink/trial-secret.ts';
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const other = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

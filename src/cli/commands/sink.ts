@@ -3,11 +3,11 @@
 import type { Command } from 'commander';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
 import { reasonOf } from '../../core/errors.ts';
+import { SinkKeys } from '../../sink/sink-keys.ts';
+import type { Sink, SinkAnswer, SinkReport } from '../../sink/sink-server.ts';
+import { openSink } from '../../sink/sink-server.ts';
 import { Exit } from '../exit.ts';
 import { colors, escapeControls, excerpt, printData, say } from '../output/output.ts';
-import { SinkKeys } from '../sink/sink-keys.ts';
-import type { Sink, SinkAnswer, SinkReport } from '../sink/sink-server.ts';
-import { openSink } from '../sink/sink-server.ts';
 
 interface SinkFlags {
   readonly port: string;
@@ -141,7 +141,7 @@ function timeOfDay(at: number): string {
 
 /** The body like in the API: text in `body`, anything else in `bodyBase64`. */
 function jsonLine(report: SinkReport): string {
-  const { at, body, ...rest } = report;
+  const { at, body, rawHeaders: _, ...rest } = report;
   const text = utf8Of(body);
   const shown = text === null ? { bodyBase64: body.toString('base64') } : { body: text };
   return JSON.stringify({ time: formatInstant(at), ...rest, ...shown });

@@ -1,6 +1,7 @@
 // dq topic: registers, shows, changes, pauses and deletes topics.
 
 import type { Command } from 'commander';
+import { isLocalCallback, trialSecret, trialWord } from '../../sink/trial-secret.ts';
 import type { ApiCall, ApiReply } from '../daemon/api-client.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
 import type { DaemonOptions } from '../daemon/daemon-options.ts';
@@ -10,7 +11,6 @@ import { Exit } from '../exit.ts';
 import { deliveryLines } from '../output/delivery-lines.ts';
 import { agree, printData, printRecord, printTable, say, withCaret } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
-import { isLocalCallback, trialSecret, trialWord } from '../sink/trial-secret.ts';
 import type { TopicFlags } from '../topic-flags.ts';
 import { topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
 

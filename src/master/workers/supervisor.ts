@@ -313,6 +313,7 @@ export class Supervisor implements SlotHost {
   #ended(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): void {
     this.#options.onExit(worker.pid);
     if (slot.role === 'notifier') this.#relay.notifierDied(worker.incarnation);
+    if (slot.role === 'console') this.#relay.consoleDied(worker);
     const leaves = this.#fleet.leaving.some((generation) => generation.slots.includes(slot));
     if (leaves && this.#phase !== 'stopping' && ending.code !== 0)
       this.#options.log.error(

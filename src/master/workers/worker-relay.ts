@@ -1,5 +1,5 @@
 // Relays messages between workers: counters to dq-upkeep, the list of living notifiers, the process table,
-// questions and answers.
+// questions and answers, and the trial of the console to the notifiers.
 // Keeps at most limits.countersHeldMax counters while dq-upkeep is unavailable. Starts and ends no worker.
 
 import { limits } from '../../core/limits.ts';
@@ -16,6 +16,8 @@ export class WorkerRelay {
   readonly #fleet: Fleet;
   readonly #processes: () => readonly ProcessInfo[];
   readonly #log: Log;
+  /** null: no trial runs */
+  #trial: { readonly from: WorkerProcess; readonly port: number } | null = null;
 
   constructor(fleet: Fleet, processes: () => readonly ProcessInfo[], log: Log) {
     this.#fleet = fleet;
@@ -28,6 +30,8 @@ export class WorkerRelay {
     switch (message.kind) {
       case 'ready':
         if (from === this.#upkeep()) this.#sendHeld(from);
+        if (from.role === 'notifier' && this.#trial !== null)
+          from.send({ kind: 'trial', port: this.#trial.port });
         break;
       case 'counters': {
         const upkeep = this.#upkeep();
@@ -39,6 +43,10 @@ export class WorkerRelay {
       }
       case 'who_lives':
         from.send({ kind: 'living', incarnations: this.#livingNotifiers() });
+        break;
+      case 'trial':
+        if (message.port !== null) this.#setTrial({ from, port: message.port });
+        else this.consoleDied(from);
         break;
       case 'processes':
         from.send({ kind: 'processes', call: message.call, processes: this.#processes() });
@@ -59,6 +67,17 @@ export class WorkerRelay {
    *  start. */
   notifierDied(incarnation: number): void {
     this.#upkeep()?.send({ kind: 'owner_dead', incarnation });
+  }
+
+  /** Ends the trial of this console. In a reload another one may have begun its own. */
+  consoleDied(worker: WorkerProcess): void {
+    if (this.#trial?.from === worker) this.#setTrial(null);
+  }
+
+  #setTrial(trial: { readonly from: WorkerProcess; readonly port: number } | null): void {
+    this.#trial = trial;
+    const port = trial?.port ?? null;
+    for (const notifier of this.#fleet.workers('notifier')) notifier.send({ kind: 'trial', port });
   }
 
   /** Lost while dq-upkeep is unavailable; the next death sends it again. */

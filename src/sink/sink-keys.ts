@@ -1,7 +1,7 @@
 // The secrets of `dq sink`: `whsec_…` for every topic, `TOPIC=whsec_…` for one, `trial` for either.
 // Signatures of a topic without a secret are not checked.
 
-import { topicNamePattern } from '../../core/topic/fields.ts';
+import { topicNamePattern } from '../core/topic/fields.ts';
 import { keyOf } from './signature-check.ts';
 import { trialSecret, trialWord } from './trial-secret.ts';
 

@@ -1,11 +1,12 @@
-// A small callback receiver for trials: accepts any request, checks its signature, sends the configured reply
-// and reports the request. Stores nothing. The reply never depends on the signature.
+// A small callback receiver for `dq sink` and the trial of the console: accepts any request, checks its
+// signature, sends the configured reply and reports the request. Stores nothing. The reply never depends on
+// the signature.
 
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { limits } from '../../core/limits.ts';
-import { cliLimits } from '../limits.ts';
+import { limits } from '../core/limits.ts';
+import { sinkLimits } from './limits.ts';
 import { checkSignature } from './signature-check.ts';
 import type { SinkKeys } from './sink-keys.ts';
 
@@ -41,6 +42,8 @@ export interface SinkReport {
   /** reason of a wrong signature */
   readonly reason: string | null;
   readonly contentType: string | null;
+  /** as they came: names and values in turn */
+  readonly rawHeaders: readonly string[];
   readonly body: Buffer;
 }
 
@@ -53,7 +56,7 @@ export interface Sink {
 /** Listens; rejects with the error of listen(). */
 export async function openSink(options: SinkOptions): Promise<Sink> {
   const server = createServer((request, response) => receive(options, request, response));
-  server.maxConnections = cliLimits.sinkConnectionsMax;
+  server.maxConnections = sinkLimits.connectionsMax;
   server.headersTimeout = limits.headersTimeoutMs;
   server.requestTimeout = limits.requestTimeoutMs;
   await listen(server, options.host, options.port);
@@ -117,6 +120,7 @@ function reportOf(request: IncomingMessage, body: Buffer, keys: SinkKeys): SinkR
     signature: verdict.signature,
     reason: verdict.signature === 'wrong' ? verdict.reason : null,
     contentType: header('content-type') ?? null,
+    rawHeaders: request.rawHeaders,
     body,
   };
 }
@@ -137,7 +141,8 @@ function wholeNumber(text: string | undefined): number | null {
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, host, () => {
+    // exclusive: in a worker, node:cluster would give port 0 the socket of another server that asked for it.
+    server.listen({ port, host, exclusive: true }, () => {
       server.off('error', reject);
       resolve();
     });
