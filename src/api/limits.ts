@@ -55,6 +55,13 @@ export const apiLimits = {
   /** A topic fails: this part of today's attempts failed, of at least so many. */
   failingPercent: 5,
   failingAttempts: 20,
+  /** An endpoint fails after so many failures of a topic in a row, also with few attempts. */
+  failingInRow: 3,
+  /** Topics of an endpoint that /v1/endpoints names: some lines of a card. */
+  endpointTopicsMax: 20,
+  /** Attempts of one reply: the default, and all that dq-upkeep keeps of a topic. */
+  attempts: 50,
+  attemptsMax: 200,
   /** How long sums of /v1/summary are kept at least, and for how many sets of topics. */
   summaryMs: 1_000,
   summariesKept: 20,

@@ -11,7 +11,12 @@ import { apiLimits } from './limits.ts';
 type Asked = Extract<ToMaster, { readonly call: number }>;
 type WithoutCall<T> = T extends unknown ? Omit<T, 'call'> : never;
 
-const roleOf = { capacity: 'notifier', running: 'notifier' } as const satisfies {
+const roleOf = {
+  capacity: 'notifier',
+  running: 'notifier',
+  endpoints: 'notifier',
+  attempts: 'upkeep',
+} as const satisfies {
   readonly [Name in QuestionName]: Questions[Name]['to'];
 };
 

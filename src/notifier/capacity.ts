@@ -144,6 +144,11 @@ export class Capacity {
     return explainCapacity(this.#view, topic, performance.now());
   }
 
+  /** Whether the topic gets few calls until one succeeds. */
+  isProbing(topic: string): boolean {
+    return this.#targets.get(topic)?.isRestricted === true;
+  }
+
   // ── topics
 
   /** Must be called for every change of the topic book. */

@@ -13,9 +13,11 @@ import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { type Settlement, settle } from '../use-cases/settle-delivery.ts';
 import { failureDetail, waitAfter } from './attempt-detail.ts';
+import type { AttemptFeed } from './attempt-feed.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
 import type { Capacity } from './capacity.ts';
+import type { EndpointCalls, TopicCalls } from './endpoint-calls.ts';
 import { notifierLimits } from './limits.ts';
 import type { Pools } from './pools.ts';
 import type { Held, Settler } from './settler.ts';
@@ -25,6 +27,8 @@ interface Ended {
   readonly held: Held;
   readonly target: TopicTarget;
   readonly running: RunningCall;
+  /** null: not counted */
+  readonly counted: TopicCalls | null;
   readonly startedAt: number;
   readonly end: CallEnd;
   readonly durationMs: number;
@@ -36,6 +40,8 @@ export interface DelivererOptions {
   readonly pools: Pools;
   readonly capacity: Capacity;
   readonly settler: Settler;
+  readonly endpoints: EndpointCalls;
+  readonly feed: AttemptFeed;
   /** called once per tick in which calls ended */
   readonly onEnded: () => void;
 }
@@ -57,7 +63,12 @@ export class Deliverer {
   readonly #options: DelivererOptions;
   readonly #running = new Map<
     Held,
-    { readonly call: Call; readonly running: RunningCall; readonly startedAt: number }
+    {
+      readonly call: Call;
+      readonly running: RunningCall;
+      readonly counted: TopicCalls | null;
+      readonly startedAt: number;
+    }
   >();
   readonly #clock: Clock;
   #ended: Ended[] = [];
@@ -80,13 +91,15 @@ export class Deliverer {
   }
 
   call(held: Held, target: TopicTarget): void {
-    const { pools, capacity } = this.#options;
+    const { pools, capacity, endpoints } = this.#options;
     const startedAt = storageNow(held);
     const running = capacity.started(target);
+    const counted = endpoints.of(held.job.topic, target.origin, startedAt);
+    if (counted !== null) counted.running += 1;
     const onEnd: OnEnd = (end, durationMs, detail) => {
       // Judged later: an exception inside the HTTP client would count as an error of the connection.
       if (this.#ended.length === 0) setImmediate(() => this.#judgeEnded());
-      this.#ended.push({ held, target, running, startedAt, end, durationMs, detail });
+      this.#ended.push({ held, target, running, counted, startedAt, end, durationMs, detail });
     };
     let request: CallRequest;
     try {
@@ -96,7 +109,7 @@ export class Deliverer {
       onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
       return;
     }
-    this.#running.set(held, { call: new Call(pools, request, onEnd), running, startedAt });
+    this.#running.set(held, { call: new Call(pools, request, onEnd), running, counted, startedAt });
   }
 
   #requestFor({ job }: Held, target: TopicTarget, nowMs: number): CallRequest {
@@ -122,8 +135,9 @@ export class Deliverer {
     this.#judgeEnded();
     const { capacity, settler } = this.#options;
     const interrupted = this.#running.size;
-    for (const [held, { call, running, startedAt }] of this.#running) {
+    for (const [held, { call, running, counted, startedAt }] of this.#running) {
       call.interrupt();
+      if (counted !== null) counted.running -= 1;
       this.#observeLateness(held, startedAt);
       capacity.released(running);
       settler.release(held);
@@ -139,6 +153,7 @@ export class Deliverer {
     for (const one of ended) {
       this.#running.delete(one.held);
       this.#options.capacity.released(one.running);
+      if (one.counted !== null) one.counted.running -= 1;
       if (one.end.kind === 'not_started') {
         // Release: no request was sent.
         this.#options.capacity.notStarted(one.running);
@@ -157,7 +172,10 @@ export class Deliverer {
     this.#options.ctx.metrics.observe('dq_delivery_lateness_seconds', lateMs / 1_000);
   }
 
-  #settle({ held, target, running, startedAt, durationMs, detail }: Ended, outcome: CallOutcome): void {
+  #settle(
+    { held, target, running, counted, startedAt, durationMs, detail }: Ended,
+    outcome: CallOutcome,
+  ): void {
     const { ctx, capacity, settler } = this.#options;
     const { job } = held;
     const attemptNumber = job.failures + 1;
@@ -190,9 +208,22 @@ export class Deliverer {
     ctx.metrics.count('dq_attempts_total', 1, settlement.kind, reason ?? 'none');
     ctx.metrics.observe('dq_callback_seconds', durationMs / 1_000);
     this.#log(held, attempt, settlement, detail);
+    counted?.judged(reason, durationMs, call.nowMs);
+    this.#sample(held, attempt, target.origin);
     if (settlement.kind === 'ack') settler.ack(held, attempt);
     else if (settlement.kind === 'retry') settler.retry(held, settlement.delayMs, attempt);
     else settler.bury(held, settlement.reason, attempt);
+  }
+
+  #sample({ job }: Held, record: AttemptRecord, origin: string): void {
+    const { feed } = this.#options;
+    if (!feed.takes(job.topic, record.outcome)) return;
+    const { attempt, startedAt, durationMs, outcome, reason, status, replyExcerpt, notifier } = record;
+    feed.add({
+      ...{ topic: job.topic, id: job.id, version: job.version, attempt, startedAt, durationMs, outcome },
+      ...{ reason, status, replyExcerpt, notifier, origin, detail: record.detail ?? '' },
+      latenessMs: Math.max(0, startedAt - job.dueAt),
+    });
   }
 
   #log({ job }: Held, attempt: AttemptRecord, settlement: Settlement, detail: string): void {

@@ -111,6 +111,17 @@ export const notifierLimits = {
   releaseUnheldMs: 5_000,
   unheldAfterMs: 60_000,
   releaseUnheldRarelyMs: 60_000,
+  /** Samples of attempts for people who watch: failures and successes of a topic in one step, which all
+   *  notifiers share, those of all topics of one notifier (1 KiB each: 0.2 % of a core), and the step. */
+  failedSamples: 20,
+  deliveredSamples: 5,
+  samplesPerSecond: 200,
+  samplesEveryMs: 1_000,
+  /** Topics whose calls are counted for the endpoints (1.2 KB each), and the steps of their window. */
+  endpointTopicsKept: 2_000,
+  endpointSteps: 10,
+  /** Endpoints of an answer: some screens; 30 KB with the names of a few topics each. */
+  endpointsMax: 200,
   /** Share of the slots that only topics whose last callback succeeded and that have no running call may
    *  use. */
   keptSlotsShare: 0.125,

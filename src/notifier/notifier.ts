@@ -6,14 +6,19 @@
 
 import { openFilesMax } from '../config/open-files.ts';
 import type { CapacityReason } from '../core/capacity-reasons.ts';
+import { type EndpointPart, mergeEndpoints } from '../core/endpoint.ts';
 import { limits } from '../core/limits.ts';
+import { reaches } from '../core/token.ts';
 import type { Partition } from '../ports/job-store.ts';
 import { answerQuestions } from '../process/answer-questions.ts';
 import { egressPolicyOf } from '../process/egress.ts';
+import type { Questions } from '../process/questions.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
+import { AttemptFeed } from './attempt-feed.ts';
 import { Capacity, type Gain } from './capacity.ts';
 import { Deliverer } from './deliverer.ts';
+import { EndpointCalls } from './endpoint-calls.ts';
 import { JobStarter } from './job-starter.ts';
 import { notifierLimits } from './limits.ts';
 import { PartitionFailures } from './partition-failures.ts';
@@ -36,6 +41,8 @@ class Notifier implements Role {
   readonly #failures: PartitionFailures;
   readonly #settler: Settler;
   readonly #capacity: Capacity;
+  readonly #endpoints = new EndpointCalls();
+  readonly #feed: AttemptFeed;
   readonly #deliverer: Deliverer;
   readonly #starter: JobStarter;
   readonly #reservers = new Map<Partition, Reserver>();
@@ -77,13 +84,14 @@ class Notifier implements Role {
       failures: this.#failures,
       onGain: (gain) => this.#onGain(gain),
     });
+    this.#feed = new AttemptFeed(ctx.link, ctx.count);
     const { capacity, settler, isolation } = {
       capacity: this.#capacity,
       settler: this.#settler,
       isolation: this.#isolation,
     };
     this.#deliverer = new Deliverer({
-      ...{ ctx, capacity, settler, pools: this.#pools },
+      ...{ ctx, capacity, settler, pools: this.#pools, endpoints: this.#endpoints, feed: this.#feed },
       onEnded: () => this.#onEnded(),
     });
     this.#starter = new JobStarter({ ctx, capacity, settler, deliverer: this.#deliverer, isolation });
@@ -111,6 +119,7 @@ class Notifier implements Role {
     answerQuestions(link, log, {
       capacity: ({ topic }) => this.#explain(topic),
       running: ({ topic, id, version }) => this.#deliverer.since({ topic, id }, version),
+      endpoints: (asked) => this.#endpointsOf(asked),
     });
     if (!this.#isStandby) await this.takeOver();
   }
@@ -158,6 +167,7 @@ class Notifier implements Role {
       log.error('notifier: cannot settle jobs before its end; they are delivered again', undefined, {
         unsettled,
       });
+    await this.#feed.flush();
     await this.#pools.close();
   }
 
@@ -229,6 +239,19 @@ class Notifier implements Role {
         values: {},
       });
     return [...own, ...this.#capacity.explain(topic)];
+  }
+
+  /** Of the topics that the caller may see. The most recently called first. */
+  #endpointsOf({ topic, topics }: Questions['endpoints']['params']): readonly EndpointPart[] {
+    const origin = topic === null ? null : this.#endpoints.get(topic)?.origin;
+    if (origin === undefined) return [];
+    const nowMs = this.#ctx.clock.now();
+    const parts = [...this.#endpoints.all()]
+      .filter((calls) => origin === null || calls.origin === origin)
+      .filter((calls) => reaches({ scopes: [], topics }, calls.topic))
+      .sort((a, b) => b.lastAt - a.lastAt)
+      .map((calls) => calls.part(nowMs, this.#capacity.isProbing(calls.topic)));
+    return mergeEndpoints(parts).slice(0, notifierLimits.endpointsMax);
   }
 
   #onEnded(): void {

@@ -5,6 +5,7 @@
 import type { Config } from '../config/options.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { MetricReport } from '../telemetry/metrics.ts';
+import type { AttemptSample } from './attempt-sample.ts';
 import type { AnswerOf, AskedRole, Question } from './questions.ts';
 
 export type RoleName = 'store' | 'server' | 'console' | 'timer' | 'notifier' | 'upkeep';
@@ -66,6 +67,8 @@ export type ToWorker =
     }
   /** to upkeep: the master gives up and ends the daemon; a drain follows */
   | { readonly kind: 'gave_up'; readonly reason: string }
+  /** to upkeep: samples of attempts of a notifier */
+  | { readonly kind: 'attempts'; readonly attempts: readonly AttemptSample[] }
   /** to upkeep: counters of the other workers */
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
   /** to a server: the processes of this instance, the answer to `processes` with the same number */
@@ -100,6 +103,8 @@ export type ToMaster =
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
   /** the increments since the last one; sent with the report */
   | { readonly kind: 'metrics'; readonly metrics: MetricReport }
+  /** of a notifier, for upkeep: lost while upkeep is unavailable */
+  | { readonly kind: 'attempts'; readonly attempts: readonly AttemptSample[] }
   | { readonly kind: 'who_lives' }
   /** of the console: its trial begins or ends; the end of its process ends it, too */
   | { readonly kind: 'trial'; readonly port: number | null }

@@ -4,7 +4,9 @@
 // upgrade.
 
 import type { CapacityReason } from '../core/capacity-reasons.ts';
-import type { JobKey, Version } from '../core/job.ts';
+import type { EndpointPart } from '../core/endpoint.ts';
+import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
+import type { AttemptSample } from './attempt-sample.ts';
 
 /** By name: the role that answers, the parameters, and the answer. All of them are JSON. */
 export interface Questions {
@@ -12,6 +14,21 @@ export interface Questions {
   readonly capacity: Asked<'notifier', { readonly topic: string }, readonly CapacityReason[]>;
   /** since when a notifier calls a version of a job, epoch ms by the storage clock; null: it does not */
   readonly running: Asked<'notifier', JobKey & { readonly version: Version }, number | null>;
+  /** the endpoints of visible topics that the notifier has called; with a topic: only its own */
+  readonly endpoints: Asked<'notifier', TopicFilter, readonly EndpointPart[]>;
+  /** samples of the newest attempts of visible topics, newest first. `since`: epoch ms, when they begin */
+  readonly attempts: Asked<
+    'upkeep',
+    TopicFilter & { readonly outcome: AttemptRecord['outcome'] | null; readonly limit: number },
+    { readonly since: number; readonly attempts: readonly AttemptSample[] }
+  >;
+}
+
+interface TopicFilter {
+  /** null: all visible topics */
+  readonly topic: string | null;
+  /** names and globs of the caller's rights */
+  readonly topics: readonly string[];
 }
 
 interface Asked<To extends AskedRole, Params, Answer> {

@@ -17,6 +17,8 @@ import type { StorageClock } from './store-clock.ts';
 export interface MasterLink {
   /** Drops the message when the master is gone. */
   send(message: ToMaster): void;
+  /** As send; resolves when the message is sent, or the master is gone. */
+  sent(message: ToMaster): Promise<void>;
   onMessage(listener: (message: ToWorker) => void): void;
 }
 

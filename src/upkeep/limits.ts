@@ -1,6 +1,9 @@
 // Fixed limits of upkeep, each with its reason. Users cannot configure them.
 
 export const upkeepLimits = {
+  /** Samples of attempts, for people who watch: of a topic, some screens; in all, 12,000 of usual size. */
+  samplesPerTopic: 200,
+  samplesBytes: 12 * 1024 * 1024,
   /** How often topics are checked for a removal that was cut off, and its least age: a removal takes up to
    *  topicChangeMs and two calls of the store (storeCallMs each). */
   removalCheckMs: 5_000,

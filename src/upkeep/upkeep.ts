@@ -10,6 +10,7 @@ import { type BackoffTimes, MailCircuitBreaker } from '../mail/mail-circuit-brea
 import { deadJobsMail, incidentsMail } from '../mail/mail-text.ts';
 import { openMailSender } from '../mail/smtp-sender.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
+import { answerQuestions } from '../process/answer-questions.ts';
 import { givenUp, type Incident, IncidentFiles } from '../process/incident-files.ts';
 import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
@@ -17,6 +18,7 @@ import { StatFiles } from '../process/stat-files.ts';
 import type { Service } from '../runtime/service.ts';
 import { Incidents } from './alerts/incidents.ts';
 import { type Alert, Mailer } from './alerts/mailer.ts';
+import { AttemptRing } from './attempt-ring.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
 import { Janitor } from './janitor.ts';
 import { upkeepLimits } from './limits.ts';
@@ -59,6 +61,7 @@ class Upkeep implements Role {
   readonly #recoverer: Recoverer;
   readonly #recorder: StatsRecorder;
   readonly #storeMetrics: StoreMetrics;
+  readonly #ring: AttemptRing;
   readonly #health: HealthChecker;
   readonly #incidents: Incidents;
   readonly #deadJobsMailer: Mailer<AlertEntry>;
@@ -127,6 +130,8 @@ class Upkeep implements Role {
     ];
     const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
     this.#soleAgents = [this.#health, ...(config.noDeliveries ? [] : [this.#incidentMailer]), ...clearer];
+    this.#ring = new AttemptRing(Date.now());
+    answerQuestions(ctx.link, log, { attempts: (asked) => this.#ring.list(asked) });
     ctx.link.onMessage((message) => this.#receive(message));
   }
 
@@ -163,6 +168,9 @@ class Upkeep implements Role {
         break;
       case 'living':
         this.#recoverer.onlyTheseLive(message.incarnations);
+        break;
+      case 'attempts':
+        this.#ring.add(message.attempts);
         break;
       case 'counters':
         this.#recorder.add(message.deltas);

@@ -15,6 +15,7 @@ beforeEach(async () => {
   dq = await startIntake({
     onSend: (message, answer) => {
       if (message.kind === 'processes') answer({ kind: 'processes', call: message.call, processes: [] });
+      if (message.kind === 'ask') answer({ kind: 'answers', call: message.call, answers: [] });
     },
   });
 });

@@ -38,6 +38,8 @@ const built = [
   'POST /v1/topics/{topic}/secret',
   'GET /v1/topics/{topic}/stats',
   'GET /v1/topics/{topic}/capacity',
+  'GET /v1/attempts',
+  'GET /v1/endpoints',
   'GET /v1/shards',
   'POST /v1/shards',
   'POST /v1/shards/{id}/drain',

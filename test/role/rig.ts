@@ -145,6 +145,7 @@ export async function startRig(
       metrics: meter,
       link: {
         send: (message) => void sent.push(message),
+        sent: async (message) => void sent.push(message),
         onMessage: (listen) => void listeners.push(listen),
       },
       adminToken: 'admin',

@@ -2,28 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { makeToken, type Scope } from '../../src/core/token.ts';
-import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
-import { until } from '../support/until.ts';
-
-async function tokenFor(dq: TestIntake, topics: readonly string[], scopes: readonly Scope[] = ['read']) {
-  const { token, id, digest } = makeToken();
-  await dq.registry.createToken({
-    name: `t-${id}`,
-    id,
-    digest,
-    scopes,
-    topics,
-    createdAt: 0,
-    expiresAt: null,
-    usedAt: null,
-  });
-  await until(
-    'the token is known',
-    async () => (await dq.call('GET', '/v1/me', { headers: bearer(token) })).status === 200,
-  );
-  return { headers: bearer(token) };
-}
+import { startIntake, tokenFor } from '../support/intake.ts';
 
 async function start() {
   const dq = await startIntake({

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { FrontTimes } from '../../src/api/http/http-front.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { makeToken, type Scope } from '../../src/core/token.ts';
 import { createIntake } from '../../src/intake/intake.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import type { Registry } from '../../src/ports/registry.ts';
@@ -19,6 +20,7 @@ import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import type { ApiReply } from './daemon.ts';
 import { dereferenced, type OpenApi, undescribed } from './described.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from './sqlite-store.ts';
+import { until } from './until.ts';
 
 export interface IntakeOptions {
   /** by option name */
@@ -100,6 +102,22 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
 }
 
 /** A call that fails for a reply that the description does not have. */
+/** Headers of a new token. */
+export async function tokenFor(
+  dq: TestIntake,
+  topics: readonly string[],
+  scopes: readonly Scope[] = ['read'],
+) {
+  const { token, id, digest } = makeToken();
+  const ends = { expiresAt: null, usedAt: null };
+  await dq.registry.createToken({ name: `t-${id}`, id, digest, scopes, topics, createdAt: 0, ...ends });
+  await until(
+    'the token is known',
+    async () => (await dq.call('GET', '/v1/me', { headers: bearer(token) })).status === 200,
+  );
+  return { headers: bearer(token) };
+}
+
 export function describedCall(url: string, description: OpenApi): TestIntake['call'] {
   return async (method, path, init = {}) => {
     const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
@@ -165,6 +183,7 @@ export async function startApiRole(
         options.onSend?.(message, (answer) => {
           for (const listener of listeners) listener(answer);
         }),
+      sent: async () => {},
       onMessage: (listener) => listeners.push(listener),
     },
     adminToken,

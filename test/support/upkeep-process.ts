@@ -68,7 +68,7 @@ async function run({ directory, config, times }: Given): Promise<void> {
       topics,
       counters: { add: () => {} },
       metrics: noMetrics,
-      link: { send: () => {}, onMessage: () => {} },
+      link: { send: () => {}, sent: async () => {}, onMessage: () => {} },
       adminToken: '',
       restarts: 0,
       takesOver: false,

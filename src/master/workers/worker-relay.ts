@@ -41,6 +41,9 @@ export class WorkerRelay {
         } else for (const delta of message.deltas) this.#held.add(delta);
         break;
       }
+      case 'attempts':
+        this.#upkeep()?.send({ kind: 'attempts', attempts: message.attempts });
+        break;
       case 'who_lives':
         from.send({ kind: 'living', incarnations: this.#livingNotifiers() });
         break;

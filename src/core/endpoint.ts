@@ -1,0 +1,90 @@
+// What notifiers know about an endpoint: the origin of callback URLs. Merges the parts of several topics and
+// notifiers. Pure.
+
+import type { AttemptReason } from './job.ts';
+
+/** Greatest durations of the counted groups, ms; longer ones are in the last group. A value within a group is
+ *  off by at most half of it. */
+export const durationGroups: readonly number[] = [
+  ...[1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700],
+  ...[1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000, 60_000],
+];
+
+/** JSON. */
+export interface EndpointPart {
+  readonly origin: string;
+  readonly topics: readonly string[];
+  /** a notifier makes few calls of one of the topics until a call succeeds */
+  readonly isProbing: boolean;
+  readonly inFlight: number;
+  /** the most that one notifier counts for one topic */
+  readonly failuresInRow: number;
+  /** epoch ms; null: none since the start of the notifiers */
+  readonly lastSuccessAt: number | null;
+  readonly lastFailureAt: number | null;
+  /** of the last failure */
+  readonly lastReason: AttemptReason | null;
+  /** attempts within endpointWindowMs */
+  readonly delivered: number;
+  readonly failed: number;
+  /** those attempts by durationGroups */
+  readonly durations: readonly number[];
+}
+
+/** As the topic states of the console: 5 minutes. */
+export const endpointWindowMs = 300_000;
+
+/** Index in durationGroups. */
+export function groupOf(durationMs: number): number {
+  const index = durationGroups.findIndex((most) => durationMs <= most);
+  return index < 0 ? durationGroups.length - 1 : index;
+}
+
+/** One part per origin, in the order of their first appearance. */
+export function mergeEndpoints(parts: readonly EndpointPart[]): EndpointPart[] {
+  const byOrigin = new Map<string, EndpointPart[]>();
+  for (const part of parts) {
+    const same = byOrigin.get(part.origin);
+    if (same === undefined) byOrigin.set(part.origin, [part]);
+    else same.push(part);
+  }
+  return Array.from(byOrigin, ([origin, same]) => mergeSame(origin, same));
+}
+
+function mergeSame(origin: string, parts: readonly EndpointPart[]): EndpointPart {
+  const sum = (of: (part: EndpointPart) => number) => parts.reduce((total, part) => total + of(part), 0);
+  const greatest = (of: (part: EndpointPart) => number) => Math.max(...parts.map(of));
+  const lastSuccessAt = greatest(({ lastSuccessAt: at }) => at ?? 0);
+  const lastFailureAt = greatest(({ lastFailureAt: at }) => at ?? 0);
+  return {
+    origin,
+    topics: [...new Set(parts.flatMap(({ topics }) => topics))],
+    isProbing: parts.some(({ isProbing }) => isProbing),
+    inFlight: sum(({ inFlight }) => inFlight),
+    failuresInRow: greatest(({ failuresInRow }) => failuresInRow),
+    lastSuccessAt: lastSuccessAt || null,
+    lastFailureAt: lastFailureAt || null,
+    lastReason: parts.find((part) => part.lastFailureAt === lastFailureAt)?.lastReason ?? null,
+    delivered: sum(({ delivered }) => delivered),
+    failed: sum(({ failed }) => failed),
+    durations: durationGroups.map((_, group) => sum(({ durations }) => durations[group] ?? 0)),
+  };
+}
+
+/** The duration that `share` of the attempts did not exceed, ms, linear within its group; null without
+ *  attempts. */
+export function durationAt(share: number, durations: readonly number[]): number | null {
+  const total = durations.reduce((sum, n) => sum + n, 0);
+  if (total === 0) return null;
+  const rank = share * total;
+  let before = 0;
+  for (const [group, n] of durations.entries()) {
+    if (n > 0 && before + n >= rank) {
+      const least = durationGroups[group - 1] ?? 0;
+      const most = durationGroups[group] ?? least;
+      return Math.round(least + ((most - least) * (rank - before)) / n);
+    }
+    before += n;
+  }
+  return durationGroups.at(-1) ?? null;
+}

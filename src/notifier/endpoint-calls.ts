@@ -1,0 +1,121 @@
+// Counts the calls of each topic for people who watch the endpoints: running calls, failures in a row, and
+// the results and durations of the last minutes. Decides nothing: capacity.ts keeps a health of its own.
+// Invariant: at most notifierLimits.endpointTopicsKept topics are counted. Where all of them were called
+// within the window, a further one is not counted.
+
+import { durationGroups, type EndpointPart, endpointWindowMs, groupOf } from '../core/endpoint.ts';
+import type { AttemptReason } from '../core/job.ts';
+import { notifierLimits } from './limits.ts';
+
+const stepMs = endpointWindowMs / notifierLimits.endpointSteps;
+
+/** Counters of one step: delivered, failed, then attempts by durationGroups. */
+const width = 2 + durationGroups.length;
+
+export class TopicCalls {
+  readonly topic: string;
+  readonly origin: string;
+  running = 0;
+  #failuresInRow = 0;
+  #lastSuccessAt: number | null = null;
+  #lastFailureAt: number | null = null;
+  #lastReason: AttemptReason | null = null;
+  readonly #counts = new Uint32Array(width * notifierLimits.endpointSteps);
+  /** number of the step that each part of #counts is about */
+  readonly #steps: number[] = new Array(notifierLimits.endpointSteps).fill(-1);
+
+  constructor(topic: string, origin: string) {
+    this.topic = topic;
+    this.origin = origin;
+  }
+
+  get lastAt(): number {
+    return Math.max(this.#lastSuccessAt ?? 0, this.#lastFailureAt ?? 0);
+  }
+
+  /** `reason`: null for a success; `nowMs`: storage clock */
+  judged(reason: AttemptReason | null, durationMs: number, nowMs: number): void {
+    if (reason === null) {
+      this.#failuresInRow = 0;
+      this.#lastSuccessAt = nowMs;
+    } else {
+      this.#failuresInRow += 1;
+      this.#lastFailureAt = nowMs;
+      this.#lastReason = reason;
+    }
+    const at = this.#place(Math.floor(nowMs / stepMs)) * width;
+    this.#count(at + (reason === null ? 0 : 1));
+    this.#count(at + 2 + groupOf(durationMs));
+  }
+
+  part(nowMs: number, isProbing: boolean): EndpointPart {
+    const current = Math.floor(nowMs / stepMs);
+    const sums = new Array<number>(width).fill(0);
+    for (const [place, step] of this.#steps.entries()) {
+      if (step <= current - notifierLimits.endpointSteps || step > current) continue;
+      for (let n = 0; n < width; n += 1) sums[n] = (sums[n] ?? 0) + (this.#counts[place * width + n] ?? 0);
+    }
+    const [delivered = 0, failed = 0, ...durations] = sums;
+    return {
+      origin: this.origin,
+      topics: [this.topic],
+      isProbing,
+      inFlight: this.running,
+      failuresInRow: this.#failuresInRow,
+      lastSuccessAt: this.#lastSuccessAt,
+      lastFailureAt: this.#lastFailureAt,
+      lastReason: this.#lastReason,
+      delivered,
+      failed,
+      durations,
+    };
+  }
+
+  #count(index: number): void {
+    this.#counts[index] = (this.#counts[index] ?? 0) + 1;
+  }
+
+  /** Where the step is counted; clears what was counted there before. */
+  #place(step: number): number {
+    const place = step % notifierLimits.endpointSteps;
+    if (this.#steps[place] !== step) {
+      this.#steps[place] = step;
+      this.#counts.fill(0, place * width, (place + 1) * width);
+    }
+    return place;
+  }
+}
+
+export class EndpointCalls {
+  readonly #topics = new Map<string, TopicCalls>();
+
+  /** null: too many topics are called. A changed origin begins at zero. `nowMs`: storage clock */
+  of(topic: string, origin: string, nowMs: number): TopicCalls | null {
+    const known = this.#topics.get(topic);
+    if (known?.origin === origin) return known;
+    if (known === undefined && !this.#hasSpace(nowMs)) return null;
+    const calls = new TopicCalls(topic, origin);
+    this.#topics.set(topic, calls);
+    return calls;
+  }
+
+  get(topic: string): TopicCalls | undefined {
+    return this.#topics.get(topic);
+  }
+
+  all(): Iterable<TopicCalls> {
+    return this.#topics.values();
+  }
+
+  #hasSpace(nowMs: number): boolean {
+    if (this.#topics.size < notifierLimits.endpointTopicsKept) return true;
+    const [first] = this.#topics;
+    if (first === undefined) return true;
+    const [topic, calls] = first;
+    this.#topics.delete(topic);
+    if (calls.running === 0 && calls.lastAt < nowMs - endpointWindowMs) return true;
+    // In use: it goes to the end, and another one is tried the next time.
+    this.#topics.set(topic, calls);
+    return false;
+  }
+}

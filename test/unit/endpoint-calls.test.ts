@@ -1,0 +1,78 @@
+// What a notifier counts for the endpoints, and how the counts of topics and notifiers are merged.
+import { describe, expect, it } from 'vitest';
+import { durationAt, durationGroups, groupOf, mergeEndpoints } from '../../src/core/endpoint.ts';
+import { EndpointCalls, TopicCalls } from '../../src/notifier/endpoint-calls.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
+
+const minute = 60_000;
+const start = 1_000 * minute;
+
+describe('endpoint', () => {
+  it('the counts cover the last 5 minutes', () => {
+    const calls = new TopicCalls('t', 'http://a');
+    calls.judged(null, 40, start);
+    calls.judged('timeout', 3_000, start + minute);
+    expect(calls.part(start + minute, false)).toMatchObject({
+      ...{ origin: 'http://a', topics: ['t'], delivered: 1, failed: 1, failuresInRow: 1, inFlight: 0 },
+      ...{ lastSuccessAt: start, lastFailureAt: start + minute, lastReason: 'timeout' },
+    });
+    expect(calls.part(start + 5 * minute, false)).toMatchObject({ delivered: 0, failed: 1 });
+    calls.judged(null, 40, start + 30 * minute);
+    expect(calls.part(start + 30 * minute, true)).toMatchObject({
+      ...{ delivered: 1, failed: 0, failuresInRow: 0, isProbing: true, lastFailureAt: start + minute },
+    });
+  });
+
+  it('topics and notifiers of one origin are one endpoint', () => {
+    const [a, b, other] = [
+      new TopicCalls('a', 'http://x'),
+      new TopicCalls('b', 'http://x'),
+      new TopicCalls('c', 'http://y'),
+    ];
+    a.judged('connect', 1, start);
+    a.judged('status', 1, start + 2);
+    b.judged(null, 90, start + 1);
+    b.running = 3;
+    const [x, y] = mergeEndpoints([a, b, other, b].map((calls) => calls.part(start + 5, calls === a)));
+    expect(x).toMatchObject({
+      ...{ origin: 'http://x', topics: ['a', 'b'], inFlight: 6, failuresInRow: 2, isProbing: true },
+      ...{
+        lastSuccessAt: start + 1,
+        lastFailureAt: start + 2,
+        lastReason: 'status',
+        delivered: 2,
+        failed: 2,
+      },
+    });
+    expect(y).toMatchObject({ lastSuccessAt: null, lastFailureAt: null, lastReason: null, delivered: 0 });
+  });
+
+  it('a percentile lies within its group', () => {
+    const durations = durationGroups.map(() => 0);
+    expect(durationAt(0.95, durations)).toBeNull();
+    for (const ms of [...Array.from({ length: 95 }, () => 80), ...Array.from({ length: 5 }, () => 2_500)])
+      durations[groupOf(ms)] = (durations[groupOf(ms)] ?? 0) + 1;
+    expect(durationAt(0.5, durations)).toBeGreaterThan(70);
+    expect(durationAt(0.95, durations)).toBe(100);
+    expect(durationAt(0.96, durations)).toBeGreaterThan(2_000);
+    expect(groupOf(1e9)).toBe(durationGroups.length - 1);
+  });
+
+  it('a changed origin begins at zero', () => {
+    const all = new EndpointCalls();
+    all.of('t', 'http://a', start)?.judged(null, 1, start);
+    expect(all.of('t', 'http://a', start)?.lastAt).toBe(start);
+    expect(all.of('t', 'http://b', start)?.lastAt).toBe(0);
+  });
+
+  it('a bounded number of topics is counted; idle ones make space', () => {
+    const all = new EndpointCalls();
+    const most = notifierLimits.endpointTopicsKept;
+    for (let n = 0; n < most; n += 1) all.of(`t${n}`, 'http://a', start)?.judged(null, 1, start);
+    expect(all.of('late', 'http://a', start)).toBeNull();
+    expect([...all.all()]).toHaveLength(most);
+    const later = start + 6 * minute;
+    expect(all.of('late', 'http://a', later)).not.toBeNull();
+    expect([...all.all()]).toHaveLength(most);
+  });
+});
