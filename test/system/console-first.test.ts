@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
-import { startBrowser } from '../support/browser.ts';
+import { openPage, scrollsSideways, seriousFaults, startBrowser } from '../support/browser.ts';
 import { type Halves, halvesIn, sendTo } from '../support/console.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
@@ -12,6 +12,7 @@ const why = await whyNotInstalled('browser');
 if (why !== null) throw new Error(why);
 const browser = await startBrowser();
 afterAll(() => browser.close());
+const startedAt = performance.now();
 // The policy forbids the loopback address in two ways: only the trial may use it.
 const daemon = await startDaemon({
   console: true,
@@ -37,6 +38,37 @@ async function signIn(): Promise<Halves> {
 const halves = await signIn();
 const call = (method: string, path = '/v1/trial') => sendTo(port, method, path, halvesIn(halves));
 const topic = () => daemon.api('GET', '/v1/topics/trial.hello');
+
+describe('the first job', () => {
+  it('is delivered by one button of the printed address, within 60 s of the start', async () => {
+    const printed = /^console (http:\S+)/m.exec(daemon.output())?.[1] ?? '';
+    const { page } = await openPage(browser, printed);
+    await page.getByRole('button', { name: 'Deliver a job' }).click();
+    await page.getByText('Job pushed and stored on disk').waitFor();
+    await page.getByText('Signature ok').waitFor();
+    expect(performance.now() - startedAt).toBeLessThan(60_000);
+    expect(new URL(page.url()).pathname).toBe('/first');
+    expect(await page.locator('.steps').textContent()).toMatch(/dq-topic: trial\.hello/);
+    expect(await seriousFaults(page)).toEqual([]);
+    await page.setViewportSize({ width: 390, height: 844 });
+    expect(await scrollsSideways(page)).toBe(false);
+    await page.getByRole('button', { name: 'Java' }).click();
+    await page.getByText('HttpRequest.newBuilder').waitFor();
+    expect(await scrollsSideways(page)).toBe(false);
+    await page.getByRole('button', { name: 'Remove the trial' }).click();
+    await page.getByRole('button', { name: 'Deliver a job' }).waitFor();
+    expect((await topic()).status).toBe(404);
+  });
+
+  it('names what stops the trial', async () => {
+    const callbackUrl = 'https://example.org/hello';
+    await daemon.api('POST', '/v1/topics', { topic: 'trial.hello', callbackUrl });
+    const { page } = await openPage(browser, `${urlOf(daemon)}/first`);
+    await page.getByRole('button', { name: 'Deliver a job' }).click();
+    await page.getByText('A topic trial.hello exists that is not of a trial.').waitFor();
+    await daemon.api('DELETE', '/v1/topics/trial.hello');
+  });
+});
 
 describe('the trial', () => {
   it('is delivered under a policy that forbids the loopback address, and only its own receiver is', async () => {

@@ -60,6 +60,10 @@ const screens: Readonly<Record<string, ScreenEntry>> = {
     title: 'access',
     show: later(() => import('./screens/access.tsx').then((file) => file.Access)),
   },
+  first: {
+    title: 'first_job',
+    show: later(() => import('./screens/first.tsx').then((file) => file.First)),
+  },
   more: { title: 'more', show: More },
 };
 
@@ -136,7 +140,7 @@ function Signed({ me }: { me: Me }) {
           <TopBar me={me} at={poll.at} failed={poll.error !== null} />
           <main id="main" tabIndex={-1}>
             {isOld ? <NewVersion /> : null}
-            {me.tokensExist || !may('admin') ? null : <NoTokens />}
+            {me.tokensExist || !may('admin') || place.value.path[0] === 'first' ? null : <NoTokens />}
             <Screen at={place.value} />
           </main>
         </div>
@@ -157,7 +161,8 @@ function Signed({ me }: { me: Me }) {
 function isCurrent(section: string): boolean {
   const now = place.value.path[0] ?? '';
   if (section === 'more' && systemEntries.some((entry) => entry.section === now)) return true;
-  return now === section;
+  // The overview leads there while there is no topic.
+  return now === section || (section === '' && now === 'first');
 }
 
 /** Topics, and dead letters; undefined: unknown or not counted. */

@@ -1,11 +1,12 @@
 // Overview: open problems, totals, topics that need attention, open incidents. Everything comes from the
 // summary that the shell polls.
 
+import { useEffect } from 'preact/hooks';
 import { may } from '../api/session.ts';
 import type { Summary } from '../api/types.ts';
 import { clock, duration, number, shortNumber, zone } from '../format.ts';
 import { Card, Empty, Head, Icon, NewTopicLink, Tiles, TopicState, Waiting } from '../parts/parts.tsx';
-import { href, hrefQuery } from '../router.ts';
+import { go, href, hrefQuery } from '../router.ts';
 import { summary } from '../shell.tsx';
 import { t, wordOf } from '../words/words.ts';
 import { askResume } from './topic-actions.tsx';
@@ -23,6 +24,11 @@ export function Overview() {
 }
 
 function FirstSteps() {
+  const leads = may('admin');
+  useEffect(() => {
+    if (leads) go(href('first'), true);
+  }, [leads]);
+  if (leads) return null;
   return (
     <>
       <Head title={t('overview')} sub={t('topics_empty')} actions={<NewTopicLink />} />

@@ -380,4 +380,47 @@ export const en = {
   key_requeue: 'Requeue the selection',
   key_help: 'This table',
   key_escape: 'Leave the field or dialog',
+
+  // First job
+  first_job: 'First job',
+  first_title: 'Deliver your first job',
+  first_sub: 'This trial takes 10 seconds. dq removes all of it after 10 minutes, or when you remove it.',
+  first_skip: 'Skip and create a topic',
+  trial: 'Trial',
+  trial_note: 'topic {topic} · receiver built into dq',
+  trial_run: 'Deliver a job',
+  trial_again: 'Run again',
+  trial_remove: 'Remove the trial',
+  trial_failed: 'The attempt failed: {reason}. dq tries again.',
+  trial_failed_blocked_address:
+    'egress.policy or egress.deny blocks 127.0.0.1, so the notifier did not call the receiver.',
+  trial_topic_exists: 'A topic trial.hello exists that is not of a trial. Remove it first.',
+  trial_trial_impossible:
+    'The registry is in MySQL: another instance could get the job. Use dq sink instead.',
+  trial_unavailable: 'The API or the store does not answer. Look at Processes and at the error log.',
+  trial_not_stored:
+    'The store rejected the push: nothing was stored. Look at Processes and at the error log.',
+  due_in: 'Due in {time}',
+  time_left: '{time} left',
+  step_topic_todo: 'Create a topic',
+  step_topic_how: 'A topic names a kind of job, and the URL that dq calls for it.',
+  step_topic: 'Topic created',
+  step_topic_text: 'dq delivers jobs of {topic} to {url}.',
+  step_push_todo: 'Push a job',
+  step_push: 'Job pushed and stored on disk',
+  step_push_text: '201 · id {id} · answered in {time}',
+  step_wait: 'Waiting for the due time',
+  step_request_how:
+    'The request appears here with its headers, its lateness and the result of the signature check.',
+  step_request_text: 'The receiver replied 200, so the job is done and dq keeps no body of it.',
+  signature_ok: 'Signature ok',
+  signature_wrong: 'Signature: {reason}',
+  own_code: 'Next: push from your code',
+  own_code_text:
+    'Set an ID if a repeated push must not create a second job. Reply with a 2xx status and a short body when the job is done.',
+  console_access: 'Console access',
+  access_without_token: 'All users of this machine can use the console, because no access token exists.',
+  access_create: 'Create a token',
+  access_before: ' before you open it to other machines.',
+  access_by_token: 'Users sign in with an access token, or with the link that dq console prints. See',
 } as const;

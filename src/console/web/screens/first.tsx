@@ -1,0 +1,283 @@
+// First job: one button runs the trial of the console and shows each step until the request has arrived. Beside
+// it the same in the reader's own code.
+
+import { useEffect, useState } from 'preact/hooks';
+import { CallError, call } from '../api/call.ts';
+import { usePoll } from '../api/poll.ts';
+import { daemonNow, may, session } from '../api/session.ts';
+import { duration, exactClock } from '../format.ts';
+import { Card, CopyButton, Failure, Head, Icon, LoadError, Pill } from '../parts/parts.tsx';
+import { href } from '../router.ts';
+import { summary } from '../shell.tsx';
+import { t, wordOf } from '../words/words.ts';
+import { type Code, codes, sampleOf } from './first-samples.ts';
+
+interface Received {
+  readonly at: string;
+  readonly method: string;
+  readonly path: string;
+  readonly headers: readonly { readonly name: string; readonly value: string }[];
+  readonly body: string;
+  readonly latenessMs: number | null;
+  readonly signature: 'ok' | 'wrong' | 'not checked';
+  readonly reason: string | null;
+}
+
+interface Trial {
+  readonly topic: string;
+  readonly callbackUrl: string;
+  readonly serverUrl: string;
+  readonly id: string;
+  readonly body: string;
+  readonly delay: string;
+  readonly acceptedAt: string;
+  readonly dueAt: string;
+  readonly answeredMs: number;
+  readonly request: Received | null;
+  readonly failure: { readonly reason: string; readonly status: number | null } | null;
+}
+
+interface Reply {
+  readonly trial: Trial | null;
+}
+
+const defaultServer = 'http://127.0.0.1:6789';
+
+export function First() {
+  const poll = usePoll<Reply>('/v1/trial', ({ trial }) =>
+    trial !== null && trial.request === null ? 500 : 5_000,
+  );
+  const trial = poll.data?.trial ?? null;
+  const data = summary.value;
+  const isFirst = data !== null && data.topics.active + data.topics.paused + data.topics.offline === 0;
+  return (
+    <>
+      <Head
+        title={t('first_title')}
+        sub={`${isFirst ? `${t('topics_empty')} ` : ''}${t('first_sub')}`}
+        actions={
+          may('admin') ? (
+            <a class="btn plain" href={`${href('topics', 'new')}?create`}>
+              {t('first_skip')}
+            </a>
+          ) : undefined
+        }
+      />
+      <LoadError error={poll.error} what={t('trial')} retry={poll.refresh} />
+      <div class="cols">
+        <TrialCard trial={trial} refresh={poll.refresh} />
+        <div class="c5 stack">
+          <OwnCode server={trial?.serverUrl ?? defaultServer} />
+          <ConsoleAccess />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function TrialCard({ trial, refresh }: { trial: Trial | null; refresh: () => void }) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<string | null>(null);
+  const act = async (method: 'POST' | 'DELETE'): Promise<void> => {
+    setBusy(true);
+    setError(null);
+    try {
+      await call(method, '/v1/trial');
+    } catch (problem) {
+      setError(problem instanceof CallError ? obstacle(problem) : String(problem));
+    }
+    setBusy(false);
+    refresh();
+  };
+  return (
+    <Card
+      width={7}
+      title={t('trial')}
+      note={t('trial_note', { topic: trial?.topic ?? 'trial.hello' })}
+      end={trial === null ? undefined : <State {...trial} />}
+    >
+      <div class="body stack">
+        <Steps trial={trial} />
+        {trial?.failure == null ? null : (
+          <Failure
+            text={wordOf(`trial_failed_${trial.failure.reason}`, t('trial_failed', trial.failure as never))}
+          />
+        )}
+        <Failure text={error} />
+        <div class="fields">
+          {trial !== null && trial.request === null ? null : (
+            <button
+              type="button"
+              class={trial === null ? 'btn main' : 'btn'}
+              disabled={busy}
+              onClick={() => void act('POST')}
+            >
+              <Icon name={trial === null ? 'play' : 'redo'} />
+              {t(trial === null ? 'trial_run' : 'trial_again')}
+            </button>
+          )}
+          {trial === null ? null : (
+            <>
+              <a class="btn" href={href('jobs', trial.topic, trial.id)}>
+                {t('view_job')}
+              </a>
+              <button type="button" class="btn plain" disabled={busy} onClick={() => void act('DELETE')}>
+                {t('trial_remove')}
+              </button>
+            </>
+          )}
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+/** What stops the trial, in the language of the page. */
+function obstacle({ status, code, message }: CallError): string {
+  return status === 0 ? t('no_reply') : wordOf(`trial_${code}`, message);
+}
+
+/** ms until the job is due, drawn ten times a second while it is not. */
+function useLeft(dueAt: number): number {
+  const [left, setLeft] = useState(dueAt - daemonNow());
+  const isOver = left <= 0;
+  useEffect(() => {
+    const look = (): void => setLeft(dueAt - daemonNow());
+    look();
+    if (isOver) return;
+    const timer = setInterval(look, 100);
+    return () => clearInterval(timer);
+  }, [dueAt, isOver]);
+  return Math.max(0, left);
+}
+
+function State({ dueAt, request, failure }: Trial) {
+  const left = useLeft(Date.parse(dueAt));
+  if (request !== null) return <Pill colour="done">{t('job_done')}</Pill>;
+  if (failure !== null) return <Pill colour="retry">{t('job_retry')}</Pill>;
+  if (left > 0) return <Pill colour="delayed">{t('due_in', { time: tenths(left) })}</Pill>;
+  return <Pill colour="running">{t('job_reserved')}</Pill>;
+}
+
+const tenths = (ms: number): string => `${(Math.ceil(ms / 100) / 10).toFixed(1)} ${t('unit_s')}`;
+
+function Steps({ trial }: { trial: Trial | null }) {
+  const request = trial?.request ?? null;
+  const server = trial?.serverUrl ?? defaultServer;
+  return (
+    <ol class="steps">
+      <li class={trial === null ? '' : 'did'}>
+        <strong>{t(trial === null ? 'step_topic_todo' : 'step_topic')}</strong>
+        <span class="soft">
+          {trial === null
+            ? t('step_topic_how')
+            : t('step_topic_text', { topic: trial.topic, url: trial.callbackUrl })}
+        </span>
+      </li>
+      <li class={trial === null ? '' : 'did'}>
+        <strong>{t(trial === null ? 'step_push_todo' : 'step_push')}</strong>
+        <pre class="code" tabIndex={0}>
+          {`curl -X POST '${server}/v1/topics/trial.hello/jobs?delay=3s' \\\n` +
+            `  -H 'content-type: application/json' -d '{"hello":"dq"}'`}
+        </pre>
+        {trial === null ? null : (
+          <span class="faint break">
+            {t('step_push_text', { id: trial.id, time: duration(trial.answeredMs) })}
+          </span>
+        )}
+      </li>
+      <li class={trial === null ? '' : request === null ? 'doing' : 'did'}>
+        <strong>{t('step_wait')}</strong>
+        {trial === null ? null : <Wait {...trial} />}
+      </li>
+      <li class={request === null ? '' : 'did'}>
+        <strong>{t('job_done')}</strong>
+        {request === null ? <span class="faint">{t('step_request_how')}</span> : <Request {...request} />}
+      </li>
+    </ol>
+  );
+}
+
+function Wait({ acceptedAt, dueAt }: Trial) {
+  const due = Date.parse(dueAt);
+  const left = useLeft(due);
+  const whole = Math.max(1, due - Date.parse(acceptedAt));
+  return (
+    <>
+      <svg
+        class="meter"
+        viewBox="0 0 100 6"
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={t('time_left', { time: tenths(left) })}
+      >
+        <rect class="fill-sunken" width="100" height="6" />
+        <rect class="fill-accent" width={Math.max(0, 100 - (100 * left) / whole)} height="6" />
+      </svg>
+      <span class="faint num">{`${t('due').toLowerCase()} ${exactClock(due)}`}</span>
+    </>
+  );
+}
+
+function Request({ method, path, headers, body, latenessMs, signature, reason }: Received) {
+  const head = headers.map(({ name, value }) => `${name}: ${value}`).join('\n');
+  return (
+    <>
+      <div class="fields" role="status">
+        <Pill colour="done">
+          {latenessMs === null ? t('job_done') : t('late_by', { time: duration(latenessMs) })}
+        </Pill>
+        <Pill colour={signature === 'ok' ? 'done' : 'dead'}>
+          {signature === 'ok' ? t('signature_ok') : t('signature_wrong', { reason: reason ?? signature })}
+        </Pill>
+      </div>
+      <pre class="code" tabIndex={0}>{`${method} ${path}\n${head}\n\n${body}`}</pre>
+      <span class="faint">{t('step_request_text')}</span>
+    </>
+  );
+}
+
+function OwnCode({ server }: { server: string }) {
+  const [code, setCode] = useState<Code>('curl');
+  const text = sampleOf(code, server);
+  return (
+    <Card
+      title={t('own_code')}
+      end={
+        <>
+          <span class="seg">
+            {codes.map((one) => (
+              <button key={one} type="button" aria-pressed={one === code} onClick={() => setCode(one)}>
+                {one}
+              </button>
+            ))}
+          </span>
+          <CopyButton text={text} label={t('copy')} />
+        </>
+      }
+    >
+      <div class="body stack">
+        <pre class="code" tabIndex={0}>
+          {text}
+        </pre>
+        <p class="sentence">{t('own_code_text')}</p>
+      </div>
+    </Card>
+  );
+}
+
+function ConsoleAccess() {
+  const { value } = session;
+  if (value.kind !== 'signed_in' || !may('admin')) return null;
+  return (
+    <Card title={t('console_access')}>
+      <div class="body">
+        <p class="sentence">
+          {t(value.me.tokensExist ? 'access_by_token' : 'access_without_token')}{' '}
+          <a href={href('access')}>{t(value.me.tokensExist ? 'access' : 'access_create')}</a>
+          {t(value.me.tokensExist ? 'full_stop' : 'access_before')}
+        </p>
+      </div>
+    </Card>
+  );
+}
