@@ -1,5 +1,5 @@
 // The port of the hot path: pushing, promoting, reserving, settling and recovering jobs.
-// Rules for the methods of all five duties:
+// Rules for the methods of all six duties:
 //  * Calls with items return one outcome per item, in order; items fail independently, with StoreFailure
 //    values. Methods without items reject with StoreError.
 //  * The changes of one item, or of one call without items, are one atomic step. All checks precede the

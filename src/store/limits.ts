@@ -6,6 +6,18 @@ export const storeLimits = {
   /** Jobs that one search scans, because a filter by state has no index of its own: usually 3 ms, 20 ms where
    *  each job is on another page of the disk. */
   searchRowsMax: 2_500,
+  /** Surveys work in steps of about this long, and rest after each for this multiple of its duration, so
+   *  they use a quarter of the store's time at most. Surveys that wait for the running one: more would wait
+   *  for seconds. A survey that takes longer in all is given up, well below storeCallMs. */
+  surveyStepMs: 1,
+  surveyRestPerStep: 3,
+  surveysWaitingMax: 4,
+  surveyMsMax: 5_000,
+  /** Jobs counted before one: beyond, a person only needs to know that there are many. */
+  positionMax: 1_000,
+  /** Dead letters that deadGroups examines (30 ms of the embedded store), and groups that it returns. */
+  groupedDeadMax: 10_000,
+  deadGroupsMax: 200,
   /** After more than recoverAwayMs without a recover call (recoverEveryMs plus a commit of 2 s is less) the
    *  store was unavailable, or too slow for outcomes. Then no lease expires for recoverHoldMs: notifiers
    *  reconnect within storeReconnectMsMax and send unanswered outcomes again after finishAgainMs. */

@@ -15,6 +15,7 @@ import { pushCases } from './cases/push.ts';
 import { recoverCases } from './cases/recover.ts';
 import { reserveCases } from './cases/reserve.ts';
 import { searchCases } from './cases/search.ts';
+import { surveyCases } from './cases/surveys.ts';
 import { verbCases } from './cases/verbs.ts';
 import type { OpenStore } from './store-under-test.ts';
 import type { Case } from './trial.ts';
@@ -30,6 +31,7 @@ export const cases: readonly Case[] = [
   ...verbCases,
   ...historyCases,
   ...searchCases,
+  ...surveyCases,
   ...alertCases,
   ...adminCases,
   ...identityCases,

@@ -73,6 +73,12 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       clock: () => step(() => model.clock()),
       health: async () => ({ ok: true, durability: 'in memory: survives nothing', warnings: [] }),
     },
+    surveys: {
+      position: (key) => step(() => model.ahead(key)),
+      scan: (filter, limit, cursor) => step(() => copyOf(model.scan(filter, limit, cursor))),
+      horizon: (topics) => step(() => model.horizon(topics)),
+      deadGroups: (topics) => step(() => copyOf(model.deadGroups(topics))),
+    },
     close: async () => listeners.clear(),
   };
   return { store, dump: async () => model.dump(), close: () => store.close() };

@@ -3,7 +3,9 @@
 // file differ, this one must be the easier to judge. Each method is one atomic step, because none awaits.
 // model-store.ts adds the port; mutants/ replaces single methods, so they are small.
 
+import { horizonEndsMs } from '../../src/core/horizon.ts';
 import type {
+  AttemptRecord,
   EndedJob,
   FoundJob,
   JobKey,
@@ -19,6 +21,7 @@ import type {
 import { endStates, jobStates, priorities } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { dealTickets, type ReadyRings } from '../support/deal-tickets.ts';
 import {
   byDeath,
@@ -361,6 +364,93 @@ export class Model extends ModelState {
   listAlerts(limit: number, cursor: string | null): port.Page<port.AlertEntry> {
     const entries = [...this.alerts.values()].map((alert) => this.alertEntry(alert));
     return pageOf(entries.sort(byDeath).reverse(), limit, cursor);
+  }
+
+  // Surveys
+
+  ahead(key: JobKey): number | null {
+    const job = this.jobs.get(this.nameOf(key));
+    if (job === undefined || job.state !== 'ready') return null;
+    return this.waiting(job.priority, job.topic).indexOf(job);
+  }
+
+  scan(filter: port.ScanFilter, limit: number, cursor: string | null): port.Scan {
+    const all = this.all().sort((a, b) => a.version - b.version);
+    const from = Number(cursor ?? 0);
+    if (!Number.isInteger(from)) throw new StoreError({ kind: 'not_stored', code: 'bad_cursor' });
+    const found = all.slice(from).filter((job) => this.isScanned(filter, job));
+    const last = found[limit - 1];
+    const next = last === undefined ? all.length : all.indexOf(last) + 1;
+    const items = this.foundLive().filter(({ version }) =>
+      found.slice(0, limit).some((job) => job.version === version),
+    );
+    const nextCursor = next < all.length ? String(next) : null;
+    return { items, nextCursor, scanned: { jobs: next - from, of: all.length } };
+  }
+
+  isScanned(filter: port.ScanFilter, job: ModelJob): boolean {
+    const { topics, state, idPrefix = '', body = '', since = 0, until = Infinity } = filter;
+    return (
+      (topics === undefined || topics.includes(job.topic)) &&
+      (state === undefined || job.state === state) &&
+      job.id.startsWith(idPrefix) &&
+      job.body.includes(Buffer.from(body, 'base64')) &&
+      since <= job.dueAt &&
+      job.dueAt < until
+    );
+  }
+
+  horizon(topics: readonly string[] | null): port.Horizon {
+    const waiting = [...this.inState('delayed'), ...this.inState('ready')];
+    const counts = [...horizonEndsMs, 0].map(() => 0);
+    for (const job of waiting.filter((one) => topics === null || topics.includes(one.topic))) {
+      const at = this.classOf(job);
+      counts[at] = (counts[at] ?? 0) + 1;
+    }
+    return { counts };
+  }
+
+  classOf(job: ModelJob): number {
+    if (job.state === 'ready') return 0;
+    const at = horizonEndsMs.findIndex((ms) => job.dueAt < this.now() + ms);
+    return at < 0 ? horizonEndsMs.length : at;
+  }
+
+  deadGroups(topics: readonly string[] | null): port.DeadGroups {
+    const dead = this.matching({}).filter(({ topic }) => topics === null || topics.includes(topic));
+    const groups = new Map<string, ModelJob[]>();
+    for (const job of dead) {
+      const name = this.groupOf(job);
+      groups.set(name, [...(groups.get(name) ?? []), job]);
+    }
+    const largest = [...groups.values()].sort((a, b) => b.length - a.length);
+    return { groups: largest.map((jobs) => this.group(jobs)), examined: dead.length, complete: true };
+  }
+
+  lastOf(job: ModelJob): AttemptRecord | undefined {
+    return job.attempts.at(-1);
+  }
+
+  groupOf(job: ModelJob): string {
+    const last = this.lastOf(job);
+    return JSON.stringify([job.topic, last?.reason, last?.status]);
+  }
+
+  /** Of jobs in one group, oldest death first. */
+  group(jobs: readonly ModelJob[]): port.DeadGroup {
+    const deaths = jobs.map(({ deadAt }) => deadAt ?? 0);
+    const ages = deaths.map((at) => Math.floor((this.now() - at) / 3_600_000));
+    const [first] = jobs as [ModelJob, ...ModelJob[]];
+    const { reason: lastReason = null, status = null } = this.lastOf(first) ?? {};
+    return {
+      topic: first.topic,
+      lastReason,
+      status,
+      count: jobs.length,
+      firstAt: Math.min(...deaths),
+      lastAt: Math.max(...deaths),
+      hours: Array.from({ length: 12 }, (_, i) => ages.filter((age) => age === 11 - i).length),
+    };
   }
 
   // Counts

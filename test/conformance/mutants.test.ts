@@ -11,6 +11,7 @@ import { moveMutants } from './mutants/moves.ts';
 import type { Mutant } from './mutants/mutant.ts';
 import { pushMutants } from './mutants/push.ts';
 import { searchMutants } from './mutants/search.ts';
+import { surveyMutants } from './mutants/surveys.ts';
 import { verbMutants } from './mutants/verbs.ts';
 
 const mutants: readonly Mutant[] = [
@@ -22,6 +23,7 @@ const mutants: readonly Mutant[] = [
   ...verbMutants,
   ...historyMutants,
   ...searchMutants,
+  ...surveyMutants,
   silentMutant,
 ];
 

@@ -19,6 +19,7 @@ const ofOnePartition = [
   'forget: removes older entries, the oldest end first, at most max',
   'expire: removes older dead letters, the oldest death first, at most max',
   'alerts due: names topics with owed alerts, the longest owed first',
+  'position: counts the jobs that reserve takes before',
   'hint due: sent only when a push becomes the earliest delayed job',
   'hint ready: sent only when the ready queue stops being empty',
 ];

@@ -157,6 +157,7 @@ export class Trial {
   readonly alerts: port.AlertOutbox;
   readonly history: port.History;
   readonly admin: port.StoreAdmin;
+  readonly surveys: port.Surveys;
   readonly partition: port.Partition;
 
   constructor(under: StoreUnderTest) {
@@ -166,6 +167,7 @@ export class Trial {
     this.alerts = under.store.alerts;
     this.history = under.store.history;
     this.admin = under.store.admin;
+    this.surveys = under.store.surveys;
     this.partition = this.jobs.partitions()[0] as port.Partition;
   }
 

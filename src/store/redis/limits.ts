@@ -56,6 +56,11 @@ export const redisLimits = {
   examinationBeatMs: 10_000,
   /** Pause between two pieces of an examination; each takes 1–2 ms of the server. */
   examinationPauseMs: 2,
+  /** Pieces of surveys: jobs of a scan (1.6 ms), topics of a horizon (15 counts each), dead letters with
+   *  their last attempts. */
+  scanPiece: 500,
+  horizonPiece: 50,
+  deadPiece: 250,
   /** Pause between the steps of looking through a shard for jobs of earlier lists. */
   clearPauseMs: 5,
 } as const;

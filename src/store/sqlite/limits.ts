@@ -15,6 +15,14 @@ export const sqliteLimits = {
    *  stop the store for seconds. A copy takes about 3 s per GB; the busiest store logs 50 MB/s. */
   frozenWalBytesMax: 512 * 1024 * 1024,
   frozenWalCheckMs: 100,
+  /** Pieces of surveys, each about storeLimits.surveyStepMs: bodies and their bytes (0.5 s per 1,000,000 of
+   *  200 bytes), ids, due times (45 ms per 1,000,000), dead letters with their last attempts (30 ms per
+   *  10,000). */
+  surveyBodies: 2_000,
+  surveyBodyBytes: 1024 * 1024,
+  surveyIds: 250,
+  surveyDues: 20_000,
+  surveyDead: 250,
   /** Topic capacities that the owner keeps per client, about 100 bytes each; with more, every reserve sends
    *  all. */
   capacityTableMax: 200_000,

@@ -14,6 +14,7 @@ import cancel from './lua/cancel.lua';
 import countQuarantined from './lua/count-quarantined.lua';
 import counts from './lua/counts.lua';
 import deadExpire from './lua/dead-expire.lua';
+import deadLast from './lua/dead-last.lua';
 import deadList from './lua/dead-list.lua';
 import deadPurge from './lua/dead-purge.lua';
 import deadRequeue from './lua/dead-requeue.lua';
@@ -21,8 +22,10 @@ import examine from './lua/examine.lua';
 import get from './lua/get.lua';
 import historyForget from './lua/history-forget.lua';
 import historyGet from './lua/history-get.lua';
+import horizon from './lua/horizon.lua';
 import ids from './lua/ids.lua';
 import mark from './lua/mark.lua';
+import position from './lua/position.lua';
 import promote from './lua/promote.lua';
 import purgeTopic from './lua/purge-topic.lua';
 import push from './lua/push.lua';
@@ -37,6 +40,7 @@ import reserve from './lua/reserve.lua';
 import restTopics from './lua/rest-topics.lua';
 import retry from './lua/retry.lua';
 import run from './lua/run.lua';
+import scan from './lua/scan.lua';
 import searchEnded from './lua/search-ended.lua';
 import searchId from './lua/search-id.lua';
 import searchLive from './lua/search-live.lua';
@@ -96,6 +100,10 @@ const files = {
   restTopics,
   countQuarantined,
   ids,
+  position,
+  scan,
+  horizon,
+  deadLast,
 } as const;
 
 export type ScriptName = keyof typeof files;

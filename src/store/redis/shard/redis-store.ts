@@ -14,6 +14,7 @@ import { alertCalls } from '../calls/alerts.ts';
 import { deadCalls } from '../calls/dead.ts';
 import { historyCalls } from '../calls/history.ts';
 import { jobCalls } from '../calls/jobs.ts';
+import { surveyCalls } from '../calls/surveys.ts';
 import { Hints } from '../client/hints.ts';
 import { redisLimits } from '../limits.ts';
 import { type Bucket, bucketOf } from '../scripts/keys.ts';
@@ -92,6 +93,7 @@ export class RedisStore implements Shards {
         ...adminCalls(this, () => this.#shards, options.registryBackup),
         health: () => this.#health(),
       },
+      surveys: surveyCalls(this),
       close: () => this.close(),
     };
   }

@@ -51,7 +51,7 @@ export interface Shards {
 
 /** Asks every partition. `missing`: names of the shards without an answer. Rejects when no shard answers. */
 export async function askAll<T>(
-  shards: Shards,
+  shards: Pick<Shards, 'partitions' | 'nameOf'>,
   ask: (partition: Partition) => Promise<T>,
 ): Promise<{ readonly answers: readonly T[]; readonly missing: readonly string[] }> {
   const { partitions } = shards;

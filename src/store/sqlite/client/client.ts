@@ -24,6 +24,7 @@ import type {
   Store,
   StoreAdmin,
   StoreHealth,
+  Surveys,
 } from '../../../ports/job-store.ts';
 import type { Registry, TopicRecord, TopicStats } from '../../../ports/registry.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
@@ -114,6 +115,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       alerts: alertCalls(link),
       history: historyCalls(link),
       admin: adminCalls(link),
+      surveys: surveyCalls(link),
       close,
     },
     registry: {
@@ -320,7 +322,7 @@ function ageArgs(olderThanMs: number, max: number): readonly number[] {
 }
 
 /** The owner's answer to `health`. `now`: the storage clock */
-type OwnerHealth = StoreHealth & { readonly now?: number };
+type OwnerHealth = StoreHealth & { readonly now?: number; readonly surveys?: true };
 
 function adminCalls(link: Link): StoreAdmin {
   return {
@@ -352,7 +354,7 @@ function adminCalls(link: Link): StoreAdmin {
       return { purged: done, more };
     },
     async health() {
-      const { now: _, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
+      const { now: _, surveys: _s, ...health } = await cold<OwnerHealth>(link, kinds.health, [], true);
       return health;
     },
     // An owner of an earlier version sends no clock; its clock is the clock of this machine.
@@ -362,6 +364,21 @@ function adminCalls(link: Link): StoreAdmin {
     backup: () => cold(link, kinds.backup, [], true),
     startFsck: () => cold(link, kinds.startFsck, [], false),
     fsck: () => cold(link, kinds.fsck, [], true),
+  };
+}
+
+function surveyCalls(link: Link): Surveys {
+  const ask = async <T>(kind: number, args: unknown): Promise<T> => {
+    // An owner of an earlier version would end the connection because of an unknown kind.
+    const { surveys } = await cold<OwnerHealth>(link, kinds.health, [], true);
+    if (surveys !== true) throw new StoreError({ kind: 'not_stored', code: 'older_store' });
+    return (await link.call(kind, (w) => w.json(args), true)).json() as T;
+  };
+  return {
+    position: (key) => ask(kinds.position, [key]),
+    scan: (...args) => ask(kinds.survey, { method: 'scan', args }),
+    horizon: (...args) => ask(kinds.survey, { method: 'horizon', args }),
+    deadGroups: (...args) => ask(kinds.survey, { method: 'deadGroups', args }),
   };
 }
 

@@ -24,6 +24,7 @@ import { cancelJob, pushJob } from './push.ts';
 import { Recovery } from './recovery.ts';
 import { Search } from './search.ts';
 import { Snapshots } from './snapshots.ts';
+import { Survey } from './survey.ts';
 import { type Savepoint, TopicCounters } from './topic-counters.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
@@ -71,6 +72,7 @@ export class Engine {
   readonly history: History;
   readonly search: Search;
   readonly jobCounts: JobCounts;
+  readonly survey: Survey;
 
   constructor(path: string, { db, ...found }: OpenedStoreFile, options: Required<EngineOptions>) {
     const reserveBytes = diskReserveBytesFor(path);
@@ -100,6 +102,7 @@ export class Engine {
     this.history = new History(this.#tx);
     this.search = new Search(this.#tx);
     this.jobCounts = new JobCounts(this.#tx);
+    this.survey = new Survey(this.#tx);
   }
 
   /** For reads outside the port (backup, tests): only between transactions, never for writes. */

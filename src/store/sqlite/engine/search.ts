@@ -11,7 +11,8 @@ import { endCodes, stateCodes } from '../../stored-codes.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
-const columns = 'topic, id, version, origin, state, due, accepted_at, failures, dead_at, ended_at, ended_as';
+export const foundColumns =
+  'topic, id, version, origin, state, due, accepted_at, failures, dead_at, ended_at, ended_as';
 
 /** Reads the next rows of an index after a place: `found` those that match, `edge` the last scanned row. */
 interface Path {
@@ -43,7 +44,9 @@ export class Search {
       `INDEXED BY job_ended WHERE ended_at IS NOT NULL AND (ended_at, version) < (:at, :version)
        ORDER BY ended_at DESC, version DESC`,
     );
-    this.#byKey = db.prepare(`SELECT ${columns} FROM job WHERE topic = ? AND id = ?`, { returnArrays: true });
+    this.#byKey = db.prepare(`SELECT ${foundColumns} FROM job WHERE topic = ? AND id = ?`, {
+      returnArrays: true,
+    });
   }
 
   run(filter: SearchFilter, limit: number, cursor: string | null): Page<FoundJob> {
@@ -79,35 +82,37 @@ export class Search {
   }
 
   #read(rows: readonly unknown[]): FoundJob[] {
-    return (rows as unknown[][]).map((row) => {
-      const [topic, id, version, origin, state, dueAt, acceptedAt, failures, deadAt, endedAt, endedAs] =
-        row as [
-          number,
-          Uint8Array,
-          number,
-          number,
-          number,
-          number,
-          number,
-          number,
-          number | null,
-          number | null,
-          number | null,
-        ];
-      return {
-        topic: this.#tx.counters.topicName(topic),
-        id: asBuffer(id).toString(),
-        version,
-        origin,
-        state: (endedAs === null ? stateCodes[state] : endCodes[endedAs]) ?? 'dead',
-        dueAt,
-        acceptedAt,
-        failures,
-        deadAt,
-        endedAt,
-      };
-    });
+    return (rows as unknown[][]).map((row) => readFound(this.#tx.counters, row));
   }
+}
+
+/** Reads foundColumns; further columns are ignored. */
+export function readFound(counters: TransactionContext['counters'], row: readonly unknown[]): FoundJob {
+  const [topic, id, version, origin, state, dueAt, acceptedAt, failures, deadAt, endedAt, endedAs] = row as [
+    number,
+    Uint8Array,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number | null,
+    number | null,
+    number | null,
+  ];
+  return {
+    topic: counters.topicName(topic),
+    id: asBuffer(id).toString(),
+    version,
+    origin,
+    state: (endedAs === null ? stateCodes[state] : endCodes[endedAs]) ?? 'dead',
+    dueAt,
+    acceptedAt,
+    failures,
+    deadAt,
+    endedAt,
+  };
 }
 
 function pageOf(found: readonly FoundJob[], order: Order, limit: number): Page<FoundJob> {
@@ -136,7 +141,7 @@ function stateNumber(state: SearchFilter['state']): number | null {
  *  rows, the outer one returned rows: both run row by row, so a page that fills early scans little. */
 function pathOf(db: Database, at: 'due' | 'ended_at', where: string): Path {
   const options = { returnArrays: true } as const;
-  const found = `SELECT ${columns} FROM (SELECT ${columns} FROM job ${where} LIMIT :rows)
+  const found = `SELECT ${foundColumns} FROM (SELECT ${foundColumns} FROM job ${where} LIMIT :rows)
     WHERE (:state IS NULL OR state = :state) AND (:endedAs IS NULL OR ended_as = :endedAs)
     AND (:topic IS NULL OR topic = :topic) AND due >= :since AND due < :until LIMIT :limit`;
   const edge = db.prepare(`SELECT ${at}, version FROM job ${where} LIMIT 1 OFFSET :rows - 1`, options);

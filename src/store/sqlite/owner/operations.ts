@@ -258,6 +258,10 @@ const operations: Readonly<Record<number, Operation>> = {
     needs: 'read',
     read: cold((engine, ...args: Args<Engine['jobCounts']['counts']>) => engine.jobCounts.counts(...args)),
   },
+  [kinds.position]: {
+    needs: 'read',
+    read: cold((engine, ...args: Args<Engine['survey']['position']>) => engine.survey.position(...args)),
+  },
   [kinds.purgeTopic]: {
     needs: 'full',
     isBulk: true,

@@ -9,6 +9,7 @@ import { createServer, type Server } from 'node:net';
 import { limits } from '../../../core/limits.ts';
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { Registry } from '../../../ports/registry.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import type { Database } from '../../../runtime/database.ts';
 import type { Service } from '../../../runtime/service.ts';
 import type { Log } from '../../../telemetry/log.ts';
@@ -24,6 +25,7 @@ import { type Ending, runGroup } from './group.ts';
 import { readWork, type Work } from './operations.ts';
 import { RegistryPages } from './registry-pages.ts';
 import { StoreMaintenance } from './store-maintenance.ts';
+import { type SurveyCall, SurveyService } from './survey-service.ts';
 
 export interface StoreOwnerOptions extends EngineOptions {
   /** jobs.db */
@@ -57,6 +59,7 @@ const durability =
 export class StoreOwner implements Service {
   readonly #options: StoreOwnerOptions;
   readonly #maintenance: StoreMaintenance;
+  readonly #surveys = new SurveyService(() => this.#served());
   #diskReserve: DiskReserveKeeper | null = null;
   readonly #connections = new Set<Connection>();
   #engine: Engine | null = null;
@@ -66,6 +69,7 @@ export class StoreOwner implements Service {
   #state: 'closed' | 'serving' | 'handing_over' | 'broken' = 'closed';
   readonly #pages = new RegistryPages();
   #registryCalls = 0;
+  #surveyCalls = 0;
   #drained: Promise<void> | null = null;
 
   constructor(options: StoreOwnerOptions) {
@@ -95,7 +99,7 @@ export class StoreOwner implements Service {
 
   /** Waiting requests. */
   inFlight(): number {
-    return this.#queue.length + this.#registryCalls;
+    return this.#queue.length + this.#registryCalls + this.#surveyCalls;
   }
 
   /** Opens the file (throws StoreFileRefused), then listens. */
@@ -142,6 +146,12 @@ export class StoreOwner implements Service {
     return this.#engine;
   }
 
+  /** Throws StoreError between two owners. */
+  #served(): Engine {
+    if (this.#state !== 'serving') throw new StoreError({ kind: 'not_stored', code: 'handover' });
+    return this.#opened();
+  }
+
   #listen(): Promise<void> {
     const { socketPath } = this.#options;
     if (Buffer.byteLength(socketPath) > limits.socketPathMax)
@@ -176,7 +186,7 @@ export class StoreOwner implements Service {
 
   /** Requests answered outside groups: from memory, or later. */
   readonly #unqueued: Readonly<Record<number, (args: readonly [string]) => unknown>> = {
-    [kinds.health]: () => ({ ...this.#health(), now: this.#opened().readClock() }),
+    [kinds.health]: () => ({ ...this.#health(), now: this.#opened().readClock(), surveys: true }),
     [kinds.startBackup]: ([directory]) => this.#maintenance.startBackup(directory),
     [kinds.backup]: () => this.#maintenance.backup,
     [kinds.startFsck]: () => this.#maintenance.startFsck(),
@@ -208,6 +218,7 @@ export class StoreOwner implements Service {
       from.answer(id, kind, (w) => w.json(answer));
       from.flush();
     } else if (kind === kinds.registry) this.#callRegistry(from, id, payload.json());
+    else if (kind === kinds.survey) this.#runSurvey(from, id, payload.json() as SurveyCall);
     else {
       const work = readWork(kind, payload, from.capacities);
       this.#queue.push({ from, id, kind, bytes: payload.length, work });
@@ -292,6 +303,29 @@ export class StoreOwner implements Service {
     const warnings = [...(ok ? [] : [diskFull]), ...(clockWarning === null ? [] : [clockWarning])];
     const isClockHeld = (this.#engine?.clockHold ?? null) !== null;
     return { ok, durability, warnings, ...(isClockHeld ? { isClockHeld } : {}) };
+  }
+
+  #runSurvey(from: Connection, id: number, call: SurveyCall): void {
+    this.#surveyCalls += 1;
+    from.countWaiting(1);
+    const answered = this.#surveys
+      .run(call)
+      .then(
+        (result) => from.answer(id, kinds.survey, (w) => w.json(result)),
+        (error: unknown) => {
+          if (!(error instanceof StoreError)) this.#options.log.error('store: survey failed', error);
+          const failed: StoreFailure = { kind: 'not_stored', code: 'store_failed' };
+          const failure = error instanceof StoreError ? error.failure : failed;
+          from.answer(id, kinds.failed, (w) => writeFailure(w, failure));
+        },
+      )
+      .finally(() => {
+        from.flush();
+        this.#surveyCalls -= 1;
+        from.countWaiting(-1);
+      });
+    // Writing the answer threw: a bug, and this process must end.
+    answered.catch((error) => this.#break(error));
   }
 
   // Registry

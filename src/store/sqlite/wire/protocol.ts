@@ -45,6 +45,8 @@ export const kinds = {
   backup: 52,
   startFsck: 53,
   fsck: 54,
+  position: 55,
+  survey: 56,
   registry: 64,
   hintDue: 200,
   hintReady: 201,

@@ -1,0 +1,22 @@
+#!lua flags=no-writes,allow-oom
+-- dead-last: lists dead letters before a place, newest death first, with their last attempts only.
+-- @keys P
+-- @args topic ('' = all), place (ms, version), max
+-- @returns storage clock (ms), place of the last examined one (ms, version; -1 = no more); per dead letter:
+--   topic, deadAt, last attempt as JSON ('' = none)
+-- @include clock, numbers, topics, jobs, places, dead
+local most = tonumber(ARGV[7])
+local key, wanted = dead_keys({ topic = ARGV[4] })
+local answer = { now, -1, 0 }
+if not key then return answer end
+local rank = rank_of(key, tonumber(ARGV[5]), tonumber(ARGV[6]))
+local first = math.max(0, rank - most)
+if rank == 0 then return answer end
+local members = call('ZRANGE', key, first, rank - 1, 'WITHSCORES')
+for i = #members - 1, 1, -2 do
+  local no, tid = key_of_member(members[i], wanted)
+  local lines = no and call('HGET', P .. ':p', field_of(no, tid)) or ''
+  if no then answer[#answer + 1] = { topic_name(no), tonumber(members[i + 1]), lines:match('[^\n]*$') } end
+end
+if first > 0 then answer[2], answer[3] = tonumber(members[2]), (struct.unpack('>I7', members[1])) end
+return answer

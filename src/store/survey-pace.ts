@@ -1,0 +1,55 @@
+// Keeps surveys from delaying other calls: one at a time, few waiting, and a rest after each step.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StoreError } from '../ports/store-error.ts';
+import { storeLimits } from './limits.ts';
+
+/** Runs surveys one after the other. */
+export class SurveyQueue {
+  #pending = 0;
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Rejects with not_stored, survey_busy, when too many wait; else as `survey`. */
+  async run<T>(survey: () => Promise<T>): Promise<T> {
+    if (this.#pending > storeLimits.surveysWaitingMax)
+      throw new StoreError({ kind: 'not_stored', code: 'survey_busy' });
+    this.#pending += 1;
+    // The failure of a survey belongs to its own caller.
+    const run = this.#last.then(survey, survey);
+    this.#last = run;
+    try {
+      return await run;
+    } finally {
+      this.#pending -= 1;
+    }
+  }
+}
+
+/** The time of one survey. */
+export class SurveyPace {
+  readonly #end: number;
+  #stepAt = performance.now();
+
+  /** @param budgetMs the survey should end by then */
+  constructor(budgetMs: number = storeLimits.surveyMsMax) {
+    this.#end = performance.now() + Math.min(budgetMs, storeLimits.surveyMsMax);
+  }
+
+  get isOver(): boolean {
+    return performance.now() >= this.#end;
+  }
+
+  /** Call after each piece of work: rests when the pieces since the last rest make a step. */
+  async rest(): Promise<void> {
+    const took = performance.now() - this.#stepAt;
+    if (took < storeLimits.surveyStepMs) return;
+    await sleep(took * storeLimits.surveyRestPerStep);
+    this.#stepAt = performance.now();
+  }
+
+  /** The same, for a survey that cannot return a part. Throws not_stored, survey_too_long. */
+  async restOrGiveUp(): Promise<void> {
+    if (this.isOver) throw new StoreError({ kind: 'not_stored', code: 'survey_too_long' });
+    await this.rest();
+  }
+}
