@@ -96,6 +96,16 @@ CREATE TABLE IF NOT EXISTS token_life (
   ends_at BIGINT NULL, -- epoch ms
   used_at BIGINT NULL -- epoch ms
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS operation (
+  id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  record MEDIUMTEXT NOT NULL, -- JSON: what readers see
+  work MEDIUMTEXT NOT NULL, -- JSON: what its process needs to go on
+  is_open INT NOT NULL, -- 1: a process has to work on it
+  token BIGINT NOT NULL, -- rises with each claim
+  holder VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- instance.incarnation of its process; null: released
+  lease_until BIGINT NOT NULL, -- epoch ms
+  created_at BIGINT NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (4, 'sessions of the console', 'd8c05595493bc886822eb3c2d416654f8fa793b5cef98784af50ae383171e2f9', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (4, 'sessions of the console', '474a792eaab842b5e2dc91b4016704f288259acf58616bb132e3eef03e221582', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

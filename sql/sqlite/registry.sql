@@ -101,6 +101,16 @@ CREATE TABLE token_life (
   ends_at INTEGER, -- epoch ms
   used_at INTEGER -- epoch ms
 );
+CREATE TABLE operation (
+  id TEXT NOT NULL PRIMARY KEY,
+  record TEXT NOT NULL, -- JSON: what readers see
+  work TEXT NOT NULL, -- JSON: what its process needs to go on
+  is_open INTEGER NOT NULL, -- 1: a process has to work on it
+  token INTEGER NOT NULL, -- rises with each claim
+  holder TEXT, -- instance.incarnation of its process; null: released
+  lease_until INTEGER NOT NULL, -- epoch ms
+  created_at INTEGER NOT NULL
+);
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'sessions of the console', 'b42e6e22454bf0292c4ba998716853dcdd74756fc977c59e45ff6aec0e5e6525', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (6, 'sessions of the console', '06c2c5bc7c7b7443b241932ec113e2546ac108bca1926d8ed47ce5d0c9aff15c', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

@@ -30,6 +30,7 @@ import { jobVerbRoutes } from './routes/job-verb-routes.ts';
 import { longWorkRoutes } from './routes/long-work-routes.ts';
 import { meRoute } from './routes/me-route.ts';
 import { metricsRoute } from './routes/metrics-route.ts';
+import { operationRoutes } from './routes/operation-routes.ts';
 import { pushRoute } from './routes/push-route.ts';
 import { ruleRoute } from './routes/rule-route.ts';
 import { searchRoute } from './routes/search-route.ts';
@@ -140,6 +141,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook): void {
   topicStateRoutes(api, context);
   secretRoute(api, context);
   deadRoutes(api, context);
+  operationRoutes(api, context);
   tokenRoutes(api, context, tokens);
   meRoute(api, context, tokens);
   summaryRoute(api, context);

@@ -33,6 +33,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     run: () => import('./commands/run.ts'),
     reschedule: () => import('./commands/reschedule.ts'),
     dead: () => import('./commands/dead.ts'),
+    op: () => import('./commands/op.ts'),
   },
   'Alerts:': {
     alerts: () => import('./commands/alerts.ts'),

@@ -97,6 +97,17 @@ export const limits = {
   recoverMax: 500,
   /** Jobs of one requeue or purge call. */
   bulkMax: 10_000,
+  /** Operations in the registry, ended ones too: some 2 KB each, and one list shows them all. */
+  operationsKept: 100,
+  /** Operations that wait or run; more are rejected. Their steps take turns, so more would only be slower. */
+  operationsOpenMax: 10,
+  /** Ids that an operation names: 260 KB if they are long, in one row of the registry. */
+  operationIdsMax: 1_000,
+  /** Examples of failed jobs in the answer. */
+  operationFailuresKept: 10,
+  /** Jobs per second of an operation, and the longest time to spread them over. */
+  operationRateMax: 10_000,
+  operationSpreadMsMax: 7 * 86_400_000,
   /** History entries and dead letters that one call removes after their retention: about 10 ms. */
   forgetMax: 1_000,
   expireMax: 500,

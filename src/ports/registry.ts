@@ -3,6 +3,12 @@
 // with StoreError: not_stored or unknown for writes, not_stored for reads of an unavailable registry. Lists
 // that grow with the number of topics come in pages of bounded rows and bytes.
 
+import type {
+  OperationCheckpoint,
+  OperationLease,
+  OperationRecord,
+  OperationWork,
+} from '../core/operation.ts';
 import type { SessionRecord, SignInLink } from '../core/session.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../core/token.ts';
@@ -153,6 +159,22 @@ export interface Registry {
   createSignInLink(link: SignInLink, now: number): Promise<'created'>;
   /** Removes the link and returns it: each works once. null = unknown, used, or ended before `now`. */
   takeSignInLink(digest: string, now: number): Promise<SignInLink | null>;
+  /** `full`: limits.operationsOpenMax are open. Drops the oldest ended operations. */
+  createOperation(record: OperationRecord, work: OperationWork): Promise<'created' | 'full'>;
+  /** newest first, at most limits.operationsKept */
+  operations(): Promise<readonly OperationRecord[]>;
+  operation(id: string): Promise<OperationRecord | null>;
+  /** Takes the lease of the oldest open operation that no process works on; null: there is none. `holder`:
+   *  `<instance>.<incarnation>`. A lost answer costs the rest of the lease. */
+  claimOperation(holder: string, now: number, leaseUntil: number): Promise<OperationLease | null>;
+  /** Stores the results of the lease with this token. `stopped`: stored, and an operator stopped the
+   *  operation. `lost`: another process has it; nothing was stored. A repeat is harmless. */
+  checkpointOperation(
+    token: number,
+    checkpoint: OperationCheckpoint,
+  ): Promise<'updated' | 'stopped' | 'lost'>;
+  /** Returns the operation; an ended one stays as it is. null = absent. */
+  stopOperation(id: string, now: number): Promise<OperationRecord | null>;
   /** since -1 = always returns the list. Every process on Redis calls it each
    *  registryLimits.registryPollMs. */
   shards(since: number): Promise<ShardChanges>;

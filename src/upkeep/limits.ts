@@ -64,6 +64,24 @@ export const upkeepLimits = {
   /** Interval of looking for expired leases. After an unnoticed death of a notifier, recovery may take 15 s
    *  beyond the timeout. */
   recoverEveryMs: 1_000,
+  /** Jobs of an operation that one call lists, and one step moves: about 20 ms of the store. */
+  operationPage: 500,
+  operationStepMax: 500,
+  /** Jobs read at once after a death: each answer holds a body. */
+  operationReads: 20,
+  /** How often results are stored: a death leaves at most so much work to examine. */
+  operationCheckpointMs: 1_000,
+  /** After this time another process takes over an operation. Three missed checkpoints of the slowest call
+   *  (storeCallMs). */
+  operationLeaseMs: 15_000,
+  /** Interval of looking for operations. */
+  operationClaimMs: 1_000,
+  /** Least interval between two steps of a paced operation. */
+  operationPaceMs: 250,
+  /** Pause after a failure of the store or the registry. */
+  operationAgainMs: 1_000,
+  /** Steps in a row whose jobs the store reads and does not move; then they count as failed. */
+  operationTries: 30,
   /** Interval of looking for jobs of earlier shard lists, while there are any. */
   clearEveryMs: 60_000,
   /** Interval of writing counters to the registry. */

@@ -22,6 +22,7 @@ import { AttemptRing } from './attempt-ring.ts';
 import { HealthChecker, type HealthTimes } from './health-checker.ts';
 import { Janitor } from './janitor.ts';
 import { upkeepLimits } from './limits.ts';
+import { Operations } from './operations/operations.ts';
 import { Recoverer } from './recoverer.ts';
 import { RemovalWatch } from './removal-watch.ts';
 import { ShardClearer } from './shard-clearer.ts';
@@ -129,9 +130,14 @@ class Upkeep implements Role {
       new RemovalWatch({ registry, topics, log }),
     ];
     const clearer = shards === undefined ? [] : [new ShardClearer({ registry, ...shards }, log)];
-    this.#soleAgents = [this.#health, ...(config.noDeliveries ? [] : [this.#incidentMailer]), ...clearer];
     this.#ring = new AttemptRing(Date.now());
     answerQuestions(ctx.link, log, { attempts: (asked) => this.#ring.list(asked) });
+    this.#soleAgents = [
+      this.#health,
+      new Operations(ctx),
+      ...(config.noDeliveries ? [] : [this.#incidentMailer]),
+      ...clearer,
+    ];
     ctx.link.onMessage((message) => this.#receive(message));
   }
 

@@ -45,6 +45,7 @@ function specified({ method, path }: Route): string | null | undefined {
   if (path === '/v1/me' || path === '/v1/sign-in-links') return 'known';
   if (path.startsWith('/v1/sessions')) return 'admin';
   if (method === 'GET') return 'read';
+  if (path.startsWith('/v1/operations')) return 'operate';
   if (/\/(run|reschedule|requeue|request|pause|resume|offline)$/.test(path) || path.startsWith('/v1/dead'))
     return 'operate';
   if (/\/jobs(\/\{id\})?$/.test(path)) return 'push';

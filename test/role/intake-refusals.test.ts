@@ -47,6 +47,7 @@ async function refusal(route: Pick<Route, 'method'>, path: string, body?: string
 const goodBody = '{"topic":"t","callbackUrl":"http://127.0.0.1:9000/"}';
 const bodyOf = ({ method, path }: Route) => {
   if (path === '/v1/dead/requeue') return '{"all":true}';
+  if (method === 'POST' && path === '/v1/operations') return '{"kind":"requeue","all":true}';
   if (method === 'POST' && path === '/v1/backup') return '{"directory":"/tmp/x"}';
   if (path === '/v1/sign-in-links') return '{}';
   if (path === '/v1/rules/test') return '{"rule":"{status}","body":""}';

@@ -6,6 +6,7 @@ import { type TSchema, Type } from 'typebox';
 import { createCalendar } from '../../core/calendar.ts';
 import { DqError, reasonOf } from '../../core/errors.ts';
 import { type JobState, jobStates } from '../../core/job.ts';
+import { isOpen, operationKinds, processedOf } from '../../core/operation.ts';
 import { type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
 import { type StatName, statNames } from '../../ports/registry.ts';
 import { IncidentFiles, incidentKinds, openIncidents } from '../../process/incident-files.ts';
@@ -16,6 +17,7 @@ import { rightsOf, seesDaemon } from '../http/route-access.ts';
 import { closed, count, instant, nullable, problems, reply, TopicName, text } from '../http/schemas.ts';
 import { apiLimits } from '../limits.ts';
 import { readiness } from './health-routes.ts';
+import { maySeeOperation } from './operation-routes.ts';
 import { Counts, States } from './stats-routes.ts';
 import { noCounts, noJobs, type StatLine, statLines } from './stats-table.ts';
 
@@ -75,6 +77,20 @@ const Summary: TSchema = closed(
     }),
     attentionCount: count('topics that need attention', 0),
     at: instant('when the sums were made; they are kept for a second or longer'),
+    operations: Type.Array(
+      closed(
+        {
+          id: text('id of the operation', '0a1b2c3d4e5f'),
+          kind: Type.Enum(operationKinds, { description: 'what it does with the jobs' }),
+          state: text('not_started or running', 'running'),
+          topic: nullable('string', { description: 'null: several', examples: ['order.close'] }),
+          matched: nullable('integer', { description: 'null: counted on the way', examples: [1240] }),
+          processed: count('jobs with a result', 812),
+        },
+        { title: 'OpenOperation' },
+      ),
+      { description: 'open operations on topics of the caller; empty while the registry is unavailable' },
+    ),
     missing: Missing,
   },
   { title: 'Summary' },
@@ -163,9 +179,24 @@ async function sumsOf({ topics, store, registry, config, clock }: RoleContext, r
     orphaned,
     attention: worst.list(),
     attentionCount: worst.count,
+    operations: await operationsOf(registry, rights),
     at: new Date(now).toISOString(),
     missing: counts.missing,
   };
+}
+
+async function operationsOf(registry: RoleContext['registry'], rights: Rights) {
+  const known = await registry.operations().catch(() => []);
+  return known
+    .filter((one) => isOpen(one) && maySeeOperation(rights, one))
+    .map((one) => ({
+      id: one.id,
+      kind: one.kind,
+      state: one.state,
+      topic: one.filter.topic ?? null,
+      matched: one.matched,
+      processed: processedOf(one),
+    }));
 }
 
 interface Candidate {

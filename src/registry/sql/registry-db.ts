@@ -4,6 +4,12 @@
 
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
+import type {
+  OperationCheckpoint,
+  OperationLease,
+  OperationRecord,
+  OperationWork,
+} from '../../core/operation.ts';
 import type { SessionRecord, SignInLink } from '../../core/session.ts';
 import type { ShardList } from '../../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../../core/token.ts';
@@ -30,6 +36,15 @@ import type { RegistryEngine } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { openRegistryFile, type RegistryFileOptions } from './sqlite/registry-file.ts';
 import { findRegistryId } from './tables/registry-id.ts';
+import {
+  claim,
+  hasClaimable,
+  insertOperation,
+  markStopped,
+  readOperation,
+  readOperations,
+  writeCheckpoint,
+} from './tables/registry-operations.ts';
 import {
   deleteSessions,
   insertLink,
@@ -278,6 +293,37 @@ export class RegistryDb implements Registry {
 
   takeSignInLink(digest: string, now: number): Promise<SignInLink | null> {
     return this.#attempt(() => this.#writing((trx) => takeLink(trx, digest, now)));
+  }
+
+  createOperation(record: OperationRecord, work: OperationWork): Promise<'created' | 'full'> {
+    return this.#attempt(() => this.#writing((trx) => insertOperation(trx, record, work)));
+  }
+
+  operations(): Promise<readonly OperationRecord[]> {
+    return this.#attempt(() => readOperations(this.#db));
+  }
+
+  operation(id: string): Promise<OperationRecord | null> {
+    return this.#attempt(() => readOperation(this.#db, id));
+  }
+
+  claimOperation(holder: string, now: number, leaseUntil: number): Promise<OperationLease | null> {
+    return this.#attempt(async () => {
+      // Every dq-upkeep asks each second: nearly always this read without a lock answers.
+      if (!(await hasClaimable(this.#db, holder, now))) return null;
+      return this.#writing((trx) => claim(trx, holder, now, leaseUntil));
+    });
+  }
+
+  checkpointOperation(
+    token: number,
+    checkpoint: OperationCheckpoint,
+  ): Promise<'updated' | 'stopped' | 'lost'> {
+    return this.#attempt(() => this.#writing((trx) => writeCheckpoint(trx, token, checkpoint)));
+  }
+
+  stopOperation(id: string, now: number): Promise<OperationRecord | null> {
+    return this.#attempt(() => this.#writing((trx) => markStopped(trx, id, now)));
   }
 
   shards(since: number): Promise<ShardChanges> {

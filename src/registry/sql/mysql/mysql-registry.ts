@@ -5,6 +5,7 @@
 
 import { DqError, reasonOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
+import type { OperationCheckpoint, OperationRecord, OperationWork } from '../../../core/operation.ts';
 import type { SessionRecord, SignInLink } from '../../../core/session.ts';
 import type { ShardList } from '../../../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../../../core/token.ts';
@@ -245,6 +246,30 @@ export class MysqlRegistry implements Registry {
 
   takeSignInLink(digest: string, now: number) {
     return this.#run((db) => db.takeSignInLink(digest, now));
+  }
+
+  createOperation(record: OperationRecord, work: OperationWork) {
+    return this.#run((db) => db.createOperation(record, work));
+  }
+
+  operations() {
+    return this.#run((db) => db.operations());
+  }
+
+  operation(id: string) {
+    return this.#run((db) => db.operation(id));
+  }
+
+  claimOperation(holder: string, now: number, leaseUntil: number) {
+    return this.#run((db) => db.claimOperation(holder, now, leaseUntil));
+  }
+
+  checkpointOperation(token: number, checkpoint: OperationCheckpoint) {
+    return this.#run((db) => db.checkpointOperation(token, checkpoint));
+  }
+
+  stopOperation(id: string, now: number) {
+    return this.#run((db) => db.stopOperation(id, now));
   }
 
   /** Called after changes by this process; changes by others are found by polling. */

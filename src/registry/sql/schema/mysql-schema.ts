@@ -120,6 +120,16 @@ export const mysqlSchema: Schema = {
   ends_at BIGINT NULL, -- epoch ms
   used_at BIGINT NULL -- epoch ms
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        `CREATE TABLE IF NOT EXISTS operation (
+  id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  record MEDIUMTEXT NOT NULL, -- JSON: what readers see
+  work MEDIUMTEXT NOT NULL, -- JSON: what its process needs to go on
+  is_open INT NOT NULL, -- 1: a process has to work on it
+  token BIGINT NOT NULL, -- rises with each claim
+  holder VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- instance.incarnation of its process; null: released
+  lease_until BIGINT NOT NULL, -- epoch ms
+  created_at BIGINT NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
       ],
     },
   ],

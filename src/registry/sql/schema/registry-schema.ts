@@ -11,6 +11,7 @@
 // token_life       when a token ends and was last used; a token without a row does not end
 // session          one row per console session: digests of its two halves, its rights and end times
 // sign_in_link     unused links that begin a session: their digests and rights
+// operation        bulk work: its record and the state of its work as JSON, and the lease of its process
 // shard_list       the shard list as one encrypted JSON document: always read whole; URLs hold passwords
 // registry_id      id of this registry, drawn by the first process that opens it (registry-id.ts)
 // registry         the counter of revisions, incremented by each change; key_check: a text encrypted with the
@@ -62,6 +63,16 @@ export interface RegistrySchema extends MigrationSchema {
     topics: string;
     token_id: string | null;
     ends_at: number;
+  };
+  readonly operation: {
+    id: string;
+    record: string;
+    work: string;
+    is_open: number;
+    token: number;
+    holder: string | null;
+    lease_until: number;
+    created_at: number;
   };
   readonly shard_list: { only: number; revision: number; list: string };
   readonly registry_id: { only: number; id: string };
@@ -188,6 +199,16 @@ export const registrySchema: Schema = {
   id TEXT NOT NULL PRIMARY KEY, -- of the token
   ends_at INTEGER, -- epoch ms
   used_at INTEGER -- epoch ms
+)`,
+        `CREATE TABLE operation (
+  id TEXT NOT NULL PRIMARY KEY,
+  record TEXT NOT NULL, -- JSON: what readers see
+  work TEXT NOT NULL, -- JSON: what its process needs to go on
+  is_open INTEGER NOT NULL, -- 1: a process has to work on it
+  token INTEGER NOT NULL, -- rises with each claim
+  holder TEXT, -- instance.incarnation of its process; null: released
+  lease_until INTEGER NOT NULL, -- epoch ms
+  created_at INTEGER NOT NULL
 )`,
       ],
     },

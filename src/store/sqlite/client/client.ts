@@ -445,6 +445,12 @@ function registryCalls(
     removeSessions: (id) => call('removeSessions', id),
     createSignInLink: (link, now) => call('createSignInLink', link, now),
     takeSignInLink: (digest, now) => call('takeSignInLink', digest, now),
+    createOperation: (record, work) => call('createOperation', record, work),
+    operations: () => call('operations'),
+    operation: (id) => call('operation', id),
+    claimOperation: (holder, now, leaseUntil) => call('claimOperation', holder, now, leaseUntil),
+    checkpointOperation: (token, checkpoint) => call('checkpointOperation', token, checkpoint),
+    stopOperation: (id, now) => call('stopOperation', id, now),
     shards: (since) => call('shards', since),
     writeShards: (list, expected) => call('writeShards', list, expected),
   };

@@ -35,6 +35,12 @@ export const registryMethods = {
   removeSessions: { changes: true, again: true },
   createSignInLink: { changes: false, again: false },
   takeSignInLink: { changes: false, again: false },
+  createOperation: { changes: false, again: false },
+  operations: { changes: false, again: true },
+  operation: { changes: false, again: true },
+  claimOperation: { changes: false, again: false },
+  checkpointOperation: { changes: false, again: true },
+  stopOperation: { changes: false, again: true },
   shards: { changes: false, again: true },
   writeShards: { changes: true, again: false },
   // For workers of an older version during a reload: everything in one answer.

@@ -1,0 +1,375 @@
+// /v1/operations: starts, lists and stops bulk work that dq-upkeep does. The rights of the caller are stored
+// with an operation and bound it; it goes on after the end of the caller's session or token.
+
+import { randomBytes } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { formatInstant, parseDuration } from '../../core/duration.ts';
+import { DqError, invalidField } from '../../core/errors.ts';
+import { jobStates } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import {
+  type OperationFilter,
+  type OperationRecord,
+  operationKinds,
+  operationStates,
+  processedOf,
+} from '../../core/operation.ts';
+import { coversGlob, type Rights, reaches } from '../../core/token.ts';
+import { readWhen } from '../../use-cases/accept-job.ts';
+import type { Api, ApiContext } from '../api-context.ts';
+import { requireTopic, rightsOf } from '../http/route-access.ts';
+import {
+  closed,
+  count,
+  DeadReason,
+  instant,
+  JobId,
+  nullable,
+  problems,
+  reply,
+  TopicName,
+  text,
+} from '../http/schemas.ts';
+import { readFilter, requireKnownTopic } from './dead-filter.ts';
+
+const tags = ['operations'];
+const isDead = (kind: string): boolean => kind === 'requeue' || kind === 'purge';
+
+const anyInstant = (description: string) =>
+  Type.Unsafe<string | number>({
+    type: ['string', 'integer'],
+    description: `${description}: RFC 3339 with an offset, or epoch milliseconds`,
+    examples: ['2030-01-01T08:00:00+08:00'],
+  });
+const filterMembers = {
+  topic: Type.Optional(text('only jobs of this topic; default: of every topic of the caller', 'order.close')),
+  idPrefix: Type.Optional(text('only ids that begin with this text', 'vip-2026')),
+  state: Type.Optional(
+    Type.Enum(jobStates, {
+      description: 'cancel: any, default every live state; reschedule: delayed (default) or ready',
+    }),
+  ),
+  reason: Type.Optional(DeadReason),
+  lastReason: Type.Optional(text('why the last attempt failed', 'timeout')),
+  status: Type.Optional(
+    Type.String({
+      pattern: '^([1-5]\\d\\d|[1-5]xx|none)$',
+      description: 'status of the last reply: 500, 5xx or none',
+      examples: ['5xx'],
+    }),
+  ),
+};
+const OperationInput = closed(
+  {
+    kind: Type.Enum(operationKinds, {
+      description:
+        'requeue, purge: dead letters; run: delayed jobs; reschedule: delayed or ready jobs; cancel: live jobs',
+    }),
+    filter: Type.Optional(
+      closed(
+        {
+          ...filterMembers,
+          ids: Type.Optional(
+            Type.Array(Type.String(), {
+              minItems: 1,
+              maxItems: limits.operationIdsMax,
+              description: 'only these ids; requires topic',
+              examples: [['4711', '4712']],
+            }),
+          ),
+          since: Type.Optional(anyInstant('requeue, purge: died then or later; else: due then or later')),
+          until: Type.Optional(anyInstant('requeue, purge: died before; else: due before')),
+        },
+        { title: 'OperationFilter', description: 'each member that is present must match' },
+      ),
+    ),
+    all: Type.Optional(Type.Boolean({ description: 'required without any filter', examples: [true] })),
+    spread: Type.Optional(text('requeue: move the jobs evenly over this time', '10m')),
+    rate: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: limits.operationRateMax,
+        description: 'jobs per second at most',
+        examples: [50],
+      }),
+    ),
+    delay: Type.Optional(text('reschedule: time from now until the next attempt', '10m')),
+    at: Type.Optional(anyInstant('reschedule: when the next attempt is due')),
+    dryRun: Type.Optional(Type.Boolean({ description: 'only count the jobs', examples: [false] })),
+  },
+  { title: 'OperationInput' },
+);
+
+const maybeInstant = (description: string) =>
+  nullable('string', { description, examples: ['2030-01-01T08:00:00.000Z'] });
+const Operation = closed(
+  {
+    id: text('id of the operation', '0a1b2c3d4e5f'),
+    kind: Type.Enum(operationKinds, { description: 'what it does with the jobs' }),
+    state: Type.Enum(operationStates, { description: 'stopped: by an operator; failed: see problem' }),
+    filter: closed(
+      {
+        ...filterMembers,
+        idCount: Type.Optional(count('number of ids that were named', 2)),
+        since: Type.Optional(instant('earliest time of death, or due time')),
+        until: Type.Optional(instant('end of that time, exclusive')),
+      },
+      { title: 'OperationFilterShown' },
+    ),
+    topics: Type.Array(Type.String(), {
+      description: 'topic globs of the caller, which bound it',
+      examples: [['*']],
+    }),
+    spread: nullable('integer', { description: 'time to spread the jobs over, ms', examples: [600_000] }),
+    rate: nullable('integer', { description: 'jobs per second at most', examples: [50] }),
+    at: maybeInstant('reschedule: the new due time'),
+    dryRun: Type.Boolean({ description: 'only counts', examples: [false] }),
+    actor: text('name of the token or session that began it', 'li.wei'),
+    matched: nullable('integer', {
+      description: 'jobs that match; null: counted on the way. At the end: done + skipped + failed',
+      examples: [1240],
+    }),
+    done: count('jobs that were moved', 812),
+    skipped: count('jobs that matched and were then moved by others', 3),
+    failed: count('jobs that were not moved', 1),
+    failures: Type.Array(
+      closed(
+        { topic: TopicName, id: JobId, error: text('a code', 'job_in_flight') },
+        { title: 'OperationFailure' },
+      ),
+      { description: `the first ${limits.operationFailuresKept}` },
+    ),
+    problem: nullable('string', {
+      description: 'why it waits, or why it failed',
+      examples: ['Redis does not answer'],
+    }),
+    perSecond: nullable('number', { description: 'jobs per second since its start', examples: [90.5] }),
+    leftMs: nullable('integer', { description: 'estimated time until its end', examples: [5000] }),
+    createdAt: instant('when it was requested'),
+    startedAt: maybeInstant('when it started: jobs that died, or were pushed or moved, later do not match'),
+    endedAt: maybeInstant('when it ended'),
+  },
+  { title: 'Operation' },
+);
+
+const createSchema = {
+  operationId: 'createOperation',
+  tags,
+  summary: 'Requeue, purge, cancel, run or reschedule all jobs that match',
+  description: `dq-upkeep does it in steps; it survives a restart and never moves a job twice. At most ${limits.operationsOpenMax} are open.`,
+  body: OperationInput,
+  response: { 202: reply('accepted', Operation), ...problems(404, 409, 413, 415, 503) },
+};
+const listSchema = {
+  operationId: 'listOperations',
+  tags,
+  summary: `The last ${limits.operationsKept} operations, newest first`,
+  response: { 200: reply('operations', closed({ items: Type.Array(Operation) })), ...problems(503) },
+};
+const params = closed({ id: text('id of the operation', '0a1b2c3d4e5f') });
+const getSchema = {
+  operationId: 'getOperation',
+  tags,
+  summary: 'Read an operation',
+  params,
+  response: { 200: reply('the operation', Operation), ...problems(404, 503) },
+};
+const stopSchema = {
+  operationId: 'stopOperation',
+  tags,
+  summary: 'Stop an operation; moved jobs stay moved. An ended one stays as it is',
+  params,
+  response: { 200: reply('the operation', Operation), ...problems(404, 413, 503) },
+};
+
+export function operationRoutes(api: Api, { role }: ApiContext): void {
+  const { registry, clock, topics } = role;
+  const read = { access: { scope: 'read', topics: 'handler' } } as const;
+  const operate = { access: { scope: 'operate', topics: 'handler' } } as const;
+
+  api.post('/v1/operations', { schema: createSchema, config: operate }, async (request, answer) => {
+    const input = request.body;
+    const rights = rightsOf(request);
+    const { ids, ...filter } = readOperationFilter(input);
+    if (filter.topic !== undefined) {
+      requireTopic(request, filter.topic);
+      await requireKnownTopic(topics, filter.topic);
+    }
+    const now = await clock.read();
+    const record: OperationRecord = {
+      id: randomBytes(limits.tokenIdBytes).toString('hex'),
+      kind: input.kind,
+      filter: ids === undefined ? filter : { ...filter, idCount: ids.length },
+      topics: rights.topics,
+      ...readPace(input),
+      at: readTime(input, now),
+      dryRun: input.dryRun === true,
+      actor: rights.name,
+      state: 'not_started',
+      createdAt: now,
+      startedAt: null,
+      movingAt: null,
+      updatedAt: now,
+      endedAt: null,
+      matched: null,
+      ...{ done: 0, skipped: 0, failed: 0, failures: [], problem: null },
+    };
+    const work = { ids: ids ?? null, cursor: null, isListed: false, isCounting: false, step: [] };
+    if ((await registry.createOperation(record, work)) === 'full')
+      throw new DqError(
+        'too_many_operations',
+        `${limits.operationsOpenMax} operations are open; wait for the end of one, or stop one`,
+      );
+    return answer
+      .code(202)
+      .header('location', `/v1/operations/${record.id}`)
+      .send(operationJson(record, now));
+  });
+
+  api.get('/v1/operations', { schema: listSchema, config: read }, async (request) => {
+    const items = await registry.operations();
+    const now = clock.now();
+    return {
+      items: items
+        .filter((one) => maySeeOperation(rightsOf(request), one))
+        .map((one) => operationJson(one, now)),
+    };
+  });
+
+  api.get('/v1/operations/:id', { schema: getSchema, config: read }, async (request) =>
+    operationJson(await find(request, request.params.id), clock.now()),
+  );
+
+  api.delete('/v1/operations/:id', { schema: stopSchema, config: operate }, async (request) => {
+    await find(request, request.params.id);
+    const now = await clock.read();
+    const stopped = await registry.stopOperation(request.params.id, now);
+    if (stopped === null) throw notFound(request.params.id);
+    return operationJson(stopped, now);
+  });
+
+  async function find(request: FastifyRequest, id: string): Promise<OperationRecord> {
+    const found = await registry.operation(id);
+    // An operation on other topics is not shown to exist.
+    if (found === null || !maySeeOperation(rightsOf(request), found)) throw notFound(id);
+    return found;
+  }
+}
+
+/** Whether the rights cover every topic that the operation may change. */
+export function maySeeOperation(rights: Rights, { filter, topics }: OperationRecord): boolean {
+  if (filter.topic !== undefined) return reaches(rights, filter.topic);
+  return topics.every((glob) => coversGlob(rights, glob));
+}
+
+function notFound(id: string): DqError {
+  return new DqError(
+    'operation_not_found',
+    `there is no operation ${JSON.stringify(id)}; dq keeps the last ${limits.operationsKept}`,
+  );
+}
+
+type Input = Static<typeof OperationInput>;
+
+/** Throws DqError invalid. */
+function readOperationFilter({
+  kind,
+  filter = {},
+  all,
+}: Input): OperationFilter & { readonly ids?: readonly string[] } {
+  const { topic, since, until, ids, ...rest } = filter;
+  if (all !== true && Object.keys(filter).length === 0)
+    throw invalidField('all', 'must be true without a filter');
+  const range = readFilter(
+    Object.fromEntries(
+      Object.entries({ topic, since, until, ids }).filter(([, value]) => value !== undefined),
+    ),
+    false,
+  );
+  for (const name of ['reason', 'lastReason', 'status'] as const)
+    if (rest[name] !== undefined && !isDead(kind))
+      throw invalidField(`filter.${name}`, 'is only for requeue and purge');
+  if (rest.state !== undefined) {
+    const allowed = kind === 'cancel' || (kind === 'reschedule' && /^(delayed|ready)$/.test(rest.state));
+    if (!allowed) throw invalidField('filter.state', `cannot be ${rest.state} for ${kind}`);
+  }
+  return { ...range, ...rest };
+}
+
+function readPace({ kind, spread, rate }: Input): Pick<OperationRecord, 'spreadMs' | 'rate'> {
+  if (spread === undefined) return { spreadMs: null, rate: rate ?? null };
+  if (kind !== 'requeue') throw invalidField('spread', 'is only for requeue');
+  if (rate !== undefined) throw invalidField('rate', 'give spread or rate, not both');
+  const parsed = parseDuration(spread);
+  if (!parsed.ok) throw invalidField('spread', parsed.message);
+  if (parsed.value > limits.operationSpreadMsMax) throw invalidField('spread', 'must be at most 7d');
+  return { spreadMs: parsed.value === 0 ? null : parsed.value, rate: null };
+}
+
+function readTime({ kind, delay, at }: Input, now: number): number | null {
+  const when = readWhen(
+    {
+      ...(delay === undefined ? {} : { delay }),
+      ...(at === undefined ? {} : { at: at as string }),
+      inQuery: false,
+    },
+    now,
+  );
+  if (kind !== 'reschedule') {
+    if (when !== null) throw invalidField(delay === undefined ? 'at' : 'delay', 'is only for reschedule');
+    return null;
+  }
+  if (when === null) throw invalidField('delay', 'is required; give delay or at');
+  return 'at' in when ? when.at : now + when.delayMs;
+}
+
+function operationJson(record: OperationRecord, now: number) {
+  const { filter, movingAt, startedAt, endedAt, at } = record;
+  const { since, until, ...rest } = filter;
+  const processed = processedOf(record);
+  // An ended one has its updatedAt: its work ended then.
+  const seconds = movingAt === null ? 0 : ((endedAt ?? now) - movingAt) / 1000;
+  const perSecond = seconds > 0 ? Math.round((processed / seconds) * 10) / 10 : null;
+  const instantOf = (ms: number | null) => (ms === null ? null : formatInstant(ms));
+  return {
+    id: record.id,
+    kind: record.kind,
+    state: record.state,
+    filter: {
+      ...rest,
+      ...(since === undefined ? {} : { since: formatInstant(since) }),
+      ...(until === undefined ? {} : { until: formatInstant(until) }),
+    },
+    topics: record.topics,
+    spread: record.spreadMs,
+    rate: record.rate,
+    at: instantOf(at),
+    dryRun: record.dryRun,
+    actor: record.actor,
+    matched: record.matched,
+    done: record.done,
+    skipped: record.skipped,
+    failed: record.failed,
+    failures: record.failures,
+    problem: record.problem,
+    perSecond,
+    leftMs: leftOf(record, processed, perSecond, now),
+    createdAt: formatInstant(record.createdAt),
+    startedAt: instantOf(startedAt),
+    endedAt: instantOf(endedAt),
+  };
+}
+
+/** ms; null: unknown, or it does not run */
+function leftOf(
+  { state, spreadMs, matched, movingAt }: OperationRecord,
+  processed: number,
+  perSecond: number | null,
+  now: number,
+): number | null {
+  if (state !== 'running' || matched === null || movingAt === null) return null;
+  if (spreadMs !== null) return Math.max(0, movingAt + spreadMs - now);
+  if (perSecond === null || perSecond === 0) return null;
+  return Math.round((Math.max(0, matched - processed) / perSecond) * 1000);
+}

@@ -1,0 +1,162 @@
+// Stores operations: a row each, with its record and the state of its work as JSON. At most
+// limits.operationsKept rows, limits.operationsOpenMax of them open. A process works on an operation under a
+// lease; its token fences the writes of a process that lost the lease.
+
+import type { Kysely } from 'kysely';
+import { limits } from '../../../core/limits.ts';
+import {
+  isOpen,
+  type OperationCheckpoint,
+  type OperationLease,
+  type OperationRecord,
+  type OperationWork,
+} from '../../../core/operation.ts';
+import type { RegistrySchema } from '../schema/registry-schema.ts';
+
+type Db = Kysely<RegistrySchema>;
+const idPattern = /^[0-9a-f]{12}$/;
+
+/** In the caller's transaction, as all writes here. Drops the oldest ended operations. */
+export async function insertOperation(
+  trx: Db,
+  record: OperationRecord,
+  work: OperationWork,
+): Promise<'created' | 'full'> {
+  const kept = await trx
+    .selectFrom('operation')
+    .select(['id', 'is_open'])
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .execute();
+  const open = kept.filter((row) => row.is_open === 1).length;
+  if (open >= limits.operationsOpenMax) return 'full';
+  const ended = kept.filter((row) => row.is_open === 0);
+  for (const { id } of ended.slice(Math.max(0, limits.operationsKept - 1 - open)))
+    await trx.deleteFrom('operation').where('id', '=', id).execute();
+  await trx
+    .insertInto('operation')
+    .values({
+      id: record.id,
+      record: JSON.stringify(record),
+      work: JSON.stringify(work),
+      is_open: 1,
+      token: 0,
+      holder: null,
+      lease_until: 0,
+      created_at: record.createdAt,
+    })
+    .execute();
+  return 'created';
+}
+
+/** Newest first. */
+export async function readOperations(db: Db): Promise<OperationRecord[]> {
+  const rows = await db
+    .selectFrom('operation')
+    .select('record')
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .execute();
+  return rows.flatMap(({ record }) => parsed(record) ?? []);
+}
+
+export async function readOperation(db: Db, id: string): Promise<OperationRecord | null> {
+  if (!idPattern.test(id)) return null;
+  const row = await db.selectFrom('operation').select('record').where('id', '=', id).executeTakeFirst();
+  return row === undefined ? null : parsed(row.record);
+}
+
+/** Whether a claim would find an operation: what nearly every call answers, without a write. */
+export async function hasClaimable(db: Db, holder: string, now: number): Promise<boolean> {
+  return (await claimableOf(db, holder, now)) !== null;
+}
+
+/** The oldest open operation without a valid lease. `holder`: `<instance>.<incarnation>`; a lease of another
+ *  process of the instance is not valid, because one dq-upkeep of an instance works at a time. */
+export async function claim(
+  trx: Db,
+  holder: string,
+  now: number,
+  leaseUntil: number,
+): Promise<OperationLease | null> {
+  const id = await claimableOf(trx, holder, now);
+  if (id === null) return null;
+  const row = await trx.selectFrom('operation').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+  const token = row.token + 1;
+  const record = parsed(row.record);
+  const isDamaged = record === null;
+  await trx
+    .updateTable('operation')
+    .set({ holder, token, lease_until: leaseUntil, ...(isDamaged ? { is_open: 0 } : {}) })
+    .where('id', '=', id)
+    .execute();
+  if (isDamaged) return null;
+  return { record, work: JSON.parse(row.work) as OperationWork, token, wasReleased: row.holder === null };
+}
+
+/** `stopped`: written, and an operator has stopped it: its state and end stay. `lost`: another process has
+ *  the operation; nothing was written. A repeat changes nothing more. */
+export async function writeCheckpoint(
+  trx: Db,
+  token: number,
+  { record, work, leaseUntil, isClosed }: OperationCheckpoint,
+): Promise<'updated' | 'stopped' | 'lost'> {
+  const row = await trx
+    .selectFrom('operation')
+    .select(['record', 'token'])
+    .where('id', '=', record.id)
+    .executeTakeFirst();
+  if (row === undefined || row.token !== token) return 'lost';
+  const stored = parsed(row.record);
+  const isStopped = stored?.state === 'stopped';
+  const next = isStopped ? { ...record, state: stored.state, endedAt: stored.endedAt } : record;
+  await trx
+    .updateTable('operation')
+    .set({
+      record: JSON.stringify(next),
+      work: JSON.stringify(work),
+      lease_until: leaseUntil ?? 0,
+      ...(leaseUntil === null ? { holder: null } : {}),
+      ...(isClosed ? { is_open: 0 } : {}),
+    })
+    .where('id', '=', record.id)
+    .execute();
+  return isStopped ? 'stopped' : 'updated';
+}
+
+/** Its process notices at its next checkpoint and stores what it had done. null = no such operation; an
+ *  ended one stays as it is. */
+export async function markStopped(trx: Db, id: string, now: number): Promise<OperationRecord | null> {
+  const record = await readOperation(trx, id);
+  if (record === null || !isOpen(record)) return record;
+  const stopped: OperationRecord = { ...record, state: 'stopped', endedAt: now, problem: null };
+  await trx
+    .updateTable('operation')
+    .set({ record: JSON.stringify(stopped) })
+    .where('id', '=', id)
+    .execute();
+  return stopped;
+}
+
+async function claimableOf(db: Db, holder: string, now: number): Promise<string | null> {
+  const rows = await db
+    .selectFrom('operation')
+    .select(['id', 'holder', 'lease_until'])
+    .where('is_open', '=', 1)
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute();
+  const instance = `${holder.split('.')[0]}.`;
+  const free = rows.find(
+    (row) => row.lease_until <= now || (row.holder !== holder && row.holder?.startsWith(instance)),
+  );
+  return free?.id ?? null;
+}
+
+function parsed(record: string): OperationRecord | null {
+  try {
+    return JSON.parse(record) as OperationRecord;
+  } catch {
+    return null; // readers skip a damaged row
+  }
+}

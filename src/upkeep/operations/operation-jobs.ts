@@ -1,0 +1,232 @@
+// Finds the jobs of an operation, moves them and examines jobs whose move has an unknown result. Keeps no
+// state. Invariant: moving the same keys twice moves each job once: dead letters that died after the start do
+// not match, a job of a second run or cancel has changed its state, and rescheduling to the same time changes
+// nothing that matters.
+
+import type { FoundJob, JobKey } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import type {
+  OperationFailure,
+  OperationFilter,
+  OperationRecord,
+  OperationWork,
+  StepKey,
+} from '../../core/operation.ts';
+import { reaches, reachesEveryTopic } from '../../core/token.ts';
+import type { DeadLetter, Page, Store } from '../../ports/job-store.ts';
+import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
+import type { Counters } from '../../process/role.ts';
+import { upkeepLimits } from '../limits.ts';
+
+export interface Moved {
+  readonly done: number;
+  readonly skipped: number;
+  readonly failures: readonly OperationFailure[];
+  /** whether they moved is unknown, or the store did not do it */
+  readonly unsure: readonly StepKey[];
+}
+
+/** The record of an operation whose start has a time. */
+export type Started = OperationRecord & { readonly startedAt: number };
+type Listed = Pick<OperationWork, 'ids' | 'cursor' | 'isListed' | 'step'>;
+
+export class OperationJobs {
+  readonly #store: Store;
+  readonly #counters: Counters;
+
+  constructor(store: Store, counters: Counters) {
+    this.#store = store;
+    this.#counters = counters;
+  }
+
+  /** The next page of matching jobs; dead letters newest first, so that a job that dies again lies behind.
+   *  Reads at most operationPage jobs. Rejects with StoreError while a part of the store does not answer:
+   *  the operation is about all jobs. */
+  async list(record: Started, { ids, cursor }: OperationWork): Promise<Listed> {
+    if (ids !== null) {
+      const [page, rest] = [ids.slice(0, upkeepLimits.operationPage), ids.slice(upkeepLimits.operationPage)];
+      const keys = page.map((id) => ({ topic: record.filter.topic ?? '', id }));
+      return { ids: rest, cursor: null, isListed: rest.length === 0, step: await this.#find(record, keys) };
+    }
+    const page = isAboutDead(record) ? await this.#dead(record, cursor) : await this.#live(record, cursor);
+    return { ids, cursor: page.nextCursor, isListed: page.nextCursor === null, step: page.items.map(keyOf) };
+  }
+
+  /** Rejects with StoreError: no or some keys moved. */
+  async move(record: Started, keys: readonly StepKey[]): Promise<Moved> {
+    const jobs = keys.map(([topic, id]) => ({ topic, id }));
+    const { at } = record;
+    switch (record.kind) {
+      case 'requeue':
+      case 'purge':
+        return this.#moveDead(record, keys);
+      case 'run':
+        return judge(keys, await this.#store.jobs.run(jobs), 'run');
+      case 'cancel': {
+        const outcomes = await this.#store.jobs.cancel(jobs);
+        outcomes.forEach(({ kind }, n) => {
+          if (kind === 'cancelled') this.#counters.add(jobs[n]?.topic ?? '', 'cancelled');
+        });
+        return judge(keys, outcomes, 'cancelled');
+      }
+      case 'reschedule': {
+        const items = jobs.map((job) => ({ ...job, when: { at: at ?? record.startedAt } }));
+        return judge(keys, await this.#store.jobs.reschedule(items), 'rescheduled');
+      }
+    }
+  }
+
+  /** The keys whose jobs still have their version: those that were not moved. Each move makes a new version
+   *  or removes the job. */
+  async unmoved(keys: readonly StepKey[]): Promise<readonly StepKey[]> {
+    const found = await this.#versions(keys.map(([topic, id]) => ({ topic, id })));
+    return keys.filter((key, n) => found[n]?.version === key[2]);
+  }
+
+  /** Dead letters by filter, so that the store compares the time of death: a late call of a process that
+   *  lost its lease moves nothing twice. */
+  async #moveDead(record: Started, keys: readonly StepKey[]): Promise<Moved> {
+    const byTopic = new Map<string, string[]>();
+    for (const [topic, id] of keys) {
+      const ids = byTopic.get(topic);
+      if (ids === undefined) byTopic.set(topic, [id]);
+      else ids.push(id);
+    }
+    let done = 0;
+    for (const [topic, ids] of byTopic) {
+      const filter = { topic, ids, until: record.startedAt };
+      for (let more = true; more; ) {
+        if (record.kind === 'requeue') {
+          const step = await this.#store.dead.requeue(filter, limits.bulkMax);
+          done += step.requeued;
+          more = step.more;
+        } else {
+          const step = await this.#store.dead.purge(filter, limits.bulkMax);
+          done += step.purged;
+          more = step.more;
+        }
+      }
+    }
+    return { done, skipped: keys.length - done, failures: [], unsure: [] };
+  }
+
+  async #dead(record: Started, cursor: string | null): Promise<Page<DeadLetter>> {
+    const { topic, since, until = record.startedAt } = record.filter;
+    const filter = {
+      ...(topic === undefined ? {} : { topic }),
+      ...(since === undefined ? {} : { since }),
+      until: Math.min(until, record.startedAt),
+    };
+    const page = await this.#store.dead.list(filter, upkeepLimits.operationPage, cursor);
+    return { ...complete(page), items: page.items.filter((job) => matchesDead(record, job)) };
+  }
+
+  async #live(record: Started, cursor: string | null): Promise<Page<FoundJob>> {
+    const { topic, since, until } = record.filter;
+    const state = stateOf(record);
+    const filter = {
+      ...(topic === undefined ? {} : { topic }),
+      ...(since === undefined ? {} : { since }),
+      ...(until === undefined ? {} : { until }),
+      ...(state === undefined ? {} : { state }),
+    };
+    const page = await this.#store.jobs.search(filter, upkeepLimits.operationPage, cursor);
+    return { ...complete(page), items: page.items.filter((job) => matchesLive(record, job)) };
+  }
+
+  async #find(record: Started, keys: readonly JobKey[]): Promise<readonly StepKey[]> {
+    const found = await this.#versions(keys);
+    const { since = 0, until = Number.POSITIVE_INFINITY } = record.filter;
+    const state = stateOf(record);
+    const matches = found.filter((job) => {
+      if (job === null) return false;
+      if (isAboutDead(record)) {
+        const died = job.deadAt ?? Number.POSITIVE_INFINITY;
+        return died >= since && died < Math.min(until, record.startedAt) && matchesDead(record, job);
+      }
+      const isIn = job.dueAt >= since && job.dueAt < until;
+      return isIn && (state === undefined || job.state === state) && matchesLive(record, job);
+    });
+    return matches.filter((job) => job !== null).map(keyOf);
+  }
+
+  /** Some at a time: each answer holds the body of its job. */
+  async #versions(keys: readonly JobKey[]): Promise<readonly (DeadLetter | null)[]> {
+    const found: (DeadLetter | null)[] = [];
+    for (let at = 0; at < keys.length; at += upkeepLimits.operationReads) {
+      const some = keys.slice(at, at + upkeepLimits.operationReads);
+      const jobs = await Promise.all(some.map((key) => this.#store.jobs.get(key)));
+      for (const job of jobs) {
+        const { body, ...letter } = job ?? { body: null };
+        found.push(job === null ? null : (letter as DeadLetter));
+      }
+    }
+    return found;
+  }
+}
+
+/** The state of the jobs that match; undefined: every live state. */
+export function stateOf({ kind, filter }: Pick<OperationRecord, 'kind' | 'filter'>) {
+  if (kind === 'requeue' || kind === 'purge') return 'dead';
+  return filter.state ?? (kind === 'cancel' ? undefined : 'delayed');
+}
+
+function isAboutDead({ kind }: OperationRecord): boolean {
+  return kind === 'requeue' || kind === 'purge';
+}
+
+function matchesDead(record: OperationRecord, job: DeadLetter): boolean {
+  const { reason, lastReason, status } = record.filter;
+  const last = job.attempts.at(-1);
+  return (
+    isCovered(record, job) &&
+    (reason === undefined || job.buryReason === reason) &&
+    (lastReason === undefined || last?.reason === lastReason) &&
+    (status === undefined || isStatus(status, last?.status ?? null))
+  );
+}
+
+/** A version of after the start is the result of a move, or a new push. */
+function matchesLive(record: Started, job: FoundJob | DeadLetter): boolean {
+  return isCovered(record, job) && job.version < record.startedAt * 1000;
+}
+
+function isCovered({ topics, filter }: OperationRecord, { topic, id }: JobKey): boolean {
+  const rights = { scopes: [], topics };
+  const isTopic = reachesEveryTopic(rights) || reaches(rights, topic);
+  return isTopic && (filter.idPrefix === undefined || id.startsWith(filter.idPrefix));
+}
+
+/** `wanted`: 500, 5xx or none */
+function isStatus(wanted: NonNullable<OperationFilter['status']>, status: number | null): boolean {
+  if (wanted === 'none') return status === null;
+  if (wanted.endsWith('xx')) return status !== null && String(Math.floor(status / 100)) === wanted[0];
+  return String(status) === wanted;
+}
+
+function complete<T>(page: Page<T>): Page<T> {
+  if (page.missing === undefined) return page;
+  throw new StoreError({ kind: 'not_stored', code: 'shards_missing' });
+}
+
+function keyOf({ topic, id, version }: DeadLetter | FoundJob): StepKey {
+  return [topic, id, version];
+}
+
+type Outcome = { readonly kind: string } | StoreFailure;
+
+/** `in_flight`: an attempt may be running, so the job cannot be rescheduled. */
+function judge(keys: readonly StepKey[], outcomes: readonly Outcome[], done: string): Moved {
+  let [moved, skipped] = [0, 0];
+  const failures: OperationFailure[] = [];
+  const unsure: StepKey[] = [];
+  keys.forEach((key, n) => {
+    const kind = outcomes[n]?.kind ?? 'unknown';
+    const [topic, id] = key;
+    if (kind === done) moved += 1;
+    else if (kind === 'in_flight') failures.push({ topic, id, error: 'job_in_flight' });
+    else if (kind === 'unknown' || kind === 'not_stored') unsure.push(key);
+    else skipped += 1;
+  });
+  return { done: moved, skipped, failures, unsure };
+}

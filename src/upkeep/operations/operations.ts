@@ -1,0 +1,75 @@
+// Claims the open operations of the registry and works on them: all of this process together use at most half
+// of the time, because each step is followed by a pause of the same length.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../../core/limits.ts';
+import type { RoleContext } from '../../process/role.ts';
+import { FailureLog } from '../../runtime/failure-log.ts';
+import { Loop } from '../../runtime/loop.ts';
+import type { Service } from '../../runtime/service.ts';
+import { orAfter } from '../../runtime/timeout.ts';
+import { upkeepLimits } from '../limits.ts';
+import { OperationJobs } from './operation-jobs.ts';
+import { OperationRun } from './operation-run.ts';
+
+export class Operations implements Service {
+  readonly #ctx: RoleContext;
+  readonly #jobs: OperationJobs;
+  readonly #loop: Loop;
+  readonly #running = new Map<OperationRun, Promise<void>>();
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(ctx: RoleContext) {
+    this.#ctx = ctx;
+    this.#jobs = new OperationJobs(ctx.store, ctx.counters);
+    const failures = new FailureLog(ctx.log, { failure: 'operations: cannot read operations' });
+    this.#loop = new Loop({
+      step: async () => {
+        const waitMs = await this.#claim();
+        failures.succeeded();
+        return waitMs;
+      },
+      onFailure: (error) => failures.failed(error),
+      failureWaitMs: limits.loopSleepMsMax,
+    });
+  }
+
+  start(): Promise<void> {
+    return this.#loop.start();
+  }
+
+  async drain(deadlineMs: number): Promise<void> {
+    const ended = this.#loop.drain(deadlineMs);
+    for (const run of this.#running.keys()) run.drain();
+    await ended;
+    for (const run of this.#running.keys()) run.drain();
+    await orAfter(deadlineMs, Promise.all(this.#running.values()), undefined);
+  }
+
+  async #claim(): Promise<number> {
+    if (this.#running.size >= limits.operationsOpenMax) return upkeepLimits.operationClaimMs;
+    const { registry, clock, owner } = this.#ctx;
+    const now = clock.now();
+    const holder = `${owner.instance}.${owner.incarnation}`;
+    const lease = await registry.claimOperation(holder, now, now + upkeepLimits.operationLeaseMs);
+    if (lease === null) return upkeepLimits.operationClaimMs;
+    const inTurn = <T>(step: () => Promise<T>) => this.#inTurn(step);
+    const run = new OperationRun(lease, { ctx: this.#ctx, jobs: this.#jobs, inTurn });
+    this.#running.set(
+      run,
+      run.run().finally(() => this.#running.delete(run)),
+    );
+    return 0;
+  }
+
+  #inTurn<T>(step: () => Promise<T>): Promise<T> {
+    let from = 0;
+    const result = this.#last.then(() => {
+      from = performance.now();
+      return step();
+    });
+    const pause = () => sleep(Math.min(performance.now() - from, limits.loopSleepMsMax));
+    this.#last = result.then(pause, pause);
+    return result;
+  }
+}

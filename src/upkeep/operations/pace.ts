@@ -1,0 +1,37 @@
+// Decides how many jobs of an operation may be moved now: a rate, a spread over a time, or no limit.
+// A spread moves job n at n / matched of its time. It depends on counts and the storage clock only, so a
+// restart changes nothing. Rejected: moving all jobs at once with delays. A stop could not keep the rest.
+
+import { type OperationRecord, processedOf } from '../../core/operation.ts';
+import { upkeepLimits } from '../limits.ts';
+
+export class Pace {
+  #allowance = 1;
+  #at = performance.now();
+
+  /** Jobs that may be moved now. `now`: storage clock. */
+  allowed(record: OperationRecord, now: number): number {
+    const { rate, spreadMs, matched, movingAt } = record;
+    if (spreadMs !== null) {
+      const part = (now - (movingAt ?? now)) / spreadMs;
+      if (part >= 1 || matched === null) return Number.POSITIVE_INFINITY;
+      return Math.max(0, Math.floor(part * matched) + 1 - processedOf(record));
+    }
+    if (rate === null) return Number.POSITIVE_INFINITY;
+    const from = this.#at;
+    this.#at = performance.now();
+    // At most one second's jobs at once, so that a pause is not made up for.
+    this.#allowance = Math.min(Math.max(1, rate), this.#allowance + (rate * (this.#at - from)) / 1000);
+    return Math.floor(this.#allowance);
+  }
+
+  used(jobs: number): void {
+    this.#allowance -= jobs;
+  }
+
+  /** Wait before the next look: several jobs of a fast pace share a step. */
+  waitMs({ rate, spreadMs, matched }: OperationRecord): number {
+    const everyMs = spreadMs !== null ? spreadMs / Math.max(1, matched ?? 1) : 1000 / (rate ?? 1);
+    return Math.min(upkeepLimits.operationCheckpointMs, Math.max(upkeepLimits.operationPaceMs, everyMs));
+  }
+}

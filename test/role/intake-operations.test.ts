@@ -1,0 +1,117 @@
+// Tests /v1/operations: rejections, and the rights to start, see and stop an operation. upkeep does the work
+// (operations.test.ts).
+import { beforeEach, describe, expect, it } from 'vitest';
+import { limits } from '../../src/core/limits.ts';
+import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { until } from '../support/until.ts';
+
+let dq: TestIntake;
+beforeEach(async () => {
+  dq = await startIntake();
+  for (const topic of ['a.x', 'b.x'])
+    await dq.api('POST', '/v1/topics', { topic, callbackUrl: 'http://127.0.0.1:9000/' });
+});
+
+const begin = (body: object) => dq.api('POST', '/v1/operations', body);
+
+describe('operations', () => {
+  it('are accepted, listed newest first, stopped, and in the summary while open', async () => {
+    const first = await begin({ kind: 'requeue', filter: { topic: 'a.x', ids: ['1', '2'] }, spread: '10m' });
+    expect(first.status).toBe(202);
+    expect(first.body).toMatchObject({
+      ...{ kind: 'requeue', state: 'not_started', filter: { topic: 'a.x', idCount: 2 }, topics: ['*'] },
+      ...{ spread: 600_000, rate: null, dryRun: false, actor: 'this machine', matched: null, done: 0 },
+      ...{ leftMs: null, perSecond: null, startedAt: null, endedAt: null, failures: [], problem: null },
+    });
+    const second = await begin({ kind: 'cancel', all: true, rate: 5 });
+    const { body } = await dq.api('GET', '/v1/operations');
+    expect(body.items.map(({ id }: { id: string }) => id).sort()).toEqual(
+      [first.body.id, second.body.id].sort(),
+    );
+    expect((await dq.api('GET', '/v1/summary')).body.operations).toHaveLength(2);
+    const stopped = await dq.api('DELETE', `/v1/operations/${second.body.id}`);
+    expect(stopped.body).toMatchObject({ state: 'stopped', endedAt: expect.any(String) });
+    expect((await dq.api('DELETE', `/v1/operations/${second.body.id}`)).body.endedAt).toBe(
+      stopped.body.endedAt,
+    );
+    await until('the summary to leave it out', async () => {
+      const { operations } = (await dq.api('GET', '/v1/summary')).body;
+      return operations.length === 1 && operations[0].id === first.body.id;
+    });
+  });
+
+  it('that make no sense are rejected, with the name of the field', async () => {
+    const all = { all: true };
+    const bad: readonly (readonly [body: object, field: string])[] = [
+      [{ kind: 'requeue' }, 'all'],
+      [{ kind: 'requeue', filter: {} }, 'all'],
+      [{ kind: 'nope', ...all }, 'kind'],
+      [{ kind: 'requeue', filter: { ids: ['1'] } }, 'topic'],
+      [{ kind: 'requeue', filter: { topic: 'a.x', ids: [''] } }, 'ids[0]'],
+      [{ kind: 'requeue', filter: { since: 'yesterday' } }, 'since'],
+      [{ kind: 'requeue', filter: { status: '6xx' } }, 'filter.status'],
+      [{ kind: 'requeue', filter: { state: 'ready' } }, 'filter.state'],
+      [{ kind: 'cancel', filter: { reason: 'gone' } }, 'filter.reason'],
+      [{ kind: 'reschedule', delay: '1m', filter: { state: 'dead' } }, 'filter.state'],
+      [{ kind: 'reschedule', ...all }, 'delay'],
+      [{ kind: 'run', delay: '1m', ...all }, 'delay'],
+      [{ kind: 'cancel', spread: '1m', ...all }, 'spread'],
+      [{ kind: 'requeue', spread: '8d', ...all }, 'spread'],
+      [{ kind: 'requeue', spread: '1m', rate: 1, ...all }, 'rate'],
+      [{ kind: 'requeue', rate: 0, ...all }, 'rate'],
+    ];
+    for (const [body, field] of bad)
+      expect((await begin(body)).body, JSON.stringify(body)).toMatchObject({
+        code: 'invalid',
+        errors: [{ field }],
+      });
+    expect(await begin({ kind: 'requeue', filter: { topic: 'nope' } })).toMatchObject({
+      status: 404,
+      body: { code: 'topic_not_found' },
+    });
+    for (const id of ['0123456789ab', 'x', '%00'])
+      expect((await dq.api('GET', `/v1/operations/${id}`)).body.code).toBe('operation_not_found');
+  });
+
+  it(`at most ${limits.operationsOpenMax} are open`, async () => {
+    for (let n = 0; n < limits.operationsOpenMax; n += 1)
+      expect((await begin({ kind: 'run', all: true })).status).toBe(202);
+    expect(await begin({ kind: 'run', all: true })).toMatchObject({
+      status: 409,
+      body: { code: 'too_many_operations' },
+    });
+  });
+
+  it('a caller sees and stops those on its topics only', async () => {
+    const make = async (name: string, topics: readonly string[]): Promise<string> => {
+      const reply = await dq.call('POST', '/v1/tokens', {
+        headers: { 'content-type': 'application/json', ...bearer(adminToken) },
+        body: JSON.stringify({ name, scopes: ['read', 'operate'], topics }),
+      });
+      expect(reply.status).toBe(201);
+      return reply.body.token;
+    };
+    const [some, every] = [await make('some', ['a.*']), await make('every', ['*'])];
+    const as = async (token: string, method: string, path: string, body?: object) =>
+      dq.call(method, path, {
+        headers: { ...bearer(token), ...(body ? { 'content-type': 'application/json' } : {}) },
+        ...(body ? { body: JSON.stringify(body) } : {}),
+      });
+    await until('the tokens to be known', async () => (await as(some, 'GET', '/v1/me')).status === 200);
+    const start = async (token: string, filter: object, all = false) =>
+      as(token, 'POST', '/v1/operations', { kind: 'requeue', filter, all });
+    expect((await start(some, { topic: 'b.x' })).status).toBe(403);
+    const a = (await start(some, {}, true)).body;
+    expect(a).toMatchObject({ topics: ['a.*'], actor: 'some' });
+    const b = (await start(every, { topic: 'b.x' })).body;
+    const c = (await start(every, {}, true)).body;
+    const listed = async (token: string) =>
+      (await as(token, 'GET', '/v1/operations')).body.items.map(({ id }: { id: string }) => id).sort();
+    expect(await listed(some)).toEqual([a.id]);
+    expect(await listed(every)).toEqual([a.id, b.id, c.id].sort());
+    for (const { id } of [b, c])
+      for (const method of ['GET', 'DELETE'])
+        expect((await as(some, method, `/v1/operations/${id}`)).status).toBe(404);
+    expect((await as(some, 'DELETE', `/v1/operations/${a.id}`)).body.state).toBe('stopped');
+  });
+});

@@ -1,0 +1,380 @@
+// Operations of upkeep on both stores: each matching job is moved once and counted once, also when the
+// process dies between a step and its checkpoint.
+import { randomBytes } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { startRedis } from '../../scripts/services/redis.ts';
+import type { JobState } from '../../src/core/job.ts';
+import { limits } from '../../src/core/limits.ts';
+import type { OperationRecord } from '../../src/core/operation.ts';
+import type { Store } from '../../src/ports/job-store.ts';
+import type { Registry } from '../../src/ports/registry.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
+import type { RoleContext } from '../../src/process/role.ts';
+import { StoreClock } from '../../src/process/store-clock.ts';
+import { Operations } from '../../src/upkeep/operations/operations.ts';
+import { failedAttempt } from '../support/handmade.ts';
+import { openEmpty } from '../support/redis-store.ts';
+import { lacks, owned } from '../support/services.ts';
+import { until } from '../support/until.ts';
+import { ids, owner, type Rig, startRig } from './rig.ts';
+
+interface Bench {
+  readonly rig: Rig;
+  readonly store: Store;
+  readonly registry: Registry;
+}
+
+async function openBench(kind: 'sqlite' | 'redis'): Promise<Bench> {
+  const rig = await startRig();
+  if (kind === 'sqlite') return { rig, store: rig.store, registry: rig.registry };
+  const server = await owned('test', startRedis({}));
+  const under = await openEmpty(server);
+  await owned('test', Promise.resolve({ stop: () => under.close() }));
+  return { rig, store: under.store, registry: rig.registry };
+}
+
+async function push(store: Store, topic: string, names: readonly string[], delayMs = 0): Promise<void> {
+  const outcomes = await store.jobs.push(
+    names.map((id) => ({
+      ...({ topic, id, when: { delayMs }, mode: 'replace', priority: 'normal' } as const),
+      ...{ contentType: null, body: Buffer.from('{}') },
+    })),
+  );
+  for (const { kind } of outcomes) expect(kind).toBe('stored');
+}
+
+/** Reserves and buries every ready job. */
+async function buryReady(store: Store, attempt = failedAttempt): Promise<number> {
+  const others = { room: 1_000, leaseMs: 60_000 };
+  let buried = 0;
+  for (;;) {
+    const request = { owner: owner(9), max: limits.reserveMax, others, topics: new Map() };
+    const { jobs } = await store.jobs.reserve(0, request);
+    if (jobs.length === 0) return buried;
+    const items = jobs.map((job) => ({ ...job, reason: 'attempts_exhausted', attempt }) as const);
+    for (const { kind } of await store.jobs.bury(items)) expect(kind).toBe('buried');
+    buried += jobs.length;
+  }
+}
+
+async function die(store: Store, topic: string, names: readonly string[], attempt = failedAttempt) {
+  await push(store, topic, names);
+  expect(await buryReady(store, attempt)).toBe(names.length);
+}
+
+async function count(store: Store, topic: string, state: JobState): Promise<number> {
+  return (await store.admin.counts()).topics[topic]?.[state] ?? 0;
+}
+
+type Wish = Partial<OperationRecord> & { readonly ids?: readonly string[] };
+
+async function begin({ registry, store }: Bench, { ids: named, ...wish }: Wish): Promise<string> {
+  const now = await store.admin.clock();
+  const record: OperationRecord = {
+    id: randomBytes(6).toString('hex'),
+    ...{ kind: 'requeue', filter: { topic: 't' }, topics: ['*'], spreadMs: null, rate: null, at: null },
+    ...{ dryRun: false, actor: 'test', state: 'not_started', createdAt: now, updatedAt: now },
+    ...{ startedAt: null, movingAt: null, endedAt: null, matched: null, problem: null },
+    ...{ done: 0, skipped: 0, failed: 0, failures: [] },
+    ...wish,
+  };
+  const work = { ids: named ?? null, cursor: null, isListed: false, isCounting: false, step: [] };
+  expect(await registry.createOperation(record, work)).toBe('created');
+  return record.id;
+}
+
+interface Worker {
+  readonly operations: Operations;
+  /** From now on every call fails, and what it held is not released. */
+  kill(): void;
+  readonly calls: { requeue: number; requeued: number; checkpoints: number };
+}
+
+/** `onRequeued`: after the store has moved jobs, before the answer arrives. */
+async function work(
+  { rig, store, registry }: Bench,
+  more: { incarnation?: number; instance?: number; onRequeued?: (worker: Worker) => void } = {},
+): Promise<Worker> {
+  let isDead = false;
+  const dead = () => Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }));
+  const mortal = <T extends object>(part: T): T =>
+    new Proxy(part, {
+      get(target, name) {
+        const member = Reflect.get(target, name);
+        if (typeof member !== 'function') return member;
+        return (...args: unknown[]) => (isDead ? dead() : member.apply(target, args));
+      },
+    });
+  const calls = { requeue: 0, requeued: 0, checkpoints: 0 };
+  const ctx: RoleContext = rig.context({
+    owner: { instance: more.instance ?? 7, incarnation: more.incarnation ?? 1 },
+    clock: new StoreClock(() => store.admin.clock()),
+    store: {
+      ...store,
+      jobs: mortal(store.jobs),
+      admin: mortal(store.admin),
+      dead: mortal({
+        ...store.dead,
+        list: (...args) => store.dead.list(...args),
+        purge: (...args) => store.dead.purge(...args),
+        requeue: async (...args) => {
+          calls.requeue += 1;
+          const outcome = await store.dead.requeue(...args);
+          calls.requeued += outcome.requeued;
+          more.onRequeued?.(worker);
+          return isDead ? dead() : outcome;
+        },
+      }),
+    },
+    registry: mortal({
+      ...registry,
+      claimOperation: (...args) => registry.claimOperation(...args),
+      checkpointOperation: (...args) => {
+        calls.checkpoints += 1;
+        return registry.checkpointOperation(...args);
+      },
+    }),
+  });
+  await ctx.clock.read();
+  const operations = new Operations(ctx);
+  const worker: Worker = {
+    operations,
+    calls,
+    kill: () => {
+      isDead = true;
+    },
+  };
+  await operations.start();
+  await owned('test', Promise.resolve({ stop: () => operations.drain(5_000) }));
+  return worker;
+}
+
+const ended = ({ registry }: Bench, id: string) =>
+  until('the operation to end', async () => {
+    const found = await registry.operation(id);
+    return found?.endedAt == null ? null : found;
+  });
+
+const kinds = (await lacks('redis')) ? (['sqlite'] as const) : (['sqlite', 'redis'] as const);
+
+describe.each(kinds)('operations on %s', (kind) => {
+  it('requeue: each job that matches, in several steps, counted once', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 't', ids('a', 1_200));
+    await die(bench.store, 'u', ids('a', 3));
+    const id = await begin(bench, {});
+    const { calls } = await work(bench);
+    expect(await ended(bench, id)).toMatchObject({
+      ...{ state: 'finished', matched: 1_200, done: 1_200, skipped: 0, failed: 0, problem: null },
+    });
+    expect(calls.requeued).toBe(1_200);
+    expect(await count(bench.store, 't', 'ready')).toBe(1_200);
+    expect(await count(bench.store, 'u', 'dead')).toBe(3);
+  });
+
+  it('requeue: a filter by prefix, reason of the last attempt and status', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 't', ['x1', 'x2', 'y1']);
+    await die(bench.store, 't', ['x3'], { ...failedAttempt, reason: 'timeout', status: null });
+    await work(bench);
+    const finish = async (filter: OperationRecord['filter']) =>
+      ended(bench, await begin(bench, { kind: 'purge', filter: { topic: 't', ...filter }, dryRun: true }));
+    expect(await finish({})).toMatchObject({ matched: 4, done: 0 });
+    expect(await finish({ idPrefix: 'x' })).toMatchObject({ matched: 3, state: 'finished' });
+    expect(await finish({ lastReason: 'timeout' })).toMatchObject({ matched: 1 });
+    expect(await finish({ status: '5xx' })).toMatchObject({ matched: 3 });
+    expect(await finish({ status: 'none' })).toMatchObject({ matched: 1 });
+    expect(await finish({ status: '502' })).toMatchObject({ matched: 0 });
+    expect(await finish({ reason: 'gone' })).toMatchObject({ matched: 0 });
+    expect(await count(bench.store, 't', 'dead')).toBe(4);
+  });
+
+  it('a process that dies between a step and its checkpoint: each job once, no gap in done', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 't', ids('a', 1_700));
+    const id = await begin(bench, {});
+    const first = await work(bench, {
+      onRequeued: (worker) => {
+        if (worker.calls.requeue === 2) worker.kill();
+      },
+    });
+    await until('the first process to die', () => first.calls.requeued === 1_000);
+    // The result of the second step is not stored.
+    expect((await bench.registry.operation(id))?.done).toBe(500);
+    const second = await work(bench, { incarnation: 2 });
+    expect(await ended(bench, id)).toMatchObject({
+      state: 'finished',
+      done: 1_700,
+      skipped: 0,
+      matched: 1_700,
+    });
+    expect(first.calls.requeued).toBe(1_000);
+    expect(second.calls.requeued).toBe(700);
+    expect(await count(bench.store, 't', 'ready')).toBe(1_700);
+  });
+
+  it('requeue: a job that dies again stays a dead letter', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 't', ids('a', 20));
+    const id = await begin(bench, { rate: 20 });
+    await work(bench);
+    const last = until('the end', async () => {
+      await buryReady(bench.store);
+      const found = await bench.registry.operation(id);
+      return found?.endedAt == null ? null : found;
+    });
+    expect(await last).toMatchObject({ done: 20, skipped: 0 });
+    await buryReady(bench.store);
+    expect(await count(bench.store, 't', 'dead')).toBe(20);
+  });
+
+  it('spread: moves the jobs evenly over the time', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 't', ids('a', 20));
+    const id = await begin(bench, { spreadMs: 2_000, filter: { topic: 't', idPrefix: 'a' } });
+    await work(bench);
+    const { movingAt, matched } = await ended(bench, id);
+    expect(matched).toBe(20);
+    const due: number[] = [];
+    for (const name of ids('a', 20))
+      due.push(((await bench.store.jobs.get({ topic: 't', id: name }))?.dueAt ?? 0) - (movingAt ?? 0));
+    due.sort((a, b) => a - b);
+    // No job is early. The clock of the store differs from its copy by a few ms.
+    due.forEach((ms, n) => {
+      expect(ms).toBeGreaterThan(n * 100 - 100);
+    });
+  });
+
+  it('a stop keeps the rest, and done is what was moved', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 't', ids('a', 200));
+    const id = await begin(bench, { rate: 40 });
+    await work(bench);
+    await until('some are moved', async () => (await count(bench.store, 't', 'ready')) > 5);
+    expect((await bench.registry.stopOperation(id, 5))?.state).toBe('stopped');
+    const closed = await until('the process to close it', async () => {
+      const found = await bench.registry.operation(id);
+      return found?.done === (await count(bench.store, 't', 'ready')) ? found : null;
+    });
+    expect(closed).toMatchObject({ state: 'stopped', endedAt: 5 });
+    expect(closed.done + (await count(bench.store, 't', 'dead'))).toBe(200);
+    expect(await bench.registry.claimOperation('8.1', 9e15, 9e15)).toBeNull();
+  });
+
+  it('the topics of the caller bound it', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 'a.x', ids('a', 3));
+    await die(bench.store, 'b.x', ids('b', 3));
+    const id = await begin(bench, { filter: {}, topics: ['a.*'] });
+    await work(bench);
+    expect(await ended(bench, id)).toMatchObject({ done: 3, matched: 3 });
+    expect(await count(bench.store, 'b.x', 'dead')).toBe(3);
+  });
+
+  it('named ids: those that match', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 't', ids('a', 5));
+    const id = await begin(bench, { filter: { topic: 't', idCount: 3 }, ids: ['a1', 'a3', 'nope'] });
+    await work(bench);
+    expect(await ended(bench, id)).toMatchObject({ matched: 2, done: 2, skipped: 0 });
+    expect(await count(bench.store, 't', 'dead')).toBe(3);
+  });
+
+  it('purge, run, reschedule and cancel: no job that came after the start', async () => {
+    const bench = await openBench(kind);
+    const { store } = bench;
+    await die(store, 't', ids('d', 3));
+    await push(store, 't', ids('a', 600), 3_600_000);
+    await work(bench);
+    const at = (await store.admin.clock()) + 7_200_000;
+    const end = async (wish: Wish) => ended(bench, await begin(bench, wish));
+    expect(await end({ kind: 'purge' })).toMatchObject({ done: 3 });
+    expect(await end({ kind: 'reschedule', at })).toMatchObject({ done: 600, skipped: 0, matched: 600 });
+    expect((await store.jobs.get({ topic: 't', id: 'a5' }))?.dueAt).toBe(at);
+    expect(await end({ kind: 'run', filter: { topic: 't', idPrefix: 'a1' } })).toMatchObject({ done: 111 });
+    expect(await count(store, 't', 'ready')).toBe(111);
+    expect(await end({ kind: 'cancel', filter: { topic: 't', state: 'ready' } })).toMatchObject({
+      done: 111,
+    });
+    expect(await end({ kind: 'cancel' })).toMatchObject({ done: 489, matched: 489 });
+    expect(await store.admin.counts()).toMatchObject({ topics: {} });
+    expect(bench.rig.counted('t', 'cancelled')).toBe(600);
+  });
+});
+
+describe('operations', () => {
+  it('wait while the registry does not answer, and move nothing twice', async () => {
+    const bench = await openBench('sqlite');
+    await die(bench.store, 't', ids('a', 1_100));
+    let isOut = false;
+    const registry: Registry = {
+      ...bench.registry,
+      claimOperation: (...args) => bench.registry.claimOperation(...args),
+      checkpointOperation: (...args) =>
+        isOut
+          ? Promise.reject(new StoreError({ kind: 'unknown', code: 'timeout' }))
+          : bench.registry.checkpointOperation(...args),
+    };
+    const id = await begin(bench, {});
+    const { calls } = await work(
+      { ...bench, registry },
+      {
+        onRequeued: () => {
+          isOut = true;
+        },
+      },
+    );
+    await until('it waits', () => bench.rig.lines.some(({ message }) => /operation waits/.test(message)));
+    expect(calls.requeued).toBe(500);
+    isOut = false;
+    const next = until('the end', async () => {
+      isOut = false;
+      const found = await bench.registry.operation(id);
+      return found?.endedAt == null ? null : found;
+    });
+    expect(await next).toMatchObject({ done: 1_100, skipped: 0, problem: null });
+    expect(calls.requeued).toBe(1_100);
+  });
+
+  it('of another instance are taken over after its lease only; its late writes change nothing', async () => {
+    const bench = await openBench('sqlite');
+    const id = await begin(bench, {});
+    const { registry } = bench;
+    const lease = await registry.claimOperation('8.1', 1_000, 2_000);
+    expect(lease).toMatchObject({ token: 1, wasReleased: true, record: { id } });
+    expect(await registry.claimOperation('7.1', 1_999, 3_000)).toBeNull();
+    expect(await registry.claimOperation('8.1', 1_999, 3_000)).toBeNull();
+    // One dq-upkeep of an instance works at a time: the other one is dead.
+    expect(await registry.claimOperation('8.2', 1_999, 3_000)).toMatchObject({
+      token: 2,
+      wasReleased: false,
+    });
+    expect(await registry.claimOperation('7.1', 3_000, 4_000)).toMatchObject({ token: 3 });
+    if (lease === null) throw new Error('no lease');
+    const late = { record: { ...lease.record, done: 9 }, work: lease.work, leaseUntil: null, isClosed: true };
+    expect(await registry.checkpointOperation(2, late)).toBe('lost');
+    expect((await registry.operation(id))?.done).toBe(0);
+    expect(await registry.checkpointOperation(3, late)).toBe('updated');
+    expect(await registry.operation(id)).toEqual(late.record);
+  });
+
+  it(`at most ${limits.operationsOpenMax} are open; ended ones beyond ${limits.operationsKept} are dropped`, async () => {
+    const bench = await openBench('sqlite');
+    const { registry } = bench;
+    for (let n = 0; n < limits.operationsKept + 5; n += 1) {
+      await begin(bench, { createdAt: n });
+      const lease = await registry.claimOperation('7.1', 1, 2);
+      if (lease === null) throw new Error('no lease');
+      await registry.checkpointOperation(lease.token, { ...lease, leaseUntil: null, isClosed: true });
+    }
+    const kept = (await registry.operations()).map(({ createdAt }) => createdAt);
+    expect(kept).toHaveLength(limits.operationsKept);
+    expect([kept[0], kept.at(-1)]).toEqual([limits.operationsKept + 4, 5]);
+    for (let n = 0; n < limits.operationsOpenMax; n += 1) await begin(bench, {});
+    const [record] = await registry.operations();
+    if (record === undefined) throw new Error('no operation');
+    const work = { ids: null, cursor: null, isListed: false, isCounting: false, step: [] };
+    expect(await registry.createOperation({ ...record, id: '0123456789ab' }, work)).toBe('full');
+    expect(await registry.operations()).toHaveLength(limits.operationsKept);
+  });
+});
