@@ -13,6 +13,7 @@ import type { Api } from './api-context.ts';
 import { observerOf } from './http/front-observer.ts';
 import { type Admit, type FrontTimes, HttpFront } from './http/http-front.ts';
 import { RejectionLines } from './http/rejection-lines.ts';
+import type { MasterQuestions } from './master-questions.ts';
 import { TopicSuggestion } from './routes/topics/topic-suggestion.ts';
 
 export interface ApiServerOptions {
@@ -28,7 +29,7 @@ export interface ApiServerOptions {
   readonly first?: (request: IncomingMessage, response: ServerResponse) => boolean;
   readonly isReadOnly?: boolean;
   /** adds the routes of this port */
-  readonly addRoutes?: (api: Api) => void;
+  readonly addRoutes?: (api: Api, questions: MasterQuestions) => void;
   /** started before the first answer, and drained after the last one */
   readonly services?: readonly Service[];
   /** for tests, instead of the limits */

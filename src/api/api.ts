@@ -21,6 +21,7 @@ import { openapiOptions, openapiRoute } from './openapi.ts';
 import { alertRoutes } from './routes/alert-routes.ts';
 import { attemptsRoute } from './routes/attempts-route.ts';
 import { batchRoute } from './routes/batch-route.ts';
+import { configRoutes } from './routes/config-route.ts';
 import { deadRoutes } from './routes/dead-routes.ts';
 import { endpointsRoute } from './routes/endpoints-route.ts';
 import { healthRoutes } from './routes/health-routes.ts';
@@ -37,6 +38,7 @@ import { searchRoute } from './routes/search-route.ts';
 import { sessionRoutes } from './routes/session-routes.ts';
 import { shardRoutes } from './routes/shard-routes.ts';
 import { statsRoutes } from './routes/stats-routes.ts';
+import { storeRoute } from './routes/store-route.ts';
 import { summaryRoute } from './routes/summary-route.ts';
 import { tokenRoutes } from './routes/token-routes.ts';
 import { capacityRoute } from './routes/topics/capacity-route.ts';
@@ -60,7 +62,7 @@ export async function createApi(
   context: ApiContext,
   front: HttpFront,
   tokens: TokenBook,
-  addRoutes: (api: Api) => void = () => {},
+  addRoutes: (api: Api, questions: MasterQuestions) => void = () => {},
 ): Promise<Api> {
   const { config, version } = context.role;
   const budgets = createBodyBudgets(config['limits.batchBytes']);
@@ -111,8 +113,9 @@ export async function createApi(
   await api.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', jsonBodyReader(budgets.lists));
-    addJsonRoutes(scope as Api, context, tokens);
-    addRoutes(scope as Api);
+    const questions = new MasterQuestions(context.role.link);
+    addJsonRoutes(scope as Api, context, tokens, questions);
+    addRoutes(scope as Api, questions);
   });
   return api;
 }
@@ -131,8 +134,7 @@ function unroutable({ method, url }: FastifyRequest, paths: KnownPaths): DqError
       );
 }
 
-function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook): void {
-  const questions = new MasterQuestions(context.role.link);
+function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questions: MasterQuestions): void {
   indexRoute(api, context);
   jobRoutes(api, context, questions);
   jobVerbRoutes(api, context);
@@ -147,12 +149,14 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook): void {
   summaryRoute(api, context);
   sessionRoutes(api, context, tokens);
   shardRoutes(api, context);
+  storeRoute(api, context);
   alertRoutes(api, context);
   healthRoutes(api, context);
   statsRoutes(api, context, questions);
   capacityRoute(api, context, questions);
   attemptsRoute(api, questions);
   endpointsRoute(api, questions);
+  configRoutes(api, questions);
   metricsRoute(api, questions);
   ruleRoute(api);
   longWorkRoutes(api, context);

@@ -65,6 +65,8 @@ export const apiLimits = {
   /** How long sums of /v1/summary are kept at least, and for how many sets of topics. */
   summaryMs: 1_000,
   summariesKept: 20,
+  /** How long the reply of /v1/store is kept: one INFO per server in this time for all viewers. */
+  storeFactsMs: 5_000,
   /** The longest path of Linux. */
   pathCharsMax: 4_095,
 } as const;

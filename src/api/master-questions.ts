@@ -3,13 +3,22 @@
 // apiLimits.masterAnswerMs the result is null, because a dead master never answers, and an older one ignores
 // questions that it does not know.
 
-import type { ProcessInfo, ToMaster, ToWorker } from '../process/messages.ts';
+import type { ConfigState, ProcessInfo, ReloadState, ToMaster, ToWorker } from '../process/messages.ts';
 import type { AnswerOf, QuestionName, Questions } from '../process/questions.ts';
 import type { MasterLink } from '../process/role.ts';
 import { apiLimits } from './limits.ts';
 
 type Asked = Extract<ToMaster, { readonly call: number }>;
 type WithoutCall<T> = T extends unknown ? Omit<T, 'call'> : never;
+
+type Answer = Extract<ToWorker, { readonly call: number }>;
+const answerKinds: ReadonlySet<ToWorker['kind']> = new Set<Answer['kind']>([
+  'processes',
+  'scrape',
+  'answers',
+  'reload',
+  'config',
+]);
 
 const roleOf = {
   capacity: 'notifier',
@@ -28,8 +37,7 @@ export class MasterQuestions {
   constructor(link: MasterLink) {
     this.#link = link;
     link.onMessage((message) => {
-      if (message.kind === 'processes' || message.kind === 'scrape' || message.kind === 'answers')
-        this.#open.get(message.call)?.(message);
+      if (answerKinds.has(message.kind)) this.#open.get((message as Answer).call)?.(message);
     });
   }
 
@@ -42,6 +50,17 @@ export class MasterQuestions {
   async scrape(): Promise<string | null> {
     const answer = await this.#ask({ kind: 'scrape' });
     return answer?.kind === 'scrape' ? answer.text : null;
+  }
+
+  /** The running and the last reload; `begins`: after beginning one. */
+  async reload(begins: boolean): Promise<ReloadState | null> {
+    const answer = await this.#ask({ kind: 'reload', begins });
+    return answer?.kind === 'reload' ? answer.reload : null;
+  }
+
+  async config(): Promise<ConfigState | null> {
+    const answer = await this.#ask({ kind: 'config' });
+    return answer?.kind === 'config' ? answer.config : null;
   }
 
   /** Asks the processes of this instance that answer the question; none of them ready: an empty list.

@@ -1,7 +1,15 @@
 // Names changes that need a restart instead of a reload. During a reload, old and new processes run
 // together: they must share the data directory, and a port that both listen on. Pure.
 
-import type { Config } from './options.ts';
+import type { Config, OptionName } from './options.ts';
+
+/** Options whose change a reload rejects; `redis` only where it begins or ends. */
+export const restartOptions: ReadonlySet<OptionName> = new Set<OptionName>([
+  'dataDir',
+  'redis',
+  'mysql.url',
+  'secretKeyFile',
+]);
 
 /** One sentence about the first such change; null = a reload suffices. */
 export function needsRestart(old: Config, next: Config): string | null {

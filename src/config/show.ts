@@ -4,6 +4,7 @@
 import { formatDuration } from '../core/duration.ts';
 import type { Origins } from './cross-checks.ts';
 import { variableOf } from './environment.ts';
+import type { Given } from './given.ts';
 import type { Config, Option, OptionName } from './options.ts';
 import { options } from './options.ts';
 import { formatBytes } from './parse.ts';
@@ -32,6 +33,18 @@ export function describeConfig(
     value: formatValue(option, config[name]),
     origin: origins[name],
   }));
+}
+
+/** Kind of an origin: `--port`, `DQ_SERVER__PORT`, `dq.yaml:3:5`, `default`. */
+export function sourceOf(origin: string): Given['source'] | 'default' {
+  if (origin === 'default') return 'default';
+  if (origin.startsWith('-')) return 'flag';
+  return /:\d+:\d+$/.test(origin) ? 'file' : 'environment';
+}
+
+/** The default for people, without Markdown. */
+export function defaultText(option: Option): string {
+  return defaultOf(option).replaceAll('`', '');
 }
 
 /** The manual's table, Markdown. */

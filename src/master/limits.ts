@@ -65,4 +65,8 @@ export const masterLimits = {
   askMsMax: 40_000,
   /** Questions that are open at once: those of as many open pages. */
   asksMax: 100,
+  /** Progress of a reload that the console shows: a reload reports fewer than 20 lines, and a wrong
+   *  configuration may name every option in one. */
+  reloadLinesMax: 50,
+  reloadLineCharsMax: 10_000,
 } as const;

@@ -18,6 +18,7 @@ import { ControlSocket } from './control/control-socket.ts';
 import { ServiceManager } from './control/service-manager.ts';
 import { DataDirectory } from './data/data-directory.ts';
 import { writePidFile } from './data/pid-file.ts';
+import { describeState, type ReadFacts } from './describe-config.ts';
 import { keepGivenUp } from './keep-given-up.ts';
 import type { ReadConfig } from './reload.ts';
 import { selfInfo } from './self-info.ts';
@@ -44,9 +45,12 @@ export interface Restarting {
 }
 
 export interface MasterOptions {
-  readonly config: Config;
-  /** reads the current configuration, with the flags and the environment of the start */
+  readonly loaded: ReadFacts;
+  /** reads the current configuration, with the flags and the environment of the start, and makes its
+   *  directories */
   readonly readConfig: ReadConfig;
+  /** the same, and makes nothing */
+  readonly lookAtConfig: ReadConfig;
   readonly openLog: (config: Config) => OpenLog;
   readonly workerPath: () => string;
   /** the code that a start would run now; null = it cannot be read */
@@ -69,7 +73,8 @@ export async function runMaster(options: MasterOptions): Promise<Outcome> {
   process.title = masterTitle;
   const signals = new Signals();
   await closeDebugger();
-  const data = await DataDirectory.open(options.config.dataDir, options.config.redis.length > 0);
+  const { config } = options.loaded;
+  const data = await DataDirectory.open(config.dataDir, config.redis.length > 0);
   let removePidFile = () => {};
   const release = (): void => {
     removePidFile();
@@ -93,16 +98,18 @@ class Master {
   readonly #ownCode: CodeOnDisk | null;
   readonly #adminToken = `dqk_${randomBytes(32).toString('base64url')}`;
   /** in force */
-  #config: Config;
+  #facts: ReadFacts;
+  /** of the last read for a reload */
+  #read: ReadFacts | null = null;
 
   constructor(data: DataDirectory, options: MasterOptions) {
-    const { config } = options;
+    const { config } = options.loaded;
     const log = new SwitchedLog(options.openLog(config));
     const ticker = new SecondTicker();
     this.#options = options;
     this.#data = data;
     this.#log = log;
-    this.#config = config;
+    this.#facts = options.loaded;
     this.#ownCode = options.codeOnDisk();
     this.#service = new ServiceManager(process.env['NOTIFY_SOCKET'], log);
     // Workers and their children must not send to the service manager.
@@ -120,7 +127,13 @@ class Master {
       onFork: (pid, title) => data.forked(pid, title),
       onExit: (pid) => data.exited(pid),
       self: selfInfo(data.startedAt, ticker, () => this.#supervisor),
-      readConfig: options.readConfig,
+      readConfig: () => {
+        const read = options.readConfig();
+        if (read.ok) this.#read = read;
+        return read;
+      },
+      whyRestart: () => this.#whyRestart(),
+      describeConfig: () => describeState(this.#facts, options.lookAtConfig()),
       service: this.#service,
       onReloaded: (next) => this.#reloaded(next),
       onReady: () => this.#ready(),
@@ -199,7 +212,8 @@ class Master {
   }
 
   #reloaded(config: Config): void {
-    this.#config = config;
+    // The last read is that of this reload: reloads run one after the other.
+    this.#facts = { ...(this.#read ?? this.#facts), config };
     this.#log.switchTo(this.#options.openLog(config));
     this.#announce();
     const restart = this.#whyRestart();
@@ -220,11 +234,11 @@ class Master {
     const { url, console } = this.#supervisor;
     if (url === null) return null;
     return {
-      host: this.#config['server.host'],
+      host: this.#facts.config['server.host'],
       port: portOf(url),
       ...(console === null
         ? {}
-        : { console: { host: this.#config['console.host'], port: portOf(console.url) } }),
+        : { console: { host: this.#facts.config['console.host'], port: portOf(console.url) } }),
     };
   }
 }

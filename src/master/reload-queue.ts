@@ -25,6 +25,11 @@ export class ReloadQueue {
     this.#run = run;
   }
 
+  /** A reload begins at once, or after the running one. */
+  get isWaiting(): boolean {
+    return this.#waiting !== null;
+  }
+
   /** `report` receives the lines from now on. */
   request(report: Report): Promise<ReloadOutcome> {
     this.#waiting ??= this.#queue();

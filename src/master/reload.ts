@@ -3,6 +3,7 @@
 // changes nothing. After it there is no way back: a worker that dies is started again. The fleet owns the
 // processes and the order in which they leave.
 
+import type { Origins } from '../config/cross-checks.ts';
 import { needsRestart } from '../config/needs-restart.ts';
 import type { Config } from '../config/options.ts';
 import { limits } from '../core/limits.ts';
@@ -13,7 +14,14 @@ import type { Fleet } from './workers/fleet.ts';
 import type { Generation } from './workers/generation.ts';
 
 export type ReadConfig = () =>
-  | { readonly ok: true; readonly config: Config; readonly warnings: readonly string[] }
+  | {
+      readonly ok: true;
+      readonly config: Config;
+      readonly origins: Origins;
+      /** null = no file */
+      readonly file: string | null;
+      readonly warnings: readonly string[];
+    }
   | { readonly ok: false; readonly reason: string };
 
 export interface ReloadOptions {

@@ -18,6 +18,26 @@ export interface ShardHolds {
   readonly list: number;
 }
 
+/** How a server is doing; of a Cluster: the sums of its masters, and the largest latency. */
+export interface ShardInfo {
+  readonly version: string;
+  /** memory in use, and the most that it may use; null = no limit */
+  readonly usedBytes: number;
+  readonly maxBytes: number | null;
+  /** maxmemory-policy; null = its configuration cannot be read */
+  readonly eviction: string | null;
+  /** one sentence, as in StoreHealth */
+  readonly durability: string;
+  readonly warnings: readonly string[];
+  readonly clients: number;
+  readonly opsPerSecond: number;
+  /** from the call to the answer */
+  readonly latencyMs: number;
+  /** masters that answered */
+  readonly nodes: number;
+  readonly quarantined: number;
+}
+
 export interface ShardServers {
   /** The shard list of this process. */
   readonly list: ShardList;
@@ -39,6 +59,8 @@ export interface ShardServers {
   /** Why the shard does not work or rejects pushes: the words of StoreHealth.warnings after its address;
    *  null = it works. */
   trouble(id: string): Promise<string | null>;
+  /** One INFO and one CONFIG GET. Rejects with StoreError when the shard does not answer. */
+  info(id: string): Promise<ShardInfo>;
   /** true = by the shard list of this process, the shard holds no job with another home and cannot get one.
    *  Rejects with StoreError when the shard does not answer. */
   isCleared(id: string): Promise<boolean>;

@@ -14,6 +14,8 @@ export interface StoreHealth {
   /** The clock of the embedded store jumped and is not stable yet: nothing is removed by its time. Absent:
    *  the clock is stable. */
   readonly isClockHeld?: boolean;
+  /** 99 of 100 of the last commits took at most so long, fsync included. Absent: no commit yet, or Redis */
+  readonly commitP99Ms?: number;
   /** The servers of the store, each with its own failures; absent without servers. `ok` with several: some
    *  of them work. */
   readonly servers?: readonly StoreServer[];

@@ -75,6 +75,10 @@ export type ToWorker =
   | { readonly kind: 'processes'; readonly call: number; readonly processes: readonly ProcessInfo[] }
   /** to a server: the answer to `scrape` with the same number */
   | { readonly kind: 'scrape'; readonly call: number; readonly text: string }
+  /** to a server or console: the answer to `reload` with the same number */
+  | { readonly kind: 'reload'; readonly call: number; readonly reload: ReloadState }
+  /** to a server or console: the answer to `config` with the same number */
+  | { readonly kind: 'config'; readonly call: number; readonly config: ConfigState }
   /** to a notifier or upkeep: asks for an `answer` with the same number */
   | { readonly kind: 'ask'; readonly call: number; readonly question: Question }
   /** to a server or console: the answers to its `ask` with the same number, one for each asked process */
@@ -121,8 +125,56 @@ export type ToMaster =
       readonly waitMs?: number;
       readonly toOne?: boolean;
     }
+  /** asks for the state of reloads; `begins`: after beginning one */
+  | { readonly kind: 'reload'; readonly call: number; readonly begins: boolean }
+  /** asks for the configuration in force */
+  | { readonly kind: 'config'; readonly call: number }
   /** of a notifier or upkeep: the answer to `ask` with the same number; null: it has none */
   | { readonly kind: 'answer'; readonly call: number; readonly answer: unknown };
+
+/** A finished reload. Times: epoch ms. */
+export interface ReloadRun {
+  readonly startedAt: number;
+  readonly endedAt: number;
+  /** `partly`: in force, but a part does not work yet · `rejected`: nothing has changed */
+  readonly outcome: 'reloaded' | 'partly' | 'rejected';
+  /** null = reloaded */
+  readonly reason: string | null;
+  /** its progress, one sentence each */
+  readonly lines: readonly string[];
+  /** in force after it */
+  readonly generation: number;
+}
+
+export interface ReloadState {
+  readonly running: Pick<ReloadRun, 'startedAt' | 'lines'> | null;
+  /** another one follows */
+  readonly waiting: boolean;
+  readonly last: ReloadRun | null;
+  readonly generation: number;
+  /** why the daemon needs `dq restart`, one sentence; null = it does not */
+  readonly restart: string | null;
+}
+
+/** The options in force; secrets are masked. */
+export interface ConfigState {
+  /** null = no file */
+  readonly file: string | null;
+  /** why a reload would reject what is on disk; null = it would not */
+  readonly problem: string | null;
+  readonly items: readonly {
+    readonly name: string;
+    readonly value: string;
+    /** `--port`, `DQ_SERVER__PORT`, `dq.yaml:3:5`, `default` */
+    readonly origin: string;
+    readonly source: 'flag' | 'environment' | 'file' | 'default';
+    readonly defaultValue: string;
+    readonly needsRestart: boolean;
+    /** value after the next reload; null = the same */
+    readonly next: string | null;
+    readonly help: string;
+  }[];
+}
 
 /** Sent about once a second. */
 export interface WorkerReport {

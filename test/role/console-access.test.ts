@@ -7,6 +7,7 @@ import { makeToken, type Scope, scopes } from '../../src/core/token.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { type Halves, halvesIn, startConsole, type TestConsole } from '../support/console.ts';
 import { adminToken, bearer } from '../support/intake.ts';
+import { answerAsMaster } from '../support/master-answers.ts';
 import { until } from '../support/until.ts';
 
 const hour = 3_600_000;
@@ -16,9 +17,7 @@ beforeEach(async () => {
   now = Date.now();
   console = await startConsole({
     now: () => now,
-    onSend: (message, answer) => {
-      if (message.kind === 'processes') answer({ kind: 'processes', call: message.call, processes: [] });
-    },
+    onSend: answerAsMaster,
   });
 });
 

@@ -8,15 +8,13 @@ import { digestOf, type Scope, scopes } from '../../src/core/token.ts';
 import { TokenBook } from '../../src/registry/token-book.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { answerAsMaster } from '../support/master-answers.ts';
 import { until } from '../support/until.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
   dq = await startIntake({
-    onSend: (message, answer) => {
-      if (message.kind === 'processes') answer({ kind: 'processes', call: message.call, processes: [] });
-      if (message.kind === 'ask') answer({ kind: 'answers', call: message.call, answers: [] });
-    },
+    onSend: answerAsMaster,
   });
 });
 
@@ -43,7 +41,7 @@ function routes(): readonly Route[] {
 function specified({ method, path }: Route): string | null | undefined {
   if (path === '/livez' || path === '/readyz') return null;
   if (path === '/v1/me' || path === '/v1/sign-in-links') return 'known';
-  if (path.startsWith('/v1/sessions')) return 'admin';
+  if (path.startsWith('/v1/sessions') || path === '/v1/config' || path === '/v1/reload') return 'admin';
   if (method === 'GET') return 'read';
   if (path.startsWith('/v1/operations')) return 'operate';
   if (/\/(run|reschedule|requeue|request|pause|resume|offline)$/.test(path) || path.startsWith('/v1/dead'))

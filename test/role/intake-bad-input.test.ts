@@ -2,13 +2,12 @@
 // describes every reply, the reply names the mistake, and no reply is a server failure.
 import { beforeEach, describe, expect, it } from 'vitest';
 import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { answerAsMaster } from '../support/master-answers.ts';
 
 let dq: TestIntake;
 beforeEach(async () => {
   dq = await startIntake({
-    onSend: (message, answer) => {
-      if (message.kind === 'processes') answer({ kind: 'processes', call: message.call, processes: [] });
-    },
+    onSend: answerAsMaster,
   });
   await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
 });

@@ -1,14 +1,12 @@
 // Tests GET /, the entry for a caller that knows only the port.
 import { describe, expect, it } from 'vitest';
 import { adminToken, bearer, startIntake } from '../support/intake.ts';
+import { answerAsMaster } from '../support/master-answers.ts';
 
 describe('GET /', () => {
   it('answers name, version and links that exist', async () => {
     const dq = await startIntake({
-      onSend: (message, answer) => {
-        if (message.kind === 'processes') answer({ kind: 'processes', call: message.call, processes: [] });
-        if (message.kind === 'scrape') answer({ kind: 'scrape', call: message.call, text: '' });
-      },
+      onSend: answerAsMaster,
     });
     const { status, body } = await dq.api('GET', '/');
     expect([status, body.name, body.version]).toEqual([200, 'dq', '0.0.0-test']);

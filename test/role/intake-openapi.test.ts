@@ -64,6 +64,10 @@ const built = [
   'GET /readyz',
   'GET /v1/stats',
   'GET /v1/processes',
+  'GET /v1/store',
+  'GET /v1/config',
+  'GET /v1/reload',
+  'POST /v1/reload',
   'GET /openapi.json',
 ];
 

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Origins } from '../../src/config/cross-checks.ts';
 import type { Config } from '../../src/config/options.ts';
 import { masterLimits } from '../../src/master/limits.ts';
 import { Reload } from '../../src/master/reload.ts';
@@ -26,7 +27,7 @@ function startReload() {
   const fleet = new Fleet(silentGeneration(1));
   const reload = new Reload({
     fleet,
-    readConfig: () => ({ ok: true, config: config, warnings: [] }),
+    readConfig: () => ({ ok: true, config, origins: {} as Origins, file: null, warnings: [] }),
     makeGeneration: () => silentGeneration(2),
     onChanged: () => {},
     report: () => {},

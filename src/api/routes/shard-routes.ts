@@ -14,34 +14,32 @@ import { apiLimits } from '../limits.ts';
 
 const tags = ['operation'];
 const ShardId = text('id of the shard', '0f1e2d3c4b5a6978');
-const Shard = closed(
-  {
-    id: text('id of the shard; jobs are placed by it, whatever the address', '0f1e2d3c4b5a6978'),
-    url: text('address without user and password', 'redis://10.0.0.5:6379/0'),
-    state: Type.Enum(['active', 'draining'], {
-      description: 'draining: it takes no new ids; dq serves its jobs until it is empty',
-    }),
-    buckets: count('number of its buckets', 1),
-    addedAt: instant('when it was added'),
-    jobs: nullable('integer', {
-      description: 'jobs in any state; null: it does not answer',
-      examples: [4711],
-    }),
-    alerts: nullable('integer', {
-      description: 'alerts not yet sent; null: it does not answer',
-      examples: [0],
-    }),
-    list: nullable('integer', {
-      description: 'newest shard list that it has seen: it rejects pushes by an older one',
-      examples: [2],
-    }),
-    trouble: nullable('string', {
-      description: 'why it does not work or rejects pushes, as in /readyz; null: it works',
-      examples: [null],
-    }),
-  },
-  { title: 'Shard' },
-);
+export const shardFields = {
+  id: text('id of the shard; jobs are placed by it, whatever the address', '0f1e2d3c4b5a6978'),
+  url: text('address without user and password', 'redis://10.0.0.5:6379/0'),
+  state: Type.Enum(['active', 'draining'], {
+    description: 'draining: it takes no new ids; dq serves its jobs until it is empty',
+  }),
+  buckets: count('number of its buckets', 1),
+  addedAt: instant('when it was added'),
+  jobs: nullable('integer', {
+    description: 'jobs in any state; null: it does not answer',
+    examples: [4711],
+  }),
+  alerts: nullable('integer', {
+    description: 'alerts not yet sent; null: it does not answer',
+    examples: [0],
+  }),
+  list: nullable('integer', {
+    description: 'newest shard list that it has seen: it rejects pushes by an older one',
+    examples: [2],
+  }),
+  trouble: nullable('string', {
+    description: 'why it does not work or rejects pushes, as in /readyz; null: it works',
+    examples: [null],
+  }),
+};
+const Shard = closed(shardFields, { title: 'Shard' });
 const params = closed({ id: ShardId });
 
 const listSchema = {
@@ -152,7 +150,7 @@ export function shardRoutes(api: Api, { role }: ApiContext): void {
 }
 
 /** Jobs and alerts as the server answers now, not as this process last saw them. */
-async function shardJson({ servers }: Shards, shard: ShardRecord): Promise<object> {
+export async function shardJson({ servers }: Pick<Shards, 'servers'>, shard: ShardRecord): Promise<object> {
   const { id, url, active, buckets, addedAt } = shard;
   const state = active ? 'active' : 'draining';
   const facts = { id, url: servers.nameOf(url), state, buckets, addedAt: formatInstant(addedAt) };
@@ -165,7 +163,7 @@ async function shardJson({ servers }: Shards, shard: ShardRecord): Promise<objec
   return { ...facts, ...held, trouble: trouble instanceof StoreError ? null : trouble };
 }
 
-async function orFailure<T>(call: Promise<T>): Promise<T | StoreError> {
+export async function orFailure<T>(call: Promise<T>): Promise<T | StoreError> {
   try {
     return await call;
   } catch (error) {

@@ -34,8 +34,9 @@ import { whyNotStart } from '../start/start-checks.ts';
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;
 
 interface Run {
-  readonly config: Config;
-  readonly readConfig: ReadConfig;
+  readonly loaded: Extract<LoadedConfig, { readonly ok: true }>;
+  /** `makes`: its directories */
+  readonly readAgain: (makes: boolean) => ReturnType<ReadConfig>;
   readonly restarting: Restarting;
   readonly flags: StartFlags;
   /** performance.now() at the start of this process */
@@ -97,7 +98,13 @@ async function start(flags: StartFlags): Promise<void> {
     return;
   }
   const restarting = startAgain({ inBackground: flags['inBackground'] === true, cwd, logDir: config.logDir });
-  const outcome = await run({ config, readConfig: () => readAgain(flags, cwd), restarting, flags, from });
+  const outcome = await run({
+    loaded,
+    readAgain: (makes) => readAgain(flags, cwd, makes),
+    restarting,
+    flags,
+    from,
+  });
   if (outcome.exitCode !== exitCodes.ok) {
     const sentence = outcome.reason ?? 'ended';
     sendToParent({ kind: 'failed', message: sentence });
@@ -131,8 +138,9 @@ function distDir(): string {
   return join(packageRoot(), 'dist');
 }
 
-async function run({ config, readConfig, restarting, flags, from }: Run): Promise<Outcome> {
+async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise<Outcome> {
   let ready = false;
+  const { config } = loaded;
   const inBackground = flags['inBackground'] === true;
   // Before ready, start prints its own lines; in the background the log has the same lines.
   const echo = (line: string): void => {
@@ -142,8 +150,9 @@ async function run({ config, readConfig, restarting, flags, from }: Run): Promis
   logCrashes(() => log);
   try {
     return await runMaster({
-      config,
-      readConfig,
+      loaded,
+      readConfig: () => readAgain(true),
+      lookAtConfig: () => readAgain(false),
       restarting,
       openLog: (inForce) => {
         log = { ...log, config: inForce };
@@ -202,13 +211,14 @@ function makeLogDir(logDir: string): void {
   }
 }
 
-/** For a reload: the configuration, or the reason why a start would reject it. */
-function readAgain(flags: StartFlags, cwd: string): ReturnType<ReadConfig> {
+/** For a reload: the configuration, or the reason why a start would reject it. `makes`: its directories. */
+function readAgain(flags: StartFlags, cwd: string, makes: boolean): ReturnType<ReadConfig> {
   try {
     const loaded = load(flags, cwd);
     if (!loaded.ok) return { ok: false, reason: describeProblems(loaded.problems) };
-    makeLogDir(loaded.config.logDir);
-    return { ok: true, config: loaded.config, warnings: loaded.warnings.map(formatProblem) };
+    const { config, origins, file, warnings } = loaded;
+    if (makes) makeLogDir(config.logDir);
+    return { ok: true, config, origins, file, warnings: warnings.map(formatProblem) };
   } catch (error) {
     // A running daemon must not end because of an unreadable file.
     return { ok: false, reason: reasonOf(error) };

@@ -5,13 +5,14 @@ import type { Config } from '../../config/options.ts';
 import { reasonOf } from '../../core/errors.ts';
 import { portOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
-import type { ProcessInfo, RoleName, ToMaster } from '../../process/messages.ts';
+import type { ConfigState, ProcessInfo, ReloadState, RoleName, ToMaster } from '../../process/messages.ts';
 import { titleOf } from '../../process/process-title.ts';
 import type { SecondTicker } from '../../runtime/second-ticker.ts';
 import type { OpenLog } from '../../telemetry/open-log.ts';
 import type { ServiceManager } from '../control/service-manager.ts';
 import { MetricsHub } from '../metrics-hub.ts';
 import { type ReadConfig, Reload } from '../reload.ts';
+import { ReloadHistory } from '../reload-history.ts';
 import { type ReloadOutcome, ReloadQueue, type Report } from '../reload-queue.ts';
 import { CrashLoop } from './crash-loop.ts';
 import { Fleet } from './fleet.ts';
@@ -42,6 +43,10 @@ export interface SupervisorOptions {
   /** the master's */
   readonly ticker: SecondTicker;
   readonly onReloaded: (config: Config) => void;
+  /** why the daemon needs `dq restart`; null = it does not */
+  readonly whyRestart: () => string | null;
+  /** the configuration in force, for the console */
+  readonly describeConfig: () => ConfigState;
 }
 
 export interface Outcome {
@@ -61,6 +66,7 @@ export class Supervisor implements SlotHost {
   readonly #metrics: MetricsHub;
   readonly #crashLoop = new CrashLoop();
   readonly #reloads = new ReloadQueue((report) => this.#reload(report));
+  readonly #history = new ReloadHistory();
   #reloading: Reload | null = null;
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #outcome: Outcome = { exitCode: 0, reason: null };
@@ -117,6 +123,7 @@ export class Supervisor implements SlotHost {
     const fleet = this.#fleet;
     await fleet.until(() => this.#phase !== 'starting');
     service.reloading();
+    this.#history.begin(Date.now());
     this.#reloading = new Reload({
       fleet,
       readConfig,
@@ -124,11 +131,13 @@ export class Supervisor implements SlotHost {
       onChanged: onReloaded,
       report: (line) => {
         log.notice(`reload: ${line}`);
+        this.#history.line(line);
         report(line);
       },
     });
     const outcome = await this.#reloading.run();
     this.#reloading = null;
+    this.#history.end(outcome, fleet.current.number, Date.now());
     this.#metrics.metrics.count('dq_reloads_total', 1, outcome.kind);
     if (outcome.kind === 'refused') log.error(`reload: rejected, nothing has changed: ${outcome.reason}`);
     else log.notice('reloaded', { generation: fleet.current.number });
@@ -138,6 +147,15 @@ export class Supervisor implements SlotHost {
         : `ready, ${this.url ?? ''}`,
     );
     return outcome;
+  }
+
+  reloadState(): ReloadState {
+    return {
+      ...this.#history.state(),
+      waiting: this.#reloads.isWaiting,
+      generation: this.generation,
+      restart: this.#options.whyRestart(),
+    };
   }
 
   reopenLogs(): void {
@@ -268,6 +286,7 @@ export class Supervisor implements SlotHost {
   #receive(slot: WorkerSlot, from: WorkerProcess, message: ToMaster): void {
     this.#relay.receive(from, message);
     this.#metrics.receive(from, message);
+    this.#answerConsole(from, message);
     if (message.kind === 'ready' || message.kind === 'took_over') this.#fleet.changed();
     if (message.kind !== 'ready') return;
     this.#crashLoop.ready(from.role);
@@ -288,6 +307,15 @@ export class Supervisor implements SlotHost {
     }
     if (this.#phase === 'running' && from.role === 'console') this.#options.onConsole();
     this.#checkStart();
+  }
+
+  #answerConsole(from: WorkerProcess, message: ToMaster): void {
+    if (message.kind === 'config')
+      from.send({ kind: 'config', call: message.call, config: this.#options.describeConfig() });
+    if (message.kind !== 'reload') return;
+    // Never rejects; its outcome is in the history.
+    if (message.begins) void this.reload();
+    from.send({ kind: 'reload', call: message.call, reload: this.reloadState() });
   }
 
   /** Called when a worker is ready, or has died: the start does not wait for a console that failed. */

@@ -83,4 +83,6 @@ export const sqliteLimits = {
   registryPagesKeptMs: 5_000,
   /** Topics per page of counts: 1 ms. */
   countsPageTopics: 1_000,
+  /** Durations of commits that dq-store keeps for their p99; sorting them takes 0.05 ms. */
+  commitTimesKept: 500,
 } as const;

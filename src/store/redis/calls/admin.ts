@@ -183,11 +183,11 @@ async function troubleOf(shard: Shard): Promise<string | null> {
   }
 }
 
-async function settingsOf(shard: Shard) {
+/** null = unreadable: usually its user lacks the right to CONFIG. */
+export async function settingsOf(shard: Shard) {
   try {
     return readSettings((await shard.command('CONFIG', 'GET', ...settingNames)) as string[]);
   } catch (error) {
-    // Usually the user lacks the right to CONFIG: only the durability is unknown then.
     if (error instanceof StoreError) return null;
     throw error;
   }

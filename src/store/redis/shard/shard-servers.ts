@@ -12,6 +12,7 @@ import { StoreError } from '../../../ports/store-error.ts';
 import { within } from '../../../runtime/timeout.ts';
 import { silentLog } from '../../../telemetry/log.ts';
 import { whyNotWorking } from '../calls/admin.ts';
+import { infoOf } from '../calls/server-info.ts';
 import { beginToConnect, closeClient, createClient } from '../client/connection.ts';
 import { isDenied } from '../client/failures.ts';
 import { rightsOf } from '../client/rights.ts';
@@ -53,6 +54,7 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
     // 0 is below every list number, so the script writes nothing.
     holds: async (id) => holdsOf(openShard(id), 0),
     trouble: async (id) => whyNotWorking(openShard(id)),
+    info: async (id) => infoOf(openShard(id)),
     isCleared: (id) => holdsOnlyItsOwn(openShard(id), id, store.list),
     nameOf: (url) => redisAddress(url).shown,
     bucketsOf: (url) => (redisAddress(url).kind === 'cluster' ? limits.clusterBuckets : 1),

@@ -205,6 +205,16 @@ export class Shard {
     }
   }
 
+  /** The replies to INFO of the nodes that answer. Rejects with StoreError. */
+  async infos(): Promise<readonly string[]> {
+    this.#markerFor('');
+    try {
+      return await this.#within(infosOf(this.#client, 'default'), '');
+    } catch (error) {
+      throw storeErrorOf(error);
+    }
+  }
+
   /** One sentence for each node whose clock differs much from this machine's. */
   async clockWarnings(): Promise<readonly string[]> {
     return this.#clockWarnings.of(this.name, await clocksOf(this.#client));

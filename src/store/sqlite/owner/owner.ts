@@ -19,6 +19,7 @@ import { sqliteLimits } from '../limits.ts';
 import { writeFailure } from '../wire/messages.ts';
 import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
 import { serveRegistry } from '../wire/registry-calls.ts';
+import { CommitTimes } from './commit-times.ts';
 import { Connection } from './connection.ts';
 import { DiskReserveKeeper, diskFull } from './disk-reserve-keeper.ts';
 import { type Ending, runGroup } from './group.ts';
@@ -68,6 +69,7 @@ export class StoreOwner implements Service {
   #nextTurn: NodeJS.Immediate | null = null;
   #state: 'closed' | 'serving' | 'handing_over' | 'broken' = 'closed';
   readonly #pages = new RegistryPages();
+  readonly #commits = new CommitTimes();
   #registryCalls = 0;
   #surveyCalls = 0;
   #drained: Promise<void> | null = null;
@@ -260,6 +262,7 @@ export class StoreOwner implements Service {
     if (result.commitMs !== null) {
       const { metrics = noMetrics } = this.#options;
       metrics.observe('dq_store_group_commit_seconds', result.commitMs / 1_000);
+      this.#commits.add(result.commitMs);
       metrics.observe(
         'dq_store_group_items',
         group.reduce((sum, { work }) => sum + work.items, 0),
@@ -302,7 +305,14 @@ export class StoreOwner implements Service {
     const clockWarning = this.#engine?.clockWarning ?? null;
     const warnings = [...(ok ? [] : [diskFull]), ...(clockWarning === null ? [] : [clockWarning])];
     const isClockHeld = (this.#engine?.clockHold ?? null) !== null;
-    return { ok, durability, warnings, ...(isClockHeld ? { isClockHeld } : {}) };
+    const p99 = this.#commits.p99();
+    return {
+      ok,
+      durability,
+      warnings,
+      ...(isClockHeld ? { isClockHeld } : {}),
+      ...(p99 === null ? {} : { commitP99Ms: p99 }),
+    };
   }
 
   #runSurvey(from: Connection, id: number, call: SurveyCall): void {
