@@ -22,6 +22,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   store: ['core', 'runtime', 'ports', 'telemetry', 'registry'],
   'registry/sql': ['core', 'runtime', 'ports', 'registry'],
   sink: ['core'],
+  // Checks by dq doctor and the console, which look at servers and files themselves
+  doctor: ['core', 'runtime', 'config', 'registry/sql', 'store', 'master'],
   // Roles, which never import each other
   api: ['core', 'runtime', 'ports', 'config', 'telemetry', 'mail', 'registry', 'process', 'use-cases'],
   intake: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases', 'api'],
@@ -36,6 +38,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'use-cases',
     'api',
     'sink',
+    'doctor',
   ],
   timer: ['core', 'runtime', 'ports', 'config', 'telemetry', 'process'],
   notifier: ['core', 'runtime', 'ports', 'config', 'telemetry', 'registry', 'process', 'use-cases'],

@@ -13,10 +13,6 @@ export const cliLimits = {
   /** A command waits this long for the API: a push takes up to storeAwayMs + storeCallMs, a deleted topic 2 s
    *  more. */
   apiCallMs: 30_000,
-  /** Disk syncs that `dq doctor` measures. */
-  doctorSyncs: 50,
-  /** `dq doctor` waits this long for a tool like timedatectl. */
-  doctorToolMs: 3_000,
   /** dq bench: connections that one machine can hold beside the daemon's own. */
   benchConnectionsMax: 1_000,
   benchMsMax: 10 * 60_000,
@@ -39,9 +35,4 @@ export const cliLimits = {
   /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its
    *  own. */
   reloadAnswerMs: 300_000,
-  /** `dq doctor` warns below these: fewer open files leave a server little room for clients. */
-  openFilesWanted: 4_096,
-  freeBytesWanted: 1024 ** 3,
-  /** A slower fsync delays every push by more than dq's own work. */
-  syncSlowMs: 10,
 } as const;

@@ -18,6 +18,7 @@ import { SessionBook } from '../registry/session-book.ts';
 import { TokenBook } from '../registry/token-book.ts';
 import { StartImpossible } from '../runtime/start-impossible.ts';
 import { Assets } from './assets.ts';
+import { doctorRoutes } from './doctor-routes.ts';
 import { consoleLimits } from './limits.ts';
 import { SessionAccess } from './session-access.ts';
 import { sessionRoutes } from './session-routes.ts';
@@ -74,9 +75,10 @@ class Console implements Role {
       opensFirst: role.restarts > 0 || role.port === undefined,
       isReadOnly: config['console.readOnly'],
       services: [sessions, trial],
-      addRoutes: (api) => {
+      addRoutes: (api, questions) => {
         sessionRoutes(api, { config, registry, tokens, sessions, access, now });
         trialRoutes(api, trial);
+        doctorRoutes(api, role, questions);
       },
       times,
     });

@@ -1,18 +1,14 @@
 // dq doctor: checks this machine and the configuration, before a start or beside a running daemon. Leaves no
 // change.
-// Each check is a function of src/cli/doctor; this file orders them.
+// Each check is a function of src/doctor; doctor/doctor.ts orders them.
 
 import type { Command } from 'commander';
-import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
-import { options } from '../../config/options.ts';
-import { reasonOf } from '../../core/errors.ts';
-import { checkDaemon } from '../doctor/daemon.ts';
-import { checkDataDirectory, checkLogDirectory } from '../doctor/directories.ts';
-import { type Finding, of } from '../doctor/finding.ts';
-import { checkClock, checkLibrary, checkNode, checkOpenFiles, readLimits } from '../doctor/machine.ts';
-import { checkMysql } from '../doctor/mysql.ts';
-import { checkRedis } from '../doctor/redis.ts';
+import type { ReadReady } from '../../doctor/daemon.ts';
+import { runDoctor } from '../../doctor/doctor.ts';
+import type { Finding } from '../../doctor/finding.ts';
+import { ApiClient } from '../daemon/api-client.ts';
+import { findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { printData, printTable } from '../output/output.ts';
 
@@ -36,17 +32,11 @@ export function register(program: Command): void {
     .action(doctor);
 }
 
-/** An exception in one check is a finding; the other checks go on. */
-async function findingsOf(
-  check: string,
-  look: () => readonly Finding[] | Promise<readonly Finding[]>,
-): Promise<readonly Finding[]> {
-  try {
-    return await look();
-  } catch (error) {
-    return [of(check)('failed', reasonOf(error))];
-  }
-}
+const readReady: ReadReady = async (dataDir) => {
+  const client = new ApiClient(findDaemon({ dataDir }, {}));
+  const path = ['readyz'];
+  return (await client.call<Awaited<ReturnType<ReadReady>>>({ method: 'GET', path })).json;
+};
 
 async function doctor(flags: DoctorFlags): Promise<void> {
   const { dataDir } = flags;
@@ -56,37 +46,8 @@ async function doctor(flags: DoctorFlags): Promise<void> {
     cwd: process.cwd(),
     file: flags.config,
   });
-  const finding = of('configuration');
-  const findings: Finding[] = [
-    checkNode(process.version),
-    await checkLibrary(),
-    checkOpenFiles(
-      readLimits(),
-      loaded.ok ? loaded.config['notifier.slots'] : options['notifier.slots'].default,
-    ),
-  ];
-  let isReached = true;
-  if (loaded.ok) {
-    const { config, file, warnings } = loaded;
-    const mysql = await checkMysql(config);
-    const redis = await checkRedis(config, mysql.registryId);
-    isReached = mysql.isReached && redis.isReached;
-    findings.push(
-      ...(warnings.length === 0
-        ? [finding('ok', file ?? 'no file; defaults and environment')]
-        : warnings.map((warning) => finding('warning', formatProblem(warning)))),
-      ...(await findingsOf('clock', () => [checkClock(config.dataDir, Date.now())])),
-      ...(await findingsOf('data directory', () => checkDataDirectory(config.dataDir))),
-      ...(await findingsOf('log directory', () => [checkLogDirectory(config.logDir)])),
-      ...mysql.findings,
-      ...redis.findings,
-      ...(await findingsOf('daemon', () => checkDaemon(config))),
-    );
-  } else
-    findings.push(
-      ...loaded.problems.map((problem) => finding('failed', formatProblem(problem))),
-      checkClock(null, Date.now()),
-    );
+  const findings: Finding[] = [];
+  const isReached = await runDoctor(loaded, readReady, (some) => findings.push(...some));
   if (flags.json) printData(JSON.stringify(findings));
   else
     printTable(

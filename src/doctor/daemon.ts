@@ -5,17 +5,21 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import type { Config } from '../../config/options.ts';
-import { reasonOf } from '../../core/errors.ts';
-import { askMaster } from '../../master/control/control-client.ts';
-import type { DaemonStatus } from '../../master/control/control-protocol.ts';
-import { keyFileWarning, readKeyFile } from '../../registry/sql/keys/key-file.ts';
-import { ApiClient } from '../daemon/api-client.ts';
-import { findDaemon } from '../daemon/find-daemon.ts';
-import { cliLimits } from '../limits.ts';
+import type { Config } from '../config/options.ts';
+import { reasonOf } from '../core/errors.ts';
+import { askMaster } from '../master/control/control-client.ts';
+import type { DaemonStatus } from '../master/control/control-protocol.ts';
+import { keyFileWarning, readKeyFile } from '../registry/sql/keys/key-file.ts';
 import { type Finding, of } from './finding.ts';
+import { doctorLimits } from './limits.ts';
 
-export async function checkDaemon(config: Config): Promise<Finding[]> {
+/** /readyz as this program reads it. Rejects with the reason. */
+export type ReadReady = (dataDir: string) => Promise<{
+  readonly durability: string;
+  readonly warnings: readonly string[];
+}>;
+
+export async function checkDaemon(config: Config, readReady: ReadReady): Promise<Finding[]> {
   const finding = of('daemon');
   let daemon: DaemonStatus | null;
   try {
@@ -33,7 +37,10 @@ export async function checkDaemon(config: Config): Promise<Finding[]> {
   }
   const restarts = daemon.processes.reduce((sum, one) => sum + one.restarts, 0);
   const facts = `dq ${daemon.version}, pid ${daemon.processes[0]?.pid ?? '?'}, ${daemon.state}, ${restarts} restarts`;
-  return [finding(daemon.state === 'ready' ? 'ok' : 'warning', facts), await checkReady(config.dataDir)];
+  return [
+    finding(daemon.state === 'ready' ? 'ok' : 'warning', facts),
+    await checkReady(() => readReady(config.dataDir)),
+  ];
 }
 
 async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
@@ -41,16 +48,12 @@ async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
   return answered?.answers.find((answer) => 'status' in answer)?.status ?? null;
 }
 
-async function checkReady(dataDir: string): Promise<Finding> {
+async function checkReady(readReady: () => ReturnType<ReadReady>): Promise<Finding> {
   const finding = of('store');
   try {
-    const client = new ApiClient(findDaemon({ dataDir }, {}));
-    const { json } = await client.call<{ durability: string; warnings: string[] }>({
-      method: 'GET',
-      path: ['readyz'],
-    });
-    if (json.warnings.length > 0) return finding('warning', json.warnings.join('; '));
-    return finding('ok', json.durability);
+    const { durability, warnings } = await readReady();
+    if (warnings.length > 0) return finding('warning', warnings.join('; '));
+    return finding('ok', durability);
   } catch (error) {
     return finding('failed', reasonOf(error));
   }
@@ -89,7 +92,7 @@ async function isDq(host: string, port: number): Promise<boolean> {
     const reply = await fetch(`http://${address.includes(':') ? `[${address}]` : address}:${port}/livez`, {
       headers: { connection: 'close' },
       redirect: 'manual',
-      signal: AbortSignal.timeout(cliLimits.doctorToolMs),
+      signal: AbortSignal.timeout(doctorLimits.toolMs),
     });
     return (await reply.text()).slice(0, 20) === '{"live":true}';
   } catch {

@@ -3,19 +3,19 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Config } from '../../config/options.ts';
-import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
-import { redisAddress } from '../../core/url/redis-url.ts';
-import { askAndForget, openDatabase } from '../../runtime/database.ts';
-import { within } from '../../runtime/timeout.ts';
-import { ClockWarnings, clocksOf } from '../../store/redis/client/clocks.ts';
-import { type Client, closeClient, createClient } from '../../store/redis/client/connection.ts';
-import { durabilityOf, readSettings, settingNames } from '../../store/redis/client/durability.ts';
-import { rightsOf } from '../../store/redis/client/rights.ts';
-import { prefixOf } from '../../store/redis/scripts/keys.ts';
-import { ofAnotherRegistry, readMarker } from '../../store/redis/scripts/marker.ts';
-import { whyTooOld } from '../../store/redis/shard/shard-servers.ts';
+import type { Config } from '../config/options.ts';
+import { reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
+import { redisAddress } from '../core/url/redis-url.ts';
+import { askAndForget, openDatabase } from '../runtime/database.ts';
+import { within } from '../runtime/timeout.ts';
+import { ClockWarnings, clocksOf } from '../store/redis/client/clocks.ts';
+import { type Client, closeClient, createClient } from '../store/redis/client/connection.ts';
+import { durabilityOf, readSettings, settingNames } from '../store/redis/client/durability.ts';
+import { rightsOf } from '../store/redis/client/rights.ts';
+import { prefixOf } from '../store/redis/scripts/keys.ts';
+import { ofAnotherRegistry, readMarker } from '../store/redis/scripts/marker.ts';
+import { whyTooOld } from '../store/redis/shard/shard-servers.ts';
 import { type Finding, of } from './finding.ts';
 
 const finding = of('redis');

@@ -1,13 +1,14 @@
 // Checks the machine: Node, the SQLite library, open files, the clock. Reads only.
 
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { callAccounts, fullDescriptors, leastDescriptors } from '../../core/call-accounts.ts';
-import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
-import { cliLimits } from '../limits.ts';
+import { promisify } from 'node:util';
+import { callAccounts, fullDescriptors, leastDescriptors } from '../core/call-accounts.ts';
+import { reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import { type Finding, of } from './finding.ts';
+import { doctorLimits } from './limits.ts';
 
 /** `version`: `v20.19.0` */
 export function checkNode(version: string): Finding {
@@ -23,7 +24,7 @@ export function checkNode(version: string): Finding {
 export async function checkLibrary(): Promise<Finding> {
   const finding = of('sqlite');
   try {
-    const { askAndForget, openDatabase } = await import('../../runtime/database.ts');
+    const { askAndForget, openDatabase } = await import('../runtime/database.ts');
     const db = openDatabase(':memory:');
     const version = askAndForget(db, 'sqlite_version()', '(SELECT 1)');
     db.close();
@@ -42,7 +43,7 @@ export function checkOpenFiles(text: string | null, slots: number): Finding {
   const facts =
     `limit ${soft} (at most ${hard}); with ${slots} slots a notifier needs ${least}, for all slow calls ${full}; ` +
     `a server needs ${limits.descriptorsBesideSlots} and one for each client`;
-  const wanted = Math.max(full, cliLimits.openFilesWanted);
+  const wanted = Math.max(full, doctorLimits.openFilesWanted);
   // Only the hard limit counts: Node raises its soft limit to it at its start.
   const by = Number(hard) < wanted ? ' as root' : '';
   const remedy = `raise it to ${wanted} (ulimit -n ${wanted}${by}, LimitNOFILE=${wanted})`;
@@ -54,7 +55,7 @@ export function checkOpenFiles(text: string | null, slots: number): Finding {
       `${facts}: ${fitting} of ${callAccounts(slots, null).slowMax} slow calls fit; ${remedy}`,
     );
   }
-  if (Number(soft) < cliLimits.openFilesWanted)
+  if (Number(soft) < doctorLimits.openFilesWanted)
     return finding('warning', `${facts}: few clients fit; ${remedy}`);
   return finding('ok', facts);
 }
@@ -68,7 +69,7 @@ export function readLimits(): string | null {
 }
 
 /** A clock that jumps moves every due time. */
-export function checkClock(dataDir: string | null, now: number): Finding {
+export async function checkClock(dataDir: string | null, now: number): Promise<Finding> {
   const finding = of('clock');
   const newest = dataDir === null ? null : newestOf(dataDir);
   if (newest !== null && newest.at - now > limits.clockAheadMs) {
@@ -79,11 +80,12 @@ export function checkClock(dataDir: string | null, now: number): Finding {
     );
   }
   // The state of the kernel, which chrony, ntpd and systemd-timesyncd all set.
-  const asked = spawnSync('timedatectl', ['show', '-p', 'NTPSynchronized', '--value'], {
-    encoding: 'utf8',
-    timeout: cliLimits.doctorToolMs,
-  });
-  const answer = asked.stdout?.trim() ?? '';
+  const answer = await promisify(execFile)('timedatectl', ['show', '-p', 'NTPSynchronized', '--value'], {
+    timeout: doctorLimits.toolMs,
+  }).then(
+    ({ stdout }) => stdout.trim(),
+    () => '', // no such tool, or no answer
+  );
   if (answer === 'yes') return finding('ok', 'synchronized');
   if (answer === 'no')
     return finding('warning', 'not synchronized with a time server; run chrony or systemd-timesyncd');

@@ -2,23 +2,13 @@
 // probe file and removes it; creates no directory. For a missing directory it checks the nearest existing
 // parent.
 
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  fdatasyncSync,
-  openSync,
-  rmSync,
-  statfsSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { reasonOf } from '../../core/errors.ts';
-import { limits } from '../../core/limits.ts';
-import { cliLimits } from '../limits.ts';
+import { reasonOf } from '../core/errors.ts';
+import { limits } from '../core/limits.ts';
 import { type Finding, of } from './finding.ts';
+import { doctorLimits } from './limits.ts';
 
 /** f_type of statfs(2): no reliable locks, fsync and shared memory. */
 const remote: Readonly<Record<number, string>> = {
@@ -33,7 +23,7 @@ const remote: Readonly<Record<number, string>> = {
 /** f_type of statfs(2): a reboot loses everything. */
 const volatile: Readonly<Record<number, string>> = { 16914836: 'tmpfs', 2240043254: 'ramfs' };
 
-export function checkDataDirectory(path: string): Finding[] {
+export async function checkDataDirectory(path: string): Promise<Finding[]> {
   const finding = of('data directory');
   const unusable = whyUnusable(path);
   if (unusable !== null) return [finding('failed', unusable)];
@@ -47,7 +37,7 @@ export function checkDataDirectory(path: string): Finding[] {
         `${path} is on ${network}: the store needs a local disk (locks, fsync, shared memory)`,
       ),
     ];
-  const findings = [checkSpace(at), checkSync(at)];
+  const findings = [checkSpace(at), await checkSync(at)];
   const memory = volatile[kind];
   if (memory !== undefined)
     return [finding('warning', `${path} is on ${memory}: a reboot loses everything`), ...findings];
@@ -74,34 +64,34 @@ function checkSpace(at: string): Finding {
   const free = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
   if (bytes < limits.startFreeBytes)
     return finding('failed', `${free}: a start needs ${limits.startFreeBytes / 1024} KiB`);
-  if (bytes < cliLimits.freeBytesWanted)
+  if (bytes < doctorLimits.freeBytesWanted)
     return finding('warning', `${free}: dq rejects pushes when the disk is full`);
   return finding('ok', free);
 }
 
 /** Measures fdatasync: every push waits for one. */
-function checkSync(at: string): Finding {
+async function checkSync(at: string): Promise<Finding> {
   const finding = of('disk sync');
   const path = join(at, `.dq-doctor-${process.pid}`);
   try {
     const page = Buffer.alloc(4096);
-    const fd = openSync(path, 'wx', 0o600);
+    const file = await open(path, 'wx', 0o600);
     const times: number[] = [];
     try {
-      for (let n = 0; n < cliLimits.doctorSyncs; n += 1) {
-        writeSync(fd, page);
+      for (let n = 0; n < doctorLimits.syncs; n += 1) {
+        await file.write(page);
         const from = performance.now();
-        fdatasyncSync(fd);
+        await file.datasync();
         times.push(performance.now() - from);
       }
     } finally {
-      closeSync(fd);
-      rmSync(path, { force: true });
+      await file.close();
+      await rm(path, { force: true });
     }
     times.sort((a, b) => a - b);
     const [median, worst] = [times[Math.floor(times.length / 2)] as number, times.at(-1) as number];
     const facts = `fdatasync of 4 KiB: ${median.toFixed(2)} ms, the slowest of ${times.length} ${worst.toFixed(1)} ms`;
-    if (median > cliLimits.syncSlowMs) return finding('warning', `${facts}: every push waits for one`);
+    if (median > doctorLimits.syncSlowMs) return finding('warning', `${facts}: every push waits for one`);
     return finding('ok', facts);
   } catch (error) {
     return finding('failed', `cannot write a file to the disk: ${reasonOf(error)}`);

@@ -1,0 +1,60 @@
+// Runs the checks of `dq doctor` in their order. Leaves no change. An exception in one check is a finding;
+// the other checks go on.
+
+import { formatProblem } from '../config/given.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import { options } from '../config/options.ts';
+import { reasonOf } from '../core/errors.ts';
+import { checkDaemon, type ReadReady } from './daemon.ts';
+import { checkDataDirectory, checkLogDirectory } from './directories.ts';
+import { type Finding, of } from './finding.ts';
+import { checkClock, checkLibrary, checkNode, checkOpenFiles, readLimits } from './machine.ts';
+import { checkMysql } from './mysql.ts';
+import { checkRedis } from './redis.ts';
+
+/** The configuration to check, with its problems or warnings. */
+export type Checked =
+  | Pick<Extract<LoadedConfig, { readonly ok: true }>, 'ok' | 'config' | 'file' | 'warnings'>
+  | Extract<LoadedConfig, { readonly ok: false }>;
+
+/** `add` receives the findings of each check as it ends. Resolves to whether Redis and MySQL were reached. */
+export async function runDoctor(
+  checked: Checked,
+  readReady: ReadReady,
+  add: (findings: readonly Finding[]) => void,
+): Promise<boolean> {
+  const check = async (
+    name: string,
+    look: () => Finding | readonly Finding[] | Promise<Finding | readonly Finding[]>,
+  ): Promise<void> => {
+    try {
+      add([await look()].flat());
+    } catch (error) {
+      add([of(name)('failed', reasonOf(error))]);
+    }
+  };
+  const slots = checked.ok ? checked.config['notifier.slots'] : options['notifier.slots'].default;
+  await check('node', () => checkNode(process.version));
+  await check('sqlite', checkLibrary);
+  await check('open files', () => checkOpenFiles(readLimits(), slots));
+  await check('configuration', () => configurationOf(checked));
+  await check('clock', () => checkClock(checked.ok ? checked.config.dataDir : null, Date.now()));
+  if (!checked.ok) return true;
+  const { config } = checked;
+  await check('data directory', () => checkDataDirectory(config.dataDir));
+  await check('log directory', () => checkLogDirectory(config.logDir));
+  const mysql = await checkMysql(config);
+  add(mysql.findings);
+  const redis = await checkRedis(config, mysql.registryId);
+  add(redis.findings);
+  await check('daemon', () => checkDaemon(config, readReady));
+  return mysql.isReached && redis.isReached;
+}
+
+function configurationOf(checked: Checked): Finding[] {
+  const finding = of('configuration');
+  if (!checked.ok) return checked.problems.map((problem) => finding('failed', formatProblem(problem)));
+  const { file, warnings } = checked;
+  if (warnings.length === 0) return [finding('ok', file ?? 'no file; defaults and environment')];
+  return warnings.map((warning) => finding('warning', formatProblem(warning)));
+}
