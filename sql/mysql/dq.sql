@@ -106,6 +106,15 @@ CREATE TABLE IF NOT EXISTS operation (
   lease_until BIGINT NOT NULL, -- epoch ms
   created_at BIGINT NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS series (
+  topic VARBINARY(191) NOT NULL, -- empty: all topics together
+  step INT NOT NULL, -- seconds
+  at BIGINT NOT NULL, -- epoch s of its beginning
+  instance BIGINT NOT NULL,
+  incarnation BIGINT NOT NULL, -- of the process that wrote it
+  packed TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- counts and histograms
+  PRIMARY KEY (topic, step, at, instance, incarnation)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (4, 'sessions of the console', '474a792eaab842b5e2dc91b4016704f288259acf58616bb132e3eef03e221582', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (4, 'sessions of the console', '83d622ad20c3c2be9dc5f0240541d9bbb9f02b0ae0fb4fec919c2b39a38b7cc3', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

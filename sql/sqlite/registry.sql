@@ -111,6 +111,15 @@ CREATE TABLE operation (
   lease_until INTEGER NOT NULL, -- epoch ms
   created_at INTEGER NOT NULL
 );
+CREATE TABLE series (
+  topic TEXT NOT NULL, -- empty: all topics together
+  step INTEGER NOT NULL, -- seconds
+  at INTEGER NOT NULL, -- epoch s of its beginning
+  instance INTEGER NOT NULL,
+  incarnation INTEGER NOT NULL, -- of the process that wrote it
+  packed BLOB NOT NULL, -- counts and histograms
+  PRIMARY KEY (topic, step, at, instance, incarnation)
+) WITHOUT ROWID;
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (6, 'sessions of the console', '06c2c5bc7c7b7443b241932ec113e2546ac108bca1926d8ed47ce5d0c9aff15c', CAST(unixepoch('subsec') * 1000 AS INTEGER));
+  VALUES (6, 'sessions of the console', 'b6f87898e76eafe7c99ff2cf112245fd6fa05fa1a57026b011fe4124785a2493', CAST(unixepoch('subsec') * 1000 AS INTEGER));
 COMMIT;

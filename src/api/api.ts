@@ -35,6 +35,7 @@ import { operationRoutes } from './routes/operation-routes.ts';
 import { pushRoute } from './routes/push-route.ts';
 import { ruleRoute } from './routes/rule-route.ts';
 import { searchRoute } from './routes/search-route.ts';
+import { seriesRoutes } from './routes/series-routes.ts';
 import { sessionRoutes } from './routes/session-routes.ts';
 import { shardRoutes } from './routes/shard-routes.ts';
 import { statsRoutes } from './routes/stats-routes.ts';
@@ -147,6 +148,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   tokenRoutes(api, context, tokens);
   meRoute(api, context, tokens);
   summaryRoute(api, context);
+  seriesRoutes(api, context);
   sessionRoutes(api, context, tokens);
   shardRoutes(api, context);
   storeRoute(api, context);

@@ -62,11 +62,19 @@ export const apiLimits = {
   /** Attempts of one reply: the default, and all that dq-upkeep keeps of a topic. */
   attempts: 50,
   attemptsMax: 200,
-  /** How long sums of /v1/summary are kept at least, and for how many sets of topics. */
-  summaryMs: 1_000,
-  summariesKept: 20,
   /** How long the reply of /v1/store is kept: one INFO per server in this time for all viewers. */
   storeFactsMs: 5_000,
+  /** How long answers of /v1/summary and /v1/series are kept at least, and how many of each. */
+  answerKeptMs: 1_000,
+  answersKept: 20,
+  /** Points of one answer of /v1/series: more than a screen has pixels for; a day of minutes. */
+  seriesPointsMax: 1_500,
+  /** Reasons of failed attempts that it names. */
+  seriesReasonsMax: 10,
+  /** Topics of one answer of /v1/series/topics: a page of the console. */
+  sparksMax: 50,
+  /** A step that ended less than this ago may not be written yet. */
+  seriesWrittenMs: 15_000,
   /** The longest path of Linux. */
   pathCharsMax: 4_095,
 } as const;

@@ -40,19 +40,21 @@ export interface Owner {
 }
 
 /** Why an attempt failed, in the order of the checks. `protocol`: the reply is not HTTP. A call that a stop
- *  interrupts is not an attempt: its job is released. */
-export type AttemptReason =
-  | 'blocked_address'
-  | 'dns'
-  | 'connect'
-  | 'tls'
-  | 'timeout'
-  | 'reset'
-  | 'protocol'
-  | 'status'
-  | 'reply_too_large'
-  | 'empty_reply'
-  | 'rule';
+ *  interrupts is not an attempt: its job is released. Series store positions: append only. */
+export const attemptReasons = [
+  'blocked_address',
+  'dns',
+  'connect',
+  'tls',
+  'timeout',
+  'reset',
+  'protocol',
+  'status',
+  'reply_too_large',
+  'empty_reply',
+  'rule',
+] as const;
+export type AttemptReason = (typeof attemptReasons)[number];
 
 /** Why a job became a dead letter. */
 export type BuryReason = 'attempts_exhausted' | 'gone' | 'no_retry' | 'poison';

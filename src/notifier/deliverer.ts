@@ -16,6 +16,7 @@ import { failureDetail, waitAfter } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
+import type { CallFacts } from './call-facts.ts';
 import type { Capacity } from './capacity.ts';
 import type { EndpointCalls, TopicCalls } from './endpoint-calls.ts';
 import { notifierLimits } from './limits.ts';
@@ -42,6 +43,7 @@ export interface DelivererOptions {
   readonly settler: Settler;
   readonly endpoints: EndpointCalls;
   readonly feed: AttemptFeed;
+  readonly facts: CallFacts;
   /** called once per tick in which calls ended */
   readonly onEnded: () => void;
 }
@@ -170,6 +172,7 @@ export class Deliverer {
   #observeLateness({ job }: Held, startedAt: number): void {
     const lateMs = Math.max(0, startedAt - job.dueAt);
     this.#options.ctx.metrics.observe('dq_delivery_lateness_seconds', lateMs / 1_000);
+    this.#options.facts.lateness(job.topic, lateMs);
   }
 
   #settle(
@@ -207,6 +210,8 @@ export class Deliverer {
     };
     ctx.metrics.count('dq_attempts_total', 1, settlement.kind, reason ?? 'none');
     ctx.metrics.observe('dq_callback_seconds', durationMs / 1_000);
+    const { status } = attempt;
+    this.#options.facts.ended(job.topic, { attempt: attemptNumber, durationMs, reason, status });
     this.#log(held, attempt, settlement, detail);
     counted?.judged(reason, durationMs, call.nowMs);
     this.#sample(held, attempt, target.origin);

@@ -16,6 +16,7 @@ import type { Questions } from '../process/questions.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
 import { AttemptFeed } from './attempt-feed.ts';
+import { CallFacts } from './call-facts.ts';
 import { Capacity, type Gain } from './capacity.ts';
 import { Deliverer } from './deliverer.ts';
 import { EndpointCalls } from './endpoint-calls.ts';
@@ -45,6 +46,7 @@ class Notifier implements Role {
   readonly #feed: AttemptFeed;
   readonly #deliverer: Deliverer;
   readonly #starter: JobStarter;
+  readonly #facts: CallFacts;
   readonly #reservers = new Map<Partition, Reserver>();
   /** Follows the partitions of the store. */
   readonly #follower: Loop;
@@ -90,8 +92,10 @@ class Notifier implements Role {
       settler: this.#settler,
       isolation: this.#isolation,
     };
+    this.#facts = new CallFacts(ctx.link);
     this.#deliverer = new Deliverer({
       ...{ ctx, capacity, settler, pools: this.#pools, endpoints: this.#endpoints, feed: this.#feed },
+      facts: this.#facts,
       onEnded: () => this.#onEnded(),
     });
     this.#starter = new JobStarter({ ctx, capacity, settler, deliverer: this.#deliverer, isolation });
@@ -121,6 +125,7 @@ class Notifier implements Role {
       running: ({ topic, id, version }) => this.#deliverer.since({ topic, id }, version),
       endpoints: (asked) => this.#endpointsOf(asked),
     });
+    this.#facts.start();
     if (!this.#isStandby) await this.takeOver();
   }
 
@@ -168,6 +173,7 @@ class Notifier implements Role {
         unsettled,
       });
     await this.#feed.flush();
+    this.#facts.close();
     await this.#pools.close();
   }
 

@@ -1,5 +1,5 @@
-// The port of the cold path: topics, statistics, access tokens, console sessions and the shard list. All
-// values are plain JSON, so that they can pass the socket of an embedded registry's owner. Methods reject
+// The port of the cold path: topics, statistics, series, access tokens, console sessions and the shard list.
+// All values are plain JSON, so that they can pass the socket of an embedded registry's owner. Methods reject
 // with StoreError: not_stored or unknown for writes, not_stored for reads of an unavailable registry. Lists
 // that grow with the number of topics come in pages of bounded rows and bytes.
 
@@ -97,6 +97,30 @@ export interface ShardChanges {
   readonly list: ShardList | null;
 }
 
+/** What one dq-upkeep recorded of one topic in one step. Rows of the same topic and step add up. */
+export interface SeriesRow {
+  /** everyTopic = all topics together */
+  readonly topic: string;
+  /** seconds, of seriesSteps */
+  readonly step: number;
+  /** epoch seconds of its beginning */
+  readonly at: number;
+  readonly instance: number;
+  /** of the dq-upkeep that wrote it */
+  readonly incarnation: number;
+  /** packFacts() */
+  readonly packed: string;
+}
+
+export interface SeriesQuery {
+  /** at most sqlLimits.seriesTopicsMax */
+  readonly topics: readonly string[];
+  readonly step: number;
+  /** epoch seconds, both included */
+  readonly from: number;
+  readonly to: number;
+}
+
 /** A topic to write; the registry sets revision and times. */
 export type TopicDraft = Omit<Topic, 'revision' | 'createdAt' | 'updatedAt'>;
 
@@ -138,6 +162,13 @@ export interface Registry {
   stats(topic: string, day: number): Promise<TopicStats | null>;
   /** Of all topics with statistics, by name, after `after`. */
   statsPage(after: string, day: number): Promise<StatPage>;
+  /** Writes rows, or replaces those of the same topic, step, time and writer: a repeat does no harm. At most
+   *  upkeepLimits.seriesBatchMax. In the same transaction removes expired rows, by `now` (epoch seconds), of
+   *  the next sqlLimits.seriesSweptTopics topics after `sweptTo`; returns the last of them, '' after the
+   *  last topic. */
+  putSeries(rows: readonly SeriesRow[], now: number, sweptTo: string): Promise<string>;
+  /** The newest sqlLimits.seriesRowsMax rows of each topic, by topic, time and incarnation. */
+  series(query: SeriesQuery): Promise<readonly SeriesRow[]>;
   /** since -1 = always returns the list. Every server calls it each registryLimits.registryPollMs. */
   tokens(since: number): Promise<TokenChanges>;
   /** `full`: the registry has limits.tokensMax tokens. Not idempotent: a repeat finds its own name. */

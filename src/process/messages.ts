@@ -71,6 +71,8 @@ export type ToWorker =
   | { readonly kind: 'attempts'; readonly attempts: readonly AttemptSample[] }
   /** to upkeep: counters of the other workers */
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
+  /** to upkeep: what notifiers observed: pairs of topic and packFacts() */
+  | { readonly kind: 'observed'; readonly topics: readonly (readonly [string, string])[] }
   /** to a server: the processes of this instance, the answer to `processes` with the same number */
   | { readonly kind: 'processes'; readonly call: number; readonly processes: readonly ProcessInfo[] }
   /** to a server: the answer to `scrape` with the same number */
@@ -105,6 +107,8 @@ export type ToMaster =
   | { readonly kind: 'crashed'; readonly message: string }
   | { readonly kind: 'report'; readonly report: WorkerReport }
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
+  /** of a notifier, for upkeep; lost while upkeep is unavailable */
+  | { readonly kind: 'observed'; readonly topics: readonly (readonly [string, string])[] }
   /** the increments since the last one; sent with the report */
   | { readonly kind: 'metrics'; readonly metrics: MetricReport }
   /** of a notifier, for upkeep: lost while upkeep is unavailable */

@@ -15,6 +15,7 @@ import type { Service } from '../runtime/service.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Incidents } from './alerts/incidents.ts';
 import { upkeepLimits } from './limits.ts';
+import type { SeriesRecorder } from './series-recorder.ts';
 import type { StoreMetrics } from './store-metrics.ts';
 
 export interface HealthTimes {
@@ -32,6 +33,7 @@ export interface HealthCheckerOptions {
   readonly incidents: Incidents;
   readonly log: Log;
   readonly metrics: StoreMetrics;
+  readonly series: Pick<SeriesRecorder, 'stored'>;
   readonly times: HealthTimes;
 }
 
@@ -170,7 +172,7 @@ export class HealthChecker implements Service {
 
   /** Counts active topics only: jobs of paused, offline and unknown topics are late on purpose. */
   async #checkLateness(): Promise<void> {
-    const { admin, metrics, partitions, times, topics } = this.#options;
+    const { admin, metrics, partitions, series, times, topics } = this.#options;
     // counts() asks each partition: some ten commands to a Redis.
     const rounds = partitions() > upkeepLimits.fewPartitions ? upkeepLimits.latenessRounds : 1;
     const previous = this.#held;
@@ -183,6 +185,8 @@ export class HealthChecker implements Service {
     // Half a round less: rounds begin a little early or late.
     this.#latenessAt = performance.now() + (rounds - 0.5) * times.everyMs;
     metrics.stored(counts.topics, counts.oldestOverdueMs);
+    // Without the jobs of a silent shard the sums would fall.
+    if (counts.missing === undefined) series.stored(counts.topics, counts.oldestOverdueMs);
     await this.#judgeLateness(counts.oldestOverdueMs ?? 0);
   }
 

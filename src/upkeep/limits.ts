@@ -61,6 +61,15 @@ export const upkeepLimits = {
   statsHeldMax: 50_000,
   /** Topics with their own series, nine each: Prometheus takes 900 from one target easily. */
   metricTopicsMax: 100,
+  /** Topics with series of their own: the sum of all rows stays below 20 MB. */
+  seriesTopicsMax: 200,
+  /** Rows of one transaction of the registry: three steps of each topic, and of all topics together. */
+  seriesBatchMax: 603,
+  /** Minutes held while the registry is unavailable. The oldest are dropped. */
+  seriesHeldMinutes: 60,
+  /** How often a minute is looked for that has ended, and how long a failed write waits. */
+  seriesTurnMs: 1_000,
+  seriesAgainMs: 10_000,
   /** Interval of looking for expired leases. After an unnoticed death of a notifier, recovery may take 15 s
    *  beyond the timeout. */
   recoverEveryMs: 1_000,

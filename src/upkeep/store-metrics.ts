@@ -1,33 +1,27 @@
-// Publishes stored jobs and topic events as metrics. Decides which topics have their own series: the first
-// upkeepLimits.metricTopicsMax by creation, a choice that new topics and restarts do not change. All others
-// are summed as `_other`, an invalid topic name. Series of deleted topics, or of topics no longer among the
-// first, are dropped.
+// Publishes stored jobs and topic events as metrics. The first upkeepLimits.metricTopicsMax topics have their
+// own series (first-topics.ts). All others are summed as `_other`, an invalid topic name. Series of deleted
+// topics, or of topics no longer among the first, are dropped.
 
 import { jobStates } from '../core/job.ts';
-import type { KnownTopic } from '../core/topic/topic.ts';
 import type { StateCounts, StoreHealth } from '../ports/job-store.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { otherLabel } from '../telemetry/metric-declarations.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { FirstTopics } from './first-topics.ts';
 import { upkeepLimits } from './limits.ts';
 
 export class StoreMetrics {
   readonly #topics: TopicBook;
   readonly #metrics: Metrics;
-  readonly #max: number;
-  /** null = to be computed again */
-  #own: ReadonlySet<string> | null = null;
-  /** creation time of the last of them */
-  #youngest = Number.POSITIVE_INFINITY;
+  readonly #first: FirstTopics;
+  /** those whose series were kept last */
+  #kept: ReadonlySet<string> | null = null;
 
   constructor(topics: TopicBook, metrics: Metrics, max: number = upkeepLimits.metricTopicsMax) {
     this.#topics = topics;
     this.#metrics = metrics;
-    this.#max = max;
-    topics.onChange((names) => {
-      if (names.some((name) => this.#mayChange(name))) this.#own = null;
-    });
+    this.#first = new FirstTopics(topics, max);
   }
 
   /** Adds the counters of any process. */
@@ -84,38 +78,11 @@ export class StoreMetrics {
   }
 
   #ownTopics(): ReadonlySet<string> {
-    if (this.#own !== null) return this.#own;
-    this.#own = this.#firstRegistered();
+    const { names } = this.#first;
+    if (names === this.#kept) return names;
+    this.#kept = names;
     // The whole list, not the difference: series may come from an earlier incarnation of this process.
-    if (this.#topics.isKnown)
-      this.#metrics.keep('dq_topic_events_total', new Set([...this.#own, otherLabel]));
-    return this.#own;
+    if (this.#topics.isKnown) this.#metrics.keep('dq_topic_events_total', new Set([...names, otherLabel]));
+    return names;
   }
-
-  /** Whether this topic was removed from the first ones, or may belong to them now. */
-  #mayChange(name: string): boolean {
-    if (this.#own === null) return false;
-    const topic = this.#topics.get(name);
-    if (this.#own.has(name)) return topic === undefined;
-    if (topic === undefined) return false;
-    return this.#own.size < this.#max || topic.createdAt <= this.#youngest;
-  }
-
-  /** One pass: there may be 100,000 topics. */
-  #firstRegistered(): ReadonlySet<string> {
-    const first: KnownTopic[] = [];
-    for (const topic of this.#topics.all()) {
-      const last = first.at(-1);
-      if (first.length >= this.#max && last !== undefined && byAge(topic, last) > 0) continue;
-      const at = first.findIndex((other) => byAge(topic, other) < 0);
-      first.splice(at < 0 ? first.length : at, 0, topic);
-      if (first.length > this.#max) first.pop();
-    }
-    this.#youngest = first.at(-1)?.createdAt ?? Number.POSITIVE_INFINITY;
-    return new Set(first.map(({ topic }) => topic));
-  }
-}
-
-function byAge(a: KnownTopic, b: KnownTopic): number {
-  return a.createdAt - b.createdAt || (a.topic < b.topic ? -1 : 1);
 }

@@ -25,6 +25,7 @@ import { upkeepLimits } from './limits.ts';
 import { Operations } from './operations/operations.ts';
 import { Recoverer } from './recoverer.ts';
 import { RemovalWatch } from './removal-watch.ts';
+import { SeriesRecorder } from './series-recorder.ts';
 import { ShardClearer } from './shard-clearer.ts';
 import { StatsRecorder } from './stats-recorder.ts';
 import { StoreMetrics } from './store-metrics.ts';
@@ -61,6 +62,7 @@ class Upkeep implements Role {
   readonly #ctx: RoleContext;
   readonly #recoverer: Recoverer;
   readonly #recorder: StatsRecorder;
+  readonly #series: SeriesRecorder;
   readonly #storeMetrics: StoreMetrics;
   readonly #ring: AttemptRing;
   readonly #health: HealthChecker;
@@ -90,6 +92,7 @@ class Upkeep implements Role {
       log,
       new StatFiles(config.dataDir, config['mysql.url'] !== ''),
     );
+    this.#series = new SeriesRecorder(ctx);
     this.#storeMetrics = new StoreMetrics(topics, metrics);
     this.#deadJobsMailer = new Mailer({
       ...mailing,
@@ -119,12 +122,14 @@ class Upkeep implements Role {
       incidents: this.#incidents,
       log,
       metrics: this.#storeMetrics,
+      series: this.#series,
       // Without deliveries every due job is late on purpose.
       times: config.noDeliveries ? { ...times.health, lateMs: Number.POSITIVE_INFINITY } : times.health,
     });
     this.#agents = [
       this.#recoverer,
       this.#recorder,
+      this.#series,
       new Janitor(ctx),
       ...(config.noDeliveries ? [] : [this.#deadJobsMailer]),
       new RemovalWatch({ registry, topics, log }),
@@ -180,8 +185,12 @@ class Upkeep implements Role {
         break;
       case 'counters':
         this.#recorder.add(message.deltas);
+        this.#series.counted(message.deltas);
         this.#storeMetrics.counted(message.deltas);
         if (message.deltas.some(({ name }) => name === 'dead')) this.#deadJobsMailer.wake();
+        break;
+      case 'observed':
+        this.#series.observed(message.topics);
         break;
       // Sent again at every further death.
       case 'crash_loop':

@@ -53,6 +53,8 @@ const built = [
   'DELETE /v1/tokens/{name}',
   'GET /v1/me',
   'GET /v1/summary',
+  'GET /v1/series',
+  'GET /v1/series/topics',
   'POST /v1/sign-in-links',
   'GET /v1/sessions',
   'DELETE /v1/sessions',

@@ -13,7 +13,14 @@ import {
 import { filled, noShards } from '../../src/core/shard-list.ts';
 import { makeToken, type TokenRecord } from '../../src/core/token.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
-import type { ChangePlace, Registry, StatDelta, TopicChanges, TopicDraft } from '../../src/ports/registry.ts';
+import type {
+  ChangePlace,
+  Registry,
+  SeriesRow,
+  StatDelta,
+  TopicChanges,
+  TopicDraft,
+} from '../../src/ports/registry.ts';
 import { statNames } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { PageSize } from '../../src/registry/sql/tables/topic-pages.ts';
@@ -366,6 +373,77 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       await registry.remove('a', 1);
       await registry.close();
       expect((await created(await open(), draft('a'))).revision).toBe(3);
+    });
+  });
+
+  describe('series', () => {
+    const row = (more: Partial<SeriesRow> = {}): SeriesRow => ({
+      ...{ topic: 'a', step: 60, at: 600, instance: 4_294_967_295, incarnation: 1_893_456_000_000 },
+      packed: 'AQI=',
+      ...more,
+    });
+    const read = (registry: Registry, topics: readonly string[], step = 60) =>
+      registry.series({ topics, step, from: 0, to: 10_000 });
+
+    it('are kept by topic, step, time and writer; a repeat replaces', async () => {
+      const registry = await open();
+      const rows = [
+        row({ topic: '' }),
+        row({ packed: 'old=' }),
+        row({ at: 660 }),
+        row({ step: 600 }),
+        row({ topic: 'A' }),
+        row({ incarnation: 1_893_456_000_001 }),
+      ];
+      expect(await registry.putSeries(rows, 600, '')).toBe('');
+      await registry.putSeries([row()], 600, '');
+      expect(await read(registry, ['', 'a'])).toEqual([
+        row({ topic: '' }),
+        row(),
+        row({ incarnation: 1_893_456_000_001 }),
+        row({ at: 660 }),
+      ]);
+      expect(await read(registry, ['a'], 600)).toEqual([row({ step: 600 })]);
+      expect(await registry.series({ topics: ['a'], step: 60, from: 660, to: 660 })).toEqual([
+        row({ at: 660 }),
+      ]);
+      await registry.putSeries([], 600, '');
+      expect(await registry.series({ topics: [], step: 60, from: 0, to: 660 })).toEqual([]);
+    });
+
+    it('a write removes expired rows of some topics, in turn', async () => {
+      const registry = await open();
+      const names = Array.from({ length: 15 }, (_, n) => `t${String(n).padStart(2, '0')}`);
+      await registry.putSeries(
+        ['', ...names].map((topic) => row({ topic })),
+        600,
+        'z',
+      );
+      // Later than the minutes of one topic are kept, and earlier than those of all topics are.
+      const later = 600 + 4 * 3_600;
+      const sweptTo = await registry.putSeries([], later, '');
+      expect(sweptTo).toBe('t09');
+      const left = async () => (await read(registry, ['', ...names])).map(({ topic }) => topic);
+      expect(await left()).toEqual(['', ...names.slice(10)]);
+      expect(await registry.putSeries([], later, sweptTo)).toBe('');
+      expect(await left()).toEqual(['']);
+      await registry.putSeries([], 600 + 25 * 3_600, '');
+      expect(await left()).toEqual([]);
+    });
+
+    it('of a topic are removed with it', async () => {
+      const registry = await open();
+      const { revision } = await created(registry, draft('a'));
+      await registry.putSeries([row(), row({ topic: 'b' })], 600, '');
+      await registry.remove('a', revision);
+      expect(await read(registry, ['a', 'b'])).toEqual([row({ topic: 'b' })]);
+    });
+
+    it('a write of 603 rows is one call', async () => {
+      const registry = await open();
+      const many = Array.from({ length: 603 }, (_, n) => row({ topic: `t${n}`, packed: 'x'.repeat(120) }));
+      await registry.putSeries(many, 600, '');
+      expect(await read(registry, ['t602'])).toHaveLength(1);
     });
   });
 

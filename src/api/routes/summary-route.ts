@@ -12,6 +12,7 @@ import { type StatName, statNames } from '../../ports/registry.ts';
 import { IncidentFiles, incidentKinds, openIncidents } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { KeptAnswers } from '../http/kept-answers.ts';
 import { Missing } from '../http/paging.ts';
 import { rightsOf, seesDaemon } from '../http/route-access.ts';
 import { closed, count, instant, nullable, problems, reply, TopicName, text } from '../http/schemas.ts';
@@ -104,13 +105,18 @@ const schema = {
 };
 
 export function summaryRoute(api: Api, { role }: ApiContext): void {
-  const kept = new KeptSums((rights) => sumsOf(role, rights));
+  const kept = new KeptAnswers<Awaited<ReturnType<typeof sumsOf>>>();
   const incidents = new IncidentFiles(role.config.dataDir);
   api.get(
     '/v1/summary',
     { schema, config: { access: { scope: 'read', topics: 'handler' } } },
     async (request) => {
-      const [sums, state] = await Promise.all([kept.of(rightsOf(request)), stateOf(role, incidents)]);
+      const rights = rightsOf(request);
+      const key = reachesEveryTopic(rights) ? '*' : JSON.stringify(rights.topics);
+      const [sums, state] = await Promise.all([
+        kept.of(key, () => sumsOf(role, rights)),
+        stateOf(role, incidents),
+      ]);
       return seesDaemon(request)
         ? { ...sums, ...state }
         : { ...sums, ready: state.ready, warnings: [], incidents: [] };
@@ -257,39 +263,4 @@ function reasonsOf(line: StatLine, state: string | null): readonly Reason[] {
     ...(states.dead > 0 ? (['dead_letters'] as const) : []),
     ...(why !== undefined && held(line) + states.reserved > 0 ? [why] : []),
   ];
-}
-
-/** Keeps sums per set of topics for a second, and for longer where they take long: polls then use at most a
- *  tenth of one core. */
-class KeptSums<T> {
-  readonly #make: (rights: Rights) => Promise<T>;
-  readonly #kept = new Map<string, { readonly sums: Promise<T>; until: number }>();
-
-  constructor(make: (rights: Rights) => Promise<T>) {
-    this.#make = make;
-  }
-
-  of(rights: Rights): Promise<T> {
-    const key = reachesEveryTopic(rights) ? '*' : JSON.stringify(rights.topics);
-    const from = performance.now();
-    const known = this.#kept.get(key);
-    if (known !== undefined && from < known.until) return known.sums;
-    this.#kept.delete(key);
-    const [oldest] = this.#kept.keys();
-    if (oldest !== undefined && this.#kept.size >= apiLimits.summariesKept) this.#kept.delete(oldest);
-    const sums = this.#make(rights);
-    const entry = { sums, until: Number.POSITIVE_INFINITY };
-    this.#kept.set(key, entry);
-    sums.then(
-      () => {
-        const now = performance.now();
-        entry.until = now + Math.max(apiLimits.summaryMs, 10 * (now - from));
-      },
-      () => {
-        // The callers have the failure; the next one tries again.
-        if (this.#kept.get(key) === entry) this.#kept.delete(key);
-      },
-    );
-    return sums;
-  }
 }

@@ -44,6 +44,9 @@ export class WorkerRelay {
       case 'attempts':
         this.#upkeep()?.send({ kind: 'attempts', attempts: message.attempts });
         break;
+      case 'observed':
+        this.#upkeep()?.send({ kind: 'observed', topics: message.topics });
+        break;
       case 'who_lives':
         from.send({ kind: 'living', incarnations: this.#livingNotifiers() });
         break;

@@ -5,6 +5,14 @@ export const sqlLimits = {
    *  takes 600 bytes, at most 40 KB; a single row may exceed a page. */
   registryPageRows: 500,
   registryPageBytes: 512 * 1024,
+  /** Topics of one read of series: those on one page of the console. */
+  seriesTopicsMax: 51,
+  /** Rows of one topic that a read of series returns: the points of an answer (apiLimits.seriesPointsMax), of
+   *  seven writers. */
+  seriesRowsMax: 10_000,
+  /** Topics whose expired rows one write removes: some 2 ms. Rows of 200 topics are removed 20 minutes after
+   *  their end. */
+  seriesSweptTopics: 10,
   /** Different settings texts that a process caches to read topics, and the length of one: 2 MB of texts, and
    *  their objects. Uncached settings are only slower to read. */
   settingsKept: 1_000,

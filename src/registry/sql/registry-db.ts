@@ -1,6 +1,7 @@
-// Implements the registry over a database: topics with compare-and-set, deletions, statistics, access tokens,
-// console sessions, the shard list. A change and its revision are one transaction; readers see a change whole
-// or not at all. One implementation for all dialects: statements use what SQLite and MySQL share.
+// Implements the registry over a database: topics with compare-and-set, deletions, statistics, series, access
+// tokens, console sessions, the shard list. A change and its revision are one transaction; readers see a
+// change whole or not at all. One implementation for all dialects: statements use what SQLite and MySQL
+// share.
 
 import { dirname, join } from 'node:path';
 import type { Kysely, Transaction } from 'kysely';
@@ -18,6 +19,8 @@ import type { KnownTopic, Topic, TopicState } from '../../core/topic/topic.ts';
 import type {
   ChangePlace,
   Registry,
+  SeriesQuery,
+  SeriesRow,
   SessionChanges,
   ShardChanges,
   StatDelta,
@@ -45,6 +48,7 @@ import {
   readOperations,
   writeCheckpoint,
 } from './tables/registry-operations.ts';
+import { readSeries, removeSeries, sweepSeries } from './tables/registry-series.ts';
 import {
   deleteSessions,
   insertLink,
@@ -198,6 +202,7 @@ export class RegistryDb implements Registry {
       await trx.deleteFrom('topic').where('name', '=', topic).execute();
       await trx.insertInto('topic_tombstone').values({ name: topic, revision }).execute();
       await removeStats(trx, topic);
+      await removeSeries(trx, topic);
       return { kind: 'removed' as const };
     });
     return kind;
@@ -213,6 +218,19 @@ export class RegistryDb implements Registry {
 
   statsPage(after: string, day: number): Promise<StatPage> {
     return this.#attempt(() => readStatPage(this.#db, after, day, this.#pageRows));
+  }
+
+  putSeries(rows: readonly SeriesRow[], now: number, sweptTo: string): Promise<string> {
+    return this.#attempt(() =>
+      this.#writing(async (trx) => {
+        await this.#engine.putSeries(trx, rows);
+        return sweepSeries(trx, now, sweptTo);
+      }),
+    );
+  }
+
+  series(query: SeriesQuery): Promise<readonly SeriesRow[]> {
+    return this.#attempt(() => readSeries(this.#db, query));
   }
 
   tokens(since: number): Promise<TokenChanges> {

@@ -1,7 +1,7 @@
 // Defines what the registry needs from its database; everything else is the same for SQLite and MySQL.
 
 import type { Kysely, Transaction } from 'kysely';
-import type { StatDelta } from '../../ports/registry.ts';
+import type { SeriesRow, StatDelta } from '../../ports/registry.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 
 export interface RegistryEngine {
@@ -11,6 +11,8 @@ export interface RegistryEngine {
   lock(trx: Transaction<RegistrySchema>): Promise<void>;
   /** In a transaction that holds the lock; see Registry.addStats. */
   addStats(trx: Transaction<RegistrySchema>, deltas: readonly StatDelta[]): Promise<void>;
+  /** In a transaction that holds the lock; see Registry.putSeries. */
+  putSeries(trx: Transaction<RegistrySchema>, rows: readonly SeriesRow[]): Promise<void>;
   /** Runs `work`, and repeats it after a failure that surely changed nothing and may be temporary.
    *  Bounded. */
   attempt<T>(work: () => Promise<T>): Promise<T>;

@@ -8,6 +8,7 @@ import { limits } from '../../../core/limits.ts';
 import { sqlLimits } from '../limits.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
+import { putRowsAtOnce } from '../tables/registry-series.ts';
 import { addAtOnce } from '../tables/registry-stats.ts';
 import { repetitionOf, toMysqlStoreError } from './mysql-failure.ts';
 
@@ -20,6 +21,7 @@ export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
       await sql`SELECT revision FROM registry WHERE only = 1 FOR UPDATE`.execute(trx);
     },
     addStats: addAtOnce,
+    putSeries: putRowsAtOnce,
     attempt,
     failureOf: toMysqlStoreError,
   };

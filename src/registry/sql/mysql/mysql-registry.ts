@@ -14,6 +14,8 @@ import { type MysqlServer, placeOf } from '../../../core/url/mysql-url.ts';
 import type {
   ChangePlace,
   Registry,
+  SeriesQuery,
+  SeriesRow,
   ShardChanges,
   StatDelta,
   TokenChanges,
@@ -209,6 +211,14 @@ export class MysqlRegistry implements Registry {
 
   statsPage(after: string, day: number) {
     return this.#run((db) => db.statsPage(after, day));
+  }
+
+  putSeries(rows: readonly SeriesRow[], now: number, sweptTo: string) {
+    return this.#run((db) => db.putSeries(rows, now, sweptTo));
+  }
+
+  series(query: SeriesQuery) {
+    return this.#run((db) => db.series(query));
   }
 
   createToken(token: TokenRecord) {

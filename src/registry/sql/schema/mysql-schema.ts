@@ -130,6 +130,15 @@ export const mysqlSchema: Schema = {
   lease_until BIGINT NOT NULL, -- epoch ms
   created_at BIGINT NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
+        `CREATE TABLE IF NOT EXISTS series (
+  topic VARBINARY(191) NOT NULL, -- empty: all topics together
+  step INT NOT NULL, -- seconds
+  at BIGINT NOT NULL, -- epoch s of its beginning
+  instance BIGINT NOT NULL,
+  incarnation BIGINT NOT NULL, -- of the process that wrote it
+  packed TEXT CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- counts and histograms
+  PRIMARY KEY (topic, step, at, instance, incarnation)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
       ],
     },
   ],

@@ -12,6 +12,8 @@
 // session          one row per console session: digests of its two halves, its rights and end times
 // sign_in_link     unused links that begin a session: their digests and rights
 // operation        bulk work: its record and the state of its work as JSON, and the lease of its process
+// series           per topic, step and writer what happened in the step (core/series.ts). Bounded by the
+//                  times that rows are kept, and by upkeepLimits.seriesTopicsMax
 // shard_list       the shard list as one encrypted JSON document: always read whole; URLs hold passwords
 // registry_id      id of this registry, drawn by the first process that opens it (registry-id.ts)
 // registry         the counter of revisions, incremented by each change; key_check: a text encrypted with the
@@ -73,6 +75,15 @@ export interface RegistrySchema extends MigrationSchema {
     holder: string | null;
     lease_until: number;
     created_at: number;
+  };
+  readonly series: {
+    topic: string;
+    step: number;
+    at: number;
+    instance: number;
+    incarnation: number;
+    /** MySQL: base64 */
+    packed: string | Uint8Array;
   };
   readonly shard_list: { only: number; revision: number; list: string };
   readonly registry_id: { only: number; id: string };
@@ -210,6 +221,15 @@ export const registrySchema: Schema = {
   lease_until INTEGER NOT NULL, -- epoch ms
   created_at INTEGER NOT NULL
 )`,
+        `CREATE TABLE series (
+  topic TEXT NOT NULL, -- empty: all topics together
+  step INTEGER NOT NULL, -- seconds
+  at INTEGER NOT NULL, -- epoch s of its beginning
+  instance INTEGER NOT NULL,
+  incarnation INTEGER NOT NULL, -- of the process that wrote it
+  packed BLOB NOT NULL, -- counts and histograms
+  PRIMARY KEY (topic, step, at, instance, incarnation)
+) WITHOUT ROWID`,
       ],
     },
   ],

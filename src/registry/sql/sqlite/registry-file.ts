@@ -16,6 +16,7 @@ import { checkSchema, migrate } from '../schema/migrate.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { encryptedSince, registrySchema } from '../schema/registry-schema.ts';
 import { openRegistryId } from '../tables/registry-id.ts';
+import { putRowsOneByOne } from '../tables/registry-series.ts';
 import { addOneByOne } from '../tables/registry-stats.ts';
 import { kyselyOver } from './sqlite-dialect.ts';
 import { toStoreError, untilFree } from './sqlite-failure.ts';
@@ -45,6 +46,7 @@ export async function openRegistryFile(
       // The dialect takes the lock at BEGIN.
       lock: async () => {},
       addStats: addOneByOne,
+      putSeries: putRowsOneByOne,
       attempt: untilFree,
       failureOf: toStoreError,
     };

@@ -435,6 +435,8 @@ function registryCalls(
         return { stats: await call<readonly TopicStats[]>('stats', null, day), next: null };
       }
     },
+    putSeries: (rows, now, sweptTo) => call('putSeries', rows, now, sweptTo),
+    series: (query) => call('series', query),
     tokens: (since) => call('tokens', since),
     createToken: (token) => call('createToken', token),
     removeToken: (name) => call('removeToken', name),

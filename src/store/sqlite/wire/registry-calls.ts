@@ -25,6 +25,8 @@ export const registryMethods = {
   addStats: { changes: false, again: false },
   statsOf: { changes: false, again: true },
   statsPage: { changes: false, again: true },
+  putSeries: { changes: false, again: true },
+  series: { changes: false, again: true },
   tokens: { changes: false, again: true },
   createToken: { changes: true, again: false },
   removeToken: { changes: true, again: false },

@@ -1,0 +1,334 @@
+// /v1/series answers what happened over time, as columns: one row of the registry per step and writer, added
+// up here. /v1/series/topics answers the deliveries of the last day for a page of topics.
+// Invariant: null means not recorded; a step without events is 0. Each answer reads bounded ranges.
+
+import { type TSchema, Type } from 'typebox';
+import { parseDuration, parseInstant } from '../../core/duration.ts';
+import { invalidField } from '../../core/errors.ts';
+import {
+  addFacts,
+  everyTopic,
+  type Facts,
+  failedOf,
+  noFacts,
+  percentileOf,
+  reasonOfKey,
+  type SeriesStep,
+  type StoredJobs,
+  seriesSteps,
+  stepStart,
+  type Timing,
+  unpackFacts,
+} from '../../core/series.ts';
+import type { SeriesRow } from '../../ports/registry.ts';
+import type { Api, ApiContext } from '../api-context.ts';
+import { KeptAnswers } from '../http/kept-answers.ts';
+import { requireTopic } from '../http/route-access.ts';
+import { closed, count, nullable, problems, reply, TopicName, text } from '../http/schemas.ts';
+import { apiLimits } from '../limits.ts';
+import { requireKnownTopic, requireTopicOf } from './dead-filter.ts';
+
+const tags = ['operation'];
+const stored = ['delayed', 'ready', 'reserved', 'dead'] as const;
+const counted = ['pushed', 'delivered', 'failed', 'retried', 'dead', 'cancelled'] as const;
+const percentiles = { p50: 0.5, p95: 0.95, p99: 0.99 } as const;
+
+const column = (description: string) =>
+  Type.Array(nullable('integer', { examples: [12] }), { description: `${description}; null: not recorded` });
+const TimingColumns = closed(
+  {
+    p50: column('median in ms, about'),
+    p95: column('95 of 100 are at most this, in ms, about'),
+    p99: column('99 of 100 are at most this, in ms, about'),
+    max: column('the longest, in ms'),
+  },
+  { title: 'TimingColumns' },
+);
+const ms = (description: string) => nullable('integer', { description, examples: [41] });
+const TimingTotals = closed(
+  {
+    p50: ms('median in ms, about'),
+    p95: ms('ms, about'),
+    p99: ms('ms, about'),
+    max: ms('the longest, in ms'),
+  },
+  { title: 'TimingTotals' },
+);
+const Step = count('seconds of a step', 60);
+const At = Type.Array(Type.Integer(), {
+  description: 'beginnings of the steps, epoch ms',
+  examples: [[1_893_456_000_000]],
+});
+const Series: TSchema = closed(
+  {
+    topic: nullable('string', { description: 'the topic; null: all topics', examples: ['order.close'] }),
+    step: Step,
+    at: At,
+    unfinished: Type.Boolean({ description: 'the last step is not over', examples: [true] }),
+    ...Object.fromEntries(
+      counted.map((name) => [
+        name,
+        column(name === 'failed' ? 'failed attempts' : `${name} jobs or attempts`),
+      ]),
+    ),
+    lateness: TimingColumns,
+    duration: TimingColumns,
+    states: closed(
+      Object.fromEntries(stored.map((state) => [state, column(`${state} jobs at the end of the step`)])),
+      { title: 'StateColumns' },
+    ),
+    oldestOverdueMs: column('how long the oldest ready job of active topics had been due; 0: none'),
+    reasons: Type.Array(
+      closed({
+        reason: text('why attempts failed', 'timeout'),
+        status: nullable('integer', { description: 'HTTP status of the reason status', examples: [502] }),
+        total: count('failed attempts in this range', 12),
+        counts: column('failed attempts'),
+      }),
+      { description: `at most ${apiLimits.seriesReasonsMax}, the most frequent first` },
+    ),
+    totals: closed(
+      {
+        ...Object.fromEntries(counted.map((name) => [name, count(`${name} in this range`, 12)])),
+        firstAttempts: count('first attempts of their jobs', 12),
+        firstDelivered: count('first attempts that delivered', 12),
+        recordedSteps: count('steps of this range that are recorded', 60),
+        lateness: TimingTotals,
+        duration: TimingTotals,
+      },
+      { title: 'SeriesTotals' },
+    ),
+  },
+  { title: 'Series' },
+);
+const SeriesQuery = closed({
+  topic: Type.Optional(TopicName),
+  from: Type.Optional(
+    text('beginning: RFC 3339 with an offset, epoch ms, or a duration before now; default 1h', '24h'),
+  ),
+  to: Type.Optional(text('end: RFC 3339 with an offset, or epoch ms; default now', '1893456000000')),
+  step: Type.Optional(
+    Type.Enum(
+      seriesSteps.map(({ name }) => name),
+      { description: 'default: the finest one that is kept for this range' },
+    ),
+  ),
+});
+const schema = {
+  operationId: 'series',
+  tags,
+  summary: 'Counts, lateness and durations over time',
+  description:
+    'One minute steps are kept for 24 h, ten minutes for 7 days, two hours for 90 days; of one topic 3 h, 48 h and 30 days. Without topic: all topics together, only for callers that cover every topic.',
+  querystring: SeriesQuery,
+  response: { 200: reply('the series', Series), ...problems(404, 503) },
+};
+
+const Sparks = closed(
+  {
+    step: Step,
+    at: At,
+    topics: Type.Array(
+      closed({ topic: TopicName, delivered: column('deliveries'), failed: column('failed attempts') }),
+      { description: 'in the order of names' },
+    ),
+  },
+  { title: 'TopicSeries' },
+);
+const sparksSchema = {
+  operationId: 'topicSeries',
+  tags,
+  summary: 'Deliveries of the last 24 hours for some topics',
+  querystring: closed({
+    names: text(`topics, separated by commas; at most ${apiLimits.sparksMax}`, 'order.close,bill.send'),
+  }),
+  response: { 200: reply('two-hour steps', Sparks), ...problems(503) },
+};
+
+export function seriesRoutes(api: Api, { role }: ApiContext): void {
+  const { registry, clock, topics } = role;
+  const kept = new KeptAnswers<object>();
+  const config = { access: { scope: 'read', topics: 'handler' } } as const;
+
+  api.get('/v1/series', { schema, config }, async (request) => {
+    const { topic } = request.query;
+    requireTopicOf(request, topic);
+    const range = readRange(request.query, clock.now());
+    if (topic !== undefined) await requireKnownTopic(topics, topic);
+    return kept.of(JSON.stringify([topic, range]), async () => {
+      const { step, from, to } = range;
+      const names = topic === undefined ? [everyTopic] : [everyTopic, topic];
+      const rows = await registry.series({ topics: names, step: step.seconds, from, to });
+      return answerOf(topic ?? null, range, rows, clock.now());
+    });
+  });
+
+  api.get('/v1/series/topics', { schema: sparksSchema, config }, async (request) => {
+    const names = [...new Set(request.query.names.split(','))].filter((name) => name !== '');
+    if (names.length === 0 || names.length > apiLimits.sparksMax)
+      throw invalidField('names', `must be 1 to ${apiLimits.sparksMax} topics, separated by commas`);
+    for (const name of names) requireTopic(request, name);
+    const now = clock.now() / 1_000;
+    const step = seriesSteps[2];
+    const range = { step, from: stepStart(now - 86_400, step.seconds), to: stepStart(now, step.seconds) };
+    return kept.of(JSON.stringify([names, range]), async () => {
+      const rows = await registry.series({ ...range, step: step.seconds, topics: [everyTopic, ...names] });
+      const found = names.map((topic) => {
+        const facts = factsBySteps(topic, range, rows);
+        return {
+          topic,
+          delivered: facts.map((one) => one?.counts.delivered ?? null),
+          failed: facts.map((one) => (one === null ? null : failedOf(one))),
+        };
+      });
+      return { step: step.seconds, at: timesOf(range).map((at) => at * 1_000), topics: found };
+    });
+  });
+}
+
+interface Range {
+  readonly step: SeriesStep;
+  /** epoch seconds of the first and the last step */
+  readonly from: number;
+  readonly to: number;
+}
+
+function readRange(
+  query: { topic?: string; from?: string; to?: string; step?: string },
+  nowMs: number,
+): Range {
+  const to = query.to === undefined ? nowMs : instantOf('to', query.to);
+  const from = beginningOf(query.from ?? '1h', nowMs);
+  if (from >= to) throw invalidField('from', 'must be before to');
+  const rangeOf = (step: SeriesStep): Range => ({
+    step,
+    from: stepStart(from / 1_000, step.seconds),
+    to: stepStart(to / 1_000, step.seconds),
+  });
+  const keptFor = ({ keepAll, keepTopic }: SeriesStep) => (query.topic === undefined ? keepAll : keepTopic);
+  const fits = (step: SeriesStep) => (to - from) / 1_000 / step.seconds < apiLimits.seriesPointsMax - 1;
+  const step =
+    query.step === undefined
+      ? (seriesSteps.find((one) => (nowMs - from) / 1_000 <= keptFor(one) && fits(one)) ?? seriesSteps[2])
+      : (seriesSteps.find(({ name }) => name === query.step) as SeriesStep);
+  if (!fits(step))
+    throw invalidField('from', `gives more than ${apiLimits.seriesPointsMax} points; use a longer step`);
+  return rangeOf(step);
+}
+
+/** Epoch ms. */
+function beginningOf(given: string, nowMs: number): number {
+  const duration = parseDuration(given);
+  // Digits alone are epoch ms, not seconds.
+  return duration.ok && !/^\d+$/.test(given) ? nowMs - duration.value : instantOf('from', given);
+}
+
+function instantOf(field: string, given: string): number {
+  const parsed = parseInstant(given, true);
+  if (!parsed.ok) throw invalidField(field, parsed.message);
+  return parsed.value;
+}
+
+function timesOf({ step, from, to }: Range): number[] {
+  return Array.from({ length: (to - from) / step.seconds + 1 }, (_, n) => from + n * step.seconds);
+}
+
+/** The facts of each step; null: not recorded. A topic without a row had no events, if all topics have
+ *  rows. */
+function factsBySteps(topic: string, range: Range, rows: readonly SeriesRow[]): (Facts | null)[] {
+  const own = sumsOf(topic, rows);
+  const all = topic === everyTopic ? own : sumsOf(everyTopic, rows);
+  return timesOf(range).map((at) => own.get(at) ?? (all.get(at)?.isComplete === true ? noFacts() : null));
+}
+
+/** By time. */
+function sumsOf(topic: string, rows: readonly SeriesRow[]): Map<number, Facts> {
+  const sums = new Map<number, Facts>();
+  for (const row of rows) {
+    if (row.topic !== topic) continue;
+    const facts = unpackFacts(row.packed);
+    if (facts === null) continue;
+    const known = sums.get(row.at);
+    if (known === undefined) sums.set(row.at, facts);
+    else addFacts(known, facts);
+  }
+  return sums;
+}
+
+function answerOf(topic: string | null, range: Range, rows: readonly SeriesRow[], nowMs: number): object {
+  const facts = factsBySteps(topic ?? everyTopic, range, rows);
+  const times = timesOf(range);
+  // Steps that are being written are not missing ones.
+  const isWritten = (at: number | undefined) =>
+    at === undefined || (at + range.step.seconds) * 1_000 + apiLimits.seriesWrittenMs <= nowMs;
+  while (facts.length > 0 && facts.at(-1) === null && !isWritten(times.at(-1))) {
+    facts.pop();
+    times.pop();
+  }
+  const columnOf = (value: (one: Facts) => number | null) =>
+    facts.map((one) => (one === null ? null : value(one)));
+  const total = noFacts();
+  for (const one of facts) if (one !== null) addFacts(total, one);
+  const storedOf = (value: (jobs: StoredJobs) => number | null) =>
+    columnOf((one) => (one.stored === null ? null : value(one.stored)));
+  return {
+    topic,
+    step: range.step.seconds,
+    at: times.map((at) => at * 1_000),
+    unfinished: times.length > 0 && ((times.at(-1) as number) + range.step.seconds) * 1_000 > nowMs,
+    ...Object.fromEntries(counted.map((name) => [name, columnOf((one) => countOf(one, name))])),
+    lateness: timingColumns(facts, 'lateness'),
+    duration: timingColumns(facts, 'duration'),
+    states: Object.fromEntries(stored.map((state) => [state, storedOf((jobs) => jobs[state])])),
+    oldestOverdueMs: storedOf((jobs) => (topic === null ? (jobs.oldestOverdueMs ?? 0) : null)),
+    reasons: reasonsOf(facts, total),
+    totals: {
+      ...Object.fromEntries(counted.map((name) => [name, countOf(total, name)])),
+      firstAttempts: total.counts.firstAttempts,
+      firstDelivered: total.counts.firstDelivered,
+      recordedSteps: facts.filter((one) => one !== null).length,
+      lateness: timingOf(total.lateness),
+      duration: timingOf(total.duration),
+    },
+  };
+}
+
+function countOf(facts: Facts, name: (typeof counted)[number]): number {
+  return name === 'failed' ? failedOf(facts) : facts.counts[name];
+}
+
+function timingOf(timing: Timing) {
+  const any = timing.counts.some((n) => n > 0);
+  return {
+    ...Object.fromEntries(
+      Object.entries(percentiles).map(([name, part]) => [name, percentileOf(timing, part)]),
+    ),
+    max: any ? timing.max : null,
+  };
+}
+
+/** Steps without calls have no times. */
+function timingColumns(facts: readonly (Facts | null)[], which: 'lateness' | 'duration') {
+  const timings = facts.map((one) => (one === null ? null : one[which]));
+  return {
+    ...Object.fromEntries(
+      Object.entries(percentiles).map(([name, part]) => [
+        name,
+        timings.map((timing) => (timing === null ? null : percentileOf(timing, part))),
+      ]),
+    ),
+    max: timings.map((timing) => (timing?.counts.some((n) => n > 0) ? timing.max : null)),
+  };
+}
+
+function reasonsOf(facts: readonly (Facts | null)[], total: Facts): object[] {
+  return [...total.reasons]
+    .sort(([, a], [, b]) => b - a)
+    .flatMap(([key, n]) => {
+      const known = reasonOfKey(key);
+      if (known === null) return [];
+      const counts = facts.map((one) => (one === null ? null : (one.reasons.get(key) ?? 0)));
+      return [{ ...known, total: n, counts }];
+    })
+    .slice(0, apiLimits.seriesReasonsMax);
+}

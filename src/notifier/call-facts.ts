@@ -1,0 +1,66 @@
+// CallFacts adds up the lateness, duration and result of calls per topic, and sends them to dq-upkeep each
+// second, which records them. Statistics: a kill -9 loses those that were not sent.
+// Invariant: at most notifierLimits.factTopicsMax topics; further ones are added up as `_other`.
+
+import type { AttemptReason } from '../core/job.ts';
+import { addReason, addTime, type Facts, noFacts, packFacts, reasonKey } from '../core/series.ts';
+import type { MasterLink } from '../process/role.ts';
+import { otherLabel } from '../telemetry/metric-declarations.ts';
+import { notifierLimits } from './limits.ts';
+
+export interface EndedAttempt {
+  readonly attempt: number;
+  readonly durationMs: number;
+  /** null: delivered */
+  readonly reason: AttemptReason | null;
+  /** null: no reply */
+  readonly status: number | null;
+}
+
+export class CallFacts {
+  readonly #link: Pick<MasterLink, 'send'>;
+  readonly #facts = new Map<string, Facts>();
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(link: Pick<MasterLink, 'send'>) {
+    this.#link = link;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.send(), notifierLimits.factsToUpkeepMs).unref();
+  }
+
+  close(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.send();
+  }
+
+  lateness(topic: string, ms: number): void {
+    addTime(this.#of(topic).lateness, ms);
+  }
+
+  ended(topic: string, { attempt, durationMs, reason, status }: EndedAttempt): void {
+    const facts = this.#of(topic);
+    addTime(facts.duration, durationMs);
+    if (reason !== null) addReason(facts, reasonKey(reason, status));
+    if (attempt > 1) return;
+    facts.counts.firstAttempts += 1;
+    if (reason === null) facts.counts.firstDelivered += 1;
+  }
+
+  send(): void {
+    if (this.#facts.size === 0) return;
+    const topics = Array.from(this.#facts, ([topic, facts]) => [topic, packFacts(facts)] as const);
+    this.#facts.clear();
+    this.#link.send({ kind: 'observed', topics });
+  }
+
+  #of(topic: string): Facts {
+    const known = this.#facts.get(topic);
+    if (known !== undefined) return known;
+    const name = this.#facts.size < notifierLimits.factTopicsMax ? topic : otherLabel;
+    const facts = this.#facts.get(name) ?? noFacts();
+    this.#facts.set(name, facts);
+    return facts;
+  }
+}
