@@ -27,6 +27,8 @@ export interface ApiServerOptions {
   readonly opensFirst: boolean;
   /** Called before `admit`: may set headers of the answer; true = it has answered. */
   readonly first?: (request: IncomingMessage, response: ServerResponse) => boolean;
+  /** false: its replies are those of a page, whose polls would hide the rates of producers */
+  readonly countsReplies?: boolean;
   readonly isReadOnly?: boolean;
   /** adds the routes of this port */
   readonly addRoutes?: (api: Api, questions: MasterQuestions) => void;
@@ -44,12 +46,12 @@ export class ApiServer {
   #drained: Promise<void> | null = null;
 
   constructor(options: ApiServerOptions) {
-    const { role, admit, first, times } = options;
+    const { role, admit, first, countsReplies = true, times } = options;
     this.#options = options;
     this.#rejections = new RejectionLines(role.log);
     this.#front = new HttpFront({
       admit,
-      observer: observerOf(role, this.#rejections),
+      observer: observerOf(role, this.#rejections, countsReplies),
       ...(first === undefined ? {} : { first }),
       times,
     });

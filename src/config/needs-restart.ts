@@ -1,7 +1,7 @@
 // Names changes that need a restart instead of a reload. During a reload, old and new processes run
 // together: they must share the data directory, and a port that both listen on. Pure.
 
-import type { Config, OptionName } from './options.ts';
+import { type Config, consolePortOf, type OptionName } from './options.ts';
 
 /** Options whose change a reload rejects; `redis` only where it begins or ends. */
 export const restartOptions: ReadonlySet<OptionName> = new Set<OptionName>([
@@ -27,7 +27,19 @@ export function needsRestart(old: Config, next: Config): string | null {
     if (oldHost !== nextHost && isSamePort && (wildcards.has(oldHost) || wildcards.has(nextHost)))
       return `${part}.host was changed from ${oldHost} to ${nextHost} on the same port, which both would need at once`;
   }
+  // node:cluster gives both roles the same socket: pushes would reach the old console until it has left.
+  if (isPort(next['server.port'], consoleOf(old)))
+    return `server.port was changed to ${next['server.port']}, which the console uses`;
+  if (old['server.port'] !== next['server.port'] && isPort(old['server.port'], consoleOf(next)))
+    return `console.port was changed to ${old['server.port']}, which the servers use`;
   return null;
+}
+
+const consoleOf = (config: Config): number => (config['console.enabled'] ? consolePortOf(config) : 0);
+
+/** 0: the port is not known yet. */
+function isPort(port: number, other: number): boolean {
+  return port !== 0 && port === other;
 }
 
 /** Two processes cannot share a port when one listens on all addresses and the other on one. */

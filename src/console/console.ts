@@ -70,6 +70,7 @@ class Console implements Role {
       tokens,
       admit: (request) => access.admit(request),
       first: (request, response) => assets.answer(request, response),
+      countsReplies: false,
       listen: (server) => this.#listen(server),
       // In a reload the older console still answers on this port.
       opensFirst: role.restarts > 0 || role.port === undefined,

@@ -16,7 +16,7 @@ import type { TokenBook } from '../registry/token-book.ts';
 export interface SessionAccessOptions {
   readonly config: Config;
   readonly tokens: Pick<TokenBook, 'count'>;
-  readonly sessions: Pick<SessionBook, 'find' | 'isKnown'>;
+  readonly sessions: Pick<SessionBook, 'find' | 'isKnown' | 'registryId'>;
 }
 
 const signIn = /^\/v1\/session(?:\?|$)/;
@@ -63,7 +63,8 @@ export class SessionAccess {
 
   /** null = the request has no session that is in force. */
   sessionOf({ headers }: IncomingMessage): SessionRecord | null {
-    const cookie = halfDigestOf(cookieIn(headers.cookie, this.#cookieName));
+    const name = this.#cookieName;
+    const cookie = name === null ? null : halfDigestOf(cookieIn(headers.cookie, name));
     const keyHeader = headers['x-dq-key'];
     const key = halfDigestOf(typeof keyHeader === 'string' ? keyHeader : undefined);
     return cookie === null || key === null ? null : this.#options.sessions.find(cookie, key);
@@ -76,11 +77,14 @@ export class SessionAccess {
     return count === null ? null : count === 0;
   }
 
-  /** The header that gives the browser its half; '' ends it. */
+  /** The header that gives the browser its half; '' ends it. Throws not_stored while the registry is not
+   *  known. */
   setCookie(value: string): string {
+    const name = this.#cookieName;
+    if (name === null) throw new DqError('not_stored', 'cannot read the registry; sign in again');
     const seconds = value === '' ? 0 : Math.floor(this.#options.config['console.sessionMax'] / 1_000);
     return [
-      `${this.#cookieName}=${value}`,
+      `${name}=${value}`,
       'Path=/',
       `Max-Age=${seconds}`,
       'HttpOnly',
@@ -89,8 +93,12 @@ export class SessionAccess {
     ].join('; ');
   }
 
-  get #cookieName(): string {
-    return `${this.#isHttps ? '__Host-' : ''}dq_console_${this.port}`;
+  /** By registry, too: by ssh the ports of two daemons become ports of one host, and a browser would send
+   *  each the cookie of the other. Equal for all instances of a registry. */
+  get #cookieName(): string | null {
+    const { registryId } = this.#options.sessions;
+    if (registryId === null) return null;
+    return `${this.#isHttps ? '__Host-' : ''}dq_console_${this.port}_${registryId.slice(0, 6)}`;
   }
 
   /** Why the request may come from a page of another origin; null = it does not. */
@@ -109,7 +117,8 @@ export class SessionAccess {
   #callerOf(session: SessionRecord): Caller {
     const { name, tokenId, scopes, topics, signedInBy } = session;
     if (this.#options.config['console.readOnly']) return { name, tokenId, ...readOnlyRights(session) };
-    return signedInBy === 'machine' ? allRights : { name, tokenId, scopes, topics };
+    if (signedInBy === 'machine') return allRights;
+    return { name, tokenId, scopes, topics, ...(signedInBy === 'link' ? { isByLink: true } : {}) };
   }
 }
 

@@ -45,6 +45,8 @@ export const limits = {
   /** Console sessions, which every console holds in memory, and unused sign-in links; a further one replaces
    *  the one unused for longest. */
   sessionsMax: 1_000,
+  /** Of one access token, so that a script that signs in each time ends no session of others. */
+  sessionsPerTokenMax: 20,
   signInLinksMax: 100,
   /** A sign-in link works once within this time. */
   signInLinkMs: 10 * 60_000,

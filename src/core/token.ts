@@ -22,6 +22,8 @@ export interface Caller extends Rights {
   readonly name: string;
   /** readable part of the access token that the rights come from; null: from none */
   readonly tokenId: string | null;
+  /** its session began with a sign-in link */
+  readonly isByLink?: true;
 }
 
 export interface TokenRecord extends Rights {

@@ -43,6 +43,7 @@ export class SessionBook implements Service {
   /** by the digest of the cookie; null: not known yet */
   #known: ReadonlyMap<string, Known> | null = null;
   #revision = -1;
+  #registryId: string | null = null;
 
   constructor(options: SessionBookOptions) {
     const { registry, log } = options;
@@ -64,6 +65,11 @@ export class SessionBook implements Service {
     return this.#known !== null;
   }
 
+  /** Id of the registry, which all consoles of its instances share; null: not known yet. */
+  get registryId(): string | null {
+    return this.#registryId;
+  }
+
   /** The session of both halves, which counts as a use; null = there is none, or it has ended. */
   find(cookieDigest: string, keyDigest: string): SessionRecord | null {
     const known = this.#known?.get(cookieDigest);
@@ -83,6 +89,7 @@ export class SessionBook implements Service {
   }
 
   async refresh(): Promise<void> {
+    this.#registryId ??= await this.#options.registry.id();
     const since = this.#revision;
     const { revision, sessions } = await this.#options.registry.sessions(since);
     if (sessions === null) return;

@@ -75,7 +75,9 @@ export const metricDeclarations = {
     ['outcome', ['stored', 'replaced', 'kept', 'refused', 'not_stored', 'unknown']],
   ]),
   dq_push_seconds: histogram('From the end of the request to its reply, fsync included', waitBounds),
-  dq_http_requests_total: counter('Replies of the HTTP API', [['status', ['2xx', '3xx', '4xx', '5xx']]]),
+  dq_http_requests_total: counter('Replies of the HTTP API, without those of the console', [
+    ['status', ['2xx', '3xx', '4xx', '5xx']],
+  ]),
   dq_attempts_total: counter(
     'Callback attempts by outcome of the job and reason of the failure',
     [

@@ -87,7 +87,7 @@ describe('a session', () => {
       { cookie: a.cookie, key: b.key },
       { cookie: a.cookie, key: '' },
       { cookie: a.cookie, key: `${a.key.slice(0, -1)}${a.key.endsWith('A') ? 'B' : 'A'}` },
-      { cookie: a.cookie.replace(/_\d+=/, '_1='), key: a.key },
+      { cookie: a.cookie.replace(/_\d+_/, '_1_'), key: a.key },
       { cookie: a.key, key: a.cookie },
     ])
       expect(await console.status('/v1/topics', halves), JSON.stringify(halves)).toBe(401);
@@ -99,7 +99,7 @@ describe('a session', () => {
     expect(headers['set-cookie']).toEqual([
       expect.stringMatching(
         new RegExp(
-          `^dq_console_${console.port}=[\\w-]{43}; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict$`,
+          `^dq_console_${console.port}_[0-9a-f]{6}=[\\w-]{43}; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict$`,
         ),
       ),
     ]);
@@ -238,6 +238,17 @@ describe('a link', () => {
     const { json } = await console.signIn({ link: reply.json.link });
     expect(json).toMatchObject({ name: 'a@b', scopes: ['read'], topics: ['order.c*', 'order.x'] });
     expect((await make({})).json).toMatchObject({ scopes: ['read', 'operate'], topics: ['order.*'] });
+  });
+
+  it('makes no further links: a chain of them would outlast console.sessionMax', async () => {
+    const { halves } = await console.signIn({ link: await makeLink() });
+    const reply = await console.send(
+      'POST',
+      '/v1/sign-in-links',
+      { ...halvesIn(halves as Halves), 'content-type': 'application/json' },
+      '{}',
+    );
+    expect(reply).toMatchObject({ status: 403, json: { code: 'forbidden' } });
   });
 
   it('and its session end with the token that made it', async () => {
@@ -395,7 +406,7 @@ describe('behind a proxy', () => {
     const origin = { origin: 'https://ops.example.org' };
     const { headers, halves } = await behind.signIn({ token }, origin);
     expect(String(headers['set-cookie'])).toMatch(
-      new RegExp(`^__Host-dq_console_${behind.port}=.*; Path=/; .*; SameSite=Strict; Secure$`),
+      new RegExp(`^__Host-dq_console_${behind.port}_[0-9a-f]{6}=.*; Path=/; .*; SameSite=Strict; Secure$`),
     );
     expect(await behind.status('/v1/me', halves as Halves, origin)).toBe(200);
     expect(await behind.status('/dq/v1/me', halves as Halves, origin)).toBe(200);

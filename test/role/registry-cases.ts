@@ -833,6 +833,15 @@ export function exerciseRegistry({ open, run }: RegistryUnderTest): void {
       expect(await idsOf(registry)).toHaveLength(limits.sessionsMax);
     });
 
+    it('beyond limits.sessionsPerTokenMax of one token the one unused for longest is dropped', async () => {
+      const registry = await open();
+      const others = [session({ tokenId: 'def' }), session()];
+      for (const one of others) await registry.createSession(one);
+      const own = Array.from({ length: limits.sessionsPerTokenMax + 1 }, () => session({ tokenId: 'abc' }));
+      for (const one of own) await registry.createSession(one);
+      expect(await idsOf(registry)).toEqual([...others, ...own.slice(1)].map(({ id }) => id));
+    });
+
     it('a row with a damaged column grants no rights, and hides no other session', async () => {
       const registry = await open();
       const [a, b] = [session(), session()];

@@ -65,6 +65,7 @@ describe('GET /v1/summary', () => {
     };
     writeFileSync(join(dq.dataDir, 'alerts/0000000000000001.json'), JSON.stringify(incident));
     const some = await dq.call('GET', '/v1/summary', await tokenFor(dq, ['order.*']));
+    expect(some.body.oldestOverdueMs).toBeNull();
     expect(some.body).toMatchObject({
       topics: { active: 1, paused: 1, offline: 0 },
       states: { delayed: 2, ready: 0 },

@@ -40,6 +40,17 @@ describe('a change of the configuration needs a restart', () => {
     expect(asked({ 'console.enabled': false }, all)).toBeNull();
   });
 
+  it('restart: the servers and the console exchange a port', () => {
+    const both = (server: number, console: number | null) => ({
+      'server.port': server,
+      'console.port': console,
+    });
+    expect(asked(both(6789, null), both(8088, null))).toContain('which the console uses');
+    expect(asked(both(8088, 9000), both(6789, null))).toContain('which the servers use');
+    expect(asked(both(8088, 9000), { ...both(6789, 8088), 'console.enabled': false })).toBeNull();
+    expect(asked(both(0, 0), both(0, 0))).toBeNull();
+  });
+
   it('restart: no other change needs it', () => {
     expect(
       asked(

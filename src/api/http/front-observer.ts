@@ -5,9 +5,16 @@ import type { FrontObserver } from './http-front.ts';
 import type { RejectionLines } from './rejection-lines.ts';
 import { recordUnrouted } from './unrouted.ts';
 
-export function observerOf({ metrics }: RoleContext, rejections: RejectionLines): FrontObserver {
+/** `countsReplies` false: dq_http_requests_total leaves them out. */
+export function observerOf(
+  { metrics }: RoleContext,
+  rejections: RejectionLines,
+  countsReplies: boolean,
+): FrontObserver {
   return {
-    onAnswer: (status) => metrics.count('dq_http_requests_total', 1, classOf(status)),
+    onAnswer: (status) => {
+      if (countsReplies) metrics.count('dq_http_requests_total', 1, classOf(status));
+    },
     onRejected: (request, error) => recordUnrouted(metrics, rejections, request, error),
   };
 }

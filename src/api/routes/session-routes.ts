@@ -116,6 +116,12 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
       // What admits them ends with the first token; a session by their link would not.
       if (caller === allRights)
         throw new DqError('forbidden', 'while no access token exists, no link is needed; use dq console');
+      // Each further link would begin a session that outlives the first one, without end.
+      if (caller.isByLink === true)
+        throw new DqError(
+          'forbidden',
+          'a session of a link makes no further links; use dq console or a token',
+        );
       const { name = caller.name, scopes = caller.scopes, topics = caller.topics } = request.body;
       const scope = scopes.find((one) => !grants(caller, one));
       if (scope !== undefined)

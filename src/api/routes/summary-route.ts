@@ -181,7 +181,8 @@ async function sumsOf({ topics, store, registry, config, clock }: RoleContext, r
     topics: number,
     states,
     today,
-    oldestOverdueMs: counts.oldestOverdueMs,
+    // Over all topics: a caller of some must not learn of the others.
+    oldestOverdueMs: every ? counts.oldestOverdueMs : null,
     orphaned,
     attention: worst.list(),
     attentionCount: worst.count,

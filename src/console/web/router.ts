@@ -43,11 +43,15 @@ export function hrefQuery(path: readonly string[], query: Readonly<Record<string
   return text === '' ? href(...path) : `${href(...path)}?${text}`;
 }
 
+/** Address of the page that is shown. */
+let shown = location.href;
+
 export function go(to: string, replace = false): void {
   if (!leaveCheck.ask()) return;
   if (replace) history.replaceState(null, '', to);
   else history.pushState(null, '', to);
   place.value = read();
+  shown = location.href;
   if (!replace) scrollTo(0, 0);
 }
 
@@ -58,7 +62,10 @@ export function setQuery(change: Readonly<Record<string, string>>): void {
 }
 
 addEventListener('popstate', () => {
-  place.value = read();
+  if (leaveCheck.ask()) {
+    place.value = read();
+    shown = location.href;
+  } else history.pushState(null, '', shown);
 });
 addEventListener('click', (event) => {
   if (event.defaultPrevented || event.button !== 0) return;

@@ -50,6 +50,11 @@ export function setKey(next: string | null): void {
   }
 }
 
+// A sign-in in another tab ends the session of this one, which goes on with the new one.
+addEventListener('storage', ({ key: name, newValue }) => {
+  if (name === keyName && newValue !== null) key = newValue;
+});
+
 /** Whether a reply said that there is no session. */
 export const signedOut = signal(false);
 /** x-dq-build of the newest reply; null before the first */
@@ -64,6 +69,8 @@ export interface CallOptions {
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
+  /** a reply 401 does not end the session of the page */
+  readonly mayBeEarly?: boolean;
 }
 
 /** Resolves to the reply's JSON. Rejects with CallError. */
@@ -98,7 +105,7 @@ export async function call<T>(method: string, path: string, options: CallOptions
   const json = readJson(text);
   if (reply.ok) return json as T;
   const problem = (json ?? {}) as { code?: string; detail?: string; errors?: FieldError[] };
-  if (reply.status === 401 && path !== '/v1/session') signedOut.value = true;
+  if (reply.status === 401 && path !== '/v1/session' && options.mayBeEarly !== true) signedOut.value = true;
   throw new CallError(
     reply.status,
     problem.code ?? `http_${reply.status}`,

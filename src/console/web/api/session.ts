@@ -2,7 +2,7 @@
 // on a machine without any token, the session "this machine".
 
 import { signal } from '@preact/signals';
-import { CallError, call, get, hasKey, setKey, signedOut } from './call.ts';
+import { CallError, call, hasKey, setKey, signedOut } from './call.ts';
 
 export type Scope = 'push' | 'read' | 'operate' | 'admin';
 
@@ -40,11 +40,36 @@ export function may(scope: Scope): boolean {
   return value.me.scopes.includes(scope) || value.me.scopes.includes('admin');
 }
 
+/** Until every process has read a new session. */
+const newSessionMs = 1_200;
+const retryMsMax = 15_000;
+
+/** Begins the session of the page. While dq does not answer, it tries again after 1, 2, 4 … 15 s: the page
+ *  may have been opened in a restart. */
 export async function start(): Promise<void> {
   const link = /^#in=(dql_[A-Za-z0-9_-]+)$/.exec(location.hash)?.[1];
   // The fragment is a secret: out of the address and the history before anything else.
   if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search);
-  if (link !== undefined) return signIn({ link });
+  for (let waitMs = 1_000; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
+    await begin(link);
+    const { value } = session;
+    if (value.kind !== 'signed_out' || value.error === null) return;
+    if (value.error.status !== 0 && value.error.status !== 503) return;
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    // The user has signed in meanwhile, or has tried to.
+    if (session.value !== value) return;
+  }
+}
+
+async function begin(link: string | undefined): Promise<void> {
+  if (link !== undefined) {
+    await signIn({ link });
+    const { value } = session;
+    const isUsed = value.kind === 'signed_out' && value.error?.status === 401;
+    // A used link that is opened again: the session of its first use may go on.
+    if (isUsed && hasKey()) await readMe(true).catch(() => undefined);
+    return;
+  }
   if (!hasKey()) return signIn({}, true);
   try {
     await readMe();
@@ -59,9 +84,15 @@ export async function signIn(by: { link?: string; token?: string }, silent = fal
   try {
     const { key } = await call<{ key: string }>('POST', '/v1/session', { json: by });
     setKey(key);
-    await readMe();
+    await readMe(true).catch(async (error: unknown) => {
+      if (!(error instanceof CallError) || error.status !== 401) throw error;
+      // Another instance answers, or an older process: it reads new sessions once a second.
+      await new Promise((resolve) => setTimeout(resolve, newSessionMs));
+      await readMe();
+    });
   } catch (error) {
-    show(silent && error instanceof CallError && error.status !== 0 ? null : error);
+    const isAnswer = error instanceof CallError && error.status !== 0 && error.status !== 503;
+    show(silent && isAnswer ? null : error);
   }
 }
 
@@ -71,9 +102,9 @@ export async function signOut(): Promise<void> {
   session.value = { kind: 'signed_out', error: null };
 }
 
-async function readMe(): Promise<void> {
+async function readMe(mayBeEarly = false): Promise<void> {
   const sentAt = Date.now();
-  const me = await get<Me>('/v1/me');
+  const me = await call<Me>('GET', '/v1/me', { mayBeEarly });
   clockOffset.value = Date.parse(me.now) - (sentAt + Date.now()) / 2;
   signedOut.value = false;
   session.value = { kind: 'signed_in', me };

@@ -14,9 +14,12 @@ const idPattern = /^[0-9a-f]{12}$/;
 /** In the caller's transaction, as all writes here. */
 export async function insertSession(trx: Db, session: SessionRecord): Promise<void> {
   await trx.deleteFrom('session').where('ends_at', '<=', session.createdAt).execute();
-  const kept = await trx.selectFrom('session').select('id').orderBy('used_at', 'desc').execute();
-  for (const { id } of kept.slice(limits.sessionsMax - 1))
-    await trx.deleteFrom('session').where('id', '=', id).execute();
+  const byUse = trx.selectFrom('session').select('id').orderBy('used_at', 'desc');
+  const { tokenId } = session;
+  const ofToken = tokenId === null ? [] : await byUse.where('token_id', '=', tokenId).execute();
+  const all = await byUse.execute();
+  const dropped = [...ofToken.slice(limits.sessionsPerTokenMax - 1), ...all.slice(limits.sessionsMax - 1)];
+  for (const { id } of dropped) await trx.deleteFrom('session').where('id', '=', id).execute();
   await trx
     .insertInto('session')
     .values({

@@ -1,0 +1,120 @@
+// The shell of the page in a real browser: keys, sign-ins that come early or from another tab, and Back.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { whyNotInstalled } from '../../scripts/services/binaries.ts';
+import { openPage, startBrowser } from '../support/browser.ts';
+import { startDaemon } from '../support/daemon.ts';
+
+const why = await whyNotInstalled('browser');
+if (why !== null) throw new Error(why);
+const browser = await startBrowser();
+afterAll(() => browser.close());
+const daemon = await startDaemon({ console: true, scope: 'file' });
+const url = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8')).console as string;
+
+/** a document of this origin without a script */
+const empty = `${url}/assets/none`;
+
+beforeAll(async () => {
+  await daemon.api('POST', '/v1/topics', { topic: 'order.close', callbackUrl: 'http://127.0.0.1:1/' });
+  for (const id of ['a', 'b']) await daemon.push('order.close', '{}', { id, delay: '1h' });
+});
+
+const signedIn = (page: Page) => page.getByRole('navigation', { name: 'Main' }).first().waitFor();
+const focused = (page: Page) => page.evaluate('document.activeElement.textContent');
+
+describe('keys', () => {
+  it('walk through the rows, open one, and can be switched off', async () => {
+    const { page } = await openPage(browser, `${url}/jobs`);
+    await page.getByRole('link', { name: 'b', exact: true }).first().waitFor();
+    const first = page.locator('main tbody tr a').first();
+    await page.keyboard.press('j');
+    expect(await focused(page)).toBe(await first.textContent());
+    await page.keyboard.press('?');
+    await page.getByRole('checkbox', { name: 'Use single keys' }).uncheck();
+    await page.getByRole('button', { name: 'Close' }).click();
+    await page.keyboard.press('j');
+    await page.keyboard.press('g');
+    await page.keyboard.press('t');
+    expect(new URL(page.url()).pathname).toBe('/jobs');
+    // Enter is a key of the browser.
+    await first.focus();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/\/(jobs|topics)\/order\.close/);
+    await page.reload();
+    await signedIn(page);
+    await page.keyboard.press('g');
+    await page.keyboard.press('t');
+    expect(new URL(page.url()).pathname).not.toBe('/topics');
+  });
+
+  it('r reads again', async () => {
+    const { page } = await openPage(browser, `${url}/topics`);
+    await page.getByRole('link', { name: 'order.close' }).first().waitFor();
+    const again = page.waitForRequest((request) => request.url().includes('/v1/topics'));
+    await page.keyboard.press('r');
+    await again;
+  });
+});
+
+describe('a sign-in', () => {
+  it('that the next process does not know yet is tried once more', async () => {
+    const { page } = await openPage(browser, empty);
+    let calls = 0;
+    await page.route('**/v1/me', async (route) => {
+      calls += 1;
+      const body = JSON.stringify({ status: 401, code: 'unauthorized', detail: 'early' });
+      if (calls === 1) await route.fulfill({ status: 401, contentType: 'application/problem+json', body });
+      else await route.continue();
+    });
+    await page.goto(url);
+    await signedIn(page);
+    expect(calls).toBe(2);
+  });
+
+  it('is repeated while dq does not answer', async () => {
+    const { page } = await openPage(browser, empty);
+    await page.route('**/v1/session', (route) => route.abort());
+    await page.goto(url);
+    await page.getByText('dq does not answer').waitFor();
+    await page.unroute('**/v1/session');
+    await signedIn(page);
+  });
+
+  it('in another tab goes on in this one', async () => {
+    const { page } = await openPage(browser, `${url}/topics`);
+    await signedIn(page);
+    const other = await page.context().newPage();
+    await other.goto(url);
+    await signedIn(other);
+    const told = page.evaluate(`new Promise((resolve) => addEventListener('storage', resolve, { once: true }))
+      .then(() => true)`);
+    // As the form of the sign-in does: it ends the session that both tabs had.
+    const status = await other.evaluate(`fetch('/v1/session', { method: 'POST', body: '{}',
+      headers: { 'content-type': 'application/json', 'x-dq-key': localStorage.getItem('dq-key') } })
+      .then(async (reply) => { localStorage.setItem('dq-key', (await reply.json()).key); return reply.status; })`);
+    expect([status, await told]).toEqual([200, true]);
+    await page.keyboard.press('r');
+    const reply = await page.waitForResponse((one) => one.url().includes('/v1/topics'));
+    expect(reply.status()).toBe(200);
+  });
+});
+
+describe('Back', () => {
+  it('asks before it drops unsaved settings', async () => {
+    const { page, faults } = await openPage(browser, `${url}/topics/order.close`);
+    await page.getByRole('link', { name: 'Settings' }).first().click();
+    await page.getByLabel('Default delay').fill('20m');
+    await page.getByText('1 unsaved changes').waitFor();
+    const question = page.waitForEvent('dialog');
+    await page.evaluate('void history.back()');
+    expect((await question).message()).toMatch(/^Leave without saving/);
+    expect(await page.getByLabel('Default delay').inputValue()).toBe('20m');
+    await page.waitForURL(/\/settings/);
+    // openPage takes every question for a fault.
+    (faults as string[]).length = 0;
+  });
+});
