@@ -34,6 +34,7 @@ export const remedies: Readonly<Record<string, string>> = {
   body_too_large: 'send a reference instead of the data, or raise `limits.bodyBytes` or `limits.batchBytes`',
   unsupported_media_type: 'send the body uncompressed, with the content type that the message names',
   too_many_sign_ins: 'wait a minute, then sign in again',
+  too_many_test_calls: 'wait a minute, then send the test call again',
   smtp_failed: 'correct `smtp.url`; the message quotes the mail server',
   shard_unreachable: 'repair the connection to the shard, then repeat the call',
   not_stored: 'push again after `Retry-After`: nothing was stored',

@@ -44,6 +44,7 @@ import { summaryRoute } from './routes/summary-route.ts';
 import { tokenRoutes } from './routes/token-routes.ts';
 import { capacityRoute } from './routes/topics/capacity-route.ts';
 import { secretRoute } from './routes/topics/secret-route.ts';
+import { testCallRoute } from './routes/topics/test-call-route.ts';
 import { topicRoutes } from './routes/topics/topic-routes.ts';
 import { topicStateRoutes } from './routes/topics/topic-state-routes.ts';
 
@@ -159,6 +160,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   attemptsRoute(api, questions);
   endpointsRoute(api, questions);
   configRoutes(api, questions);
+  testCallRoute(api, context, questions);
   metricsRoute(api, questions);
   ruleRoute(api);
   longWorkRoutes(api, context);

@@ -62,6 +62,11 @@ export const apiLimits = {
   /** Attempts of one reply: the default, and all that dq-upkeep keeps of a topic. */
   attempts: 50,
   attemptsMax: 200,
+  /** Test calls of one process in a minute, as a person makes them, and the bytes of their bodies. */
+  testCallsPerMinute: 10,
+  testBodyBytesMax: 64 * 1024,
+  /** Time for a test call: notifierLimits.testCallMsMax, and the way to the notifier. */
+  testCallMs: 32_000,
   /** How long the reply of /v1/store is kept: one INFO per server in this time for all viewers. */
   storeFactsMs: 5_000,
   /** How long answers of /v1/summary and /v1/series are kept at least, and how many of each. */

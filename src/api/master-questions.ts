@@ -24,6 +24,7 @@ const roleOf = {
   capacity: 'notifier',
   running: 'notifier',
   endpoints: 'notifier',
+  test_call: 'notifier',
   attempts: 'upkeep',
 } as const satisfies {
   readonly [Name in QuestionName]: Questions[Name]['to'];

@@ -31,6 +31,7 @@ export const catalogue = {
   body_too_large: { status: 413, title: 'Body too large' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
   too_many_sign_ins: { status: 429, title: 'Too many failed sign-ins' },
+  too_many_test_calls: { status: 429, title: 'Too many test calls' },
   smtp_failed: { status: 502, title: 'The mail server rejected the mail' },
   shard_unreachable: { status: 503, title: 'The shard does not answer' },
   not_stored: { status: 503, title: 'Not stored' },

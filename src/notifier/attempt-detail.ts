@@ -30,9 +30,10 @@ export function failureDetail({
 }: FailedCall): Pick<AttemptRecord, 'detail' | 'ruleValues' | 'replyHeaders'> {
   if (outcome.kind === 'no_reply')
     return detail === '' ? {} : { detail: printableExcerpt(detail, notifierLimits.detailMax) };
-  const replyHeaders = headerLines(outcome);
+  const { replyHeadersMax, replyHeaderMax } = notifierLimits;
+  const replyHeaders = headerLines(outcome, replyHeadersMax, replyHeaderMax);
   return {
-    ...(verdict.reason === 'rule' && rule !== null ? { ruleValues: valuesOf(rule, outcome, attempt) } : {}),
+    ...(verdict.reason === 'rule' && rule !== null ? { ruleValues: ruleTexts(rule, outcome, attempt) } : {}),
     ...(replyHeaders.length === 0 ? {} : { replyHeaders }),
   };
 }
@@ -50,7 +51,8 @@ export function waitAfter(
   return { nextDelayMs: settlement.delayMs, nextBy: isAsked ? 'retry_after' : 'backoff' };
 }
 
-function valuesOf(rule: Rule, reply: CallReply, attempt: number): Record<string, string> {
+/** Values of the first references, as JSON. */
+export function ruleTexts(rule: Rule, reply: CallReply, attempt: number): Record<string, string> {
   const { ruleValuesMax, ruleValueMax } = notifierLimits;
   return Object.fromEntries(
     Object.entries(ruleValues(rule, viewOf(reply, attempt)))
@@ -70,10 +72,11 @@ const dropped = new Set([
   ...['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'date'],
 ]);
 
-function headerLines(reply: CallReply): readonly string[] {
+/** `name: value` of at most `most` headers, each at most `length` characters. */
+export function headerLines(reply: CallReply, most: number, length: number): readonly string[] {
   const names = reply.headerNames();
   const rest = names.filter((name) => !telling.includes(name) && !dropped.has(name));
   return [...telling.filter((name) => names.includes(name)), ...rest]
-    .slice(0, notifierLimits.replyHeadersMax)
-    .map((name) => printableExcerpt(`${name}: ${reply.header(name) ?? ''}`, notifierLimits.replyHeaderMax));
+    .slice(0, most)
+    .map((name) => printableExcerpt(`${name}: ${reply.header(name) ?? ''}`, length));
 }

@@ -25,7 +25,7 @@ export type CallEnd = CallOutcome | { readonly kind: 'not_started' };
 export type OnEnd = (end: CallEnd, durationMs: number, detail: string) => void;
 
 export class Call implements Caller {
-  readonly #pools: Pools;
+  readonly #pools: Pick<Pools, 'dispatch'>;
   readonly #request: CallRequest;
   readonly #onEnd: OnEnd;
   readonly #startedAt = performance.now();
@@ -41,7 +41,7 @@ export class Call implements Caller {
   #bytes = 0;
 
   /** Starts at once. A request that cannot be sent ends within the constructor. */
-  constructor(pools: Pools, request: CallRequest, onEnd: OnEnd) {
+  constructor(pools: Pick<Pools, 'dispatch'>, request: CallRequest, onEnd: OnEnd) {
     this.#pools = pools;
     this.#request = request;
     this.#onEnd = onEnd;

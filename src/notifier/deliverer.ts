@@ -4,8 +4,6 @@
 
 import { hostname } from 'node:os';
 import { type Clock, createClock } from '../core/calendar.ts';
-import { callbackRequest } from '../core/callback-request.ts';
-import { callbackHeaders } from '../core/delivery.ts';
 import { reasonOf } from '../core/errors.ts';
 import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
 import { type CallOutcome, judge } from '../core/verdict.ts';
@@ -17,6 +15,7 @@ import type { AttemptFeed } from './attempt-feed.ts';
 import { Call, type CallEnd, type CallRequest, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
 import type { CallFacts } from './call-facts.ts';
+import { callRequestOf } from './call-request.ts';
 import type { Capacity } from './capacity.ts';
 import type { EndpointCalls, TopicCalls } from './endpoint-calls.ts';
 import { notifierLimits } from './limits.ts';
@@ -105,30 +104,14 @@ export class Deliverer {
     };
     let request: CallRequest;
     try {
-      request = this.#requestFor(held, target, startedAt);
+      const { version } = this.#options.ctx;
+      request = callRequestOf(held.job, target, { nowMs: startedAt, clock: this.#clock, version, pools });
     } catch (error) {
       // The next request would fail, too. A failed attempt is visible, and attempts end.
       onEnd({ kind: 'no_reply', reason: 'protocol' }, 0, reasonOf(error));
       return;
     }
     this.#running.set(held, { call: new Call(pools, request, onEnd), running, counted, startedAt });
-  }
-
-  #requestFor({ job }: Held, target: TopicTarget, nowMs: number): CallRequest {
-    const { topic } = target;
-    const { path, body, contentType } = callbackRequest(job, topic, target.path, this.#clock);
-    const { version } = this.#options.ctx;
-    return {
-      options: {
-        origin: target.origin,
-        path,
-        method: topic.method,
-        headers: callbackHeaders({ ...job, contentType }, topic, { nowMs, body, version }),
-        body,
-      },
-      check: this.#options.pools.checkFor(topic, target.origin),
-      timeoutMs: topic.timeoutMs,
-    };
   }
 
   /** Ends every running call without an outcome, and releases its job. The receiver may have got the

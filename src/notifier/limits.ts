@@ -117,6 +117,12 @@ export const notifierLimits = {
   deliveredSamples: 5,
   samplesPerSecond: 200,
   samplesEveryMs: 1_000,
+  /** A test call: its longest time, because a page waits for it; characters of the reply that it shows, its
+   *  headers, and characters of each. */
+  testCallMsMax: 30_000,
+  testReplyMax: 4_096,
+  testHeadersMax: 20,
+  testHeaderMax: 256,
   /** Topics whose calls are counted for the endpoints (1.2 KB each), and the steps of their window. */
   endpointTopicsKept: 2_000,
   endpointSteps: 10,

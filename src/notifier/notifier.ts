@@ -5,6 +5,7 @@
 // Invariant: a partition that does not answer keeps no other waiting.
 
 import { openFilesMax } from '../config/open-files.ts';
+import { createClock } from '../core/calendar.ts';
 import type { CapacityReason } from '../core/capacity-reasons.ts';
 import { type EndpointPart, mergeEndpoints } from '../core/endpoint.ts';
 import { limits } from '../core/limits.ts';
@@ -14,6 +15,7 @@ import { answerQuestions } from '../process/answer-questions.ts';
 import { egressPolicyOf } from '../process/egress.ts';
 import type { Questions } from '../process/questions.ts';
 import type { Role, RoleContext } from '../process/role.ts';
+import type { TestCall, TestCallResult } from '../process/test-call.ts';
 import { Loop } from '../runtime/loop.ts';
 import { AttemptFeed } from './attempt-feed.ts';
 import { CallFacts } from './call-facts.ts';
@@ -27,6 +29,7 @@ import { PoisonIsolation } from './poison-isolation.ts';
 import { type PoolSeams, Pools } from './pools.ts';
 import { Reserver } from './reserver.ts';
 import { Settler } from './settler.ts';
+import { testCall } from './test-call.ts';
 import { TrialPass } from './trial-pass.ts';
 
 export function createNotifier(ctx: RoleContext, seams: PoolSeams = {}): Role {
@@ -124,6 +127,7 @@ class Notifier implements Role {
       capacity: ({ topic }) => this.#explain(topic),
       running: ({ topic, id, version }) => this.#deliverer.since({ topic, id }, version),
       endpoints: (asked) => this.#endpointsOf(asked),
+      test_call: (asked) => this.#testCall(asked),
     });
     this.#facts.start();
     if (!this.#isStandby) await this.takeOver();
@@ -245,6 +249,14 @@ class Notifier implements Role {
         values: {},
       });
     return [...own, ...this.#capacity.explain(topic)];
+  }
+
+  #testCall(asked: TestCall): Promise<TestCallResult> {
+    const { clock, config, version } = this.#ctx;
+    return testCall(asked, {
+      ...{ pools: this.#pools, now: () => clock.now(), version, clock: createClock(config.timezone) },
+      retryUnitMs: config['retry.unit'],
+    });
   }
 
   /** Of the topics that the caller may see. The most recently called first. */

@@ -7,6 +7,7 @@ import type { CapacityReason } from '../core/capacity-reasons.ts';
 import type { EndpointPart } from '../core/endpoint.ts';
 import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
 import type { AttemptSample } from './attempt-sample.ts';
+import type { TestCall, TestCallResult } from './test-call.ts';
 
 /** By name: the role that answers, the parameters, and the answer. All of them are JSON. */
 export interface Questions {
@@ -16,6 +17,8 @@ export interface Questions {
   readonly running: Asked<'notifier', JobKey & { readonly version: Version }, number | null>;
   /** the endpoints of visible topics that the notifier has called; with a topic: only its own */
   readonly endpoints: Asked<'notifier', TopicFilter, readonly EndpointPart[]>;
+  /** makes one call that changes nothing. Asked of one notifier; takes up to the topic's timeout */
+  readonly test_call: Asked<'notifier', TestCall, TestCallResult>;
   /** samples of the newest attempts of visible topics, newest first. `since`: epoch ms, when they begin */
   readonly attempts: Asked<
     'upkeep',

@@ -82,7 +82,12 @@ function readMode(mode: string | undefined): PushMode {
 /** A later callback sends it as a header. */
 const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
 
-function checkContent({ contentType, body, isLiteral }: PushRequest, topic: PlainTopic, nowMs: number): void {
+/** Whether the topic accepts the body and its type. Throws DqError. */
+export function checkContent(
+  { contentType, body, isLiteral }: Pick<PushRequest, 'contentType' | 'body' | 'isLiteral'>,
+  topic: PlainTopic,
+  nowMs: number,
+): void {
   if (
     contentType !== null &&
     (contentType.length > useCaseLimits.contentTypeMax || !contentTypePattern.test(contentType))

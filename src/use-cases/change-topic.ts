@@ -58,17 +58,27 @@ export function patchTopic(
   nowMs: number | null = null,
 ): Promise<Topic> {
   return changeTopic(registry, name, (known) => {
-    keepsSecret(known, input);
-    const settings = { ...settingsOf(known), ...unmaskHeaders(input, known).settings };
-    const errors = new FieldErrors();
-    checkTogether(settings, input, errors);
-    errors.throwIfAny();
-    const draft = draftOf(known, settings, input.state ?? known.state, nowMs);
+    const draft = draftOf(known, patchedSettings(known, input), input.state ?? known.state, nowMs);
     // An explicit state ends the removal.
     return known.removal === undefined || input.state !== undefined
       ? draft
       : { ...draft, removal: known.removal };
   });
+}
+
+/** The topic as patchTopic would store it; null: as createTopic would. Throws DqError invalid. */
+export function draftTopic(known: Topic | null, name: string, input: TopicInput): Topic {
+  if (known !== null) return { ...known, ...patchedSettings(known, input) };
+  return { ...newDraft(name, input), revision: 0, createdAt: 0, updatedAt: 0 };
+}
+
+function patchedSettings(known: Topic, input: TopicInput): TopicSettings {
+  keepsSecret(known, input);
+  const settings = { ...settingsOf(known), ...unmaskHeaders(input, known).settings };
+  const errors = new FieldErrors();
+  checkTogether(settings, input, errors);
+  errors.throwIfAny();
+  return settings;
 }
 
 /** Sets the topic offline and remembers its state; changes nothing where it is offline. Rejects with

@@ -44,7 +44,10 @@ function specified({ method, path }: Route): string | null | undefined {
   if (path.startsWith('/v1/sessions') || path === '/v1/config' || path === '/v1/reload') return 'admin';
   if (method === 'GET') return 'read';
   if (path.startsWith('/v1/operations')) return 'operate';
-  if (/\/(run|reschedule|requeue|request|pause|resume|offline)$/.test(path) || path.startsWith('/v1/dead'))
+  if (
+    /\/(run|reschedule|requeue|request|pause|resume|offline|test-call)$/.test(path) ||
+    path.startsWith('/v1/dead')
+  )
     return 'operate';
   if (/\/jobs(\/\{id\})?$/.test(path)) return 'push';
   if (/^\/v1\/(topics|tokens|shards|restore)/.test(path)) return 'admin';

@@ -42,6 +42,7 @@ const built = [
   'POST /v1/topics/{topic}/secret',
   'GET /v1/topics/{topic}/stats',
   'GET /v1/topics/{topic}/capacity',
+  'POST /v1/topics/{topic}/test-call',
   'GET /v1/attempts',
   'GET /v1/endpoints',
   'GET /v1/shards',

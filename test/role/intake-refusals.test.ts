@@ -49,7 +49,7 @@ const bodyOf = ({ method, path }: Route) => {
   if (path === '/v1/dead/requeue') return '{"all":true}';
   if (method === 'POST' && path === '/v1/operations') return '{"kind":"requeue","all":true}';
   if (method === 'POST' && path === '/v1/backup') return '{"directory":"/tmp/x"}';
-  if (path === '/v1/sign-in-links') return '{}';
+  if (path === '/v1/sign-in-links' || path.endsWith('/test-call')) return '{}';
   if (path === '/v1/rules/test') return '{"rule":"{status}","body":""}';
   if (path === '/v1/alerts/test') return '{"to":"a@b.c"}';
   if (method === 'POST' && path === '/v1/tokens') return '{"name":"a","scopes":["read"]}';

@@ -1,0 +1,139 @@
+// Makes the test call that an operator asks for: one real callback under the egress policy, signed as always,
+// with the header `dq-test: true`.
+// Invariant: it changes nothing: no job, no statistics, no metric, no log line of an attempt, no health of
+// the topic or its origin, no sample.
+
+import type { Clock } from '../core/calendar.ts';
+import type { ReservedJob } from '../core/job.ts';
+import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
+import type { Topic } from '../core/topic/topic.ts';
+import { judge } from '../core/verdict.ts';
+import type { TestCall, TestCallResult } from '../process/test-call.ts';
+import { printable, printableExcerpt } from '../runtime/printable-text.ts';
+import { settle } from '../use-cases/settle-delivery.ts';
+import { headerLines, ruleTexts } from './attempt-detail.ts';
+import { Call, type CallEnd, type CallRequest } from './call-back.ts';
+import { callRequestOf } from './call-request.ts';
+import { notifierLimits } from './limits.ts';
+import type { Pools } from './pools.ts';
+import { TimedCaller } from './timed-caller.ts';
+
+export interface TestCallOptions {
+  readonly pools: Pick<Pools, 'dispatch' | 'checkFor'>;
+  /** storage clock, epoch ms */
+  readonly now: () => number;
+  readonly clock: Clock;
+  /** of dq */
+  readonly version: string;
+  readonly retryUnitMs: number;
+}
+
+interface Ended {
+  readonly end: CallEnd;
+  readonly detail: string;
+  readonly phases: TestCallResult['phases'];
+}
+
+/** Resolves at the latest after the topic's timeout or notifierLimits.testCallMsMax. Rejects for a topic that
+ *  no registration accepts. */
+export async function testCall(given: TestCall, options: TestCallOptions): Promise<TestCallResult> {
+  const { pools, now, clock, version, retryUnitMs } = options;
+  const { topic } = given;
+  const url = new URL(topic.callbackUrl);
+  const target = { topic, origin: url.origin, path: url.pathname + url.search };
+  const nowMs = now();
+  const built = callRequestOf(jobOf(given, nowMs), target, { nowMs, clock, version, pools });
+  const headers = { ...(built.options.headers as Record<string, string>), 'dq-test': 'true' };
+  const request = {
+    ...built,
+    options: { ...built.options, headers },
+    timeoutMs: Math.min(built.timeoutMs, notifierLimits.testCallMsMax),
+  };
+  const { end, detail, phases } = await callOnce(pools, request);
+  const rule = ruleOf(topic);
+  return {
+    request: {
+      method: topic.method,
+      url: target.origin + String(built.options.path),
+      headers,
+      body: String(built.options.body),
+    },
+    reply:
+      end.kind === 'replied'
+        ? {
+            status: end.status,
+            headers: headerLines(end, notifierLimits.testHeadersMax, notifierLimits.testHeaderMax),
+            body: printableLines(end.text.slice(0, notifierLimits.testReplyMax)),
+            cut: end.cut || end.text.length > notifierLimits.testReplyMax,
+          }
+        : null,
+    phases,
+    verdict: verdictOf(topic, rule, end, detail, now(), retryUnitMs),
+    ruleValues: end.kind === 'replied' && rule !== null ? ruleTexts(rule, end, 1) : null,
+  };
+}
+
+/** A first attempt that is due now. Receivers get another webhook-id for each test call. */
+function jobOf({ topic, body, contentType }: TestCall, nowMs: number): ReservedJob {
+  return {
+    ...{ topic: topic.topic, id: `test-${nowMs}`, version: nowMs, origin: nowMs, token: 0 },
+    ...{ dueAt: nowMs, acceptedAt: nowMs, failures: 0, strikes: 0, leaseMs: 0, contentType },
+    body: Buffer.from(body),
+  };
+}
+
+function callOnce(pools: Pick<Pools, 'dispatch'>, request: CallRequest): Promise<Ended> {
+  return new Promise((resolve) => {
+    let timed: TimedCaller | null = null;
+    const seen: Pick<Pools, 'dispatch'> = {
+      dispatch: (options, check, caller) => {
+        timed = new TimedCaller(caller as Call);
+        pools.dispatch(options, check, timed);
+      },
+    };
+    const onEnd = (end: CallEnd, durationMs: number, detail: string) => {
+      const phases = (timed as TimedCaller).phases(performance.now(), durationMs);
+      // Outside the HTTP client: an exception there would count as an error of the connection.
+      setImmediate(() => resolve({ end, detail, phases }));
+    };
+    new Call(seen, request, onEnd);
+  });
+}
+
+function verdictOf(
+  topic: Topic,
+  rule: Rule | null,
+  end: CallEnd,
+  detail: string,
+  nowMs: number,
+  retryUnitMs: number,
+): TestCallResult['verdict'] {
+  const text = printableExcerpt(detail, notifierLimits.detailMax);
+  if (end.kind === 'not_started')
+    return { outcome: 'not_started', reason: null, detail: text, next: null, delayMs: null };
+  const verdict = judge(topic, rule, { attempt: 1, nowMs }, end);
+  // 0.5: without jitter.
+  const settlement = settle(topic, 0, verdict, retryUnitMs, () => 0.5);
+  return {
+    outcome: verdict.outcome,
+    reason: verdict.outcome === 'delivered' ? null : verdict.reason,
+    detail: text,
+    next: settlement.kind,
+    delayMs: settlement.kind === 'retry' ? settlement.delayMs : null,
+  };
+}
+
+function ruleOf({ retryIf }: Topic): Rule | null {
+  if (retryIf === '') return null;
+  const parsed = parseRule(retryIf);
+  if (!parsed.ok) throw new Error(`retryIf: ${parsed.message}`);
+  return parsed.rule;
+}
+
+/** The page shows line breaks and tabs. */
+function printableLines(text: string): string {
+  return text
+    .split(/(\r?\n|\t)/)
+    .map((part, n) => (n % 2 === 1 ? part : printable(part)))
+    .join('');
+}

@@ -1,0 +1,82 @@
+// Passes the events of one call on and notes when its connection and its reply arrived. For test calls only:
+// attempts are not timed.
+
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
+import type { TestCallResult } from '../process/test-call.ts';
+import type { Dial } from './connector.ts';
+import type { Caller } from './pools.ts';
+
+type Moment = 'dial' | 'lookup' | 'connect' | 'secureConnect' | 'request' | 'head';
+
+/** The events that a call handles. */
+type WholeCaller = Caller &
+  Required<
+    Pick<
+      Caller,
+      'onRequestStart' | 'onResponseStart' | 'onResponseData' | 'onResponseEnd' | 'onResponseError'
+    >
+  >;
+
+export class TimedCaller implements Caller {
+  readonly #caller: WholeCaller;
+  /** performance.now() */
+  readonly #at: Partial<Record<Moment, number>> = {};
+
+  constructor(caller: WholeCaller) {
+    this.#caller = caller;
+  }
+
+  /** `endedAt`: performance.now() */
+  phases(endedAt: number, totalMs: number): TestCallResult['phases'] {
+    const { dial, lookup, connect, secureConnect, request, head } = this.#at;
+    const since = (from: number | undefined, to: number | undefined) =>
+      from === undefined || to === undefined ? null : Math.max(0, Math.round(to - from));
+    return {
+      lookupMs: since(dial, lookup),
+      connectMs: since(lookup ?? dial, connect),
+      tlsMs: since(connect, secureConnect),
+      waitMs: since(request, head),
+      readMs: since(head, head === undefined ? undefined : endedAt),
+      totalMs: Math.round(totalMs),
+    };
+  }
+
+  onDial(dial: Dial): void {
+    this.#note('dial');
+    for (const event of ['lookup', 'connect', 'secureConnect'] as const)
+      dial.socket.once(event, () => this.#note(event));
+    this.#caller.onDial(dial);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
+    this.#note('request');
+    this.#caller.onRequestStart(controller, context);
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    text?: string,
+  ): void {
+    this.#note('head');
+    this.#caller.onResponseStart(controller, status, headers, text);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#caller.onResponseData(controller, chunk);
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#caller.onResponseEnd(controller, trailers);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    this.#caller.onResponseError(controller, error);
+  }
+
+  #note(moment: Moment): void {
+    this.#at[moment] = performance.now();
+  }
+}
